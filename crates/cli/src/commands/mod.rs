@@ -1,0 +1,40 @@
+//! One file a subcommand.
+
+mod demo;
+mod export;
+mod softgpu;
+
+use crate::arguments::{self, Command};
+use anyhow::Result;
+use std::{io, process::ExitCode};
+
+pub fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Demo => demo::run(),
+        Command::Softgpu(options) => softgpu::run(options),
+        Command::Export(options) => export::run(options),
+        Command::Completions(shell) => {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut arguments::definitions(), "cutrace", &mut text);
+            print(&text)
+        }
+        Command::Manual => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(arguments::definitions()).render(&mut text)?;
+            print(&text)
+        }
+    }
+}
+
+fn print(text: &[u8]) -> Result<ExitCode> {
+    io::Write::write_all(&mut io::stdout().lock(), text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `cutrace … | head` is no error.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

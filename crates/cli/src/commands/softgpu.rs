@@ -1,0 +1,62 @@
+//! `cutrace softgpu`: run a program on the software device, or say what the device can do.
+
+use crate::{arguments::Softgpu, embedded};
+use anyhow::Result;
+use capture::launch;
+use std::{
+    ffi::OsString,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+pub fn run(options: Softgpu) -> Result<ExitCode> {
+    match options {
+        Softgpu::List { all } => list(all),
+        Softgpu::Run { program, arguments } => on_softgpu(program, arguments),
+    }
+}
+
+/// Runs a command with softgpu's libraries in front and takes over its exit status or signal.
+pub fn on_softgpu(program: OsString, arguments: Vec<OsString>) -> Result<ExitCode> {
+    let folder = embedded::softgpu_folder()?;
+    let existing = std::env::var_os("LD_LIBRARY_PATH");
+    let path = launch::library_path(existing.as_deref(), &folder);
+    let command = launch::Command {
+        program,
+        args: arguments,
+        environment: vec![(OsString::from("LD_LIBRARY_PATH"), path)],
+    };
+    launch::run(&command)?.pass_on()
+}
+
+fn list(all: bool) -> Result<ExitCode> {
+    let coverage = softgpu::driver::coverage();
+    let done = coverage.iter().filter(|entry| entry.implemented).count();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    writeln!(
+        out,
+        "softgpu implements {done} of the {} functions a libcuda of driver 580 exports ({:.1} %).",
+        coverage.len(),
+        100.0 * done as f64 / coverage.len().max(1) as f64
+    )?;
+    if all {
+        section(&mut out, "Implemented:", coverage, true)?;
+    }
+    section(&mut out, "Present, answering CUDA_ERROR_NOT_SUPPORTED:", coverage, false)?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn section(
+    out: &mut impl Write,
+    title: &str,
+    coverage: &[softgpu::driver::Coverage],
+    implemented: bool,
+) -> io::Result<()> {
+    writeln!(out, "\n{title}")?;
+    for entry in coverage.iter().filter(|entry| entry.implemented == implemented) {
+        writeln!(out, "  {}", entry.name)?;
+    }
+    Ok(())
+}
+

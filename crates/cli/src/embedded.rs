@@ -1,0 +1,123 @@
+//! The libraries and programs this binary carries, and putting them where a program can load them.
+
+use anyhow::{Context, Result, bail};
+use std::{
+    env, fs,
+    io::Write,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+pub struct Embedded {
+    pub name: &'static str,
+    pub bytes: &'static [u8],
+}
+
+mod built {
+    use super::Embedded;
+    include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+}
+
+/// The folder with softgpu's libcuda.so.1 and libcudart.so.12/.13, unpacked if need be.
+pub fn softgpu_folder() -> Result<PathBuf> {
+    let folder = private_folder("softgpu", built::LIBRARIES)?;
+    for library in built::LIBRARIES {
+        unpack(&folder, library)?;
+    }
+    Ok(folder)
+}
+
+/// The demo program, unpacked if need be.
+pub fn demo_program() -> Result<PathBuf> {
+    let folder = private_folder("demo", &[built::DEMO])?;
+    unpack(&folder, &built::DEMO)
+}
+
+/// A folder only this user can write, named after the contents so that versions never mix.
+fn private_folder(kind: &str, contents: &[Embedded]) -> Result<PathBuf> {
+    let name = format!("{kind}-{:016x}", fingerprint(contents));
+    let mut refused = Vec::new();
+    for base in bases() {
+        let folder = base.join(&name);
+        match make_private(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(why) => refused.push(format!("{}: {why:#}", folder.display())),
+        }
+    }
+    bail!(
+        "no folder to unpack {kind} into:\n  {}\nset XDG_CACHE_HOME to a folder you can write",
+        refused.join("\n  ")
+    )
+}
+
+fn bases() -> Vec<PathBuf> {
+    let cache = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| {
+            env::var_os("HOME")
+                .map(PathBuf::from)
+                .filter(|home| home.is_absolute() && home != Path::new("/"))
+                .map(|home| home.join(".cache"))
+        });
+    // SAFETY: geteuid has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    cache
+        .map(|path| path.join("cutrace"))
+        .into_iter()
+        .chain([env::temp_dir().join(format!("cutrace-{user}"))])
+        .collect()
+}
+
+/// Creates the folder 0700 and refuses one that another user owns or can write: what lies in it
+/// gets loaded into programs.
+fn make_private(folder: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    // SAFETY: geteuid has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    for path in [Some(folder), folder.parent()].into_iter().flatten() {
+        let found = fs::symlink_metadata(path)?;
+        if !found.is_dir() || found.uid() != user || found.mode() & 0o022 != 0 {
+            bail!("{} is not a folder that only you can write", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn unpack(folder: &Path, what: &Embedded) -> Result<PathBuf> {
+    let path = folder.join(what.name);
+    if fs::read(&path).is_ok_and(|found| found == what.bytes) {
+        return Ok(path);
+    }
+    // Written aside and renamed, so that a second cutrace never loads half a library.
+    let aside = folder.join(format!(".{}.{}", what.name, std::process::id()));
+    let write = || -> std::io::Result<()> {
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o755)
+            .open(&aside)?;
+        file.write_all(what.bytes)?;
+        drop(file);
+        fs::rename(&aside, &path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+/// FNV-1a: a name for the contents, not a defence (the folder's owner is).
+fn fingerprint(contents: &[Embedded]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for part in contents {
+        for chunk in part.bytes.chunks(8) {
+            let mut word = [0u8; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash
+}
