@@ -22,6 +22,19 @@ pub struct Module {
     pub aliases: Vec<(String, String)>,
     /// `.file` table: (index, name).
     pub files: Vec<(u32, String)>,
+    /// Module-scope `.pragma` and directives not known to the parser.
+    pub directives: Vec<Directive>,
+    /// Debug sections, unread: `.section .debug_info { … }`.
+    pub sections: Vec<Section>,
+}
+
+/// A `.section`: the text between its braces, as written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Section {
+    pub line: Line,
+    /// With its dot: ".debug_info".
+    pub name: String,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,6 +134,11 @@ pub enum Initializer {
         generic: bool,
         mask: Option<u64>,
     },
+    /// `addr_mode_0 = wrap` in the list of a `.samplerref` or `.texref`.
+    Field {
+        name: String,
+        value: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,6 +183,8 @@ pub enum Statement {
         line: Line,
         label: String,
         names: Vec<String>,
+        /// `.calltargets`, not `.branchtargets`.
+        calls: bool,
     },
     /// `label: .callprototype (…) _ (…);`
     Prototype {

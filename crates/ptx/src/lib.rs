@@ -3,3 +3,11 @@
 //! Everything here reads hostile input: no panic, no unbounded memory or recursion.
 
 pub mod ast;
+mod error;
+mod number;
+mod parse;
+pub mod token;
+mod types;
+
+pub use error::ParseError;
+pub use parse::parse;
