@@ -69,16 +69,16 @@ fn bases() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Creates the folder 0700 and refuses one that another user owns or can write: what lies in it
-/// gets loaded into programs.
+/// Creates the folder and its parent 0700 and refuses what another user owns or can write: what lies
+/// in there gets loaded into programs.
 fn make_private(folder: &Path) -> Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
     // SAFETY: geteuid has no preconditions.
     let user = unsafe { libc::geteuid() };
-    for path in [Some(folder), folder.parent()].into_iter().flatten() {
+    for path in [folder.parent(), Some(folder)].into_iter().flatten() {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)?;
         let found = fs::symlink_metadata(path)?;
         if !found.is_dir() || found.uid() != user || found.mode() & 0o022 != 0 {
             bail!("{} is not a folder that only you can write", path.display());

@@ -1,0 +1,21 @@
+//! What the end-to-end tests share: the binary, and what to do when something is missing.
+
+use std::{path::PathBuf, process::Command};
+
+pub fn cutrace() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_cutrace"))
+}
+
+pub fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Says why a test cannot run here; where everything must run (CI), that is a failure.
+#[allow(dead_code)] // Not every test file needs it.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var_os("CUTRACE_REQUIRE_ALL").is_none_or(|value| value != "1"),
+        "must not be skipped here: {why}"
+    );
+    eprintln!("skipped: {why}");
+}

@@ -1,0 +1,154 @@
+//! Real CUDA programs, built by nvcc, on the software device.
+
+mod common;
+
+use common::{cutrace, repository, skip};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+/// The programs `make -C tests/programs` built.
+fn programs() -> Vec<PathBuf> {
+    let Ok(folder) = fs::read_dir(repository().join("target/programs")) else {
+        return Vec::new();
+    };
+    let mut found: Vec<_> = folder
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+fn program(name: &str) -> Option<PathBuf> {
+    programs().into_iter().find(|path| path.file_name().is_some_and(|it| it == name))
+}
+
+fn run(path: &Path) -> (String, Duration) {
+    let start = Instant::now();
+    let output = Command::new("timeout")
+        .arg("120")
+        .arg(env!("CARGO_BIN_EXE_cutrace"))
+        .args(["softgpu", "--"])
+        .arg(path)
+        .output()
+        .expect("timeout is in coreutils");
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{}: {}\n{stdout}\n{}",
+        path.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    (stdout, start.elapsed())
+}
+
+#[test]
+fn every_test_program_gives_right_results() {
+    let programs = programs();
+    if programs.is_empty() {
+        return skip("the test programs are not built; type: make programs");
+    }
+    let sources = fs::read_dir(repository().join("tests/programs"))
+        .expect("the sources are in the repository")
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|it| it == "cu"))
+        .count();
+    assert!(programs.len() >= sources, "{} programs of {sources} sources", programs.len());
+    for path in programs {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let (stdout, took) = run(&path);
+        assert!(stdout.contains(&format!("PASS {name}")), "{name} did not pass:\n{stdout}");
+        eprintln!("{name}: {:.2} s", took.as_secs_f64());
+    }
+}
+
+/// The bars of the project, on two cores, process start and result check included.
+#[test]
+fn the_interpreter_is_fast_enough() {
+    for (name, seconds) in [("vector_add", 2.0), ("matmul_tiled", 5.0)] {
+        let Some(path) = program(name) else {
+            return skip("the test programs are not built; type: make programs");
+        };
+        let (_, took) = run(&path);
+        assert!(took.as_secs_f64() < seconds, "{name} took {took:?}, more than {seconds} s");
+    }
+}
+
+#[test]
+fn status_signals_and_output_are_the_programs_own() {
+    let shell = |script: &str| {
+        cutrace().args(["softgpu", "--", "sh", "-c", script]).output().expect("cutrace runs")
+    };
+    let output = shell("echo out; echo err >&2; exit 7");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(output.stdout, b"out\n");
+    assert_eq!(output.stderr, b"err\n");
+    assert_eq!(shell("kill -TERM $$").status.signal(), Some(libc::SIGTERM));
+    assert_eq!(shell("kill -KILL $$").status.signal(), Some(libc::SIGKILL));
+
+    let missing = cutrace().args(["softgpu", "--", "no-such-program"]).output().expect("runs");
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("no-such-program"));
+}
+
+#[test]
+fn the_list_names_every_export_of_a_real_driver() {
+    let output = cutrace().args(["softgpu", "--list", "--all"]).output().expect("cutrace runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let exports =
+        fs::read_to_string(repository().join("fixtures/driver/libcuda-580.159.04.exports"))
+            .expect("the fixture is in the repository");
+    for name in exports.lines().filter(|name| name.starts_with("cu") && !name.starts_with("cudbg")) {
+        assert!(text.lines().any(|line| line.trim() == name), "{name} is not listed");
+    }
+}
+
+/// One file copied to an empty machine is enough: no repository, no environment, any folder.
+#[test]
+fn the_demo_runs_from_a_copy_of_the_binary_alone() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let copy = home.path().join("cutrace");
+    fs::copy(env!("CARGO_BIN_EXE_cutrace"), &copy).expect("copied");
+    let demo = || {
+        Command::new(&copy)
+            .arg("demo")
+            .env_clear()
+            .env("HOME", home.path())
+            .current_dir("/")
+            .output()
+            .expect("the copy runs")
+    };
+    for round in ["first, unpacking", "second, unpacked"] {
+        let output = demo();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{round}: {output:?}");
+        assert!(stdout.contains("softgpu"), "{round}: the device says what it is:\n{stdout}");
+        assert_eq!(stdout.matches("results right").count(), 3, "{round}:\n{stdout}");
+    }
+}
+
+#[test]
+fn a_cache_folder_others_can_write_is_refused() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let cache = home.path().join("cutrace");
+    fs::create_dir(&cache).expect("made");
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).expect("set");
+    let output = cutrace()
+        .arg("demo")
+        .env("XDG_CACHE_HOME", home.path())
+        .env("TMPDIR", home.path().join("elsewhere"))
+        .output()
+        .expect("cutrace runs");
+    let libraries = fs::read_dir(&cache).expect("there").count();
+    assert_eq!(libraries, 0, "nothing may be unpacked there: {output:?}");
+}
