@@ -1,1 +1,44 @@
+//! The event model: what a trace says, whatever file it lies in and whichever back end saw it.
 //!
+//! Nothing here reads, writes or captures. Without the feature `alloc` only what injected code
+//! needs remains: layers, categories, clocks and the ring's records.
+#![cfg_attr(not(feature = "std"), no_std)]
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
+mod category;
+mod clock;
+mod kind;
+mod layer;
+mod named;
+pub mod ring;
+
+#[cfg(feature = "alloc")]
+mod meaning;
+#[cfg(feature = "alloc")]
+mod meta;
+#[cfg(feature = "alloc")]
+mod record;
+#[cfg(feature = "alloc")]
+mod summary;
+#[cfg(feature = "alloc")]
+mod value;
+
+pub use category::Category;
+pub use clock::{ClockMap, ClockPair};
+pub use kind::Kind;
+pub use layer::{Layer, StatusDomain};
+pub use named::UnknownName;
+
+#[cfg(feature = "alloc")]
+pub use meaning::{Direction, Launch, Meaning, Memory, MemoryOp, MemorySpace, Transfer, What};
+#[cfg(feature = "alloc")]
+pub use meta::{Backend, ClockError, Gpu, Hooks, Host, Meta, VERSION};
+#[cfg(feature = "alloc")]
+pub use record::{Event, Extent, Frame, Ioctl, Lost, Record, Status};
+#[cfg(feature = "alloc")]
+pub use summary::{Overhead, Summary, Tally};
+#[cfg(feature = "alloc")]
+pub use value::{Arg, Name, Value};

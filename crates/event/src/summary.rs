@@ -1,0 +1,159 @@
+//! The tail of a trace: how much there was, what is missing, what watching cost.
+
+use crate::{ClockError, Extent, Record};
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+
+/// The last line of a trace.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+pub struct Summary {
+    /// CLOCK_MONOTONIC when tracing stopped.
+    pub end_ns: u64,
+    /// Spans, instants and meanings; a span counts once.
+    pub events: u64,
+    /// The same by `type`.
+    pub counts: BTreeMap<String, u64>,
+    /// Spans that never ended.
+    pub open: u64,
+    pub lost: u64,
+    /// How the traced command ended: its exit status, or 128 and the signal.
+    pub exit: Option<i32>,
+    pub overhead: Option<Overhead>,
+    /// The clocks' errors as known at the end, which is better than at the start.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub clocks: Vec<ClockError>,
+}
+
+/// The tracer's own measured cost.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+pub struct Overhead {
+    /// Spent in the traced program's threads, all together.
+    pub total_ns: u64,
+    pub per_event_ns: f64,
+}
+
+/// Counts records as they pass, in constant space, to make a summary of them.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    counts: [(&'static str, u64); 16],
+    opened: u64,
+    closed: u64,
+    instants: u64,
+    meanings: u64,
+    lost: u64,
+    end: u64,
+}
+
+impl Tally {
+    /// Count one record. A span is two records, and closed spans that were never opened one.
+    pub fn add(&mut self, record: &Record) {
+        let mut counts = true;
+        match record {
+            Record::Event(event) => match event.extent {
+                Extent::Open => {
+                    self.opened += 1;
+                    counts = false;
+                }
+                Extent::Closed(_) => self.closed += 1,
+                Extent::Instant => self.instants += 1,
+            },
+            Record::Meaning(_) => self.meanings += 1,
+            Record::Lost(lost) => {
+                self.lost = self.lost.saturating_add(lost.count);
+                counts = false;
+            }
+        }
+        self.end = self.end.max(record.ts());
+        if counts {
+            self.bump(record.type_name());
+        }
+    }
+
+    fn bump(&mut self, kind: &'static str) {
+        // Few types, each a constant: a scan beats hashing.
+        for (name, count) in &mut self.counts {
+            if name.is_empty() {
+                *name = kind;
+            }
+            if *name == kind {
+                *count += 1;
+                return;
+            }
+        }
+    }
+
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Spans that ended, instants and meanings, so far.
+    pub fn events(&self) -> u64 {
+        self.closed + self.instants + self.meanings
+    }
+
+    /// The summary as far as the records themselves say it; `open` spans never ended.
+    pub fn summary(&self, open: u64) -> Summary {
+        Summary {
+            end_ns: self.end,
+            events: self.events() + open,
+            counts: (self.counts.iter())
+                .filter(|(name, _)| !name.is_empty())
+                .map(|&(name, count)| (name.into(), count))
+                .collect(),
+            open,
+            lost: self.lost,
+            ..Summary::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Category, Event, Kind, Layer, Lost};
+
+    #[test]
+    fn a_span_counts_once_and_losses_count_apart() {
+        let mut tally = Tally::default();
+        let mut event = Event::new(1, Layer::Driver, Category::Init, "cuInit", 10);
+        event.extent = Extent::Open;
+        tally.add(&event.clone().into());
+        event.extent = Extent::Closed(5);
+        tally.add(&event.clone().into());
+        event.extent = Extent::Instant;
+        event.kind = Kind::Scheduler;
+        tally.add(&event.into());
+        let lost = Lost {
+            ts: 90,
+            count: 7,
+            source: None,
+            layer: None,
+            pid: None,
+            tid: None,
+        };
+        tally.add(&lost.into());
+        let summary = tally.summary(0);
+        assert_eq!((summary.events, summary.lost, summary.end_ns), (2, 7, 90));
+        let counts: Vec<_> = summary
+            .counts
+            .iter()
+            .map(|(name, n)| (name.as_str(), *n))
+            .collect();
+        assert_eq!(counts, [("scheduler", 1), ("userspace", 1)]);
+    }
+
+    #[test]
+    fn every_type_has_a_place() {
+        // 11 kinds and two meanings ("kernel" is shared); lost is not counted.
+        assert!(Kind::ALL.len() + 2 <= Tally::default().counts.len());
+    }
+}
