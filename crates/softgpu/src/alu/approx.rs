@@ -1,0 +1,136 @@
+//! Approximate functions: rcp, sqrt, rsqrt, div (`.approx`, `.full`), sin, cos, ex2, lg2, tanh.
+//!
+//! PTX bounds their error but leaves the bits open. Here each is the true value, computed in f64
+//! and rounded to nearest, with the special cases PTX gives: subnormals are read and written as
+//! zeros where `.ftz` is written (and by the f64 forms always), infinities, zeros and NaN as in
+//! the tables of the PTX manual.
+
+use super::form::{Form, Rounding, Type, Unsupported};
+use super::lanes::{plain, single};
+use super::precise::{self, Format, Value};
+use super::{Alu, Kind};
+
+type Function = fn(f64) -> f64;
+
+pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
+    let approximate = form.take("approx");
+    let full = form.take("full");
+    let flush = form.take("ftz");
+    let ty = form.one_type()?;
+    if form.opcode == "div" {
+        if ty != Type::F32 || approximate == full {
+            return Err(form.unsupported("no such division"));
+        }
+        let eval = single(move |s| divide(s[0], s[1], flush, full));
+        return Ok(plain(Kind::F32, &[Kind::F32; 2], eval));
+    }
+    if full || !approximate && !matches!(form.opcode, "tanh" | "ex2") {
+        return Err(form.unsupported("wants .approx"));
+    }
+    let function: Function = match form.opcode {
+        "rcp" => |x| 1.0 / x,
+        "sqrt" => f64::sqrt,
+        "rsqrt" => |x| {
+            if x == 0.0 {
+                f64::INFINITY.copysign(x)
+            } else {
+                1.0 / x.sqrt()
+            }
+        },
+        "sin" => f64::sin,
+        "cos" => f64::cos,
+        "ex2" => f64::exp2,
+        "lg2" => f64::log2,
+        "tanh" => f64::tanh,
+        _ => return Err(form.unsupported("no such function")),
+    };
+    if ty == Type::F64 {
+        if !(flush && matches!(form.opcode, "rcp" | "rsqrt") || !flush && form.opcode == "rsqrt") {
+            return Err(form.unsupported("wants .ftz"));
+        }
+        let eval = single(move |s| double(s[0], function, flush));
+        return Ok(plain(Kind::F64, &[Kind::F64], eval));
+    }
+    let (format, halves) = super::floating::layout(form, ty)?;
+    let half = format != precise::F32;
+    if half && !matches!(form.opcode, "ex2" | "tanh") || halves == 2 && !half {
+        return Err(form.unsupported("no such type here"));
+    }
+    let flush_result = flush && form.opcode != "tanh";
+    let kind = ty.kind();
+    let eval = single(move |s| {
+        super::floating::each(
+            format,
+            halves,
+            |s| evaluate(s[0], format, function, flush, flush_result),
+            s,
+        )
+    });
+    Ok(plain(kind, &[kind], eval))
+}
+
+fn widen(bits: u64, format: Format) -> f64 {
+    match format.decode(bits) {
+        Value::Nan => f64::NAN,
+        value => f64::from_bits(precise::F64.encode(value, Rounding::NearestEven)),
+    }
+}
+
+fn narrow(x: f64, format: Format) -> u64 {
+    format.encode(precise::F64.decode(x.to_bits()), Rounding::NearestEven)
+}
+
+fn evaluate(bits: u64, format: Format, function: Function, flush: bool, flush_result: bool) -> u64 {
+    let bits = if flush { format.flush(bits) } else { bits };
+    let result = narrow(function(widen(bits, format)), format);
+    if flush_result {
+        format.flush(result)
+    } else {
+        result
+    }
+}
+
+/// The f64 forms look at the upper 32 bits only and write a result whose lower 32 bits are zero.
+fn double(bits: u64, function: Function, flush: bool) -> u64 {
+    let bits = bits & 0xffff_ffff_0000_0000;
+    let bits = if flush {
+        precise::F64.flush(bits)
+    } else {
+        bits
+    };
+    let result = function(f64::from_bits(bits));
+    if result.is_nan() {
+        return 0x7fff_ffff_0000_0000;
+    }
+    let rounded = precise::Format {
+        exponent: 11,
+        mantissa: 20,
+        padding: 32,
+        finite_only: false,
+    };
+    let bits = rounded.encode(precise::F64.decode(result.to_bits()), Rounding::NearestEven);
+    if flush {
+        precise::F64.flush(bits)
+    } else {
+        bits
+    }
+}
+
+/// div.approx takes the reciprocal of b first, which is 0 for |b| above 2^126.
+fn divide(a: u64, b: u64, flush: bool, full: bool) -> u64 {
+    let format = precise::F32;
+    let (a, b) = if flush {
+        (format.flush(a), format.flush(b))
+    } else {
+        (a, b)
+    };
+    let (x, y) = (widen(a, format), widen(b, format));
+    let reach = 2f64.powi(126);
+    let quotient = if !full && y.is_finite() && y.abs() > reach {
+        x * 0f64.copysign(y)
+    } else {
+        x / y
+    };
+    let result = narrow(quotient, format);
+    if flush { format.flush(result) } else { result }
+}
