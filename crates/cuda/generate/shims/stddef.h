@@ -1,0 +1,2 @@
+#pragma once
+typedef unsigned long size_t;

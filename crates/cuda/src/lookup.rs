@@ -1,0 +1,88 @@
+//! Finding rows by name, and names by value.
+
+use event::Layer;
+
+use crate::generated::{enums, functions, structs};
+use crate::model::{Enum, Function, Struct};
+
+/// Every function known, by name.
+pub fn functions() -> &'static [Function] {
+    &functions::FUNCTIONS
+}
+
+/// A function by its exported name; the per-thread variants are found as the plain ones.
+pub fn function(name: &str) -> Option<&'static Function> {
+    let name = without_stream_suffix(name);
+    let at = functions::FUNCTIONS
+        .binary_search_by(|row| row.name.cmp(name))
+        .ok()?;
+    functions::FUNCTIONS.get(at)
+}
+
+/// An enum by its typedef name or its tag: `CUresult`, `cudaError`, `cudaError_t`.
+pub fn enumeration(name: &str) -> Option<&'static Enum> {
+    let at = enums::INDEX.binary_search_by(|row| row.0.cmp(name)).ok()?;
+    enums::INDEX.get(at).map(|row| row.1)
+}
+
+/// A struct or union by its typedef name or its tag.
+pub fn structure(name: &str) -> Option<&'static Struct> {
+    let at = structs::INDEX
+        .binary_search_by(|row| row.0.cmp(name))
+        .ok()?;
+    structs::INDEX.get(at).map(|row| row.1)
+}
+
+/// The name of an enum's value: `enum_name("CUresult", 2)` is `CUDA_ERROR_OUT_OF_MEMORY`.
+pub fn enum_name(enumeration_name: &str, value: i64) -> Option<&'static str> {
+    let value = u32::try_from(value)
+        .or_else(|_| i32::try_from(value).map(i32::cast_unsigned))
+        .ok()?;
+    enumeration(enumeration_name)?.name_of(value)
+}
+
+/// The name of a status, where the layer's statuses have names here.
+pub fn result_name(layer: Layer, status: i64) -> Option<&'static str> {
+    match layer {
+        Layer::Driver => enum_name("CUresult", status),
+        Layer::Runtime => enum_name("cudaError", status),
+        _ => None,
+    }
+}
+
+/// Which API a function belongs to, by its name alone: true of functions no table knows.
+pub fn layer(name: &str) -> Layer {
+    let after = |prefix: &str| {
+        name.strip_prefix(prefix)
+            .and_then(|rest| rest.chars().next())
+    };
+    if after("__cuda").or(after("cuda")).is_some() {
+        Layer::Runtime
+    } else if after("cu").is_some_and(|first| first.is_ascii_uppercase()) {
+        // cuBLAS and its kin are written in lower case (cublasCreate): no clash.
+        Layer::Driver
+    } else {
+        Layer::Library
+    }
+}
+
+/// The name without `_ptds` and `_ptsz`: these variants differ in the default stream only.
+pub fn without_stream_suffix(name: &str) -> &str {
+    name.strip_suffix("_ptds")
+        .or_else(|| name.strip_suffix("_ptsz"))
+        .unwrap_or(name)
+}
+
+/// The name a programmer writes, without suffixes for the stream and the version:
+/// `cuMemAlloc` for `cuMemAlloc_v2`.
+pub fn family(name: &str) -> &str {
+    let name = without_stream_suffix(name);
+    match name.rsplit_once("_v") {
+        Some((front, version))
+            if !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            front
+        }
+        _ => name,
+    }
+}
