@@ -4,6 +4,8 @@
 
 pub mod ast;
 mod error;
+pub mod fatbin;
+pub mod image;
 mod number;
 mod parse;
 pub mod token;
