@@ -22,13 +22,11 @@ fn describe(entry: &Entry) -> String {
         entry.kind(),
         entry.sm()
     );
-    write!(
-        line,
-        " {:?} {}",
-        entry.compression(),
-        entry.payload().unwrap().len()
-    )
-    .unwrap();
+    write!(line, " {:?} ", entry.compression()).unwrap();
+    match entry.payload() {
+        Ok(payload) => write!(line, "{} bytes", payload.len()).unwrap(),
+        Err(error) => write!(line, "({error})").unwrap(),
+    }
     for (what, text) in [("name", entry.name()), ("options", entry.options())] {
         if let Some(text) = text {
             write!(line, " {what}={text:?}").unwrap();
