@@ -33,6 +33,55 @@ class Catalogue:
     structs: dict = field(default_factory=dict)  # name -> (aliases, size, [(path, type, offset, count, shared)])
     functions: dict = field(default_factory=dict)  # name -> (return type, [Parameter])
 
+    def add_enum_members(self, older):
+        """Names that went away still occur in older programs; values never get reused."""
+        for name, (_, members) in older.enums.items():
+            aliases, mine = self.enums.setdefault(name, ([], []))
+            known = {member for member, _ in mine}
+            mine += [(member, value) for member, value in members if member not in known]
+
+    def shape(self, key, inside=()):
+        """A type with all it refers to, comparable between catalogues."""
+        each = self.types[key]
+        if each.kind == "Pointer":
+            return "to", self.shape(each.target, inside)
+        if each.kind != "Struct" or each.target in inside:
+            return each.text, each.kind, each.size
+        _, size, fields = self.structs[each.target]
+        inside = (*inside, each.target)
+        parts = [(path, self.shape(kind, inside), *rest) for path, kind, *rest in fields]
+        return each.text, size, parts
+
+    def signature(self, name):
+        if name not in self.functions:
+            return None
+        returns, parameters = self.functions[name]
+        parts = [(each.name, self.shape(each.type), each.direction, each.extent) for each in parameters]
+        return self.shape(returns), parts
+
+    def changed_since(self, newer):
+        """The functions that mean something else here, and just the types they need."""
+        part = Catalogue(enums=newer.enums)
+        for name, (returns, parameters) in self.functions.items():
+            if self.signature(name) != newer.signature(name):
+                part.functions[name] = (returns, parameters)
+                for key in [returns, *(each.type for each in parameters)]:
+                    self.copy_type(key, part)
+        return part
+
+    def copy_type(self, key, part):
+        if key in part.types:
+            return
+        each = part.types[key] = self.types[key]
+        if "#" in key:
+            self.copy_type(key.split("#")[0], part)
+        if each.kind == "Pointer":
+            self.copy_type(each.target, part)
+        if each.kind == "Struct" and each.target not in part.structs:
+            part.structs[each.target] = self.structs[each.target]
+            for _, kind, *_ in self.structs[each.target][2]:
+                self.copy_type(kind, part)
+
 
 def short(text):
     """C text without elaborated keywords and with the star close: `const CUuuid*`."""

@@ -1,4 +1,4 @@
-"""Writes the catalogue as Rust: four files of static tables, sorted, one item to a line."""
+"""Writes the catalogue as Rust: files of static tables, sorted, one item to a line."""
 
 import re
 
@@ -33,7 +33,7 @@ def enums(catalogue, tables):
 
 
 def types(catalogue):
-    lines = ["use crate::model::{Kind, Target, Type};", "use super::enums::*;", "use super::structs::*;\n"]
+    lines = ["use crate::generated::enums::*;", "use crate::model::{Kind, Target, Type};", "use super::structs::*;\n"]
     lines.append("const fn t(text: &'static str, kind: Kind, size: u32, target: Target) -> Type {")
     lines.append("    Type { text, kind, size, target }\n}\n")
     for key, each in sorted(catalogue.types.items()):
@@ -64,12 +64,11 @@ def structs(catalogue):
             shared = "true" if shared else "false"
             lines.append(f"    f({quoted(path)}, &{ident('T_', kind)}, {offset}, {count}, {shared}),")
         lines.append("] };")
-    lines += index("Struct", "S_", catalogue.structs)
     return "\n".join(lines) + "\n"
 
 
 def functions(catalogue):
-    lines = ["use crate::model::Direction::{In, InOut, Out};", "use crate::model::Extent::{Counted, One, Opaque, Text};"]
+    lines = ["use crate::model::Direction::{In, InOut, Out};", "use crate::model::Extent::*;"]
     lines += ["use crate::model::{Direction, Extent, Function, Parameter, Type};", "use super::types::*;\n"]
     lines.append("const fn f(name: &'static str, returns: &'static Type, parameters: &'static [Parameter]) -> Function {")
     lines.append("    Function { name, returns, parameters }\n}\n")
@@ -97,14 +96,30 @@ def index(kind, prefix, table):
 
 
 def write(catalogue, tables, source, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {
-        "enums": ("Enums and groups of macros, with the names of their values.", enums(catalogue, tables)),
+    files = tables_of(catalogue)
+    files["enums"] = ("Enums and groups of macros, with the names of their values.", enums(catalogue, tables))
+    files["structs"] = (files["structs"][0], files["structs"][1] + "\n".join(index("Struct", "S_", catalogue.structs)) + "\n")
+    modules = "".join(f"pub mod {name};\n" for name in sorted([*files, "runtime12"]))
+    files["mod"] = ("CUDA's headers as tables.", "#![allow(non_upper_case_globals)]\n\n" + modules)
+    write_files(files, source, folder)
+
+
+def write_older(catalogue, source, folder):
+    files = tables_of(catalogue)
+    modules = "".join(f"pub mod {name};\n" for name in sorted(files))
+    files["mod"] = ("Functions of CUDA 12's runtime that are gone or changed in 13.", modules)
+    write_files(files, source, folder)
+
+
+def tables_of(catalogue):
+    return {
         "functions": ("The functions of the driver and runtime API.", functions(catalogue)),
         "structs": ("Layouts of the structs that functions take.", structs(catalogue)),
         "types": ("The types of parameters, results and fields.", types(catalogue)),
     }
-    modules = "".join(f"pub mod {name};\n" for name in sorted(files))
-    files["mod"] = ("CUDA's headers as tables.", "#![allow(non_upper_case_globals)]\n\n" + modules)
+
+
+def write_files(files, source, folder):
+    folder.mkdir(parents=True, exist_ok=True)
     for name, (subject, body) in files.items():
         (folder / f"{name}.rs").write_text(HEAD.format(subject=subject, source=source) + body)

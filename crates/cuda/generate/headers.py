@@ -6,7 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
-# One translation unit a layer: the two share names (CUuuid, dim3 …) with the same meaning.
+# One translation unit a layer and generation: the two share names (CUuuid, dim3 …) with the same meaning.
 UNITS = {
     "driver": ["cuda.h", "cudaGL.h", "cudaEGL.h", "vdpau/vdpau.h", "cudaVDPAU.h", "cudaProfiler.h"],
     "runtime": [
@@ -18,6 +18,8 @@ UNITS = {
         "cuda_profiler_api.h",
         "registration.h",
     ],
+    # Programs built with CUDA 12 run for years to come, and some names changed their meaning.
+    "runtime12": ["cuda_runtime_api.h"],
 }
 
 # INTERNAL declares the superseded versions too; ODR keeps it from adding *_MAX enumerators.
@@ -35,7 +37,8 @@ def preprocess(unit, include, macros=False):
     are taken from the compiler, not from this text.
     """
     command = ["gcc", "-E", "-std=c99", "-nostdinc", "-D__attribute__(x)=", "-D__inline__=inline"]
-    command += ["-D__extension__=", *DEFINES, f"-I{HERE / 'shims'}", f"-I{HERE}", f"-I{include}"]
+    command += ["-D__extension__=", *DEFINES, f"-I{HERE / 'shims'}", f"-I{HERE}"]
+    command += [f"-I{folder}" for folder in include]
     command += ["-dM"] if macros else ["-P"]
     done = subprocess.run(command + ["-"], input=_includes(unit), capture_output=True, text=True)
     if done.returncode != 0:
@@ -51,7 +54,8 @@ def measure(unit, include, body):
         program = Path(folder) / "measure"
         # The shims come last but one: only GL, EGL and VDPAU are taken from them here.
         command = ["gcc", "-std=gnu11", "-w", "-x", "c", "-", "-o", str(program), *DEFINES]
-        command += [f"-I{include}", f"-I{HERE}", f"-idirafter{HERE / 'shims'}"]
+        command += [f"-I{folder}" for folder in include]
+        command += [f"-I{HERE}", f"-idirafter{HERE / 'shims'}"]
         done = subprocess.run(command, input=source, capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"gcc could not compile the {unit} measurement:\n{done.stderr[:4000]}")

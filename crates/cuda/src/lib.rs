@@ -28,8 +28,8 @@ pub mod model;
 pub use category::category;
 pub use format::{StructValue, Value};
 pub use lookup::{
-    enum_name, enumeration, family, function, functions, layer, result_name, structure,
-    without_stream_suffix,
+    enum_name, enumeration, family, function, functions, layer, older_functions, result_name,
+    runtime_function, structure, without_stream_suffix,
 };
 pub use model::{
     Direction, Enum, Extent, Field, Function, Kind, Member, Parameter, Struct, Target, Type,

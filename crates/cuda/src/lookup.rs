@@ -2,7 +2,7 @@
 
 use event::Layer;
 
-use crate::generated::{enums, functions, structs};
+use crate::generated::{enums, functions, runtime12, structs};
 use crate::model::{Enum, Function, Struct};
 
 /// Every function known, by name.
@@ -10,13 +10,32 @@ pub fn functions() -> &'static [Function] {
     &functions::FUNCTIONS
 }
 
+/// Functions of older runtimes that are gone or differ from [`functions`], by name.
+pub fn older_functions() -> &'static [Function] {
+    &runtime12::functions::FUNCTIONS
+}
+
 /// A function by its exported name; the per-thread variants are found as the plain ones.
+/// Where runtimes differ this is the newest: see [`runtime_function`].
 pub fn function(name: &str) -> Option<&'static Function> {
+    find(functions(), name).or_else(|| find(older_functions(), name))
+}
+
+/// A function as the given major version of the runtime has it: in 13 some names took over the
+/// signatures of their `_v2`.
+pub fn runtime_function(major: u32, name: &str) -> Option<&'static Function> {
+    let older = if major <= 12 {
+        find(older_functions(), name)
+    } else {
+        None
+    };
+    older.or_else(|| function(name))
+}
+
+fn find(table: &'static [Function], name: &str) -> Option<&'static Function> {
     let name = without_stream_suffix(name);
-    let at = functions::FUNCTIONS
-        .binary_search_by(|row| row.name.cmp(name))
-        .ok()?;
-    functions::FUNCTIONS.get(at)
+    let at = table.binary_search_by(|row| row.name.cmp(name)).ok()?;
+    table.get(at)
 }
 
 /// An enum by its typedef name or its tag: `CUresult`, `cudaError`, `cudaError_t`.

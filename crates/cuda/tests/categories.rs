@@ -8,7 +8,7 @@ use event::{Category, Layer};
 #[test]
 fn categories_of_all_functions() {
     let mut by_category: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for function in cuda::functions() {
+    for function in cuda::functions().iter().chain(cuda::older_functions()) {
         by_category
             .entry(cuda::category(function.name).as_str())
             .or_default()

@@ -76,23 +76,28 @@ fn unknown_exports_of_libcuda_550() {
     }
 }
 
-/// The runtime of CUDA 13, where nvcc has been set up.
+/// A runtime library among the packages whose headers the tables come from.
+fn runtime(path: &str) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(root().join("target/cuda-headers/lib")).ok()?;
+    let library = |entry: std::fs::DirEntry| entry.path().join("site-packages/nvidia").join(path);
+    versions
+        .filter_map(Result::ok)
+        .map(library)
+        .find(|path| path.exists())
+}
+
 #[test]
 fn unknown_exports_of_libcudart_13() {
-    let found = std::fs::read_dir(root().join("target/cuda-headers/lib"))
-        .ok()
-        .and_then(|versions| {
-            versions
-                .filter_map(Result::ok)
-                .map(|entry| {
-                    entry
-                        .path()
-                        .join("site-packages/nvidia/cu13/lib/libcudart.so.13")
-                })
-                .find(|path| path.exists())
-        });
-    match found {
+    match runtime("cu13/lib/libcudart.so.13") {
         Some(path) => insta::assert_snapshot!(unknown(exports(&path).into_iter())),
         None => skip("no libcudart 13: type crates/cuda/generate/run --setup"),
+    }
+}
+
+#[test]
+fn unknown_exports_of_libcudart_12() {
+    match runtime("cuda_runtime/lib/libcudart.so.12") {
+        Some(path) => insta::assert_snapshot!(unknown(exports(&path).into_iter())),
+        None => skip("no libcudart 12: type crates/cuda/generate/run --setup"),
     }
 }

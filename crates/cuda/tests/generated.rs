@@ -1,5 +1,6 @@
 //! The committed tables are what the generator writes today.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -32,24 +33,38 @@ fn regenerating_changes_nothing() {
     );
 
     let committed = crate_folder.join("src/generated");
-    let names = |folder: &Path| {
-        let mut names: Vec<_> = folder
-            .read_dir()
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        names.sort();
-        names
-    };
-    assert_eq!(names(&committed), names(fresh.path()));
-    for name in names(&committed) {
-        let old = std::fs::read_to_string(committed.join(&name)).unwrap();
-        let new = std::fs::read_to_string(fresh.path().join(&name)).unwrap();
-        let differing = old.lines().zip(new.lines()).find(|(old, new)| old != new);
+    let (old, new) = (files(&committed), files(fresh.path()));
+    assert_eq!(
+        old.keys().collect::<Vec<_>>(),
+        new.keys().collect::<Vec<_>>()
+    );
+    for (name, old) in &old {
+        let differing = old
+            .lines()
+            .zip(new[name].lines())
+            .find(|(old, new)| old != new);
         assert!(
-            old == new,
-            "{} is stale: type crates/cuda/generate/run; first difference: {differing:?}",
-            name.display()
+            *old == new[name],
+            "{name} is stale: type crates/cuda/generate/run; first difference: {differing:?}"
         );
     }
+}
+
+/// The files below a folder with their text.
+fn files(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            found.extend(
+                files(&path)
+                    .into_iter()
+                    .map(|(inner, text)| (format!("{name}/{inner}"), text)),
+            );
+        } else {
+            found.insert(name, std::fs::read_to_string(&path).unwrap());
+        }
+    }
+    found
 }

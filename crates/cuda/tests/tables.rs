@@ -5,9 +5,10 @@ use event::Layer;
 
 #[test]
 fn tables_are_sorted_and_consistent() {
-    let functions = cuda::functions();
-    assert!(functions.windows(2).all(|pair| pair[0].name < pair[1].name));
-    for function in functions {
+    for table in [cuda::functions(), cuda::older_functions()] {
+        assert!(table.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+    for function in cuda::functions().iter().chain(cuda::older_functions()) {
         assert!(function.parameters.len() <= 16, "{}", function.name);
         for parameter in function.parameters {
             if let Extent::Counted(index) = parameter.extent {
@@ -46,6 +47,41 @@ fn per_thread_variants_are_the_same_functions() {
         "cuTexRefSetAddress2D"
     );
     assert_eq!(cuda::family("my_value"), "my_value");
+}
+
+#[test]
+fn names_that_changed_their_meaning() {
+    let parameters = |major, name| {
+        let function = cuda::runtime_function(major, name).unwrap();
+        function
+            .parameters
+            .iter()
+            .map(|parameter| parameter.name)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        parameters(12, "cudaMemAdvise"),
+        ["devPtr", "count", "advice", "device"]
+    );
+    assert_eq!(
+        parameters(13, "cudaMemAdvise"),
+        ["devPtr", "count", "advice", "location"]
+    );
+    assert_eq!(parameters(12, "cudaMalloc"), parameters(13, "cudaMalloc"));
+    let properties = |major| {
+        let function = cuda::runtime_function(major, "cudaGetDeviceProperties").unwrap();
+        function.parameters[0]
+            .kind
+            .pointee()
+            .unwrap()
+            .structure()
+            .unwrap()
+    };
+    assert!(properties(12).field("clockRate").is_some());
+    assert!(properties(13).field("clockRate").is_none());
+    // Gone in 13, but a program may still have it.
+    assert!(function("cudaThreadSynchronize").is_some());
+    assert!(cuda::runtime_function(13, "cudaNoSuchThing").is_none());
 }
 
 #[test]
