@@ -8,6 +8,7 @@ pub mod fatbin;
 pub mod image;
 mod number;
 mod parse;
+mod print;
 pub mod token;
 mod types;
 
