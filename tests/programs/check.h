@@ -7,13 +7,14 @@
 #include <cstdlib>
 
 [[noreturn, gnu::format(printf, 3, 4)]] inline void fail(const char *file, int line, const char *format, ...) {
-    fflush(stdout);
-    fprintf(stderr, "FAIL %s:%d: ", file, line);
+    // One write: several threads may fail at once.
+    char message[4096];
     va_list values;
     va_start(values, format);
-    vfprintf(stderr, format, values);
+    vsnprintf(message, sizeof message, format, values);
     va_end(values);
-    fputc('\n', stderr);
+    fflush(stdout);
+    fprintf(stderr, "FAIL %s:%d: %s\n", file, line, message);
     // No clean-up: after a device error it may hang or hide the message.
     _Exit(1);
 }

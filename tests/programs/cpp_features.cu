@@ -124,7 +124,7 @@ static void symbols() {
 
 // --- pitched memory -------------------------------------------------------------------------------
 
-__global__ void transposeSign(char *data, size_t pitch, int width, int height) {
+__global__ void negate(char *data, size_t pitch, int width, int height) {
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x < width && y < height) {
         int *row = reinterpret_cast<int *>(data + y * pitch);
@@ -142,7 +142,7 @@ static void pitched() {
     EXPECT(pitch >= row && pitch % 16 == 0, "the pitch is %zu", pitch);
     CUDA(cudaMemset2D(data, pitch, 0xff, pitch, HEIGHT));
     CUDA(cudaMemcpy2D(data, pitch, in.data(), row, row, HEIGHT, cudaMemcpyHostToDevice));
-    transposeSign<<<dim3(4, 3), dim3(32, 16)>>>(data, pitch, WIDTH, HEIGHT);
+    negate<<<dim3(4, 3), dim3(32, 16)>>>(data, pitch, WIDTH, HEIGHT);
     CUDA(cudaMemcpy2D(out.data(), row, data, pitch, row, HEIGHT, cudaMemcpyDeviceToHost));
     for (int i = 0; i < WIDTH * HEIGHT; i++) EXPECT(out[i] == -i, "pitched element %d is %d", i, out[i]);
     // The inner part only, into wider rows; what lies between stays.
