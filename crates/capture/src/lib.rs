@@ -1,1 +1,3 @@
-//!
+//! Capture: starting the program to be traced, and the back ends that watch it.
+
+pub mod launch;

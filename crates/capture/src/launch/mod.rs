@@ -1,0 +1,137 @@
+//! Starts a command as if we were not there: it has our terminal and our standard streams, and its
+//! exit status, fatal signal and stops become ours.
+//!
+//! What is put into its environment is the caller's business.
+
+mod error;
+mod signals;
+
+pub use error::LaunchError;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+
+/// What to start.
+#[derive(Debug, Clone, Default)]
+pub struct Command {
+    /// A path, or a name to look for in PATH.
+    pub program: OsString,
+    pub args: Vec<OsString>,
+    /// Variables set on top of our own environment.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Code(i32),
+    /// Killed by this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// Ends this process as the command ended.
+    pub fn pass_on(self) -> ! {
+        match self {
+            Self::Code(code) => std::process::exit(code),
+            Self::Signal(signal) => {
+                signals::die_of(signal);
+                // Not every signal is fatal to us: what a shell would say then.
+                std::process::exit(128 + signal)
+            }
+        }
+    }
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            // Stopped or continued: wait() never reports these.
+            (None, None) => Self::Code(LaunchError::OWN_FAILURE),
+        }
+    }
+}
+
+/// Runs the command to its end. Meanwhile, signals that someone sends to us go to the command, and
+/// when it stops, we stop.
+pub fn run(command: &Command) -> Result<Exit, LaunchError> {
+    let forwarding = signals::Forwarding::start();
+    let mut child = spawn(command)?;
+    forwarding.to(child.id() as libc::pid_t);
+    let ended = wait_for_end(&child);
+    // From here on the process id may become someone else's.
+    drop(forwarding);
+    ended
+        .and_then(|()| child.wait())
+        .map(Exit::from)
+        .map_err(|source| LaunchError::Wait {
+            program: command.program.clone(),
+            source,
+        })
+}
+
+fn spawn(command: &Command) -> Result<Child, LaunchError> {
+    let mask = signals::mask();
+    let mut start = std::process::Command::new(&command.program);
+    start.args(&command.args).envs(
+        command
+            .environment
+            .iter()
+            .map(|(name, value)| (name, value)),
+    );
+    // SAFETY: the closure only makes one async-signal-safe system call.
+    unsafe {
+        // The standard library empties the mask; the program must find the one we were given.
+        start.pre_exec(move || signals::set_mask(&mask));
+    }
+    start
+        .spawn()
+        .map_err(|source| LaunchError::from_spawn(&command.program, source))
+}
+
+/// Returns when the child has ended, without taking its status, so that its process id stays its own.
+fn wait_for_end(child: &Child) -> io::Result<()> {
+    loop {
+        // SAFETY: all zeroes is a siginfo_t, and the call writes nowhere else.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT;
+        let status = unsafe { libc::waitid(libc::P_PID, child.id(), &mut info, flags) };
+        if status != 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            return Err(error);
+        }
+        if info.si_code != libc::CLD_STOPPED {
+            return Ok(());
+        }
+        signals::stop_with(child.id() as libc::pid_t);
+    }
+}
+
+/// The value of LD_LIBRARY_PATH that puts a folder before those already named.
+pub fn library_path(existing: Option<&OsStr>, first: &Path) -> Result<OsString, LaunchError> {
+    // The loader splits at both and knows no way to quote them.
+    if first
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .any(|byte| b":;".contains(byte))
+    {
+        return Err(LaunchError::UnusableFolder(first.to_owned()));
+    }
+    let mut path = first.as_os_str().to_owned();
+    // An empty variable is none to the loader, but an empty entry is the current folder.
+    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+        path.push(":");
+        path.push(existing);
+    }
+    Ok(path)
+}
