@@ -179,12 +179,20 @@ impl<'a> Entry<'a> {
         self.stored
     }
 
+    /// How long the header says [`payload`](Self::payload) will be.
+    pub fn unpacked_size(&self) -> u64 {
+        match self.compression() {
+            Compression::None => self.stored.len() as u64,
+            _ => u64_at(self.header, 56),
+        }
+    }
+
     /// The code, unpacked if need be; raw entries may end in padding.
     pub fn payload(&self) -> Result<Cow<'a, [u8]>, FatbinError> {
         if self.flags() & flag::SCRAMBLED != 0 {
             return Err(FatbinError::Scrambled(self.kind().name()));
         }
-        compression::unpack(self.compression(), self.stored, u64_at(self.header, 56))
+        compression::unpack(self.compression(), self.stored, self.unpacked_size())
     }
 
     /// A PTX entry's text, without the zeros behind it.
