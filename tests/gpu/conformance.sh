@@ -3,6 +3,7 @@
 # ${OUT:-docs-out}, with what ran where in answers.txt. To keep them: copy both to fixtures/ptx.
 # Needs: gcc, python3, a CUDA driver.
 set -eu
+export PYTHONDONTWRITEBYTECODE=1
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-docs-out}
 work=$(mktemp -d)

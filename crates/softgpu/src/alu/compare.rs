@@ -212,8 +212,6 @@ fn integers(order: Order, bits: u8, signed: bool) -> Eval {
     }
 }
 
-// Negated comparisons hold for NaN: just what the unordered forms are.
-#[allow(clippy::neg_cmp_op_on_partial_ord)]
 macro_rules! float_comparison {
     ($test:expr, $T:ty, $read:expr) => {{
         let read = $read;
@@ -241,14 +239,20 @@ macro_rules! float_comparison {
     }};
 }
 
+// Negated comparisons hold for NaN: just what the unordered forms are.
+#[allow(clippy::neg_cmp_op_on_partial_ord)]
 fn floats32(test: Test) -> Eval {
     float_comparison!(test, f32, |x: f32| x)
 }
 
+// Negated comparisons hold for NaN: just what the unordered forms are.
+#[allow(clippy::neg_cmp_op_on_partial_ord)]
 fn floats32_flushed(test: Test) -> Eval {
     float_comparison!(test, f32, super::floating::flush32)
 }
 
+// Negated comparisons hold for NaN: just what the unordered forms are.
+#[allow(clippy::neg_cmp_op_on_partial_ord)]
 fn floats64(test: Test) -> Eval {
     float_comparison!(test, f64, |x: f64| x)
 }

@@ -217,10 +217,7 @@ fn finish(value: Value, target: Format, rounding: Rounding, shape: Shape) -> u64
         return 0;
     }
     let bits = target.encode(value, rounding);
-    let beyond = match target.decode(bits) {
-        Value::Infinite { .. } | Value::Nan => true,
-        _ => false,
-    };
+    let beyond = matches!(target.decode(bits), Value::Infinite { .. } | Value::Nan);
     let bits = if shape.satfinite && beyond {
         target.largest(negative)
     } else {

@@ -19,6 +19,7 @@ mod minmax;
 mod packed;
 mod precise;
 mod select;
+mod video;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -131,6 +132,7 @@ fn resolve_new(opcode: &str, modifiers: &[String]) -> Result<Alu, Unsupported> {
             "setp" | "set" => compare::resolve(&mut form)?,
             "selp" | "slct" | "testp" | "copysign" => select::resolve(&mut form)?,
             "cvt" => convert::resolve(&mut form)?,
+            _ if video::is_video(opcode) => video::resolve(&mut form)?,
             _ => return Err(form.unsupported("no such instruction")),
         };
     form.finish()?;

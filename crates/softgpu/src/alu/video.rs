@@ -1,0 +1,215 @@
+//! Scalar video instructions: vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vmad, vset.
+//!
+//! Operands are read by their types (33-bit signed internally), the first operation gives an exact
+//! intermediate result, `.sat` clamps it to the destination's range (else it wraps), and a second
+//! operation (`.add`, `.min`, `.max`) combines it with c. Selectors (`a.b0`, `a.h1`) are written on
+//! operands in PTX; here they come as further modifiers `a:b0`, `b:h1`.
+
+use super::form::{Form, Type, Unsupported};
+use super::lanes::{plain, single};
+use super::{Alu, Kind};
+
+#[derive(Debug, Clone, Copy)]
+enum First {
+    Add,
+    Sub,
+    AbsDiff,
+    Min,
+    Max,
+    Shl,
+    Shr,
+    Mad,
+    Set(Test),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Test {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Second {
+    Add,
+    Min,
+    Max,
+}
+
+/// The part of a register an operand is.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    shift: u32,
+    bits: u32,
+}
+
+const WHOLE: Part = Part { shift: 0, bits: 32 };
+
+pub fn is_video(opcode: &str) -> bool {
+    matches!(
+        opcode,
+        "vadd" | "vsub" | "vabsdiff" | "vmin" | "vmax" | "vshl" | "vshr" | "vmad" | "vset"
+    )
+}
+
+pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
+    let types: Vec<bool> = form
+        .types()
+        .into_iter()
+        .map(|ty| match ty {
+            Type::Int {
+                bits: 32,
+                signed,
+                raw: false,
+            } => Some(signed),
+            _ => None,
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| form.unsupported("wants u32 or s32"))?;
+    let set = form.opcode == "vset";
+    let (to, left, right) = match types[..] {
+        [left, right] if set => (false, left, right),
+        [to, left, right] if !set => (to, left, right),
+        _ => return Err(form.unsupported("wants a type an operand")),
+    };
+    let first = match form.opcode {
+        "vadd" => First::Add,
+        "vsub" => First::Sub,
+        "vabsdiff" => First::AbsDiff,
+        "vmin" => First::Min,
+        "vmax" => First::Max,
+        "vshl" => First::Shl,
+        "vshr" => First::Shr,
+        "vmad" => First::Mad,
+        _ => First::Set(
+            form.take_one(test)
+                .ok_or_else(|| form.unsupported("wants a comparison"))?,
+        ),
+    };
+    let saturate = !set && form.take("sat");
+    let shifts = matches!(first, First::Shl | First::Shr);
+    let wrap = shifts && form.take("wrap");
+    if shifts && wrap == form.take("clamp") {
+        return Err(form.unsupported("wants .clamp or .wrap"));
+    }
+    if shifts && right {
+        return Err(form.unsupported("shifts by u32"));
+    }
+    let mad = matches!(first, First::Mad);
+    let scale = match (mad && form.take("shr7"), mad && form.take("shr15")) {
+        (true, _) => 7,
+        (_, true) => 15,
+        _ => 0,
+    };
+    let second = if mad { None } else { form.take_one(second) };
+    let a_part = form.take_one(|w| part(w, "a:")).unwrap_or(WHOLE);
+    let b_part = form.take_one(|w| part(w, "b:")).unwrap_or(WHOLE);
+    let eval = single(move |s| {
+        let a = operand(s[0], a_part, left);
+        let b = operand(s[1], b_part, right);
+        let exact = match first {
+            First::Add => a + b,
+            First::Sub => a - b,
+            First::AbsDiff => (a - b).abs(),
+            First::Min => a.min(b),
+            First::Max => a.max(b),
+            First::Shl | First::Shr => {
+                let count = if wrap { b & 31 } else { b.min(32) };
+                if matches!(first, First::Shl) {
+                    a << count
+                } else {
+                    a >> count
+                }
+            }
+            First::Mad => (a * b + operand(s[2], WHOLE, to)) >> scale,
+            First::Set(test) => i128::from(holds(test, a, b)),
+        };
+        let (low, high) = range(to);
+        let result = if saturate {
+            exact.clamp(low, high)
+        } else {
+            operand(exact as u64, WHOLE, to)
+        };
+        let c = operand(s[2], WHOLE, to);
+        let result = match second {
+            None => result,
+            Some(Second::Add) => result + c,
+            Some(Second::Min) => result.min(c),
+            Some(Second::Max) => result.max(c),
+        };
+        u64::from(result as u32)
+    });
+    let kind = |signed| Kind::Int { bits: 32, signed };
+    let all = [kind(left), kind(right), kind(to)];
+    let count = if mad || second.is_some() { 3 } else { 2 };
+    Ok(plain(kind(to), &all[..count], eval))
+}
+
+fn test(word: &str) -> Option<Test> {
+    Some(match word {
+        "eq" => Test::Eq,
+        "ne" => Test::Ne,
+        "lt" => Test::Lt,
+        "le" => Test::Le,
+        "gt" => Test::Gt,
+        "ge" => Test::Ge,
+        _ => return None,
+    })
+}
+
+fn holds(test: Test, a: i128, b: i128) -> bool {
+    match test {
+        Test::Eq => a == b,
+        Test::Ne => a != b,
+        Test::Lt => a < b,
+        Test::Le => a <= b,
+        Test::Gt => a > b,
+        Test::Ge => a >= b,
+    }
+}
+
+fn second(word: &str) -> Option<Second> {
+    Some(match word {
+        "add" => Second::Add,
+        "min" => Second::Min,
+        "max" => Second::Max,
+        _ => return None,
+    })
+}
+
+/// `a:b0` … `a:b3`, `a:h0`, `a:h1`.
+fn part(word: &str, operand: &str) -> Option<Part> {
+    Some(match word.strip_prefix(operand)? {
+        "b0" => Part { shift: 0, bits: 8 },
+        "b1" => Part { shift: 8, bits: 8 },
+        "b2" => Part { shift: 16, bits: 8 },
+        "b3" => Part { shift: 24, bits: 8 },
+        "h0" => Part { shift: 0, bits: 16 },
+        "h1" => Part {
+            shift: 16,
+            bits: 16,
+        },
+        _ => return None,
+    })
+}
+
+fn operand(register: u64, part: Part, signed: bool) -> i128 {
+    let unused = 32 - part.bits;
+    let bits = (register as u32) >> part.shift << unused;
+    if signed {
+        i128::from(bits as i32 >> unused)
+    } else {
+        i128::from(bits >> unused)
+    }
+}
+
+fn range(signed: bool) -> (i128, i128) {
+    if signed {
+        (i128::from(i32::MIN), i128::from(i32::MAX))
+    } else {
+        (0, i128::from(u32::MAX))
+    }
+}
