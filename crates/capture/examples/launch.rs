@@ -13,7 +13,7 @@ fn main() {
         Ok(exit) => exit.pass_on(),
         Err(error) => {
             eprintln!("launch: {error}");
-            std::process::exit(error.exit_code());
+            std::process::exit(error.exit_code().into());
         }
     }
 }

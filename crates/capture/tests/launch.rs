@@ -153,7 +153,11 @@ fn what_cannot_run_says_why() {
         let error = launch::run(&command).expect_err("must not run");
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(error.exit_code(), code, "{error}");
-        assert_eq!(outside(&[&program]).status.code(), Some(code), "{error}");
+        assert_eq!(
+            outside(&[&program]).status.code(),
+            Some(code.into()),
+            "{error}"
+        );
     }
 }
 

@@ -36,10 +36,10 @@ pub enum LaunchError {
 
 impl LaunchError {
     /// Our own failure, told apart from the command's.
-    pub const OWN_FAILURE: i32 = 125;
+    pub const OWN_FAILURE: u8 = 125;
 
     /// What to exit with: 127 and 126 as shells do, else our own failure.
-    pub fn exit_code(&self) -> i32 {
+    pub fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound(_) | Self::NoInterpreter(_) => 127,
             Self::NotExecutable(_) | Self::Folder(_) => 126,

@@ -53,7 +53,7 @@ impl From<ExitStatus> for Exit {
             (Some(code), _) => Self::Code(code),
             (None, Some(signal)) => Self::Signal(signal),
             // Stopped or continued: wait() never reports these.
-            (None, None) => Self::Code(LaunchError::OWN_FAILURE),
+            (None, None) => Self::Code(LaunchError::OWN_FAILURE.into()),
         }
     }
 }
