@@ -1,1 +1,21 @@
+//! Traces on disk: reading, writing, converting and merging them.
 //!
+//! A trace is a head ([`event::Meta`]), a stream of [`event::Record`]s in time order, and a tail
+//! ([`event::Summary`]). Two formats hold the same: JSON lines (`.jsonl`) and Arrow IPC streams
+//! (`.arrows`); docs/TRACE-FORMAT.md describes both.
+#![forbid(unsafe_code)]
+
+mod arrow;
+mod assemble;
+mod error;
+mod fields;
+mod json;
+mod jsonl;
+mod names;
+mod sink;
+mod source;
+mod time;
+
+pub use error::{Error, Place, Result, Warning, Warnings};
+pub use sink::{Format, Writer, create};
+pub use source::{Reader, open};

@@ -1,0 +1,305 @@
+//! Decoding one batch. Every length, offset and key in it is checked before it is believed.
+
+use super::{
+    columns::Column,
+    message::LARGEST_BODY,
+    plan::{IntLayout, Layout, Plan},
+};
+use arrow_ipc::{BodyCompressionMethod, CompressionType, RecordBatch};
+use event::Name;
+use std::{collections::HashMap, io::Read, sync::Arc};
+
+pub type Dictionaries = HashMap<i64, Arc<Vec<Name>>>;
+type Decoded<T> = Result<T, &'static str>;
+
+/// A decoded column.
+pub enum Values {
+    /// Sign-extended if signed.
+    Ints {
+        values: Vec<u64>,
+        signed: bool,
+    },
+    Texts {
+        text: String,
+        offsets: Vec<usize>,
+    },
+    Names {
+        keys: Vec<u64>,
+        names: Arc<Vec<Name>>,
+    },
+}
+
+/// A column of a batch, and which of its rows have a value.
+pub struct Cells {
+    pub values: Values,
+    /// None: all of them.
+    valid: Option<Vec<u8>>,
+}
+
+impl Cells {
+    pub fn has(&self, row: usize) -> bool {
+        match &self.valid {
+            None => true,
+            Some(bits) => bits
+                .get(row / 8)
+                .is_some_and(|byte| byte >> (row % 8) & 1 == 1),
+        }
+    }
+}
+
+pub struct Batch {
+    pub rows: usize,
+    /// Only ours, and only those with a value in some row.
+    pub columns: Vec<(Column, Cells)>,
+}
+
+/// Rows a batch may have: bounds what a lie about it can cost.
+const MOST_ROWS: i64 = 16 << 20;
+/// Names a dictionary may have.
+const MOST_NAMES: usize = 4 << 20;
+
+pub fn decode(
+    batch: RecordBatch<'_>,
+    body: &[u8],
+    plan: &Plan,
+    dictionaries: &Dictionaries,
+) -> Decoded<Batch> {
+    let mut input = Input::new(batch, body)?;
+    let rows = input.rows;
+    let mut columns = Vec::new();
+    for &(column, layout) in &plan.columns {
+        let nulls = input.node()?;
+        if let Layout::Skip { buffers } = layout {
+            input.skip(buffers)?;
+            continue;
+        }
+        let all_null = nulls == rows && rows > 0;
+        let Some(column) = column.filter(|_| !all_null) else {
+            input.skip(if matches!(layout, Layout::Text { .. }) {
+                3
+            } else {
+                2
+            })?;
+            continue;
+        };
+        let valid = input.validity(nulls)?;
+        let values = match layout {
+            Layout::Int(int) => Values::Ints {
+                values: input.ints(int)?,
+                signed: int.signed,
+            },
+            Layout::Text { large } => input.texts(large)?,
+            Layout::Keys { keys, dictionary } => Values::Names {
+                keys: input.ints(keys)?,
+                names: dictionaries
+                    .get(&dictionary)
+                    .cloned()
+                    .ok_or("a dictionary is missing")?,
+            },
+            Layout::Skip { .. } => continue,
+        };
+        columns.push((column, Cells { values, valid }));
+    }
+    Ok(Batch { rows, columns })
+}
+
+/// The texts of a dictionary batch.
+pub fn decode_dictionary(batch: RecordBatch<'_>, body: &[u8], large: bool) -> Decoded<Vec<Name>> {
+    let mut input = Input::new(batch, body)?;
+    let nulls = input.node()?;
+    input.validity(nulls)?;
+    let Values::Texts { text, offsets } = input.texts(large)? else {
+        return Ok(Vec::new());
+    };
+    if offsets.len() > MOST_NAMES {
+        return Err("a dictionary with too many names");
+    }
+    let names = offsets
+        .windows(2)
+        .map(|ends| text.get(ends[0]..ends[1]).map(Name::from));
+    names
+        .collect::<Option<_>>()
+        .ok_or("a name that begins inside a character")
+}
+
+/// The nodes and buffers of a batch, taken one after the other.
+struct Input<'a> {
+    rows: usize,
+    nodes: Vec<(i64, i64)>,
+    next_node: usize,
+    buffers: Vec<(i64, i64)>,
+    next_buffer: usize,
+    body: &'a [u8],
+    packed: bool,
+    /// What may still be unpacked of this batch.
+    allowance: u64,
+}
+
+impl<'a> Input<'a> {
+    fn new(batch: RecordBatch<'_>, body: &'a [u8]) -> Decoded<Self> {
+        let packed = match batch.compression() {
+            None => false,
+            Some(how) if how.method() != BodyCompressionMethod::BUFFER => {
+                return Err("compressed in an unknown way");
+            }
+            Some(how) if how.codec() == CompressionType::LZ4_FRAME => true,
+            Some(_) => return Err("compressed with zstd, which traces are not: use lz4"),
+        };
+        let rows = batch.length();
+        if !(0..=MOST_ROWS).contains(&rows) {
+            return Err("a batch with an impossible number of rows");
+        }
+        let nodes = batch
+            .nodes()
+            .map(|nodes| nodes.iter())
+            .into_iter()
+            .flatten();
+        let buffers = batch
+            .buffers()
+            .map(|buffers| buffers.iter())
+            .into_iter()
+            .flatten();
+        Ok(Input {
+            rows: rows as usize,
+            nodes: nodes
+                .map(|node| (node.length(), node.null_count()))
+                .collect(),
+            next_node: 0,
+            buffers: buffers
+                .map(|buffer| (buffer.offset(), buffer.length()))
+                .collect(),
+            next_buffer: 0,
+            body,
+            packed,
+            allowance: LARGEST_BODY,
+        })
+    }
+
+    /// The next column's count of nulls.
+    fn node(&mut self) -> Decoded<usize> {
+        let &(length, nulls) = self
+            .nodes
+            .get(self.next_node)
+            .ok_or("a column is missing")?;
+        self.next_node += 1;
+        if length != self.rows as i64 || !(0..=length).contains(&nulls) {
+            return Err("a column of another length than its batch");
+        }
+        Ok(nulls as usize)
+    }
+
+    fn skip(&mut self, buffers: usize) -> Decoded<()> {
+        self.next_buffer += buffers;
+        if self.next_buffer > self.buffers.len() {
+            Err("a column is missing")
+        } else {
+            Ok(())
+        }
+    }
+
+    fn buffer(&mut self) -> Decoded<Vec<u8>> {
+        let &(offset, length) = self
+            .buffers
+            .get(self.next_buffer)
+            .ok_or("a column is missing")?;
+        self.next_buffer += 1;
+        let bytes = usize::try_from(offset)
+            .ok()
+            .zip(usize::try_from(length).ok());
+        let bytes =
+            bytes.and_then(|(offset, length)| self.body.get(offset..offset.checked_add(length)?));
+        let bytes = bytes.ok_or("a column lies outside of its batch")?;
+        if !self.packed || bytes.is_empty() {
+            return Ok(bytes.to_vec());
+        }
+        let (size, packed) = bytes
+            .split_first_chunk()
+            .ok_or("a column without its length")?;
+        let size = i64::from_le_bytes(*size);
+        if size == -1 {
+            return Ok(packed.to_vec());
+        }
+        let size = u64::try_from(size).map_err(|_| "a column of an impossible length")?;
+        // LZ4 cannot pack tighter than 255 to one: more is a lie.
+        if size > self.allowance || size > packed.len() as u64 * 255 {
+            return Err("a column of an impossible length");
+        }
+        self.allowance -= size;
+        let mut unpacked = Vec::with_capacity(size as usize);
+        let mut decoder = lz4_flex::frame::FrameDecoder::new(packed).take(size + 1);
+        match decoder.read_to_end(&mut unpacked) {
+            Ok(_) if unpacked.len() as u64 == size => Ok(unpacked),
+            Ok(_) => Err("a column that unpacks to another length"),
+            Err(_) => Err("a column that cannot be unpacked"),
+        }
+    }
+
+    fn validity(&mut self, nulls: usize) -> Decoded<Option<Vec<u8>>> {
+        let bits = self.buffer()?;
+        if nulls == 0 {
+            return Ok(None);
+        }
+        if bits.len() < self.rows.div_ceil(8) {
+            return Err("a column that does not say which rows it has");
+        }
+        Ok(Some(bits))
+    }
+
+    fn ints(&mut self, layout: IntLayout) -> Decoded<Vec<u64>> {
+        let rows = self.rows;
+        self.ints_of(layout, rows)
+    }
+
+    fn ints_of(&mut self, layout: IntLayout, count: usize) -> Decoded<Vec<u64>> {
+        let bytes = self.buffer()?;
+        let length = count
+            .checked_mul(layout.bytes)
+            .ok_or("a column is too long")?;
+        let bytes = bytes.get(..length).ok_or("a column is too short")?;
+        macro_rules! widen {
+            ($signed:ty, $unsigned:ty) => {{
+                let (chunks, _) = bytes.as_chunks();
+                if layout.signed {
+                    chunks
+                        .iter()
+                        .map(|&bytes| <$signed>::from_le_bytes(bytes) as i64 as u64)
+                        .collect()
+                } else {
+                    chunks
+                        .iter()
+                        .map(|&bytes| <$unsigned>::from_le_bytes(bytes) as u64)
+                        .collect()
+                }
+            }};
+        }
+        Ok(match layout.bytes {
+            1 => widen!(i8, u8),
+            2 => widen!(i16, u16),
+            4 => widen!(i32, u32),
+            _ => widen!(i64, u64),
+        })
+    }
+
+    fn texts(&mut self, large: bool) -> Decoded<Values> {
+        let layout = IntLayout {
+            bytes: if large { 8 } else { 4 },
+            signed: true,
+        };
+        let offsets = if self.rows == 0 {
+            // An empty column may leave its offsets out.
+            self.buffer()?;
+            vec![0]
+        } else {
+            self.ints_of(layout, self.rows + 1)?
+        };
+        let text = String::from_utf8(self.buffer()?).map_err(|_| "text that is not UTF-8")?;
+        if offsets.is_sorted() && offsets.last().is_none_or(|&last| last <= text.len() as u64) {
+            Ok(Values::Texts {
+                text,
+                offsets: offsets.into_iter().map(|end| end as usize).collect(),
+            })
+        } else {
+            Err("texts that lie outside of their column")
+        }
+    }
+}

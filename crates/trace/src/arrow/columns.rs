@@ -1,0 +1,147 @@
+//! The columns of the Arrow form: their names, types and order.
+
+use arrow_schema::{DataType, Field, Schema};
+use event::{Category, Direction, Kind, Layer, MemorySpace, Meta};
+use std::collections::HashMap;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    U32,
+    U64,
+    I64,
+    /// One of few words, known beforehand.
+    Word(&'static [&'static str]),
+    /// One of many names that repeat.
+    Name,
+    /// Text that seldom repeats: JSON objects.
+    Text,
+}
+
+macro_rules! columns {
+    ($($member:ident = $name:literal: $kind:expr,)+) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Column { $($member,)+ }
+
+        impl Column {
+            pub const ALL: &'static [Column] = &[$(Column::$member,)+];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Column::$member => $name,)+ }
+            }
+
+            pub const fn holds(self) -> Type {
+                match self { $(Column::$member => $kind,)+ }
+            }
+        }
+    };
+}
+
+columns! {
+    Ts = "ts_ns": Type::I64,
+    Pid = "pid": Type::U32,
+    Tid = "tid": Type::U32,
+    Kind = "type": Type::Word(TYPES),
+    Layer = "layer": Type::Word(LAYERS),
+    Name = "name": Type::Name,
+    Category = "category": Type::Word(CATEGORIES),
+    Phase = "phase": Type::Word(PHASES),
+    OpId = "op_id": Type::U64,
+    Depth = "depth": Type::U32,
+    Parent = "parent": Type::U64,
+    Cpu = "cpu": Type::U32,
+    Device = "device": Type::U32,
+    Context = "context": Type::U64,
+    Stream = "stream": Type::U64,
+    Correlation = "correlation": Type::U64,
+    Duration = "duration_ns": Type::U64,
+    Status = "status": Type::I64,
+    Result = "result": Type::Name,
+    Cmd = "cmd": Type::U64,
+    Decoded = "decoded": Type::Text,
+    Details = "details": Type::Text,
+    Stack = "stack": Type::Text,
+    Op = "op": Type::Word(OPS),
+    Size = "size": Type::U64,
+    Freed = "freed": Type::U64,
+    Ptr = "ptr": Type::U64,
+    Space = "space": Type::Word(SPACES),
+    Direction = "direction": Type::Word(DIRECTIONS),
+    Src = "src": Type::U64,
+    Dst = "dst": Type::U64,
+    Kernel = "kernel": Type::Name,
+    GridX = "grid_x": Type::U32,
+    GridY = "grid_y": Type::U32,
+    GridZ = "grid_z": Type::U32,
+    BlockX = "block_x": Type::U32,
+    BlockY = "block_y": Type::U32,
+    BlockZ = "block_z": Type::U32,
+    Shared = "shared": Type::U64,
+    Count = "count": Type::U64,
+    Source = "source": Type::Name,
+}
+
+/// The names of all members, in the order of their numbers: a key is a member's number.
+macro_rules! words {
+    ($name:ident, $kind:ident $(, $more:literal)*) => {
+        const $name: &[&str] = &{
+            const MORE: &[&str] = &[$($more),*];
+            let mut words = [""; $kind::ALL.len() + MORE.len()];
+            let mut place = 0;
+            while place < words.len() {
+                words[place] = if place < $kind::ALL.len() {
+                    $kind::ALL[place].as_str()
+                } else {
+                    MORE[place - $kind::ALL.len()]
+                };
+                place += 1;
+            }
+            words
+        };
+    };
+}
+
+words!(TYPES, Kind, "memory", "transfer", "lost", "summary");
+words!(LAYERS, Layer);
+words!(CATEGORIES, Category);
+words!(SPACES, MemorySpace);
+words!(DIRECTIONS, Direction);
+const PHASES: &[&str] = &["B", "E"];
+const OPS: &[&str] = &["alloc", "free", "launch"];
+
+pub fn data_type(holds: Type) -> DataType {
+    let dictionary = |key| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
+    match holds {
+        Type::U32 => DataType::UInt32,
+        Type::U64 => DataType::UInt64,
+        Type::I64 => DataType::Int64,
+        Type::Word(_) => dictionary(DataType::Int8),
+        Type::Name => dictionary(DataType::Int32),
+        Type::Text => DataType::Utf8,
+    }
+}
+
+/// The schema of every trace; the head is in its metadata.
+pub fn schema(meta: &Meta) -> serde_json::Result<Schema> {
+    let fields: Vec<Field> = (Column::ALL.iter())
+        .map(|column| Field::new(column.name(), data_type(column.holds()), true))
+        .collect();
+    let metadata = HashMap::from([(super::META_KEY.to_owned(), serde_json::to_string(meta)?)]);
+    Ok(Schema::new_with_metadata(fields, metadata))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_numbered_as_their_members() {
+        for &kind in Kind::ALL {
+            assert_eq!(TYPES[kind as usize], kind.as_str());
+        }
+        assert_eq!(TYPES.last(), Some(&"summary"));
+        for (place, &column) in Column::ALL.iter().enumerate() {
+            assert_eq!(column as usize, place);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Traces as an Arrow IPC stream: one row for each line that JSONL would have.
+//!
+//! Writing goes through the `arrow` crates. Reading uses their flatbuffers for the messages'
+//! headers and decodes the flat columns itself: a damaged file must end in a warning, and the
+//! generic reader trusts lengths and types that such a file may lie about.
+
+mod batch;
+mod cells;
+mod columns;
+mod message;
+mod plan;
+mod read;
+mod row;
+mod write;
+
+pub use read::ArrowReader;
+pub use write::ArrowWriter;
+
+/// The key of the trace's head in the schema's metadata.
+const META_KEY: &str = "cutrace";

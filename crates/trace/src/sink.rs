@@ -1,0 +1,136 @@
+//! Where records go: one narrow interface, whatever the format.
+
+use crate::{Error, Result, arrow::ArrowWriter, jsonl::JsonlWriter};
+use event::{Event, Extent, Meta, Record, Summary, Tally};
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io::Write,
+    path::Path,
+};
+
+/// A trace format that can be written.
+pub trait WriteTrace: Send {
+    fn write(&mut self, record: &Record) -> Result<()>;
+    /// Hand everything written so far to the file.
+    fn flush(&mut self) -> Result<()>;
+    fn finish(&mut self, summary: &Summary) -> Result<()>;
+}
+
+/// A format, by the extension that names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Jsonl,
+    Arrow,
+}
+
+impl Format {
+    pub fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "jsonl" => Some(Format::Jsonl),
+            "arrows" => Some(Format::Arrow),
+            _ => None,
+        }
+    }
+}
+
+/// A trace that is being written.
+///
+/// Records come in time order. A closed span whose beginning was not written gets it written
+/// just before its end, so back ends that only learn of whole spans may hand them in as such.
+pub struct Writer {
+    format: Box<dyn WriteTrace>,
+    open: HashSet<u64, ahash::RandomState>,
+    tally: Tally,
+}
+
+impl Writer {
+    pub fn new(out: impl Write + Send + 'static, format: Format, meta: &Meta) -> Result<Self> {
+        Ok(Writer {
+            format: match format {
+                Format::Jsonl => Box::new(JsonlWriter::new(out, meta)?),
+                Format::Arrow => Box::new(ArrowWriter::new(out, meta)?),
+            },
+            open: HashSet::default(),
+            tally: Tally::default(),
+        })
+    }
+
+    /// After an error the record is not in the trace; the next one may be written.
+    pub fn write(&mut self, record: &Record) -> Result<()> {
+        if let Record::Event(event) = record {
+            match event.extent {
+                Extent::Instant => {}
+                Extent::Open => {
+                    self.open.insert(event.id);
+                }
+                Extent::Closed(_) => {
+                    if !self.open.remove(&event.id) {
+                        self.format.write(&Record::Event(beginning(event)))?;
+                    }
+                }
+            }
+        }
+        self.format.write(record)?;
+        self.tally.add(record);
+        Ok(())
+    }
+
+    pub fn flush(&mut self) -> Result<()> {
+        self.format.flush()
+    }
+
+    /// What the records written so far add up to, to be completed with what only the tracer
+    /// knows and given to [`Writer::finish_with`].
+    pub fn summary(&self) -> Summary {
+        self.tally.summary(self.open.len() as u64)
+    }
+
+    pub fn finish(self) -> Result<Summary> {
+        let summary = self.summary();
+        self.finish_with(&summary)?;
+        Ok(summary)
+    }
+
+    pub fn finish_with(mut self, summary: &Summary) -> Result<()> {
+        self.format.finish(summary)
+    }
+}
+
+/// A trace file in the format its extension names; missing folders are made.
+pub fn create(path: impl AsRef<Path>, meta: &Meta) -> Result<Writer> {
+    let path = path.as_ref();
+    let format = Format::of(path).ok_or_else(|| Error::Extension(path.into()))?;
+    Writer::new(create_file(path)?, format, meta)
+}
+
+pub(crate) fn create_file(path: &Path) -> Result<File> {
+    let failed = |source| Error::Create {
+        path: path.into(),
+        source,
+    };
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    File::create(path).map_err(failed)
+}
+
+fn beginning(event: &Event) -> Event {
+    Event {
+        extent: Extent::Open,
+        status: None,
+        outputs: Vec::new(),
+        ..event.clone()
+    }
+}
+
+pub(crate) fn id_of(record: &Record) -> u64 {
+    match record {
+        Record::Event(event) => event.id,
+        Record::Meaning(meaning) => meaning.op,
+        Record::Lost(_) => 0,
+    }
+}
