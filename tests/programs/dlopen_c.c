@@ -11,11 +11,11 @@ static const char ptx[] =
     ".version 7.0\n"
     ".target sm_75\n"
     ".address_size 64\n"
-    "// out[i] = in[i] * in[i] + i\n"
-    ".visible .entry square_plus(.param .u64 in, .param .u64 out, .param .u32 n)\n"
+    "// out[i] = in[i] * in[i] + i, -in[i], in[i] or 7, as i modulo 4 says\n"
+    ".visible .entry by_table(.param .u64 in, .param .u64 out, .param .u32 n)\n"
     "{\n"
     "    .reg .pred %p;\n"
-    "    .reg .b32 %r<6>;\n"
+    "    .reg .b32 %r<7>;\n"
     "    .reg .b64 %rd<6>;\n"
     "    mov.u32 %r0, %ctaid.x;\n"
     "    mov.u32 %r1, %ntid.x;\n"
@@ -32,7 +32,21 @@ static const char ptx[] =
     "    add.s64 %rd0, %rd0, %rd2;\n"
     "    add.s64 %rd1, %rd1, %rd2;\n"
     "    ld.global.u32 %r4, [%rd0];\n"
+    "    and.b32 %r6, %r0, 3;\n"
+    "ways: .branchtargets square, minus, same, seven;\n"
+    "    brx.idx %r6, ways;\n"
+    "square:\n"
     "    mad.lo.s32 %r5, %r4, %r4, %r0;\n"
+    "    bra.uni store;\n"
+    "minus:\n"
+    "    neg.s32 %r5, %r4;\n"
+    "    bra.uni store;\n"
+    "same:\n"
+    "    mov.b32 %r5, %r4;\n"
+    "    bra.uni store;\n"
+    "seven:\n"
+    "    mov.b32 %r5, 7;\n"
+    "store:\n"
     "    st.global.u32 [%rd1], %r5;\n"
     "done:\n"
     "    ret;\n"
@@ -105,7 +119,7 @@ int main(void) {
     CU(retain(&context, device));
     CU(setCurrent(context));
     CU(load(&module, ptx));
-    CU(getFunction(&function, module, "square_plus"));
+    CU(getFunction(&function, module, "by_table"));
     static int values[N], results[N];
     for (int i = 0; i < N; i++) values[i] = 3 * i - 1000;
     uint64_t from = 0, to = 0;
@@ -116,8 +130,10 @@ int main(void) {
     void *arguments[] = {&from, &to, &n};
     CU(launch(function, (N + BLOCK - 1) / BLOCK, 1, 1, BLOCK, 1, 1, 0, NULL, arguments, NULL));
     CU(out(results, to, sizeof results));
-    for (int i = 0; i < N; i++)
-        if (results[i] != values[i] * values[i] + i) fail("a result is wrong at index", i);
+    for (int i = 0; i < N; i++) {
+        int expected[] = {values[i] * values[i] + i, -values[i], values[i], 7};
+        if (results[i] != expected[i % 4]) fail("a result is wrong at index", i);
+    }
     printf("%d results right\n", N);
     CU(release_memory(from));
     CU(release_memory(to));
