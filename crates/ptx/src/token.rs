@@ -251,3 +251,78 @@ fn word_len(bytes: &[u8]) -> usize {
         .count();
     if rest == 0 { 0 } else { sigil + rest }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(text: &str) -> Vec<Token> {
+        let mut lexer = Lexer::new(text).unwrap();
+        let next = || Some(lexer.next_token().unwrap()).filter(|t| t.kind != Kind::End);
+        std::iter::from_fn(next).collect()
+    }
+
+    fn texts(text: &str) -> Vec<&str> {
+        tokens(text).iter().map(|token| token.text(text)).collect()
+    }
+
+    #[test]
+    fn spans_give_back_the_text() {
+        let text =
+            "@!%p ld.shared::cta.b32 {%r1,_}, [$L__x+0x1FU]; // done\n\"a\\\"b\" 1.5e-3 a<<b";
+        let expected = [
+            "@",
+            "!",
+            "%p",
+            "ld",
+            ".shared::cta",
+            ".b32",
+            "{",
+            "%r1",
+            ",",
+            "_",
+            "}",
+            ",",
+            "[",
+            "$L__x",
+            "+",
+            "0x1FU",
+            "]",
+            ";",
+            "\"a\\\"b\"",
+            "1.5e-3",
+            "a",
+            "<<",
+            "b",
+        ];
+        assert_eq!(texts(text), expected);
+    }
+
+    #[test]
+    fn dots_are_numbers_only_where_no_word_precedes() {
+        assert_eq!(
+            texts("tex.1d .5 .1d x.5"),
+            ["tex", ".1d", ".5", ".1d", "x", ".5"]
+        );
+        let kinds: Vec<Kind> = tokens(".5 x.5").iter().map(|token| token.kind).collect();
+        assert_eq!(
+            kinds,
+            [Kind::Float64(0.5f64.to_bits()), Kind::Word, Kind::Dotted]
+        );
+    }
+
+    #[test]
+    fn percent_alone_is_the_remainder() {
+        assert_eq!(texts("7 % 3"), ["7", "%", "3"]);
+        assert_eq!(tokens("% %r")[0].kind, Kind::Punct(b'%'));
+    }
+
+    #[test]
+    fn lines_count_through_comments() {
+        let lines: Vec<u32> = tokens("a\n/* \n\n */ b // c\nd")
+            .iter()
+            .map(|t| t.line)
+            .collect();
+        assert_eq!(lines, [1, 4, 5]);
+    }
+}

@@ -37,6 +37,8 @@ impl<'a> Parser<'a> {
         let mut body = None;
         loop {
             match self.current.kind {
+                // Declarations of old compilers end without a semicolon.
+                Kind::Dotted if self.at_module_item() => break,
                 Kind::Dotted => {
                     let directive = self.function_directive()?;
                     directives.push(directive);
@@ -66,6 +68,17 @@ impl<'a> Parser<'a> {
             directives,
             body,
         })
+    }
+
+    /// Is the current directive one that can only start something new at module scope?
+    fn at_module_item(&self) -> bool {
+        let text = self.text(self.current);
+        self.at_space()
+            || matches!(
+                text,
+                ".visible" | ".extern" | ".weak" | ".common" | ".entry" | ".func"
+            )
+            || matches!(text, ".file" | ".section" | ".alias")
     }
 
     fn body(&mut self) -> Result<Vec<Statement>> {

@@ -180,3 +180,19 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_parts_is_limited() {
+        let text = ".version 8.0\n.target sm_80\n.entry k() { ret; ret; ret; }";
+        let mut parser = Parser::new(text).unwrap();
+        parser.nodes = MAX_NODES - 3;
+        assert_eq!(parser.module().unwrap_err().line, 3);
+        parser = Parser::new(text).unwrap();
+        parser.nodes = MAX_NODES - 100;
+        assert!(parser.module().is_ok());
+    }
+}

@@ -48,7 +48,7 @@ impl<'a> Parser<'a> {
         let prefix = self.prefix(line, linkage)?;
         loop {
             self.grow()?;
-            into.push(self.declarator(&prefix)?);
+            into.push(self.declarator(&prefix, false)?);
             if !self.accept(b',')? {
                 break;
             }
@@ -69,7 +69,7 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected("a parameter such as .param .u64 name"));
             }
             let prefix = self.prefix(self.line(), Linkage::default())?;
-            parameters.push(self.declarator(&prefix)?);
+            parameters.push(self.declarator(&prefix, true)?);
             if !self.accept(b',')? {
                 break;
             }
@@ -173,8 +173,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn declarator(&mut self, prefix: &Prefix) -> Result<Variable> {
-        let name = self.expect_word("a name")?;
+    fn declarator(&mut self, prefix: &Prefix, in_list: bool) -> Result<Variable> {
+        // The parameters of a prototype need no names.
+        let name = match self.current.kind {
+            Kind::Punct(b')' | b',') if in_list => "_",
+            _ => self.expect_word("a name")?,
+        };
         let range = match self.at(b'<') {
             true => Some(self.range()?),
             false => None,
