@@ -5,12 +5,16 @@
 //! zeros where `.ftz` is written (and by the f64 forms always), infinities, zeros and NaN as in
 //! the tables of the PTX manual.
 
+use super::floating::{canonical32, each, flush32, layout};
 use super::form::{Form, Rounding, Type, Unsupported};
-use super::lanes::{plain, single};
+use super::lanes::{binary, plain, single, unary};
 use super::precise::{self, Format, Value};
 use super::{Alu, Kind};
 
 type Function = fn(f64) -> f64;
+
+/// 2^126.
+const LARGEST_DIVISOR: f32 = f32::from_bits(253 << 23);
 
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let approximate = form.take("approx");
@@ -21,7 +25,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         if ty != Type::F32 || approximate == full {
             return Err(form.unsupported("no such division"));
         }
-        let eval = single(move |s| divide(s[0], s[1], flush, full));
+        let eval = binary(move |a: f32, b: f32| divide(a, b, flush, full));
         return Ok(plain(Kind::F32, &[Kind::F32; 2], eval));
     }
     if full || !approximate && !matches!(form.opcode, "tanh" | "ex2") {
@@ -51,21 +55,21 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         let eval = single(move |s| double(s[0], function, flush));
         return Ok(plain(Kind::F64, &[Kind::F64], eval));
     }
-    let (format, halves) = super::floating::layout(form, ty)?;
+    let (format, halves) = layout(form, ty)?;
     let half = format != precise::F32;
     if half && !matches!(form.opcode, "ex2" | "tanh") || halves == 2 && !half {
         return Err(form.unsupported("no such type here"));
     }
-    let flush_result = flush && form.opcode != "tanh";
     let kind = ty.kind();
-    let eval = single(move |s| {
-        super::floating::each(
-            format,
-            halves,
-            |s| evaluate(s[0], format, function, flush, flush_result),
-            s,
-        )
-    });
+    let eval = if half {
+        single(move |s| each(format, halves, |s| small(s[0], format, function, flush), s))
+    } else {
+        unary(move |a: f32| {
+            let a = if flush { flush32(a) } else { a };
+            let result = canonical32(function(f64::from(a)) as f32);
+            if flush { flush32(result) } else { result }
+        })
+    };
     Ok(plain(kind, &[kind], eval))
 }
 
@@ -80,14 +84,10 @@ fn narrow(x: f64, format: Format) -> u64 {
     format.encode(precise::F64.decode(x.to_bits()), Rounding::NearestEven)
 }
 
-fn evaluate(bits: u64, format: Format, function: Function, flush: bool, flush_result: bool) -> u64 {
+fn small(bits: u64, format: Format, function: Function, flush: bool) -> u64 {
     let bits = if flush { format.flush(bits) } else { bits };
     let result = narrow(function(widen(bits, format)), format);
-    if flush_result {
-        format.flush(result)
-    } else {
-        result
-    }
+    if flush { format.flush(result) } else { result }
 }
 
 /// The f64 forms look at the upper 32 bits only and write a result whose lower 32 bits are zero.
@@ -117,20 +117,17 @@ fn double(bits: u64, function: Function, flush: bool) -> u64 {
 }
 
 /// div.approx takes the reciprocal of b first, which is 0 for |b| above 2^126.
-fn divide(a: u64, b: u64, flush: bool, full: bool) -> u64 {
-    let format = precise::F32;
+fn divide(a: f32, b: f32, flush: bool, full: bool) -> f32 {
     let (a, b) = if flush {
-        (format.flush(a), format.flush(b))
+        (flush32(a), flush32(b))
     } else {
         (a, b)
     };
-    let (x, y) = (widen(a, format), widen(b, format));
-    let reach = 2f64.powi(126);
-    let quotient = if !full && y.is_finite() && y.abs() > reach {
-        x * 0f64.copysign(y)
+    let quotient = if !full && b.is_finite() && b.abs() > LARGEST_DIVISOR {
+        a * 0f32.copysign(b)
     } else {
-        x / y
+        a / b
     };
-    let result = narrow(quotient, format);
-    if flush { format.flush(result) } else { result }
+    let quotient = canonical32(quotient);
+    if flush { flush32(quotient) } else { quotient }
 }

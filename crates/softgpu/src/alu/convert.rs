@@ -169,6 +169,15 @@ fn between_integers(
     }
 }
 
+fn to_integers(source: Format, whole: Rounding, flush: bool, bits: u8, signed: bool) -> Eval {
+    // Rust's casts cut towards zero, clamp, and take NaN to 0: PTX's rules. Subnormals are 0 either way.
+    match (source, whole, bits, signed) {
+        (precise::F32, Rounding::Zero, 32, true) => unary(|a: f32| a as i32),
+        (precise::F32, Rounding::Zero, 32, false) => unary(|a: f32| a as u32),
+        _ => single(move |s| to_integer(s[0], source, whole, flush, bits, signed)),
+    }
+}
+
 fn to_integer(x: u64, source: Format, whole: Rounding, flush: bool, bits: u8, signed: bool) -> u64 {
     let x = if flush { source.flush(x) } else { x };
     match precise::integer(source.decode(x), whole) {
@@ -194,6 +203,8 @@ fn from_integers(
             (Type::F64, 32, false) => return unary(|a: u32| f64::from(a)),
             (Type::F64, 64, true) => return unary(|a: i64| a as f64),
             (Type::F64, 64, false) => return unary(|a: u64| a as f64),
+            (Type::F32, 64, true) => return unary(|a: i64| a as f32),
+            (Type::F32, 64, false) => return unary(|a: u64| a as f32),
             _ => {}
         }
     }

@@ -133,7 +133,7 @@ pub fn flush32(x: f32) -> f32 {
 }
 
 #[inline(always)]
-fn canonical32(x: f32) -> f32 {
+pub fn canonical32(x: f32) -> f32 {
     if x.is_nan() { NAN32 } else { x }
 }
 

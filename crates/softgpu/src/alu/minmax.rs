@@ -3,9 +3,9 @@
 //! The number wins over a NaN unless `.NaN` is written; -0 is below +0. `.xorsign.abs` compares
 //! magnitudes and gives the result the exclusive or of the signs. NaN results are canonical.
 
-use super::floating::{each, layout};
-use super::form::{Form, Unsupported};
-use super::lanes::{plain, single};
+use super::floating::{canonical32, each, flush32, layout};
+use super::form::{Form, Type, Unsupported};
+use super::lanes::{binary, plain, single};
 use super::precise::{self, Format};
 use super::{Alu, Eval};
 
@@ -34,9 +34,36 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     if rule.magnitude != (!double && form.take("abs")) {
         return Err(form.unsupported("wants .xorsign.abs"));
     }
-    let eval: Eval = single(move |s| each(format, halves, |s| choose(rule, s[0], s[1]), s));
+    let eval: Eval = match (ty, rule.magnitude) {
+        (Type::F32, false) => binary(move |a: f32, b: f32| choose32(rule, a, b)),
+        _ => single(move |s| each(format, halves, |s| choose(rule, s[0], s[1]), s)),
+    };
     let kind = ty.kind();
     Ok(plain(kind, &[kind; 2], eval))
+}
+
+/// The common case as a plain loop.
+#[inline(always)]
+fn choose32(rule: Rule, a: f32, b: f32) -> f32 {
+    let (a, b) = if rule.flush {
+        (flush32(a), flush32(b))
+    } else {
+        (a, b)
+    };
+    // Bits that order as the floats do, -0 below +0.
+    let order = |x: f32| {
+        let bits = x.to_bits() as i32;
+        bits ^ ((bits >> 31) as u32 >> 1) as i32
+    };
+    let first = (order(a) <= order(b)) == rule.least;
+    let chosen = if first { a } else { b };
+    let chosen = if b.is_nan() { a } else { chosen };
+    let chosen = if a.is_nan() { b } else { chosen };
+    canonical32(if rule.nan && (a.is_nan() || b.is_nan()) {
+        f32::NAN
+    } else {
+        chosen
+    })
 }
 
 fn choose(rule: Rule, a: u64, b: u64) -> u64 {

@@ -18,6 +18,8 @@ mod logic;
 mod minmax;
 mod packed;
 mod precise;
+#[cfg(test)]
+mod precise_tests;
 mod select;
 mod video;
 

@@ -1,0 +1,6 @@
+//! PTX semantics against hardware: replays the answers an H200 gave to the kernels of
+//! fixtures/ptx, bit for bit where PTX defines the result, within its documented error where not.
+
+mod fixture;
+mod scalar;
+mod tolerance;
