@@ -123,7 +123,7 @@ pub enum Initializer {
     List(Vec<Initializer>),
     /// Integer constant expression, already evaluated (two's complement).
     Int(i64),
-    /// `0f…`, `0d…` or a decimal float; always held as f64.
+    /// `0d…` or a decimal float.
     Float(f64),
     /// `0f3F800000` exact bits.
     Float32(u32),
@@ -236,9 +236,9 @@ pub enum Operand {
     List(Vec<Operand>),
     /// `a|b`: the two destinations of setp, shfl, match.
     Pair(Box<Operand>, Box<Operand>),
-    /// `[base]`, `[base+8]`, `[16]` (base Int), `[name[4]]`.
+    /// `[base]`, `[base+8]`, `[16]` (base Int), `[name[4]]`; the offset is in bytes.
     Address { base: Box<Operand>, offset: i64 },
-    /// `name+8`, `name[2]` outside brackets (mov of an address).
+    /// `name+8`, `name[2]` outside brackets (mov of an address); the offset is in bytes.
     Offset { base: String, offset: i64 },
     /// `[tex, {x, y}]` and longer forms: kept as the list inside the brackets.
     Bracket(Vec<Operand>),
