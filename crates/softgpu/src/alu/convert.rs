@@ -68,8 +68,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
             if rounding.is_some() || shape.satfinite || shape.relu {
                 return wrong();
             }
-            let eval =
-                single(move |s| to_integer(s[0], source, whole, shape.flush_source, bits, signed));
+            let eval = to_integers(source, whole, shape.flush_source, bits, signed);
             Ok(plain(to.kind(), &[from.kind()], eval))
         }
         (None, Some((bits, signed))) => {

@@ -105,6 +105,13 @@ pub fn result(area: &[u8], case: &Case, place: usize, row: usize) -> u64 {
     u64::from_le_bytes(value)
 }
 
+/// Writes one result into a case's area.
+pub fn put(area: &mut [u8], case: &Case, place: usize, row: usize, value: u64) {
+    let bytes = (case.results[place] / 8).max(1) as usize;
+    let at = place * SECOND + row * bytes;
+    area[at..at + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+}
+
 fn case(line: &str) -> Case {
     let fields: Vec<&str> = line.split('\t').collect();
     let [number, class, name, results, sources, tolerance] = fields[..] else {

@@ -22,14 +22,36 @@ pub fn accepts(fixture: &Fixture, case: &Case, row: usize, expected: u64, got: u
     if expected == got {
         return true;
     }
-    let f16 = Layout { exponent: 5, mantissa: 10 };
-    let bf16 = Layout { exponent: 8, mantissa: 7 };
-    let f32 = Layout { exponent: 8, mantissa: 23 };
-    let f64 = Layout { exponent: 11, mantissa: 52 };
+    let f16 = Layout {
+        exponent: 5,
+        mantissa: 10,
+    };
+    let bf16 = Layout {
+        exponent: 8,
+        mantissa: 7,
+    };
+    let f32 = Layout {
+        exponent: 8,
+        mantissa: 23,
+    };
+    let f64 = Layout {
+        exponent: 11,
+        mantissa: 52,
+    };
     let input = f64::from(f32::from_bits(fixture.operand(case.sources[0], row) as u32));
-    let relative = |power: f64| Bound { relative: 2.0 * power.exp2(), absolute: 0.0 };
-    let absolute = |power: f64| Bound { relative: 0.0, absolute: 2.0 * power.exp2() };
-    let half = if case.name.contains(".bf16") { bf16 } else { f16 };
+    let relative = |power: f64| Bound {
+        relative: 2.0 * power.exp2(),
+        absolute: 0.0,
+    };
+    let absolute = |power: f64| Bound {
+        relative: 0.0,
+        absolute: 2.0 * power.exp2(),
+    };
+    let half = if case.name.contains(".bf16") {
+        bf16
+    } else {
+        f16
+    };
     let (layout, bound) = match case.tolerance.as_str() {
         // 2 ulp.
         "div" => (f32, relative(-22.0)),
@@ -81,7 +103,11 @@ fn value(layout: Layout, bits: u64) -> Option<f64> {
         return None;
     }
     let bias = (1i32 << (layout.exponent - 1)) - 1;
-    let hidden = if field == 0 { 0.0 } else { f64::from(layout.mantissa).exp2() };
+    let hidden = if field == 0 {
+        0.0
+    } else {
+        f64::from(layout.mantissa).exp2()
+    };
     let scale = f64::from(field.max(1) as i32 - bias - layout.mantissa as i32);
     let magnitude = (hidden + fraction) * scale.exp2();
     let negative = bits >> (layout.exponent + layout.mantissa) & 1 != 0;
