@@ -175,19 +175,21 @@ fn as_values(compare: Eval, yes: u64, packed: bool) -> Eval {
 
 /// Combines both results with the predicate, which is the third source.
 fn combined(compare: Eval, combine: Combine) -> Eval {
-    Box::leak(Box::new(move |out: &mut [Lanes; 2], src: [&Lanes; 4]| {
-        compare(out, src);
-        for lanes in out {
-            for i in 0..WARP {
-                let c = src[2][i] & 1;
-                lanes[i] = match combine {
-                    Combine::And => lanes[i] & c,
-                    Combine::Or => lanes[i] | c,
-                    Combine::Xor => lanes[i] ^ c,
-                };
+    fn joined(compare: Eval, join: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Eval {
+        Box::leak(Box::new(move |out: &mut [Lanes; 2], src: [&Lanes; 4]| {
+            compare(out, src);
+            for lanes in out {
+                for (value, c) in lanes.iter_mut().zip(src[2]) {
+                    *value = join(*value, c & 1);
+                }
             }
-        }
-    }))
+        }))
+    }
+    match combine {
+        Combine::And => joined(compare, |p, c| p & c),
+        Combine::Or => joined(compare, |p, c| p | c),
+        Combine::Xor => joined(compare, |p, c| p ^ c),
+    }
 }
 
 /// Narrow values are zero-extended, so equality and unsigned order need no width.

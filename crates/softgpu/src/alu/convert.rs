@@ -8,10 +8,11 @@
 //! raises negatives to 0. `.ftz` flushes f32 subnormals on either side. Packed forms take a for
 //! the upper and b for the lower half.
 
+use super::floating::canonical32;
 use super::form::{Form, Rounding, Type, Unsupported};
 use super::lanes::{plain, single, unary};
 use super::precise::{self, Format, Value};
-use super::{Alu, Eval, Kind};
+use super::{Alu, Eval, Kind, half};
 
 /// What may follow the rounding of a float.
 #[derive(Debug, Clone, Copy, Default)]
@@ -298,6 +299,15 @@ fn between_floats(
                 }
             }))
         }
+        (Type::F32, Type::F16) if rounding == Rounding::NearestEven && !shape.flush_source => {
+            Some(unary(|a: f32| half::narrow::<half::F16>(f64::from(a))))
+        }
+        (Type::F32, Type::BF16) if rounding == Rounding::NearestEven && !shape.flush_source => {
+            Some(unary(|a: f32| half::narrow::<half::BF16>(f64::from(a))))
+        }
+        (Type::F16, Type::F32) if !shape.flush_result => Some(unary(|a: u16| {
+            canonical32(half::widen::<half::F16>(a) as f32)
+        })),
         _ => None,
     }
     .unwrap_or_else(|| {

@@ -8,7 +8,7 @@
 use super::form::{Form, Rounding, Type, Unsupported};
 use super::lanes::{binary, plain, single, ternary, unary};
 use super::precise::{self, Format, Value};
-use super::{Alu, Eval, approx};
+use super::{Alu, Eval, approx, half};
 
 const NAN32: f32 = f32::from_bits(0x7fff_ffff);
 
@@ -166,6 +166,13 @@ fn fast(operation: Operation, ty: Type, finish: Finish) -> Option<Eval> {
     if finish.rounding != Rounding::NearestEven {
         return None;
     }
+    match ty {
+        Type::F16 => return small::<half::F16>(operation, false, finish),
+        Type::F16x2 => return small::<half::F16>(operation, true, finish),
+        Type::BF16 => return small::<half::BF16>(operation, false, finish),
+        Type::BF16x2 => return small::<half::BF16>(operation, true, finish),
+        _ => {}
+    }
     macro_rules! f32_loops {
         ($build:ident, |$($x:ident),+| $e:expr) => {
             match (finish.flush, finish.saturate) {
@@ -209,6 +216,25 @@ fn fast(operation: Operation, ty: Type, finish: Finish) -> Option<Eval> {
         (Type::F32, Operation::Neg) if !finish.flush => unary(|a: u32| a ^ 1 << 31),
         (Type::F64, Operation::Abs) => unary(|a: u64| a & !(1 << 63)),
         (Type::F64, Operation::Neg) => unary(|a: u64| a ^ 1 << 63),
+        _ => return None,
+    })
+}
+
+fn small<H: half::Half + 'static>(
+    operation: Operation,
+    packed: bool,
+    finish: Finish,
+) -> Option<Eval> {
+    let finish = half::Finish {
+        flush: finish.flush,
+        saturate: finish.saturate,
+        relu: finish.relu,
+    };
+    Some(match operation {
+        Operation::Add => half::add::<H>(packed, finish),
+        Operation::Sub => half::subtract::<H>(packed, finish),
+        Operation::Mul => half::multiply::<H>(packed, finish),
+        Operation::Fma => half::multiply_add::<H>(packed, finish),
         _ => return None,
     })
 }

@@ -98,13 +98,10 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
 /// Each bit of the result is the table's bit numbered by the operands' bits (a: 4, b: 2, c: 1).
 #[inline(always)]
 fn lop3(a: u32, b: u32, c: u32, table: u32) -> u32 {
-    let mut d = 0;
-    for row in 0..8u32 {
-        let chosen = 0u32.wrapping_sub(table >> row & 1);
-        let pick = |x: u32, one: u32| if one != 0 { x } else { !x };
-        d |= chosen & pick(a, row & 4) & pick(b, row & 2) & pick(c, row & 1);
-    }
-    d
+    let all = |row: u32| 0u32.wrapping_sub(table >> row & 1);
+    let choose = |by: u32, one: u32, zero: u32| zero ^ ((zero ^ one) & by);
+    let by_c = |row: u32| choose(c, all(row + 1), all(row));
+    choose(a, choose(b, by_c(6), by_c(4)), choose(b, by_c(2), by_c(0)))
 }
 
 fn shift(form: &mut Form) -> Result<Alu, Unsupported> {

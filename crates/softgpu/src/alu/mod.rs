@@ -12,6 +12,7 @@ mod convert;
 mod dot;
 mod floating;
 mod form;
+mod half;
 mod integer;
 mod lanes;
 mod logic;
