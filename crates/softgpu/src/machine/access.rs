@@ -1,0 +1,226 @@
+//! Loads, stores and copies through host pointers. Device memory is shared with other workers and
+//! with the host, so every access is a relaxed atomic one: races give some value, never worse.
+
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::address::Want;
+use super::execute::Executor;
+use super::registers::{Bits, FULL, View};
+use super::trouble::{Outcome, Trouble};
+use crate::alu::{Lanes, WARP};
+use crate::fault::FaultKind;
+use crate::program::code::{Access, AsyncCopy, List, NONE, Reg};
+
+/// Reads `bytes` (1, 2, 4 or 8) at a checked, aligned pointer.
+#[inline(always)]
+unsafe fn read(pointer: u64, bytes: u8) -> u64 {
+    // SAFETY: the caller checked bounds and alignment.
+    unsafe {
+        match bytes {
+            1 => u64::from(AtomicU8::from_ptr(pointer as *mut u8).load(Relaxed)),
+            2 => u64::from(AtomicU16::from_ptr(pointer as *mut u16).load(Relaxed)),
+            4 => u64::from(AtomicU32::from_ptr(pointer as *mut u32).load(Relaxed)),
+            _ => AtomicU64::from_ptr(pointer as *mut u64).load(Relaxed),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn write(pointer: u64, bytes: u8, value: u64) {
+    // SAFETY: the caller checked bounds and alignment.
+    unsafe {
+        match bytes {
+            1 => AtomicU8::from_ptr(pointer as *mut u8).store(value as u8, Relaxed),
+            2 => AtomicU16::from_ptr(pointer as *mut u16).store(value as u16, Relaxed),
+            4 => AtomicU32::from_ptr(pointer as *mut u32).store(value as u32, Relaxed),
+            _ => AtomicU64::from_ptr(pointer as *mut u64).store(value, Relaxed),
+        }
+    }
+}
+
+#[inline(always)]
+fn load_lanes<const BYTES: u8>(to: &mut Lanes, pointers: &Lanes, offset: u64, active: u32) {
+    // SAFETY (both): `pointers` checked every active lane; the others repeat one of them, or are
+    // not read.
+    if active == FULL {
+        for lane in 0..WARP {
+            to[lane] = unsafe { read(pointers[lane] + offset, BYTES) };
+        }
+    } else {
+        for lane in Bits(active) {
+            to[lane] = unsafe { read(pointers[lane] + offset, BYTES) };
+        }
+    }
+}
+
+#[inline(always)]
+fn store_lanes<const BYTES: u8>(from: &Lanes, pointers: &Lanes, offset: u64, active: u32) {
+    // SAFETY (both): `pointers` checked every active lane.
+    if active == FULL {
+        for lane in 0..WARP {
+            unsafe { write(pointers[lane] + offset, BYTES, from[lane]) };
+        }
+    } else {
+        for lane in Bits(active) {
+            unsafe { write(pointers[lane] + offset, BYTES, from[lane]) };
+        }
+    }
+}
+
+/// Sign-extends the low `from` bits to `to` bits.
+#[inline]
+pub fn sign_extend(value: u64, from: u8, to: u8) -> u64 {
+    let shift = 64 - u32::from(from);
+    let wide = ((value << shift) as i64 >> shift) as u64;
+    wide & (u64::MAX >> (64 - u32::from(to)))
+}
+
+impl<'a> Executor<'_, 'a> {
+    #[inline]
+    pub fn listed(&self, list: List) -> &'a [Reg] {
+        let start = list.start as usize;
+        &self.function.lists[start..start + usize::from(list.len)]
+    }
+
+    #[inline]
+    pub fn load(&mut self, view: View, access: &Access, active: u32) -> Outcome {
+        let count = u64::from(access.regs.len.max(1));
+        let want = Want::new(u64::from(access.bytes) * count, "load");
+        let pointers = self.pointers(view, access, active, want)?;
+        for (index, &reg) in self.listed(access.regs).iter().enumerate() {
+            if reg == NONE {
+                continue;
+            }
+            let offset = index as u64 * u64::from(access.bytes);
+            let to = view.get_mut(reg);
+            match access.bytes {
+                1 => load_lanes::<1>(to, &pointers, offset, active),
+                2 => load_lanes::<2>(to, &pointers, offset, active),
+                4 => load_lanes::<4>(to, &pointers, offset, active),
+                _ => load_lanes::<8>(to, &pointers, offset, active),
+            }
+            if access.extend != 0 {
+                for lane in Bits(active) {
+                    to[lane] = sign_extend(to[lane], access.bytes * 8, access.extend);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn store(&mut self, view: View, access: &Access, active: u32) -> Outcome {
+        let count = u64::from(access.regs.len.max(1));
+        let want = Want::new(u64::from(access.bytes) * count, "store");
+        let pointers = self.pointers(view, access, active, want)?;
+        for (index, &reg) in self.listed(access.regs).iter().enumerate() {
+            let offset = index as u64 * u64::from(access.bytes);
+            let from = view.get(reg);
+            match access.bytes {
+                1 => store_lanes::<1>(from, &pointers, offset, active),
+                2 => store_lanes::<2>(from, &pointers, offset, active),
+                4 => store_lanes::<4>(from, &pointers, offset, active),
+                _ => store_lanes::<8>(from, &pointers, offset, active),
+            }
+        }
+        Ok(())
+    }
+
+    pub fn async_copy(&mut self, view: View, copy: &AsyncCopy, active: u32) -> Outcome {
+        let size = u64::from(copy.size);
+        let to = self.pointers(view, &copy.to, active, Want::new(size, "store"))?;
+        let bytes = copy.to.bytes;
+        let mut reading = active;
+        if copy.source_size != NONE {
+            for (lane, &wanted) in view.get(copy.source_size).iter().enumerate() {
+                if wanted as u32 == 0 {
+                    reading &= !(1 << lane);
+                }
+            }
+        }
+        let from = if reading != 0 {
+            let want = Want {
+                size,
+                align: size,
+                verb: "load",
+            };
+            self.pointers(view, &copy.from, reading, want)?
+        } else {
+            [0; WARP]
+        };
+        for lane in Bits(active) {
+            let wanted = match copy.source_size {
+                NONE => size,
+                reg => u64::from(view.get(reg)[lane] as u32).min(size),
+            };
+            let mut at = 0;
+            while at < size {
+                // SAFETY: both pointers were checked for `size` bytes; `wanted` is no more.
+                unsafe {
+                    let mut value = 0;
+                    if at < wanted {
+                        value = read(from[lane] + at, bytes);
+                        let rest = wanted - at;
+                        if rest < u64::from(bytes) {
+                            value &= (1 << (rest * 8)) - 1;
+                        }
+                    }
+                    write(to[lane] + at, bytes, value);
+                }
+                at += u64::from(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// One value at a generic address, for functions the device library implements.
+    pub fn read_generic(&mut self, lane: usize, address: u64, bytes: u8) -> Outcome<u64> {
+        let want = Want {
+            size: u64::from(bytes),
+            align: u64::from(bytes),
+            verb: "load",
+        };
+        let pointer = self.pointer(lane, address, want)?;
+        // SAFETY: just checked.
+        Ok(unsafe { read(pointer, bytes) })
+    }
+
+    /// A zero-terminated string at a generic address.
+    pub fn read_string(&mut self, lane: usize, address: u64) -> Outcome<Vec<u8>> {
+        const LONGEST: usize = 1 << 20;
+        let mut text = Vec::new();
+        loop {
+            match self.read_generic(lane, address.wrapping_add(text.len() as u64), 1)? {
+                0 => return Ok(text),
+                byte => text.push(byte as u8),
+            }
+            if text.len() > LONGEST {
+                let text = "a string without end";
+                return Err(Trouble::new(FaultKind::IllegalAddress, Some(lane), text));
+            }
+        }
+    }
+
+    /// Bytes of a lane's frame, as a number.
+    pub fn read_frame(&mut self, frame: u32, lane: usize, offset: u32, bytes: u32) -> u64 {
+        let base = self.warp.frames[frame as usize].base;
+        let size = bytes.min(8) as usize;
+        let mut value = [0; 8];
+        let at = u64::from(base) + u64::from(offset);
+        if let Some(pointer) = self.warp.local.pointer(lane, at, size as u64) {
+            // SAFETY: `pointer` checked `size` bytes.
+            unsafe { std::ptr::copy_nonoverlapping(pointer, value.as_mut_ptr(), size) };
+        }
+        u64::from_le_bytes(value)
+    }
+
+    pub fn write_frame(&mut self, frame: u32, lane: usize, offset: u32, bytes: u32, value: u64) {
+        let base = self.warp.frames[frame as usize].base;
+        let size = bytes.min(8) as usize;
+        let at = u64::from(base) + u64::from(offset);
+        if let Some(pointer) = self.warp.local.pointer(lane, at, size as u64) {
+            // SAFETY: `pointer` checked `size` bytes.
+            unsafe { std::ptr::copy_nonoverlapping(value.to_le_bytes().as_ptr(), pointer, size) };
+        }
+    }
+}

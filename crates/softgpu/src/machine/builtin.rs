@@ -1,0 +1,121 @@
+//! The functions that device code expects from the system: printf, assert, malloc, free.
+
+use std::io::Write;
+
+use super::execute::Executor;
+use super::print::{self, Piece};
+use super::registers::{Bits, View};
+use super::schedule::thread_index;
+use super::trouble::{Outcome, Trouble};
+use crate::alu::WARP;
+use crate::fault::FaultKind;
+use crate::program::code::{Builtin, Call};
+
+/// The largest single allocation device code gets; more is NULL.
+const MAX_ALLOCATION: u64 = 1 << 30;
+
+impl Executor<'_, '_> {
+    pub fn builtin(&mut self, _: View, builtin: Builtin, call: &Call, active: u32) -> Outcome {
+        for lane in Bits(active) {
+            let mut args = [0; 5];
+            for (value, place) in args.iter_mut().zip(&call.args) {
+                *value = self.argument(self.frame, *place, lane);
+            }
+            let result = match builtin {
+                Builtin::Printf => self.printf(lane, args[0], args[1])?,
+                Builtin::AssertFail => return Err(self.assert_failed(lane, args)?),
+                Builtin::Malloc => self.allocate(args[0]),
+                Builtin::Free => {
+                    self.release(lane, args[0])?;
+                    0
+                }
+            };
+            if let Some(place) = call.results.first() {
+                self.set_result(self.frame, *place, lane, result);
+            }
+        }
+        Ok(())
+    }
+
+    /// vprintf: arguments are packed, each at a multiple of its size.
+    fn printf(&mut self, lane: usize, format: u64, args: u64) -> Outcome<u64> {
+        let format = self.read_string(lane, format)?;
+        let mut text = Vec::new();
+        let mut at = args;
+        let mut count = 0;
+        for piece in print::pieces(&format) {
+            match piece {
+                Piece::Text(bytes) => text.extend_from_slice(bytes),
+                Piece::Conversion(mut conversion) => {
+                    let mut next = |executor: &mut Self, bytes: u8| {
+                        at = at.next_multiple_of(u64::from(bytes));
+                        let value = executor.read_generic(lane, at, bytes);
+                        at += u64::from(bytes);
+                        count += 1;
+                        value
+                    };
+                    if conversion.width_argument {
+                        let width = next(self, 4)? as i32;
+                        conversion.set_width(width);
+                    }
+                    if conversion.precision_argument {
+                        let precision = next(self, 4)? as i32;
+                        conversion.set_precision(precision);
+                    }
+                    let value = next(self, conversion.bytes())?;
+                    if conversion.is_string() {
+                        let string = match value {
+                            0 => b"(null)".to_vec(),
+                            address => self.read_string(lane, address)?,
+                        };
+                        conversion.string(&string, &mut text);
+                    } else {
+                        conversion.number(value, &mut text);
+                    }
+                }
+            }
+        }
+        (self.core.env.print)(&text);
+        Ok(count)
+    }
+
+    /// __assertfail(message, file, line, function, charSize).
+    fn assert_failed(&mut self, lane: usize, args: [u64; 5]) -> Outcome<Box<Trouble>> {
+        let message = self.read_string(lane, args[0])?;
+        let file = self.read_string(lane, args[1])?;
+        let function = self.read_string(lane, args[3])?;
+        let [bx, by, bz] = self.block.index;
+        let linear = self.warp.index * WARP as u32 + lane as u32;
+        let [x, y, z] = thread_index(linear, self.core.launch.block);
+        let text = format!(
+            "{}:{}: {}: block: [{bx},{by},{bz}], thread: [{x},{y},{z}] Assertion `{}` failed.",
+            String::from_utf8_lossy(&file),
+            args[2] as u32,
+            String::from_utf8_lossy(&function),
+            String::from_utf8_lossy(&message),
+        );
+        // As CUDA does; nobody to tell if stderr is closed.
+        let _ = writeln!(std::io::stderr(), "{text}");
+        Ok(Trouble::new(FaultKind::Assert, Some(lane), text))
+    }
+
+    fn allocate(&mut self, size: u64) -> u64 {
+        if size == 0 || size > MAX_ALLOCATION {
+            return 0;
+        }
+        // SAFETY: plain allocation; zeroed so that nothing of the host shows through.
+        let pointer = unsafe { libc::calloc(1, size as usize) } as u64;
+        if pointer != 0 {
+            self.core.env.memory.add(pointer, size);
+        }
+        pointer
+    }
+
+    fn release(&mut self, lane: usize, pointer: u64) -> Outcome {
+        if pointer == 0 {
+            return Ok(());
+        }
+        let _ = lane;
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! Operations among the lanes of a warp.
+
+use ptx::ast::{Instruction, Operand};
+
+use super::super::code::{NONE, Op, Reduce, Reg, ShuffleMode, VoteMode, WarpOp};
+use super::{Decoded, Decoder, first, full_name, operand_at, unsupported};
+use crate::alu::Kind;
+
+const MASK: Kind = Kind::Int {
+    bits: 32,
+    signed: false,
+};
+
+impl Decoder<'_> {
+    /// The membermask operand of a `.sync` form.
+    fn members(&mut self, inst: &Instruction, at: usize, sync: bool) -> Decoded<Reg> {
+        if !sync {
+            return Ok(NONE);
+        }
+        if inst.operands.len() <= at {
+            return self.error(format!("{} lacks its member mask", full_name(inst)));
+        }
+        self.source(operand_at(inst, at), MASK)
+    }
+
+    fn warp(&mut self, members: Reg, op: WarpOp) -> Decoded {
+        self.simple(Op::Warp {
+            members,
+            op: Box::new(op),
+        })
+    }
+
+    /// `d` or `d|p`.
+    fn one_or_two<'o>(operand: &'o Operand) -> (&'o Operand, &'o Operand) {
+        match operand {
+            Operand::Pair(first, second) => (first, second),
+            single => (single, &Operand::Sink),
+        }
+    }
+
+    pub fn shuffle(&mut self, inst: &Instruction) -> Decoded {
+        let mut sync = false;
+        let mut mode = None;
+        for word in &inst.modifiers {
+            match word.as_str() {
+                "sync" => sync = true,
+                "up" => mode = Some(ShuffleMode::Up),
+                "down" => mode = Some(ShuffleMode::Down),
+                "bfly" => mode = Some(ShuffleMode::Butterfly),
+                "idx" => mode = Some(ShuffleMode::Index),
+                "b32" => {}
+                other => return unsupported(inst, other),
+            }
+        }
+        let Some(mode) = mode else {
+            return unsupported(inst, "no mode");
+        };
+        if inst.operands.len() < 4 {
+            return self.error(format!("{} lacks operands", full_name(inst)));
+        }
+        let members = self.members(inst, 4, sync)?;
+        let value = self.source(operand_at(inst, 1), MASK)?;
+        let lane = self.source(operand_at(inst, 2), MASK)?;
+        let clamp = self.source(operand_at(inst, 3), MASK)?;
+        let (dst, valid) = Self::one_or_two(first(inst));
+        let dst = self.destination(dst, 32)?;
+        let valid = self.destination(valid, 1)?;
+        self.warp(
+            members,
+            WarpOp::Shuffle {
+                mode,
+                dst,
+                valid,
+                value,
+                lane,
+                clamp,
+            },
+        )
+    }
+
+    /// A predicate source and whether it is negated.
+    pub fn predicate(&mut self, operand: &Operand) -> Decoded<(Reg, bool)> {
+        match operand {
+            Operand::Not(name) => {
+                let plain = Operand::Name(name.clone());
+                Ok((self.source(&plain, Kind::Pred)?, true))
+            }
+            other => Ok((self.source(other, Kind::Pred)?, false)),
+        }
+    }
+
+    pub fn vote(&mut self, inst: &Instruction) -> Decoded {
+        let mut sync = false;
+        let mut mode = None;
+        for word in &inst.modifiers {
+            match word.as_str() {
+                "sync" => sync = true,
+                "all" => mode = Some(VoteMode::All),
+                "any" => mode = Some(VoteMode::Any),
+                "uni" => mode = Some(VoteMode::Uniform),
+                "ballot" => mode = Some(VoteMode::Ballot),
+                "pred" | "b32" => {}
+                other => return unsupported(inst, other),
+            }
+        }
+        let Some(mode) = mode else {
+            return unsupported(inst, "no mode");
+        };
+        let members = self.members(inst, 2, sync)?;
+        let (value, complement) = self.predicate(operand_at(inst, 1))?;
+        let bits = if mode == VoteMode::Ballot { 32 } else { 1 };
+        let dst = self.destination(first(inst), bits)?;
+        self.warp(
+            members,
+            WarpOp::Vote {
+                mode,
+                dst,
+                value,
+                complement,
+            },
+        )
+    }
+
+    pub fn matching(&mut self, inst: &Instruction) -> Decoded {
+        let mut all = None;
+        let mut bits = 32;
+        for word in &inst.modifiers {
+            match word.as_str() {
+                "sync" => {}
+                "any" => all = Some(false),
+                "all" => all = Some(true),
+                "b32" => bits = 32,
+                "b64" => bits = 64,
+                other => return unsupported(inst, other),
+            }
+        }
+        let Some(all) = all else {
+            return unsupported(inst, "no mode");
+        };
+        let members = self.members(inst, 2, true)?;
+        let kind = Kind::Int {
+            bits,
+            signed: false,
+        };
+        let value = self.source(operand_at(inst, 1), kind)?;
+        let (dst, valid) = Self::one_or_two(first(inst));
+        let dst = self.destination(dst, 32)?;
+        let valid = self.destination(valid, 1)?;
+        self.warp(
+            members,
+            WarpOp::Match {
+                all,
+                dst,
+                valid,
+                value,
+            },
+        )
+    }
+
+    pub fn redux(&mut self, inst: &Instruction) -> Decoded {
+        let has = |word: &str| inst.modifiers.iter().any(|m| m == word);
+        for word in &inst.modifiers {
+            let known = [
+                "sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN", "u32", "s32", "b32",
+                "f32",
+            ];
+            if !known.contains(&word.as_str()) {
+                return unsupported(inst, word);
+            }
+        }
+        let (abs, nan) = (has("abs"), has("NaN"));
+        let reduce = match (has("f32"), has("s32")) {
+            (true, _) if has("min") => Reduce::MinF32 { abs, nan },
+            (true, _) if has("max") => Reduce::MaxF32 { abs, nan },
+            (true, _) => return unsupported(inst, "this operation on f32"),
+            (_, true) if has("min") => Reduce::MinSigned,
+            (_, true) if has("max") => Reduce::MaxSigned,
+            _ if has("min") => Reduce::Min,
+            _ if has("max") => Reduce::Max,
+            _ if has("add") => Reduce::Add,
+            _ if has("and") => Reduce::And,
+            _ if has("or") => Reduce::Or,
+            _ if has("xor") => Reduce::Xor,
+            _ => return unsupported(inst, "no operation"),
+        };
+        let members = self.members(inst, 2, true)?;
+        let value = self.source(operand_at(inst, 1), MASK)?;
+        let dst = self.destination(first(inst), 32)?;
+        self.warp(members, WarpOp::Redux { reduce, dst, value })
+    }
+
+    pub fn elect(&mut self, inst: &Instruction) -> Decoded {
+        if inst.modifiers != ["sync"] {
+            return unsupported(inst, "this form");
+        }
+        let members = self.members(inst, 1, true)?;
+        let Operand::Pair(dst, leader) = first(inst) else {
+            return self.error("elect.sync writes a lane and a predicate");
+        };
+        let dst = self.destination(dst, 32)?;
+        let leader = self.destination(leader, 1)?;
+        self.warp(members, WarpOp::Elect { dst, leader })
+    }
+
+    pub fn warp_barrier(&mut self, inst: &Instruction) -> Decoded {
+        let members = self.members(inst, 0, true)?;
+        self.warp(members, WarpOp::Barrier)
+    }
+}
