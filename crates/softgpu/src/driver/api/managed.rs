@@ -1,0 +1,183 @@
+//! Managed memory: one memory for host and device, so hints change nothing.
+
+use std::{ffi::c_void, sync::Arc};
+
+use crate::driver::{
+    abi::Location,
+    allocation::{Allocation, MemoryKind},
+    capture, context,
+    entry::{api, put, stream_api, take_array},
+    result::{Answer, INVALID_DEVICE, INVALID_VALUE},
+    state::driver,
+    stream::resolve,
+    work::Work,
+};
+
+const CPU: i32 = -1;
+const INVALID_ID: i32 = -2;
+/// CU_MEM_ATTACH_GLOBAL or _HOST.
+const ATTACH: [u32; 2] = [1, 2];
+
+fn managed(address: u64, bytes: usize) -> Answer<Arc<Allocation>> {
+    if bytes == 0 {
+        return Err(INVALID_VALUE);
+    }
+    let found = driver().allocations.covering(address, bytes as u64);
+    match found {
+        Some(found) if found.kind == MemoryKind::Managed => Ok(found),
+        _ => Err(INVALID_VALUE),
+    }
+}
+
+fn check_device(device: i32) -> Answer {
+    if matches!(device, 0 | CPU) {
+        Ok(())
+    } else {
+        Err(INVALID_DEVICE)
+    }
+}
+
+fn check_location(location: Location) -> Answer {
+    match location {
+        Location { kind: 1, id: 0 } | Location { kind: 2..=4, .. } => Ok(()),
+        Location { kind: 1, .. } => Err(INVALID_DEVICE),
+        _ => Err(INVALID_VALUE),
+    }
+}
+
+api! {
+    fn cuMemAllocManaged(address: *mut u64, bytes: usize, flags: u32) {
+        if address.is_null() || !ATTACH.contains(&flags) {
+            return Err(INVALID_VALUE);
+        }
+        let context = context::usable()?;
+        capture::refuse_unsafe_call()?;
+        let kind = MemoryKind::Managed;
+        put(address, driver().allocations.allocate(&context, bytes as u64, kind, flags)?)
+    }
+
+    fn cuMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) {
+        context::usable()?;
+        managed(address, bytes)?;
+        if !(1..=6).contains(&advice) {
+            return Err(INVALID_VALUE);
+        }
+        if advice >= 3 && advice != 4 {
+            check_device(device)?;
+        }
+        Ok(())
+    }
+
+    fn cuMemAdvise_v2(address: u64, bytes: usize, advice: u32, location: Location) {
+        context::usable()?;
+        managed(address, bytes)?;
+        if !(1..=6).contains(&advice) {
+            return Err(INVALID_VALUE);
+        }
+        if advice >= 3 && advice != 4 {
+            check_location(location)?;
+        }
+        Ok(())
+    }
+
+    /// Hints are not kept: every range is in its initial state.
+    fn cuMemRangeGetAttribute(
+        data: *mut c_void,
+        size: usize,
+        attribute: u32,
+        address: u64,
+        bytes: usize,
+    ) {
+        context::usable()?;
+        managed(address, bytes)?;
+        range_attribute(data, size, attribute)
+    }
+
+    fn cuMemRangeGetAttributes(
+        data: *const *mut c_void,
+        sizes: *const usize,
+        attributes: *const u32,
+        count: usize,
+        address: u64,
+        bytes: usize,
+    ) {
+        context::usable()?;
+        managed(address, bytes)?;
+        let data = take_array(data, count)?;
+        let sizes = take_array(sizes, count)?;
+        for (i, attribute) in take_array(attributes, count)?.into_iter().enumerate() {
+            range_attribute(data[i], sizes[i], attribute)?;
+        }
+        Ok(())
+    }
+}
+
+unsafe fn range_attribute(data: *mut c_void, size: usize, attribute: u32) -> Answer {
+    if data.is_null() || size == 0 || !size.is_multiple_of(4) {
+        return Err(INVALID_VALUE);
+    }
+    let words = data.cast::<i32>();
+    match attribute {
+        1 if size == 4 => unsafe { put(words, 0) },
+        2 | 4 | 6 | 8 if size == 4 => unsafe { put(words, INVALID_ID) },
+        3 => {
+            for i in 0..size / 4 {
+                unsafe { put(words.add(i), INVALID_ID)? };
+            }
+            Ok(())
+        }
+        5 | 7 if size == 4 => unsafe { put(words, 0) },
+        _ => Err(INVALID_VALUE),
+    }
+}
+
+stream_api! {
+    fn cuMemPrefetchAsync / cuMemPrefetchAsync_ptsz(null;
+        address: u64,
+        bytes: usize,
+        device: i32,
+        stream: u64,
+    ) {
+        let (context, stream) = resolve(null, stream)?;
+        managed(address, bytes)?;
+        check_device(device)?;
+        stream.issue(&context, Work::Empty)?;
+        Ok(())
+    }
+
+    fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(null;
+        address: u64,
+        bytes: usize,
+        location: Location,
+        flags: u32,
+        stream: u64,
+    ) {
+        let (context, stream) = resolve(null, stream)?;
+        managed(address, bytes)?;
+        check_location(location)?;
+        if flags != 0 {
+            return Err(INVALID_VALUE);
+        }
+        stream.issue(&context, Work::Empty)?;
+        Ok(())
+    }
+
+    fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz(null;
+        stream: u64,
+        address: u64,
+        length: usize,
+        flags: u32,
+    ) {
+        let (context, stream) = resolve(null, stream)?;
+        if !matches!(flags, 1 | 2 | 4) {
+            return Err(INVALID_VALUE);
+        }
+        let found = managed(address, 1)?;
+        // The whole allocation, or 0 for it.
+        if found.start != address || (length != 0 && length as u64 != found.size) {
+            return Err(INVALID_VALUE);
+        }
+        stream.issue(&context, Work::Empty)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! cuProfilerStart and Stop: marks for a profiler, nothing to do without one.
+
+use std::ffi::c_char;
+
+use crate::driver::{context, entry::api, result::NOT_SUPPORTED};
+
+api! {
+    /// Deprecated, and refused by real drivers of today as well.
+    fn cuProfilerInitialize(_config: *const c_char, _output: *const c_char, _mode: u32) {
+        Err(NOT_SUPPORTED)
+    }
+
+    fn cuProfilerStart() {
+        context::current().map(|_| ())
+    }
+
+    fn cuProfilerStop() {
+        context::current().map(|_| ())
+    }
+}

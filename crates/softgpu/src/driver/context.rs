@@ -1,0 +1,274 @@
+//! Contexts: what owns streams, memory and modules, and which one a thread works in.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use super::{
+    device::LIMITS,
+    printf::PrintBuffer,
+    resource,
+    result::{Answer, CONTEXT_IS_DESTROYED, CuError, INVALID_CONTEXT},
+    state::driver,
+    stream::{NON_BLOCKING, Stream, StreamKind},
+};
+
+pub const LIMIT_PRINTF: usize = 1;
+
+pub struct Context {
+    pub handle: u64,
+    pub id: u64,
+    pub api_version: u32,
+    pub flags: AtomicU32,
+    pub cache_config: AtomicU32,
+    pub shared_config: AtomicU32,
+    limits: Mutex<Vec<usize>>,
+    fault: AtomicU32,
+    /// Tells running kernels to stop.
+    pub cancelled: AtomicBool,
+    pub printed: PrintBuffer,
+    pub legacy: Arc<Stream>,
+    per_thread: Mutex<HashMap<u64, Arc<Stream>>>,
+    streams: Mutex<Vec<Arc<Stream>>>,
+    /// Held while work is issued to blocking streams, so that 'all earlier work' is well defined.
+    pub order: Mutex<()>,
+    pub resource: resource::ContextResource,
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Context {
+    /// Makes a context under `handle` and enters it in the table.
+    pub fn create(handle: u64, flags: u32, api_version: u32) -> Arc<Self> {
+        let context = Arc::new_cyclic(|this: &Weak<Context>| Context {
+            handle,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            api_version,
+            flags: AtomicU32::new(flags),
+            cache_config: AtomicU32::new(0),
+            shared_config: AtomicU32::new(1),
+            limits: Mutex::new(LIMITS.iter().map(|limit| limit.1).collect()),
+            fault: AtomicU32::new(0),
+            cancelled: AtomicBool::new(false),
+            printed: PrintBuffer::default(),
+            legacy: Arc::new(Stream::new(0, this.clone(), StreamKind::Legacy, 0, 0)),
+            per_thread: Mutex::default(),
+            streams: Mutex::default(),
+            order: Mutex::new(()),
+            resource: resource::ContextResource::create(),
+        });
+        driver().contexts.insert(handle, context.clone());
+        context
+    }
+
+    /// Finishes all work and frees all the context owns.
+    pub fn destroy(&self) {
+        driver().contexts.remove(self.handle);
+        self.drain();
+        self.printed.flush();
+        let handle = self.handle;
+        let driver = driver();
+        driver.events.remove_where(|event| event.context == handle);
+        driver.functions.remove_where(|f| f.context == handle);
+        driver
+            .modules
+            .remove_where(|module| module.context == handle);
+        for stream in self.lock_streams().drain(..) {
+            driver.streams.remove(stream.handle);
+        }
+        driver.allocations.release_context(handle);
+        self.resource.destroy();
+    }
+
+    /// The sticky error of a kernel that went wrong.
+    pub fn fault(&self) -> Option<CuError> {
+        match self.fault.load(Ordering::Acquire) {
+            0 => None,
+            code => Some(CuError(code)),
+        }
+    }
+
+    /// Only the first fault counts.
+    pub fn set_fault(&self, code: u32) {
+        let _ = self
+            .fault
+            .compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    pub fn healthy(&self) -> Answer {
+        self.fault().map_or(Ok(()), Err)
+    }
+
+    pub fn limit(&self, number: usize) -> Option<usize> {
+        let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        limits.get(number).copied()
+    }
+
+    pub fn set_limit(&self, number: usize, value: usize) {
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(limit) = limits.get_mut(number) {
+            *limit = value;
+        }
+    }
+
+    fn lock_streams(&self) -> MutexGuard<'_, Vec<Arc<Stream>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add_stream(&self, stream: Arc<Stream>) {
+        let mut streams = self.lock_streams();
+        // Destroyed streams stay until their work is done.
+        streams.retain(|s| !s.is_idle() || driver().streams.get(s.handle).is_some());
+        streams.push(stream);
+    }
+
+    /// Lets a destroyed stream finish; later synchronisation still waits for it.
+    pub fn retire_stream(&self, stream: &Stream) {
+        self.lock_streams()
+            .retain(|other| other.handle != stream.handle || !other.is_idle());
+    }
+
+    /// Every stream but the legacy one.
+    pub fn other_streams(&self) -> Vec<Arc<Stream>> {
+        let mut all = self.lock_streams().clone();
+        all.extend(
+            self.per_thread
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .values()
+                .cloned(),
+        );
+        all
+    }
+
+    pub fn blocking_streams(&self) -> Vec<Arc<Stream>> {
+        let mut streams = self.other_streams();
+        streams.retain(|stream| stream.flags & NON_BLOCKING == 0);
+        streams
+    }
+
+    /// The calling thread's own default stream.
+    pub fn per_thread_stream(self: &Arc<Self>) -> Arc<Stream> {
+        let thread = THREAD.with(|thread| thread.id);
+        let mut streams = self
+            .per_thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(stream) = streams.get(&thread) {
+            return stream.clone();
+        }
+        let kind = StreamKind::PerThread;
+        let stream = Arc::new(Stream::new(0, Arc::downgrade(self), kind, 0, 0));
+        streams.insert(thread, stream.clone());
+        THREAD.with(|thread| thread.contexts.borrow_mut().push(Arc::downgrade(self)));
+        stream
+    }
+
+    /// Waits until all work issued so far is done.
+    pub fn drain(&self) {
+        for stream in self.other_streams() {
+            stream.wait_for_all();
+        }
+        self.legacy.wait_for_all();
+    }
+
+    /// As cuCtxSynchronize: waits, lets kernels' output out, reports a fault.
+    pub fn synchronise(&self) -> Answer {
+        self.drain();
+        self.printed.flush();
+        self.healthy()
+    }
+}
+
+/// What is known of a host thread.
+struct Thread {
+    id: u64,
+    stack: RefCell<Vec<u64>>,
+    /// Contexts in which the thread has a default stream.
+    contexts: RefCell<Vec<Weak<Context>>>,
+    capture_mode: Cell<u32>,
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        for context in self.contexts.borrow().iter().filter_map(Weak::upgrade) {
+            context
+                .per_thread
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&self.id);
+        }
+    }
+}
+
+thread_local! {
+    static THREAD: Thread = Thread {
+        id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+        stack: RefCell::default(),
+        contexts: RefCell::default(),
+        capture_mode: const { Cell::new(0) },
+    };
+}
+
+/// Unique in the process, unlike a tid.
+pub fn thread_id() -> u64 {
+    THREAD.with(|thread| thread.id)
+}
+
+/// Sets the thread's capture interaction mode; returns the one before.
+pub fn exchange_capture_mode(mode: u32) -> u32 {
+    THREAD.with(|thread| thread.capture_mode.replace(mode))
+}
+
+pub fn capture_mode() -> u32 {
+    THREAD.with(|thread| thread.capture_mode.get())
+}
+
+/// Handle of the thread's current context; 0 if there is none.
+pub fn current_handle() -> u64 {
+    THREAD.with(|thread| thread.stack.borrow().last().copied().unwrap_or(0))
+}
+
+pub fn push(handle: u64) {
+    THREAD.with(|thread| thread.stack.borrow_mut().push(handle));
+}
+
+pub fn pop() -> Answer<u64> {
+    THREAD.with(|thread| thread.stack.borrow_mut().pop().ok_or(INVALID_CONTEXT))
+}
+
+/// Replaces the top of the stack; 0 takes it away.
+pub fn set_current(handle: u64) {
+    THREAD.with(|thread| {
+        let mut stack = thread.stack.borrow_mut();
+        stack.pop();
+        if handle != 0 {
+            stack.push(handle);
+        }
+    });
+}
+
+/// The current context, whether or not a kernel faulted in it.
+pub fn current() -> Answer<Arc<Context>> {
+    match current_handle() {
+        0 => Err(INVALID_CONTEXT),
+        handle => driver().contexts.get(handle).ok_or(CONTEXT_IS_DESTROYED),
+    }
+}
+
+/// The current context, if it can still work.
+pub fn usable() -> Answer<Arc<Context>> {
+    let context = current()?;
+    context.healthy()?;
+    Ok(context)
+}
+
+/// A context by its handle.
+pub fn by_handle(handle: u64) -> Answer<Arc<Context>> {
+    driver().contexts.get(handle).ok_or(INVALID_CONTEXT)
+}

@@ -1,0 +1,121 @@
+//! Events: points in a stream's order, with the time they were reached.
+
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use super::{
+    capture::Capture,
+    result::{Answer, CAPTURED_EVENT, INVALID_HANDLE, NOT_READY},
+};
+
+pub const BLOCKING_SYNC: u32 = 1;
+pub const DISABLE_TIMING: u32 = 2;
+pub const INTERPROCESS: u32 = 4;
+
+/// One recording of an event: reached once.
+#[derive(Default)]
+pub struct Record {
+    reached: AtomicBool,
+    at: AtomicU64,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Record {
+    pub fn reach(&self) {
+        self.at.store(now(), Ordering::Relaxed);
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.reached.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    pub fn is_reached(&self) -> bool {
+        self.reached.load(Ordering::Acquire)
+    }
+
+    pub fn wait(&self) {
+        if self.is_reached() {
+            return;
+        }
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.is_reached() {
+            guard = self
+                .changed
+                .wait(guard)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Nanoseconds of a clock that never goes back.
+fn now() -> u64 {
+    static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+#[derive(Clone, Default)]
+pub enum EventState {
+    #[default]
+    Never,
+    Recorded(Arc<Record>),
+    /// Last recorded in a capturing stream, after these nodes.
+    Captured(Arc<Capture>, Vec<u64>),
+}
+
+pub struct Event {
+    pub handle: u64,
+    pub context: u64,
+    pub flags: u32,
+    state: Mutex<EventState>,
+}
+
+impl Event {
+    pub fn new(handle: u64, context: u64, flags: u32) -> Self {
+        Self {
+            handle,
+            context,
+            flags,
+            state: Mutex::default(),
+        }
+    }
+
+    pub fn state(&self) -> EventState {
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub fn set(&self, state: EventState) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// The recording to wait for; None if the event was never recorded.
+    pub fn record(&self) -> Answer<Option<Arc<Record>>> {
+        match self.state() {
+            EventState::Never => Ok(None),
+            EventState::Recorded(record) => Ok(Some(record)),
+            EventState::Captured(..) => Err(CAPTURED_EVENT),
+        }
+    }
+
+    /// Milliseconds from this event to `end`.
+    pub fn until(&self, end: &Event) -> Answer<f32> {
+        if (self.flags | end.flags) & DISABLE_TIMING != 0 {
+            return Err(INVALID_HANDLE);
+        }
+        let from = self.record()?.ok_or(INVALID_HANDLE)?;
+        let to = end.record()?.ok_or(INVALID_HANDLE)?;
+        if !from.is_reached() || !to.is_reached() {
+            return Err(NOT_READY);
+        }
+        let from = from.at.load(Ordering::Relaxed);
+        let to = to.at.load(Ordering::Relaxed);
+        Ok((to as f64 - from as f64) as f32 / 1e6)
+    }
+}

@@ -1,0 +1,37 @@
+//! libcuda's API over the software device.
+//!
+//! [`api`] holds the C entry points, one subject a file; they check their arguments and call the
+//! objects beside it: [`device`], [`context`], [`stream`], [`event`], [`allocation`], [`module`],
+//! [`graph`]. Work flows one way: an entry point makes a [`work::Work`], a stream (or a capture)
+//! takes it, a thread of [`pool`] runs it, [`engine`] runs kernels.
+
+mod abi;
+mod allocation;
+mod api;
+mod arena;
+mod capture;
+mod context;
+mod copy;
+mod device;
+mod engine;
+mod entry;
+mod event;
+mod exports;
+mod graph;
+mod handle;
+mod image;
+mod launch;
+mod library;
+mod module;
+mod occupancy;
+mod plan;
+mod pool;
+mod primary;
+mod printf;
+mod resource;
+mod result;
+mod state;
+mod stream;
+mod work;
+
+pub use exports::{Coverage, coverage, version_script};

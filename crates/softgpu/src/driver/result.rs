@@ -1,0 +1,52 @@
+//! CUresult as an error type: `Ok(())` is CUDA_SUCCESS.
+
+/// A CUresult other than CUDA_SUCCESS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CuError(pub u32);
+
+pub type Answer<T = ()> = Result<T, CuError>;
+
+macro_rules! errors {
+    ($($name:ident = $code:literal,)*) => {
+        $(pub const $name: CuError = CuError($code);)*
+    };
+}
+
+errors! {
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    NO_BINARY_FOR_GPU = 209,
+    UNSUPPORTED_LIMIT = 215,
+    PEER_ACCESS_UNSUPPORTED = 217,
+    INVALID_PTX = 218,
+    UNSUPPORTED_EXEC_AFFINITY = 224,
+    FILE_NOT_FOUND = 301,
+    INVALID_HANDLE = 400,
+    ILLEGAL_STATE = 401,
+    NOT_FOUND = 500,
+    NOT_READY = 600,
+    LAUNCH_OUT_OF_RESOURCES = 701,
+    PEER_ACCESS_NOT_ENABLED = 705,
+    PRIMARY_CONTEXT_ACTIVE = 708,
+    CONTEXT_IS_DESTROYED = 709,
+    HOST_MEMORY_ALREADY_REGISTERED = 712,
+    HOST_MEMORY_NOT_REGISTERED = 713,
+    COOPERATIVE_LAUNCH_TOO_LARGE = 720,
+    NOT_SUPPORTED = 801,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901,
+    CAPTURE_MERGE = 902,
+    CAPTURE_UNMATCHED = 903,
+    CAPTURE_UNJOINED = 904,
+    CAPTURE_ISOLATION = 905,
+    CAPTURE_IMPLICIT = 906,
+    CAPTURED_EVENT = 907,
+    CAPTURE_WRONG_THREAD = 908,
+    GRAPH_EXEC_UPDATE_FAILURE = 910,
+    INVALID_CLUSTER_SIZE = 912,
+    UNKNOWN = 999,
+}
