@@ -72,7 +72,7 @@ static void wildStore() {
     EXPECT_ERROR(cudaMalloc(&data, 16), cudaErrorIllegalAddress);
     EXPECT_ERROR(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
     EXPECT_ERROR(cudaGetLastError(), cudaErrorIllegalAddress);
-    EXPECT_ERROR(cudaGetLastError(), cudaErrorIllegalAddress);
+    EXPECT_ERROR(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
     fact("the error is sticky");
 }
 
