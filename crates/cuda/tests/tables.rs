@@ -266,3 +266,49 @@ fn structs_as_people_read_them() {
         );
     }
 }
+
+/// Whatever bits a program passes, and however short its memory is cut.
+#[test]
+fn formatting_never_fails() {
+    let bytes = vec![0xff; 1 << 14];
+    let mut structs = 0;
+    for function in cuda::functions().iter().chain(cuda::older_functions()) {
+        for parameter in function.parameters {
+            for raw in [0, 1, 0x8000_0000, u64::MAX] {
+                let _ = Value {
+                    kind: parameter.kind,
+                    raw,
+                }
+                .to_string();
+            }
+            let held = parameter.kind.pointee().unwrap_or(parameter.kind);
+            let Some(layout) = held.structure() else {
+                continue;
+            };
+            structs += 1;
+            for length in [
+                0,
+                1,
+                7,
+                layout.size as usize / 2,
+                layout.size as usize,
+                bytes.len(),
+            ] {
+                let shown = StructValue {
+                    layout,
+                    bytes: &bytes[..length],
+                }
+                .to_string();
+                assert!(shown.starts_with('{') && shown.ends_with('}'));
+            }
+            for field in layout.fields {
+                assert!(
+                    field.offset + field.kind.size * field.count <= layout.size,
+                    "{}",
+                    layout.name
+                );
+            }
+        }
+    }
+    assert!(structs > 200, "{structs}");
+}

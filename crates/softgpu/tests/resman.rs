@@ -314,6 +314,9 @@ fn requests_are_real_system_calls() {
 /// Threads may ask at once; a folder that cannot be made turns the whole conversation off.
 #[test]
 fn is_safe_to_share_and_to_fail() {
+    fn shared<T: Send + Sync>() {}
+    shared::<softgpu::resman::ContextHandles>();
+    shared::<softgpu::resman::MemHandle>();
     let session = Session::start();
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -357,4 +360,40 @@ fn the_private_folder_goes_with_the_process() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(base.0.read_dir().unwrap().count(), 0);
+}
+
+/// The conversation is the parent's: its folder outlives a child that ends first.
+#[test]
+fn a_forked_child_leaves_its_parents_files_alone() {
+    let base = Scratch::new("forked");
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "parent_and_child", "--ignored"])
+        .env_remove(FOLDER_VARIABLE)
+        .env("XDG_RUNTIME_DIR", &base.0)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(base.0.read_dir().unwrap().count(), 0);
+}
+
+#[test]
+#[ignore = "the test above runs it, in a process of its own"]
+fn parent_and_child() {
+    static SESSION: Session = Session::start();
+    let folders = || {
+        let base = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap());
+        let shared = base.read_dir().unwrap().next().unwrap().unwrap();
+        shared.path().read_dir().unwrap().count()
+    };
+    SESSION.init();
+    assert_eq!(folders(), 1);
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        SESSION.mem_alloc(4096);
+        unsafe { libc::exit(0) };
+    }
+    let mut status = -1;
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert_eq!(folders(), 1);
 }

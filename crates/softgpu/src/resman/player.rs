@@ -56,6 +56,7 @@ pub struct Mapping {
 
 // Nobody reads or writes through it: it is an address to show and to unmap.
 unsafe impl Send for Mapping {}
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn new(fd: i32, length: usize, protection: i32, offset: u64) -> io::Result<Self> {

@@ -1,5 +1,6 @@
 //! A process's conversation with the driver, as libcuda holds it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::memory::{self, Allocations, MemHandle};
@@ -21,6 +22,8 @@ pub struct StreamHandle(Option<u64>);
 #[derive(Default)]
 pub struct Session {
     state: Mutex<State>,
+    /// The process that started it; read without the lock, which a fork may have left held.
+    owner: AtomicU32,
 }
 
 #[derive(Default)]
@@ -32,7 +35,6 @@ enum State {
 }
 
 struct Running {
-    pid: u32,
     player: Player,
     allocations: Allocations,
     contexts_made: u64,
@@ -47,6 +49,7 @@ impl Session {
     pub const fn start() -> Self {
         Self {
             state: Mutex::new(State::NotStarted),
+            owner: AtomicU32::new(0),
         }
     }
 
@@ -219,15 +222,23 @@ impl Session {
 
     /// Does something with the running conversation, starting it where need be.
     fn with<T>(&self, act: impl FnOnce(&mut Running) -> T) -> Option<T> {
+        let this = std::process::id();
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != 0 && owner != this {
+            return None;
+        }
         let mut state: MutexGuard<'_, State> =
             self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::NotStarted) {
-            *state =
-                Running::start().map_or(State::Off, |running| State::Running(Box::new(running)));
+            self.owner.store(this, Ordering::Relaxed);
+            *state = match Running::start() {
+                Ok(running) => State::Running(Box::new(running)),
+                Err(_) => State::Off,
+            };
         }
         match &mut *state {
-            State::Running(running) if running.pid == std::process::id() => Some(act(running)),
-            _ => None,
+            State::Running(running) => Some(act(running)),
+            State::NotStarted | State::Off => None,
         }
     }
 }
@@ -236,11 +247,9 @@ impl Running {
     fn start() -> std::io::Result<Self> {
         let mut player = Player::new()?;
         player.play_session(INIT)?;
-        let allocations = Allocations::default();
         Ok(Self {
-            pid: std::process::id(),
             player,
-            allocations,
+            allocations: Allocations::default(),
             contexts_made: 0,
             next_address: FIRST_ADDRESS,
         })
