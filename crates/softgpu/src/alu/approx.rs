@@ -5,7 +5,7 @@
 //! zeros where `.ftz` is written (and by the f64 forms always), infinities, zeros and NaN as in
 //! the tables of the PTX manual.
 
-use super::floating::{canonical32, each, flush32, layout};
+use super::floating::{canonical32, each, flush32, layout, nan64};
 use super::form::{Form, Rounding, Type, Unsupported};
 use super::lanes::{binary, plain, single, unary};
 use super::precise::{self, Format, Value};
@@ -52,7 +52,14 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         if !(flush && matches!(form.opcode, "rcp" | "rsqrt") || !flush && form.opcode == "rsqrt") {
             return Err(form.unsupported("wants .ftz"));
         }
-        let eval = single(move |s| double(s[0], function, flush));
+        let eval = if flush {
+            single(move |s| double(s[0], function))
+        } else {
+            unary(|a: f64| match 1.0 / a.sqrt() {
+                r if r.is_nan() => nan64(&[a]),
+                r => r.to_bits(),
+            })
+        };
         return Ok(plain(Kind::F64, &[Kind::F64], eval));
     }
     let (format, halves) = layout(form, ty)?;
@@ -66,8 +73,8 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     } else {
         unary(move |a: f32| {
             let a = if flush { flush32(a) } else { a };
-            let result = canonical32(function(f64::from(a)) as f32);
-            if flush { flush32(result) } else { result }
+            let result = function(f64::from(a)) as f32;
+            canonical32(if flush { flush32(result) } else { result })
         })
     };
     Ok(plain(kind, &[kind], eval))
@@ -90,14 +97,9 @@ fn small(bits: u64, format: Format, function: Function, flush: bool) -> u64 {
     if flush { format.flush(result) } else { result }
 }
 
-/// The f64 forms look at the upper 32 bits only and write a result whose lower 32 bits are zero.
-fn double(bits: u64, function: Function, flush: bool) -> u64 {
-    let bits = bits & 0xffff_ffff_0000_0000;
-    let bits = if flush {
-        precise::F64.flush(bits)
-    } else {
-        bits
-    };
+/// The `.ftz` f64 forms look at the upper 32 bits only and write a result whose lower 32 bits are zero.
+fn double(bits: u64, function: Function) -> u64 {
+    let bits = precise::F64.flush(bits & 0xffff_ffff_0000_0000);
     let result = function(f64::from_bits(bits));
     if result.is_nan() {
         return 0x7fff_ffff_0000_0000;
@@ -108,16 +110,12 @@ fn double(bits: u64, function: Function, flush: bool) -> u64 {
         padding: 32,
         finite_only: false,
     };
-    let bits = rounded.encode(precise::F64.decode(result.to_bits()), Rounding::NearestEven);
-    if flush {
-        precise::F64.flush(bits)
-    } else {
-        bits
-    }
+    let value = precise::F64.decode(result.to_bits());
+    precise::F64.flush(rounded.encode(value, Rounding::NearestEven))
 }
 
 /// div.approx takes the reciprocal of b first, which is 0 for |b| above 2^126.
-fn divide(a: f32, b: f32, flush: bool, full: bool) -> f32 {
+fn divide(a: f32, b: f32, flush: bool, full: bool) -> u32 {
     let (a, b) = if flush {
         (flush32(a), flush32(b))
     } else {
@@ -128,6 +126,5 @@ fn divide(a: f32, b: f32, flush: bool, full: bool) -> f32 {
     } else {
         a / b
     };
-    let quotient = canonical32(quotient);
-    if flush { flush32(quotient) } else { quotient }
+    canonical32(if flush { flush32(quotient) } else { quotient })
 }

@@ -55,14 +55,13 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
             plain(U32, &[U32, U32, signed32], ternary(find_nth))
         }
         "bfe" => {
-            let eval = single(move |s| {
-                extract(s[0], s[1] as u32 & 0xff, s[2] as u32 & 0xff, bits, signed)
-            });
+            let eval =
+                single(move |s| extract(s[0], place(s[1], long), place(s[2], long), bits, signed));
             plain(kind, &[kind, U32, U32], eval)
         }
         "bfi" => {
             let eval = single(move |s| {
-                let (position, length) = (s[2] as u32 & 0xff, s[3] as u32 & 0xff);
+                let (position, length) = (place(s[2], long), place(s[3], long));
                 let mask = field(position, length, u32::from(bits));
                 let moved = s[0].checked_shl(position).unwrap_or(0);
                 s[1] & !mask | moved & mask
@@ -96,6 +95,16 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     })
 }
 
+/// A position or length. PTX allows 0 to 255; beyond, hardware looks at the low 8 bits of it for
+/// 32-bit fields and at all of it for 64-bit ones.
+fn place(operand: u64, long: bool) -> u32 {
+    if long {
+        (operand as u32).min(255)
+    } else {
+        operand as u32 & 0xff
+    }
+}
+
 fn clamp_or_wrap(form: &mut Form) -> Result<bool, Unsupported> {
     match (form.take("wrap"), form.take("clamp")) {
         (true, false) => Ok(true),
@@ -121,6 +130,10 @@ fn find(a: u64, bits: u32, shift_amount: bool) -> u32 {
 fn find_nth(mask: u32, base: u32, n: i32) -> u32 {
     if base > 31 {
         return u32::MAX;
+    }
+    // Has no negative; hardware says 0.
+    if n == i32::MIN {
+        return 0;
     }
     if n == 0 {
         return if mask >> base & 1 != 0 {

@@ -227,15 +227,14 @@ fn finish(value: Value, target: Format, rounding: Rounding, shape: Shape) -> u64
     if (shape.relu || shape.saturate) && negative {
         return 0;
     }
-    let bits = target.encode(value, rounding);
+    let bits = if shape.flush_result {
+        target.encode_flushed(value, rounding)
+    } else {
+        target.encode(value, rounding)
+    };
     let beyond = matches!(target.decode(bits), Value::Infinite { .. } | Value::Nan);
     let bits = if shape.satfinite && beyond {
         target.largest(negative)
-    } else {
-        bits
-    };
-    let bits = if shape.flush_result {
-        target.flush(bits)
     } else {
         bits
     };
@@ -281,61 +280,70 @@ fn between_floats(
         return wrong("tf32 is made of f32");
     }
     let rounding = rounding.unwrap_or(Rounding::NearestEven);
+    let simple = whole.is_none() && !(shape.saturate || shape.relu || shape.satfinite);
+    let nearest = rounding == Rounding::NearestEven;
     let eval: Eval = match (from, to) {
-        _ if whole.is_some() || shape.saturate || shape.relu || shape.satfinite => None,
-        (Type::F32, Type::F64) if !shape.flush_source => Some(unary(|a: f32| {
+        (Type::F32, Type::F64) if simple && !shape.flush_source => unary(|a: f32| {
             if a.is_nan() {
-                f64::from_bits(widened_nan(a.to_bits()))
+                precise::F64.convert_nan(u64::from(a.to_bits()), precise::F32)
             } else {
-                f64::from(a)
+                f64::from(a).to_bits()
             }
-        })),
-        (Type::F64, Type::F32) if rounding == Rounding::NearestEven && !shape.flush_result => {
-            Some(unary(|a: f64| {
-                if a.is_nan() {
-                    f32::from_bits(0x7fff_ffff)
-                } else {
-                    a as f32
-                }
-            }))
-        }
-        (Type::F32, Type::F16) if rounding == Rounding::NearestEven && !shape.flush_source => {
-            Some(unary(|a: f32| half::narrow::<half::F16>(f64::from(a))))
-        }
-        (Type::F32, Type::BF16) if rounding == Rounding::NearestEven && !shape.flush_source => {
-            Some(unary(|a: f32| half::narrow::<half::BF16>(f64::from(a))))
-        }
-        (Type::F16, Type::F32) if !shape.flush_result => Some(unary(|a: u16| {
-            canonical32(half::widen::<half::F16>(a) as f32)
-        })),
-        _ => None,
-    }
-    .unwrap_or_else(|| {
-        single(move |s| {
-            let x = if shape.flush_source {
-                source.flush(s[0])
+        }),
+        (Type::F64, Type::F32) if simple && nearest && !shape.flush_result => unary(|a: f64| {
+            if a.is_nan() {
+                precise::F32.convert_nan(a.to_bits(), precise::F64)
             } else {
-                s[0]
+                u64::from((a as f32).to_bits())
+            }
+        }),
+        (Type::F32, Type::F16) if simple && nearest => {
+            unary(|a: f32| half::narrow::<half::F16>(f64::from(a)))
+        }
+        (Type::F32, Type::BF16) if simple && nearest && !shape.flush_source => {
+            unary(|a: f32| half::narrow::<half::BF16>(f64::from(a)))
+        }
+        (Type::F16, Type::F32) if simple && !shape.flush_result => {
+            unary(|a: u16| canonical32(half::widen::<half::F16>(a) as f32))
+        }
+        // A shift, also of a NaN.
+        (Type::BF16, Type::F32) if simple && !shape.flush_result => {
+            unary(|a: u16| u32::from(a) << 16)
+        }
+        (Type::F32, Type::F32) if simple && !shape.flush_source => unary(|a: u32| a),
+        (Type::F64, Type::F64) if simple => unary(|a: u64| a),
+        _ => single(move |s| {
+            let x = match (shape.flush_source, to) {
+                // On the way to f16, hardware keeps f32's subnormals, as directed roundings show.
+                (true, Type::F16) | (false, _) => s[0],
+                (true, _) => source.flush(s[0]),
             };
             let value = source.decode(x);
-            if value == Value::Nan && !shape.saturate && target == precise::F64 {
-                return match source {
-                    precise::F64 => super::floating::nan64(&[f64::from_bits(x)]).to_bits(),
-                    precise::F32 => widened_nan(x as u32),
-                    _ => widened_nan(0x7fff_ffff),
-                };
+            if value == Value::Nan && !shape.saturate {
+                return nan(x, source, target, rounding, shape);
             }
             let value = whole.map_or(value, |direction| precise::to_integral(value, direction));
             finish(value, target, rounding, shape)
-        })
-    });
+        }),
+    };
     Ok(plain(to.kind(), &[from.kind()], eval))
 }
 
-/// An f32 NaN as f64: the payload moves to the top, made quiet.
-fn widened_nan(bits: u32) -> u64 {
-    let sign = u64::from(bits >> 31) << 63;
-    sign | 0x7ff8_0000_0000_0000 | u64::from(bits & 0x7f_ffff) << 29
+/// What hardware makes of a NaN: f64 on either side keeps sign and payload and makes it quiet;
+/// tf32 with `.rna` is cut from the bits as they are; all others give the canonical NaN.
+fn nan(bits: u64, source: Format, target: Format, rounding: Rounding, shape: Shape) -> u64 {
+    match (source, target) {
+        (precise::F32, precise::F64) if shape.flush_source => {
+            precise::F64.convert_nan(precise::F32.canonical_nan(), source)
+        }
+        (precise::F64, _) | (_, precise::F64) => target.convert_nan(bits, source),
+        (_, precise::TF32) if rounding == Rounding::NearestAway => {
+            let cut = bits >> target.padding << target.padding;
+            let step = u64::from(shape.satfinite) << target.padding;
+            cut - step
+        }
+        _ => target.canonical_nan(),
+    }
 }
 
 /// Two small floats in one register.

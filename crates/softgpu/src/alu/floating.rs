@@ -10,8 +10,6 @@ use super::lanes::{binary, plain, single, ternary, unary};
 use super::precise::{self, Format, Value};
 use super::{Alu, Eval, approx, half};
 
-const NAN32: f32 = f32::from_bits(0x7fff_ffff);
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Add,
@@ -132,10 +130,30 @@ pub fn flush32(x: f32) -> f32 {
     }
 }
 
+/// A result's bits. Decided on the bits: a float's NaN may lose its payload on the way.
 #[inline(always)]
-pub fn canonical32(x: f32) -> f32 {
-    if x.is_nan() { NAN32 } else { x }
+pub fn canonical32(x: f32) -> u32 {
+    let bits = x.to_bits();
+    if bits & 0x7fff_ffff > 0x7f80_0000 {
+        0x7fff_ffff
+    } else {
+        bits
+    }
 }
+
+/// Flushes a result that is below the normal range before it is rounded into that of subnormals:
+/// `scaled` is the same result times 2^64, which rounds as if exponents had no end.
+#[inline(always)]
+fn flush_tiny(result: f32, scaled: f32) -> f32 {
+    if scaled.abs() < f32::from_bits((1 + 64) << 23) {
+        0f32.copysign(result)
+    } else {
+        result
+    }
+}
+
+/// 2^64.
+const UP: f32 = f32::from_bits((127 + 64) << 23);
 
 #[inline(always)]
 fn saturate32(x: f32) -> f32 {
@@ -149,16 +167,17 @@ fn saturate32(x: f32) -> f32 {
     }
 }
 
-/// What hardware gives for a NaN result in f64: the first NaN operand, made quiet; if there is
-/// none, the default NaN.
+/// What hardware gives for a NaN result in f64: the last NaN of the list, made quiet; if there is
+/// none, the default NaN. Callers list operands from the least to the most preferred.
 #[inline(always)]
-pub fn nan64(operands: &[f64]) -> f64 {
-    for x in operands {
-        if x.is_nan() {
-            return f64::from_bits(x.to_bits() | 1 << 51);
+pub fn nan64(operands: &[f64]) -> u64 {
+    let mut result = 0xfff8_0000_0000_0000;
+    for bits in operands.iter().map(|x| x.to_bits()) {
+        if bits << 1 > 0xffe0_0000_0000_0000 {
+            result = bits | 1 << 51;
         }
     }
-    f64::from_bits(0xfff8_0000_0000_0000)
+    result
 }
 
 /// Plain loops of native arithmetic, where that is what PTX asks for.
@@ -173,49 +192,59 @@ fn fast(operation: Operation, ty: Type, finish: Finish) -> Option<Eval> {
         Type::BF16x2 => return small::<half::BF16>(operation, true, finish),
         _ => {}
     }
+    // The second expression is the first times 2^64, to tell results that are too small.
     macro_rules! f32_loops {
-        ($build:ident, |$($x:ident),+| $e:expr) => {
+        ($build:ident, |$($x:ident),+| $e:expr, $scaled:expr) => {
             match (finish.flush, finish.saturate) {
                 (false, false) => $build(|$($x: f32),+| canonical32($e)),
                 (false, true) => $build(|$($x: f32),+| saturate32($e)),
                 (true, false) => $build(|$($x: f32),+| {
                     $(let $x = flush32($x);)+
-                    canonical32(flush32($e))
+                    canonical32(flush_tiny($e, $scaled))
                 }),
                 (true, true) => $build(|$($x: f32),+| {
                     $(let $x = flush32($x);)+
-                    saturate32(flush32($e))
+                    saturate32(flush_tiny($e, $scaled))
                 }),
             }
         };
     }
     macro_rules! f64_loop {
         ($build:ident, |$($x:ident),+| $e:expr) => {
+            f64_loop!($build, |$($x),+| $e, [$($x),+])
+        };
+        ($build:ident, |$($x:ident),+| $e:expr, $preference:expr) => {
             $build(|$($x: f64),+| {
                 let r: f64 = $e;
-                if r.is_nan() { nan64(&[$($x),+]) } else { r }
+                if r.is_nan() { nan64(&$preference) } else { r.to_bits() }
             })
         };
     }
     Some(match (ty, operation) {
-        (Type::F32, Operation::Add) => f32_loops!(binary, |a, b| a + b),
-        (Type::F32, Operation::Sub) => f32_loops!(binary, |a, b| a - b),
-        (Type::F32, Operation::Mul) => f32_loops!(binary, |a, b| a * b),
-        (Type::F32, Operation::Div) => f32_loops!(binary, |a, b| a / b),
-        (Type::F32, Operation::Fma) => f32_loops!(ternary, |a, b, c| a.mul_add(b, c)),
-        (Type::F32, Operation::SquareRoot) => f32_loops!(unary, |a| a.sqrt()),
-        (Type::F32, Operation::Reciprocal) => f32_loops!(unary, |a| 1.0 / a),
+        (Type::F32, Operation::Add) => f32_loops!(binary, |a, b| a + b, (a + b) * UP),
+        (Type::F32, Operation::Sub) => f32_loops!(binary, |a, b| a - b, (a - b) * UP),
+        (Type::F32, Operation::Mul) => f32_loops!(binary, |a, b| a * b, (a * UP) * b),
+        (Type::F32, Operation::Div) => f32_loops!(binary, |a, b| a / b, (a * UP) / b),
+        (Type::F32, Operation::Fma) => {
+            f32_loops!(
+                ternary,
+                |a, b, c| a.mul_add(b, c),
+                (a * UP).mul_add(b, c * UP)
+            )
+        }
+        (Type::F32, Operation::SquareRoot) => f32_loops!(unary, |a| a.sqrt(), UP),
+        (Type::F32, Operation::Reciprocal) => f32_loops!(unary, |a| 1.0 / a, UP / a),
         (Type::F64, Operation::Add) => f64_loop!(binary, |a, b| a + b),
         (Type::F64, Operation::Sub) => f64_loop!(binary, |a, b| a - b),
         (Type::F64, Operation::Mul) => f64_loop!(binary, |a, b| a * b),
-        (Type::F64, Operation::Div) => f64_loop!(binary, |a, b| a / b),
-        (Type::F64, Operation::Fma) => f64_loop!(ternary, |a, b, c| a.mul_add(b, c)),
+        (Type::F64, Operation::Div) => f64_loop!(binary, |a, b| a / b, [b, a]),
+        (Type::F64, Operation::Fma) => f64_loop!(ternary, |a, b, c| a.mul_add(b, c), [a, c, b]),
         (Type::F64, Operation::SquareRoot) => f64_loop!(unary, |a| a.sqrt()),
         (Type::F64, Operation::Reciprocal) => f64_loop!(unary, |a| 1.0 / a),
-        (Type::F32, Operation::Abs) if !finish.flush => unary(|a: u32| a & !(1 << 31)),
-        (Type::F32, Operation::Neg) if !finish.flush => unary(|a: u32| a ^ 1 << 31),
-        (Type::F64, Operation::Abs) => unary(|a: u64| a & !(1 << 63)),
-        (Type::F64, Operation::Neg) => unary(|a: u64| a ^ 1 << 63),
+        (Type::F32, Operation::Abs) if !finish.flush => unary(|a: f32| canonical32(a.abs())),
+        (Type::F32, Operation::Neg) if !finish.flush => unary(|a: f32| canonical32(-a)),
+        (Type::F64, Operation::Abs) => f64_loop!(unary, |a| a.abs()),
+        (Type::F64, Operation::Neg) => f64_loop!(unary, |a| -a),
         _ => return None,
     })
 }
@@ -269,17 +298,21 @@ fn compute(operation: Operation, finish: Finish, s: [u64; 4]) -> u64 {
         return match (finish.saturate, format == precise::F64) {
             (true, _) => 0,
             (_, true) => {
-                let operands = bits.map(f64::from_bits);
-                nan64(&operands[..operation.operands()]).to_bits()
+                let [a, b, c, _] = bits.map(f64::from_bits);
+                match operation {
+                    Operation::Fma => nan64(&[a, c, b]),
+                    Operation::Div => nan64(&[b, a]),
+                    Operation::Add | Operation::Sub | Operation::Mul => nan64(&[a, b]),
+                    _ => nan64(&[a]),
+                }
             }
             _ => format.canonical_nan(),
         };
     }
-    let bits = format.encode(value, rounding);
     let bits = if finish.flush {
-        format.flush(bits)
+        format.encode_flushed(value, rounding)
     } else {
-        bits
+        format.encode(value, rounding)
     };
     let negative = format.is_negative(bits);
     if (finish.saturate || finish.relu) && negative {

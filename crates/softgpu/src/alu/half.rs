@@ -104,8 +104,11 @@ fn add_to_odd(a: f64, b: f64) -> f64 {
 #[inline(always)]
 fn finished<H: Half>(value: f64, finish: Finish) -> u16 {
     let bits = narrow::<H>(value);
-    let bits = if finish.flush {
-        flushed::<H>(bits)
+    // Below this, even a format without subnormals would not reach the smallest normal.
+    let smallest = f64::from_bits((1023 + 1 - H::BIAS) << 52);
+    let tiny = smallest - smallest * f64::from_bits((1023 - 2 - u64::from(H::MANTISSA)) << 52);
+    let bits = if finish.flush && value.abs() < tiny {
+        bits & 0x8000
     } else {
         bits
     };

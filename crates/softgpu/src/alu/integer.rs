@@ -3,7 +3,7 @@
 //! All wrap around; `.sat` (s32 only) clamps. `mul.hi` is the upper half of the full product,
 //! `.wide` all of it. `mul24` multiplies the low 24 bits: `.lo` the product's bits 31..0, `.hi`
 //! its bits 47..16. `div` truncates towards zero; MIN / -1 is MIN. Division by zero is unspecified
-//! in PTX: here, as on hardware, the quotient is all ones and the remainder the dividend.
+//! in PTX: here, as on hardware, quotient and remainder are all ones.
 
 use super::form::{Form, Type, Unsupported};
 use super::lanes::{binary, plain, ternary, unary};
@@ -115,7 +115,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         }
         "rem" => {
             let eval = with_type!(form, bits, signed, T => binary(|a: T, b: T| {
-                if b == 0 { a } else { a.wrapping_rem(b) }
+                if b == 0 { !0 } else { a.wrapping_rem(b) }
             }));
             (kind, 2, eval)
         }

@@ -44,7 +44,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
 
 /// The common case as a plain loop.
 #[inline(always)]
-fn choose32(rule: Rule, a: f32, b: f32) -> f32 {
+fn choose32(rule: Rule, a: f32, b: f32) -> u32 {
     let (a, b) = if rule.flush {
         (flush32(a), flush32(b))
     } else {
@@ -76,7 +76,7 @@ fn choose(rule: Rule, a: u64, b: u64) -> u64 {
     let sign = 1u64 << (format.exponent + format.mantissa);
     match (format.is_nan(a), format.is_nan(b)) {
         (true, true) if format == precise::F64 => {
-            return super::floating::nan64(&[f64::from_bits(a), f64::from_bits(b)]).to_bits();
+            return super::floating::nan64(&[f64::from_bits(a), f64::from_bits(b)]);
         }
         (true, true) => return format.canonical_nan(),
         (true, false) | (false, true) if rule.nan => return format.canonical_nan(),

@@ -204,6 +204,41 @@ impl Format {
     }
 }
 
+impl Format {
+    /// Rounds like [`Self::encode`], but gives zero for what would be below the normal range even
+    /// if exponents had no end.
+    pub fn encode_flushed(self, value: Value, rounding: Rounding) -> u64 {
+        let Value::Finite {
+            negative,
+            exponent,
+            significand,
+        } = value
+        else {
+            return self.encode(value, rounding);
+        };
+        let leading = exponent + 127 - significand.leading_zeros() as i32;
+        let smallest = 1 - self.bias();
+        let last_place = leading - self.mantissa as i32;
+        let kept = round_at(negative, exponent, significand, last_place, rounding);
+        let carried = kept >> (self.mantissa + 1) != 0;
+        if leading + i32::from(carried) < smallest {
+            return self.zero(negative);
+        }
+        self.encode(value, rounding)
+    }
+
+    /// A NaN of another format in this one: sign and upper payload kept, made quiet.
+    pub fn convert_nan(self, bits: u64, from: Format) -> u64 {
+        let payload = bits & ((1 << from.mantissa) - 1);
+        let payload = if self.mantissa >= from.mantissa {
+            payload << (self.mantissa - from.mantissa)
+        } else {
+            payload >> (from.mantissa - self.mantissa)
+        };
+        self.infinity(from.is_negative(bits)) | payload | 1 << (self.mantissa - 1)
+    }
+}
+
 /// `significand × 2^exponent` as a whole number of 2^last_place.
 fn round_at(
     negative: bool,

@@ -1,8 +1,8 @@
 //! Scalar video instructions: vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vmad, vset.
 //!
-//! Operands are read by their types (33-bit signed internally), the first operation gives an exact
-//! intermediate result, `.sat` clamps it to the destination's range (else it wraps), and a second
-//! operation (`.add`, `.min`, `.max`) combines it with c. Selectors (`a.b0`, `a.h1`) are written on
+//! Operands are read by their types, the first operation gives an exact intermediate result, `.sat`
+//! clamps it to the destination's range (else it wraps), and a second operation (`.add`, `.min`,
+//! `.max`) combines it with c. Where hardware departs from this text, so does this file. Selectors (`a.b0`, `a.h1`) are written on
 //! operands in PTX; here they come as further modifiers `a:b0`, `b:h1`.
 
 use super::form::{Form, Type, Unsupported};
@@ -107,40 +107,51 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let second = if mad { None } else { form.take_one(second) };
     let a_part = form.take_one(|w| part(w, "a:")).unwrap_or(WHOLE);
     let b_part = form.take_one(|w| part(w, "b:")).unwrap_or(WHOLE);
+    // Hardware has its own ways with mixed signs: only those that were seen are here.
+    let known = (to, left, right) == (true, true, true) || (left, right) == (false, true);
+    if matches!(second, Some(Second::Min | Second::Max)) && !known {
+        return Err(form.unsupported("no .min or .max after these types"));
+    }
+    let never_negative =
+        matches!(first, First::AbsDiff) || matches!(first, First::Max) && !(left && right);
     let eval = single(move |s| {
         let a = operand(s[0], a_part, left);
         let b = operand(s[1], b_part, right);
+        let c = s[2] as u32;
+        if mad {
+            return multiply_add(s, scale, saturate, to);
+        }
         let exact = match first {
             First::Add => a + b,
             First::Sub => a - b,
             First::AbsDiff => (a - b).abs(),
             First::Min => a.min(b),
             First::Max => a.max(b),
-            First::Shl | First::Shr => {
-                let count = if wrap { b & 31 } else { b.min(32) };
-                if matches!(first, First::Shl) {
-                    a << count
-                } else {
-                    a >> count
-                }
-            }
-            First::Mad => (a * b + operand(s[2], WHOLE, to)) >> scale,
-            First::Set(test) => i128::from(holds(test, a, b)),
+            First::Shl => signed34(a << count(b, wrap)),
+            First::Shr => a >> count(b, wrap),
+            First::Set(test) => i64::from(holds(test, a, b)),
+            First::Mad => 0,
         };
-        let (low, high) = range(to);
-        let result = if saturate {
-            exact.clamp(low, high)
-        } else {
-            operand(exact as u64, WHOLE, to)
+        let result = match (saturate, first) {
+            (false, _) => exact,
+            (true, First::Shl) if !to => exact.clamp(0, i64::from(u32::MAX)),
+            (true, _) => clamped(exact, to),
+        } as u32;
+        let c_number = operand(s[2], WHOLE, to);
+        let less = match (never_negative, to) {
+            (true, _) => exact < c_number,
+            (false, true) => i64::from(result as i32) < c_number,
+            // A result with its top bit set counts as larger than any c.
+            (false, false) => (result as i32 as u64) < c_number as u64,
         };
-        let c = operand(s[2], WHOLE, to);
         let result = match second {
             None => result,
-            Some(Second::Add) => result + c,
-            Some(Second::Min) => result.min(c),
-            Some(Second::Max) => result.max(c),
+            Some(Second::Add) => result.wrapping_add(c),
+            Some(Second::Min) if less => result,
+            Some(Second::Max) if !less => result,
+            Some(_) => c,
         };
-        u64::from(result as u32)
+        u64::from(result)
     });
     let kind = |signed| Kind::Int { bits: 32, signed };
     let all = [kind(left), kind(right), kind(to)];
@@ -160,7 +171,7 @@ fn test(word: &str) -> Option<Test> {
     })
 }
 
-fn holds(test: Test, a: i128, b: i128) -> bool {
+fn holds(test: Test, a: i64, b: i64) -> bool {
     match test {
         Test::Eq => a == b,
         Test::Ne => a != b,
@@ -196,20 +207,44 @@ fn part(word: &str, operand: &str) -> Option<Part> {
     })
 }
 
-fn operand(register: u64, part: Part, signed: bool) -> i128 {
+fn operand(register: u64, part: Part, signed: bool) -> i64 {
     let unused = 32 - part.bits;
     let bits = (register as u32) >> part.shift << unused;
     if signed {
-        i128::from(bits as i32 >> unused)
+        i64::from(bits as i32 >> unused)
     } else {
-        i128::from(bits >> unused)
+        i64::from(bits >> unused)
     }
 }
 
-fn range(signed: bool) -> (i128, i128) {
+fn count(b: i64, wrap: bool) -> i64 {
+    if wrap { b & 31 } else { b.min(32) }
+}
+
+/// Intermediate results of shifts have 34 bits.
+fn signed34(x: i64) -> i64 {
+    x << 30 >> 30
+}
+
+/// Saturation: signed at both ends; unsigned at 0 only, since hardware lets the upper end wrap.
+fn clamped(x: i64, signed: bool) -> i64 {
     if signed {
-        (i128::from(i32::MIN), i128::from(i32::MAX))
+        x.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
     } else {
-        (0, i128::from(u32::MAX))
+        x.max(0)
     }
+}
+
+/// vmad: all three operands count as signed, whatever their types; the sum is shifted as an
+/// unsigned number of 64 bits when the destination is unsigned.
+fn multiply_add(s: [u64; 4], scale: u32, saturate: bool, signed: bool) -> u64 {
+    let [a, b, c] = [s[0], s[1], s[2]].map(|x| i64::from(x as i32));
+    let sum = a * b + c;
+    let result = match (saturate, signed) {
+        (false, _) => sum >> scale,
+        (true, true) => (sum >> scale).clamp(i64::from(i32::MIN), i64::from(i32::MAX)),
+        (true, false) if scale == 0 => sum.clamp(0, i64::from(u32::MAX)),
+        (true, false) => (sum as u64 >> scale).min(u64::from(u32::MAX)) as i64,
+    };
+    u64::from(result as u32)
 }
