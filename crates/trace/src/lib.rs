@@ -7,15 +7,19 @@
 
 mod arrow;
 mod assemble;
+mod convert;
 mod error;
 mod fields;
 mod json;
 mod jsonl;
+mod merge;
 mod names;
 mod sink;
 mod source;
 mod time;
 
+pub use convert::{ConvertReport, convert};
 pub use error::{Error, Place, Result, Warning, Warnings};
+pub use merge::Merge;
 pub use sink::{Format, Writer, create};
 pub use source::{Reader, open};

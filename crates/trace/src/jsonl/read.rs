@@ -26,7 +26,11 @@ pub struct JsonlReader<R> {
 const PATIENCE: u32 = 100;
 
 /// What a line turned out to be.
-enum Read1 {
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, and nearly always a record"
+)]
+enum Content {
     Meta(Box<Meta>),
     Record(Record),
     /// The beginning of a span, or the summary: nothing to hand out.
@@ -64,12 +68,12 @@ impl<R: Read> JsonlReader<R> {
             let place = place(&line);
             match self.read_line(&line, true)? {
                 None => {}
-                Some(Read1::Meta(meta)) => {
+                Some(Content::Meta(meta)) => {
                     self.assembler.start = meta.start_ns;
                     self.meta = *meta;
                     return Ok(());
                 }
-                Some(Read1::Damaged(what)) => {
+                Some(Content::Damaged(what)) => {
                     damaged += 1;
                     first_damage.get_or_insert_with(|| format!("{place}: {what}").into());
                     if damaged >= PATIENCE {
@@ -80,7 +84,7 @@ impl<R: Read> JsonlReader<R> {
                 Some(other) => {
                     self.warnings
                         .add(place, "no \"meta\" line before this: times count from 0");
-                    if let Read1::Record(record) = other {
+                    if let Content::Record(record) = other {
                         self.waiting.push_back(record);
                     }
                     return Ok(());
@@ -90,7 +94,7 @@ impl<R: Read> JsonlReader<R> {
     }
 
     /// None for a blank line. Errors are those that end the reading.
-    fn read_line(&mut self, line: &Line, head: bool) -> Result<Option<Read1>> {
+    fn read_line(&mut self, line: &Line, head: bool) -> Result<Option<Content>> {
         let damaged = |what: Cow<'static, str>| {
             // Of a line without an end the likeliest damage is that the end is missing.
             let what = if line.terminated {
@@ -98,7 +102,7 @@ impl<R: Read> JsonlReader<R> {
             } else {
                 format!("cut off: {what}").into()
             };
-            Ok(Some(Read1::Damaged(what)))
+            Ok(Some(Content::Damaged(what)))
         };
         if line.too_long {
             return damaged(format!("a line longer than {} MiB", LONGEST_LINE >> 20).into());
@@ -132,18 +136,18 @@ impl<R: Read> JsonlReader<R> {
         };
         Ok(Some(match class {
             Class::Meta if head => match serde_json::from_str(text) {
-                Ok(meta) => Read1::Meta(Box::new(checked_version(text, meta)?)),
+                Ok(meta) => Content::Meta(Box::new(checked_version(text, meta)?)),
                 Err(error) => {
                     // A newer version may mean other things by the same names.
                     checked_version(text, ())?;
                     return damaged(format!("a \"meta\" line of another kind: {error}").into());
                 }
             },
-            Class::Meta => Read1::AnotherTrace,
+            Class::Meta => Content::AnotherTrace,
             Class::Summary => match serde_json::from_str(text) {
                 Ok(summary) => {
                     self.summary = Some(summary);
-                    Read1::Nothing
+                    Content::Nothing
                 }
                 Err(error) => {
                     return damaged(format!("a \"summary\" line of another kind: {error}").into());
@@ -154,7 +158,7 @@ impl<R: Read> JsonlReader<R> {
                     for note in self.assembler.take_notes() {
                         self.warnings.add(place, note);
                     }
-                    record.map_or(Read1::Nothing, Read1::Record)
+                    record.map_or(Content::Nothing, Content::Record)
                 }
                 Err(problem) => return damaged(problem),
             },
@@ -194,10 +198,10 @@ impl<R: Read + Send> ReadTrace for JsonlReader<R> {
                 continue;
             };
             match self.read_line(&line, false)? {
-                Some(Read1::Record(record)) => return Ok(Some(record)),
-                None | Some(Read1::Nothing | Read1::Meta(_)) => {}
-                Some(Read1::Damaged(what)) => self.warnings.add(place(&line), what),
-                Some(Read1::AnotherTrace) => {
+                Some(Content::Record(record)) => return Ok(Some(record)),
+                None | Some(Content::Nothing | Content::Meta(_)) => {}
+                Some(Content::Damaged(what)) => self.warnings.add(place(&line), what),
+                Some(Content::AnotherTrace) => {
                     let what = "a second \"meta\" line: another trace begins here and is not read; \
                                 merge traces with cutrace export instead of joining the files";
                     self.warnings.add(place(&line), what);

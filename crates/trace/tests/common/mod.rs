@@ -46,8 +46,7 @@ impl Trace {
             Some(summary) => writer.finish_with(summary).expect("a tail"),
             None => drop(writer),
         }
-        let bytes = out.0.lock().expect("not poisoned").clone();
-        bytes
+        std::mem::take(&mut *out.0.lock().expect("not poisoned"))
     }
 
     /// The trace and what the reader warned of.

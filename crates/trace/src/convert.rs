@@ -1,0 +1,100 @@
+//! From trace files to a trace file: another format, or several made one.
+
+use crate::{Error, Format, Result, Writer, merge::Merge, sink::create_file, source::open};
+use event::Summary;
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// What came of a conversion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConvertReport {
+    /// Spans, instants and meanings written.
+    pub events: u64,
+    /// What was wrong with the inputs, each with its file's name.
+    pub warnings: Vec<String>,
+    /// Events that the inputs say were lost when they were recorded.
+    pub lost: u64,
+}
+
+/// Write the inputs, merged by time if they are several, to `output` in the format its extension
+/// names. The output appears when it is whole: it may be one of the inputs.
+pub fn convert(inputs: &[impl AsRef<Path>], output: impl AsRef<Path>) -> Result<ConvertReport> {
+    let output = output.as_ref();
+    let format = Format::of(output).ok_or_else(|| Error::Extension(output.into()))?;
+    let readers = inputs.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let mut merge = Merge::new(readers)?;
+    let unfinished = unfinished_name(output);
+    let written = write(&mut merge, &unfinished, format).and_then(|(summary, skipped)| {
+        let failed = |source| Error::Create {
+            path: output.into(),
+            source,
+        };
+        fs::rename(&unfinished, output).map_err(failed)?;
+        Ok((summary, skipped))
+    });
+    let (summary, skipped) = match written {
+        Ok(written) => written,
+        Err(error) => {
+            // The error in hand says more than one about the leftover would.
+            let _ = fs::remove_file(&unfinished);
+            return Err(error);
+        }
+    };
+    let mut warnings = skipped;
+    warnings.extend(merge.warnings().iter().map(ToString::to_string));
+    for (path, reader) in inputs.iter().zip(merge.readers()) {
+        let name = path.as_ref().display();
+        warnings.extend(
+            reader
+                .warnings()
+                .as_slice()
+                .iter()
+                .map(|warning| format!("{name}: {warning}")),
+        );
+    }
+    Ok(ConvertReport {
+        events: summary.events,
+        warnings,
+        lost: summary.lost,
+    })
+}
+
+/// Returns what was really written, and what could not be.
+fn write(merge: &mut Merge, path: &Path, format: Format) -> Result<(Summary, Vec<String>)> {
+    let mut writer = Writer::new(create_file(path)?, format, merge.meta())?;
+    let mut skipped = Vec::new();
+    for record in merge.by_ref() {
+        match writer.write(&record?) {
+            Ok(()) => {}
+            Err(error @ (Error::TooLong { .. } | Error::TooDeep { .. } | Error::Time { .. })) => {
+                // Named once each, up to a bound: the list must not grow with the trace.
+                if skipped.len() < 100 {
+                    skipped.push(format!("left out: {error}"));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let written = writer.summary();
+    // The tracer knows more than can be counted; without its word, counting must do.
+    let summary = merge.summary().unwrap_or_else(|| written.clone());
+    writer.finish_with(&summary)?;
+    Ok((
+        Summary {
+            lost: summary.lost.max(written.lost),
+            ..written
+        },
+        skipped,
+    ))
+}
+
+/// Beside the output, so that it can be renamed to it.
+fn unfinished_name(output: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(output.file_name().unwrap_or_default());
+    name.push(format!(".{}.unfinished", std::process::id()));
+    output.with_file_name(name)
+}
