@@ -7,6 +7,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use crate::api::properties::{self, DeviceProp};
 use crate::driver::{Api, Driver, Streams};
 use crate::error::{Error, Outcome};
 use crate::types::Handle;
@@ -14,10 +15,16 @@ use crate::{RUNTIME_VERSION, registry};
 
 pub(crate) struct Runtime {
     pub(crate) driver: &'static Driver,
-    /// The primary context of each device, null until retained.
-    primaries: Vec<AtomicPtr<c_void>>,
+    devices: Vec<Device>,
     /// Counts cudaDeviceReset, so that every thread notices on its next call.
     resets: AtomicU64,
+}
+
+struct Device {
+    /// The primary context, null until retained.
+    primary: AtomicPtr<c_void>,
+    /// Read once, when the runtime starts, as NVIDIA's does.
+    properties: Box<DeviceProp>,
 }
 
 struct Thread {
@@ -75,7 +82,7 @@ impl Runtime {
             || started
         });
         drop(guard);
-        registry::load_registered(runtime.api(Streams::Legacy));
+        registry::load_managed(runtime.api(Streams::Legacy));
         Ok(runtime)
     }
 
@@ -94,12 +101,14 @@ impl Runtime {
         if count < 1 {
             return Err(Error::NO_DEVICE);
         }
-        let primaries = (0..count).map(|_| AtomicPtr::new(null_mut())).collect();
-        Ok(Runtime {
-            driver,
-            primaries,
-            resets: AtomicU64::new(0),
-        })
+        let devices = (0..count).map(|device| {
+            let properties = properties::of_device(cu, device)?;
+            let primary = AtomicPtr::new(null_mut());
+            Ok(Device { primary, properties })
+        });
+        let devices = devices.collect::<Result<_, Error>>()?;
+        let resets = AtomicU64::new(0);
+        Ok(Runtime { driver, devices, resets })
     }
 
     pub(crate) fn api(&self, streams: Streams) -> &Api {
@@ -107,18 +116,22 @@ impl Runtime {
     }
 
     pub(crate) fn device_count(&self) -> c_int {
-        self.primaries.len() as c_int
+        self.devices.len() as c_int
     }
 
-    fn slot(&self, device: c_int) -> Result<&AtomicPtr<c_void>, Error> {
+    fn device(&self, device: c_int) -> Result<&Device, Error> {
         let at = usize::try_from(device).map_err(|_| Error::INVALID_DEVICE)?;
-        self.primaries.get(at).ok_or(Error::INVALID_DEVICE)
+        self.devices.get(at).ok_or(Error::INVALID_DEVICE)
+    }
+
+    pub(crate) fn properties(&self, device: c_int) -> Result<&DeviceProp, Error> {
+        Ok(&self.device(device)?.properties)
     }
 
     /// The primary context of a device, retained once for the process. Two threads may both
     /// retain it the first time; the later one gives its reference back.
     pub(crate) fn primary(&self, device: c_int) -> Result<Handle, Error> {
-        let slot = self.slot(device)?;
+        let slot = &self.device(device)?.primary;
         let known = slot.load(Ordering::Acquire);
         if !known.is_null() {
             return Ok(known);
@@ -137,7 +150,7 @@ impl Runtime {
 
     /// Destroys the primary context of a device; the next call makes it anew.
     pub(crate) fn reset(&self, device: c_int) -> Outcome {
-        let slot = self.slot(device)?;
+        let slot = &self.device(device)?.primary;
         unsafe { self.api(Streams::Legacy).cuDevicePrimaryCtxReset(device)? };
         slot.store(null_mut(), Ordering::Release);
         self.resets.fetch_add(1, Ordering::AcqRel);

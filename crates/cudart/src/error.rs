@@ -14,6 +14,7 @@ pub(crate) type Outcome = Result<(), Error>;
 impl Error {
     pub const INVALID_VALUE: Error = Error(1);
     pub const INITIALIZATION: Error = Error(3);
+    pub const INVALID_CONFIGURATION: Error = Error(9);
     pub const INVALID_PITCH: Error = Error(12);
     pub const INVALID_SYMBOL: Error = Error(13);
     pub const INVALID_CHANNEL: Error = Error(20);

@@ -202,12 +202,15 @@ impl Binary {
     }
 }
 
-/// Loads everything registered so far, as NVIDIA's runtime does when it initialises. What fails
+/// Loads the fatbinaries with managed variables, whose addresses the program may read without a
+/// call; the others wait until something of theirs is used, as with NVIDIA's runtime. What fails
 /// is remembered and reported when something of that fatbinary is used.
-pub(crate) fn load_registered(cu: &Api) {
+pub(crate) fn load_managed(cu: &Api) {
     let binaries = look(|tables| Some(tables.binaries.clone())).unwrap_or_default();
     for binary in binaries {
-        let _ = binary.load(cu);
+        if !lock(&binary.managed).is_empty() {
+            let _ = binary.load(cu);
+        }
     }
 }
 

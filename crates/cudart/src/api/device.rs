@@ -95,10 +95,10 @@ cuda! {
         Ok(())
     };
 
-    plain fn cudaChooseDevice(device: *mut c_int, wanted: *const properties::DeviceProp) |cu| {
+    plain fn cudaChooseDevice(device: *mut c_int, wanted: *const properties::DeviceProp) |_| {
         given(device)?;
         given(wanted)?;
-        device.write(properties::choose(cu, Runtime::get()?.device_count(), &*wanted)?);
+        device.write(properties::choose(&*wanted)?);
         Ok(())
     };
 

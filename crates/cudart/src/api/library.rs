@@ -4,16 +4,7 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use crate::call::given;
-use crate::error::{Error, Outcome};
 use crate::types::Handle;
-
-/// A name that is not in a library is an invalid symbol to the runtime.
-fn as_symbol(outcome: Outcome) -> Outcome {
-    match outcome {
-        Err(Error::NOT_FOUND) => Err(Error::INVALID_SYMBOL),
-        outcome => outcome,
-    }
-}
 
 cuda! {
     plain fn cudaLibraryLoadData(
@@ -54,14 +45,14 @@ cuda! {
         pointer: *mut *mut c_void, bytes: *mut usize, library: Handle, name: *const c_char,
     ) |cu| {
         given(name)?;
-        as_symbol(cu.cuLibraryGetGlobal(pointer.cast(), bytes, library, name))
+        cu.cuLibraryGetGlobal(pointer.cast(), bytes, library, name)
     };
 
     context fn cudaLibraryGetManaged(
         pointer: *mut *mut c_void, bytes: *mut usize, library: Handle, name: *const c_char,
     ) |cu| {
         given(name)?;
-        as_symbol(cu.cuLibraryGetManaged(pointer.cast(), bytes, library, name))
+        cu.cuLibraryGetManaged(pointer.cast(), bytes, library, name)
     };
 
     plain fn cudaLibraryGetUnifiedFunction(

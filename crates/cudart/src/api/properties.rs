@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use crate::call::given;
+use crate::context::Runtime;
 use crate::driver::Api;
 use crate::error::{Error, Outcome};
 
@@ -203,6 +204,9 @@ device_prop! {
     }
 }
 
+/// What is written to the caller's structure: all but the reserved words, as NVIDIA's does.
+pub(crate) const FILLED: usize = std::mem::offset_of!(DeviceProp, reserved);
+
 /// The properties of a device.
 pub(crate) fn of_device(cu: &Api, device: c_int) -> Result<Box<DeviceProp>, Error> {
     // All fields are integers, for which zero bytes are a value.
@@ -219,26 +223,25 @@ pub(crate) fn of_device(cu: &Api, device: c_int) -> Result<Box<DeviceProp>, Erro
 }
 
 /// Writes the first `size` bytes of a device's properties.
-pub(crate) unsafe fn write(cu: &Api, to: *mut DeviceProp, size: usize, device: c_int) -> Outcome {
+pub(crate) unsafe fn write(to: *mut DeviceProp, size: usize, device: c_int) -> Outcome {
     given(to)?;
-    let prop = of_device(cu, device)?;
-    let from = std::ptr::from_ref(&*prop).cast::<u8>();
+    let from = std::ptr::from_ref(Runtime::get()?.properties(device)?).cast::<u8>();
     unsafe { std::ptr::copy_nonoverlapping(from, to.cast::<u8>(), size) };
     Ok(())
 }
 
 /// The device that fits a wish best: each field that the wish sets counts if the device has at
 /// least that much; the lowest number wins a tie.
-pub(crate) fn choose(cu: &Api, count: c_int, wish: &DeviceProp) -> Result<c_int, Error> {
+pub(crate) fn choose(wish: &DeviceProp) -> Result<c_int, Error> {
+    let runtime = Runtime::get()?;
     let mut best = (0, -1);
-    for device in 0..count {
-        let prop = of_device(cu, device)?;
-        let named = wish.name[0] != 0 && wish.name == prop.name;
-        let exact = (wish.major, wish.minor) == (prop.major, prop.minor);
+    for device in 0..runtime.device_count() {
+        let prop = runtime.properties(device)?;
+        let (has, wants) = ((prop.major, prop.minor), (wish.major, wish.minor));
         let fits = [
-            named,
-            wish.major != 0 && exact,
-            wish.major != 0 && (prop.major, prop.minor) >= (wish.major, wish.minor),
+            wish.name[0] != 0 && wish.name == prop.name,
+            wish.major != 0 && has == wants,
+            wish.major != 0 && has >= wants,
             wish.total_global_mem != 0 && prop.total_global_mem >= wish.total_global_mem,
             wish.shared_mem_per_block != 0
                 && prop.shared_mem_per_block >= wish.shared_mem_per_block,

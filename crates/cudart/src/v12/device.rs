@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 
-use crate::api::properties::{self, DeviceProp};
+use crate::api::properties::{self, DeviceProp, FILLED};
 use crate::call::{given, guard};
 use crate::context::{self, Runtime};
 use crate::types::Handle;
@@ -12,11 +12,11 @@ use crate::types::Handle;
 const OLD_PROP_SIZE: usize = offset_of!(DeviceProp, host_register_supported);
 
 cuda! {
-    plain fn cudaGetDeviceProperties(prop: *mut DeviceProp, device: c_int) |cu| {
-        properties::write(cu, prop, OLD_PROP_SIZE, device)
+    plain fn cudaGetDeviceProperties(prop: *mut DeviceProp, device: c_int) |_| {
+        properties::write(prop, OLD_PROP_SIZE, device)
     };
-    plain fn cudaGetDeviceProperties_v2(prop: *mut DeviceProp, device: c_int) |cu| {
-        properties::write(cu, prop, size_of::<DeviceProp>(), device)
+    plain fn cudaGetDeviceProperties_v2(prop: *mut DeviceProp, device: c_int) |_| {
+        properties::write(prop, FILLED, device)
     };
 
     context fn cudaEventElapsedTime(ms: *mut f32, start: Handle, end: Handle) |cu| {

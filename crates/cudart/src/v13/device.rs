@@ -2,13 +2,13 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use crate::api::properties::{self, DeviceProp};
+use crate::api::properties::{self, DeviceProp, FILLED};
 use crate::call::given;
 use crate::types::Handle;
 
 cuda! {
-    plain fn cudaGetDeviceProperties(prop: *mut DeviceProp, device: c_int) |cu| {
-        properties::write(cu, prop, size_of::<DeviceProp>(), device)
+    plain fn cudaGetDeviceProperties(prop: *mut DeviceProp, device: c_int) |_| {
+        properties::write(prop, FILLED, device)
     };
 
     plain fn cudaDeviceGetHostAtomicCapabilities(

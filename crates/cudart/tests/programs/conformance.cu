@@ -1,25 +1,7 @@
 // Prints what the runtime library answers, one line a call: the code, the last error after it,
 // and (when libcuda.so.1 is driver_log.c) the driver calls beneath. The same binary run on
 // NVIDIA's runtime and on ours must print the same codes.
-#include <cuda_runtime.h>
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static void (*take)(char *, size_t);
-static char calls[1 << 16];
-
-static void show(const char *what, int code) {
-    int last = cudaPeekAtLastError();
-    if (take)
-        take(calls, sizeof calls);
-    printf("%s = %d last=%d%s%s\n", what, code, last, take ? " | " : "", take ? calls : "");
-    fflush(stdout);
-}
-#define T(call) show(#call, (int)(call))
-#define V(format, ...) printf("  " format "\n", __VA_ARGS__), fflush(stdout)
-#define CLEAR() ((void)cudaGetLastError())
+#include "report.h"
 
 __device__ int counter = 7;
 __constant__ int table[4] = {1, 2, 3, 4};
@@ -238,8 +220,25 @@ static void launches() {
     T(cudaLaunchKernel((const void *)&not_a_kernel, dim3(2), dim3(32), args, 0, 0));
     T(cudaLaunchKernel((const void *)NULL, dim3(2), dim3(32), args, 0, 0));
     CLEAR();
-    T(cudaLaunchCooperativeKernel((const void *)add, dim3(2), dim3(32), args, 0, 0));
+    T(cudaLaunchKernel((const void *)add, dim3(0), dim3(32), args, 0, 0));
+    T(cudaLaunchKernel((const void *)add, dim3(1), dim3(32, 0), args, 0, 0));
+    T(cudaLaunchKernel((const void *)add, dim3(1), dim3(2048), args, 0, 0));
+    T(cudaLaunchKernel((const void *)add, dim3(1), dim3(64, 64), args, 0, 0));
+    T(cudaLaunchKernel((const void *)add, dim3(1), dim3(1, 1, 65), args, 0, 0));
+    T(cudaLaunchKernel((const void *)add, dim3(1, 70000), dim3(32), args, 0, 0));
+    T(cudaLaunchKernel((const void *)add, dim3(1), dim3(32), args, 1 << 20, 0));
+    T(cudaLaunchKernel((const void *)add, dim3(0), dim3(32), args, 1 << 20, 0));
+    T(cudaLaunchCooperativeKernel((const void *)add, dim3(0), dim3(32), args, 0, 0));
+    T(cudaLaunchCooperativeKernel((const void *)add, dim3(1), dim3(2048), args, 0, 0));
+    T(cudaLaunchCooperativeKernel((const void *)add, dim3(1 << 20), dim3(32), args, 0, 0));
     cudaLaunchConfig_t config = {};
+    config.blockDim = dim3(32);
+    T(cudaLaunchKernelExC(&config, (const void *)add, args));
+    config.gridDim = dim3(1);
+    config.blockDim = dim3(2048);
+    T(cudaLaunchKernelExC(&config, (const void *)add, args));
+    CLEAR();
+    T(cudaLaunchCooperativeKernel((const void *)add, dim3(2), dim3(32), args, 0, 0));
     config.gridDim = dim3(2);
     config.blockDim = dim3(32);
     T(cudaLaunchKernelExC(&config, (const void *)add, args));
@@ -329,7 +328,9 @@ static void streams_and_events() {
     T(cudaStreamSynchronize(0));
     T(cudaStreamSynchronize(cudaStreamLegacy));
     T(cudaStreamSynchronize(cudaStreamPerThread));
+#if CUDART_VERSION >= 12080
     T(cudaStreamGetDevice(s, &v));
+#endif
     T(cudaEventDestroy(e));
     T(cudaEventDestroy(f));
     T(cudaEventDestroy(NULL));
@@ -415,14 +416,19 @@ static void graphs() {
     cudaGraphNodeParams any = {};
     any.type = cudaGraphNodeTypeKernel;
     any.kernel.func = (void *)add; any.kernel.gridDim = dim3(2); any.kernel.blockDim = dim3(32); any.kernel.kernelParams = args;
-    T(cudaGraphAddNode(&k, g, &o, NULL, 1, &any));
+#if CUDART_VERSION >= 13000
+#define ADD_NODE(...) cudaGraphAddNode(__VA_ARGS__)
+#else
+#define ADD_NODE(node, graph, from, edges, ...) cudaGraphAddNode(node, graph, from, __VA_ARGS__)
+#endif
+    T(ADD_NODE(&k, g, &o, NULL, 1, &any));
     cudaGraphNodeParams any_copy = {};
     any_copy.type = cudaGraphNodeTypeMemcpy;
     any_copy.memcpy.copyParams.srcPtr = make_cudaPitchedPtr(d, sizeof back, sizeof back, 1);
     any_copy.memcpy.copyParams.dstPtr = make_cudaPitchedPtr(back, sizeof back, sizeof back, 1);
     any_copy.memcpy.copyParams.extent = make_cudaExtent(sizeof back, 1, 1);
     any_copy.memcpy.copyParams.kind = cudaMemcpyDefault;
-    T(cudaGraphAddNode(&c, g, &k, NULL, 1, &any_copy));
+    T(ADD_NODE(&c, g, &k, NULL, 1, &any_copy));
     T(cudaGraphInstantiateWithFlags(&x, g, 0));
     T(cudaGraphLaunch(x, s));
     T(cudaStreamSynchronize(s));
@@ -465,6 +471,7 @@ static void the_rest() {
     T(cudaDeviceSetCacheConfig(cudaFuncCachePreferNone));
     cudaMemPool_t pool;
     T(cudaDeviceGetDefaultMemPool(&pool, 0));
+#if CUDART_VERSION >= 12050
     void *entry = NULL;
     cudaDriverEntryPointQueryResult found;
     T(cudaGetDriverEntryPointByVersion("cuMemAlloc", &entry, 12000, cudaEnableDefault, &found));
@@ -473,6 +480,7 @@ static void the_rest() {
     V("found %d null %d", found, entry == NULL);
     T(cudaGetDriverEntryPointByVersion("cuLibraryLoadData", &entry, 5000, cudaEnableDefault, &found));
     V("found %d null %d", found, entry == NULL);
+#endif
     CLEAR();
     T(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
     unsigned flags = 0;
@@ -510,10 +518,7 @@ static void the_rest() {
 }
 
 int main() {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (!library) library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (library) take = (void (*)(char *, size_t))dlsym(library, "driver_log_take");
-    if (take) take(calls, sizeof calls);
+    open_driver();
     before_a_context();
     memory();
     symbols();
