@@ -1,6 +1,8 @@
 #!/bin/sh
-# Runs the PTX conformance set on this machine's GPU and leaves its answers as answers.bin.gz in
-# ${OUT:-docs-out}, with what ran where in answers.txt. To keep them: copy both to fixtures/ptx.
+# Runs the PTX conformance sets on this machine's GPU and leaves their answers in ${OUT:-docs-out}:
+# SET-answers.bin.gz, and what ran where in SET-answers.txt. To keep them, copy main's to
+# fixtures/ptx and boundary's to fixtures/ptx/boundary, without the SET- in front.
+# usage: conformance.sh [main] [boundary]   (both, if none is named)
 # Needs: gcc, python3, a CUDA driver.
 set -eu
 export PYTHONDONTWRITEBYTECODE=1
@@ -9,21 +11,26 @@ out=${OUT:-docs-out}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
-
-python3 "$here/conformance/generate.py" "$work" >"$work/made.txt"
 gcc -O1 -Wall -o "$work/run" "$here/conformance/run.c" -ldl
-total=0
-for module in "$work"/module_*.ptx; do
-    count=$(timeout 300 "$work/run" "$module" "$work/inputs.bin" "$module.out")
-    echo "$(basename "$module"): $count cases"
-    total=$((total + count))
+
+for set in ${@:-main boundary}; do
+    cases=$work/$set
+    option=
+    [ "$set" = boundary ] && option=--boundary
+    python3 "$here/conformance/generate.py" "$cases" $option >"$work/made.txt"
+    total=0
+    for module in "$cases"/module_*.ptx; do
+        count=$(timeout 300 "$work/run" "$module" "$cases/inputs.bin" "$module.out")
+        echo "$set $(basename "$module"): $count cases"
+        total=$((total + count))
+    done
+    cat "$cases"/module_*.ptx.out >"$cases/answers.bin"
+    gzip -9 -n -c "$cases/answers.bin" >"$out/$set-answers.bin.gz"
+    {
+        cat "$work/made.txt"
+        echo "$total run"
+        (cd "$cases" && sha256sum answers.bin inputs.bin cases.tsv)
+        nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null || true
+    } >"$out/$set-answers.txt"
+    cat "$out/$set-answers.txt"
 done
-cat "$work"/module_*.ptx.out >"$work/answers.bin"
-gzip -9 -n -c "$work/answers.bin" >"$out/answers.bin.gz"
-{
-    cat "$work/made.txt"
-    echo "$total run"
-    sha256sum "$work/answers.bin" "$work/inputs.bin" "$work/cases.tsv" | sed "s,$work/,,"
-    nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null || true
-} >"$out/answers.txt"
-cat "$out/answers.txt"

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Writes the PTX conformance set: modules of small kernels, their operands, and a list of cases.
 
-usage: generate.py FOLDER [--gzip]
+usage: generate.py FOLDER [--gzip] [--boundary]
+
+--boundary writes the second set (boundary.py) in place of the first.
 
 FOLDER gets module_NN.ptx, inputs.bin and cases.tsv (the first two with .gz, if asked); see
 fixtures/ptx/README.md for their form.
@@ -13,6 +15,7 @@ import os
 import struct
 import sys
 
+import boundary
 import scalar
 import warp
 from values import ROUNDS, Columns
@@ -99,6 +102,10 @@ def scalar_body(case, columns):
 
 def main():
     folder, compress = sys.argv[1], "--gzip" in sys.argv[2:]
+    if "--boundary" in sys.argv[2:]:
+        scalars, machines = boundary.scalars(), boundary.machines()
+    else:
+        scalars, machines = scalar.cases(), warp.cases()
     os.makedirs(folder, exist_ok=True)
 
     def write(name, data):
@@ -116,11 +123,11 @@ def main():
         widths = ",".join(str(w) for w in dsts)
         listing.append("\t".join([f"{number:04}", kind, name, widths, " ".join(listed), tolerance]))
 
-    for case in scalar.cases():
+    for case in scalars:
         body, listed = scalar_body(case, columns)
         kind = "carry" if case.carry else "scalar"
         add(kind, case.name, body, case.dsts, listed, case.tolerance)
-    for case in warp.cases():
+    for case in machines:
         body, outside, listed = case.text(columns, load, store, f"g{len(entries):04}")
         add("machine", case.name, body, case.dsts, listed, "exact", outside)
 
