@@ -11,6 +11,7 @@ use std::{
 use super::{
     arena::Arena,
     context::Context,
+    resource::{self, MemoryResource},
     result::{Answer, HOST_MEMORY_ALREADY_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY},
     state::driver,
 };
@@ -41,6 +42,7 @@ pub struct Allocation {
     /// CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process.
     pub id: u64,
     pub sync_memops: AtomicBool,
+    pub resource: MemoryResource,
 }
 
 impl Allocation {
@@ -156,14 +158,14 @@ impl Allocations {
             flags,
             id,
             sync_memops: AtomicBool::new(false),
+            resource: resource::allocated(kind, start, size),
         });
         self.live
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(start, allocation.clone());
+            .insert(start, allocation);
         // Word loads at an odd-sized buffer's end must not fault.
         self.memory.add(start, size.next_multiple_of(4));
-        super::resource::allocated(context, &allocation);
     }
 
     /// Frees what starts at `start`, if it is of one of these kinds.
@@ -181,7 +183,7 @@ impl Allocations {
 
     fn forget(&self, allocation: &Allocation) {
         self.memory.remove(allocation.start);
-        super::resource::freed(allocation);
+        resource::freed(allocation);
         match allocation.kind {
             MemoryKind::Registered => {}
             MemoryKind::Pinned => unsafe {

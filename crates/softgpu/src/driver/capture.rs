@@ -181,18 +181,26 @@ pub fn add_work(stream: &Stream, work: &Work) -> Answer<bool> {
 
 /// Work in the legacy stream would have to wait for a capturing stream, and cannot.
 pub fn check_implicit(context: &Context, stream: &Stream) -> Answer {
-    if COUNT.load(Ordering::Acquire) == 0 || stream.kind != StreamKind::Legacy {
-        return Ok(());
-    }
-    for other in context.other_streams() {
-        if other.flags & NON_BLOCKING == 0
-            && let Some(part) = of(&other)
-        {
+    match implicit(context, stream) {
+        None => Ok(()),
+        Some(part) => {
             part.capture.invalidate();
-            return Err(CAPTURE_IMPLICIT);
+            Err(CAPTURE_IMPLICIT)
         }
     }
-    Ok(())
+}
+
+/// As [`check_implicit`], for questions: the capture goes on.
+pub fn ask_implicit(context: &Context, stream: &Stream) -> Answer {
+    implicit(context, stream).map_or(Ok(()), |_| Err(CAPTURE_IMPLICIT))
+}
+
+fn implicit(context: &Context, stream: &Stream) -> Option<Capturing> {
+    if COUNT.load(Ordering::Acquire) == 0 || stream.kind != StreamKind::Legacy {
+        return None;
+    }
+    let mut streams = context.other_streams().into_iter();
+    streams.find_map(|other| of(&other).filter(|_| other.flags & NON_BLOCKING == 0))
 }
 
 /// Refuses what may not be done to a capturing stream, and spoils the capture.

@@ -80,6 +80,7 @@ impl Context {
             .remove_where(|module| module.context == handle);
         for stream in self.lock_streams().drain(..) {
             driver.streams.remove(stream.handle);
+            stream.resource.destroy();
         }
         driver.allocations.release_context(handle);
         self.resource.destroy();

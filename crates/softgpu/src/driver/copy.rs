@@ -21,17 +21,6 @@ pub struct Side {
     pub slice: u64,
 }
 
-impl Side {
-    /// A run of bytes.
-    pub fn line(start: u64) -> Self {
-        Self {
-            start,
-            pitch: 0,
-            slice: 0,
-        }
-    }
-}
-
 /// What a program says about one side of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {

@@ -6,6 +6,8 @@
 
 use std::ffi::CStr;
 
+pub use crate::resman::UUID;
+
 use super::{
     primary::Primary,
     result::{Answer, INVALID_DEVICE},
@@ -15,7 +17,6 @@ include!(concat!(env!("OUT_DIR"), "/recorded.rs"));
 
 pub const NAME: &str = "softgpu (software CUDA device)";
 pub const PCI_BUS_ID: &str = "0000:00:00.0";
-pub const UUID: [u8; 16] = *b"softgpu-device-0";
 pub const DRIVER_VERSION: i32 = 13000;
 /// Compute capability 9.0.
 pub const CAPABILITY: (i32, i32) = (9, 0);

@@ -79,7 +79,7 @@ impl Code {
     /// A variable with its address.
     pub fn variable(&self, name: &str) -> Option<(&Global, u64)> {
         let globals = self.program.globals();
-        let at = globals.iter().position(|g| g.visible && g.name == name)?;
+        let at = globals.iter().position(|g| g.name == name)?;
         Some((&globals[at], self.addresses[at]))
     }
 

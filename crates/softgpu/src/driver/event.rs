@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     capture::Capture,
-    result::{Answer, CAPTURED_EVENT, INVALID_HANDLE, NOT_READY},
+    result::{Answer, CAPTURED_EVENT, INVALID_HANDLE, INVALID_VALUE, NOT_READY},
 };
 
 pub const BLOCKING_SYNC: u32 = 1;
@@ -100,7 +100,12 @@ impl Event {
         match self.state() {
             EventState::Never => Ok(None),
             EventState::Recorded(record) => Ok(Some(record)),
-            EventState::Captured(..) => Err(CAPTURED_EVENT),
+            // Asking spoils the capture; asking again is merely wrong.
+            EventState::Captured(capture, _) if capture.is_invalid() => Err(INVALID_VALUE),
+            EventState::Captured(capture, _) => {
+                capture.invalidate();
+                Err(CAPTURED_EVENT)
+            }
         }
     }
 

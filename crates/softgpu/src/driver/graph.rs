@@ -8,6 +8,7 @@ use std::{
 use super::{
     result::{Answer, INVALID_HANDLE, INVALID_VALUE},
     state::driver,
+    user_object::Kept,
     work::Work,
 };
 
@@ -149,6 +150,8 @@ pub struct Graph {
     nodes: Mutex<Nodes>,
     /// For a clone: the node each node of the original became.
     clones: HashMap<u64, u64>,
+    /// User objects by handle, with the number of references.
+    kept: Mutex<HashMap<u64, (Arc<Kept>, u32)>>,
 }
 
 impl Graph {
@@ -162,6 +165,7 @@ impl Graph {
             handle,
             nodes: Mutex::new(nodes),
             clones,
+            kept: Mutex::default(),
         });
         for node in &graph.nodes().order {
             driver()
@@ -218,7 +222,41 @@ impl Graph {
     /// A copy of the graph, with nodes of its own.
     pub fn duplicate(&self) -> Arc<Self> {
         let nodes = self.nodes().clone();
-        Self::of_nodes(nodes)
+        let copy = Self::of_nodes(nodes);
+        *copy.lock_kept() = self.lock_kept().clone();
+        copy
+    }
+
+    fn lock_kept(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Kept>, u32)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The user objects the graph keeps.
+    pub fn kept(&self) -> Vec<Arc<Kept>> {
+        self.lock_kept()
+            .values()
+            .map(|kept| kept.0.clone())
+            .collect()
+    }
+
+    /// Keeps a user object by so many references more.
+    pub fn keep(&self, handle: u64, kept: Arc<Kept>, count: u32) {
+        let mut all = self.lock_kept();
+        let entry = all.entry(handle).or_insert((kept, 0));
+        entry.1 = entry.1.saturating_add(count);
+    }
+
+    /// Gives references to a user object up.
+    pub fn give_up(&self, handle: u64, count: u32) -> Answer {
+        let mut all = self.lock_kept();
+        let entry = all.get_mut(&handle).ok_or(INVALID_VALUE)?;
+        entry.1 = entry.1.checked_sub(count).ok_or(INVALID_VALUE)?;
+        if entry.1 == 0 {
+            let gone = all.remove(&handle);
+            drop(all);
+            drop(gone);
+        }
+        Ok(())
     }
 
     /// A graph with copies of these nodes.
@@ -251,6 +289,8 @@ impl Graph {
     /// Makes the graph, its nodes and its children unknown.
     pub fn destroy(&self) {
         driver().graphs.remove(self.handle);
+        let kept = std::mem::take(&mut *self.lock_kept());
+        drop(kept);
         let nodes = std::mem::take(&mut *self.nodes());
         for (handle, node) in nodes.by_handle {
             driver().nodes.remove(handle);

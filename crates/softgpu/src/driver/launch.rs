@@ -97,11 +97,11 @@ pub fn registers(kernel: &KernelCode) -> u32 {
 /// CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK.
 pub fn max_threads(kernel: &KernelCode) -> u32 {
     let by_registers = REGISTERS_PER_SM / (registers(kernel).next_multiple_of(8) * 32) * 32;
-    kernel
-        .max_threads
-        .unwrap_or(MAX_THREADS_PER_BLOCK)
-        .min(MAX_THREADS_PER_BLOCK)
-        .min(by_registers)
+    // `.reqntid` does not count here, as it does not in a real driver.
+    let by_directive = kernel.max_block.map_or(MAX_THREADS_PER_BLOCK, |block| {
+        block.iter().fold(1u32, |all, n| all.saturating_mul(*n))
+    });
+    by_directive.min(MAX_THREADS_PER_BLOCK).min(by_registers)
 }
 
 /// The launch state of the oldest API: cuFuncSetBlockShape, cuParamSet*, cuLaunch.
@@ -298,7 +298,7 @@ fn check(function: &Function, shape: &Shape) -> Answer<[u32; 3]> {
         return Err(INVALID_VALUE);
     }
     if threads > max_threads(kernel) {
-        return Err(LAUNCH_OUT_OF_RESOURCES);
+        return Err(INVALID_VALUE);
     }
     if u64::from(shape.shared) > function.settings().max_dynamic_shared {
         return Err(INVALID_VALUE);
@@ -313,7 +313,7 @@ fn check(function: &Function, shape: &Shape) -> Answer<[u32; 3]> {
         return Err(INVALID_CLUSTER_SIZE);
     }
     if (0..3).any(|i| !shape.grid[i].is_multiple_of(cluster[i])) {
-        return Err(INVALID_VALUE);
+        return Err(INVALID_CLUSTER_SIZE);
     }
     if shape.cooperative {
         let blocks = u64::from(gx) * u64::from(gy) * u64::from(gz);
@@ -345,11 +345,11 @@ pub unsafe fn gather(
         }
     } else if !extra.is_null() {
         let (buffer, size) = unsafe { packed(extra)? };
-        if size < kernel.param_size {
-            return Err(INVALID_VALUE);
+        // More than the kernel takes is refused; what is missing is zero.
+        if size > kernel.param_size {
+            return Err(LAUNCH_OUT_OF_RESOURCES);
         }
-        let given = unsafe { std::slice::from_raw_parts(buffer, kernel.param_size) };
-        block.copy_from_slice(given);
+        block[..size].copy_from_slice(unsafe { std::slice::from_raw_parts(buffer, size) });
     } else if !kernel.params.is_empty() {
         return Err(INVALID_VALUE);
     }

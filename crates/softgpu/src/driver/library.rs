@@ -27,7 +27,6 @@ pub struct Library {
 
 /// A kernel of a library.
 pub struct Kernel {
-    pub handle: u64,
     pub number: usize,
     pub name: CString,
     library: Weak<Library>,
@@ -47,7 +46,6 @@ impl Library {
         for (number, handle) in library.kernels.iter().enumerate() {
             let code = &library.program.kernels()[number];
             let kernel = Kernel {
-                handle: *handle,
                 number,
                 name: CString::new(code.name.as_str()).unwrap_or_default(),
                 library: Arc::downgrade(&library),

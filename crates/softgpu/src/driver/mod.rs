@@ -32,6 +32,7 @@ mod resource;
 mod result;
 mod state;
 mod stream;
+mod user_object;
 mod work;
 
 pub use exports::{Coverage, coverage, version_script};

@@ -19,7 +19,8 @@ const SHARED_UNIT: u64 = 128;
 
 /// Resident blocks of `threads` threads with so much dynamic shared memory; 0 if none fits.
 pub fn blocks_per_sm(kernel: &Kernel, threads: u32, dynamic_shared: u64) -> u32 {
-    if threads == 0 || threads > max_threads(kernel) || threads > MAX_THREADS_PER_BLOCK {
+    // A kernel's own bound on threads does not count, as it does not in a real driver.
+    if threads == 0 || threads > MAX_THREADS_PER_BLOCK {
         return 0;
     }
     let warps = threads.div_ceil(WARP);
@@ -59,10 +60,10 @@ pub fn best_block(
     (best.2 * sm_count, best.1)
 }
 
-/// Dynamic shared memory a block may take so that `blocks` of them fit on an SM.
-pub fn available_shared(kernel: &Kernel, blocks: u32) -> Option<u64> {
+/// Dynamic shared memory a block may take, of at most `limit`, so that `blocks` fit on an SM.
+pub fn available_shared(kernel: &Kernel, blocks: u32, limit: u64) -> Option<u64> {
     let share = SHARED_PER_SM.checked_div(u64::from(blocks))?;
     let share = share - share % SHARED_UNIT;
     let left = share.checked_sub(SHARED_RESERVED_PER_BLOCK + kernel.static_shared as u64)?;
-    Some(left.min(super::device::SHARED_PER_BLOCK_OPTIN - kernel.static_shared as u64))
+    Some(left.min(limit))
 }

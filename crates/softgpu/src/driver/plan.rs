@@ -14,6 +14,7 @@ use super::{
     result::{Answer, GRAPH_EXEC_UPDATE_FAILURE, INVALID_VALUE},
     state::driver,
     stream::{Dependency, Stream},
+    user_object::Kept,
     work::Work,
 };
 
@@ -209,6 +210,8 @@ pub struct GraphExec {
     pub handle: u64,
     pub flags: u64,
     frozen: Mutex<Frozen>,
+    /// User objects of the graph, kept while it can be launched.
+    _kept: Vec<Arc<Kept>>,
     /// The latest launch: its stream, and its place there.
     last: Mutex<Option<(Arc<Stream>, u64)>>,
 }
@@ -235,6 +238,7 @@ impl GraphExec {
                 disabled,
                 plan: Some(Arc::new(plan)),
             }),
+            _kept: graph.kept(),
             last: Mutex::default(),
         });
         driver().executables.insert(handle, exec.clone());

@@ -55,15 +55,10 @@ impl Primary {
         Some(())
     }
 
-    /// Destroys the context whoever holds it; for them it starts anew, empty.
+    /// Destroys the context whoever holds it; the next who retains it makes it anew for all.
     pub fn reset(&self) {
-        let mut state = self.state_locked();
-        let Some(context) = state.context.take() else {
-            return;
-        };
-        context.destroy();
-        if state.retained > 0 {
-            state.context = Some(Context::create(state.handle, state.flags, 3020));
+        if let Some(context) = self.state_locked().context.take() {
+            context.destroy();
         }
     }
 

@@ -17,6 +17,7 @@ use super::{
     module::{Linker, Module},
     plan::GraphExec,
     stream::Stream,
+    user_object::UserObject,
 };
 
 pub struct Driver {
@@ -34,6 +35,7 @@ pub struct Driver {
     pub nodes: Registry<std::sync::Weak<Graph>>,
     pub executables: Registry<GraphExec>,
     pub linkers: Registry<Linker>,
+    pub user_objects: Registry<UserObject>,
 }
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
@@ -63,5 +65,6 @@ pub fn driver() -> &'static Driver {
         nodes: Registry::new(Kind::GraphNode),
         executables: Registry::new(Kind::GraphExec),
         linkers: Registry::new(Kind::Link),
+        user_objects: Registry::new(Kind::UserObject),
     })
 }

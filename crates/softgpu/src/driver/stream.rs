@@ -13,6 +13,7 @@ use super::{
     context::{self, Context},
     event::Record,
     pool,
+    resource::StreamResource,
     result::{Answer, CONTEXT_IS_DESTROYED, INVALID_HANDLE},
     state::driver,
     work::Work,
@@ -76,6 +77,7 @@ pub struct Stream {
     submitted: AtomicU64,
     completed: AtomicU64,
     pub capturing: Mutex<Option<Capturing>>,
+    pub resource: StreamResource,
 }
 
 /// How issued work went on.
@@ -109,6 +111,10 @@ impl Stream {
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             capturing: Mutex::default(),
+            resource: match kind {
+                StreamKind::Created => StreamResource::create(),
+                StreamKind::Legacy | StreamKind::PerThread => StreamResource::default(),
+            },
         }
     }
 

@@ -8,8 +8,8 @@ use crate::driver::{
     context,
     entry::{api, put, put_optional, stream_api, take, take_array},
     graph,
-    result::{Answer, CAPTURE_IMPLICIT, INVALID_VALUE},
-    stream::{NullStream, StreamKind, resolve},
+    result::{Answer, INVALID_VALUE},
+    stream::{NullStream, resolve},
 };
 
 // CUstreamCaptureStatus.
@@ -43,9 +43,7 @@ struct Places {
 
 unsafe fn info(null: NullStream, stream: u64, places: Places) -> Answer {
     let (context, found) = resolve(null, stream)?;
-    if found.kind == StreamKind::Legacy {
-        capture::check_implicit(&context, &found).map_err(|_| CAPTURE_IMPLICIT)?;
-    }
+    capture::ask_implicit(&context, &found)?;
     let part = capture::of(&found);
     let now = status(part.as_ref());
     unsafe {
@@ -134,7 +132,7 @@ stream_api! {
 
     fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(null; stream: u64, place: *mut u32) {
         let (context, stream) = resolve(null, stream)?;
-        capture::check_implicit(&context, &stream)?;
+        capture::ask_implicit(&context, &stream)?;
         put(place, status(capture::of(&stream).as_ref()))
     }
 

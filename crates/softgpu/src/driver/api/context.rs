@@ -22,6 +22,7 @@ use crate::driver::{
 };
 
 const FLAGS: u32 = 0xff;
+const MAP_HOST: u32 = 8;
 
 fn create(flags: u32, device: i32, api_version: u32) -> Answer<u64> {
     Device::check(device)?;
@@ -44,6 +45,9 @@ fn chosen(handle: u64) -> Answer<Arc<Context>> {
 }
 
 fn destroy(handle: u64) -> Answer {
+    if handle == 0 {
+        return Err(INVALID_VALUE);
+    }
     let context = context::by_handle(handle)?;
     if driver().device.primary.is(handle) {
         return Err(INVALID_CONTEXT);
@@ -161,8 +165,11 @@ api! {
         put(context, context::current_handle())
     }
 
+    /// A destroyed context that is still current knows its device.
     fn cuCtxGetDevice(device: *mut i32) {
-        context::current()?;
+        if context::current_handle() == 0 {
+            return Err(INVALID_CONTEXT);
+        }
         put(device, 0)
     }
 
@@ -172,7 +179,8 @@ api! {
     }
 
     fn cuCtxGetFlags(flags: *mut u32) {
-        put(flags, context::current()?.flags.load(Ordering::Relaxed))
+        // With unified addressing host memory is always mapped.
+        put(flags, context::current()?.flags.load(Ordering::Relaxed) | MAP_HOST)
     }
 
     fn cuCtxSetFlags(flags: u32) {

@@ -6,6 +6,7 @@ use crate::driver::{
     abi::{DeviceProperties, Uuid},
     device::{self, Device},
     entry::{api, put, put_optional, take_text},
+    resource,
     result::{Answer, INVALID_DEVICE, INVALID_VALUE, NOT_SUPPORTED},
     state::driver,
 };
@@ -38,7 +39,9 @@ api! {
 
     fn cuDeviceGetName(name: *mut c_char, length: i32, device: i32) {
         Device::check(device)?;
-        put_text(name, length, device::NAME)
+        put_text(name, length, device::NAME)?;
+        resource::device_name(device::NAME);
+        Ok(())
     }
 
     fn cuDeviceGetUuid(uuid: *mut Uuid, device: i32) {

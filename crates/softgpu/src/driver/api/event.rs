@@ -100,14 +100,14 @@ api! {
 
     fn cuEventElapsedTime(milliseconds: *mut f32, start: u64, end: u64) {
         if milliseconds.is_null() {
-            return Err(INVALID_VALUE);
+            return Err(INVALID_HANDLE);
         }
         put(milliseconds, elapsed(start, end)?)
     }
 
     fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: u64, end: u64) {
         if milliseconds.is_null() {
-            return Err(INVALID_VALUE);
+            return Err(INVALID_HANDLE);
         }
         put(milliseconds, elapsed(start, end)?)
     }

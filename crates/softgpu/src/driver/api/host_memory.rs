@@ -22,7 +22,7 @@ unsafe fn allocate(place: *mut *mut c_void, bytes: usize, flags: u32) -> Answer 
     let context = context::usable()?;
     capture::refuse_unsafe_call()?;
     if bytes == 0 {
-        return Err(INVALID_VALUE);
+        return unsafe { put(place, std::ptr::null_mut()) };
     }
     let start = driver()
         .allocations
@@ -56,6 +56,9 @@ api! {
 
     fn cuMemFreeHost(start: *mut c_void) {
         let context = context::usable()?;
+        if start.is_null() {
+            return Ok(());
+        }
         capture::refuse_unsafe_call()?;
         let found = driver().allocations.find(start as u64).ok_or(INVALID_VALUE)?;
         if found.start != start as u64 || found.kind != MemoryKind::Pinned {
@@ -82,7 +85,7 @@ api! {
         }
         let found = driver().allocations.find(start as u64).ok_or(HOST_MEMORY_NOT_REGISTERED)?;
         if found.start != start as u64 || found.kind != MemoryKind::Registered {
-            return Err(HOST_MEMORY_NOT_REGISTERED);
+            return Err(INVALID_VALUE);
         }
         finish_owner(&context, found.context);
         let gone = driver().allocations.release(start as u64, &[MemoryKind::Registered]);

@@ -7,6 +7,7 @@ use crate::driver::{
     allocation::{Allocation, MemoryKind},
     capture, context,
     entry::{api, put, stream_api, take_array},
+    resource,
     result::{Answer, INVALID_DEVICE, INVALID_VALUE},
     state::driver,
     stream::resolve,
@@ -15,6 +16,8 @@ use crate::driver::{
 
 const CPU: i32 = -1;
 const INVALID_ID: i32 = -2;
+/// CU_MEM_ADVISE_SET_READ_MOSTLY.
+const READ_MOSTLY: u32 = 1;
 /// CU_MEM_ATTACH_GLOBAL or _HOST.
 const ATTACH: [u32; 2] = [1, 2];
 
@@ -65,6 +68,9 @@ api! {
         if advice >= 3 && advice != 4 {
             check_device(device)?;
         }
+        if advice == READ_MOSTLY {
+            resource::read_mostly(address, bytes as u64);
+        }
         Ok(())
     }
 
@@ -76,6 +82,9 @@ api! {
         }
         if advice >= 3 && advice != 4 {
             check_location(location)?;
+        }
+        if advice == READ_MOSTLY {
+            resource::read_mostly(address, bytes as u64);
         }
         Ok(())
     }
@@ -141,6 +150,7 @@ stream_api! {
         let (context, stream) = resolve(null, stream)?;
         managed(address, bytes)?;
         check_device(device)?;
+        resource::prefetched(address, bytes as u64);
         stream.issue(&context, Work::Empty)?;
         Ok(())
     }
@@ -158,6 +168,7 @@ stream_api! {
         if flags != 0 {
             return Err(INVALID_VALUE);
         }
+        resource::prefetched(address, bytes as u64);
         stream.issue(&context, Work::Empty)?;
         Ok(())
     }

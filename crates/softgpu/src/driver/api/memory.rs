@@ -5,6 +5,7 @@ use crate::driver::{
     capture,
     context::{self, Context},
     entry::{api, put, put_optional, stream_api},
+    resource,
     result::{Answer, INVALID_VALUE, NOT_FOUND},
     state::driver,
     stream::{NullStream, resolve},
@@ -81,6 +82,7 @@ api! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         context::usable()?;
         let (left, all) = driver().allocations.free_and_total();
+        resource::memory_info(left, all);
         put(free, left as usize)?;
         put(total, all as usize)
     }
@@ -105,6 +107,9 @@ api! {
 pub fn allocate_async(null: NullStream, bytes: usize, stream: u64) -> Answer<u64> {
     let (context, stream) = resolve(null, stream)?;
     capture::refuse_on(&stream)?;
+    if bytes == 0 {
+        return Ok(0);
+    }
     driver()
         .allocations
         .allocate(&context, bytes as u64, MemoryKind::Pooled, 0)
@@ -120,6 +125,9 @@ stream_api! {
 
     fn cuMemFreeAsync / cuMemFreeAsync_ptsz(null; address: u64, stream: u64) {
         let (context, stream) = resolve(null, stream)?;
+        if address == 0 {
+            return Ok(());
+        }
         let found = driver().allocations.find(address).ok_or(INVALID_VALUE)?;
         let kinds = [MemoryKind::Pooled, MemoryKind::Device];
         if found.start != address || !kinds.contains(&found.kind) {

@@ -32,3 +32,4 @@ mod primary;
 mod proc_address;
 mod profiler;
 mod stream;
+mod user_object;

@@ -109,6 +109,9 @@ api! {
         module: u64,
         name: *const c_char,
     ) {
+        if address.is_null() && bytes.is_null() {
+            return Err(INVALID_VALUE);
+        }
         let name = take_text(name)?.to_str().map_err(|_| NOT_FOUND)?;
         let (at, size) = find(module)?.variable(name)?;
         put_optional(address, at);

@@ -128,7 +128,8 @@ api! {
         if threads <= 0 {
             return Err(INVALID_VALUE);
         }
-        let available = available_shared(function.kernel(), blocks).ok_or(INVALID_VALUE)?;
+        let limit = function.settings().max_dynamic_shared;
+        let available = available_shared(function.kernel(), blocks, limit).ok_or(INVALID_VALUE)?;
         put(bytes, available as usize)
     }
 

@@ -17,20 +17,21 @@ include!(concat!(env!("OUT_DIR"), "/proc_addresses.rs"));
 const SUCCESS: u32 = 0;
 const SYMBOL_NOT_FOUND: u32 = 1;
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
+const ALL_FLAGS: u64 = 3;
 
 /// (status, address) of `name` for a program written for `version`.
 fn look_up(name: &str, version: i32, flags: u64) -> Answer<(u32, *mut c_void)> {
     let version = u32::try_from(version).map_err(|_| INVALID_VALUE)?;
-    if flags > PER_THREAD_DEFAULT_STREAM || version >= NEWER_THAN_DRIVER {
+    if flags > ALL_FLAGS || version >= NEWER_THAN_DRIVER {
         return Err(INVALID_VALUE);
     }
     let Ok(at) = PROC_ADDRESSES.binary_search_by_key(&name, |entry| entry.0) else {
         return Ok((SYMBOL_NOT_FOUND, std::ptr::null_mut()));
     };
     let (_, default, per_thread) = PROC_ADDRESSES[at];
-    let rows = match flags {
-        PER_THREAD_DEFAULT_STREAM => per_thread,
-        _ => default,
+    let rows = match flags & PER_THREAD_DEFAULT_STREAM {
+        0 => default,
+        _ => per_thread,
     };
     // Before the first recorded version the first answer holds.
     let row = rows
@@ -73,7 +74,7 @@ early_api! {
         let (found, address) = look_up(name, version, flags)?;
         put(function, address)?;
         put_optional(status, found);
-        if found == SUCCESS || !status.is_null() { Ok(()) } else { Err(NOT_FOUND) }
+        Ok(())
     }
 }
 
@@ -114,7 +115,7 @@ mod tests {
             look_up("cuNoSuchThing", 12000, 0).unwrap().0,
             SYMBOL_NOT_FOUND
         );
-        assert!(look_up("cuInit", 12000, 3).is_err());
+        assert!(look_up("cuInit", 12000, 4).is_err());
         assert!(look_up("cuInit", -1, 0).is_err());
     }
 }

@@ -43,6 +43,7 @@ fn destroy(handle: u64) -> Answer {
     let stream = driver().streams.get(handle).ok_or(INVALID_HANDLE)?;
     capture::abandon(&stream);
     driver().streams.remove(handle);
+    stream.resource.destroy();
     if let Ok(context) = stream.context() {
         context.retire_stream(&stream);
     }
