@@ -104,11 +104,18 @@ impl Runtime {
         let devices = (0..count).map(|device| {
             let properties = properties::of_device(cu, device)?;
             let primary = AtomicPtr::new(null_mut());
-            Ok(Device { primary, properties })
+            Ok(Device {
+                primary,
+                properties,
+            })
         });
         let devices = devices.collect::<Result<_, Error>>()?;
         let resets = AtomicU64::new(0);
-        Ok(Runtime { driver, devices, resets })
+        Ok(Runtime {
+            driver,
+            devices,
+            resets,
+        })
     }
 
     pub(crate) fn api(&self, streams: Streams) -> &Api {

@@ -129,7 +129,7 @@ impl NodeParams {
     }
 
     /// The driver's form. Types without a context or a function in them are the same in both.
-    pub(crate) unsafe fn to_driver(&self, cu: &Api) -> Result<NodeParams, Error> {
+    pub(crate) unsafe fn for_driver(&self, cu: &Api) -> Result<NodeParams, Error> {
         let mut out = *self;
         unsafe {
             match self.kind {
@@ -186,7 +186,7 @@ pub(crate) unsafe fn with_driver_params(
 ) -> Outcome {
     crate::call::given(params)?;
     unsafe {
-        let mut driver = (*params).to_driver(cu)?;
+        let mut driver = (*params).for_driver(cu)?;
         call((&raw mut driver).cast())?;
         (*params).take_results(&driver);
     }

@@ -56,7 +56,9 @@ fn is_outside_limits(cu: &Api, grid: Dim3, block: Dim3) -> Result<bool, Error> {
     let limits = Runtime::get()?.properties(context::device(cu)?)?;
     let outside = |dim: Dim3, most: [c_int; 3]| {
         let sizes = [dim.x, dim.y, dim.z].into_iter().zip(most);
-        sizes.into_iter().any(|(size, most)| size == 0 || i64::from(size) > i64::from(most))
+        sizes
+            .into_iter()
+            .any(|(size, most)| size == 0 || i64::from(size) > i64::from(most))
     };
     let threads = u64::from(block.x) * u64::from(block.y) * u64::from(block.z);
     Ok(outside(grid, limits.max_grid_size)

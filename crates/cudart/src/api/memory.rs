@@ -176,17 +176,13 @@ cuda! {
             places.as_mut_ptr(),
             pointer as DevicePtr,
         )?;
-        let found = if kind == UNREGISTERED {
-            PointerAttributes::unregistered(pointer)
-        } else {
-            PointerAttributes {
-                kind: if managed != 0 { MANAGED } else { kind },
-                device,
-                device_pointer: device_pointer as *mut c_void,
-                host_pointer,
-                ..PointerAttributes::unregistered(pointer)
-            }
-        };
+        let mut found = PointerAttributes::unregistered(pointer);
+        if kind != UNREGISTERED {
+            found.kind = if managed != 0 { MANAGED } else { kind };
+            found.device = device;
+            found.device_pointer = device_pointer as *mut c_void;
+            found.host_pointer = host_pointer;
+        }
         out.write(found);
         Ok(())
     };
