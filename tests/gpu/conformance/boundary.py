@@ -106,6 +106,15 @@ def scalars():
                 for shift in ["", ".shr7", ".shr15"]:
                     for sat in ["", ".sat"]:
                         add(f"vmad.{d}.{a}.{b}{sat}{shift}", 32, [("i32", 32)] * 3)
+    for count in [2, 4]:
+        for op in ["vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"]:
+            for d, a, b in [("u32", "u32", "u32"), ("s32", "s32", "s32"), ("s32", "u32", "s32"), ("u32", "s32", "u32")]:
+                for extra in ["", ".sat", ".add"]:
+                    add(f"{op}{count}.{d}.{a}.{b}{extra}", 32, [("i32", 32)] * 3)
+        for a, b in [("u32", "u32"), ("s32", "s32"), ("u32", "s32")]:
+            for test in ["eq", "ne", "lt", "le", "gt", "ge"]:
+                for extra in ["", ".add"]:
+                    add(f"vset{count}.{a}.{b}.{test}{extra}", 32, [("i32", 32)] * 3)
     return found
 
 

@@ -23,6 +23,7 @@ mod precise;
 mod precise_tests;
 mod select;
 mod video;
+mod video_packed;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -135,6 +136,7 @@ fn resolve_new(opcode: &str, modifiers: &[String]) -> Result<Alu, Unsupported> {
             "setp" | "set" => compare::resolve(&mut form)?,
             "selp" | "slct" | "testp" | "copysign" => select::resolve(&mut form)?,
             "cvt" => convert::resolve(&mut form)?,
+            _ if video_packed::is_packed(opcode) => video_packed::resolve(&mut form)?,
             _ if video::is_video(opcode) => video::resolve(&mut form)?,
             _ => return Err(form.unsupported("no such instruction")),
         };

@@ -23,7 +23,7 @@ enum First {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Test {
+pub enum Test {
     Eq,
     Ne,
     Lt,
@@ -159,7 +159,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     Ok(plain(kind(to), &all[..count], eval))
 }
 
-fn test(word: &str) -> Option<Test> {
+pub fn test(word: &str) -> Option<Test> {
     Some(match word {
         "eq" => Test::Eq,
         "ne" => Test::Ne,
@@ -171,7 +171,7 @@ fn test(word: &str) -> Option<Test> {
     })
 }
 
-fn holds(test: Test, a: i64, b: i64) -> bool {
+pub fn holds(test: Test, a: i64, b: i64) -> bool {
     match test {
         Test::Eq => a == b,
         Test::Ne => a != b,
