@@ -122,6 +122,7 @@ impl Block {
                 frame: 0,
                 budget: WARP_SLICE,
                 polls: 0,
+                forfeited: 0,
             };
             let before = executor.warp.clock;
             executor.run()?;

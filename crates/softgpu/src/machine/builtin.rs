@@ -3,19 +3,17 @@
 use std::io::Write;
 
 use super::execute::Executor;
+use super::heap;
 use super::print::{self, Piece};
-use super::registers::{Bits, View};
+use super::registers::Bits;
 use super::schedule::thread_index;
 use super::trouble::{Outcome, Trouble};
 use crate::alu::WARP;
 use crate::fault::FaultKind;
 use crate::program::code::{Builtin, Call};
 
-/// The largest single allocation device code gets; more is NULL.
-const MAX_ALLOCATION: u64 = 1 << 30;
-
 impl Executor<'_, '_> {
-    pub fn builtin(&mut self, _: View, builtin: Builtin, call: &Call, active: u32) -> Outcome {
+    pub fn builtin(&mut self, builtin: Builtin, call: &Call, active: u32) -> Outcome {
         for lane in Bits(active) {
             let mut args = [0; 5];
             for (value, place) in args.iter_mut().zip(&call.args) {
@@ -24,7 +22,7 @@ impl Executor<'_, '_> {
             let result = match builtin {
                 Builtin::Printf => self.printf(lane, args[0], args[1])?,
                 Builtin::AssertFail => return Err(self.assert_failed(lane, args)?),
-                Builtin::Malloc => self.allocate(args[0]),
+                Builtin::Malloc => heap::allocate(self.core.env.memory, args[0]),
                 Builtin::Free => {
                     self.release(lane, args[0])?;
                     0
@@ -99,23 +97,11 @@ impl Executor<'_, '_> {
         Ok(Trouble::new(FaultKind::Assert, Some(lane), text))
     }
 
-    fn allocate(&mut self, size: u64) -> u64 {
-        if size == 0 || size > MAX_ALLOCATION {
-            return 0;
-        }
-        // SAFETY: plain allocation; zeroed so that nothing of the host shows through.
-        let pointer = unsafe { libc::calloc(1, size as usize) } as u64;
-        if pointer != 0 {
-            self.core.env.memory.add(pointer, size);
-        }
-        pointer
-    }
-
-    fn release(&mut self, lane: usize, pointer: u64) -> Outcome {
-        if pointer == 0 {
+    fn release(&mut self, lane: usize, address: u64) -> Outcome {
+        if address == 0 || heap::release(self.core.env.memory, address) {
             return Ok(());
         }
-        let _ = lane;
-        Ok(())
+        let text = format!("free of {address:#x}, which malloc did not give");
+        Err(Trouble::new(FaultKind::IllegalAddress, Some(lane), text))
     }
 }

@@ -15,7 +15,7 @@ impl<'a> Executor<'_, 'a> {
     pub fn call(&mut self, view: View, index: usize, call: &'a Call, active: u32) -> Outcome<bool> {
         let callee = match call.callee {
             Callee::Builtin(builtin) => {
-                self.builtin(view, builtin, call, active)?;
+                self.builtin(builtin, call, active)?;
                 return Ok(true);
             }
             Callee::Function(callee) => {
@@ -49,7 +49,7 @@ impl<'a> Executor<'_, 'a> {
         let offset = address.wrapping_sub(FUNCTION_WINDOW);
         let number = offset / FUNCTION_STEP;
         let functions = self.core.program.functions.len() as u64;
-        if offset % FUNCTION_STEP != 0 || number == 0 || number > functions {
+        if !offset.is_multiple_of(FUNCTION_STEP) || number == 0 || number > functions {
             let text = format!("call of {address:#x}, which is no function");
             return Err(Trouble::new(FaultKind::InvalidPc, Some(lane), text));
         }

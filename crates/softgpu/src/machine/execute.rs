@@ -20,7 +20,7 @@ const MANY_POLLS: u32 = 32;
 /// Instructions after which the group that waited longest gets its turn …
 const PATIENCE: u64 = 1 << 20;
 /// … or these, when the running group polls.
-const PATIENCE_POLLING: u64 = 512;
+const PATIENCE_POLLING: u64 = 192;
 /// How long a turn out of order is.
 const TURN: u32 = 128;
 
@@ -47,6 +47,8 @@ pub struct Executor<'x, 'a> {
     /// Instructions left in this slice.
     pub budget: u32,
     pub polls: u32,
+    /// Instructions of this turn given up by polling.
+    pub forfeited: u32,
 }
 
 /// Why the inner loop stopped.
@@ -78,7 +80,7 @@ impl<'a> Executor<'_, 'a> {
         }
         wake(warp);
         merge(warp);
-        let patience = if self.polls > 0 {
+        let patience = if warp.has_polled {
             PATIENCE_POLLING
         } else {
             PATIENCE
@@ -87,6 +89,7 @@ impl<'a> Executor<'_, 'a> {
         let ready = |group: &&Group| group.state == State::Ready;
         if is_turn {
             warp.fair_at = warp.clock;
+            warp.has_polled = false;
             let oldest = warp.groups.iter().filter(ready).min_by_key(|g| g.last)?;
             let index = warp.groups.iter().position(|g| std::ptr::eq(g, oldest))?;
             return Some((index, u32::MAX, TURN));
@@ -117,6 +120,7 @@ impl<'a> Executor<'_, 'a> {
             PATIENCE_POLLING as u32
         } else {
             warp.fair_at = warp.clock;
+            warp.has_polled = false;
             u32::MAX
         };
         Some((index, limit, turn))
@@ -215,8 +219,9 @@ impl<'a> Executor<'_, 'a> {
                 }
             }
         }
-        let used = allowed - left;
-        self.budget -= used.min(self.budget);
+        let forfeited = std::mem::take(&mut self.forfeited);
+        let used = allowed - left - forfeited;
+        self.budget = if forfeited > 0 { 0 } else { self.budget - used };
         self.warp.clock += u64::from(used);
         match outcome {
             Ok(Step::Next) => {
@@ -242,10 +247,9 @@ impl<'a> Executor<'_, 'a> {
     /// Someone may be waiting for something: after a while, let others run.
     fn poll(&mut self, left: &mut u32) {
         self.polls += 1;
+        self.warp.has_polled = true;
         if self.polls >= MANY_POLLS {
-            self.budget = self.budget.min(*left);
-            *left = 0;
-            self.budget = 0;
+            self.forfeited = std::mem::take(left);
         }
     }
 

@@ -12,6 +12,7 @@ mod block;
 mod builtin;
 mod call;
 mod execute;
+mod heap;
 mod mbarrier;
 mod place;
 mod print;

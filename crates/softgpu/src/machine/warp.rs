@@ -104,8 +104,10 @@ pub struct Warp {
     pub local: Local,
     /// Instructions executed.
     pub clock: u64,
-    /// Until when the oldest group runs next, for fairness.
+    /// When a group last had its turn out of order, or ran alone.
     pub fair_at: u64,
+    /// A group polled since then.
+    pub has_polled: bool,
     /// Phase of the cluster barrier this warp arrived in.
     pub cluster_phase: u64,
 }
@@ -122,6 +124,7 @@ impl Warp {
             local: Local::default(),
             clock: 0,
             fair_at: 0,
+            has_polled: false,
             cluster_phase: 0,
         }
     }
@@ -131,6 +134,7 @@ impl Warp {
         self.live = lanes;
         self.clock = 0;
         self.fair_at = 0;
+        self.has_polled = false;
         self.cluster_phase = 0;
         self.groups.clear();
         self.groups.push(Group {

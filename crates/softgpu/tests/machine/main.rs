@@ -1,4 +1,9 @@
 //! Tests of the machine: kernels run, and their results are compared with a reference.
 
+mod barriers;
 mod compiled;
+mod control;
+mod faults;
+mod memory;
 mod support;
+mod warps;

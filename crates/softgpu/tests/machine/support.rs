@@ -87,16 +87,6 @@ impl Device {
         Loaded::place(Arc::new(program), addresses)
     }
 
-    /// Address of a module variable.
-    pub fn global(&self, loaded: &Loaded, name: &str) -> u64 {
-        let index = loaded
-            .program()
-            .globals()
-            .iter()
-            .position(|g| g.name == name);
-        loaded.addresses()[index.expect(name)]
-    }
-
     pub fn launch(
         &self,
         loaded: &Loaded,

@@ -31,7 +31,7 @@ impl Decoder<'_> {
     }
 
     /// `d` or `d|p`.
-    fn one_or_two<'o>(operand: &'o Operand) -> (&'o Operand, &'o Operand) {
+    fn one_or_two(operand: &Operand) -> (&Operand, &Operand) {
         match operand {
             Operand::Pair(first, second) => (first, second),
             single => (single, &Operand::Sink),
