@@ -1,7 +1,7 @@
-//! Reading fixtures/ptx: see the README there for the form of its files.
+//! Reading the sets of fixtures/ptx: see the README there for the form of its files.
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 
@@ -35,43 +35,64 @@ pub struct Case {
     pub tolerance: String,
 }
 
+/// The folders of the sets, and the generator's option for each.
+pub const SETS: [(&str, &[&str]); 1] = [(".", &[])];
+
 pub struct Fixture {
+    set: &'static str,
     pub cases: Vec<Case>,
     inputs: Vec<u8>,
     answers: Vec<u8>,
 }
 
-fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fixtures/ptx")
-        .join(name)
+pub fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A compressed file of the fixture.
-pub fn unpacked(name: &str) -> Vec<u8> {
-    let file = std::fs::File::open(path(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+pub fn path(set: &str, name: &str) -> PathBuf {
+    repository().join("fixtures/ptx").join(set).join(name)
+}
+
+/// A compressed file.
+pub fn unpacked(path: &Path) -> Vec<u8> {
+    let file = std::fs::File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut data = Vec::new();
     GzDecoder::new(file)
         .read_to_end(&mut data)
-        .unwrap_or_else(|e| panic!("{name}: {e}"));
+        .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     data
 }
 
 impl Fixture {
-    pub fn load() -> Fixture {
-        let listing = std::fs::read_to_string(path("cases.tsv")).expect("cases.tsv");
+    pub fn load(set: &'static str) -> Fixture {
+        let listing = std::fs::read_to_string(path(set, "cases.tsv")).expect("cases.tsv");
         let cases: Vec<Case> = listing.lines().map(case).collect();
-        let answers = unpacked("answers.bin.gz");
+        let answers = unpacked(&path(set, "answers.bin.gz"));
         assert_eq!(
             answers.len(),
             cases.len() * AREA,
             "answers do not belong to these cases"
         );
         Fixture {
+            set,
             cases,
-            inputs: unpacked("inputs.bin.gz"),
+            inputs: unpacked(&path(set, "inputs.bin.gz")),
             answers,
         }
+    }
+
+    pub fn all() -> impl Iterator<Item = Fixture> {
+        SETS.iter().map(|(set, _)| Fixture::load(set))
+    }
+
+    /// The PTX of a module.
+    pub fn module(&self, number: usize) -> String {
+        let data = unpacked(&path(self.set, &format!("module_{number:02}.ptx.gz")));
+        String::from_utf8(data).expect("PTX is text")
+    }
+
+    pub fn inputs(&self) -> &[u8] {
+        &self.inputs
     }
 
     pub fn input(&self, column: usize, row: usize) -> u64 {

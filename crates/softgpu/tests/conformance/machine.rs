@@ -1,6 +1,5 @@
 //! All cases through the whole interpreter: the same PTX modules the hardware ran.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +7,7 @@ use softgpu::machine::{self, Environment, Launch, Loaded};
 use softgpu::memory::Memory;
 use softgpu::program::Program;
 
-use crate::fixture::{AREA, Case, Fixture, ROUNDS, unpacked};
+use crate::fixture::{AREA, Case, Fixture, ROUNDS};
 use crate::report::{Report, compare};
 
 /// Device memory of a test: bytes aligned for any variable, known to the device.
@@ -99,35 +98,32 @@ impl Bench {
 
 #[test]
 fn every_kernel_gives_the_hardwares_answers() {
-    let fixture = Fixture::load();
-    let inputs = unpacked("inputs.bin.gz");
-    let mut modules: BTreeMap<usize, Vec<&Case>> = BTreeMap::new();
-    for case in &fixture.cases {
-        modules
-            .entry(case.number / CASES_A_MODULE)
-            .or_default()
-            .push(case);
-    }
     let mut report = Report::default();
-    for (module, cases) in modules {
-        let name = format!("module_{module:02}.ptx");
-        let text = String::from_utf8(unpacked(&format!("{name}.gz"))).expect("PTX is text");
-        let mut bench = match Bench::new(&text, &inputs) {
-            Ok(bench) => bench,
-            Err(e) => {
-                report.fail(cases[0], format!("{name} does not load: {e}"));
-                continue;
-            }
-        };
-        for case in cases {
-            match bench.run(&format!("case_{:04}", case.number)) {
-                Ok(area) => compare(&fixture, case, area, &mut report),
-                Err(e) => report.fail(case, e),
-            }
+    let mut expected = 0;
+    for fixture in Fixture::all() {
+        expected += fixture.cases.len();
+        for (module, cases) in fixture.cases.chunks(CASES_A_MODULE).enumerate() {
+            run_module(&fixture, module, cases, &mut report);
         }
     }
-    report.finish(fixture.cases.len());
+    report.finish(expected);
 }
 
 /// As the generator splits them.
 const CASES_A_MODULE: usize = 400;
+
+fn run_module(fixture: &Fixture, module: usize, cases: &[Case], report: &mut Report) {
+    let mut bench = match Bench::new(&fixture.module(module), fixture.inputs()) {
+        Ok(bench) => bench,
+        Err(e) => {
+            report.fail(&cases[0], format!("module {module} does not load: {e}"));
+            return;
+        }
+    };
+    for case in cases {
+        match bench.run(&format!("case_{:04}", case.number)) {
+            Ok(area) => compare(fixture, case, area, report),
+            Err(e) => report.fail(case, e),
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! fixtures/ptx, bit for bit where PTX defines the result, within its documented error where not.
 
 mod fixture;
+mod generated;
 mod machine;
 mod report;
 mod scalar;
