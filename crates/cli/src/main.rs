@@ -4,10 +4,9 @@ mod arguments;
 mod commands;
 mod embedded;
 
+use capture::launch::LaunchError;
 use std::process::ExitCode;
 
-/// cutrace's own failure while it runs somebody's command, as `env` and `timeout` use it.
-const OWN_FAILURE: u8 = 125;
 /// Usage errors and bad input of commands that read traces.
 const BAD_INPUT: u8 = 2;
 
@@ -19,7 +18,8 @@ fn main() -> ExitCode {
         Err(error) if commands::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cutrace: {error:#}");
-            ExitCode::from(failure)
+            let launch = error.downcast_ref::<LaunchError>();
+            ExitCode::from(launch.map_or(failure, LaunchError::exit_code))
         }
     }
 }
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 impl arguments::Command {
     fn failure(&self) -> u8 {
         match self {
-            arguments::Command::Demo | arguments::Command::Softgpu(_) => OWN_FAILURE,
+            arguments::Command::Demo | arguments::Command::Softgpu(_) => LaunchError::OWN_FAILURE,
             _ => BAD_INPUT,
         }
     }

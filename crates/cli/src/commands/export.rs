@@ -5,6 +5,14 @@ use anyhow::Result;
 use std::process::ExitCode;
 
 pub fn run(options: Export) -> Result<ExitCode> {
-    let _ = options;
+    let report = trace::convert(&options.inputs, options.output.unwrap_or_default())?;
+    for warning in &report.warnings {
+        eprintln!("cutrace: warning: {warning}");
+    }
+    let lost = match report.lost {
+        0 => String::new(),
+        lost => format!(", {lost} lost when they were recorded"),
+    };
+    eprintln!("cutrace: {} events written{lost}", report.events);
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 use crate::{arguments::Softgpu, embedded};
 use anyhow::Result;
 use capture::launch;
+use softgpu::driver::Coverage;
 use std::{
     ffi::OsString,
     io::{self, Write},
@@ -20,7 +21,7 @@ pub fn run(options: Softgpu) -> Result<ExitCode> {
 pub fn on_softgpu(program: OsString, arguments: Vec<OsString>) -> Result<ExitCode> {
     let folder = embedded::softgpu_folder()?;
     let existing = std::env::var_os("LD_LIBRARY_PATH");
-    let path = launch::library_path(existing.as_deref(), &folder);
+    let path = launch::library_path(existing.as_deref(), &folder)?;
     let command = launch::Command {
         program,
         args: arguments,
@@ -31,18 +32,19 @@ pub fn on_softgpu(program: OsString, arguments: Vec<OsString>) -> Result<ExitCod
 
 fn list(all: bool) -> Result<ExitCode> {
     let coverage = softgpu::driver::coverage();
-    let done = coverage.iter().filter(|entry| entry.implemented).count();
     let mut out = io::BufWriter::new(io::stdout().lock());
     writeln!(
         out,
-        "softgpu implements {done} of the {} functions a libcuda of driver 580 exports ({:.1} %).",
-        coverage.len(),
-        100.0 * done as f64 / coverage.len().max(1) as f64
+        "softgpu implements {} of the {} functions that libcuda of driver 580 exports ({:.1} %).",
+        coverage.implemented(),
+        coverage.functions.len(),
+        coverage.percent()
     )?;
     if all {
-        section(&mut out, "Implemented:", coverage, true)?;
+        section(&mut out, "Implemented:", &coverage, true)?;
     }
-    section(&mut out, "Present, answering CUDA_ERROR_NOT_SUPPORTED:", coverage, false)?;
+    let title = "Present, answering CUDA_ERROR_NOT_SUPPORTED:";
+    section(&mut out, title, &coverage, false)?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -50,13 +52,14 @@ fn list(all: bool) -> Result<ExitCode> {
 fn section(
     out: &mut impl Write,
     title: &str,
-    coverage: &[softgpu::driver::Coverage],
+    coverage: &Coverage,
     implemented: bool,
 ) -> io::Result<()> {
     writeln!(out, "\n{title}")?;
-    for entry in coverage.iter().filter(|entry| entry.implemented == implemented) {
-        writeln!(out, "  {}", entry.name)?;
+    for (name, done) in &coverage.functions {
+        if *done == implemented {
+            writeln!(out, "  {name}")?;
+        }
     }
     Ok(())
 }
-
