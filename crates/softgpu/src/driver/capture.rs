@@ -8,7 +8,7 @@ use std::sync::{
 use super::{
     context::{self, Context},
     event::{Event, EventState},
-    graph::{Graph, Nodes},
+    graph::Graph,
     result::{
         Answer, CAPTURE_IMPLICIT, CAPTURE_INVALIDATED, CAPTURE_ISOLATION, CAPTURE_MERGE,
         CAPTURE_UNJOINED, CAPTURE_UNMATCHED, CAPTURE_UNSUPPORTED, CAPTURE_WRONG_THREAD,
@@ -32,8 +32,6 @@ pub struct Capture {
     origin: Weak<Stream>,
     members: Mutex<Vec<Weak<Stream>>>,
     invalid: AtomicBool,
-    /// The graph was given by the program, who keeps it when the capture fails.
-    into_existing: bool,
 }
 
 /// A stream's part in a capture: the nodes its next work comes after.
@@ -51,12 +49,6 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 impl Capture {
     pub fn is_invalid(&self) -> bool {
         self.invalid.load(Ordering::Acquire)
-    }
-
-    /// Adds a copy of a whole graph as one node.
-    pub fn add_child(&self, stream: &Stream, nodes: Nodes) -> Answer {
-        let work = Work::Child(Graph::of_nodes(nodes));
-        add_work(stream, &work).map(|_| ())
     }
 
     pub fn invalidate(&self) {
@@ -90,7 +82,6 @@ pub fn begin(stream: &Arc<Stream>, mode: u32, existing: Option<(Arc<Graph>, Vec<
     if part.is_some() {
         return Err(ILLEGAL_STATE);
     }
-    let into_existing = existing.is_some();
     let (graph, frontier) = existing.unwrap_or_else(|| (Graph::create(), Vec::new()));
     let capture = Arc::new(Capture {
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -100,7 +91,6 @@ pub fn begin(stream: &Arc<Stream>, mode: u32, existing: Option<(Arc<Graph>, Vec<
         origin: Arc::downgrade(stream),
         members: Mutex::new(vec![Arc::downgrade(stream)]),
         invalid: AtomicBool::new(false),
-        into_existing,
     });
     let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
     live.push(Arc::downgrade(&capture));
@@ -144,9 +134,8 @@ pub fn end(stream: &Arc<Stream>) -> Answer<Arc<Graph>> {
     match failed {
         None => Ok(capture.graph.clone()),
         Some(error) => {
-            if !capture.into_existing {
-                capture.graph.destroy();
-            }
+            // A graph the program gave is lost as well.
+            capture.graph.destroy();
             Err(error)
         }
     }

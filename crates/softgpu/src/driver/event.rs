@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
@@ -10,7 +10,10 @@ use std::{
 
 use super::{
     capture::Capture,
+    context::Context,
     result::{Answer, CAPTURED_EVENT, INVALID_HANDLE, INVALID_VALUE, NOT_READY},
+    stream::{Dependency, Stream},
+    work::Work,
 };
 
 pub const BLOCKING_SYNC: u32 = 1;
@@ -20,6 +23,9 @@ pub const INTERPROCESS: u32 = 4;
 /// One recording of an event: reached once.
 #[derive(Default)]
 pub struct Record {
+    /// Work in a stream: the recording is reached when that work is done, at the same instant for
+    /// all who ask the stream or the event. Recordings by graph nodes have none.
+    place: OnceLock<(Arc<Stream>, u64)>,
     reached: AtomicBool,
     at: AtomicU64,
     lock: Mutex<()>,
@@ -27,6 +33,19 @@ pub struct Record {
 }
 
 impl Record {
+    /// Queues a recording behind all of `stream` and `after`; the event stands for it from now on.
+    pub fn enqueue(
+        event: &Event,
+        context: &Arc<Context>,
+        stream: &Arc<Stream>,
+        after: Vec<Dependency>,
+    ) {
+        let record = Arc::new(Self::default());
+        let ticket = stream.enqueue(context, after, Work::Record(record.clone()));
+        let _ = record.place.set((stream.clone(), ticket));
+        event.set(EventState::Recorded(record));
+    }
+
     pub fn reach(&self) {
         self.at.store(now(), Ordering::Relaxed);
         let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,12 +54,15 @@ impl Record {
     }
 
     pub fn is_reached(&self) -> bool {
-        self.reached.load(Ordering::Acquire)
+        match self.place.get() {
+            Some((stream, ticket)) => stream.has_completed(*ticket),
+            None => self.reached.load(Ordering::Acquire),
+        }
     }
 
     pub fn wait(&self) {
-        if self.is_reached() {
-            return;
+        if let Some((stream, ticket)) = self.place.get() {
+            return stream.wait_for(*ticket);
         }
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.is_reached() {
@@ -54,7 +76,7 @@ impl Record {
 
 /// Nanoseconds of a clock that never goes back.
 fn now() -> u64 {
-    static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
     ORIGIN.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 

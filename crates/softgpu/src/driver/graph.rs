@@ -222,7 +222,24 @@ impl Graph {
     /// A copy of the graph, with nodes of its own.
     pub fn duplicate(&self) -> Arc<Self> {
         let nodes = self.nodes().clone();
-        let copy = Self::of_nodes(nodes);
+        let clones: HashMap<u64, u64> = nodes
+            .order
+            .iter()
+            .map(|old| (*old, driver().nodes.fresh()))
+            .collect();
+        let mut copied = Nodes {
+            order: nodes.order.iter().map(|old| clones[old]).collect(),
+            by_handle: HashMap::new(),
+        };
+        for (old, node) in nodes.by_handle {
+            let work = match node.work {
+                Work::Child(child) => Work::Child(child.duplicate()),
+                work => work,
+            };
+            let after = node.after.iter().map(|before| clones[before]).collect();
+            copied.by_handle.insert(clones[&old], Node { work, after });
+        }
+        let copy = Self::register(copied, clones);
         *copy.lock_kept() = self.lock_kept().clone();
         copy
     }
@@ -257,28 +274,6 @@ impl Graph {
             drop(gone);
         }
         Ok(())
-    }
-
-    /// A graph with copies of these nodes.
-    pub fn of_nodes(nodes: Nodes) -> Arc<Self> {
-        let clones: HashMap<u64, u64> = nodes
-            .order
-            .iter()
-            .map(|old| (*old, driver().nodes.fresh()))
-            .collect();
-        let mut copied = Nodes {
-            order: nodes.order.iter().map(|old| clones[old]).collect(),
-            by_handle: HashMap::new(),
-        };
-        for (old, node) in nodes.by_handle {
-            let work = match node.work {
-                Work::Child(child) => Work::Child(child.duplicate()),
-                work => work,
-            };
-            let after = node.after.iter().map(|before| clones[before]).collect();
-            copied.by_handle.insert(clones[&old], Node { work, after });
-        }
-        Self::register(copied, clones)
     }
 
     /// The node a node of the original became in this clone.

@@ -267,11 +267,7 @@ impl GraphExec {
         work: impl FnOnce(Arc<Plan>) -> Work,
     ) -> Answer {
         let plan = self.plan()?;
-        if let Some(part) = capture::of(stream) {
-            // A launch in a capturing stream becomes a child graph.
-            let nodes = self.frozen().nodes.clone();
-            return part.capture.add_child(stream, nodes);
-        }
+        capture::refuse_on(stream)?;
         capture::check_implicit(context, stream)?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let after = last

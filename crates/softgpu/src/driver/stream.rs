@@ -69,7 +69,7 @@ pub struct Stream {
     pub kind: StreamKind,
     pub flags: u32,
     pub priority: i32,
-    /// CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, kept for whoever asks.
+    /// CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, kept for whoever asks; all ones until set.
     pub synchronisation_policy: AtomicU32,
     context: Weak<Context>,
     queue: Mutex<Queue>,
@@ -104,7 +104,7 @@ impl Stream {
             kind,
             flags,
             priority,
-            synchronisation_policy: AtomicU32::new(1),
+            synchronisation_policy: AtomicU32::new(u32::MAX),
             context,
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -183,7 +183,7 @@ impl Stream {
         queue.running = false;
     }
 
-    fn has_completed(&self, ticket: u64) -> bool {
+    pub fn has_completed(&self, ticket: u64) -> bool {
         self.completed.load(Ordering::Acquire) >= ticket
     }
 

@@ -11,7 +11,7 @@ use crate::driver::{
     context::{self, Context},
     device::{Device, LIMITS, PRIORITIES},
     entry::{api, put, put_optional},
-    event::{EventState, Record},
+    event::Record,
     result::{
         Answer, CuError, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, UNSUPPORTED_EXEC_AFFINITY,
         UNSUPPORTED_LIMIT,
@@ -289,10 +289,7 @@ api! {
         let context = chosen(context)?;
         context.healthy()?;
         let event = driver().events.get(event).ok_or(INVALID_HANDLE)?;
-        let record = Arc::new(Record::default());
-        event.set(EventState::Recorded(record.clone()));
-        let after = all_work(&context);
-        context.legacy.enqueue(&context, after, Work::Record(record));
+        Record::enqueue(&event, &context, &context.legacy, all_work(&context));
         Ok(())
     }
 

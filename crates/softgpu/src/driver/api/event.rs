@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::driver::{
     capture, context,
     entry::{api, put, stream_api},
-    event::{BLOCKING_SYNC, DISABLE_TIMING, Event, EventState, INTERPROCESS, Record},
-    result::{Answer, INVALID_HANDLE, INVALID_VALUE, NOT_READY, NOT_SUPPORTED},
+    event::{BLOCKING_SYNC, DISABLE_TIMING, Event, INTERPROCESS, Record},
+    result::{
+        Answer, ILLEGAL_STATE, INVALID_HANDLE, INVALID_VALUE, NOT_READY, NOT_SUPPORTED,
+    },
     state::driver,
     stream::{NullStream, resolve},
     work::Work,
@@ -37,16 +39,15 @@ fn record(null: NullStream, event: u64, stream: u64, flags: u32) -> Answer {
     if event.context != context.handle {
         return Err(INVALID_HANDLE);
     }
-    if flags & EXTERNAL != 0 && capture::add_work(&stream, &Work::RecordEvent(event.clone()))? {
-        return Ok(());
+    if flags & EXTERNAL != 0 {
+        let captured = capture::add_work(&stream, &Work::RecordEvent(event))?;
+        return if captured { Ok(()) } else { Err(ILLEGAL_STATE) };
     }
     if capture::record(&stream, &event)? {
         return Ok(());
     }
     capture::check_implicit(&context, &stream)?;
-    let record = Arc::new(Record::default());
-    event.set(EventState::Recorded(record.clone()));
-    stream.enqueue(&context, Vec::new(), Work::Record(record));
+    Record::enqueue(&event, &context, &stream, Vec::new());
     Ok(())
 }
 

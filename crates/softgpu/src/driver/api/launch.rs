@@ -1,11 +1,12 @@
 //! Launches.
 
-use std::{ffi::c_void, sync::Arc};
+use std::ffi::c_void;
 
 use crate::driver::{
     abi::{HostFn, LaunchConfig},
+    capture,
     entry::{stream_api, take, take_array},
-    event::{EventState, Record},
+    event::Record,
     launch::{self, KernelWork, Shape, gather},
     result::{Answer, INVALID_HANDLE, INVALID_VALUE},
     state::driver,
@@ -56,9 +57,9 @@ fn launch_blocking() -> bool {
 fn record_completion(null: NullStream, stream: u64, event: u64) -> Answer {
     let event = driver().events.get(event).ok_or(INVALID_HANDLE)?;
     let (context, stream) = resolve(null, stream)?;
-    let record = Arc::new(Record::default());
-    stream.issue(&context, Work::Record(record.clone()))?;
-    event.set(EventState::Recorded(record));
+    if !capture::record(&stream, &event)? {
+        Record::enqueue(&event, &context, &stream, Vec::new());
+    }
     Ok(())
 }
 

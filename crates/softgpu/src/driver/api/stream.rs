@@ -10,7 +10,7 @@ use crate::driver::{
     capture, context,
     device::PRIORITIES,
     entry::{api, put, put_optional, stream_api, take},
-    result::{Answer, INVALID_HANDLE, INVALID_VALUE, NOT_READY},
+    result::{Answer, ILLEGAL_STATE, INVALID_HANDLE, INVALID_VALUE, NOT_READY},
     state::driver,
     stream::{Dependency, NON_BLOCKING, NullStream, Stream, StreamKind, resolve, resolve_any},
     work::Work,
@@ -152,8 +152,9 @@ stream_api! {
             return Err(INVALID_VALUE);
         }
         let event = driver().events.get(event).ok_or(INVALID_HANDLE)?;
-        if flags & EXTERNAL != 0 && capture::add_work(&stream, &Work::WaitEvent(event.clone()))? {
-            return Ok(());
+        if flags & EXTERNAL != 0 {
+            let captured = capture::add_work(&stream, &Work::WaitEvent(event))?;
+            return if captured { Ok(()) } else { Err(ILLEGAL_STATE) };
         }
         if capture::wait(&stream, &event)? {
             return Ok(());

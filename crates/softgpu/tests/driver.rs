@@ -1,0 +1,132 @@
+//! The real library, as a C program sees it: linked as libcuda.so.1 and loaded with dlopen.
+//!
+//! `driver/behaviour.c` puts the same questions to any libcuda; its answers on an H200 (driver
+//! 580.159.04) are kept beside it, and softgpu must give the same, line by line.
+
+#[path = "driver/library.rs"]
+mod library;
+
+use std::process::Command;
+
+use library::{Library, compile};
+
+/// Sections whose every line was recorded on hardware.
+const RECORDED: &str = include_str!("driver/h200-580.159.04.txt");
+
+/// Lines of one section of the recording.
+fn recorded(section: &str) -> Vec<&'static str> {
+    RECORDED
+        .lines()
+        .skip_while(|line| line.strip_prefix("== ") != Some(section))
+        .skip(1)
+        .take_while(|line| !line.starts_with("== "))
+        .collect()
+}
+
+fn run(section: &str) -> (String, Option<i32>) {
+    let library = Library::get();
+    let program = compile("behaviour");
+    let output = Command::new(program)
+        .arg(&library.path)
+        .arg(section)
+        .output()
+        .expect("the program starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.is_empty(), "{errors}");
+    (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        output.status.code(),
+    )
+}
+
+fn compare(section: &str) {
+    let expected = recorded(section);
+    assert!(expected.len() > 5, "{section} was recorded");
+    let (answers, status) = run(section);
+    assert_eq!(status, Some(0), "{answers}");
+    let answers: Vec<&str> = answers.lines().collect();
+    for (number, (hardware, softgpu)) in expected.iter().zip(&answers).enumerate() {
+        assert_eq!(hardware, softgpu, "{section}, line {}", number + 1);
+    }
+    assert_eq!(expected.len(), answers.len());
+}
+
+macro_rules! sections {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            compare(stringify!($name));
+        }
+    )*};
+}
+
+sections! {
+    init context memory copy module launch stream capture graph
+    fault_null fault_wild fault_misaligned fault_trap printf more
+}
+
+/// Where a real driver may crash, softgpu answers with an error.
+#[test]
+fn garbage_handles_are_refused() {
+    let (answers, status) = run("garbage");
+    assert_eq!(status, Some(0), "{answers}");
+    let (last, refused) = {
+        let mut lines: Vec<&str> = answers.lines().collect();
+        (lines.pop().unwrap_or_default(), lines)
+    };
+    // The context itself is unharmed, and a destroyed stream was once valid.
+    assert_eq!(last, "  0 cuCtxSynchronize()");
+    let accepted = refused.iter().filter(|line| line.starts_with("  0")).count();
+    assert_eq!(accepted, 1, "{answers}");
+    assert!(refused.len() > 10);
+}
+
+/// The symbols are libcuda's, all of them and no others.
+#[test]
+fn exports_are_those_of_libcuda() {
+    let library = Library::get();
+    let output = Command::new("nm")
+        .args(["-D", "--defined-only", "--format=posix"])
+        .arg(&library.path)
+        .output()
+        .expect("nm runs");
+    let listing = String::from_utf8_lossy(&output.stdout);
+    let mut symbols: Vec<(&str, &str)> = listing
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let name = words.next()?.split('@').next()?;
+            Some((name, words.nth(1)?))
+        })
+        .collect();
+    symbols.sort_unstable();
+    let mut expected: Vec<&str> =
+        include_str!("../../../fixtures/driver/libcuda-580.159.04.exports")
+            .lines()
+            .collect();
+    expected.sort_unstable();
+    let names: Vec<&str> = symbols.iter().map(|symbol| symbol.0).collect();
+    assert_eq!(names, expected);
+    // Each function has an address of its own, or a tracer could not tell them apart.
+    let mut addresses: Vec<&str> = symbols.iter().map(|symbol| symbol.1).collect();
+    addresses.sort_unstable();
+    let before = addresses.len();
+    addresses.dedup();
+    assert_eq!(addresses.len(), before);
+}
+
+#[test]
+fn the_version_script_is_fresh() {
+    let committed = include_str!("../exports/libcuda.map");
+    assert_eq!(committed, softgpu::driver::version_script());
+}
+
+#[test]
+fn coverage_counts_functions() {
+    let coverage = softgpu::driver::coverage();
+    let done = |name| coverage.functions.iter().find(|f| f.0 == name).map(|f| f.1);
+    assert_eq!(done("cuLaunchKernel_ptsz"), Some(true));
+    assert_eq!(done("cuTexObjectCreate"), Some(false));
+    assert_eq!(done("cudbgApiClientPid"), None);
+    assert!(coverage.percent() > 50.0 && coverage.percent() < 100.0);
+}
