@@ -31,6 +31,8 @@ pub struct Core<'a> {
     pub program: &'a Program,
     pub kernel: &'a Kernel,
     pub params: &'a Bytes,
+    /// Address of the grid workspace, 0 if the launch is not cooperative.
+    pub workspace: u64,
     pub regions: RegionCache<'a>,
     /// Where arithmetic puts its results before they are masked.
     pub scratch: Box<[Lanes; 2]>,

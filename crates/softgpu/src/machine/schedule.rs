@@ -13,6 +13,7 @@ use super::warp::Warp;
 use super::{Environment, Launch};
 use crate::alu::WARP;
 use crate::fault::{Fault, FaultKind};
+use crate::memory::Memory;
 
 /// Unfinished units a worker holds at most; a cooperative grid is held whole.
 const MAX_RESIDENT: usize = 256;
@@ -29,6 +30,32 @@ struct Grid<'a> {
     stop: AtomicBool,
     fault: Mutex<Option<Fault>>,
     params: Bytes,
+    workspace: Option<Workspace<'a>>,
+}
+
+/// Where the blocks of a cooperative grid meet: the barrier of cooperative groups' `grid.sync()`.
+struct Workspace<'a> {
+    words: Box<[AtomicU64; 8]>,
+    memory: &'a Memory,
+}
+
+impl<'a> Workspace<'a> {
+    fn new(memory: &'a Memory) -> Self {
+        let words = Box::new([const { AtomicU64::new(0) }; 8]);
+        let workspace = Workspace { words, memory };
+        memory.add(workspace.address(), size_of_val(&*workspace.words) as u64);
+        workspace
+    }
+
+    fn address(&self) -> u64 {
+        self.words.as_ptr() as u64
+    }
+}
+
+impl Drop for Workspace<'_> {
+    fn drop(&mut self) {
+        self.memory.remove(self.address());
+    }
 }
 
 fn refuse(text: String) -> Result<(), Fault> {
@@ -80,6 +107,7 @@ pub fn run(launch: &Launch, env: &Environment) -> Result<(), Fault> {
         stop: AtomicBool::new(false),
         fault: Mutex::new(None),
         params: Bytes::copied(&launch.params[..kernel.param_size]),
+        workspace: launch.cooperative.then(|| Workspace::new(env.memory)),
     };
     let workers = env.workers.clamp(1, 1024).min(units as usize);
     std::thread::scope(|scope| {
@@ -112,6 +140,7 @@ impl Grid<'_> {
             program,
             kernel,
             params: &self.params,
+            workspace: self.workspace.as_ref().map_or(0, Workspace::address),
             regions: RegionCache::new(env.memory),
             scratch: Box::new([[0; WARP]; 2]),
         };

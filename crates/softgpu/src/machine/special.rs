@@ -60,6 +60,8 @@ impl Executor<'_, '_> {
             Special::ClusterCtarank => u64::from(self.block.cluster_rank),
             Special::ClusterNctarank => cluster.iter().map(|&n| u64::from(n)).product(),
             Special::IsExplicitCluster => u64::from(cluster != [1; 3]),
+            Special::WorkspaceHi => self.core.workspace >> 32,
+            Special::WorkspaceLo => self.core.workspace & 0xFFFF_FFFF,
             Special::ReservedShared | Special::Zero => 0,
         };
         [scalar; WARP]

@@ -312,7 +312,10 @@ pub enum Special {
     ClusterCtarank,
     ClusterNctarank,
     IsExplicitCluster,
-    /// %envreg, %pm and whatever else reads as zero on an idle machine.
+    /// %envreg1 and %envreg2: the upper and lower half of the grid workspace's address.
+    WorkspaceHi,
+    WorkspaceLo,
+    /// Other %envreg, %pm and whatever else reads as zero on an idle machine.
     Zero,
 }
 

@@ -355,6 +355,8 @@ pub fn special(name: &str) -> Option<Special> {
         "cluster_nctarank" => Special::ClusterNctarank,
         "is_explicit_cluster" => Special::IsExplicitCluster,
         "current_graph_exec" => Special::Zero,
+        "envreg1" => Special::WorkspaceHi,
+        "envreg2" => Special::WorkspaceLo,
         _ => {
             let numbered = |prefix: &str, limit: u32| {
                 name.strip_prefix(prefix)
