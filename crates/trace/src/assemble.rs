@@ -35,7 +35,11 @@ impl Assembler {
 
     /// The record that these fields are. None for the beginning of a span if only whole ones are
     /// wanted.
-    pub fn record(&mut self, class: Class, fields: Fields<'_>) -> Result<Option<Record>, Problem> {
+    pub fn record(
+        &mut self,
+        class: Class,
+        fields: &mut Fields<'_>,
+    ) -> Result<Option<Record>, Problem> {
         let ts = self.time(fields.ts.ok_or("no \"ts\"")?)?;
         if ts < self.latest {
             self.note("not in time order");
@@ -84,7 +88,7 @@ impl Assembler {
                 ts,
                 count: fields.count.ok_or("no \"count\"")?,
                 source: self.name(fields.source.as_ref()),
-                layer: self.layer(&fields),
+                layer: self.layer(fields),
                 pid: fields.pid,
                 tid: fields.tid,
             }))),
@@ -95,7 +99,7 @@ impl Assembler {
     fn meaning(
         &mut self,
         ts: u64,
-        fields: Fields<'_>,
+        fields: &mut Fields<'_>,
         what: What,
     ) -> Result<Option<Record>, Problem> {
         Ok(Some(Record::Meaning(Meaning {
@@ -103,7 +107,7 @@ impl Assembler {
             op: fields.op_id.ok_or("no \"op_id\"")?,
             pid: fields.pid.unwrap_or(0),
             tid: fields.tid.unwrap_or(0),
-            layer: self.layer(&fields),
+            layer: self.layer(fields),
             name: self.name(fields.name.as_ref()).ok_or("no \"name\"")?,
             device: fields.device,
             context: fields.context,
@@ -116,7 +120,7 @@ impl Assembler {
         &mut self,
         kind: event::Kind,
         ts: u64,
-        fields: Fields<'_>,
+        fields: &mut Fields<'_>,
     ) -> Result<Option<Record>, Problem> {
         let phase = match fields.phase.as_ref().map(Word::as_ref) {
             None => Extent::Instant,
@@ -136,7 +140,7 @@ impl Assembler {
                 Category::Other
             }
         };
-        let details = fields.details.unwrap_or_default();
+        let details = fields.details.take().unwrap_or_default();
         let (args, outputs) = if matches!(phase, Extent::Closed(_)) {
             (Vec::new(), details)
         } else {
@@ -169,10 +173,10 @@ impl Assembler {
             ioctl: fields.cmd.map(|cmd| {
                 Box::new(Ioctl {
                     cmd,
-                    decoded: fields.decoded.unwrap_or_default(),
+                    decoded: fields.decoded.take().unwrap_or_default(),
                 })
             }),
-            stack: fields.stack.unwrap_or_default(),
+            stack: fields.stack.take().unwrap_or_default(),
         };
         match phase {
             Extent::Instant => Ok(Some(Record::Event(event))),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use trace::Format;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn events_survive_both_formats(trace in any_trace()) {

@@ -49,17 +49,26 @@ impl Cells {
         }
     }
 
+    #[inline]
     pub fn set(&mut self, row: usize, value: u64) {
-        // A gap in a column of texts repeats the last end.
+        if self.values.len() < row {
+            self.fill_gap(row);
+        }
+        self.values.push(value);
+        if self.valid.len() <= row / 8 {
+            self.valid.resize(row / 8 + 1, 0);
+        }
+        self.valid[row / 8] |= 1 << (row % 8);
+    }
+
+    /// Rows without a value; texts repeat the last end there.
+    fn fill_gap(&mut self, rows: usize) {
         let gap = if self.holds == Type::Text {
             self.text_end()
         } else {
             0
         };
-        self.values.resize(row, gap);
-        self.values.push(value);
-        self.valid.resize(row / 8 + 1, 0);
-        self.valid[row / 8] |= 1 << (row % 8);
+        self.values.resize(rows, gap);
     }
 
     pub fn set_name(&mut self, row: usize, name: &Name) {
@@ -87,9 +96,6 @@ impl Cells {
             self.text.truncate(before);
             return Err(error);
         }
-        // The end belongs after the gap, which `set` fills with the old one.
-        let gap = self.text_end();
-        self.values.resize(row, gap);
         self.set(row, self.text.len() as u64);
         Ok(())
     }
@@ -118,12 +124,7 @@ impl Cells {
 
     /// The column of the last `rows` rows; the cells are empty afterwards.
     pub fn take(&mut self, rows: usize) -> Result<ArrayRef, ArrowError> {
-        let gap = if self.holds == Type::Text {
-            self.text_end()
-        } else {
-            0
-        };
-        self.values.resize(rows, gap);
+        self.fill_gap(rows);
         let values = std::mem::take(&mut self.values);
         self.valid.resize(rows.div_ceil(8), 0);
         let valid = BooleanBuffer::new(Buffer::from_vec(std::mem::take(&mut self.valid)), 0, rows);

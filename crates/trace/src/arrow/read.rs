@@ -8,7 +8,10 @@ use super::{
     row,
 };
 use crate::{
-    Error, Place, Result, Warnings, assemble::Assembler, fields::Class, source::ReadTrace,
+    Error, Place, Result, Warnings,
+    assemble::Assembler,
+    fields::{Class, Fields},
+    source::ReadTrace,
 };
 use arrow_ipc::MessageHeader;
 use event::{Meta, Record, Summary};
@@ -149,7 +152,9 @@ impl<R: Read> ArrowReader<R> {
     }
 
     fn read_row(&mut self) -> std::result::Result<Option<Record>, std::borrow::Cow<'static, str>> {
-        let (fields, details) = row::fields(&self.batch, self.next_row, &mut self.assembler.names)?;
+        let mut fields = Fields::default();
+        let names = &mut self.assembler.names;
+        let details = row::fields(&self.batch, self.next_row, names, &mut fields)?;
         match fields.class()? {
             Class::Summary => {
                 let summary = serde_json::from_str(details.ok_or("a summary without details")?);
@@ -157,7 +162,7 @@ impl<R: Read> ArrowReader<R> {
                     Some(summary.map_err(|error| format!("a summary of another kind: {error}"))?);
                 Ok(None)
             }
-            class => self.assembler.record(class, fields),
+            class => self.assembler.record(class, &mut fields),
         }
     }
 

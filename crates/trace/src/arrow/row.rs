@@ -22,8 +22,8 @@ pub fn fields<'a>(
     batch: &'a Batch,
     row: usize,
     names: &mut Names,
-) -> Result<(Fields<'a>, RawDetails<'a>), Problem> {
-    let mut fields = Fields::default();
+    fields: &mut Fields<'a>,
+) -> Result<RawDetails<'a>, Problem> {
     let mut details = None;
     let (mut grid, mut block) = ([None; 3], [None; 3]);
     for (column, cells) in &batch.columns {
@@ -88,7 +88,7 @@ pub fn fields<'a>(
     {
         fields.details = Some(json(details, |json| parse_args(json, names))?);
     }
-    Ok((fields, details))
+    Ok(details)
 }
 
 fn triple(sizes: [Option<u32>; 3]) -> Option<[u32; 3]> {

@@ -2,6 +2,7 @@
 //! same nanoseconds, which no double promises.
 
 /// Append `value` with so many of its digits after the point.
+#[inline]
 pub fn write_fixed<const DECIMALS: usize>(out: &mut Vec<u8>, value: i64) {
     let scale = 10u64.pow(DECIMALS as u32);
     if value < 0 {
@@ -22,6 +23,7 @@ pub fn write_fixed<const DECIMALS: usize>(out: &mut Vec<u8>, value: i64) {
 /// Read a JSON number token as an integer of units 10^-decimals, to the nearest.
 ///
 /// Plain decimals are exact; exponents, which other tools may write, go through a double.
+#[inline]
 pub fn parse_fixed(token: &str, decimals: usize) -> Option<i64> {
     let (negative, digits) = match token.strip_prefix('-') {
         Some(digits) => (true, digits),

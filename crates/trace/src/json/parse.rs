@@ -38,6 +38,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next byte that is not white space, 0 at the end.
+    #[inline]
     pub fn peek(&mut self) -> u8 {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {
@@ -50,12 +51,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// Step over `byte` if it comes next.
+    #[inline]
     pub fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == byte && self.at < self.text.len();
         self.at += usize::from(found);
         found
     }
 
+    #[inline]
     pub fn expect(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
         if self.take(byte) {
             Ok(())
@@ -75,6 +78,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Step over what separates members; false when `close` ends them.
+    #[inline]
     pub fn another(&mut self, close: u8, first: bool) -> Parsed<bool> {
         if self.take(close) {
             return Ok(false);
@@ -85,32 +89,31 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
+    #[inline]
     pub fn key(&mut self) -> Parsed<Text<'a>> {
         let key = self.string()?;
         self.expect(b':', "expected ':' after a key")?;
         Ok(key)
     }
 
+    #[inline]
     pub fn string(&mut self) -> Parsed<Text<'a>> {
         self.expect(b'"', "expected a string")?;
         let start = self.at;
-        let bytes = self.text.as_bytes();
-        while let Some(&byte) = bytes.get(self.at) {
-            match byte {
-                b'"' => {
-                    let text = Cow::Borrowed(&self.text[start..self.at]);
-                    self.at += 1;
-                    return Ok(Text {
-                        text,
-                        escaped: false,
-                    });
-                }
-                b'\\' => return self.escaped_string(start),
-                0..0x20 => return self.problem("a control character in a string"),
-                _ => self.at += 1,
+        self.at += plain_length(&self.text.as_bytes()[start..]);
+        match self.text.as_bytes().get(self.at) {
+            Some(b'"') => {
+                let text = Cow::Borrowed(&self.text[start..self.at]);
+                self.at += 1;
+                Ok(Text {
+                    text,
+                    escaped: false,
+                })
             }
+            Some(b'\\') => self.escaped_string(start),
+            Some(_) => self.problem("a control character in a string"),
+            None => self.problem("a string without an end"),
         }
-        self.problem("a string without an end")
     }
 
     /// The rest of a string whose first escape is here.
@@ -119,12 +122,7 @@ impl<'a> Cursor<'a> {
         let mut text = String::from(&self.text[start..self.at]);
         loop {
             let plain = self.at;
-            while bytes
-                .get(self.at)
-                .is_some_and(|&byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
-            {
-                self.at += 1;
-            }
+            self.at += plain_length(&bytes[plain..]);
             text.push_str(&self.text[plain..self.at]);
             match bytes.get(self.at) {
                 Some(b'"') => {
@@ -188,6 +186,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number, as it is written.
+    #[inline]
     pub fn number(&mut self) -> Parsed<&'a str> {
         self.peek();
         let start = self.at;
@@ -205,6 +204,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `true`, `false` or `null`.
+    #[inline]
     pub fn word(&mut self, word: &'static str) -> bool {
         self.peek();
         let found = self.text.as_bytes()[self.at..].starts_with(word.as_bytes());
@@ -214,6 +214,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    #[inline]
     pub fn uint(&mut self) -> Parsed<u64> {
         let token = self.number()?;
         match parse_uint(token.as_bytes()).or_else(|| integral(token)) {
@@ -276,6 +277,32 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// How many bytes from the start of `bytes` stand for themselves in a JSON string.
+#[inline]
+fn plain_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHS: u64 = ONES << 7;
+    /// The high bit of each byte that is zero (and perhaps of bytes above the first such).
+    const fn zeros(word: u64) -> u64 {
+        word.wrapping_sub(ONES) & !word
+    }
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (place, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let quotes = zeros(word ^ (ONES * b'"' as u64));
+        let backslashes = zeros(word ^ (ONES * b'\\' as u64));
+        let controls = word.wrapping_sub(ONES * 0x20) & !word;
+        let special = (quotes | backslashes | controls) & HIGHS;
+        if special != 0 {
+            // The lowest one is exact: borrows only reach upwards.
+            return place * 8 + special.trailing_zeros() as usize / 8;
+        }
+    }
+    let special = |&byte: &u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    words.len() * 8 + rest.iter().position(special).unwrap_or(rest.len())
+}
+
+#[inline]
 pub fn parse_uint(digits: &[u8]) -> Option<u64> {
     let mut number: u64 = 0;
     for byte in digits {
@@ -327,6 +354,22 @@ mod tests {
             "\"\\ud800\\u12",
         ] {
             assert!(Cursor::new(wrong).string().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_must_be_escaped_is_found_anywhere() {
+        for length in 0..20 {
+            for special in [b'"', b'\\', 0, 0x1f, b'\n'] {
+                for at in 0..length {
+                    let mut bytes = vec![b'!'; length];
+                    (bytes[at], bytes[length - 1]) =
+                        (special, if at + 1 == length { special } else { b'"' });
+                    assert_eq!(plain_length(&bytes), at, "{special} at {at} of {length}");
+                }
+            }
+            assert_eq!(plain_length(&vec![0xc3; length]), length);
+            assert_eq!(plain_length(&vec![b' '; length]), length);
         }
     }
 

@@ -13,15 +13,18 @@ const NEEDS_ESCAPE: [bool; 256] = {
     table
 };
 
+#[inline]
 pub fn uint(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
+#[inline]
 pub fn int(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// `"0x7f…"`: a string, because a pointer does not fit the doubles that jq computes with.
+#[inline]
 pub fn hex(out: &mut Vec<u8>, number: u64) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = *b"\"0x0000000000000000\"";
@@ -33,6 +36,7 @@ pub fn hex(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&text[..4 + digits]);
 }
 
+#[inline]
 pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     string_contents(out, text.as_bytes());

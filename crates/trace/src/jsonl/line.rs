@@ -1,5 +1,6 @@
 //! One JSON line → fields.
 
+use super::key::Key;
 use crate::{
     fields::{Fields, Word},
     json::{
@@ -14,9 +15,9 @@ use crate::{
 pub fn parse<'a>(
     text: &'a str,
     names: &mut Names,
+    fields: &mut Fields<'a>,
     mut unknown: impl FnMut(&str),
-) -> Parsed<Fields<'a>> {
-    let mut fields = Fields::default();
+) -> Parsed<()> {
     let cursor = &mut Cursor::new(text);
     cursor.expect(b'{', "not a JSON object")?;
     let mut first = true;
@@ -26,61 +27,60 @@ pub fn parse<'a>(
         if cursor.peek() == b'n' && cursor.word("null") {
             continue;
         }
-        match &*key.text {
-            "event_id" => fields.event_id = Some(cursor.uint()?),
-            "ts" => fields.ts = Some(fixed(cursor, 6)?),
-            "pid" => fields.pid = Some(small(cursor)?),
-            "tid" => fields.tid = Some(small(cursor)?),
-            "type" => fields.kind = Some(word(cursor)?),
-            "layer" => fields.layer = Some(word(cursor)?),
-            "name" => fields.name = Some(word(cursor)?),
-            "category" => fields.category = Some(word(cursor)?),
-            "phase" => fields.phase = Some(word(cursor)?),
-            "op_id" => fields.op_id = Some(cursor.uint()?),
-            "depth" => fields.depth = Some(small(cursor)?),
-            "parent" => fields.parent = Some(cursor.uint()?),
-            "cpu" => fields.cpu = Some(small(cursor)?),
-            "device" => fields.device = Some(small(cursor)?),
-            "context" => fields.context = Some(cursor.handle()?),
-            "stream" => fields.stream = Some(cursor.handle()?),
-            "correlation" => fields.correlation = Some(cursor.uint()?),
-            "duration_us" => match u64::try_from(fixed(cursor, 3)?) {
+        match Key::of(&key.text) {
+            Some(Key::EventId) => fields.event_id = Some(cursor.uint()?),
+            Some(Key::Ts) => fields.ts = Some(fixed(cursor, 6)?),
+            Some(Key::Pid) => fields.pid = Some(small(cursor)?),
+            Some(Key::Tid) => fields.tid = Some(small(cursor)?),
+            Some(Key::Type) => fields.kind = Some(word(cursor)?),
+            Some(Key::Layer) => fields.layer = Some(word(cursor)?),
+            Some(Key::Name) => fields.name = Some(word(cursor)?),
+            Some(Key::Category) => fields.category = Some(word(cursor)?),
+            Some(Key::Phase) => fields.phase = Some(word(cursor)?),
+            Some(Key::OpId) => fields.op_id = Some(cursor.uint()?),
+            Some(Key::Depth) => fields.depth = Some(small(cursor)?),
+            Some(Key::Parent) => fields.parent = Some(cursor.uint()?),
+            Some(Key::Cpu) => fields.cpu = Some(small(cursor)?),
+            Some(Key::Device) => fields.device = Some(small(cursor)?),
+            Some(Key::Context) => fields.context = Some(cursor.handle()?),
+            Some(Key::Stream) => fields.stream = Some(cursor.handle()?),
+            Some(Key::Correlation) => fields.correlation = Some(cursor.uint()?),
+            Some(Key::DurationUs) => match u64::try_from(fixed(cursor, 3)?) {
                 Ok(duration) => fields.duration = Some(duration),
                 Err(_) => return cursor.problem("a negative duration"),
             },
-            "status" => fields.status = Some(cursor.int()?),
-            "result" => fields.result = Some(word(cursor)?),
-            "cmd" => fields.cmd = Some(cursor.uint()?),
-            "decoded" => fields.decoded = Some(parse_args(cursor, names)?),
-            "details" => fields.details = Some(parse_args(cursor, names)?),
-            "stack" => fields.stack = Some(parse_stack(cursor, names)?),
-            "op" => fields.op = Some(word(cursor)?),
-            "size" => fields.size = Some(cursor.uint()?),
-            "freed" => fields.freed = Some(cursor.uint()?),
-            "ptr" => fields.ptr = Some(cursor.handle()?),
-            "space" => fields.space = Some(word(cursor)?),
-            "direction" => fields.direction = Some(word(cursor)?),
-            "src" => fields.src = Some(cursor.handle()?),
-            "dst" => fields.dst = Some(cursor.handle()?),
-            "kernel" => fields.kernel = Some(word(cursor)?),
-            "grid" => fields.grid = Some(triple(cursor)?),
-            "block" => fields.block = Some(triple(cursor)?),
-            "shared" => fields.shared = Some(cursor.uint()?),
-            "count" => fields.count = Some(cursor.uint()?),
-            "source" => fields.source = Some(word(cursor)?),
+            Some(Key::Status) => fields.status = Some(cursor.int()?),
+            Some(Key::Result) => fields.result = Some(word(cursor)?),
+            Some(Key::Cmd) => fields.cmd = Some(cursor.uint()?),
+            Some(Key::Decoded) => fields.decoded = Some(parse_args(cursor, names)?),
+            Some(Key::Details) => fields.details = Some(parse_args(cursor, names)?),
+            Some(Key::Stack) => fields.stack = Some(parse_stack(cursor, names)?),
+            Some(Key::Op) => fields.op = Some(word(cursor)?),
+            Some(Key::Size) => fields.size = Some(cursor.uint()?),
+            Some(Key::Freed) => fields.freed = Some(cursor.uint()?),
+            Some(Key::Ptr) => fields.ptr = Some(cursor.handle()?),
+            Some(Key::Space) => fields.space = Some(word(cursor)?),
+            Some(Key::Direction) => fields.direction = Some(word(cursor)?),
+            Some(Key::Src) => fields.src = Some(cursor.handle()?),
+            Some(Key::Dst) => fields.dst = Some(cursor.handle()?),
+            Some(Key::Kernel) => fields.kernel = Some(word(cursor)?),
+            Some(Key::Grid) => fields.grid = Some(triple(cursor)?),
+            Some(Key::Block) => fields.block = Some(triple(cursor)?),
+            Some(Key::Shared) => fields.shared = Some(cursor.uint()?),
+            Some(Key::Count) => fields.count = Some(cursor.uint()?),
+            Some(Key::Source) => fields.source = Some(word(cursor)?),
             // Derived from grid and block.
-            "threads" => cursor.skip()?,
-            other => {
+            Some(Key::Threads) => cursor.skip()?,
+            None => {
                 // Heads and tails have fields of their own, and are read again as a whole.
                 if !fields.kind.as_ref().is_some_and(is_head_or_tail) {
-                    unknown(other);
+                    unknown(&key.text);
                 }
                 cursor.skip()?;
             }
         }
     }
-    cursor.end()?;
-    Ok(fields)
+    cursor.end()
 }
 
 fn is_head_or_tail(kind: &Word<'_>) -> bool {

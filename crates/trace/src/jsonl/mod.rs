@@ -1,5 +1,6 @@
 //! Traces as JSON lines, made for jq.
 
+mod key;
 mod line;
 mod lines;
 mod read;

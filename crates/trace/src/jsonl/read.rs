@@ -6,7 +6,10 @@ use super::{
     lines::{Line, Lines},
 };
 use crate::{
-    Error, Place, Result, Warnings, assemble::Assembler, fields::Class, source::ReadTrace,
+    Error, Place, Result, Warnings,
+    assemble::Assembler,
+    fields::{Class, Fields},
+    source::ReadTrace,
 };
 use event::{Meta, Record, Summary, VERSION};
 use std::{borrow::Cow, collections::VecDeque, io::Read};
@@ -122,14 +125,14 @@ impl<R: Read> JsonlReader<R> {
         };
         let place = place(line);
         let warnings = &mut self.warnings;
-        let fields = line::parse(text, &mut self.assembler.names, |name| {
+        let mut fields = Fields::default();
+        let parsed = line::parse(text, &mut self.assembler.names, &mut fields, |name| {
             let name: String = name.chars().take(40).collect();
             warnings.add(place, format!("unknown field {name:?}: ignored"));
         });
-        let fields = match fields {
-            Ok(fields) => fields,
-            Err(problem) => return damaged(problem.what),
-        };
+        if let Err(problem) = parsed {
+            return damaged(problem.what);
+        }
         let class = match fields.class() {
             Ok(class) => class,
             Err(problem) => return damaged(problem),
@@ -153,7 +156,7 @@ impl<R: Read> JsonlReader<R> {
                     return damaged(format!("a \"summary\" line of another kind: {error}").into());
                 }
             },
-            class => match self.assembler.record(class, fields) {
+            class => match self.assembler.record(class, &mut fields) {
                 Ok(record) => {
                     for note in self.assembler.take_notes() {
                         self.warnings.add(place, note);

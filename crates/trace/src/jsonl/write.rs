@@ -32,10 +32,7 @@ impl<W: Write + Send> JsonlWriter<W> {
             start: meta.start_ns,
             lines: 0,
         };
-        writer.tagged(
-            "meta",
-            &serde_json::to_value(meta).map_err(std::io::Error::from)?,
-        )?;
+        writer.tagged("meta", meta)?;
         writer.flush()?;
         Ok(writer)
     }
@@ -103,10 +100,7 @@ impl<W: Write + Send> WriteTrace for JsonlWriter<W> {
     }
 
     fn finish(&mut self, summary: &Summary) -> Result<()> {
-        self.tagged(
-            "summary",
-            &serde_json::to_value(summary).map_err(std::io::Error::from)?,
-        )?;
+        self.tagged("summary", summary)?;
         self.flush()
     }
 }

@@ -364,3 +364,8 @@ pub fn any_trace() -> impl Strategy<Value = Trace> {
         }
     })
 }
+
+pub fn read_document() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/TRACE-FORMAT.md");
+    std::fs::read_to_string(path).expect("the document is in the repository")
+}
