@@ -28,7 +28,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         let eval = binary(move |a: f32, b: f32| divide(a, b, flush, full));
         return Ok(plain(Kind::F32, &[Kind::F32; 2], eval));
     }
-    if full || !approximate && !matches!(form.opcode, "tanh" | "ex2") {
+    if full || !approximate {
         return Err(form.unsupported("wants .approx"));
     }
     let function: Function = match form.opcode {

@@ -21,6 +21,8 @@ mod packed;
 mod precise;
 #[cfg(test)]
 mod precise_tests;
+#[cfg(test)]
+mod resolve_tests;
 mod select;
 mod video;
 mod video_packed;
