@@ -48,7 +48,7 @@ impl Executor<'_, '_> {
             }
             return Ok(());
         }
-        // Global memory flushes subnormals in f32 additions, shared memory does not.
+        // Floats add a little differently in global and in shared memory.
         let is_shared = |pointer: u64| {
             let shared = &self.block.shared;
             access.space == Space::Shared
@@ -60,9 +60,9 @@ impl Executor<'_, '_> {
             let swap = swaps.first().map(|&reg| *view.get(reg));
             for lane in Bits(active) {
                 let pointer = pointers[lane] + offset;
-                let flush = atomic.ty == AtomicType::F32 && !is_shared(pointer);
+                let is_global = !is_shared(pointer);
                 let new = swap.map_or(0, |lanes| lanes[lane]);
-                let old = one(atomic, pointer, operands[lane], new, flush);
+                let old = one(atomic, pointer, operands[lane], new, is_global);
                 if dst != NONE {
                     view.get_mut(dst)[lane] = old;
                 }
@@ -73,7 +73,7 @@ impl Executor<'_, '_> {
 }
 
 /// One lane's operation at a checked, aligned pointer; the old value.
-fn one(atomic: &Atomic, pointer: u64, value: u64, swap: u64, flush: bool) -> u64 {
+fn one(atomic: &Atomic, pointer: u64, value: u64, swap: u64, is_global: bool) -> u64 {
     let signed = atomic.ty == AtomicType::Signed;
     let is_integer = signed || atomic.ty == AtomicType::Unsigned;
     // SAFETY (all): the pointer was checked for the element's size and alignment.
@@ -87,7 +87,7 @@ fn one(atomic: &Atomic, pointer: u64, value: u64, swap: u64, flush: bool) -> u64
                 }
                 AtomicOp::Exchange => u64::from(word.swap(value as u16, SeqCst)),
                 op => u64::from(update16(word, |old| {
-                    float::combine(op, atomic.ty, u64::from(old), value, flush) as u16
+                    float::combine(op, atomic.ty, u64::from(old), value, is_global) as u16
                 })),
             }
         }
@@ -104,7 +104,7 @@ fn one(atomic: &Atomic, pointer: u64, value: u64, swap: u64, flush: bool) -> u64
         4 => {
             let word = unsafe { AtomicU32::from_ptr(pointer as *mut u32) };
             u64::from(update32(word, |old| {
-                float::combine(atomic.op, atomic.ty, u64::from(old), value, flush) as u32
+                float::combine(atomic.op, atomic.ty, u64::from(old), value, is_global) as u32
             }))
         }
         _ if is_integer => {
@@ -114,7 +114,7 @@ fn one(atomic: &Atomic, pointer: u64, value: u64, swap: u64, flush: bool) -> u64
         _ => {
             let word = unsafe { AtomicU64::from_ptr(pointer as *mut u64) };
             update64(word, |old| {
-                float::combine(atomic.op, atomic.ty, old, value, flush)
+                float::combine(atomic.op, atomic.ty, old, value, is_global)
             })
         }
     }

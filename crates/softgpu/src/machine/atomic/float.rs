@@ -12,12 +12,13 @@ fn flush32(value: f32) -> f32 {
     }
 }
 
-/// The new value of an atomic on floats.
-pub fn combine(op: AtomicOp, ty: AtomicType, old: u64, value: u64, flush: bool) -> u64 {
+/// The new value of an atomic on floats. In global memory f32 additions flush subnormals, in
+/// shared memory they do not.
+pub fn combine(op: AtomicOp, ty: AtomicType, old: u64, value: u64, is_global: bool) -> u64 {
     match ty {
         AtomicType::F32 => {
             let (a, b) = (f32::from_bits(old as u32), f32::from_bits(value as u32));
-            let sum = if flush {
+            let sum = if is_global {
                 flush32(flush32(a) + flush32(b))
             } else {
                 a + b
@@ -25,11 +26,20 @@ pub fn combine(op: AtomicOp, ty: AtomicType, old: u64, value: u64, flush: bool) 
             u64::from(canonical32(sum))
         }
         AtomicType::F64 => {
-            let sum = f64::from_bits(old) + f64::from_bits(value);
-            if sum.is_nan() {
-                0x7FFF_FFFF_FFFF_FFFF
+            // As an H200 does: global memory passes a NaN on as it is and prefers the new one,
+            // shared memory makes it quiet and prefers the old one.
+            let is_nan = |bits: u64| f64::from_bits(bits).is_nan();
+            let (first, second, quiet) = if is_global {
+                (value, old, 0)
             } else {
-                sum.to_bits()
+                (old, value, 1 << 51)
+            };
+            if is_nan(first) {
+                first | quiet
+            } else if is_nan(second) {
+                second | quiet
+            } else {
+                (f64::from_bits(old) + f64::from_bits(value)).to_bits()
             }
         }
         AtomicType::F16 => u64::from(half(op, HALF, old as u16, value as u16)),
@@ -188,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn f32_additions_flush_only_where_asked() {
+    fn f32_additions_flush_in_global_memory() {
         let tiny = u64::from(1u32);
-        let add = |flush| combine(AtomicOp::Add, AtomicType::F32, tiny, tiny, flush);
+        let add = |is_global| combine(AtomicOp::Add, AtomicType::F32, tiny, tiny, is_global);
         assert_eq!(add(true), 0);
         assert_eq!(add(false), 2);
     }
