@@ -6,7 +6,11 @@
 #[path = "driver/library.rs"]
 mod library;
 
-use std::process::Command;
+use std::{
+    io::Read,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use library::{Library, compile};
 
@@ -76,9 +80,61 @@ fn garbage_handles_are_refused() {
     };
     // The context itself is unharmed, and a destroyed stream was once valid.
     assert_eq!(last, "  0 cuCtxSynchronize()");
-    let accepted = refused.iter().filter(|line| line.starts_with("  0")).count();
+    let accepted = refused
+        .iter()
+        .filter(|line| line.starts_with("  0"))
+        .count();
     assert_eq!(accepted, 1, "{answers}");
     assert!(refused.len() > 10);
+}
+
+/// Runs a mode of `driver/endurance.c`, which checks itself, and must end in time.
+fn endure(mode: &str) {
+    let mut child = Command::new(compile("endurance"))
+        .arg(&Library::get().path)
+        .arg(mode)
+        .env("CUTRACE_SOFTGPU_MEM", "2G")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let status = loop {
+        match child.try_wait().expect("the program can be waited for") {
+            Some(status) => break status,
+            None if Instant::now() > deadline => {
+                let _ = child.kill();
+                panic!("{mode} hangs");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let mut said = String::new();
+    let mut output = child.stdout.take().expect("it was piped");
+    output.read_to_string(&mut said).expect("it is text");
+    assert!(
+        status.success() && said == "ok\n",
+        "{mode}: {status}, {said}"
+    );
+}
+
+macro_rules! endurance {
+    ($($name:ident = $mode:literal,)*) => {$(
+        #[test]
+        fn $name() {
+            endure($mode);
+        }
+    )*};
+}
+
+endurance! {
+    ends_with_work_pending = "pending",
+    ends_from_a_thread_with_work_pending = "thread_exit",
+    survives_being_closed_with_work_pending = "dlclose",
+    eight_threads_get_their_own_results = "threads",
+    a_hundred_thousand_allocations = "allocations",
+    memory_exhausted_and_freed = "exhaustion",
+    a_fault_stays_in_its_context = "recovery",
+    contexts_and_streams_by_the_hundred = "many",
 }
 
 /// The symbols are libcuda's, all of them and no others.

@@ -1,9 +1,10 @@
 //! Links libcuda.so.1 from the crate's static library, and compiles C programs that load it.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 pub struct Library {
@@ -23,10 +24,11 @@ impl Library {
     }
 }
 
-/// Compiles `tests/driver/NAME.c`.
-pub fn compile(name: &str) -> PathBuf {
-    static DONE: OnceLock<PathBuf> = OnceLock::new();
-    DONE.get_or_init(|| {
+/// Compiles `tests/driver/NAME.c`, once a test run.
+pub fn compile(name: &'static str) -> PathBuf {
+    static DONE: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = done.entry(name).or_insert_with(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/driver/{name}.c"));
         let program = folder().join(name);
         // Calls without prototypes keep the C short; newer standards have dropped them.
@@ -36,8 +38,8 @@ pub fn compile(name: &str) -> PathBuf {
             .arg(source)
             .args(["-ldl", "-lpthread"]));
         program
-    })
-    .clone()
+    });
+    program.clone()
 }
 
 fn run(command: &mut Command) {
