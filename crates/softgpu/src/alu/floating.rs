@@ -8,7 +8,7 @@
 use super::form::{Form, Rounding, Type, Unsupported};
 use super::lanes::{binary, plain, single, ternary, unary};
 use super::precise::{self, Format, Value};
-use super::{Alu, Eval, approx, half};
+use super::{Alu, Eval, approx, directed, half};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -156,7 +156,7 @@ fn flush_tiny(result: f32, scaled: f32) -> f32 {
 const UP: f32 = f32::from_bits((127 + 64) << 23);
 
 #[inline(always)]
-fn saturate32(x: f32) -> f32 {
+pub fn saturate32(x: f32) -> f32 {
     // Also takes NaN, for which no comparison holds, to 0.
     if x >= 1.0 {
         1.0
@@ -183,7 +183,11 @@ pub fn nan64(operands: &[f64]) -> u64 {
 /// Plain loops of native arithmetic, where that is what PTX asks for.
 fn fast(operation: Operation, ty: Type, finish: Finish) -> Option<Eval> {
     if finish.rounding != Rounding::NearestEven {
-        return None;
+        return if ty == Type::F32 {
+            one_direction(operation, finish)
+        } else {
+            None
+        };
     }
     match ty {
         Type::F16 => return small::<half::F16>(operation, false, finish),
@@ -245,6 +249,21 @@ fn fast(operation: Operation, ty: Type, finish: Finish) -> Option<Eval> {
         (Type::F32, Operation::Neg) if !finish.flush => unary(|a: f32| canonical32(-a)),
         (Type::F64, Operation::Abs) => f64_loop!(unary, |a| a.abs()),
         (Type::F64, Operation::Neg) => f64_loop!(unary, |a| -a),
+        _ => return None,
+    })
+}
+
+fn one_direction(operation: Operation, finish: Finish) -> Option<Eval> {
+    let finish = directed::Finish {
+        rounding: finish.rounding,
+        flush: finish.flush,
+        saturate: finish.saturate,
+    };
+    Some(match operation {
+        Operation::Add => directed::add(finish),
+        Operation::Sub => directed::subtract(finish),
+        Operation::Mul => directed::multiply(finish),
+        Operation::Fma => directed::multiply_add(finish),
         _ => return None,
     })
 }

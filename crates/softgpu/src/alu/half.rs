@@ -89,7 +89,7 @@ pub fn narrow<H: Half>(value: f64) -> u16 {
 
 /// A sum whose last bit is odd whenever something was lost: rounding it again is harmless.
 #[inline(always)]
-fn add_to_odd(a: f64, b: f64) -> f64 {
+pub fn add_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     let back = sum - a;
     let lost = (a - (sum - back)) + (b - back);

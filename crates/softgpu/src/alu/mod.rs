@@ -9,6 +9,7 @@ mod bits;
 mod carry;
 mod compare;
 mod convert;
+mod directed;
 mod dot;
 mod floating;
 mod form;
