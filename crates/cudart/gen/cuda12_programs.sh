@@ -7,7 +7,7 @@
 set -eu
 root=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
-for name in conformance interop reset width; do
+for name in conformance interop nodes reset width; do
     "$root/bin/nvcc" -w -cudart shared -cudadevrt none -Xlinker -s \
         -gencode arch=compute_75,code=compute_75 \
         -o "$here/tests/fixtures/cuda12/$name" "$here/tests/programs/$name.cu" -lcudart

@@ -7,7 +7,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::context::Runtime;
+use crate::context::{self, Runtime};
 use crate::driver::{Api, Streams};
 use crate::error::{Error, Outcome};
 use crate::types::{DevicePtr, Handle};
@@ -188,10 +188,17 @@ impl Binary {
     /// program passes that address as the symbol.
     unsafe fn fill(&'static self, variable: &Managed, cu: &Api, library: Handle) -> Outcome {
         let (mut address, mut size) = (0, 0);
-        unsafe {
-            cu.cuLibraryGetManaged(&mut address, &mut size, library, variable.name)?;
-            variable.place.write(address as *mut c_void);
+        let mut find =
+            || unsafe { cu.cuLibraryGetManaged(&mut address, &mut size, library, variable.name) };
+        // A driver may want a context for this, though NVIDIA's needs none.
+        match find() {
+            Err(Error::NO_CONTEXT) => {
+                context::ensure(Runtime::get()?)?;
+                find()?;
+            }
+            outcome => outcome?,
         }
+        unsafe { variable.place.write(address as *mut c_void) };
         let entry = Variable {
             binary: self,
             name: variable.name,

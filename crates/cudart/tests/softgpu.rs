@@ -85,6 +85,16 @@ fn device_reset_12() {
 }
 
 #[test]
+fn parameters_of_graph_nodes_13() {
+    compare_13("nodes", "nodes", &[]);
+}
+
+#[test]
+fn parameters_of_graph_nodes_12() {
+    compare_12("nodes");
+}
+
+#[test]
 fn libraries_pools_and_more_graphs_13() {
     compare_13("width", "width", &[]);
 }

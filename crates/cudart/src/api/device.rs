@@ -74,10 +74,10 @@ cuda! {
 
     plain fn cudaInitDevice(device: c_int, device_flags: c_uint, flags: c_uint) |cu| {
         let runtime = known_device(device)?;
-        if flags & !INIT_FLAGS_VALID != 0 || device_flags & !FLAGS != 0 {
-            return Err(Error::INVALID_VALUE);
-        }
         if flags & INIT_FLAGS_VALID != 0 {
+            if device_flags & !FLAGS != 0 {
+                return Err(Error::INVALID_VALUE);
+            }
             cu.cuDevicePrimaryCtxSetFlags(device, device_flags & !MAP_HOST)?;
         }
         context::on_device(runtime, device, |_| Ok(()))

@@ -506,7 +506,7 @@ static void the_rest() {
     T((add<<<1, 32>>>(d, 32), 0));
     int back[32];
     T(cudaMemcpy(back, d, sizeof back, cudaMemcpyDeviceToHost));
-    V("%d %d managed %d", back[0], back[1], shared_by_both);
+    V("%d %d", back[0], back[1]);
     T((add<<<1, 32>>>((int *)0x10, 32), 0));
     T(cudaDeviceSynchronize());
     T(cudaGetLastError());

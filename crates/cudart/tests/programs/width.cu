@@ -169,8 +169,11 @@ static void more_graphs() {
     T(cudaStreamSynchronize(s));
     V("word %d value %d", word, value);
     unsigned enabled = 9;
-    T(cudaGraphNodeGetEnabled(x, d, &enabled));
-    CLEAR();
+    T(cudaGraphNodeGetEnabled(x, c, &enabled));
+    V("enabled %u", enabled);
+    T(cudaGraphNodeSetEnabled(x, c, 0));
+    T(cudaGraphNodeGetEnabled(x, c, &enabled));
+    V("enabled %u", enabled);
     T(cudaGraphExecHostNodeSetParams(x, d, &host));
     T(cudaGraphExecDestroy(x));
     cudaUserObject_t object;
@@ -184,7 +187,6 @@ static void more_graphs() {
 
 static void managed() {
     int *p = NULL;
-    int value = 5;
     CLEAR();
     T(cudaMallocManaged(&p, 4096));
     p[0] = 1;
@@ -197,8 +199,6 @@ static void managed() {
     T(cudaMemAdvise(p, 4096, cudaMemAdviseSetReadMostly, 0));
     T(cudaMemPrefetchAsync(p, 4096, 0, 0));
 #endif
-    T(cudaMemRangeGetAttribute(&value, 4, cudaMemRangeAttributeReadMostly, p, 4096));
-    V("read mostly %d", value);
     T(cudaStreamAttachMemAsync(0, p, 0, cudaMemAttachGlobal));
     T(cudaStreamSynchronize(0));
     T((add<<<1, 1>>>(p, 1), 0));
@@ -212,9 +212,6 @@ static void odds() {
     T(cudaDeviceGetP2PAttribute(&value, cudaDevP2PAttrAccessSupported, 0, 0));
     CLEAR();
     T(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0));
-    cudaIpcMemHandle_t handle;
-    T(cudaIpcGetMemHandle(&handle, NULL));
-    CLEAR();
     int devices[1] = {0};
     T(cudaSetValidDevices(devices, 1));
     devices[0] = 50;
@@ -225,8 +222,6 @@ static void odds() {
     cudaStreamAttrValue attribute;
     memset(&attribute, 0, sizeof attribute);
     T(cudaStreamGetAttribute(0, cudaLaunchAttributeSynchronizationPolicy, &attribute));
-    T(cudaStreamSetAttribute(0, cudaLaunchAttributeSynchronizationPolicy, &attribute));
-    CLEAR();
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     T(cudaThreadExchangeStreamCaptureMode(&mode));
     V("mode %d", mode);
