@@ -1,7 +1,52 @@
-//! The record of one call in the shared rings between injected code and the tracer.
+//! The rings that injected code and the tracer share.
 //!
-//! One slot a call, published at entry and closed in place, so that a crash leaves the call
-//! that was in flight visible as open. Who reserves and drains slots is not decided here.
+//! A ring is a file of the session's folder, `ring.PID.TID.N`: a [`RingHeader`] in the first
+//! [`RING_HEADER_SIZE`] bytes, then [`RingHeader::capacity`] slots. One [`CallSlot`] a call,
+//! published at entry and closed in place, so that a crash leaves the call that was in flight
+//! visible as open; [`PayloadSlot`]s after it hold what does not fit, reserved together with it.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// `CUTRING1`, little-endian.
+pub const RING_MAGIC: u64 = u64::from_le_bytes(*b"CUTRING1");
+/// Where the slots begin.
+pub const RING_HEADER_SIZE: usize = 4096;
+
+/// The head of a ring's file. The producer's and the consumer's words are on cache lines of their
+/// own; `magic` is written last, so that a reader never takes a half-made ring.
+#[repr(C)]
+pub struct RingHeader {
+    pub magic: AtomicU64,
+    /// Slots, a power of two.
+    pub capacity: u32,
+    pub pid: u32,
+    pub tid: u32,
+    /// 1 when the thread has ended and no more will come.
+    pub closed: AtomicU32,
+    pub reserved: [u64; 5],
+    /// Sequence number of the next slot to be reserved.
+    pub head: AtomicU64,
+    /// Calls that found the ring full and were not recorded.
+    pub dropped: AtomicU64,
+    pub producer: [u64; 6],
+    /// Everything before this sequence number has been taken.
+    pub tail: AtomicU64,
+    pub consumer: [u64; 7],
+}
+
+/// Bytes after a call that its slot has no room for: arguments past the fourth, captured memory.
+/// What they mean follows from the function (`cuda::capture::plan`). 60 bytes around the commit word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct PayloadSlot {
+    pub first: [u8; 28],
+    /// As in [`CallSlot::commit`].
+    pub commit: u32,
+    pub rest: [u8; 32],
+}
+
+/// Bytes of payload in a [`PayloadSlot`].
+pub const PAYLOAD_BYTES: usize = 60;
 
 /// Values of a slot's `args`.
 pub const SLOT_ARGS: usize = 4;
@@ -26,10 +71,10 @@ pub struct CallSlot {
     pub args: [u64; SLOT_ARGS],
 }
 
-/// The slot continues the arguments of the one before.
-pub const FLAG_CONTINUATION: u16 = 1;
+/// The low byte of `flags` is the number of [`PayloadSlot`]s that follow.
+pub const FLAG_PAYLOADS: u16 = 0xFF;
 /// The call never returned: a later one on the same thread shows that its frame is gone.
-pub const FLAG_UNWOUND: u16 = 2;
+pub const FLAG_UNWOUND: u16 = 0x100;
 
 impl CallSlot {
     pub fn is_open(&self) -> bool {
@@ -61,6 +106,20 @@ mod tests {
             offset_of!(CallSlot, args),
         ];
         assert_eq!(offsets, [0, 8, 16, 18, 20, 24, 28, 32]);
+    }
+
+    #[test]
+    fn the_header_keeps_producer_and_consumer_apart() {
+        let offsets = [
+            offset_of!(RingHeader, capacity),
+            offset_of!(RingHeader, head),
+            offset_of!(RingHeader, dropped),
+            offset_of!(RingHeader, tail),
+        ];
+        assert_eq!(offsets, [8, 64, 72, 128]);
+        assert!(size_of::<RingHeader>() <= RING_HEADER_SIZE);
+        assert_eq!(size_of::<PayloadSlot>(), 64);
+        assert_eq!(offset_of!(PayloadSlot, commit), offset_of!(CallSlot, commit));
     }
 
     #[test]
