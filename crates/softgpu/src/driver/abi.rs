@@ -140,6 +140,46 @@ pub struct MemcpyNodeParams {
     pub copy: Memcpy3d,
 }
 
+/// CUDA_MEM_ALLOC_NODE_PARAMS: CUmemPoolProps, access descriptions, size, address.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MemAllocNodeParams {
+    pub kind: u32,
+    pub handle_types: u32,
+    pub location: Location,
+    pub pool_rest: [u64; 9],
+    pub access: *const c_void,
+    pub access_count: usize,
+    pub size: usize,
+    pub address: u64,
+}
+
+impl MemAllocNodeParams {
+    /// Pinned memory of the device.
+    pub fn of(address: u64, size: u64) -> Self {
+        Self {
+            kind: 1,
+            handle_types: 0,
+            location: Location { kind: 1, id: 0 },
+            pool_rest: [0; 9],
+            access: std::ptr::null(),
+            access_count: 0,
+            size: size as usize,
+            address,
+        }
+    }
+}
+
+/// CUDA_BATCH_MEM_OP_NODE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct BatchMemOpNodeParams {
+    pub context: u64,
+    pub count: u32,
+    pub operations: *const BatchMemOp,
+    pub flags: u32,
+}
+
 /// CUgraphEdgeData.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -236,5 +276,7 @@ const _: () = {
     assert!(size_of::<LaunchAttribute>() == 72);
     assert!(size_of::<LaunchConfig>() == 56);
     assert!(size_of::<BatchMemOp>() == 48);
+    assert!(size_of::<MemAllocNodeParams>() == 120);
+    assert!(size_of::<BatchMemOpNodeParams>() == 32);
     assert!(size_of::<ContextCreateParams>() == 24);
 };

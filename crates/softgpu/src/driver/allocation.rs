@@ -29,6 +29,8 @@ pub enum MemoryKind {
     Variable,
     /// From cuMemAllocAsync.
     Pooled,
+    /// Of an allocation node: lives as long as graphs hold the node.
+    Graph,
 }
 
 pub struct Allocation {
@@ -194,6 +196,14 @@ impl Allocations {
                     arena.release(allocation.start);
                 }
             }
+        }
+    }
+
+    /// Frees an allocation of a graph, unless it went with its context.
+    pub fn release_graph_memory(&self, start: u64, id: u64) {
+        let is_same = self.find(start).is_some_and(|found| found.id == id);
+        if is_same {
+            self.release(start, &[MemoryKind::Graph]);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::{
-    context::{self, Context},
+    context::Context,
     event::{Event, EventState},
     graph::Graph,
     result::{
@@ -15,6 +15,7 @@ use super::{
         CAPTURED_EVENT, ILLEGAL_STATE, INVALID_VALUE,
     },
     stream::{NON_BLOCKING, Stream, StreamKind},
+    thread,
     work::Work,
 };
 
@@ -87,7 +88,7 @@ pub fn begin(stream: &Arc<Stream>, mode: u32, existing: Option<(Arc<Graph>, Vec<
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         graph,
         mode,
-        thread: context::thread_id(),
+        thread: thread::id(),
         origin: Arc::downgrade(stream),
         members: Mutex::new(vec![Arc::downgrade(stream)]),
         invalid: AtomicBool::new(false),
@@ -108,7 +109,7 @@ pub fn end(stream: &Arc<Stream>) -> Answer<Arc<Graph>> {
         capture.invalidate();
         return Err(CAPTURE_UNMATCHED);
     }
-    if capture.mode != RELAXED && capture.thread != context::thread_id() {
+    if capture.mode != RELAXED && capture.thread != thread::id() {
         return Err(CAPTURE_WRONG_THREAD);
     }
     let joined = capture.graph.nodes().ancestors(&frontier);
@@ -205,15 +206,15 @@ pub fn refuse_on(stream: &Stream) -> Answer {
 
 /// Refuses calls that could wait for a capture (cuMemAlloc and its like) in the strict modes.
 pub fn refuse_unsafe_call() -> Answer {
-    if COUNT.load(Ordering::Acquire) == 0 || context::capture_mode() == RELAXED {
+    if COUNT.load(Ordering::Acquire) == 0 || thread::capture_mode() == RELAXED {
         return Ok(());
     }
     let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
-    let thread = context::thread_id();
+    let thread = thread::id();
     let mut refused = false;
     for capture in live.iter().filter_map(Weak::upgrade) {
         let concerns = match capture.mode {
-            GLOBAL => context::capture_mode() == GLOBAL || capture.thread == thread,
+            GLOBAL => thread::capture_mode() == GLOBAL || capture.thread == thread,
             THREAD_LOCAL => capture.thread == thread,
             _ => false,
         };

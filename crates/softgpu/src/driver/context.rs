@@ -1,7 +1,6 @@
-//! Contexts: what owns streams, memory and modules, and which one a thread works in.
+//! Contexts: what owns streams, memory and modules.
 
 use std::{
-    cell::{Cell, RefCell},
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -13,9 +12,10 @@ use super::{
     device::LIMITS,
     printf::PrintBuffer,
     resource,
-    result::{Answer, CONTEXT_IS_DESTROYED, CuError, INVALID_CONTEXT},
+    result::{Answer, CuError, INVALID_CONTEXT},
     state::driver,
     stream::{NON_BLOCKING, Stream, StreamKind},
+    thread,
 };
 
 pub const LIMIT_PRINTF: usize = 1;
@@ -155,7 +155,7 @@ impl Context {
 
     /// The calling thread's own default stream.
     pub fn per_thread_stream(self: &Arc<Self>) -> Arc<Stream> {
-        let thread = THREAD.with(|thread| thread.id);
+        let thread = thread::id();
         let mut streams = self
             .per_thread
             .lock()
@@ -166,8 +166,16 @@ impl Context {
         let kind = StreamKind::PerThread;
         let stream = Arc::new(Stream::new(0, Arc::downgrade(self), kind, 0, 0));
         streams.insert(thread, stream.clone());
-        THREAD.with(|thread| thread.contexts.borrow_mut().push(Arc::downgrade(self)));
+        thread::has_stream_in(self);
         stream
+    }
+
+    /// The default stream of a thread that ends.
+    pub fn forget_thread(&self, thread: u64) {
+        self.per_thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&thread);
     }
 
     /// Waits until all work issued so far is done.
@@ -184,89 +192,6 @@ impl Context {
         self.printed.flush();
         self.healthy()
     }
-}
-
-/// What is known of a host thread.
-struct Thread {
-    id: u64,
-    stack: RefCell<Vec<u64>>,
-    /// Contexts in which the thread has a default stream.
-    contexts: RefCell<Vec<Weak<Context>>>,
-    capture_mode: Cell<u32>,
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        for context in self.contexts.borrow().iter().filter_map(Weak::upgrade) {
-            context
-                .per_thread
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(&self.id);
-        }
-    }
-}
-
-thread_local! {
-    static THREAD: Thread = Thread {
-        id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-        stack: RefCell::default(),
-        contexts: RefCell::default(),
-        capture_mode: const { Cell::new(0) },
-    };
-}
-
-/// Unique in the process, unlike a tid.
-pub fn thread_id() -> u64 {
-    THREAD.with(|thread| thread.id)
-}
-
-/// Sets the thread's capture interaction mode; returns the one before.
-pub fn exchange_capture_mode(mode: u32) -> u32 {
-    THREAD.with(|thread| thread.capture_mode.replace(mode))
-}
-
-pub fn capture_mode() -> u32 {
-    THREAD.with(|thread| thread.capture_mode.get())
-}
-
-/// Handle of the thread's current context; 0 if there is none.
-pub fn current_handle() -> u64 {
-    THREAD.with(|thread| thread.stack.borrow().last().copied().unwrap_or(0))
-}
-
-pub fn push(handle: u64) {
-    THREAD.with(|thread| thread.stack.borrow_mut().push(handle));
-}
-
-pub fn pop() -> Answer<u64> {
-    THREAD.with(|thread| thread.stack.borrow_mut().pop().ok_or(INVALID_CONTEXT))
-}
-
-/// Replaces the top of the stack; 0 takes it away.
-pub fn set_current(handle: u64) {
-    THREAD.with(|thread| {
-        let mut stack = thread.stack.borrow_mut();
-        stack.pop();
-        if handle != 0 {
-            stack.push(handle);
-        }
-    });
-}
-
-/// The current context, whether or not a kernel faulted in it.
-pub fn current() -> Answer<Arc<Context>> {
-    match current_handle() {
-        0 => Err(INVALID_CONTEXT),
-        handle => driver().contexts.get(handle).ok_or(CONTEXT_IS_DESTROYED),
-    }
-}
-
-/// The current context, if it can still work.
-pub fn usable() -> Answer<Arc<Context>> {
-    let context = current()?;
-    context.healthy()?;
-    Ok(context)
 }
 
 /// A context by its handle.

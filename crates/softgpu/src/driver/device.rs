@@ -67,8 +67,8 @@ impl Device {
             32..=34 | 36..=38 | 50 | 84 | 85 | 108 | 109 | 116..=118 | 139 | 140 => 0,
             // Textures, surfaces, arrays.
             21..=29 | 42..=49 | 52..=74 | 77 | 112 | 121 => 0,
-            // Memory is the host's own, and its atomics are the host's.
-            18 | 86 => 1,
+            // Atomics are the host's own.
+            86 => 1,
             // Virtual memory management, IPC, interop, multicast, tensor maps, host pools.
             102..=105 | 107 | 110 | 114 | 119 | 124 | 125 | 127..=129 | 141..=146 => 0,
             // Multi-device launches.

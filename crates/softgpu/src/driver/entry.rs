@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{
-    result::{Answer, INVALID_VALUE, NOT_INITIALIZED, UNKNOWN},
-    state,
+    result::{Answer, INVALID_VALUE, NOT_INITIALIZED, NOT_PERMITTED, UNKNOWN},
+    state, thread,
 };
 
 /// Runs the body of an entry point: a panic becomes CUDA_ERROR_UNKNOWN, for C cannot unwind.
@@ -23,10 +23,13 @@ pub fn guarded(name: &'static str, body: impl FnOnce() -> Answer) -> u32 {
     }
 }
 
-/// As [`guarded`], and refuses before cuInit.
+/// As [`guarded`], and refuses before cuInit and inside host functions of streams.
 pub fn initialised(name: &'static str, body: impl FnOnce() -> Answer) -> u32 {
     if !state::is_initialised() {
         return NOT_INITIALIZED.0;
+    }
+    if thread::is_in_callback() {
+        return NOT_PERMITTED.0;
     }
     guarded(name, body)
 }

@@ -24,6 +24,7 @@ pub enum NodeType {
     Empty = 5,
     WaitEvent = 6,
     RecordEvent = 7,
+    MemAlloc = 10,
     MemFree = 11,
     MemoryOperations = 12,
 }
@@ -46,7 +47,8 @@ impl Node {
             Work::Empty => NodeType::Empty,
             Work::WaitEvent(_) => NodeType::WaitEvent,
             Work::RecordEvent(_) | Work::Record(_) => NodeType::RecordEvent,
-            Work::Free(_) => NodeType::MemFree,
+            Work::Allocate(_) => NodeType::MemAlloc,
+            Work::Free(_) | Work::FreeNode(_) => NodeType::MemFree,
             Work::Memory(_) => NodeType::MemoryOperations,
         }
     }

@@ -18,6 +18,7 @@ mod entry;
 mod event;
 mod exports;
 mod graph;
+mod graph_memory;
 mod handle;
 mod image;
 mod launch;
@@ -32,6 +33,7 @@ mod resource;
 mod result;
 mod state;
 mod stream;
+mod thread;
 mod user_object;
 mod work;
 

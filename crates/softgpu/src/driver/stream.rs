@@ -10,12 +10,13 @@ use std::{
 
 use super::{
     capture::{self, Capturing},
-    context::{self, Context},
+    context::Context,
     event::Record,
     pool,
     resource::StreamResource,
     result::{Answer, CONTEXT_IS_DESTROYED, INVALID_HANDLE},
     state::driver,
+    thread,
     work::Work,
 };
 
@@ -252,12 +253,12 @@ pub fn resolve_any(null: NullStream, handle: u64) -> Answer<(Arc<Context>, Arc<S
         1 => NullStream::Legacy,
         2 => NullStream::PerThread,
         _ => {
-            context::current()?;
+            thread::current()?;
             let stream = driver().streams.get(handle).ok_or(INVALID_HANDLE)?;
             return Ok((stream.context()?, stream));
         }
     };
-    let context = context::current()?;
+    let context = thread::current()?;
     let stream = match flavour {
         NullStream::Legacy => context.legacy.clone(),
         NullStream::PerThread => context.per_thread_stream(),

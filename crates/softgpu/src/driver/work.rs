@@ -10,16 +10,18 @@ use std::{
 };
 
 use super::{
-    abi::{HostFn, StreamCallback},
+    abi::{BatchMemOp, HostFn, StreamCallback},
     allocation::MemoryKind,
     context::Context,
     copy::{Copy, Fill},
     engine,
     event::{Event, EventState, Record},
     graph::Graph,
+    graph_memory::GraphMemory,
     launch::KernelWork,
     plan::Launched,
     state::driver,
+    thread,
 };
 
 /// A host function with its argument.
@@ -46,6 +48,12 @@ pub enum MemoryOperationKind {
     WaitNor,
 }
 
+/// Memory operations done together, with the description they were made from.
+pub struct MemoryBatch {
+    pub operations: Vec<MemoryOperation>,
+    pub described: Vec<BatchMemOp>,
+}
+
 #[derive(Clone)]
 pub enum Work {
     Empty,
@@ -60,9 +68,13 @@ pub enum Work {
     },
     /// One recording of an event.
     Record(Arc<Record>),
-    Memory(Arc<[MemoryOperation]>),
+    Memory(Arc<MemoryBatch>),
     /// cuMemFreeAsync.
     Free(u64),
+    /// An allocation node: the memory is there as long as the node is.
+    Allocate(Arc<GraphMemory>),
+    /// A node that frees memory of a graph; the memory goes with the allocation node.
+    FreeNode(u64),
     Graph(Arc<Launched>),
     /// Nodes of graphs only: what they stand for is decided at launch.
     RecordEvent(Arc<Event>),
@@ -92,7 +104,7 @@ impl Work {
             } => {
                 context.printed.flush();
                 let status = context.fault().map_or(0, |fault| fault.0);
-                unsafe { function(*stream, status, *data as *mut c_void) };
+                thread::call_back(|| unsafe { function(*stream, status, *data as *mut c_void) });
             }
             Work::Graph(launched) => launched.run(context),
             _ if context.fault().is_some() => {}
@@ -101,11 +113,11 @@ impl Work {
             Work::Fill(fill) => fill.run(),
             Work::Host(call) => {
                 if let Some(function) = call.function {
-                    unsafe { function(call.data as *mut c_void) };
+                    thread::call_back(|| unsafe { function(call.data as *mut c_void) });
                 }
             }
-            Work::Memory(operations) => {
-                for operation in operations.iter() {
+            Work::Memory(batch) => {
+                for operation in &batch.operations {
                     operation.run(context);
                 }
             }
@@ -114,7 +126,11 @@ impl Work {
                     record.wait();
                 }
             }
-            Work::Empty | Work::Child(_) | Work::Callback { .. } => {}
+            Work::Empty
+            | Work::Allocate(_)
+            | Work::FreeNode(_)
+            | Work::Child(_)
+            | Work::Callback { .. } => {}
         }
     }
 }

@@ -1393,6 +1393,93 @@ static void section_more(void) {
     R(cuMemFree_v2, from_thread);
 }
 
+static int refused_inside;
+static void calls_inside(void *data) {
+    u64 p = 0;
+    (void)data;
+    refused_inside = CALL(cuMemAlloc_v2, &p, (size_t)16);
+}
+
+/* Memory and memory operations as nodes of graphs. */
+static void section_graph_memory(void) {
+    setup();
+    u64 s = 0, g = 0, exec = 0, p = 0, freed = 0;
+    CALL(cuStreamCreate, &s, 1);
+    u64 out = device_memory(64);
+    size_t count = 0;
+    int type = 0;
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuMemAllocAsync, &p, (size_t)1000, s);
+    V(p != 0);
+    R(cuMemsetD32Async, p, 9, (size_t)10, s);
+    R(cuMemcpyDtoDAsync_v2, out, p, (size_t)40, s);
+    R(cuMemFreeAsync, p, s);
+    R(cuStreamEndCapture, s, &g);
+    R(cuGraphGetNodes, g, (void *)0, &count);
+    V(count);
+    u64 nodes[4];
+    R(cuGraphGetNodes, g, nodes, &count);
+    R(cuGraphNodeGetType, nodes[0], &type);
+    V(type);
+    R(cuGraphNodeGetType, nodes[3], &type);
+    V(type);
+    R(cuGraphMemFreeNodeGetParams, nodes[3], &freed);
+    V(freed == p);
+    R(cuGraphInstantiateWithFlags, &exec, g, (u64)0);
+    R(cuGraphLaunch, exec, s);
+    R(cuGraphLaunch, exec, s);
+    R(cuStreamSynchronize, s);
+    V(word(out + 36));
+    struct {
+        unsigned kind, handles, location, id;
+        u64 rest[9];
+        void *access;
+        size_t access_count, size;
+        u64 address;
+    } a;
+    memset(&a, 0, sizeof a);
+    a.kind = 1, a.location = 1, a.size = 4096;
+    u64 h = 0, made = 0, fill = 0, end = 0;
+    CALL(cuGraphCreate, &h, 0);
+    R(cuGraphAddMemAllocNode, &made, h, (void *)0, (size_t)0, &a);
+    V(a.address != 0);
+    R(cuGraphMemAllocNodeGetParams, made, &a);
+    V(a.size);
+    R(cuGraphAddMemFreeNode, &end, h, &made, (size_t)1, out);
+    R(cuGraphAddMemFreeNode, &end, h, &made, (size_t)1, a.address);
+    R(cuGraphInstantiateWithFlags, &exec, h, (u64)0);
+    R(cuGraphLaunch, exec, s);
+    R(cuStreamSynchronize, s);
+    R(cuGraphExecDestroy, exec);
+    R(cuGraphDestroy, h);
+    R(cuDeviceGraphMemTrim, 0);
+    /* Writing a value from a graph. */
+    struct {
+        unsigned operation;
+        u64 address, value;
+        unsigned flags;
+        u64 alias, pad;
+    } write = {2, out, 77, 0, 0, 0};
+    struct {
+        u64 context;
+        unsigned count;
+        void *operations;
+        unsigned flags;
+    } b = {context, 1, &write, 0};
+    CALL(cuGraphCreate, &h, 0);
+    R(cuGraphAddBatchMemOpNode, &fill, h, (void *)0, (size_t)0, &b);
+    R(cuGraphNodeGetType, fill, &type);
+    V(type);
+    R(cuGraphInstantiateWithFlags, &exec, h, (u64)0);
+    R(cuGraphLaunch, exec, s);
+    R(cuStreamSynchronize, s);
+    V(word(out));
+    /* What host functions may not do. */
+    R(cuLaunchHostFunc, s, calls_inside, (void *)0);
+    R(cuStreamSynchronize, s);
+    V(refused_inside);
+}
+
 /* Handles that never were: a real driver may crash on some of these, softgpu must not. */
 static void section_garbage(void) {
     setup();
@@ -1433,6 +1520,7 @@ static const struct {
     {"fault_trap", section_fault_trap},
     {"printf", section_printf},
     {"more", section_more},
+    {"graph_memory", section_graph_memory},
     {"garbage", section_garbage},
 };
 

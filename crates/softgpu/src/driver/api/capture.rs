@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use crate::driver::{
     abi::EdgeData,
     capture::{self, Capturing, GLOBAL, RELAXED},
-    context,
     entry::{api, put, put_optional, stream_api, take, take_array},
     graph,
     result::{Answer, INVALID_VALUE},
     stream::{NullStream, resolve},
+    thread,
 };
 
 // CUstreamCaptureStatus.
@@ -91,7 +91,7 @@ api! {
         if wanted > RELAXED {
             return Err(INVALID_VALUE);
         }
-        put(mode, context::exchange_capture_mode(wanted))
+        put(mode, thread::exchange_capture_mode(wanted))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::driver::{
     },
     state::driver,
     stream::Dependency,
+    thread,
     work::Work,
 };
 
@@ -32,14 +33,14 @@ fn create(flags: u32, device: i32, api_version: u32) -> Answer<u64> {
     }
     let handle = driver().contexts.fresh();
     Context::create(handle, flags, api_version);
-    context::push(handle);
+    thread::push(handle);
     Ok(handle)
 }
 
 /// The context a handle names, or the current one for 0.
 fn chosen(handle: u64) -> Answer<Arc<Context>> {
     match handle {
-        0 => context::current(),
+        0 => thread::current(),
         handle => context::by_handle(handle),
     }
 }
@@ -52,8 +53,8 @@ fn destroy(handle: u64) -> Answer {
     if driver().device.primary.is(handle) {
         return Err(INVALID_CONTEXT);
     }
-    if context::current_handle() == handle {
-        context::pop()?;
+    if thread::current_handle() == handle {
+        thread::pop()?;
     }
     context.destroy();
     Ok(())
@@ -121,11 +122,11 @@ api! {
         if flags != 0 || context.is_null() {
             return Err(INVALID_VALUE);
         }
-        put(context, context::current()?.handle)
+        put(context, thread::current()?.handle)
     }
 
     fn cuCtxDetach(context: u64) {
-        if context != context::current_handle() {
+        if context != thread::current_handle() {
             return Err(INVALID_CONTEXT);
         }
         destroy(context)
@@ -133,23 +134,23 @@ api! {
 
     fn cuCtxPushCurrent(context: u64) {
         context::by_handle(context)?;
-        context::push(context);
+        thread::push(context);
         Ok(())
     }
 
     fn cuCtxPushCurrent_v2(context: u64) {
         context::by_handle(context)?;
-        context::push(context);
+        thread::push(context);
         Ok(())
     }
 
     fn cuCtxPopCurrent(context: *mut u64) {
-        put_optional(context, context::pop()?);
+        put_optional(context, thread::pop()?);
         Ok(())
     }
 
     fn cuCtxPopCurrent_v2(context: *mut u64) {
-        put_optional(context, context::pop()?);
+        put_optional(context, thread::pop()?);
         Ok(())
     }
 
@@ -157,17 +158,17 @@ api! {
         if context != 0 {
             context::by_handle(context)?;
         }
-        context::set_current(context);
+        thread::set_current(context);
         Ok(())
     }
 
     fn cuCtxGetCurrent(context: *mut u64) {
-        put(context, context::current_handle())
+        put(context, thread::current_handle())
     }
 
     /// A destroyed context that is still current knows its device.
     fn cuCtxGetDevice(device: *mut i32) {
-        if context::current_handle() == 0 {
+        if thread::current_handle() == 0 {
             return Err(INVALID_CONTEXT);
         }
         put(device, 0)
@@ -180,14 +181,14 @@ api! {
 
     fn cuCtxGetFlags(flags: *mut u32) {
         // With unified addressing host memory is always mapped.
-        put(flags, context::current()?.flags.load(Ordering::Relaxed) | MAP_HOST)
+        put(flags, thread::current()?.flags.load(Ordering::Relaxed) | MAP_HOST)
     }
 
     fn cuCtxSetFlags(flags: u32) {
         if flags & !FLAGS != 0 {
             return Err(INVALID_VALUE);
         }
-        context::current()?.flags.store(flags, Ordering::Relaxed);
+        thread::current()?.flags.store(flags, Ordering::Relaxed);
         Ok(())
     }
 
@@ -200,7 +201,7 @@ api! {
     }
 
     fn cuCtxSynchronize() {
-        let context = context::usable()?;
+        let context = thread::usable()?;
         capture::refuse_unsafe_call()?;
         context.synchronise()
     }
@@ -213,7 +214,7 @@ api! {
     }
 
     fn cuCtxGetLimit(value: *mut usize, limit: u32) {
-        let context = context::current()?;
+        let context = thread::current()?;
         let &(result, _) = LIMITS.get(limit as usize).ok_or(INVALID_VALUE)?;
         if result != 0 {
             return Err(CuError(result));
@@ -222,7 +223,7 @@ api! {
     }
 
     fn cuCtxSetLimit(limit: u32, value: usize) {
-        let context = context::usable()?;
+        let context = thread::usable()?;
         let &(result, initial) = LIMITS.get(limit as usize).ok_or(INVALID_VALUE)?;
         if result != 0 {
             return Err(CuError(result));
@@ -244,24 +245,24 @@ api! {
     }
 
     fn cuCtxGetCacheConfig(config: *mut u32) {
-        put(config, context::current()?.cache_config.load(Ordering::Relaxed))
+        put(config, thread::current()?.cache_config.load(Ordering::Relaxed))
     }
 
     fn cuCtxSetCacheConfig(config: u32) {
         if config > 3 {
             return Err(INVALID_VALUE);
         }
-        context::current()?.cache_config.store(config, Ordering::Relaxed);
+        thread::current()?.cache_config.store(config, Ordering::Relaxed);
         Ok(())
     }
 
     fn cuCtxGetSharedMemConfig(config: *mut u32) {
-        put(config, context::current()?.shared_config.load(Ordering::Relaxed))
+        put(config, thread::current()?.shared_config.load(Ordering::Relaxed))
     }
 
     /// Banks are of four bytes on every device of today; the call is accepted.
     fn cuCtxSetSharedMemConfig(config: u32) {
-        context::current()?;
+        thread::current()?;
         if config > 2 {
             return Err(INVALID_VALUE);
         }
@@ -269,18 +270,18 @@ api! {
     }
 
     fn cuCtxGetStreamPriorityRange(least: *mut i32, greatest: *mut i32) {
-        context::current()?;
+        thread::current()?;
         put_optional(least, PRIORITIES.0);
         put_optional(greatest, PRIORITIES.1);
         Ok(())
     }
 
     fn cuCtxResetPersistingL2Cache() {
-        context::current().map(|_| ())
+        thread::current().map(|_| ())
     }
 
     fn cuCtxGetExecAffinity(_affinity: *mut c_void, _kind: u32) {
-        context::current()?;
+        thread::current()?;
         Err(UNSUPPORTED_EXEC_AFFINITY)
     }
 

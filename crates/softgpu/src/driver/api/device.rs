@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_void};
 
 use crate::driver::{
     abi::{DeviceProperties, Uuid},
+    allocation::MemoryKind,
     device::{self, Device},
     entry::{api, put, put_optional, take_text},
     resource,
@@ -127,13 +128,13 @@ api! {
         put(supported, 0)
     }
 
-    /// Graphs own no memory here: every counter is 0.
+    /// Graphs hold what they use, no more: all counters are the same.
     fn cuDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: *mut c_void) {
         Device::check(device)?;
         if attribute > 3 {
             return Err(INVALID_VALUE);
         }
-        put(value.cast::<u64>(), 0)
+        put(value.cast::<u64>(), driver().allocations.total_of(MemoryKind::Graph))
     }
 
     fn cuDeviceSetGraphMemAttribute(device: i32, attribute: u32, value: *mut c_void) {

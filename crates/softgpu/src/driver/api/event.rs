@@ -3,25 +3,24 @@
 use std::sync::Arc;
 
 use crate::driver::{
-    capture, context,
+    capture,
     entry::{api, put, stream_api},
     event::{BLOCKING_SYNC, DISABLE_TIMING, Event, INTERPROCESS, Record},
-    result::{
-        Answer, ILLEGAL_STATE, INVALID_HANDLE, INVALID_VALUE, NOT_READY, NOT_SUPPORTED,
-    },
+    result::{Answer, ILLEGAL_STATE, INVALID_HANDLE, INVALID_VALUE, NOT_READY, NOT_SUPPORTED},
     state::driver,
     stream::{NullStream, resolve},
+    thread,
     work::Work,
 };
 
 fn find(handle: u64) -> Answer<Arc<Event>> {
-    context::usable()?;
+    thread::usable()?;
     driver().events.get(handle).ok_or(INVALID_HANDLE)
 }
 
 /// Pending recordings and waits keep the event's record; the handle is gone at once.
 fn destroy(handle: u64) -> Answer {
-    context::current()?;
+    thread::current()?;
     driver()
         .events
         .remove(handle)
@@ -61,7 +60,7 @@ api! {
         if event.is_null() || flags & !(BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS) != 0 {
             return Err(INVALID_VALUE);
         }
-        let context = context::usable()?;
+        let context = thread::usable()?;
         if flags & INTERPROCESS != 0 {
             return Err(if flags & DISABLE_TIMING == 0 { INVALID_VALUE } else { NOT_SUPPORTED });
         }
@@ -80,7 +79,7 @@ api! {
     }
 
     fn cuEventQuery(event: u64) {
-        let context = context::usable()?;
+        let context = thread::usable()?;
         match find(event)?.record()? {
             Some(record) if !record.is_reached() => Err(NOT_READY),
             _ => context.healthy(),
@@ -88,7 +87,7 @@ api! {
     }
 
     fn cuEventSynchronize(event: u64) {
-        let context = context::usable()?;
+        let context = thread::usable()?;
         let event = find(event)?;
         if let Some(record) = event.record()? {
             record.wait();

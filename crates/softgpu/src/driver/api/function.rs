@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::driver::{
     abi::Text,
-    context,
     entry::{api, put, put_optional},
     launch::{self, Function},
     result::{Answer, INVALID_VALUE},
+    thread,
 };
 
 fn find(handle: u64) -> Answer<Arc<Function>> {
-    launch::resolve(&context::usable()?, handle)
+    launch::resolve(&thread::usable()?, handle)
 }
 
 api! {

@@ -4,10 +4,10 @@ use std::ffi::c_char;
 
 use crate::driver::{
     abi::EdgeData,
-    context,
     entry::{api, put, put_optional, take_array, take_text},
     graph::{self, Graph},
     result::{Answer, CuError, INVALID_VALUE},
+    thread,
     work::Work,
 };
 
@@ -91,7 +91,7 @@ api! {
         if flags != 0 || graph.is_null() {
             return Err(INVALID_VALUE);
         }
-        context::usable()?;
+        thread::usable()?;
         put(graph, Graph::create().handle)
     }
 

@@ -11,13 +11,13 @@ use crate::driver::{
         GraphNodeParams, HostNodeParams, InstantiateParams, KernelNodeParams, KernelNodeParams2,
         Memcpy3d, MemsetNodeParams, UpdateResult,
     },
-    context,
     entry::{api, put, put_optional, stream_api, take},
     graph,
     plan::{GraphExec, Launched, UPDATE_REFUSED},
     result::{Answer, INVALID_VALUE},
     state::driver,
     stream::resolve,
+    thread,
     work::Work,
 };
 
@@ -25,7 +25,7 @@ const FLAGS: u64 = 0xf;
 const DEVICE_LAUNCH: u64 = 4;
 
 fn instantiate(graph: u64, flags: u64) -> Answer<u64> {
-    context::usable()?;
+    thread::usable()?;
     if flags & !FLAGS != 0 {
         return Err(INVALID_VALUE);
     }

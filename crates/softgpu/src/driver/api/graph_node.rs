@@ -19,7 +19,7 @@ use crate::driver::{
     work::Work,
 };
 
-unsafe fn add(
+pub unsafe fn add(
     place: *mut u64,
     graph: u64,
     after: *const u64,
@@ -34,8 +34,29 @@ unsafe fn add(
     unsafe { put(place, graph.add(work?, &after)?) }
 }
 
+/// Adds a node of any kind; an allocation's address goes back into the parameters.
+unsafe fn add_general(
+    place: *mut u64,
+    graph: u64,
+    after: *const u64,
+    count: usize,
+    params: *mut GraphNodeParams,
+) -> Answer {
+    /// Of CUDA_MEM_ALLOC_NODE_PARAMS.
+    const ADDRESS_WORD: usize = 14;
+    let mut given = unsafe { take(params)? };
+    let work = unsafe { node_work(&given)? };
+    if let Work::Allocate(memory) = &work {
+        given.words[ADDRESS_WORD] = memory.start;
+    }
+    unsafe {
+        add(place, graph, after, count, Ok(work))?;
+        put(params, given)
+    }
+}
+
 /// Replaces the work of a node by work of the same kind.
-fn replace(node: u64, work: Work) -> Answer {
+pub fn replace(node: u64, work: Work) -> Answer {
     let graph = graph::of_node(node)?;
     let mut nodes = graph.nodes();
     let place = nodes.get_mut(node)?;
@@ -46,7 +67,7 @@ fn replace(node: u64, work: Work) -> Answer {
     Ok(())
 }
 
-fn read(node: u64) -> Answer<Node> {
+pub fn read(node: u64) -> Answer<Node> {
     Ok(graph::of_node(node)?.nodes().get(node)?.clone())
 }
 
@@ -166,9 +187,9 @@ api! {
         graph: u64,
         after: *const u64,
         count: usize,
-        params: *const GraphNodeParams,
+        params: *mut GraphNodeParams,
     ) {
-        add(node, graph, after, count, node_work(&take(params)?))
+        add_general(node, graph, after, count, params)
     }
 
     fn cuGraphAddNode_v2(
@@ -177,9 +198,9 @@ api! {
         after: *const u64,
         _data: *const EdgeData,
         count: usize,
-        params: *const GraphNodeParams,
+        params: *mut GraphNodeParams,
     ) {
-        add(node, graph, after, count, node_work(&take(params)?))
+        add_general(node, graph, after, count, params)
     }
 
     fn cuGraphNodeSetParams(node: u64, params: *const GraphNodeParams) {

@@ -1,21 +1,25 @@
 //! Node parameters: from the structures of cuda.h to work, and back.
 
-use super::graph_node::{child, event};
+use super::{
+    graph_memory_node::{allocate, free, memory_operations},
+    graph_node::{child, event},
+};
 use crate::driver::{
     abi::{
-        GraphNodeParams, HostNodeParams, KernelNodeParams, KernelNodeParams2, Memcpy3d,
-        MemcpyNodeParams, MemsetNodeParams,
+        BatchMemOpNodeParams, GraphNodeParams, HostNodeParams, KernelNodeParams, KernelNodeParams2,
+        MemAllocNodeParams, Memcpy3d, MemcpyNodeParams, MemsetNodeParams,
     },
     context,
     copy::{Copy, Fill},
     launch::{self, KernelWork, Shape, gather},
     result::{Answer, INVALID_VALUE, NOT_SUPPORTED},
+    thread,
     work::{HostCall, Work},
 };
 
 pub unsafe fn kernel_of(params: KernelNodeParams, kernel: u64, context: u64) -> Answer<Work> {
     let context = match context {
-        0 => context::usable()?,
+        0 => thread::usable()?,
         handle => context::by_handle(handle)?,
     };
     let handle = if params.function == 0 {
@@ -103,7 +107,10 @@ pub unsafe fn node_work(params: &GraphNodeParams) -> Answer<Work> {
             5 => Ok(Work::Empty),
             6 => Ok(Work::WaitEvent(event(params.words[0])?)),
             7 => Ok(Work::RecordEvent(event(params.words[0])?)),
-            8..=13 => Err(NOT_SUPPORTED),
+            10 => allocate(&words.cast::<MemAllocNodeParams>().read_unaligned()),
+            11 => free(params.words[0]),
+            12 => memory_operations(&words.cast::<BatchMemOpNodeParams>().read_unaligned()),
+            8 | 9 | 13 => Err(NOT_SUPPORTED),
             _ => Err(INVALID_VALUE),
         }
     }

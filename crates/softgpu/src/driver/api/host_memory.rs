@@ -5,10 +5,11 @@ use std::ffi::c_void;
 use super::memory::finish_owner;
 use crate::driver::{
     allocation::MemoryKind,
-    capture, context,
+    capture,
     entry::{api, put},
     result::{Answer, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE},
     state::driver,
+    thread,
 };
 
 const ALLOC_FLAGS: u32 = 7;
@@ -19,7 +20,7 @@ unsafe fn allocate(place: *mut *mut c_void, bytes: usize, flags: u32) -> Answer 
     if place.is_null() || flags & !ALLOC_FLAGS != 0 {
         return Err(INVALID_VALUE);
     }
-    let context = context::usable()?;
+    let context = thread::usable()?;
     capture::refuse_unsafe_call()?;
     if bytes == 0 {
         return unsafe { put(place, std::ptr::null_mut()) };
@@ -34,7 +35,7 @@ fn register(start: *mut c_void, bytes: usize, flags: u32) -> Answer {
     if start.is_null() || bytes == 0 || flags & !REGISTER_FLAGS != 0 {
         return Err(INVALID_VALUE);
     }
-    let context = context::usable()?;
+    let context = thread::usable()?;
     capture::refuse_unsafe_call()?;
     driver()
         .allocations
@@ -55,7 +56,7 @@ api! {
     }
 
     fn cuMemFreeHost(start: *mut c_void) {
-        let context = context::usable()?;
+        let context = thread::usable()?;
         if start.is_null() {
             return Ok(());
         }
@@ -78,7 +79,7 @@ api! {
     }
 
     fn cuMemHostUnregister(start: *mut c_void) {
-        let context = context::usable()?;
+        let context = thread::usable()?;
         capture::refuse_unsafe_call()?;
         if start.is_null() {
             return Err(INVALID_VALUE);
@@ -94,7 +95,7 @@ api! {
 
     /// A device pointer is the host pointer itself.
     fn cuMemHostGetDevicePointer_v2(address: *mut u64, start: *mut c_void, flags: u32) {
-        context::usable()?;
+        thread::usable()?;
         if address.is_null() || flags != 0 {
             return Err(INVALID_VALUE);
         }
@@ -106,7 +107,7 @@ api! {
     }
 
     fn cuMemHostGetFlags(flags: *mut u32, start: *mut c_void) {
-        context::usable()?;
+        thread::usable()?;
         let found = driver().allocations.find(start as u64).ok_or(INVALID_VALUE)?;
         if !found.is_host() {
             return Err(INVALID_VALUE);

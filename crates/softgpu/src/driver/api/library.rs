@@ -8,7 +8,6 @@ use std::{
 use super::module::read_file;
 use crate::driver::{
     abi::Text,
-    context,
     device::Device,
     entry::{api, put, put_optional, take_text},
     image::{self, JitLog, LoadError, Texts},
@@ -17,6 +16,7 @@ use crate::driver::{
     module,
     result::{Answer, INVALID_HANDLE, INVALID_VALUE, NOT_FOUND},
     state::driver,
+    thread,
 };
 
 fn find(handle: u64) -> Answer<Arc<Library>> {
@@ -102,7 +102,7 @@ api! {
             return Err(INVALID_VALUE);
         }
         let library = find(library)?;
-        put(module, library.module_in(&context::usable()?)?.handle)
+        put(module, library.module_in(&thread::usable()?)?.handle)
     }
 
     fn cuLibraryGetGlobal(
@@ -113,7 +113,7 @@ api! {
     ) {
         let name = take_text(name)?.to_str().map_err(|_| NOT_FOUND)?;
         let library = find(library)?;
-        let (at, size) = library.module_in(&context::usable()?)?.variable(name)?;
+        let (at, size) = library.module_in(&thread::usable()?)?.variable(name)?;
         put_optional(address, at);
         put_optional(bytes, size as usize);
         Ok(())
@@ -131,7 +131,7 @@ api! {
         if !is_managed {
             return Err(NOT_FOUND);
         }
-        let (at, size) = library.module_in(&context::usable()?)?.variable(name)?;
+        let (at, size) = library.module_in(&thread::usable()?)?.variable(name)?;
         put_optional(address, at);
         put_optional(bytes, size as usize);
         Ok(())
@@ -149,7 +149,7 @@ api! {
             return Err(INVALID_VALUE);
         }
         let kernel = find_kernel(kernel)?;
-        put(function, kernel.function_in(&context::usable()?)?.handle)
+        put(function, kernel.function_in(&thread::usable()?)?.handle)
     }
 
     fn cuKernelGetLibrary(library: *mut u64, kernel: u64) {

@@ -7,12 +7,13 @@ use std::{
 
 use super::module::read_file;
 use crate::driver::{
-    context, engine,
+    engine,
     entry::{api, put, put_optional, take_text},
     image::{self, JitLog, LoadError, Texts},
     module::Linker,
     result::{Answer, INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NO_BINARY_FOR_GPU},
     state::driver,
+    thread,
 };
 
 // CUjitInputType.
@@ -33,7 +34,7 @@ unsafe fn create(
     if place.is_null() {
         return Err(INVALID_VALUE);
     }
-    context::usable()?;
+    thread::usable()?;
     let linker = Linker::default();
     let log = unsafe { JitLog::from_options(count, options, values)? };
     *linker.log.lock().unwrap_or_else(PoisonError::into_inner) = log;

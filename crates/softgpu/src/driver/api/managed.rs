@@ -5,12 +5,13 @@ use std::{ffi::c_void, sync::Arc};
 use crate::driver::{
     abi::Location,
     allocation::{Allocation, MemoryKind},
-    capture, context,
+    capture,
     entry::{api, put, stream_api, take_array},
     resource,
     result::{Answer, INVALID_DEVICE, INVALID_VALUE},
     state::driver,
     stream::resolve,
+    thread,
     work::Work,
 };
 
@@ -53,14 +54,14 @@ api! {
         if address.is_null() || !ATTACH.contains(&flags) {
             return Err(INVALID_VALUE);
         }
-        let context = context::usable()?;
+        let context = thread::usable()?;
         capture::refuse_unsafe_call()?;
         let kind = MemoryKind::Managed;
         put(address, driver().allocations.allocate(&context, bytes as u64, kind, flags)?)
     }
 
     fn cuMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) {
-        context::usable()?;
+        thread::usable()?;
         managed(address, bytes)?;
         if !(1..=6).contains(&advice) {
             return Err(INVALID_VALUE);
@@ -75,7 +76,7 @@ api! {
     }
 
     fn cuMemAdvise_v2(address: u64, bytes: usize, advice: u32, location: Location) {
-        context::usable()?;
+        thread::usable()?;
         managed(address, bytes)?;
         if !(1..=6).contains(&advice) {
             return Err(INVALID_VALUE);
@@ -97,7 +98,7 @@ api! {
         address: u64,
         bytes: usize,
     ) {
-        context::usable()?;
+        thread::usable()?;
         managed(address, bytes)?;
         range_attribute(data, size, attribute)
     }
@@ -110,7 +111,7 @@ api! {
         address: u64,
         bytes: usize,
     ) {
-        context::usable()?;
+        thread::usable()?;
         managed(address, bytes)?;
         let data = take_array(data, count)?;
         let sizes = take_array(sizes, count)?;
@@ -169,6 +170,55 @@ stream_api! {
             return Err(INVALID_VALUE);
         }
         resource::prefetched(address, bytes as u64);
+        stream.issue(&context, Work::Empty)?;
+        Ok(())
+    }
+
+    fn cuMemPrefetchBatchAsync / cuMemPrefetchBatchAsync_ptsz(null;
+        addresses: *const u64,
+        sizes: *const usize,
+        count: usize,
+        locations: *const Location,
+        _indices: *const usize,
+        location_count: usize,
+        flags: u64,
+        stream: u64,
+    ) {
+        let (context, stream) = resolve(null, stream)?;
+        if flags != 0 || count == 0 || location_count == 0 || location_count > count {
+            return Err(INVALID_VALUE);
+        }
+        for location in take_array(locations, location_count)? {
+            check_location(location)?;
+        }
+        let sizes = take_array(sizes, count)?;
+        let ranges: Vec<_> = take_array(addresses, count)?.into_iter().zip(sizes).collect();
+        for (address, bytes) in &ranges {
+            managed(*address, *bytes)?;
+        }
+        for (address, bytes) in ranges {
+            resource::prefetched(address, bytes as u64);
+        }
+        stream.issue(&context, Work::Empty)?;
+        Ok(())
+    }
+
+    fn cuMemDiscardBatchAsync / cuMemDiscardBatchAsync_ptsz(null;
+        addresses: *const u64,
+        sizes: *const usize,
+        count: usize,
+        flags: u64,
+        stream: u64,
+    ) {
+        let (context, stream) = resolve(null, stream)?;
+        if flags != 0 || count == 0 {
+            return Err(INVALID_VALUE);
+        }
+        let sizes = take_array(sizes, count)?;
+        for (address, bytes) in take_array(addresses, count)?.into_iter().zip(sizes) {
+            managed(address, bytes)?;
+        }
+        // What is discarded may be read as anything: as what it was, too.
         stream.issue(&context, Work::Empty)?;
         Ok(())
     }

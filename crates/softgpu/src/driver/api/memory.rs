@@ -3,12 +3,14 @@
 use crate::driver::{
     allocation::MemoryKind,
     capture,
-    context::{self, Context},
+    context::Context,
     entry::{api, put, put_optional, stream_api},
+    graph_memory::GraphMemory,
     resource,
     result::{Answer, INVALID_VALUE, NOT_FOUND},
     state::driver,
     stream::{NullStream, resolve},
+    thread,
     work::Work,
 };
 
@@ -17,13 +19,17 @@ const PITCH: u64 = 512;
 
 /// Frees device memory once nothing can be using it any more.
 fn free(address: u64) -> Answer {
-    let context = context::usable()?;
+    let context = thread::usable()?;
     if address == 0 {
         return Ok(());
     }
     capture::refuse_unsafe_call()?;
     let kinds = [MemoryKind::Device, MemoryKind::Managed, MemoryKind::Pooled];
     let allocation = driver().allocations.find(address).ok_or(INVALID_VALUE)?;
+    if allocation.kind == MemoryKind::Graph && allocation.start == address {
+        // The graph's node holds it for the next launch.
+        return context.synchronise();
+    }
     if allocation.start != address || !kinds.contains(&allocation.kind) {
         return Err(INVALID_VALUE);
     }
@@ -50,7 +56,7 @@ api! {
         if address.is_null() {
             return Err(INVALID_VALUE);
         }
-        let context = context::usable()?;
+        let context = thread::usable()?;
         capture::refuse_unsafe_call()?;
         let start = driver().allocations.allocate(&context, bytes as u64, MemoryKind::Device, 0)?;
         put(address, start)
@@ -66,7 +72,7 @@ api! {
         if address.is_null() || pitch.is_null() || !matches!(element, 4 | 8 | 16) {
             return Err(INVALID_VALUE);
         }
-        let context = context::usable()?;
+        let context = thread::usable()?;
         capture::refuse_unsafe_call()?;
         let row = (width as u64).checked_next_multiple_of(PITCH).ok_or(INVALID_VALUE)?;
         let bytes = row.checked_mul(height as u64).ok_or(INVALID_VALUE)?;
@@ -80,7 +86,7 @@ api! {
     }
 
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
-        context::usable()?;
+        thread::usable()?;
         let (left, all) = driver().allocations.free_and_total();
         resource::memory_info(left, all);
         put(free, left as usize)?;
@@ -88,14 +94,14 @@ api! {
     }
 
     fn cuMemGetInfo(free: *mut u32, total: *mut u32) {
-        context::usable()?;
+        thread::usable()?;
         let (left, all) = driver().allocations.free_and_total();
         put(free, u32::try_from(left).unwrap_or(u32::MAX))?;
         put(total, u32::try_from(all).unwrap_or(u32::MAX))
     }
 
     fn cuMemGetAddressRange_v2(start: *mut u64, bytes: *mut usize, address: u64) {
-        context::usable()?;
+        thread::usable()?;
         let found = driver().allocations.find(address).ok_or(NOT_FOUND)?;
         put_optional(start, found.start);
         put_optional(bytes, found.size as usize);
@@ -106,9 +112,14 @@ api! {
 /// Memory in stream order: the address is known at once.
 pub fn allocate_async(null: NullStream, bytes: usize, stream: u64) -> Answer<u64> {
     let (context, stream) = resolve(null, stream)?;
-    capture::refuse_on(&stream)?;
     if bytes == 0 {
         return Ok(0);
+    }
+    if capture::of(&stream).is_some() {
+        let memory = GraphMemory::allocate(&context, bytes as u64)?;
+        let start = memory.start;
+        capture::add_work(&stream, &Work::Allocate(memory))?;
+        return Ok(start);
     }
     driver()
         .allocations
@@ -129,6 +140,10 @@ stream_api! {
             return Ok(());
         }
         let found = driver().allocations.find(address).ok_or(INVALID_VALUE)?;
+        if found.kind == MemoryKind::Graph && found.start == address {
+            stream.issue(&context, Work::FreeNode(address))?;
+            return Ok(());
+        }
         let kinds = [MemoryKind::Pooled, MemoryKind::Device];
         if found.start != address || !kinds.contains(&found.kind) {
             return Err(INVALID_VALUE);

@@ -8,7 +8,7 @@ use crate::driver::{
     result::{Answer, INVALID_VALUE, NOT_SUPPORTED},
     state::driver,
     stream::{NullStream, resolve},
-    work::{MemoryOperation, MemoryOperationKind as Kind, Work},
+    work::{MemoryBatch, MemoryOperation, MemoryOperationKind as Kind, Work},
 };
 
 // CUstreamBatchMemOpType.
@@ -57,17 +57,23 @@ fn write(address: u64, value: u64, flags: u32, wide: bool) -> Answer<MemoryOpera
 
 fn issue(null: NullStream, stream: u64, operations: Vec<MemoryOperation>) -> Answer {
     let (context, stream) = resolve(null, stream)?;
-    stream.issue(&context, Work::Memory(operations.into()))?;
+    let described = Vec::new();
+    let batch = MemoryBatch {
+        operations,
+        described,
+    };
+    stream.issue(&context, Work::Memory(Arc::new(batch)))?;
     Ok(())
 }
 
 /// Operations of a batch, checked.
-pub unsafe fn batch(count: u32, params: *const BatchMemOp) -> Answer<Arc<[MemoryOperation]>> {
+pub unsafe fn batch(count: u32, params: *const BatchMemOp) -> Answer<Work> {
     if count > MOST {
         return Err(INVALID_VALUE);
     }
     let mut operations = Vec::new();
-    for one in unsafe { take_array(params, count as usize)? } {
+    let described = unsafe { take_array(params, count as usize)? };
+    for one in &described {
         // 32-bit operations leave the upper half of the value undefined.
         let narrow = one.value & u64::from(u32::MAX);
         match one.operation {
@@ -80,7 +86,10 @@ pub unsafe fn batch(count: u32, params: *const BatchMemOp) -> Answer<Arc<[Memory
             _ => return Err(NOT_SUPPORTED),
         }
     }
-    Ok(operations.into())
+    Ok(Work::Memory(Arc::new(MemoryBatch {
+        operations,
+        described,
+    })))
 }
 
 unsafe fn issue_batch(
@@ -94,8 +103,7 @@ unsafe fn issue_batch(
         return Err(INVALID_VALUE);
     }
     let (context, stream) = resolve(null, stream)?;
-    let operations = unsafe { batch(count, params)? };
-    stream.issue(&context, Work::Memory(operations))?;
+    stream.issue(&context, unsafe { batch(count, params)? })?;
     Ok(())
 }
 

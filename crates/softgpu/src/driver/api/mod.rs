@@ -11,6 +11,7 @@ mod event;
 mod function;
 mod graph;
 mod graph_exec;
+mod graph_memory_node;
 mod graph_node;
 mod graph_node_params;
 mod host_memory;

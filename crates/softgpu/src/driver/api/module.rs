@@ -6,12 +6,13 @@ use std::{
 };
 
 use crate::driver::{
-    capture, context,
+    capture,
     entry::{api, put, put_optional, take_text},
     image::{self, JitLog, LoadError, Texts},
     module::{self, Module},
     result::{Answer, FILE_NOT_FOUND, INVALID_HANDLE, INVALID_VALUE, NOT_FOUND},
     state::driver,
+    thread,
 };
 
 /// Reads an image file whole; what cannot be read is not found.
@@ -26,7 +27,7 @@ unsafe fn load(texts: Result<Texts, LoadError>, log: &JitLog, place: *mut u64) -
     if place.is_null() {
         return Err(INVALID_VALUE);
     }
-    let context = context::usable()?;
+    let context = thread::usable()?;
     capture::refuse_unsafe_call()?;
     context.printed.flush();
     let (program, target) = unsafe { module::build_logged(texts, log)? };
@@ -35,7 +36,7 @@ unsafe fn load(texts: Result<Texts, LoadError>, log: &JitLog, place: *mut u64) -
 }
 
 fn find(handle: u64) -> Answer<Arc<Module>> {
-    context::usable()?;
+    thread::usable()?;
     driver().modules.get(handle).ok_or(INVALID_HANDLE)
 }
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use crate::driver::{
     abi::{BlockToShared, LaunchConfig},
-    context,
     device::MAX_CLUSTER,
     entry::{api, put, take, take_array},
     launch::{self, Function, Shape},
     occupancy::{available_shared, best_block, blocks_per_sm},
     result::{Answer, INVALID_VALUE},
     state::driver,
+    thread,
 };
 
 fn find(handle: u64) -> Answer<Arc<Function>> {
-    launch::resolve(&context::usable()?, handle)
+    launch::resolve(&thread::usable()?, handle)
 }
 
 fn active_blocks(function: u64, threads: i32, shared: usize) -> Answer<i32> {

@@ -3,11 +3,11 @@
 use std::{ffi::c_void, sync::Arc};
 
 use crate::driver::{
-    context,
     entry::api,
     launch::{self, Function, KernelWork, Shape},
     result::{Answer, INVALID_VALUE},
     stream::{NullStream, resolve},
+    thread,
     work::Work,
 };
 
@@ -15,7 +15,7 @@ use crate::driver::{
 const MOST: usize = 32_764;
 
 fn find(handle: u64) -> Answer<Arc<Function>> {
-    launch::resolve(&context::usable()?, handle)
+    launch::resolve(&thread::usable()?, handle)
 }
 
 unsafe fn set(function: u64, offset: i32, from: *const u8, count: usize) -> Answer {

@@ -5,6 +5,7 @@ use crate::driver::{
     device::Device,
     entry::{api, put},
     result::{INVALID_DEVICE, INVALID_VALUE, PEER_ACCESS_NOT_ENABLED, PEER_ACCESS_UNSUPPORTED},
+    thread,
 };
 
 api! {
@@ -25,7 +26,7 @@ api! {
     }
 
     fn cuCtxEnablePeerAccess(peer: u64, flags: u32) {
-        context::usable()?;
+        thread::usable()?;
         if flags != 0 {
             return Err(INVALID_VALUE);
         }
@@ -34,7 +35,7 @@ api! {
     }
 
     fn cuCtxDisablePeerAccess(peer: u64) {
-        context::usable()?;
+        thread::usable()?;
         context::by_handle(peer)?;
         Err(PEER_ACCESS_NOT_ENABLED)
     }

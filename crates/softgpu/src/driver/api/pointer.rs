@@ -4,10 +4,10 @@ use std::{ffi::c_void, sync::atomic::Ordering};
 
 use crate::driver::{
     allocation::{Allocation, MemoryKind},
-    context,
     entry::{api, put, take, take_array},
     result::{Answer, INVALID_VALUE, NOT_SUPPORTED},
     state::driver,
+    thread,
 };
 
 const HOST: u32 = 1;
@@ -64,7 +64,7 @@ unsafe fn unknown(data: *mut c_void, number: u32) -> Answer {
 
 api! {
     fn cuPointerGetAttribute(data: *mut c_void, number: u32, address: u64) {
-        context::usable()?;
+        thread::usable()?;
         if data.is_null() {
             return Err(INVALID_VALUE);
         }
@@ -78,7 +78,7 @@ api! {
         data: *const *mut c_void,
         address: u64,
     ) {
-        context::usable()?;
+        thread::usable()?;
         if count == 0 {
             return Err(INVALID_VALUE);
         }
@@ -98,7 +98,7 @@ api! {
 
     fn cuPointerSetAttribute(value: *const c_void, number: u32, address: u64) {
         const SYNC_MEMOPS: u32 = 6;
-        context::usable()?;
+        thread::usable()?;
         if number != SYNC_MEMOPS {
             return Err(INVALID_VALUE);
         }

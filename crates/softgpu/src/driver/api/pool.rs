@@ -60,6 +60,18 @@ fn find(handle: u64) -> Answer<Arc<Pool>> {
     POOLS.get(handle).ok_or(INVALID_VALUE)
 }
 
+/// Pools of pinned memory on the device are the only ones.
+fn check_place(location: Location, kind: u32) -> Answer {
+    const PINNED: u32 = 1;
+    if kind != PINNED {
+        return Err(INVALID_VALUE);
+    }
+    if location.kind != DEVICE_LOCATION {
+        return Err(NOT_SUPPORTED);
+    }
+    Device::check(location.id)
+}
+
 api! {
     fn cuDeviceGetDefaultMemPool(pool: *mut u64, device: i32) {
         Device::check(device)?;
@@ -105,6 +117,23 @@ api! {
             Ordering::AcqRel,
             Ordering::Acquire,
         );
+        Ok(())
+    }
+
+    fn cuMemGetDefaultMemPool(pool: *mut u64, location: *const Location, kind: u32) {
+        check_place(take(location)?, kind)?;
+        put(pool, default_pool())
+    }
+
+    fn cuMemGetMemPool(pool: *mut u64, location: *const Location, kind: u32) {
+        check_place(take(location)?, kind)?;
+        put(pool, current_pool())
+    }
+
+    fn cuMemSetMemPool(location: *const Location, kind: u32, pool: u64) {
+        check_place(take(location)?, kind)?;
+        find(pool)?;
+        CURRENT.store(pool, Ordering::Release);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use crate::driver::{context, entry::api, result::NOT_SUPPORTED};
+use crate::driver::{entry::api, result::NOT_SUPPORTED, thread};
 
 api! {
     /// Deprecated, and refused by real drivers of today as well.
@@ -11,10 +11,10 @@ api! {
     }
 
     fn cuProfilerStart() {
-        context::current().map(|_| ())
+        thread::current().map(|_| ())
     }
 
     fn cuProfilerStop() {
-        context::current().map(|_| ())
+        thread::current().map(|_| ())
     }
 }

@@ -7,12 +7,13 @@ use std::{
 
 use crate::driver::{
     abi::StreamCallback,
-    capture, context,
+    capture,
     device::PRIORITIES,
     entry::{api, put, put_optional, stream_api, take},
     result::{Answer, ILLEGAL_STATE, INVALID_HANDLE, INVALID_VALUE, NOT_READY},
     state::driver,
     stream::{Dependency, NON_BLOCKING, NullStream, Stream, StreamKind, resolve, resolve_any},
+    thread,
     work::Work,
 };
 
@@ -20,7 +21,7 @@ fn create(flags: u32, priority: i32) -> Answer<u64> {
     if flags & !NON_BLOCKING != 0 {
         return Err(INVALID_VALUE);
     }
-    let context = context::usable()?;
+    let context = thread::usable()?;
     // Priorities outside the range are taken as the nearest end.
     let priority = priority.clamp(PRIORITIES.1, PRIORITIES.0);
     let handle = driver().streams.fresh();
@@ -39,7 +40,7 @@ fn create(flags: u32, priority: i32) -> Answer<u64> {
 
 /// Pending work is still done; the handle is gone at once.
 fn destroy(handle: u64) -> Answer {
-    context::current()?;
+    thread::current()?;
     let stream = driver().streams.get(handle).ok_or(INVALID_HANDLE)?;
     capture::abandon(&stream);
     driver().streams.remove(handle);
