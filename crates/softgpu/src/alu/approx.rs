@@ -64,7 +64,13 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     }
     let (format, halves) = layout(form, ty)?;
     let half = format != precise::F32;
-    if half && !matches!(form.opcode, "ex2" | "tanh") || halves == 2 && !half {
+    // Of the halves' exponentials, bf16's always flushes and f16's never does.
+    let flushes = match (form.opcode, half) {
+        ("tanh", _) => !flush,
+        ("ex2", true) => flush == (format == precise::BF16),
+        (_, half) => !half,
+    };
+    if !flushes || halves == 2 && !half {
         return Err(form.unsupported("no such type here"));
     }
     let kind = ty.kind();

@@ -5,7 +5,7 @@
 //! from bits 7..0 of their operands; a field that leaves the register is cut, and bfe.s fills with
 //! the field's sign, which is the register's sign if the field leaves it, 0 if the length is 0.
 
-use super::form::{Form, Unsupported};
+use super::form::{Form, Type, Unsupported};
 use super::lanes::{binary, plain, single, ternary, unary};
 use super::{Alu, Eval, Kind};
 
@@ -15,9 +15,17 @@ const U32: Kind = Kind::Int {
 };
 
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
-    let Some((bits @ (32 | 64), signed)) = form.one_type()?.int() else {
+    let Type::Int {
+        bits: bits @ (32 | 64),
+        signed,
+        raw,
+    } = form.one_type()?
+    else {
         return Err(form.unsupported("wants a 32 or 64 bit type"));
     };
+    if raw == matches!(form.opcode, "bfind" | "bfe" | "szext") {
+        return Err(form.unsupported("no such type here"));
+    }
     let kind = Kind::Int { bits, signed };
     let long = bits == 64;
     Ok(match form.opcode {

@@ -3,7 +3,7 @@
 //! `.cc` writes the carry out of (for subtraction: the borrow into) the top bit; addc, subc and
 //! madc take it in. `mad.lo.cc` and `mad.hi.cc` carry out of the addition, not of the product.
 
-use super::form::{Form, Unsupported};
+use super::form::{Form, Type, Unsupported};
 use super::lanes::{general, kinds};
 use super::{Alu, Kind};
 
@@ -16,8 +16,12 @@ enum Operation {
 }
 
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
-    let ty = form.one_type()?;
-    let Some((bits @ (32 | 64), signed)) = ty.int() else {
+    let Type::Int {
+        bits: bits @ (32 | 64),
+        signed,
+        raw: false,
+    } = form.one_type()?
+    else {
         return Err(form.unsupported("wants a 32 or 64 bit integer"));
     };
     let carry_out = form.take("cc");

@@ -92,8 +92,8 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
                 return Err(form.unsupported("no such comparison of integers"));
             }
         }
-        Type::F32 | Type::F16 | Type::BF16 | Type::F16x2 | Type::BF16x2 if !unsigned => {}
-        Type::F64 if !unsigned && !flush => {}
+        Type::F32 | Type::F16 | Type::F16x2 if !unsigned => {}
+        Type::F64 | Type::BF16 | Type::BF16x2 if !unsigned && !flush => {}
         _ => return Err(form.unsupported("no such comparison of this type")),
     }
     let kind = ty.kind();
@@ -127,25 +127,29 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
             eval: compare,
         });
     }
-    let yes = match (dst, packed) {
-        (Type::F32, false) => precise::F32.one(),
-        (Type::F16, false) | (Type::F16x2, true) => precise::F16.one(),
-        (Type::BF16, false) | (Type::BF16x2, true) => precise::BF16.one(),
+    let half = matches!(ty, Type::F16 | Type::BF16);
+    let yes = match (dst, ty) {
+        (Type::F16x2, Type::F16x2) => precise::F16.one(),
+        (Type::BF16x2, Type::BF16x2) => precise::BF16.one(),
         (
             Type::Int {
                 bits: 32,
                 raw: false,
                 ..
             },
-            true,
-        ) => 0xffff,
+            _,
+        ) if packed => 0xffff,
+        _ if packed => return Err(form.unsupported("no such destination")),
+        (Type::F32, _) if !half => precise::F32.one(),
+        (Type::F16, _) if ty != Type::BF16 => precise::F16.one(),
+        (Type::BF16, _) if !flush => precise::BF16.one(),
         (
             Type::Int {
                 bits: 32,
                 raw: false,
                 ..
             },
-            false,
+            _,
         ) => 0xffff_ffff,
         (
             Type::Int {
@@ -153,8 +157,8 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
                 raw: false,
                 ..
             },
-            false,
-        ) => 0xffff,
+            _,
+        ) if half => 0xffff,
         _ => return Err(form.unsupported("no such destination")),
     };
     let eval = as_values(compare, yes, packed);

@@ -54,12 +54,33 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         return Err(form.unsupported(".rna wants tf32"));
     }
     let wrong = || Err(form.unsupported("no such conversion"));
+    let small = |ty| matches!(ty, Some((8, _)));
+    if shape.saturate && (to == Type::BF16 || from == Type::BF16)
+        || from == Type::TF32
+        || to == Type::BF16 && small(integer(from))
+        || from == Type::BF16 && small(integer(to))
+    {
+        return wrong();
+    }
     if matches!(to, Type::F16x2 | Type::BF16x2 | Type::E4M3x2 | Type::E5M2x2) {
+        if whole.is_some() || flush {
+            return wrong();
+        }
         return pairs::pair(form, to, from, rounding, shape);
     }
     match (integer(to), integer(from)) {
         (Some((to_bits, to_signed)), Some((from_bits, from_signed))) => {
             if whole.is_some() || rounding.is_some() || shape.satfinite || shape.relu {
+                return wrong();
+            }
+            // A type that holds every value of the other has nothing to clamp.
+            let holds = match (to_signed, from_signed) {
+                (false, false) => to_bits >= from_bits,
+                (false, true) => false,
+                (true, false) => to_bits > from_bits,
+                (true, true) => to_bits >= from_bits,
+            };
+            if shape.saturate && holds {
                 return wrong();
             }
             let eval =

@@ -69,8 +69,8 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let finish = Finish {
         format,
         rounding: rounding.unwrap_or(Rounding::NearestEven),
-        flush: format != precise::F64 && form.take("ftz"),
-        saturate: format != precise::F64
+        flush: matches!(format, precise::F16 | precise::F32) && form.take("ftz"),
+        saturate: matches!(ty, Type::F16 | Type::F16x2 | Type::F32)
             && matches!(
                 operation,
                 Operation::Add | Operation::Sub | Operation::Mul | Operation::Fma
@@ -88,7 +88,9 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
                 operation,
                 Operation::Div | Operation::Reciprocal | Operation::SquareRoot
             )
-        || half && form.opcode == "mad"
+        || (half || halves == 2) && form.opcode == "mad"
+        || ty == Type::F32x2 && moves
+        || finish.relu && finish.saturate
     {
         return Err(form.unsupported("no such combination"));
     }

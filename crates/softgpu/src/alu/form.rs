@@ -96,14 +96,6 @@ impl Type {
             Type::E4M3x2 | Type::E5M2x2 => int(16),
         }
     }
-
-    /// (bits, signed) of an integer type.
-    pub fn int(self) -> Option<(u8, bool)> {
-        match self {
-            Type::Int { bits, signed, .. } => Some((bits, signed)),
-            _ => None,
-        }
-    }
 }
 
 /// How a result that does not fit is rounded.

@@ -14,10 +14,16 @@ const U32: Kind = Kind::Int {
     signed: false,
 };
 
+const B32: Type = Type::Int {
+    bits: 32,
+    signed: false,
+    raw: true,
+};
+
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     match form.opcode {
         "lop3" => {
-            if form.one_type()?.int() != Some((32, false)) {
+            if form.one_type()? != B32 {
                 return Err(form.unsupported("wants b32"));
             }
             let eval = quaternary(|a: u32, b: u32, c: u32, table: u32| lop3(a, b, c, table));
@@ -29,15 +35,12 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         "mov" => {
             let ty = form.one_type()?;
             let kind = ty.kind();
-            let eval: Eval = match kind {
-                Kind::Pred => unary(|a: bool| a),
-                Kind::Int { bits: 8, .. } => unary(|a: u8| a),
-                Kind::Int { bits: 16, .. } | Kind::F16 | Kind::BF16 => unary(|a: u16| a),
-                Kind::Int { bits: 32, .. } | Kind::F32 | Kind::F16x2 | Kind::BF16x2 => {
-                    unary(|a: u32| a)
-                }
-                Kind::Int { bits: 64, .. } | Kind::F64 | Kind::F32x2 => unary(|a: u64| a),
-                Kind::Int { .. } => return Err(form.unsupported("no such type here")),
+            let eval: Eval = match ty {
+                Type::Pred => unary(|a: bool| a),
+                Type::Int { bits: 16, .. } => unary(|a: u16| a),
+                Type::Int { bits: 32, .. } | Type::F32 => unary(|a: u32| a),
+                Type::Int { bits: 64, .. } | Type::F64 => unary(|a: u64| a),
+                _ => return Err(form.unsupported("no such type here")),
             };
             return Ok(plain(kind, &[kind], eval));
         }
@@ -129,7 +132,7 @@ fn shift(form: &mut Form) -> Result<Alu, Unsupported> {
 }
 
 fn funnel(form: &mut Form) -> Result<Alu, Unsupported> {
-    if form.one_type()?.int() != Some((32, false)) {
+    if form.one_type()? != B32 {
         return Err(form.unsupported("wants b32"));
     }
     let left = form.take("l");
@@ -159,7 +162,7 @@ fn funnel(form: &mut Form) -> Result<Alu, Unsupported> {
 }
 
 fn permute(form: &mut Form) -> Result<Alu, Unsupported> {
-    if form.one_type()?.int() != Some((32, false)) {
+    if form.one_type()? != B32 {
         return Err(form.unsupported("wants b32"));
     }
     // For each of the four modes' counts: the byte of {b, a} that result byte i takes.

@@ -24,10 +24,13 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let ty = form.one_type()?;
     let (format, halves) = layout(form, ty)?;
     let double = format == precise::F64;
+    if ty == Type::F32x2 {
+        return Err(form.unsupported("no such type here"));
+    }
     let rule = Rule {
         format,
         least: form.opcode == "min",
-        flush: !double && form.take("ftz"),
+        flush: !double && format != precise::BF16 && form.take("ftz"),
         nan: !double && form.take("NaN"),
         magnitude: !double && form.take("xorsign"),
     };

@@ -65,8 +65,7 @@ fn is_value(ty: Type) -> bool {
 
 fn value_type(form: &mut Form) -> Result<Type, Unsupported> {
     let ty = form.one_type()?;
-    // nvcc also writes selp.f16, which ptxas takes.
-    if is_value(ty) || matches!(ty, Type::F16 | Type::BF16) {
+    if is_value(ty) {
         Ok(ty)
     } else {
         Err(form.unsupported("no such type"))

@@ -19,27 +19,32 @@ pub fn between(
     shape: Shape,
 ) -> Result<Alu, Unsupported> {
     let wrong = |why: &str| Err(form.unsupported(why));
-    if from == Type::TF32 {
-        return wrong("no such conversion");
-    }
     let narrows = target.mantissa < source.mantissa || target.exponent < source.exponent;
-    match (narrows, whole, rounding) {
-        (_, Some(_), Some(_)) => return wrong("two roundings"),
-        (true, None, None) => return wrong("wants a rounding"),
-        (true, Some(_), _) => return wrong("wants .rn, .rz, .rm or .rp"),
-        (false, Some(_), _) if target != source => {
+    match (whole, rounding) {
+        (Some(_), Some(_)) => return wrong("two roundings"),
+        (Some(_), None) if target != source => {
             return wrong("rounds to whole numbers of one type only");
         }
+        (None, None) if narrows => return wrong("wants a rounding"),
+        (None, Some(_)) if !narrows => return wrong("loses nothing to round"),
         _ => {}
     }
-    if shape.satfinite
-        && to != Type::TF32
-        && !(from == Type::F32 && matches!(to, Type::F16 | Type::BF16))
-    {
-        return wrong("no .satfinite here");
+    let from_f32 = from == Type::F32;
+    let nearest_or_zero = matches!(
+        rounding,
+        Some(Rounding::NearestEven | Rounding::Zero | Rounding::NearestAway)
+    );
+    if shape.satfinite || shape.relu {
+        let small = matches!(to, Type::F16 | Type::BF16 | Type::TF32);
+        if !(small && from_f32 && nearest_or_zero) || shape.saturate || shape.flush_source {
+            return wrong("no .satfinite or .relu here");
+        }
     }
-    if to == Type::TF32 && from != Type::F32 {
-        return wrong("tf32 is made of f32");
+    if to == Type::TF32 {
+        let relu_away = shape.relu && rounding == Some(Rounding::NearestAway);
+        if !from_f32 || !nearest_or_zero || shape.flush_source || shape.saturate || relu_away {
+            return wrong("no such conversion to tf32");
+        }
     }
     let rounding = rounding.unwrap_or(Rounding::NearestEven);
     let simple = whole.is_none() && !(shape.saturate || shape.relu || shape.satfinite);

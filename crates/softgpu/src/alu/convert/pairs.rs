@@ -19,7 +19,7 @@ pub fn pair(
         return Err(form.unsupported("wants a rounding"));
     };
     let wrong = || Err(form.unsupported("no such conversion"));
-    if shape.saturate || shape.flush_source {
+    if shape.saturate || !matches!(rounding, Rounding::NearestEven | Rounding::Zero) {
         return wrong();
     }
     let (target, width) = match to {
@@ -47,7 +47,9 @@ pub fn pair(
             });
             Ok(plain(to.kind(), &[Kind::F16x2], eval))
         }
-        Type::E4M3x2 | Type::E5M2x2 if to == Type::F16x2 && !shape.satfinite => {
+        Type::E4M3x2 | Type::E5M2x2
+            if to == Type::F16x2 && !shape.satfinite && rounding == Rounding::NearestEven =>
+        {
             let source = if from == Type::E4M3x2 {
                 precise::E4M3
             } else {
