@@ -9,7 +9,7 @@ use super::registers::{Bits, FULL, View};
 use super::trouble::{Outcome, Trouble};
 use crate::alu::{Lanes, WARP};
 use crate::fault::FaultKind;
-use crate::program::code::{Access, AsyncCopy, List, NONE, Reg};
+use crate::program::code::{Access, AsyncCopy, BulkCopy, List, NONE, Reg};
 
 /// Reads `bytes` (1, 2, 4 or 8) at a checked, aligned pointer.
 #[inline(always)]
@@ -168,6 +168,35 @@ impl<'a> Executor<'_, 'a> {
                     write(to[lane] + at, bytes, value);
                 }
                 at += u64::from(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn bulk_copy(&mut self, view: View, copy: &BulkCopy, active: u32) -> Outcome {
+        for lane in Bits(active) {
+            let size = u64::from(view.get(copy.size)[lane] as u32);
+            if !size.is_multiple_of(16) {
+                let text = format!("bulk copy of {size} bytes, not a multiple of 16");
+                return Err(Trouble::new(FaultKind::MisalignedAddress, Some(lane), text));
+            }
+            if size == 0 {
+                continue;
+            }
+            let want = |verb| Want {
+                size,
+                align: 16,
+                verb,
+            };
+            let one = 1 << lane;
+            let to = self.pointers(view, &copy.to, one, want("store"))?[lane];
+            let from = self.pointers(view, &copy.from, one, want("load"))?[lane];
+            for at in (0..size).step_by(8) {
+                // SAFETY: both were checked for `size` aligned bytes.
+                unsafe { write(to + at, 8, read(from + at, 8)) };
+            }
+            if let Some(mbarrier) = &copy.mbarrier {
+                self.mbarrier_complete(view, mbarrier, lane, size)?;
             }
         }
         Ok(())

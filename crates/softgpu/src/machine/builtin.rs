@@ -46,9 +46,10 @@ impl Executor<'_, '_> {
                 Piece::Text(bytes) => text.extend_from_slice(bytes),
                 Piece::Conversion(mut conversion) => {
                     let mut next = |executor: &mut Self, bytes: u8| {
-                        at = at.next_multiple_of(u64::from(bytes));
+                        let size = u64::from(bytes);
+                        at = at.wrapping_add(size - 1) & !(size - 1);
                         let value = executor.read_generic(lane, at, bytes);
-                        at += u64::from(bytes);
+                        at = at.wrapping_add(size);
                         count += 1;
                         value
                     };

@@ -324,6 +324,7 @@ impl<'a> Executor<'_, 'a> {
                 self.atomic(view, atomic, active)?;
             }
             Op::AsyncCopy(copy) => self.async_copy(view, copy, active)?,
+            Op::BulkCopy(copy) => self.bulk_copy(view, copy, active)?,
             Op::Mbarrier(mbarrier) => {
                 self.poll(left);
                 self.mbarrier(view, mbarrier, active)?;

@@ -7,7 +7,7 @@ use super::address::Want;
 use super::execute::Executor;
 use super::registers::{Bits, View};
 use super::trouble::Outcome;
-use crate::program::code::{Mbarrier, MbarrierOp, NONE};
+use crate::program::code::{Access, Mbarrier, MbarrierOp, NONE};
 
 const COUNT: u64 = (1 << 20) - 1;
 const BYTES: u64 = (1 << 23) - 1;
@@ -46,6 +46,26 @@ impl Object {
 }
 
 impl Executor<'_, '_> {
+    /// Bytes that an mbarrier expected have come.
+    pub fn mbarrier_complete(
+        &mut self,
+        view: View,
+        access: &Access,
+        lane: usize,
+        bytes: u64,
+    ) -> Outcome {
+        let pointers = self.pointers(view, access, 1 << lane, Want::new(8, "mbarrier"))?;
+        let word = pointers[lane] as *mut u64;
+        // SAFETY: checked and aligned; shared memory belongs to this thread.
+        unsafe {
+            let mut object = Object::unpack(word.read());
+            object.bytes = object.bytes.wrapping_sub(bytes) & BYTES;
+            object.complete_if_done();
+            word.write(object.pack());
+        }
+        Ok(())
+    }
+
     pub fn mbarrier(&mut self, view: View, mbarrier: &Mbarrier, active: u32) -> Outcome {
         let values = match mbarrier.value {
             NONE => [1; 32],

@@ -237,9 +237,12 @@ impl Warp {
 
     /// More local memory at the end of a frame; None if a thread has no more.
     pub fn extend(&mut self, frame: u32, size: u64, align: u32) -> Option<u32> {
+        if size > u64::from(MAX_LOCAL) {
+            return None;
+        }
         let top = u64::from(self.frames[frame as usize].top);
         let start = top.next_multiple_of(u64::from(align.max(16)));
-        let end = start.checked_add(size)?.next_multiple_of(16);
+        let end = (start + size).next_multiple_of(16);
         if end > u64::from(MAX_LOCAL) {
             return None;
         }

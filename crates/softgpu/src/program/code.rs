@@ -151,6 +151,14 @@ pub struct AsyncCopy {
     pub source_size: Reg,
 }
 
+/// cp.async.bulk: as many bytes as `size` says, counted off an mbarrier if there is one.
+pub struct BulkCopy {
+    pub to: Access,
+    pub from: Access,
+    pub size: Reg,
+    pub mbarrier: Option<Access>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Builtin {
     Printf,
@@ -392,6 +400,7 @@ pub enum Op {
     Store(Access),
     Atomic(Box<Atomic>),
     AsyncCopy(Box<AsyncCopy>),
+    BulkCopy(Box<BulkCopy>),
     Mbarrier(Box<Mbarrier>),
     IsSpace {
         dst: Reg,

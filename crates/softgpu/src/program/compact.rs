@@ -10,6 +10,8 @@ use operands::{Role, visit};
 
 /// Words of liveness tables beyond which slots are left as they are.
 const MAX_WORDS: usize = 1 << 25;
+/// Words visited in search of the fixed point before giving up.
+const MAX_WORK: usize = 1 << 28;
 
 struct Block {
     start: usize,
@@ -33,7 +35,10 @@ pub fn compact(function: &mut Function, widths: &[u8]) -> bool {
         function.pressure = 255;
         return false;
     }
-    let intervals = intervals(function, &blocks, registers, words);
+    let Some(intervals) = intervals(function, &blocks, registers, words) else {
+        function.pressure = 255;
+        return false;
+    };
     let slots = assign(function, &intervals, widths);
     rename(function, &slots);
     true
@@ -122,7 +127,7 @@ fn intervals(
     blocks: &[Block],
     registers: usize,
     words: usize,
-) -> Vec<Option<Interval>> {
+) -> Option<Vec<Option<Interval>>> {
     // Per block: read before written, and surely written.
     let mut reads = Bits::new(blocks.len(), words);
     let mut writes = Bits::new(blocks.len(), words);
@@ -164,14 +169,14 @@ fn intervals(
             touch(&mut found, *reg, 0);
         }
     }
-    let live = live_in(blocks, &reads, &writes, words);
+    let live = live_in(blocks, &reads, &writes, words)?;
     for (row, block) in blocks.iter().enumerate() {
         for_each(live.row(row), |reg| touch(&mut found, reg, block.start));
         for &next in &block.next {
             for_each(live.row(next), |reg| touch(&mut found, reg, block.end - 1));
         }
     }
-    found
+    Some(found)
 }
 
 fn for_each(row: &[u64], mut visit: impl FnMut(Reg)) {
@@ -185,12 +190,15 @@ fn for_each(row: &[u64], mut visit: impl FnMut(Reg)) {
 }
 
 /// What each block needs on entry: the fixed point of reads ∪ (needs of successors − writes).
-fn live_in(blocks: &[Block], reads: &Bits, writes: &Bits, words: usize) -> Bits {
+/// None for code so tangled that it would take too long.
+fn live_in(blocks: &[Block], reads: &Bits, writes: &Bits, words: usize) -> Option<Bits> {
     let mut live = Bits::new(blocks.len(), words);
     live.bits.copy_from_slice(&reads.bits);
+    let mut work = MAX_WORK;
     let mut changed = true;
     while changed {
         changed = false;
+        work = work.checked_sub(live.bits.len().max(1))?;
         for (row, block) in blocks.iter().enumerate().rev() {
             for &next in &block.next {
                 for word in 0..words {
@@ -204,7 +212,7 @@ fn live_in(blocks: &[Block], reads: &Bits, writes: &Bits, words: usize) -> Bits 
             }
         }
     }
-    live
+    Some(live)
 }
 
 /// A slot for every register: the lowest free one when its interval begins.

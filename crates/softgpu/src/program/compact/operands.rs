@@ -73,6 +73,14 @@ pub fn visit(function: &mut Function, at: usize, mut each: impl FnMut(&mut Reg, 
             base(&mut copy.from, &mut each);
             each(&mut copy.source_size, Read);
         }
+        Op::BulkCopy(copy) => {
+            base(&mut copy.to, &mut each);
+            base(&mut copy.from, &mut each);
+            each(&mut copy.size, Read);
+            if let Some(mbarrier) = &mut copy.mbarrier {
+                base(mbarrier, &mut each);
+            }
+        }
         Op::Mbarrier(mbarrier) => {
             base(&mut mbarrier.access, &mut each);
             each(&mut mbarrier.value, Read);

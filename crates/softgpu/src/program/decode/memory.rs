@@ -169,6 +169,7 @@ impl Decoder<'_> {
         match words.as_slice() {
             ["async", "commit_group" | "wait_group" | "wait_all"] => return Ok(()),
             ["async", "mbarrier", "arrive", rest @ ..] => return self.copy_arrive(inst, rest),
+            ["async", "bulk", rest @ ..] => return self.bulk_copy(inst, rest),
             ["async", rest @ ..]
                 if rest.iter().all(|word| {
                     matches!(*word, "ca" | "cg" | "shared" | "shared::cta" | "global")

@@ -4,6 +4,7 @@
 mod alu;
 mod atomic;
 mod barrier;
+mod bulk;
 mod control;
 mod memory;
 mod moves;
