@@ -90,7 +90,7 @@ def main():
     handle_names |= {"CUhostFn", "CUstreamCallback", "CUasyncCallback", "CUlogsCallback", "CUasyncCallbackHandle"}
     found = {}
     for name, version, thread, params in re.findall(
-        r"typedef CUresult \(CUDAAPI \*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)\(([^;]*)\);", typedefs
+        r"typedef CUresult ?\(CUDAAPI \*PFN_(cu\w+?)_v(\d+)(_ptsz|_ptds)?\)\(([^;]*)\);", typedefs
     ):
         found.setdefault(name, {}).setdefault(bool(thread), {})[int(version)] = params
     rows = []

@@ -20,7 +20,7 @@ const FLOAT: c_int = 2;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct ArrayDescriptor {
-    width: usize,
+    pub(crate) width: usize,
     height: usize,
     depth: usize,
     format: c_int,
@@ -56,7 +56,7 @@ pub(crate) fn format(desc: &ChannelFormatDesc) -> Result<(c_int, c_uint), Error>
         .ok_or(Error::INVALID_CHANNEL)
 }
 
-fn description(format: c_int, channels: c_uint) -> Result<ChannelFormatDesc, Error> {
+pub(crate) fn description(format: c_int, channels: c_uint) -> Result<ChannelFormatDesc, Error> {
     let (kind, bits, _) = FORMATS
         .iter()
         .find(|row| row.2 == format)
@@ -94,7 +94,7 @@ pub(crate) fn describe(cu: &Api, array: Handle) -> Result<ArrayDescriptor, Error
     Ok(descriptor)
 }
 
-fn descriptor(
+pub(crate) fn descriptor(
     desc: *const ChannelFormatDesc,
     extent: Extent,
     flags: c_uint,
@@ -116,7 +116,7 @@ fn descriptor(
     })
 }
 
-fn in_array(array: Handle, x: usize, y: usize) -> Side2D {
+pub(crate) fn in_array(array: Handle, x: usize, y: usize) -> Side2D {
     Side2D {
         x,
         y,
@@ -128,7 +128,7 @@ fn in_array(array: Handle, x: usize, y: usize) -> Side2D {
     }
 }
 
-fn in_memory(memory: c_int, pointer: *const c_void, pitch: usize) -> Side2D {
+pub(crate) fn in_memory(memory: c_int, pointer: *const c_void, pitch: usize) -> Side2D {
     let on_host = memory == memory_type::HOST;
     let host = if on_host {
         pointer.cast_mut()
@@ -173,7 +173,7 @@ unsafe fn copy(
 }
 
 /// A copy to an array cannot come from nowhere but its kind's source, and so on.
-fn to_array(kind: c_int) -> Result<c_int, Error> {
+pub(crate) fn to_array(kind: c_int) -> Result<c_int, Error> {
     match kind {
         copy_kind::HOST_TO_DEVICE | copy_kind::DEVICE_TO_DEVICE | copy_kind::DEFAULT => {
             Ok(memory_types(kind)?.0)
@@ -182,7 +182,7 @@ fn to_array(kind: c_int) -> Result<c_int, Error> {
     }
 }
 
-fn from_array(kind: c_int) -> Result<c_int, Error> {
+pub(crate) fn from_array(kind: c_int) -> Result<c_int, Error> {
     match kind {
         copy_kind::DEVICE_TO_HOST | copy_kind::DEVICE_TO_DEVICE | copy_kind::DEFAULT => {
             Ok(memory_types(kind)?.1)

@@ -1,12 +1,14 @@
 //! The exported functions that libcudart.so.12 and .13 have in common, a file a subject.
 
 pub(crate) mod array;
+mod array_run;
 mod capture;
 pub(crate) mod copy;
 pub(crate) mod copy3d;
 mod device;
 mod errors;
 mod event;
+mod external;
 pub(crate) mod function;
 mod graph;
 mod graph_copy;
@@ -24,3 +26,4 @@ mod registration;
 mod set;
 mod stream;
 mod symbol;
+mod texture;

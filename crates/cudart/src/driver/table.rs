@@ -26,6 +26,8 @@ driver_table! {
     cuCtxSetLimit: cuCtxSetLimit 3010 None, (limit: c_int, value: usize);
     cuCtxSetSharedMemConfig: cuCtxSetSharedMemConfig 4020 None, (config: c_int);
     cuCtxSynchronize_v2000: cuCtxSynchronize 2000 None, ();
+    cuDestroyExternalMemory: cuDestroyExternalMemory 10000 None, (ext_mem: Handle);
+    cuDestroyExternalSemaphore: cuDestroyExternalSemaphore 10000 None, (ext_sem: Handle);
     cuDeviceCanAccessPeer: cuDeviceCanAccessPeer 4000 None, (can_access_peer: *mut c_int, dev: c_int, peer_dev: c_int);
     cuDeviceGet: cuDeviceGet 2000 None, (device: *mut c_int, ordinal: c_int);
     cuDeviceGetAttribute: cuDeviceGetAttribute 2000 None, (pi: *mut c_int, attrib: c_int, dev: c_int);
@@ -47,9 +49,11 @@ driver_table! {
     cuDevicePrimaryCtxReset: cuDevicePrimaryCtxReset 11000 None, (dev: c_int);
     cuDevicePrimaryCtxRetain: cuDevicePrimaryCtxRetain 7000 None, (pctx: *mut Handle, dev: c_int);
     cuDevicePrimaryCtxSetFlags: cuDevicePrimaryCtxSetFlags 11000 None, (dev: c_int, flags: c_uint);
+    cuDeviceRegisterAsyncNotification: cuDeviceRegisterAsyncNotification 12040 None, (device: c_int, callback_func: Handle, user_data: *mut c_void, callback: *mut Handle);
     cuDeviceSetGraphMemAttribute: cuDeviceSetGraphMemAttribute 11040 None, (device: c_int, attr: c_int, value: *mut c_void);
     cuDeviceSetMemPool: cuDeviceSetMemPool 11020 None, (dev: c_int, pool: Handle);
     cuDeviceTotalMem: cuDeviceTotalMem 3020 None, (bytes: *mut usize, dev: c_int);
+    cuDeviceUnregisterAsyncNotification: cuDeviceUnregisterAsyncNotification 12040 None, (device: c_int, callback: Handle);
     cuDriverGetVersion: cuDriverGetVersion 2020 None, (driver_version: *mut c_int);
     cuEventCreate: cuEventCreate 2000 None, (ph_event: *mut Handle, flags: c_uint);
     cuEventDestroy: cuEventDestroy 4000 None, (h_event: Handle);
@@ -59,6 +63,8 @@ driver_table! {
     cuEventRecord: cuEventRecord 2000 Some(7000), (h_event: Handle, h_stream: Handle);
     cuEventRecordWithFlags: cuEventRecordWithFlags 11010 Some(11010), (h_event: Handle, h_stream: Handle, flags: c_uint);
     cuEventSynchronize: cuEventSynchronize 2000 None, (h_event: Handle);
+    cuExternalMemoryGetMappedBuffer: cuExternalMemoryGetMappedBuffer 10000 None, (dev_ptr: *mut DevicePtr, ext_mem: Handle, buffer_desc: *const c_void);
+    cuExternalMemoryGetMappedMipmappedArray: cuExternalMemoryGetMappedMipmappedArray 10000 None, (mipmap: *mut Handle, ext_mem: Handle, mipmap_desc: *const c_void);
     cuFlushGPUDirectRDMAWrites: cuFlushGPUDirectRDMAWrites 11030 None, (target: c_int, scope: c_int);
     cuGraphAddChildGraphNode: cuGraphAddChildGraphNode 10000 None, (ph_graph_node: *mut Handle, h_graph: Handle, dependencies: *const Handle, num_dependencies: usize, child_graph: Handle);
     cuGraphAddDependencies: cuGraphAddDependencies 12030 None, (h_graph: Handle, from: *const Handle, to: *const Handle, edge_data: *const c_void, num_dependencies: usize);
@@ -66,6 +72,8 @@ driver_table! {
     cuGraphAddEmptyNode: cuGraphAddEmptyNode 10000 None, (ph_graph_node: *mut Handle, h_graph: Handle, dependencies: *const Handle, num_dependencies: usize);
     cuGraphAddEventRecordNode: cuGraphAddEventRecordNode 11010 None, (ph_graph_node: *mut Handle, h_graph: Handle, dependencies: *const Handle, num_dependencies: usize, event: Handle);
     cuGraphAddEventWaitNode: cuGraphAddEventWaitNode 11010 None, (ph_graph_node: *mut Handle, h_graph: Handle, dependencies: *const Handle, num_dependencies: usize, event: Handle);
+    cuGraphAddExternalSemaphoresSignalNode: cuGraphAddExternalSemaphoresSignalNode 11020 None, (ph_graph_node: *mut Handle, h_graph: Handle, dependencies: *const Handle, num_dependencies: usize, node_params: *const c_void);
+    cuGraphAddExternalSemaphoresWaitNode: cuGraphAddExternalSemaphoresWaitNode 11020 None, (ph_graph_node: *mut Handle, h_graph: Handle, dependencies: *const Handle, num_dependencies: usize, node_params: *const c_void);
     cuGraphAddHostNode: cuGraphAddHostNode 10000 None, (ph_graph_node: *mut Handle, h_graph: Handle, dependencies: *const Handle, num_dependencies: usize, node_params: *const c_void);
     cuGraphAddKernelNode: cuGraphAddKernelNode 12000 None, (ph_graph_node: *mut Handle, h_graph: Handle, dependencies: *const Handle, num_dependencies: usize, node_params: *const c_void);
     cuGraphAddMemAllocNode: cuGraphAddMemAllocNode 11040 None, (ph_graph_node: *mut Handle, h_graph: Handle, dependencies: *const Handle, num_dependencies: usize, node_params: *mut c_void);
@@ -88,6 +96,8 @@ driver_table! {
     cuGraphExecDestroy: cuGraphExecDestroy 10000 None, (h_graph_exec: Handle);
     cuGraphExecEventRecordNodeSetEvent: cuGraphExecEventRecordNodeSetEvent 11010 None, (h_graph_exec: Handle, h_node: Handle, event: Handle);
     cuGraphExecEventWaitNodeSetEvent: cuGraphExecEventWaitNodeSetEvent 11010 None, (h_graph_exec: Handle, h_node: Handle, event: Handle);
+    cuGraphExecExternalSemaphoresSignalNodeSetParams: cuGraphExecExternalSemaphoresSignalNodeSetParams 11020 None, (h_graph_exec: Handle, h_node: Handle, node_params: *const c_void);
+    cuGraphExecExternalSemaphoresWaitNodeSetParams: cuGraphExecExternalSemaphoresWaitNodeSetParams 11020 None, (h_graph_exec: Handle, h_node: Handle, node_params: *const c_void);
     cuGraphExecGetFlags: cuGraphExecGetFlags 12000 None, (h_graph_exec: Handle, flags: *mut u64);
     cuGraphExecHostNodeSetParams: cuGraphExecHostNodeSetParams 10020 None, (h_graph_exec: Handle, h_node: Handle, node_params: *const c_void);
     cuGraphExecKernelNodeSetParams: cuGraphExecKernelNodeSetParams 12000 None, (h_graph_exec: Handle, h_node: Handle, node_params: *const c_void);
@@ -95,6 +105,10 @@ driver_table! {
     cuGraphExecMemsetNodeSetParams: cuGraphExecMemsetNodeSetParams 10020 None, (h_graph_exec: Handle, h_node: Handle, memset_params: *const c_void, ctx: Handle);
     cuGraphExecNodeSetParams: cuGraphExecNodeSetParams 12020 None, (h_graph_exec: Handle, h_node: Handle, node_params: *mut c_void);
     cuGraphExecUpdate: cuGraphExecUpdate 12000 None, (h_graph_exec: Handle, h_graph: Handle, result_info: *mut c_void);
+    cuGraphExternalSemaphoresSignalNodeGetParams: cuGraphExternalSemaphoresSignalNodeGetParams 11020 None, (h_node: Handle, params_out: *mut c_void);
+    cuGraphExternalSemaphoresSignalNodeSetParams: cuGraphExternalSemaphoresSignalNodeSetParams 11020 None, (h_node: Handle, node_params: *const c_void);
+    cuGraphExternalSemaphoresWaitNodeGetParams: cuGraphExternalSemaphoresWaitNodeGetParams 11020 None, (h_node: Handle, params_out: *mut c_void);
+    cuGraphExternalSemaphoresWaitNodeSetParams: cuGraphExternalSemaphoresWaitNodeSetParams 11020 None, (h_node: Handle, node_params: *const c_void);
     cuGraphGetEdges: cuGraphGetEdges 12030 None, (h_graph: Handle, from: *mut Handle, to: *mut Handle, edge_data: *mut c_void, num_edges: *mut usize);
     #[cfg(feature = "cuda12")] cuGraphGetEdges_v10000: cuGraphGetEdges 10000 None, (h_graph: Handle, from: *mut Handle, to: *mut Handle, num_edges: *mut usize);
     cuGraphGetNodes: cuGraphGetNodes 10000 None, (h_graph: Handle, nodes: *mut Handle, num_nodes: *mut usize);
@@ -129,6 +143,15 @@ driver_table! {
     #[cfg(feature = "cuda12")] cuGraphRemoveDependencies_v10000: cuGraphRemoveDependencies 10000 None, (h_graph: Handle, from: *const Handle, to: *const Handle, num_dependencies: usize);
     cuGraphRetainUserObject: cuGraphRetainUserObject 11030 None, (graph: Handle, object: Handle, count: c_uint, flags: c_uint);
     cuGraphUpload: cuGraphUpload 11010 Some(11010), (h_graph: Handle, h_stream: Handle);
+    cuGraphicsMapResources: cuGraphicsMapResources 3000 Some(7000), (count: c_uint, resources: *mut Handle, h_stream: Handle);
+    cuGraphicsResourceGetMappedMipmappedArray: cuGraphicsResourceGetMappedMipmappedArray 5000 None, (p_mipmapped_array: *mut Handle, resource: Handle);
+    cuGraphicsResourceGetMappedPointer: cuGraphicsResourceGetMappedPointer 3020 None, (p_dev_ptr: *mut DevicePtr, p_size: *mut usize, resource: Handle);
+    cuGraphicsResourceSetMapFlags: cuGraphicsResourceSetMapFlags 6050 None, (resource: Handle, flags: c_uint);
+    cuGraphicsSubResourceGetMappedArray: cuGraphicsSubResourceGetMappedArray 3000 None, (p_array: *mut Handle, resource: Handle, array_index: c_uint, mip_level: c_uint);
+    cuGraphicsUnmapResources: cuGraphicsUnmapResources 3000 Some(7000), (count: c_uint, resources: *mut Handle, h_stream: Handle);
+    cuGraphicsUnregisterResource: cuGraphicsUnregisterResource 3000 None, (resource: Handle);
+    cuImportExternalMemory: cuImportExternalMemory 10000 None, (ext_mem_out: *mut Handle, mem_handle_desc: *const c_void);
+    cuImportExternalSemaphore: cuImportExternalSemaphore 10000 None, (ext_sem_out: *mut Handle, sem_handle_desc: *const c_void);
     cuInit: cuInit 2000 None, (flags: c_uint);
     cuIpcCloseMemHandle: cuIpcCloseMemHandle 4010 None, (dptr: DevicePtr);
     cuIpcGetEventHandle: cuIpcGetEventHandle 4010 None, (p_handle: *mut c_void, event: Handle);
@@ -232,6 +255,7 @@ driver_table! {
     cuPointerGetAttributes: cuPointerGetAttributes 7000 None, (num_attributes: c_uint, attributes: *mut c_int, data: *mut *mut c_void, ptr: DevicePtr);
     cuProfilerStart: cuProfilerStart 4000 None, ();
     cuProfilerStop: cuProfilerStop 4000 None, ();
+    cuSignalExternalSemaphoresAsync: cuSignalExternalSemaphoresAsync 10000 Some(10000), (ext_sem_array: *const Handle, params_array: *const c_void, num_ext_sems: c_uint, stream: Handle);
     cuStreamAddCallback: cuStreamAddCallback 5000 Some(7000), (h_stream: Handle, callback: Handle, user_data: *mut c_void, flags: c_uint);
     cuStreamAttachMemAsync: cuStreamAttachMemAsync 6000 Some(7000), (h_stream: Handle, dptr: DevicePtr, length: usize, flags: c_uint);
     cuStreamBeginCapture: cuStreamBeginCapture 10010 Some(10010), (h_stream: Handle, mode: c_int);
@@ -256,8 +280,17 @@ driver_table! {
     cuStreamUpdateCaptureDependencies: cuStreamUpdateCaptureDependencies 12030 Some(12030), (h_stream: Handle, dependencies: *mut Handle, dependency_data: *const c_void, num_dependencies: usize, flags: c_uint);
     #[cfg(feature = "cuda12")] cuStreamUpdateCaptureDependencies_v11030: cuStreamUpdateCaptureDependencies 11030 Some(11030), (h_stream: Handle, dependencies: *mut Handle, num_dependencies: usize, flags: c_uint);
     cuStreamWaitEvent: cuStreamWaitEvent 3020 Some(7000), (h_stream: Handle, h_event: Handle, flags: c_uint);
+    cuSurfObjectCreate: cuSurfObjectCreate 5000 None, (p_surf_object: *mut u64, p_res_desc: *const c_void);
+    cuSurfObjectDestroy: cuSurfObjectDestroy 5000 None, (surf_object: u64);
+    cuSurfObjectGetResourceDesc: cuSurfObjectGetResourceDesc 5000 None, (p_res_desc: *mut c_void, surf_object: u64);
+    cuTexObjectCreate: cuTexObjectCreate 5000 None, (p_tex_object: *mut u64, p_res_desc: *const c_void, p_tex_desc: *const c_void, p_res_view_desc: *const c_void);
+    cuTexObjectDestroy: cuTexObjectDestroy 5000 None, (tex_object: u64);
+    cuTexObjectGetResourceDesc: cuTexObjectGetResourceDesc 5000 None, (p_res_desc: *mut c_void, tex_object: u64);
+    cuTexObjectGetResourceViewDesc: cuTexObjectGetResourceViewDesc 5000 None, (p_res_view_desc: *mut c_void, tex_object: u64);
+    cuTexObjectGetTextureDesc: cuTexObjectGetTextureDesc 5000 None, (p_tex_desc: *mut c_void, tex_object: u64);
     cuThreadExchangeStreamCaptureMode: cuThreadExchangeStreamCaptureMode 10010 None, (mode: *mut c_int);
     cuUserObjectCreate: cuUserObjectCreate 11030 None, (object_out: *mut Handle, ptr: *mut c_void, destroy: Handle, initial_refcount: c_uint, flags: c_uint);
     cuUserObjectRelease: cuUserObjectRelease 11030 None, (object: Handle, count: c_uint);
     cuUserObjectRetain: cuUserObjectRetain 11030 None, (object: Handle, count: c_uint);
+    cuWaitExternalSemaphoresAsync: cuWaitExternalSemaphoresAsync 10000 Some(10000), (ext_sem_array: *const Handle, params_array: *const c_void, num_ext_sems: c_uint, stream: Handle);
 }

@@ -1,4 +1,5 @@
-//! Prefetching and advice by device number and by location, and batches that say what failed.
+//! Prefetching and advice by device number and by location, batches that say what failed, and
+//! semaphores by their second parameters (the first have no reserved words and are not had).
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -30,4 +31,12 @@ cuda! {
     context fn cudaMemcpy3DBatchAsync, cudaMemcpy3DBatchAsync_ptsz(
         count: usize, operations: *mut c_void, failed: *mut usize, flags: u64, stream: Handle,
     ) |cu| cu.cuMemcpy3DBatchAsync_v12080(count, operations, failed, flags, stream);
+
+    context fn cudaSignalExternalSemaphoresAsync_v2, cudaSignalExternalSemaphoresAsync_v2_ptsz(
+        semaphores: *const Handle, params: *const c_void, count: c_uint, stream: Handle,
+    ) |cu| cu.cuSignalExternalSemaphoresAsync(semaphores, params, count, stream);
+
+    context fn cudaWaitExternalSemaphoresAsync_v2, cudaWaitExternalSemaphoresAsync_v2_ptsz(
+        semaphores: *const Handle, params: *const c_void, count: c_uint, stream: Handle,
+    ) |cu| cu.cuWaitExternalSemaphoresAsync(semaphores, params, count, stream);
 }

@@ -1,4 +1,4 @@
-//! Prefetching, advice, batches and pools by location, as CUDA 13 has them.
+//! Prefetching, advice, batches, pools by location and semaphores, as CUDA 13 has them.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -54,4 +54,12 @@ cuda! {
     plain fn cudaMemSetMemPool(
         location: *mut MemLocation, kind: c_int, pool: Handle,
     ) |cu| cu.cuMemSetMemPool(location.cast(), kind, pool);
+
+    context fn cudaSignalExternalSemaphoresAsync, cudaSignalExternalSemaphoresAsync_ptsz(
+        semaphores: *const Handle, params: *const c_void, count: c_uint, stream: Handle,
+    ) |cu| cu.cuSignalExternalSemaphoresAsync(semaphores, params, count, stream);
+
+    context fn cudaWaitExternalSemaphoresAsync, cudaWaitExternalSemaphoresAsync_ptsz(
+        semaphores: *const Handle, params: *const c_void, count: c_uint, stream: Handle,
+    ) |cu| cu.cuWaitExternalSemaphoresAsync(semaphores, params, count, stream);
 }

@@ -28,6 +28,14 @@ static void arrays() {
     parms.kind = cudaMemcpyDeviceToHost;
     T(cudaMemcpy3D(&parms));
     V("same %d", !memcmp(from, to, sizeof to));
+    memset(to, 0, sizeof to);
+    T(cudaMemcpyToArray(array, 8, 0, from, 200, cudaMemcpyHostToDevice));
+    T(cudaMemcpyArrayToArray(second, 8, 0, array, 8, 0, 200, cudaMemcpyDeviceToDevice));
+    T(cudaMemcpyFromArray(to, second, 8, 0, 200, cudaMemcpyDeviceToHost));
+    V("same %d", !memcmp(from, to, 200));
+    T(cudaMemcpyToArrayAsync(array, 0, 1, from, 64, cudaMemcpyHostToDevice, 0));
+    T(cudaMemcpyFromArrayAsync(to, array, 0, 1, 64, cudaMemcpyDeviceToHost, 0));
+    T(cudaDeviceSynchronize());
     desc = cudaCreateChannelDesc(32, 32, 32, 0, cudaChannelFormatKindFloat);
     cudaArray_t none;
     T(cudaMallocArray(&none, &desc, 8, 4));
@@ -35,6 +43,133 @@ static void arrays() {
     T(cudaFreeArray(array));
     T(cudaFreeArray(second));
     T(cudaFreeArray(NULL));
+}
+
+__global__ void sample(cudaTextureObject_t texture, float *out) { out[threadIdx.x] = tex1Dfetch<float>(texture, threadIdx.x); }
+__global__ void sample_rows(cudaTextureObject_t texture, float *out) { out[threadIdx.x] = tex2D<float>(texture, threadIdx.x + 0.5f, 1.5f); }
+__global__ void sample_bytes(cudaTextureObject_t texture, float *out) { out[threadIdx.x] = tex1Dfetch<float>(texture, threadIdx.x); }
+__global__ void write_surface(cudaSurfaceObject_t surface) { surf2Dwrite((float)threadIdx.x, surface, threadIdx.x * 4, 0); }
+
+static void show_texture(cudaTextureObject_t texture, bool has_view) {
+    cudaResourceDesc resource;
+    cudaTextureDesc desc;
+    cudaResourceViewDesc view;
+    memset(&resource, 0, sizeof resource);
+    memset(&view, 0, sizeof view);
+    T(cudaGetTextureObjectResourceDesc(&resource, texture));
+    V("type %d size %zu %zu %zu bits %d kind %d", resource.resType, resource.resType == cudaResourceTypeLinear ? resource.res.linear.sizeInBytes : resource.res.pitch2D.width,
+      resource.resType == cudaResourceTypePitch2D ? resource.res.pitch2D.height : 0, resource.resType == cudaResourceTypePitch2D ? resource.res.pitch2D.pitchInBytes : 0, resource.res.linear.desc.x, resource.res.linear.desc.f);
+    T(cudaGetTextureObjectTextureDesc(&desc, texture));
+    V("address %d %d %d filter %d read %d srgb %d normalized %d anisotropy %u mipmap %d %g %g %g trilinear %d cubemap %d", desc.addressMode[0], desc.addressMode[1], desc.addressMode[2], desc.filterMode,
+      desc.readMode, desc.sRGB, desc.normalizedCoords, desc.maxAnisotropy, desc.mipmapFilterMode, desc.mipmapLevelBias, desc.minMipmapLevelClamp, desc.maxMipmapLevelClamp,
+      desc.disableTrilinearOptimization, desc.seamlessCubemap);
+    if (!has_view) return;
+    T(cudaGetTextureObjectResourceViewDesc(&view, texture));
+    V("view %d %zu %zu %zu", view.format, view.width, view.height, view.depth);
+    CLEAR();
+}
+
+static void textures() {
+    float from[64], to[32] = {}, *memory, *out;
+    cudaTextureObject_t texture = 0;
+    cudaSurfaceObject_t surface = 0;
+    cudaResourceDesc resource;
+    cudaTextureDesc desc;
+    size_t pitch = 0;
+    float *rows;
+    for (int i = 0; i < 64; i++) from[i] = i * 2;
+    CLEAR();
+    T(cudaMalloc(&memory, sizeof from));
+    T(cudaMalloc(&out, sizeof to));
+    T(cudaMemcpy(memory, from, sizeof from, cudaMemcpyHostToDevice));
+    memset(&resource, 0, sizeof resource);
+    memset(&desc, 0, sizeof desc);
+    resource.resType = cudaResourceTypeLinear;
+    resource.res.linear.devPtr = memory;
+    resource.res.linear.desc = cudaCreateChannelDesc<float>();
+    resource.res.linear.sizeInBytes = sizeof from;
+    desc.readMode = cudaReadModeElementType;
+    T(cudaCreateTextureObject(&texture, &resource, &desc, NULL));
+    T((sample<<<1, 32>>>(texture, out), 0));
+    T(cudaMemcpy(to, out, sizeof to, cudaMemcpyDeviceToHost));
+    V("%g %g", to[1], to[31]);
+    show_texture(texture, false);
+    T(cudaDestroyTextureObject(texture));
+    T(cudaMallocPitch(&rows, &pitch, 128, 2));
+    T(cudaMemcpy2D(rows, pitch, from, 128, 128, 2, cudaMemcpyHostToDevice));
+    resource.resType = cudaResourceTypePitch2D;
+    resource.res.pitch2D.devPtr = rows;
+    resource.res.pitch2D.desc = cudaCreateChannelDesc<float>();
+    resource.res.pitch2D.width = 32;
+    resource.res.pitch2D.height = 2;
+    resource.res.pitch2D.pitchInBytes = pitch;
+    desc.addressMode[0] = desc.addressMode[1] = cudaAddressModeBorder;
+    desc.filterMode = cudaFilterModeLinear;
+    desc.borderColor[1] = 0.5f;
+    T(cudaCreateTextureObject(&texture, &resource, &desc, NULL));
+    T((sample_rows<<<1, 32>>>(texture, out), 0));
+    T(cudaMemcpy(to, out, sizeof to, cudaMemcpyDeviceToHost));
+    V("%g %g", to[1], to[31]);
+    show_texture(texture, false);
+    T(cudaDestroyTextureObject(texture));
+    memset(&desc, 0, sizeof desc);
+    resource.resType = cudaResourceTypeLinear;
+    resource.res.linear.devPtr = memory;
+    resource.res.linear.desc = cudaCreateChannelDesc<unsigned char>();
+    resource.res.linear.sizeInBytes = sizeof from;
+    desc.readMode = cudaReadModeNormalizedFloat;
+    T(cudaMemset(memory, 51, sizeof from));
+    T(cudaCreateTextureObject(&texture, &resource, &desc, NULL));
+    T((sample_bytes<<<1, 32>>>(texture, out), 0));
+    T(cudaMemcpy(to, out, sizeof to, cudaMemcpyDeviceToHost));
+    V("%g %g", to[1], to[31]);
+    show_texture(texture, false);
+    T(cudaDestroyTextureObject(texture));
+    T(cudaDestroyTextureObject(0));
+    CLEAR();
+    resource.res.linear.desc = cudaCreateChannelDesc(24, 0, 0, 0, cudaChannelFormatKindFloat);
+    T(cudaCreateTextureObject(&texture, &resource, &desc, NULL));
+    T(cudaCreateTextureObject(&texture, NULL, &desc, NULL));
+    CLEAR();
+    cudaArray_t array;
+    cudaChannelFormatDesc channel = cudaCreateChannelDesc<float>();
+    T(cudaMallocArray(&array, &channel, 32, 2, cudaArraySurfaceLoadStore));
+    memset(&resource, 0, sizeof resource);
+    resource.resType = cudaResourceTypeArray;
+    resource.res.array.array = array;
+    T(cudaCreateSurfaceObject(&surface, &resource));
+    T((write_surface<<<1, 32>>>(surface), 0));
+    T(cudaMemcpy2DFromArray(to, 128, array, 0, 0, 128, 1, cudaMemcpyDeviceToHost));
+    V("%g %g", to[1], to[31]);
+    memset(&resource, 0, sizeof resource);
+    T(cudaGetSurfaceObjectResourceDesc(&resource, surface));
+    V("type %d same %d", resource.resType, resource.res.array.array == array);
+    T(cudaDestroySurfaceObject(surface));
+    memset(&desc, 0, sizeof desc);
+    cudaResourceViewDesc view;
+    memset(&view, 0, sizeof view);
+    view.format = cudaResViewFormatFloat1;
+    view.width = 32;
+    view.height = 2;
+    T(cudaCreateTextureObject(&texture, &resource, &desc, &view));
+    show_texture(texture, true);
+    T(cudaDestroyTextureObject(texture));
+    T(cudaFreeArray(array));
+    cudaExternalMemory_t memory_of_others;
+    cudaExternalMemoryHandleDesc handle;
+    memset(&handle, 0, sizeof handle);
+    handle.type = cudaExternalMemoryHandleTypeOpaqueFd;
+    handle.handle.fd = -1;
+    handle.size = 4096;
+    T(cudaImportExternalMemory(&memory_of_others, &handle));
+    CLEAR();
+    cudaExternalSemaphore_t semaphore;
+    cudaExternalSemaphoreHandleDesc semaphore_handle;
+    memset(&semaphore_handle, 0, sizeof semaphore_handle);
+    semaphore_handle.type = cudaExternalSemaphoreHandleTypeOpaqueFd;
+    semaphore_handle.handle.fd = -1;
+    T(cudaImportExternalSemaphore(&semaphore, &semaphore_handle));
+    CLEAR();
 }
 
 __managed__ int shared_by_both = 5;
@@ -219,6 +354,7 @@ static void pools_and_graphs() {
 int main() {
     open_driver();
     arrays();
+    textures();
     copies();
     pools_and_graphs();
     managed();
