@@ -18,6 +18,7 @@
 
 #![no_std]
 
+pub mod capture;
 pub mod category;
 pub mod format;
 #[rustfmt::skip]
