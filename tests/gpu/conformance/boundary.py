@@ -1,7 +1,8 @@
-"""The second set: results right at the edge of the normal range, where `.ftz` decides, and forms
-the first set left open."""
+"""The second set: results right at the edge of the normal range, where `.ftz` decides, and the
+forms that the first set left out."""
 
-from scalar import ROUNDINGS, Scalar
+import scalar
+from scalar import COMBINES, FLOAT_TESTS, INT_TESTS, INTS, ROUNDINGS, Scalar
 from values import POOLS, encode
 from warp import Machine
 import memory
@@ -115,6 +116,45 @@ def scalars():
             for test in ["eq", "ne", "lt", "le", "gt", "ge"]:
                 for extra in ["", ".add"]:
                     add(f"vset{count}.{a}.{b}.{test}{extra}", 32, [("i32", 32)] * 3)
+    known = {case.name for case in scalar.cases()} | {case.name for case in found}
+    return found + [case for case in left_out() if case.name not in known]
+
+
+def left_out():
+    """Every set and cvt there is; the first set has a part of them."""
+    found = []
+
+    def add(name, target, *sources):
+        srcs = [(scalar.pool(s), 1 if s == "pred" else max(16, scalar.width(s))) for s in sources]
+        found.append(Scalar(".".join(w for w in name if w), [max(16, scalar.width(target))], srcs))
+
+    whole = ["u32", "s32"]
+    sources = [("", ty, INT_TESTS, whole + ["f32", "f16", "bf16"]) for ty in INTS]
+    sources += [("", ty, ["eq", "ne"], whole + ["f32", "f16", "bf16"]) for ty in ["b16", "b32", "b64"]]
+    sources += [("", ty, ["lo", "ls", "hi", "hs"], whole + ["f32", "f16", "bf16"]) for ty in ["u16", "u32", "u64"]]
+    sources += [("", ty, FLOAT_TESTS, whole + ["f32", "f16", "bf16"]) for ty in ["f32", "f64"]]
+    sources += [("ftz", "f32", FLOAT_TESTS, whole + ["f32", "f16"]), ("", "f16", FLOAT_TESTS, whole + ["u16", "s16", "f16", "bf16"]),
+                ("ftz", "f16", FLOAT_TESTS, whole + ["u16", "s16", "f16"]), ("", "bf16", FLOAT_TESTS, whole + ["u16", "s16", "bf16"]),
+                ("", "f16x2", FLOAT_TESTS, whole + ["f16x2"]), ("ftz", "f16x2", FLOAT_TESTS, whole + ["f16x2"]),
+                ("", "bf16x2", FLOAT_TESTS, whole + ["bf16x2"])]
+    for flush, ty, tests, targets in sources:
+        for test in tests:
+            for combine in COMBINES:
+                for target in targets:
+                    add(["set", test, combine, flush, target, ty], target, ty, ty, *(["pred"] if combine else []))
+    eight = ["u8", "s8"] + INTS
+    for integer in eight:
+        wide = {"u8": "b32", "s8": "b32"}.get(integer, integer)
+        for real in ["f16", "f32", "f64"]:
+            for flush in ["", "ftz"] if real == "f32" else [""]:
+                for sat in ["", "sat"]:
+                    for rounding in ROUNDINGS:
+                        add(["cvt", rounding, flush, sat, real, integer], real, integer)
+                        add(["cvt", rounding + "i", flush, sat, integer, real], wide, real)
+    for rounding in ROUNDINGS:
+        for flush in ["", "ftz"]:
+            add(["cvt", rounding, flush, "bf16", "f32"], "bf16", "f32")
+    add(["cvt", "bf16", "bf16"], "bf16", "bf16")
     return found
 
 
