@@ -259,9 +259,7 @@ fn join(end: &mut Event, begin: Event, duration: Option<u64>) {
     end.extent = Extent::Closed(duration);
     end.start = begin.start;
     end.args = begin.args;
-    if end.stack.is_empty() {
-        end.stack = begin.stack;
-    }
+    end.stack = begin.stack;
     end.cpu = end.cpu.or(begin.cpu);
     end.device = end.device.or(begin.device);
     end.context = end.context.or(begin.context);
