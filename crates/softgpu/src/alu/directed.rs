@@ -116,7 +116,7 @@ mod tests {
             match state >> 29 & 7 {
                 0..=2 => bits & !(0xff << 23) | (125 + (bits >> 26 & 3)) << 23,
                 3 => bits & !(0xff << 23) | (bits >> 26 & 1) << 23,
-                4 => bits & 1 << 31 | 0x7f80_0000 - (bits & 1),
+                4 => bits & 1 << 31 | (0x7f80_0000 - (bits & 1)),
                 5 => bits & 1 << 31,
                 _ => bits,
             }
