@@ -15,17 +15,17 @@ fn buffer(memory: &Memory, values: Vec<f32>) -> Vec<f32> {
     values
 }
 
-/// Runs `name(a, b, c, n)` and gives its best time of three.
-fn time(
-    name: &str,
-    a: &[f32],
-    b: &[f32],
-    c: &[f32],
+/// A launch of `name(a, b, c, n)`.
+struct Case<'a> {
+    name: &'a str,
+    buffers: [&'a [f32]; 3],
     n: i32,
     grid: [u32; 3],
     block: [u32; 3],
-    memory: &Memory,
-) -> Duration {
+}
+
+/// The best time of three.
+fn time(case: &Case, memory: &Memory) -> Duration {
     let program = Program::build(COMPILED).expect("the kernels build");
     let mut variables = Vec::new();
     let addresses = program
@@ -38,18 +38,18 @@ fn time(
             address
         })
         .collect();
-    let kernel = program.kernel(name).expect("the kernel exists");
+    let kernel = program.kernel(case.name).expect("the kernel exists");
     let loaded = Loaded::place(Arc::new(program), addresses);
     let mut params = Vec::new();
-    for pointer in [a.as_ptr(), b.as_ptr(), c.as_ptr()] {
-        params.extend((pointer as u64).to_le_bytes());
+    for buffer in case.buffers {
+        params.extend((buffer.as_ptr() as u64).to_le_bytes());
     }
-    params.extend(n.to_le_bytes());
+    params.extend(case.n.to_le_bytes());
     let launch = Launch {
         loaded: &loaded,
         kernel,
-        grid,
-        block,
+        grid: case.grid,
+        block: case.block,
         cluster: [1; 3],
         dynamic_shared: 0,
         params: &params,
@@ -79,31 +79,27 @@ fn main() {
     let a = buffer(&memory, (0..n).map(|i| i as f32).collect());
     let b = buffer(&memory, (0..n).map(|i| (n - i) as f32).collect());
     let c = buffer(&memory, vec![0.0; n]);
-    let took = time(
-        "vectorAdd",
-        &a,
-        &b,
-        &c,
-        n as i32,
-        [4096, 1, 1],
-        [256, 1, 1],
-        &memory,
-    );
+    let case = Case {
+        name: "vectorAdd",
+        buffers: [&a, &b, &c],
+        n: n as i32,
+        grid: [4096, 1, 1],
+        block: [256, 1, 1],
+    };
+    let took = time(&case, &memory);
     assert!(c.iter().all(|&value| value == n as f32), "wrong sums");
     println!("vectorAdd of {n} elements: {took:.1?}");
 
     let n = 256;
     let c = buffer(&memory, vec![0.0; n * n]);
-    let took = time(
-        "matmul",
-        &a,
-        &b,
-        &c,
-        n as i32,
-        [16, 16, 1],
-        [16, 16, 1],
-        &memory,
-    );
+    let case = Case {
+        name: "matmul",
+        buffers: [&a, &b, &c],
+        n: n as i32,
+        grid: [16, 16, 1],
+        block: [16, 16, 1],
+    };
+    let took = time(&case, &memory);
     let expected: f32 = (0..n).map(|k| a[k] * b[k * n]).sum();
     assert!(
         (c[0] - expected).abs() <= expected.abs() * 1e-5,

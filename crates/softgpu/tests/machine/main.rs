@@ -4,6 +4,7 @@ mod barriers;
 mod compiled;
 mod control;
 mod faults;
+mod hostile;
 mod library;
 mod memory;
 mod support;
