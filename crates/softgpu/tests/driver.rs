@@ -66,7 +66,7 @@ macro_rules! sections {
 
 sections! {
     init context memory copy module launch stream capture graph
-    fault_null fault_wild fault_misaligned fault_trap printf more graph_memory
+    fault_null fault_wild fault_misaligned fault_trap printf more graph_memory virtual_memory
 }
 
 /// Where a real driver may crash, softgpu answers with an error.
@@ -128,6 +128,7 @@ macro_rules! endurance {
 
 endurance! {
     ends_with_work_pending = "pending",
+    answers_calls_after_its_end = "late",
     ends_from_a_thread_with_work_pending = "thread_exit",
     survives_being_closed_with_work_pending = "dlclose",
     eight_threads_get_their_own_results = "threads",

@@ -14,6 +14,7 @@ use super::{
     resource::{self, MemoryResource},
     result::{Answer, HOST_MEMORY_ALREADY_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY},
     state::driver,
+    virtual_memory,
 };
 use crate::memory::Memory;
 
@@ -31,6 +32,8 @@ pub enum MemoryKind {
     Pooled,
     /// Of an allocation node: lives as long as graphs hold the node.
     Graph,
+    /// Mapped by cuMemMap and made accessible.
+    Mapped,
 }
 
 pub struct Allocation {
@@ -74,7 +77,26 @@ impl Allocations {
     pub fn covering(&self, address: u64, bytes: u64) -> Option<Arc<Allocation>> {
         let found = self.find(address)?;
         let end = address.checked_add(bytes)?;
-        (end <= found.start + found.size).then_some(found)
+        let mut last = found.start + found.size;
+        // Mappings side by side are one range to whoever uses them.
+        while last < end && found.kind == MemoryKind::Mapped {
+            let next = self.find(last)?;
+            if next.kind != MemoryKind::Mapped {
+                return None;
+            }
+            last = next.start + next.size;
+        }
+        (end <= last).then_some(found)
+    }
+
+    /// Makes a mapping visible to kernels and copies.
+    pub fn expose(&self, context: &Context, start: u64, size: u64) {
+        self.enter(context, start, size, MemoryKind::Mapped, 0);
+    }
+
+    /// Takes a mapping from the sight of kernels and copies.
+    pub fn conceal(&self, start: u64) {
+        self.release(start, &[MemoryKind::Mapped]);
     }
 
     /// True for an address of device memory, allocated or not.
@@ -98,6 +120,10 @@ impl Allocations {
     ) -> Answer<u64> {
         if bytes == 0 {
             return Err(INVALID_VALUE);
+        }
+        // Memory without addresses counts as well.
+        if virtual_memory::committed() > 0 && bytes > self.free_and_total().0 {
+            return Err(OUT_OF_MEMORY);
         }
         let start = {
             let mut arena = self.arena();
@@ -187,7 +213,7 @@ impl Allocations {
         self.memory.remove(allocation.start);
         resource::freed(allocation);
         match allocation.kind {
-            MemoryKind::Registered => {}
+            MemoryKind::Registered | MemoryKind::Mapped => {}
             MemoryKind::Pinned => unsafe {
                 libc::munmap(allocation.start as *mut _, allocation.size as usize);
             },
@@ -228,10 +254,11 @@ impl Allocations {
 
     /// (free, total) bytes of device memory.
     pub fn free_and_total(&self) -> (u64, u64) {
-        match self.arena().as_ref() {
+        let (free, total) = match self.arena().as_ref() {
             Some(arena) => (arena.size() - arena.used(), arena.size()),
             None => (driver().device.memory, driver().device.memory),
-        }
+        };
+        (free.saturating_sub(virtual_memory::committed()), total)
     }
 
     /// Bytes in allocations of one kind.

@@ -56,6 +56,14 @@ impl Device {
         }
     }
 
+    /// False where CUDA_VISIBLE_DEVICES leaves the device out.
+    pub fn is_visible() -> bool {
+        match std::env::var("CUDA_VISIBLE_DEVICES") {
+            Ok(list) => first_names_this(&list),
+            Err(_) => true,
+        }
+    }
+
     /// A CUdevice_attribute; None for numbers a real driver refuses.
     pub fn attribute(&self, number: u32) -> Option<i32> {
         let recorded = (*ATTRIBUTES.get(number as usize)?)?;
@@ -69,8 +77,8 @@ impl Device {
             21..=29 | 42..=49 | 52..=74 | 77 | 112 | 121 => 0,
             // Atomics are the host's own.
             86 => 1,
-            // Virtual memory management, IPC, interop, multicast, tensor maps, host pools.
-            102..=105 | 107 | 110 | 114 | 119 | 124 | 125 | 127..=129 | 141..=146 => 0,
+            // IPC, interop, compression, multicast, tensor maps, host pools.
+            104 | 105 | 107 | 110 | 114 | 119 | 124 | 125 | 127..=129 | 141..=146 => 0,
             // Multi-device launches.
             96 => 0,
             _ => recorded,
@@ -99,6 +107,19 @@ fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift).filter(|size| *size > 0)
 }
 
+/// Whether a list of ordinals and UUIDs begins with this device; it ends at the first bad entry.
+fn first_names_this(list: &str) -> bool {
+    let first = list.split(',').next().unwrap_or_default().trim();
+    let uuid: String = UUID.iter().map(|byte| format!("{byte:02x}")).collect();
+    match first.strip_prefix("GPU-") {
+        Some(digits) => {
+            let digits = digits.replace('-', "").to_ascii_lowercase();
+            !digits.is_empty() && uuid.starts_with(&digits)
+        }
+        None => first.parse::<u32>() == Ok(0),
+    }
+}
+
 /// (name, description) of a CUresult.
 pub fn error_text(code: u32) -> Option<(&'static CStr, &'static CStr)> {
     let at = ERRORS.binary_search_by_key(&code, |error| error.0).ok()?;
@@ -116,6 +137,16 @@ mod tests {
         assert_eq!(parse_size("8g"), Some(8 << 30));
         for bad in ["", "G", "x", "0", "-1", "99999999999999G"] {
             assert_eq!(parse_size(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn visible_devices() {
+        for seen in ["0", "0,1", " 0 ", "GPU-736f6674", "GPU-736f6674-6770"] {
+            assert!(first_names_this(seen), "{seen}");
+        }
+        for hidden in ["", "-1", "1", "none", "GPU-", "GPU-0123", "1,0"] {
+            assert!(!first_names_this(hidden), "{hidden}");
         }
     }
 

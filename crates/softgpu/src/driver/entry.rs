@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{
-    result::{Answer, INVALID_VALUE, NOT_INITIALIZED, NOT_PERMITTED, UNKNOWN},
-    state, thread,
+    result::{Answer, DEINITIALIZED, INVALID_VALUE, NOT_INITIALIZED, NOT_PERMITTED, UNKNOWN},
+    state::{self, Phase},
+    thread,
 };
 
 /// Runs the body of an entry point: a panic becomes CUDA_ERROR_UNKNOWN, for C cannot unwind.
@@ -23,10 +24,13 @@ pub fn guarded(name: &'static str, body: impl FnOnce() -> Answer) -> u32 {
     }
 }
 
-/// As [`guarded`], and refuses before cuInit and inside host functions of streams.
+/// As [`guarded`], and refuses before cuInit, inside host functions of streams, and when the
+/// process ends.
 pub fn initialised(name: &'static str, body: impl FnOnce() -> Answer) -> u32 {
-    if !state::is_initialised() {
-        return NOT_INITIALIZED.0;
+    match state::phase() {
+        Phase::Running => {}
+        Phase::Before => return NOT_INITIALIZED.0,
+        Phase::Ended => return DEINITIALIZED.0,
     }
     if thread::is_in_callback() {
         return NOT_PERMITTED.0;

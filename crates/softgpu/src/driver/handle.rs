@@ -28,6 +28,7 @@ pub enum Kind {
     Link,
     UserObject,
     Pool,
+    Physical,
 }
 
 /// Handles look like pointers of no mapping: above the heap, below the kernel.

@@ -35,6 +35,7 @@ mod state;
 mod stream;
 mod thread;
 mod user_object;
+mod virtual_memory;
 mod work;
 
 pub use exports::{Coverage, coverage, version_script};

@@ -68,7 +68,7 @@ pub fn allocated(kind: MemoryKind, start: u64, size: u64) -> MemoryResource {
         MemoryKind::Pinned => SESSION.host_alloc(start, size),
         MemoryKind::Registered => SESSION.host_register(start, size),
         MemoryKind::Managed => SESSION.managed_alloc(start, size),
-        MemoryKind::Variable | MemoryKind::Pooled | MemoryKind::Graph => {}
+        MemoryKind::Variable | MemoryKind::Pooled | MemoryKind::Graph | MemoryKind::Mapped => {}
     }
     MemoryResource(Mutex::new(device))
 }
@@ -90,7 +90,7 @@ pub fn freed(allocation: &Allocation) {
         MemoryKind::Pinned => SESSION.host_free(allocation.start),
         MemoryKind::Registered => SESSION.host_unregister(allocation.start),
         MemoryKind::Managed => SESSION.managed_free(allocation.start),
-        MemoryKind::Variable | MemoryKind::Pooled | MemoryKind::Graph => {}
+        MemoryKind::Variable | MemoryKind::Pooled | MemoryKind::Graph | MemoryKind::Mapped => {}
     }
 }
 

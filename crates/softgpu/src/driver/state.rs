@@ -2,7 +2,7 @@
 
 use std::sync::{
     OnceLock,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicU8, Ordering},
 };
 
 use super::{
@@ -18,6 +18,7 @@ use super::{
     plan::GraphExec,
     stream::Stream,
     user_object::UserObject,
+    virtual_memory::{Physical, VirtualMemory},
 };
 
 pub struct Driver {
@@ -36,17 +37,41 @@ pub struct Driver {
     pub executables: Registry<GraphExec>,
     pub linkers: Registry<Linker>,
     pub user_objects: Registry<UserObject>,
+    pub physical: Registry<Physical>,
+    pub virtual_memory: VirtualMemory,
 }
 
-static INITIALISED: AtomicBool = AtomicBool::new(false);
+/// The driver's life, from before cuInit to the end of the process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    Before,
+    Running,
+    /// The process is ending: work may be pending for ever, so nothing waits any more.
+    Ended,
+}
 
-pub fn is_initialised() -> bool {
-    INITIALISED.load(Ordering::Acquire)
+static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
+
+pub fn phase() -> Phase {
+    match PHASE.load(Ordering::Acquire) {
+        0 => Phase::Before,
+        1 => Phase::Running,
+        _ => Phase::Ended,
+    }
 }
 
 pub fn initialise() {
     driver();
-    INITIALISED.store(true, Ordering::Release);
+    let before = (Phase::Before as u8, Phase::Running as u8);
+    let first = PHASE.compare_exchange(before.0, before.1, Ordering::AcqRel, Ordering::Acquire);
+    if first.is_ok() {
+        unsafe { libc::atexit(end) };
+    }
+}
+
+extern "C" fn end() {
+    PHASE.store(Phase::Ended as u8, Ordering::Release);
 }
 
 pub fn driver() -> &'static Driver {
@@ -66,5 +91,7 @@ pub fn driver() -> &'static Driver {
         executables: Registry::new(Kind::GraphExec),
         linkers: Registry::new(Kind::Link),
         user_objects: Registry::new(Kind::UserObject),
+        physical: Registry::new(Kind::Physical),
+        virtual_memory: VirtualMemory::default(),
     })
 }

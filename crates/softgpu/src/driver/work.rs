@@ -2,6 +2,7 @@
 
 use std::{
     ffi::c_void,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
@@ -23,6 +24,7 @@ use super::{
     state::driver,
     thread,
 };
+use crate::fault::FaultKind;
 
 /// A host function with its argument.
 #[derive(Clone)]
@@ -83,8 +85,16 @@ pub enum Work {
 }
 
 impl Work {
-    /// After a fault nothing more runs in a context, but everyone who waits is woken.
+    /// Runs the work; a bug in here stops the context, not the process or the stream.
     pub fn run(&self, context: &Arc<Context>) {
+        if catch_unwind(AssertUnwindSafe(|| self.perform(context))).is_err() {
+            eprintln!("softgpu: work of a stream failed inside, this is a bug");
+            context.set_fault(FaultKind::LaunchFailed.cu_result());
+        }
+    }
+
+    /// After a fault nothing more runs in a context, but everyone who waits is woken.
+    fn perform(&self, context: &Arc<Context>) {
         match self {
             Work::Record(record) => record.reach(),
             Work::RecordEvent(event) => {

@@ -1480,6 +1480,68 @@ static void section_graph_memory(void) {
     V(refused_inside);
 }
 
+/* Addresses and memory apart from each other. */
+static void section_virtual_memory(void) {
+    setup();
+    enum { MIB2 = 2 << 20 };
+    unsigned how[8] = {1, 0, 1, 0}, shared[8] = {1, 1, 1, 0}, wrong[8] = {0, 0, 1, 0};
+    size_t granularity = 0;
+    u64 at = 0, other = 0, a = 0, b = 0, kept = 0, flags = 0;
+    R(cuMemGetAllocationGranularity, &granularity, how, 0);
+    V(granularity);
+    R(cuMemGetAllocationGranularity, &granularity, wrong, 0);
+    R(cuMemAddressReserve, &at, (size_t)(4 * MIB2), (size_t)0, (u64)0, (u64)0);
+    V(at % MIB2);
+    R(cuMemAddressReserve, &other, (size_t)1000, (size_t)0, (u64)0, (u64)0);
+    R(cuMemAddressReserve, &other, (size_t)0, (size_t)0, (u64)0, (u64)0);
+    R(cuMemCreate, &a, (size_t)MIB2, how, (u64)0);
+    R(cuMemCreate, &b, (size_t)MIB2, shared, (u64)0);
+    R(cuMemCreate, &other, (size_t)1000, how, (u64)0);
+    R(cuMemCreate, &other, (size_t)MIB2, wrong, (u64)0);
+    R(cuMemsetD8_v2, at, 1, (size_t)16);
+    R(cuMemMap, at, (size_t)MIB2, (size_t)0, a, (u64)0);
+    R(cuMemMap, at, (size_t)MIB2, (size_t)0, b, (u64)0);
+    R(cuMemMap, at + MIB2, (size_t)MIB2, (size_t)0, b, (u64)0);
+    R(cuMemMap, at + 3 * MIB2 + 4096, (size_t)MIB2, (size_t)0, b, (u64)0);
+    struct {
+        unsigned location, id, flags;
+    } access = {1, 0, 3};
+    R(cuMemSetAccess, at, (size_t)(2 * MIB2), &access, (size_t)1);
+    R(cuMemSetAccess, at, (size_t)(3 * MIB2), &access, (size_t)1);
+    R(cuMemGetAccess, &flags, &access, at);
+    V(flags);
+    /* Across the border of two mappings. */
+    R(cuMemsetD32_v2, at + MIB2 - 16, 7, (size_t)8);
+    V(word(at + MIB2 + 12));
+    R(cuMemsetD32_v2, at + 2 * MIB2 - 16, 7, (size_t)8);
+    unsigned by = 5;
+    u64 cell = at + MIB2;
+    void *params[2] = {&cell, &by};
+    V(launch1(bump, 0, params));
+    V(word(cell));
+    R(cuMemRetainAllocationHandle, &kept, (void *)at);
+    V(kept == a);
+    R(cuMemRelease, kept);
+    R(cuMemRelease, a);
+    int descriptor = -1;
+    R(cuMemExportToShareableHandle, &descriptor, b, 1, (u64)0);
+    V(descriptor >= 0);
+    u64 again = 0;
+    R(cuMemImportFromShareableHandle, &again, (void *)(size_t)descriptor, 1);
+    R(cuMemMap, at + 2 * MIB2, (size_t)MIB2, (size_t)0, again, (u64)0);
+    R(cuMemSetAccess, at + 2 * MIB2, (size_t)MIB2, &access, (size_t)1);
+    V(word(at + 2 * MIB2));
+    R(cuMemUnmap, at, (size_t)MIB2);
+    R(cuMemsetD8_v2, at, 1, (size_t)16);
+    R(cuMemUnmap, at, (size_t)MIB2);
+    R(cuMemUnmap, at + MIB2, (size_t)(2 * MIB2));
+    R(cuMemRelease, b);
+    R(cuMemRelease, again);
+    R(cuMemAddressFree, at, (size_t)MIB2);
+    R(cuMemAddressFree, at, (size_t)(4 * MIB2));
+    R(cuCtxSynchronize);
+}
+
 /* Handles that never were: a real driver may crash on some of these, softgpu must not. */
 static void section_garbage(void) {
     setup();
@@ -1521,6 +1583,7 @@ static const struct {
     {"printf", section_printf},
     {"more", section_more},
     {"graph_memory", section_graph_memory},
+    {"virtual_memory", section_virtual_memory},
     {"garbage", section_garbage},
 };
 

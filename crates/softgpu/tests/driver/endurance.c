@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef uint64_t u64;
 typedef int (*function)();
@@ -90,6 +91,23 @@ static void launch_endless(void) {
 
 /* The process ends while kernels run that never will. */
 static void mode_pending(void) {
+    setup();
+    launch_endless();
+}
+
+static void late(void) {
+    /* As __cudaUnregisterFatBinary is called: it must not wait for the kernels. */
+    int result = CALL(cuModuleUnload, module);
+    if (result != 4) {
+        printf("cuModuleUnload at exit: %d\n", result);
+        fflush(stdout);
+        _exit(1);
+    }
+}
+
+/* Registered before cuInit, called after the driver has ended. */
+static void mode_late(void) {
+    atexit(late);
     setup();
     launch_endless();
 }
@@ -282,6 +300,7 @@ static const struct {
     void (*run)(void);
 } modes[] = {
     {"pending", mode_pending},         {"thread_exit", mode_thread_exit},
+    {"late", mode_late},
     {"dlclose", mode_dlclose},         {"threads", mode_threads},
     {"allocations", mode_allocations}, {"exhaustion", mode_exhaustion},
     {"recovery", mode_recovery},       {"many", mode_many},

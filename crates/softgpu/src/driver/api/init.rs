@@ -4,10 +4,10 @@ use std::ffi::c_void;
 
 use crate::driver::{
     abi::Uuid,
-    device::DRIVER_VERSION,
+    device::{DRIVER_VERSION, Device},
     entry::{api, early_api, put},
     resource,
-    result::{INVALID_VALUE, NOT_FOUND},
+    result::{INVALID_VALUE, NO_DEVICE, NOT_FOUND},
     state,
 };
 
@@ -15,6 +15,9 @@ early_api! {
     fn cuInit(flags: u32) {
         if flags != 0 {
             return Err(INVALID_VALUE);
+        }
+        if !Device::is_visible() {
+            return Err(NO_DEVICE);
         }
         resource::start();
         state::initialise();

@@ -34,3 +34,4 @@ mod proc_address;
 mod profiler;
 mod stream;
 mod user_object;
+mod virtual_memory;
