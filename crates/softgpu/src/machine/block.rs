@@ -1,5 +1,6 @@
 //! A thread block, and the cluster it is part of: state that can be left and taken up again.
 
+use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,7 +18,7 @@ const BLOCK_SLICE: u64 = 1 << 20;
 
 /// Bytes that lanes reach through checked pointers: shared memory, parameters.
 pub struct Bytes {
-    data: Box<[u128]>,
+    data: Box<[UnsafeCell<u128>]>,
     size: u64,
 }
 
@@ -28,7 +29,7 @@ unsafe impl Sync for Bytes {}
 impl Bytes {
     pub fn zeroed(size: usize) -> Bytes {
         Bytes {
-            data: vec![0; size.div_ceil(16)].into_boxed_slice(),
+            data: (0..size.div_ceil(16)).map(|_| UnsafeCell::new(0)).collect(),
             size: size as u64,
         }
     }

@@ -347,7 +347,10 @@ impl<'a> Executor<'_, 'a> {
                 view.put(*dst, &value, active);
             }
             Op::ActiveMask { dst } => view.fill(*dst, u64::from(active), active),
-            Op::Fence => fence(Ordering::SeqCst),
+            Op::Fence => {
+                fence(Ordering::SeqCst);
+                self.poll(left);
+            }
             Op::Sleep => {
                 self.polls += MANY_POLLS;
                 self.poll(left);

@@ -19,6 +19,8 @@ use crate::memory::Memory;
 const MAX_RESIDENT: usize = 256;
 /// Bytes of registers and shared memory the residents of a worker may take together.
 const MAX_RESIDENT_BYTES: usize = 512 << 20;
+/// Slices of units at work after which one more is begun, in case they wait without showing it.
+const BUSY_SLICES: u32 = 16;
 const MAX_THREADS: u64 = 1024;
 
 /// What all workers of a launch share.
@@ -148,6 +150,7 @@ impl Grid<'_> {
         let mut resident: VecDeque<Unit> = VecDeque::new();
         let mut spare: Vec<Unit> = Vec::new();
         let mut wants_more = true;
+        let mut busy = 0;
         while !self.stop.load(Ordering::Relaxed) && !env.cancelled.load(Ordering::Relaxed) {
             if (wants_more || resident.is_empty()) && resident.len() < room {
                 wants_more = false;
@@ -166,7 +169,10 @@ impl Grid<'_> {
                 Ok(Progress::Done) => spare.push(unit),
                 Ok(Progress::Yield { idle }) => {
                     resident.push_back(unit);
-                    wants_more = true;
+                    // One that waits may wait for a unit not begun. One that just takes long
+                    // seldom does, and every unit in flight costs memory.
+                    busy += u32::from(!idle);
+                    wants_more = idle || busy.is_multiple_of(BUSY_SLICES);
                     if idle && resident.len() == 1 {
                         std::thread::yield_now();
                     }

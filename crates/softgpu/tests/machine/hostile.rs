@@ -109,10 +109,12 @@ fn replace_word(line: &mut String, by: &str, random: &mut Random) {
 #[test]
 fn damaged_kernels_do_no_harm() {
     let rounds = std::env::var("ROUNDS").map_or(300, |rounds| rounds.parse().unwrap());
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let seed = std::env::var("SEED").map_or(0x9E37_79B9_7F4A_7C15, |seed| seed.parse().unwrap());
+    let mut random = Random(seed);
     let (mut built, mut ran) = (0, 0);
+    let texts = [COMPILED, include_str!("../ptx/library_90.ptx")];
     for round in 0..rounds {
-        let text = damage(COMPILED, &mut random);
+        let text = damage(texts[round % 2], &mut random);
         let Ok(program) = Program::build(&text) else {
             continue;
         };
@@ -148,7 +150,11 @@ fn damaged_kernels_do_no_harm() {
                 }
             });
             let shape = [1 + random.below(3) as u32, 1 + random.below(96) as u32];
-            let result = device.launch(&loaded, &name, shape[0], shape[1], &args);
+            let cooperative = random.below(4) == 0;
+            let result = device.launch_with(&loaded, &name, shape[0], shape[1], &args, |launch| {
+                launch.cooperative = cooperative;
+                launch.dynamic_shared = 64;
+            });
             drop(done);
             if let Err(fault) = result {
                 assert!(!fault.detail.is_empty(), "round {round}");

@@ -112,7 +112,13 @@ impl Decoder<'_> {
             return unsupported(inst, "this state space");
         }
         access.regs = self.list(&dst);
-        access.polls = op == AtomicOp::CompareSwap;
+        // Locks are taken by cas and exch; adding nothing is a way to read.
+        let zero = self.bits(0);
+        access.polls = match op {
+            AtomicOp::CompareSwap | AtomicOp::Exchange => true,
+            AtomicOp::Add | AtomicOp::Or => values == [zero],
+            _ => false,
+        };
         let atomic = Atomic {
             op,
             ty: class,
