@@ -16,7 +16,7 @@ fn recorded(name: &str, major: u32) -> String {
 
 fn compare(program: &Path, name: &str, major: u32) {
     let (runtime, softgpu) = (runtime_folder(), softgpu_folder());
-    let (text, _) = run_with(program, &[&softgpu, &runtime]);
+    let (text, _) = run_with(program, &[], &[&softgpu, &runtime]);
     let wanted = recorded(name, major);
     let differences: Vec<_> = wanted
         .lines()
@@ -102,4 +102,26 @@ fn libraries_pools_and_more_graphs_13() {
 #[test]
 fn libraries_pools_and_more_graphs_12() {
     compare_12("width");
+}
+
+/// Fatbinaries registered while the runtime runs, unregistered, and registered anew: each time
+/// the variables start afresh.
+#[test]
+fn code_that_comes_and_goes() {
+    let Some(toolkit) = toolkit() else { return };
+    let plugin = compile(
+        &toolkit,
+        "plugin",
+        "plugin.so",
+        &["-shared", "-Xcompiler", "-fPIC"],
+    );
+    let program = compile(&toolkit, "late", "late", &[]);
+    let (runtime, softgpu) = (runtime_folder(), softgpu_folder());
+    let (text, good) = run_with(&program, &[&plugin], &[&softgpu, &runtime]);
+    let once = "  plugin 40240\n  plugin 40340\n  plugin 41240\n  plugin 41340\n  plugin 42240\n  \
+                plugin 42340\n";
+    let launch = "(nothing<<<1, 1>>>(), 0) = 0 last=0\n";
+    let wanted = format!("{launch}{once}{once}{launch}cudaDeviceSynchronize() = 0 last=0\n");
+    assert_eq!(text, wanted);
+    assert!(good);
 }

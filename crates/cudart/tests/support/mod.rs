@@ -144,9 +144,10 @@ pub fn compile(toolkit: &Path, name: &str, out: &str, flags: &[&str]) -> PathBuf
 
 /// Runs a program with only the given folders to find libraries in; its output, whatever its
 /// end, and whether that was a good one.
-pub fn run_with(program: &Path, folders: &[&Path]) -> (String, bool) {
+pub fn run_with(program: &Path, arguments: &[&Path], folders: &[&Path]) -> (String, bool) {
     let path = std::env::join_paths(folders).expect("folders without colons");
     let output = Command::new(program)
+        .args(arguments)
         .env("LD_LIBRARY_PATH", path)
         .output()
         .unwrap_or_else(|why| panic!("{}: {why}", program.display()));
