@@ -93,6 +93,10 @@ fn endure(mode: &str) {
     let mut child = Command::new(compile("endurance"))
         .arg(&Library::get().path)
         .arg(mode)
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../fixtures/driver/libcuda-580.159.04.exports"
+        ))
         .env("CUTRACE_SOFTGPU_MEM", "2G")
         .stdout(Stdio::piped())
         .spawn()
@@ -134,6 +138,7 @@ endurance! {
     eight_threads_get_their_own_results = "threads",
     a_hundred_thousand_allocations = "allocations",
     memory_exhausted_and_freed = "exhaustion",
+    zeros_are_answered = "zeros",
     a_fault_stays_in_its_context = "recovery",
     contexts_and_streams_by_the_hundred = "many",
 }

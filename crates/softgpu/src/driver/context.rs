@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    capture,
     device::LIMITS,
     printf::PrintBuffer,
     resource,
@@ -78,7 +79,12 @@ impl Context {
         driver
             .modules
             .remove_where(|module| module.context == handle);
-        for stream in self.lock_streams().drain(..) {
+        for library in driver.libraries.all() {
+            library.forget_context(self.id);
+        }
+        let streams = std::mem::take(&mut *self.lock_streams());
+        for stream in streams {
+            capture::abandon(&stream);
             driver.streams.remove(stream.handle);
             stream.resource.destroy();
         }

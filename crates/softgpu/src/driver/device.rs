@@ -23,6 +23,7 @@ pub const CAPABILITY: (i32, i32) = (9, 0);
 /// (least, greatest) stream priority.
 pub const PRIORITIES: (i32, i32) = (0, -5);
 
+/// Unless CUTRACE_SOFTGPU_MEM says otherwise, and the machine has twice as much.
 const DEFAULT_MEMORY: u64 = 8 << 30;
 
 // Per-SM limits of sm_90 that occupancy is computed from.
@@ -51,7 +52,7 @@ impl Device {
             memory: std::env::var("CUTRACE_SOFTGPU_MEM")
                 .ok()
                 .and_then(|text| parse_size(&text))
-                .unwrap_or(DEFAULT_MEMORY),
+                .unwrap_or_else(default_memory),
             primary: Primary::default(),
         }
     }
@@ -92,6 +93,19 @@ impl Device {
             Err(INVALID_DEVICE)
         }
     }
+}
+
+fn default_memory() -> u64 {
+    let (pages, page) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    let installed = (pages.max(0) as u64).saturating_mul(page.max(0) as u64);
+    // In steps of 256 MiB, and never less than one.
+    let half = installed / 2 / (256 << 20) * (256 << 20);
+    DEFAULT_MEMORY.min(half.max(256 << 20))
 }
 
 /// "512M", "8G", "1073741824".

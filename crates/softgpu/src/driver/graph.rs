@@ -298,6 +298,15 @@ impl Graph {
     }
 }
 
+/// Copies that only executables held go without [`Graph::destroy`].
+impl Drop for Graph {
+    fn drop(&mut self) {
+        for handle in &self.nodes().order {
+            driver().nodes.remove(*handle);
+        }
+    }
+}
+
 /// A graph by its handle.
 pub fn by_handle(handle: u64) -> Answer<Arc<Graph>> {
     driver().graphs.get(handle).ok_or(INVALID_VALUE)

@@ -81,7 +81,17 @@ impl<T> Registry<T> {
             .remove(&handle)
     }
 
-    /// Drops every object for which `keep` is false, and returns them.
+    /// All objects there are now.
+    pub fn all(&self) -> Vec<Arc<T>> {
+        self.live
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .flat_map(|live| live.values().cloned())
+            .collect()
+    }
+
+    /// Drops every object for which `gone` is true, and returns them.
     pub fn remove_where(&self, mut gone: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
         let mut removed = Vec::new();
         if let Some(live) = self

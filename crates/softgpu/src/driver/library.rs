@@ -68,6 +68,14 @@ impl Library {
         Ok(module)
     }
 
+    /// Forgets what was loaded into a context that is gone.
+    pub fn forget_context(&self, id: u64) {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = modules.remove(&id);
+        drop(modules);
+        drop(gone);
+    }
+
     /// Forgets the library, its kernels and its modules everywhere.
     pub fn unload(&self) -> Answer {
         driver()

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Condvar, Mutex, PoisonError, Weak,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -81,14 +81,6 @@ pub struct Stream {
     pub resource: StreamResource,
 }
 
-/// How issued work went on.
-pub enum Issued {
-    /// Queued; done when the stream has completed this many pieces.
-    Queued(u64),
-    /// Became a node of a graph.
-    Captured,
-}
-
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Stream {
@@ -124,12 +116,12 @@ impl Stream {
     }
 
     /// Queues work, or makes it a node if the stream is capturing.
-    pub fn issue(self: &Arc<Self>, context: &Arc<Context>, work: Work) -> Answer<Issued> {
-        if capture::add_work(self, &work)? {
-            return Ok(Issued::Captured);
+    pub fn issue(self: &Arc<Self>, context: &Arc<Context>, work: Work) -> Answer {
+        if !capture::add_work(self, &work)? {
+            capture::check_implicit(context, self)?;
+            self.enqueue(context, Vec::new(), work);
         }
-        capture::check_implicit(context, self)?;
-        Ok(Issued::Queued(self.enqueue(context, Vec::new(), work)))
+        Ok(())
     }
 
     /// Queues work behind all the stream holds, and behind `after`.
@@ -139,15 +131,7 @@ impl Stream {
         mut after: Vec<Dependency>,
         work: Work,
     ) -> u64 {
-        let _order = (self.flags & NON_BLOCKING == 0)
-            .then(|| context.order.lock().unwrap_or_else(PoisonError::into_inner));
-        if self.kind == StreamKind::Legacy {
-            for other in context.blocking_streams() {
-                other.depend_on_all(&mut after);
-            }
-        } else if self.flags & NON_BLOCKING == 0 {
-            context.legacy.depend_on_all(&mut after);
-        }
+        let _order = self.implicit_order(context, &mut after);
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.tasks.push_back(Task { after, work });
         let ticket = self.submitted.fetch_add(1, Ordering::AcqRel) + 1;
@@ -158,6 +142,53 @@ impl Stream {
             pool::run(move || stream.work_off(&context));
         }
         ticket
+    }
+
+    /// Adds what the rules of the legacy stream make this stream's next work wait for. The lock
+    /// keeps other work from coming in between.
+    fn implicit_order<'a>(
+        &self,
+        context: &'a Context,
+        after: &mut Vec<Dependency>,
+    ) -> Option<MutexGuard<'a, ()>> {
+        if self.flags & NON_BLOCKING != 0 {
+            return None;
+        }
+        let order = context.order.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.kind == StreamKind::Legacy {
+            for other in context.blocking_streams() {
+                other.depend_on_all(after);
+            }
+        } else {
+            context.legacy.depend_on_all(after);
+        }
+        Some(order)
+    }
+
+    /// Runs work on the calling thread if nothing is before it, which saves two thread switches;
+    /// false if something is.
+    fn run_here(self: &Arc<Self>, context: &Arc<Context>, work: &Work) -> bool {
+        let mut after = Vec::new();
+        let order = self.implicit_order(context, &mut after);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if !after.is_empty() || queue.running {
+            return false;
+        }
+        queue.running = true;
+        self.submitted.fetch_add(1, Ordering::AcqRel);
+        drop((queue, order));
+        work.run(context);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        self.completed.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_all();
+        if queue.tasks.is_empty() {
+            queue.running = false;
+        } else {
+            drop(queue);
+            let (stream, context) = (self.clone(), context.clone());
+            pool::run(move || stream.work_off(&context));
+        }
+        true
     }
 
     /// Adds what has been issued and is not done yet.
@@ -230,12 +261,16 @@ impl Stream {
 
     /// Issues work and waits for it; nothing to wait for when it was captured.
     pub fn issue_and_wait(self: &Arc<Self>, context: &Arc<Context>, work: Work) -> Answer {
-        if let Issued::Queued(ticket) = self.issue(context, work)? {
-            self.wait_for(ticket);
-            context.printed.flush();
-            context.healthy()?;
+        if capture::add_work(self, &work)? {
+            return Ok(());
         }
-        Ok(())
+        capture::check_implicit(context, self)?;
+        if !self.run_here(context, &work) {
+            let ticket = self.enqueue(context, Vec::new(), work);
+            self.wait_for(ticket);
+        }
+        context.printed.flush();
+        context.healthy()
     }
 }
 

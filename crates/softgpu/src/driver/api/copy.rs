@@ -44,8 +44,7 @@ fn copy_later(null: NullStream, stream: u64, copy: Answer<Copy>) -> Answer {
             return stream.issue_and_wait(&context, Work::Copy(copy.into()));
         }
     }
-    stream.issue(&context, Work::Copy(copy.into()))?;
-    Ok(())
+    stream.issue(&context, Work::Copy(copy.into()))
 }
 
 /// Memcpy2d as the general form.

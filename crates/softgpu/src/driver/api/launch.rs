@@ -127,7 +127,6 @@ stream_api! {
         }
         let data = data as usize;
         let (context, stream) = resolve(null, stream)?;
-        stream.issue(&context, Work::Host(HostCall { function, data }))?;
-        Ok(())
+        stream.issue(&context, Work::Host(HostCall { function, data }))
     }
 }

@@ -152,8 +152,7 @@ stream_api! {
         managed(address, bytes)?;
         check_device(device)?;
         resource::prefetched(address, bytes as u64);
-        stream.issue(&context, Work::Empty)?;
-        Ok(())
+        stream.issue(&context, Work::Empty)
     }
 
     fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(null;
@@ -170,8 +169,7 @@ stream_api! {
             return Err(INVALID_VALUE);
         }
         resource::prefetched(address, bytes as u64);
-        stream.issue(&context, Work::Empty)?;
-        Ok(())
+        stream.issue(&context, Work::Empty)
     }
 
     fn cuMemPrefetchBatchAsync / cuMemPrefetchBatchAsync_ptsz(null;
@@ -199,8 +197,7 @@ stream_api! {
         for (address, bytes) in ranges {
             resource::prefetched(address, bytes as u64);
         }
-        stream.issue(&context, Work::Empty)?;
-        Ok(())
+        stream.issue(&context, Work::Empty)
     }
 
     fn cuMemDiscardBatchAsync / cuMemDiscardBatchAsync_ptsz(null;
@@ -219,8 +216,7 @@ stream_api! {
             managed(address, bytes)?;
         }
         // What is discarded may be read as anything: as what it was, too.
-        stream.issue(&context, Work::Empty)?;
-        Ok(())
+        stream.issue(&context, Work::Empty)
     }
 
     fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz(null;
@@ -238,7 +234,6 @@ stream_api! {
         if found.start != address || (length != 0 && length as u64 != found.size) {
             return Err(INVALID_VALUE);
         }
-        stream.issue(&context, Work::Empty)?;
-        Ok(())
+        stream.issue(&context, Work::Empty)
     }
 }

@@ -148,7 +148,6 @@ stream_api! {
         if found.start != address || !kinds.contains(&found.kind) {
             return Err(INVALID_VALUE);
         }
-        stream.issue(&context, Work::Free(address))?;
-        Ok(())
+        stream.issue(&context, Work::Free(address))
     }
 }

@@ -62,8 +62,7 @@ fn issue(null: NullStream, stream: u64, operations: Vec<MemoryOperation>) -> Ans
         operations,
         described,
     };
-    stream.issue(&context, Work::Memory(Arc::new(batch)))?;
-    Ok(())
+    stream.issue(&context, Work::Memory(Arc::new(batch)))
 }
 
 /// Operations of a batch, checked.
@@ -103,8 +102,7 @@ unsafe fn issue_batch(
         return Err(INVALID_VALUE);
     }
     let (context, stream) = resolve(null, stream)?;
-    stream.issue(&context, unsafe { batch(count, params)? })?;
-    Ok(())
+    stream.issue(&context, unsafe { batch(count, params)? })
 }
 
 stream_api! {

@@ -20,8 +20,7 @@ fn fill_now(null: NullStream, fill: Answer<Fill>) -> Answer {
     if fill.is_host {
         return stream.issue_and_wait(&context, Work::Fill(fill));
     }
-    stream.issue(&context, Work::Fill(fill))?;
-    Ok(())
+    stream.issue(&context, Work::Fill(fill))
 }
 
 fn fill_later(null: NullStream, stream: u64, fill: Answer<Fill>) -> Answer {

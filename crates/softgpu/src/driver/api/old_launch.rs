@@ -44,8 +44,7 @@ fn launch(function: u64, width: i32, height: i32, stream: u64) -> Answer {
     let grid = [width, height, 1].map(|n| u32::try_from(n).unwrap_or(0));
     let shape = Shape::new(grid, old.block, old.shared);
     let work = KernelWork::new(function, shape, old.params[..size].to_vec())?;
-    stream.issue(&context, Work::Kernel(work))?;
-    Ok(())
+    stream.issue(&context, Work::Kernel(work))
 }
 
 api! {

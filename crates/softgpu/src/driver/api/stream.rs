@@ -179,8 +179,7 @@ stream_api! {
         }
         let (context, found) = resolve(null, stream)?;
         let data = data as usize;
-        found.issue(&context, Work::Callback { function, data, stream })?;
-        Ok(())
+        found.issue(&context, Work::Callback { function, data, stream })
     }
 
     fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(null;
