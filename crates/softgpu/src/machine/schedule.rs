@@ -22,6 +22,8 @@ const MAX_RESIDENT_BYTES: usize = 512 << 20;
 /// Slices of units at work after which one more is begun, in case they wait without showing it.
 const BUSY_SLICES: u32 = 16;
 const MAX_THREADS: u64 = 1024;
+/// More shared memory than any device has; offsets must stay below the bits of a cluster's rank.
+const MAX_SHARED: usize = 1 << 20;
 
 /// What all workers of a launch share.
 struct Grid<'a> {
@@ -92,6 +94,11 @@ pub fn run(launch: &Launch, env: &Environment) -> Result<(), Fault> {
             launch.params.len()
         ));
     }
+    let shared = kernel.static_shared.saturating_add(launch.dynamic_shared);
+    if shared > MAX_SHARED {
+        let name = &kernel.name;
+        return refuse(format!("{name} wants {shared} bytes of shared memory"));
+    }
     let cluster = launch.cluster.map(|n| n.max(1));
     let fits = launch.grid.iter().zip(cluster).all(|(n, c)| n % c == 0);
     if !fits || volume(cluster) > 16 {
@@ -114,9 +121,10 @@ pub fn run(launch: &Launch, env: &Environment) -> Result<(), Fault> {
     let workers = env.workers.clamp(1, 1024).min(units as usize);
     std::thread::scope(|scope| {
         for _ in 1..workers {
-            scope.spawn(|| grid.work(env));
+            // With fewer threads than wished for the grid only takes longer.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || grid.work_or_fail(env));
         }
-        grid.work(env);
+        grid.work_or_fail(env);
     });
     match grid
         .fault
@@ -124,14 +132,34 @@ pub fn run(launch: &Launch, env: &Environment) -> Result<(), Fault> {
         .unwrap_or_else(PoisonError::into_inner)
     {
         Some(fault) => Err(fault),
-        None if env.cancelled.load(Ordering::Relaxed) => {
-            refuse(format!("{}: cancelled", kernel.name))
-        }
         None => Ok(()),
     }
 }
 
 impl Grid<'_> {
+    /// A fault in the interpreter itself must not take the host's process down.
+    fn work_or_fail(&self, env: &Environment) {
+        let work = std::panic::AssertUnwindSafe(|| self.work(env));
+        if std::panic::catch_unwind(work).is_err() {
+            self.fail("the interpreter itself failed");
+        }
+    }
+
+    /// Stops the launch for a reason that has no place in the kernel.
+    fn fail(&self, text: &str) {
+        let kernel = &self.launch.loaded.program().kernels()[self.launch.kernel];
+        self.stop_with(Fault {
+            kind: FaultKind::LaunchFailed,
+            detail: format!("{}: {text}", kernel.name),
+        });
+    }
+
+    fn stop_with(&self, fault: Fault) {
+        let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(fault);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// One worker: takes units until none is left and its own are done.
     fn work(&self, env: &Environment) {
         let program = self.launch.loaded.program();
@@ -151,7 +179,10 @@ impl Grid<'_> {
         let mut spare: Vec<Unit> = Vec::new();
         let mut wants_more = true;
         let mut busy = 0;
-        while !self.stop.load(Ordering::Relaxed) && !env.cancelled.load(Ordering::Relaxed) {
+        while !self.stop.load(Ordering::Relaxed) {
+            if env.cancelled.load(Ordering::Relaxed) {
+                return self.fail("cancelled");
+            }
             if (wants_more || resident.is_empty()) && resident.len() < room {
                 wants_more = false;
                 let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -178,10 +209,7 @@ impl Grid<'_> {
                     }
                 }
                 Err((place, trouble)) => {
-                    let fault = describe(&core, &unit.blocks[place].state, &trouble);
-                    let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-                    first.get_or_insert(fault);
-                    self.stop.store(true, Ordering::Relaxed);
+                    self.stop_with(describe(&core, &unit.blocks[place].state, &trouble));
                 }
             }
         }

@@ -216,6 +216,12 @@ fn launches_that_make_no_sense_are_refused() {
     for (grid, block) in [(0, 1), (1, 0), (1, 1025)] {
         assert!(device.launch(&loaded, "main", grid, block, &args).is_err());
     }
+    let too_much = |launch: &mut softgpu::machine::Launch| launch.dynamic_shared = usize::MAX;
+    assert!(
+        device
+            .launch_with(&loaded, "main", 1, 1, &args, too_much)
+            .is_err()
+    );
     let no_params = |launch: &mut softgpu::machine::Launch| launch.params = &[];
     assert!(
         device
