@@ -119,7 +119,10 @@ mod tests {
         assert_eq!(offsets, [8, 64, 72, 128]);
         assert!(size_of::<RingHeader>() <= RING_HEADER_SIZE);
         assert_eq!(size_of::<PayloadSlot>(), 64);
-        assert_eq!(offset_of!(PayloadSlot, commit), offset_of!(CallSlot, commit));
+        assert_eq!(
+            offset_of!(PayloadSlot, commit),
+            offset_of!(CallSlot, commit)
+        );
     }
 
     #[test]

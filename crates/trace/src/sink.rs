@@ -58,20 +58,18 @@ impl Writer {
 
     /// After an error the record is not in the trace; the next one may be written.
     pub fn write(&mut self, record: &Record) -> Result<()> {
-        if let Record::Event(event) = record {
-            match event.extent {
-                Extent::Instant => {}
-                Extent::Open => {
-                    self.open.insert(event.id);
-                }
-                Extent::Closed(_) => {
-                    if !self.open.remove(&event.id) {
-                        self.format.write(&Record::Event(beginning(event)))?;
-                    }
-                }
-            }
+        if let Record::Event(event) = record
+            && matches!(event.extent, Extent::Closed(_))
+            && !self.open.remove(&event.id)
+        {
+            self.format.write(&Record::Event(beginning(event)))?;
         }
         self.format.write(record)?;
+        if let Record::Event(event) = record
+            && event.extent == Extent::Open
+        {
+            self.open.insert(event.id);
+        }
         self.tally.add(record);
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{FORMATS, Trace, any_trace};
+use event::{Arg, Category, Event, Extent, Layer, Meta, Record};
 use proptest::prelude::*;
 use trace::Format;
 
@@ -38,5 +39,31 @@ proptest! {
             let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
             prop_assert!(value["type"].is_string());
         }
+    }
+}
+
+#[test]
+fn a_span_handed_in_whole_gets_its_beginning_written() {
+    let mut event = Event::new(7, Layer::Gpu, Category::Kernel, "vectorAdd", 1_000);
+    event.extent = Extent::Closed(250);
+    event.args = vec![Arg::new("grid", 64u64)];
+    event.outputs = vec![Arg::new("registers", 32u64)];
+    for format in FORMATS {
+        let records = vec![Record::Event(event.clone())];
+        let trace = Trace {
+            meta: Meta::default(),
+            records,
+            summary: None,
+        };
+        let (back, _) = Trace::read(&trace.write(format)).expect("readable");
+        let begin = Event {
+            extent: Extent::Open,
+            outputs: vec![],
+            ..event.clone()
+        };
+        assert_eq!(
+            back.records,
+            [Record::Event(begin), Record::Event(event.clone())]
+        );
     }
 }

@@ -48,6 +48,13 @@ impl<W: Write + Send> JsonlWriter<W> {
         Ok(())
     }
 
+    fn write_out(&mut self) -> Result<()> {
+        let written = self.out.write_all(&self.buffer);
+        // Also after an error: a part may be on disk, and must not be written twice.
+        self.buffer.clear();
+        Ok(written?)
+    }
+
     fn line(&mut self, record: &Record) -> Result<()> {
         let out = &mut self.buffer;
         out.extend_from_slice(b"{\"event_id\":");
@@ -87,15 +94,13 @@ impl<W: Write + Send> WriteTrace for JsonlWriter<W> {
         }
         self.lines += 1;
         if self.buffer.len() >= BUFFER {
-            self.out.write_all(&self.buffer)?;
-            self.buffer.clear();
+            self.write_out()?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.out.write_all(&self.buffer)?;
-        self.buffer.clear();
+        self.write_out()?;
         Ok(self.out.flush()?)
     }
 
