@@ -124,6 +124,17 @@ impl Stream {
         Ok(())
     }
 
+    /// As [`Self::issue`], for work so short that a thread switch would cost more than doing it.
+    pub fn issue_short(self: &Arc<Self>, context: &Arc<Context>, work: Work) -> Answer {
+        if !capture::add_work(self, &work)? {
+            capture::check_implicit(context, self)?;
+            if !self.run_here(context, &work) {
+                self.enqueue(context, Vec::new(), work);
+            }
+        }
+        Ok(())
+    }
+
     /// Queues work behind all the stream holds, and behind `after`.
     pub fn enqueue(
         self: &Arc<Self>,

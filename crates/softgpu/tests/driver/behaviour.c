@@ -1083,6 +1083,7 @@ static void section_graph(void) {
     u64 e = 0, wide = 0, root = 0, n1 = 0, n2 = 0, rec = 0;
     CALL(cuEventCreate, &e, 0);
     CALL(cuMemsetD8_v2, out, 0, (size_t)16);
+    CALL(cuCtxSynchronize);
     CALL(cuGraphCreate, &wide, 0);
     R(cuGraphAddEmptyNode, &root, wide, (void *)0, (size_t)0);
     R(cuGraphAddKernelNode_v2, &n1, wide, &root, (size_t)1, &k);

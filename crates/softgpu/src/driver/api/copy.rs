@@ -23,11 +23,14 @@ fn copy_now(null: NullStream, copy: Answer<Copy>) -> Answer {
     if copy.is_empty() {
         return Ok(());
     }
-    if copy.from_device && copy.to_device {
-        stream.issue(&context, Work::Copy(copy.into()))?;
-        return Ok(());
+    let inside = copy.from_device && copy.to_device;
+    let short = copy.bytes() <= STAGED;
+    let work = Work::Copy(copy.into());
+    match (inside, short) {
+        (false, _) => stream.issue_and_wait(&context, work),
+        (true, true) => stream.issue_short(&context, work),
+        (true, false) => stream.issue(&context, work),
     }
-    stream.issue_and_wait(&context, Work::Copy(copy.into()))
 }
 
 /// A copy in stream order; pageable memory makes the caller wait as far as it must.

@@ -9,6 +9,9 @@ use crate::driver::{
     work::Work,
 };
 
+/// Elements that are written at once when nothing is before them.
+const SHORT: u64 = 64 * 1024;
+
 /// Issued to the null stream; only host memory makes the caller wait.
 fn fill_now(null: NullStream, fill: Answer<Fill>) -> Answer {
     let (context, stream) = resolve(null, 0)?;
@@ -17,10 +20,14 @@ fn fill_now(null: NullStream, fill: Answer<Fill>) -> Answer {
     if fill.is_empty() {
         return Ok(());
     }
+    let work = Work::Fill(fill);
     if fill.is_host {
-        return stream.issue_and_wait(&context, Work::Fill(fill));
+        stream.issue_and_wait(&context, work)
+    } else if fill.width * fill.height <= SHORT {
+        stream.issue_short(&context, work)
+    } else {
+        stream.issue(&context, work)
     }
-    stream.issue(&context, Work::Fill(fill))
 }
 
 fn fill_later(null: NullStream, stream: u64, fill: Answer<Fill>) -> Answer {
