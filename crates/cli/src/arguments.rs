@@ -15,14 +15,21 @@ pub enum Command {
 pub enum Softgpu {
     /// Which driver functions exist, which are implemented.
     List { all: bool },
-    Run { program: OsString, arguments: Vec<OsString> },
+    Run {
+        program: OsString,
+        arguments: Vec<OsString>,
+    },
 }
 
 pub struct Export {
     pub inputs: Vec<PathBuf>,
-    pub format: Format,
-    /// None is standard output.
-    pub output: Option<PathBuf>,
+    pub output: Output,
+}
+
+pub enum Output {
+    /// The extension says the format.
+    File(PathBuf),
+    Stdout(Format),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,7 +65,11 @@ enum Verb {
         #[arg(long, requires = "list")]
         all: bool,
         /// The command to run
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "CMD"
+        )]
         command: Vec<OsString>,
     },
     /// Convert a trace, or merge several into one
@@ -83,21 +94,43 @@ enum Verb {
 pub fn parse() -> Command {
     match Line::parse().verb {
         Verb::Demo => Command::Demo,
-        Verb::Softgpu { list: true, all, .. } => Command::Softgpu(Softgpu::List { all }),
+        Verb::Softgpu {
+            list: true, all, ..
+        } => Command::Softgpu(Softgpu::List { all }),
         Verb::Softgpu { command, .. } => {
             let mut words = command.into_iter();
             let program = words.next().unwrap_or_else(|| {
                 usage("softgpu needs a command to run: cutrace softgpu -- ./app")
             });
-            Command::Softgpu(Softgpu::Run { program, arguments: words.collect() })
+            Command::Softgpu(Softgpu::Run {
+                program,
+                arguments: words.collect(),
+            })
         }
-        Verb::Export { format, output, traces } => {
-            let format = format.or_else(|| format_of(output.as_deref()?)).unwrap_or_else(|| {
-                usage("which format? say -f jsonl or -f arrow, or name an output: -o trace.arrows")
-            });
+        Verb::Export {
+            format,
+            output,
+            traces,
+        } => {
             // "-" is standard output, as in tar and jq.
             let output = output.filter(|path| path.as_os_str() != "-");
-            Command::Export(Export { inputs: traces, format, output })
+            let output = match (output, format) {
+                (Some(path), wanted) => {
+                    let named = format_of(&path);
+                    if named.is_none() || wanted.is_some_and(|wanted| Some(wanted) != named) {
+                        usage("an output's name says its format: -o FILE.jsonl or -o FILE.arrows");
+                    }
+                    Output::File(path)
+                }
+                (None, Some(format)) => Output::Stdout(format),
+                (None, None) => {
+                    usage("which format? -f jsonl or -f arrow; or an output file: -o FILE.arrows")
+                }
+            };
+            Command::Export(Export {
+                inputs: traces,
+                output,
+            })
         }
         Verb::Completions { shell } => Command::Completions(shell),
         Verb::Manual => Command::Manual,
@@ -113,7 +146,9 @@ fn format_of(path: &std::path::Path) -> Option<Format> {
 }
 
 fn usage(message: &str) -> ! {
-    Line::command().error(clap::error::ErrorKind::MissingRequiredArgument, message).exit()
+    Line::command()
+        .error(clap::error::ErrorKind::MissingRequiredArgument, message)
+        .exit()
 }
 
 /// The definitions, for completions and the manual.

@@ -22,7 +22,11 @@ fn crates_depend_only_on_what_the_design_allows() {
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: serde_json::Value =
         serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
     let rules: BTreeMap<&str, &[&str]> = RULES.iter().copied().collect();
@@ -46,7 +50,10 @@ fn crates_depend_only_on_what_the_design_allows() {
             }
             assert_ne!(wanted, "cutrace", "{name} must not depend on the binary");
             if let Some(wanted) = wanted.strip_prefix("cutrace-") {
-                assert!(allowed.contains(&wanted), "{name} must not depend on {wanted}");
+                assert!(
+                    allowed.contains(&wanted),
+                    "{name} must not depend on {wanted}"
+                );
             }
         }
     }

@@ -29,7 +29,9 @@ fn programs() -> Vec<PathBuf> {
 }
 
 fn program(name: &str) -> Option<PathBuf> {
-    programs().into_iter().find(|path| path.file_name().is_some_and(|it| it == name))
+    programs()
+        .into_iter()
+        .find(|path| path.file_name().is_some_and(|it| it == name))
 }
 
 fn run(path: &Path) -> (String, Duration) {
@@ -63,11 +65,22 @@ fn every_test_program_gives_right_results() {
         .flatten()
         .filter(|entry| entry.path().extension().is_some_and(|it| it == "cu"))
         .count();
-    assert!(programs.len() >= sources, "{} programs of {sources} sources", programs.len());
+    assert!(
+        programs.len() >= sources,
+        "{} programs of {sources} sources",
+        programs.len()
+    );
     for path in programs {
-        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
         let (stdout, took) = run(&path);
-        assert!(stdout.contains(&format!("PASS {name}")), "{name} did not pass:\n{stdout}");
+        assert!(
+            stdout.contains(&format!("PASS {name}")),
+            "{name} did not pass:\n{stdout}"
+        );
         eprintln!("{name}: {:.2} s", took.as_secs_f64());
     }
 }
@@ -80,14 +93,20 @@ fn the_interpreter_is_fast_enough() {
             return skip("the test programs are not built; type: make programs");
         };
         let (_, took) = run(&path);
-        assert!(took.as_secs_f64() < seconds, "{name} took {took:?}, more than {seconds} s");
+        assert!(
+            took.as_secs_f64() < seconds,
+            "{name} took {took:?}, more than {seconds} s"
+        );
     }
 }
 
 #[test]
 fn status_signals_and_output_are_the_programs_own() {
     let shell = |script: &str| {
-        cutrace().args(["softgpu", "--", "sh", "-c", script]).output().expect("cutrace runs")
+        cutrace()
+            .args(["softgpu", "--", "sh", "-c", script])
+            .output()
+            .expect("cutrace runs")
     };
     let output = shell("echo out; echo err >&2; exit 7");
     assert_eq!(output.status.code(), Some(7));
@@ -96,20 +115,32 @@ fn status_signals_and_output_are_the_programs_own() {
     assert_eq!(shell("kill -TERM $$").status.signal(), Some(libc::SIGTERM));
     assert_eq!(shell("kill -KILL $$").status.signal(), Some(libc::SIGKILL));
 
-    let missing = cutrace().args(["softgpu", "--", "no-such-program"]).output().expect("runs");
+    let missing = cutrace()
+        .args(["softgpu", "--", "no-such-program"])
+        .output()
+        .expect("runs");
     assert_eq!(missing.status.code(), Some(127));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("no-such-program"));
 }
 
 #[test]
 fn the_list_names_every_export_of_a_real_driver() {
-    let output = cutrace().args(["softgpu", "--list", "--all"]).output().expect("cutrace runs");
+    let output = cutrace()
+        .args(["softgpu", "--list", "--all"])
+        .output()
+        .expect("cutrace runs");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let exports =
         fs::read_to_string(repository().join("fixtures/driver/libcuda-580.159.04.exports"))
             .expect("the fixture is in the repository");
-    for name in exports.lines().filter(|name| name.starts_with("cu") && !name.starts_with("cudbg")) {
-        assert!(text.lines().any(|line| line.trim() == name), "{name} is not listed");
+    for name in exports
+        .lines()
+        .filter(|name| name.starts_with("cu") && !name.starts_with("cudbg"))
+    {
+        assert!(
+            text.lines().any(|line| line.trim() == name),
+            "{name} is not listed"
+        );
     }
 }
 
@@ -132,8 +163,15 @@ fn the_demo_runs_from_a_copy_of_the_binary_alone() {
         let output = demo();
         let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{round}: {output:?}");
-        assert!(stdout.contains("softgpu"), "{round}: the device says what it is:\n{stdout}");
-        assert_eq!(stdout.matches("results right").count(), 3, "{round}:\n{stdout}");
+        assert!(
+            stdout.contains("softgpu"),
+            "{round}: the device says what it is:\n{stdout}"
+        );
+        assert_eq!(
+            stdout.matches("results right").count(),
+            3,
+            "{round}:\n{stdout}"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{Error, Format, Result, Writer, merge::Merge, sink::create_file, sour
 use event::Summary;
 use std::{
     ffi::OsString,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -24,26 +24,34 @@ pub struct ConvertReport {
 pub fn convert(inputs: &[impl AsRef<Path>], output: impl AsRef<Path>) -> Result<ConvertReport> {
     let output = output.as_ref();
     let format = Format::of(output).ok_or_else(|| Error::Extension(output.into()))?;
+    let unfinished = unfinished_name(output);
+    let converted = create_file(&unfinished)
+        .and_then(|file| convert_to(inputs, file, format))
+        .and_then(|report| {
+            let failed = |source| Error::Create {
+                path: output.into(),
+                source,
+            };
+            fs::rename(&unfinished, output).map_err(failed)?;
+            Ok(report)
+        });
+    if converted.is_err() {
+        // The error in hand says more than one about the leftover would.
+        let _ = fs::remove_file(&unfinished);
+    }
+    converted
+}
+
+/// Write the inputs, merged by time if they are several, as a stream.
+pub fn convert_to(
+    inputs: &[impl AsRef<Path>],
+    output: impl io::Write + Send + 'static,
+    format: Format,
+) -> Result<ConvertReport> {
     let readers = inputs.iter().map(open).collect::<Result<Vec<_>>>()?;
     let mut merge = Merge::new(readers)?;
-    let unfinished = unfinished_name(output);
-    let written = write(&mut merge, &unfinished, format).and_then(|(summary, skipped)| {
-        let failed = |source| Error::Create {
-            path: output.into(),
-            source,
-        };
-        fs::rename(&unfinished, output).map_err(failed)?;
-        Ok((summary, skipped))
-    });
-    let (summary, skipped) = match written {
-        Ok(written) => written,
-        Err(error) => {
-            // The error in hand says more than one about the leftover would.
-            let _ = fs::remove_file(&unfinished);
-            return Err(error);
-        }
-    };
-    let mut warnings = skipped;
+    let writer = Writer::new(output, format, merge.meta())?;
+    let (summary, mut warnings) = write(&mut merge, writer)?;
     warnings.extend(merge.warnings().iter().map(ToString::to_string));
     for (path, reader) in inputs.iter().zip(merge.readers()) {
         let name = path.as_ref().display();
@@ -63,8 +71,7 @@ pub fn convert(inputs: &[impl AsRef<Path>], output: impl AsRef<Path>) -> Result<
 }
 
 /// Returns what was really written, and what could not be.
-fn write(merge: &mut Merge, path: &Path, format: Format) -> Result<(Summary, Vec<String>)> {
-    let mut writer = Writer::new(create_file(path)?, format, merge.meta())?;
+fn write(merge: &mut Merge, mut writer: Writer) -> Result<(Summary, Vec<String>)> {
     let mut skipped = Vec::new();
     for record in merge.by_ref() {
         match writer.write(&record?) {

@@ -18,7 +18,7 @@ mod sink;
 mod source;
 mod time;
 
-pub use convert::{ConvertReport, convert};
+pub use convert::{ConvertReport, convert, convert_to};
 pub use error::{Error, Place, Result, Warning, Warnings};
 pub use merge::Merge;
 pub use sink::{Format, Writer, create};

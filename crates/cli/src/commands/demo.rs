@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 pub fn run() -> Result<ExitCode> {
     let program = embedded::demo_program()?;
-    eprintln!("cutrace demo: a CUDA program on softgpu, cutrace's software device. No GPU is used.");
+    eprintln!(
+        "cutrace demo: a CUDA program on softgpu, cutrace's software device. No GPU is used."
+    );
     on_softgpu(program.into_os_string(), Vec::new())
 }

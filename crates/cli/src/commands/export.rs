@@ -1,11 +1,20 @@
 //! `cutrace export`: convert one trace, or merge several into one.
 
-use crate::arguments::Export;
+use crate::arguments::{Export, Format, Output};
 use anyhow::Result;
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
 
 pub fn run(options: Export) -> Result<ExitCode> {
-    let report = trace::convert(&options.inputs, options.output.unwrap_or_default())?;
+    let report = match options.output {
+        Output::File(path) => trace::convert(&options.inputs, path)?,
+        Output::Stdout(format) => {
+            let format = match format {
+                Format::Jsonl => trace::Format::Jsonl,
+                Format::Arrow => trace::Format::Arrow,
+            };
+            trace::convert_to(&options.inputs, io::stdout(), format)?
+        }
+    };
     for warning in &report.warnings {
         eprintln!("cutrace: warning: {warning}");
     }
