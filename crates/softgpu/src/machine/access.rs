@@ -129,45 +129,27 @@ impl<'a> Executor<'_, 'a> {
     pub fn async_copy(&mut self, view: View, copy: &AsyncCopy, active: u32) -> Outcome {
         let size = u64::from(copy.size);
         let to = self.pointers(view, &copy.to, active, Want::new(size, "store"))?;
-        let bytes = copy.to.bytes;
-        let mut reading = active;
-        if copy.source_size != NONE {
-            for (lane, &wanted) in view.get(copy.source_size).iter().enumerate() {
-                if wanted as u32 == 0 {
-                    reading &= !(1 << lane);
-                }
-            }
-        }
-        let from = if reading != 0 {
-            let want = Want {
-                size,
-                align: size,
-                verb: "load",
-            };
-            self.pointers(view, &copy.from, reading, want)?
-        } else {
-            [0; WARP]
-        };
         for lane in Bits(active) {
             let wanted = match copy.source_size {
                 NONE => size,
                 reg => u64::from(view.get(reg)[lane] as u32).min(size),
             };
-            let mut at = 0;
-            while at < size {
-                // SAFETY: both pointers were checked for `size` bytes; `wanted` is no more.
-                unsafe {
-                    let mut value = 0;
-                    if at < wanted {
-                        value = read(from[lane] + at, bytes);
-                        let rest = wanted - at;
-                        if rest < u64::from(bytes) {
-                            value &= (1 << (rest * 8)) - 1;
-                        }
-                    }
-                    write(to[lane] + at, bytes, value);
+            let mut bytes = [0; 16];
+            if wanted > 0 {
+                let want = Want {
+                    size: wanted,
+                    align: size,
+                    verb: "load",
+                };
+                let from = self.pointers(view, &copy.from, 1 << lane, want)?[lane];
+                for (at, byte) in bytes.iter_mut().enumerate().take(wanted as usize) {
+                    // SAFETY: checked for `wanted` bytes.
+                    *byte = unsafe { read(from + at as u64, 1) } as u8;
                 }
-                at += u64::from(bytes);
+            }
+            for (at, byte) in bytes.iter().enumerate().take(size as usize) {
+                // SAFETY: checked for `size` bytes.
+                unsafe { write(to[lane] + at as u64, 1, u64::from(*byte)) };
             }
         }
         Ok(())

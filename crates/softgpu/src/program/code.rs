@@ -50,8 +50,6 @@ pub struct Function {
     pub local_size: u32,
     pub params: Vec<Place>,
     pub returns: Vec<Place>,
-    /// Declared but defined nowhere: calling it is an error at load unless indirect.
-    pub defined: bool,
 }
 
 /// Where a call's argument or result lies.

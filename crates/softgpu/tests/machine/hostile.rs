@@ -157,7 +157,8 @@ fn damaged_kernels_do_no_harm() {
             });
             drop(done);
             if let Err(fault) = result {
-                assert!(!fault.detail.is_empty(), "round {round}");
+                let is_ours = fault.detail.contains("the interpreter itself");
+                assert!(!is_ours, "round {round}, kernel {name}:\n{text}");
             }
         });
         ran += 1;

@@ -188,7 +188,6 @@ pub fn decode(
         lists: decoder.lists,
         tables: decoder.tables,
         constants: decoder.constants,
-        defined: true,
     };
     let widths = decoder.names.widths;
     if !compact::compact(&mut decoded, &widths) && decoded.registers > MAX_FRAME_REGISTERS {

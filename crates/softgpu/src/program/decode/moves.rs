@@ -110,14 +110,11 @@ impl Decoder<'_> {
         let bits = self.part_bits(whole, elements.len())?;
         let mut parts = Vec::new();
         for element in elements {
-            let signed = false;
-            parts.push(self.source(
-                element,
-                Kind::Int {
-                    bits: bits as u8,
-                    signed,
-                },
-            )?);
+            let kind = Kind::Int {
+                bits: bits as u8,
+                signed: false,
+            };
+            parts.push(self.source(element, kind)?);
         }
         if ty == Type::B128 {
             let dst = self.wide(to)?;
