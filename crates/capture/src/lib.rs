@@ -1,3 +1,4 @@
 //! Capture: starting the program to be traced, and the back ends that watch it.
 
 pub mod launch;
+pub mod preload;

@@ -1,0 +1,486 @@
+//! Raw steps of all threads become records of a trace, in the order of time.
+
+use super::SinkError;
+use super::clock::TscClock;
+use super::item::{Batch, Item, Step};
+use super::order::Order;
+use super::process::{Processes, TimeSource};
+use super::remote;
+use super::role::{Observed, Role};
+use super::session::{Limits, Sink};
+use super::signature::{Signature, Words};
+use super::state::{ProcessState, ThreadState};
+use super::{meaning, process::Named};
+use event::{Arg, Event, Extent, Lost, Meaning, Name, Record, Value};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+pub struct Assembler<S> {
+    pub processes: Processes,
+    pub clock: TscClock,
+    limits: Limits,
+    sink: S,
+    rings: Vec<Thread>,
+    order: Order,
+    states: HashMap<u32, ProcessState>,
+    /// By image and number.
+    signatures: HashMap<(usize, u16), Arc<Signature>>,
+    by_name: HashMap<(Name, Option<String>), Arc<Signature>>,
+    next_id: u64,
+    /// The process files were read again since the last batch came.
+    refreshed: bool,
+    latest: u64,
+    pub totals: Totals,
+}
+
+/// What happened while records were made.
+#[derive(Debug, Default)]
+pub struct Totals {
+    pub calls: u64,
+    pub lost: u64,
+    /// Records that came too late for their place in time.
+    pub late: u64,
+    /// Records that the sink did not take, and why it did not take the first of them.
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+/// One ring's thread.
+struct Thread {
+    pid: u32,
+    tid: u32,
+    image: Option<usize>,
+    source: TimeSource,
+    open: Vec<OpenCall>,
+    state: ThreadState,
+    /// Payloads of calls that have ended and whose beginnings are still to be written.
+    ended: HashMap<u64, Box<[u8]>>,
+    /// Calls that were shorter than what is asked for.
+    short: HashSet<u64>,
+}
+
+struct OpenCall {
+    sequence: u64,
+    event: Event,
+    signature: Arc<Signature>,
+    words: Words,
+    /// All of it, once the call has returned.
+    payload: Option<Box<[u8]>>,
+    hidden: bool,
+    /// The kernel that a launch below this one named.
+    kernel_below: Option<Name>,
+}
+
+impl<S: Sink> Assembler<S> {
+    pub fn new(processes: Processes, clock: TscClock, limits: Limits, sink: S) -> Self {
+        Assembler {
+            processes,
+            clock,
+            limits,
+            sink,
+            rings: Vec::new(),
+            order: Order::default(),
+            states: HashMap::new(),
+            signatures: HashMap::new(),
+            by_name: HashMap::new(),
+            next_id: 1,
+            refreshed: false,
+            latest: 0,
+            totals: Totals::default(),
+        }
+    }
+
+    /// A new ring; its number is the count of those before.
+    pub fn add_ring(&mut self, pid: u32, tid: u32) {
+        self.rings.push(Thread {
+            pid,
+            tid,
+            image: None,
+            source: TimeSource::Tsc,
+            open: Vec::new(),
+            state: ThreadState::default(),
+            ended: HashMap::new(),
+            short: HashSet::new(),
+        });
+    }
+
+    /// Steps that were read; they are kept until [`Assembler::advance`] lets them go.
+    pub fn push(&mut self, batch: Batch) {
+        self.refreshed = false;
+        let (Some(thread), Some(first)) = (self.rings.get_mut(batch.ring), batch.items.first())
+        else {
+            return;
+        };
+        if thread.image.is_none() {
+            self.processes.refresh();
+            thread.image = self.processes.image_at(thread.pid, first.time);
+            if let Some(image) = thread.image {
+                thread.source = self.processes.time_source(image, &self.clock);
+            }
+        }
+        for item in &batch.items {
+            let Step::End { enter, payload, .. } = &item.step else {
+                continue;
+            };
+            if let Some(bytes) = batch
+                .bytes
+                .get(payload.clone())
+                .filter(|bytes| !bytes.is_empty())
+            {
+                thread.ended.insert(item.sequence, bytes.into());
+            }
+            let host = |time| to_host(&thread.source, &self.clock, time);
+            if host(item.time).saturating_sub(host(*enter)) < self.limits.min_duration {
+                thread.short.insert(item.sequence);
+            }
+        }
+        let (source, clock) = (&thread.source, &self.clock);
+        self.order.push(batch, |time| to_host(source, clock, time));
+    }
+
+    /// Writes everything up to a moment.
+    pub fn advance(&mut self, until: u64) {
+        while let Some((time, ring, item, batch)) = {
+            let (rings, clock) = (&self.rings, &self.clock);
+            self.order.next(until, |ring, time| {
+                rings
+                    .get(ring)
+                    .map_or(time, |thread| to_host(&thread.source, clock, time))
+            })
+        } {
+            self.step(ring, time, &item, &batch);
+        }
+    }
+
+    pub fn flush(&mut self) {
+        if self.totals.failure.is_none()
+            && let Err(why) = self.sink.flush()
+        {
+            self.totals.failure = Some(why);
+        }
+    }
+
+    pub fn into_parts(self) -> (S, Totals, Processes, TscClock) {
+        (self.sink, self.totals, self.processes, self.clock)
+    }
+
+    fn step(&mut self, ring: usize, time: u64, item: &Item, batch: &Batch) {
+        match &item.step {
+            Step::Begin {
+                function,
+                args,
+                payload,
+                complete,
+            } => {
+                let payload = batch.bytes.get(payload.clone()).unwrap_or_default();
+                let begin = Begin {
+                    time,
+                    sequence: item.sequence,
+                    args: *args,
+                    payload,
+                    complete: *complete,
+                };
+                let signature = self.signature(ring, *function);
+                self.begin(ring, signature, &begin);
+            }
+            Step::End { result, .. } => self.end(ring, time, item.sequence, Some(*result)),
+            Step::Unwound { .. } => self.end(ring, time, item.sequence, None),
+            Step::Lost { count } => self.lost(ring, time, *count),
+        }
+    }
+
+    fn begin(&mut self, ring: usize, signature: Arc<Signature>, begin: &Begin<'_>) {
+        let thread = &mut self.rings[ring];
+        let ended = thread.ended.remove(&begin.sequence);
+        let payload: Option<Box<[u8]>> = match ended {
+            Some(bytes) => Some(bytes),
+            None if begin.complete => Some(begin.payload.into()),
+            None => None,
+        };
+        let words = signature.words(begin.args, begin.payload);
+        let mut event = Event::new(
+            self.next_id,
+            signature.layer,
+            signature.category,
+            signature.name.clone(),
+            begin.time,
+        );
+        self.next_id += 1;
+        event.extent = Extent::Open;
+        (event.pid, event.tid) = (thread.pid, thread.tid);
+        event.parent = thread.open.last().map(|call| call.event.id);
+        event.depth = thread.open.len() as u32;
+        event.args = signature.arguments(&words, payload.as_deref());
+        if let Some(payload) = &payload {
+            complete_text(thread.pid, &signature, &words, payload, &mut event.args);
+        }
+        let process = self.states.entry(thread.pid).or_default();
+        event.context = thread.state.context();
+        event.device = thread.state.device(process);
+        event.stream = signature
+            .stream(&words)
+            .or_else(|| stream_in_config(&event));
+        let hidden = thread.short.contains(&begin.sequence) || begin.time > self.limits.until;
+        if !hidden {
+            self.totals.calls += 1;
+        }
+        let call = OpenCall {
+            sequence: begin.sequence,
+            event,
+            signature,
+            words,
+            payload,
+            hidden,
+            kernel_below: None,
+        };
+        if !hidden {
+            self.write(&Record::Event(call.event.clone()));
+        }
+        self.rings[ring].open.push(call);
+    }
+
+    /// The call returned that, or never returned.
+    fn end(&mut self, ring: usize, time: u64, sequence: u64, result: Option<u32>) {
+        let thread = &mut self.rings[ring];
+        thread.short.remove(&sequence);
+        let ended = thread.ended.remove(&sequence);
+        let Some(place) = thread
+            .open
+            .iter()
+            .rposition(|call| call.sequence == sequence)
+        else {
+            return;
+        };
+        thread.open.truncate(place + 1);
+        let Some(mut call) = thread.open.pop() else {
+            return;
+        };
+        let duration = time.saturating_sub(call.event.start);
+        call.event.extent = Extent::Closed(duration);
+        let what = match result {
+            None => {
+                call.event.outputs = vec![Arg::new("unwound", true)];
+                None
+            }
+            Some(result) => {
+                call.event.status = call.signature.status(result);
+                if call.payload.is_none() {
+                    // It was still running when its beginning was written.
+                    let payload = ended.unwrap_or_default();
+                    let mut late = call.signature.late_arguments(&call.words, &payload);
+                    complete_text(
+                        thread.pid,
+                        &call.signature,
+                        &call.words,
+                        &payload,
+                        &mut late,
+                    );
+                    call.event.outputs = late;
+                    call.payload = Some(payload);
+                }
+                let success = call.signature.succeeded(result);
+                success.then(|| self.succeeded(ring, &mut call)).flatten()
+            }
+        };
+        if !call.hidden {
+            let record = Record::Event(call.event);
+            self.write(&record);
+            if let (Some(what), Record::Event(event)) = (what, &record) {
+                self.write(&Record::Meaning(Meaning::of(event, what)));
+            }
+        }
+    }
+
+    /// A call's outputs, what it tells of later calls, and what it meant.
+    fn succeeded(&mut self, ring: usize, call: &mut OpenCall) -> Option<event::What> {
+        let payload = call.payload.as_deref().unwrap_or_default();
+        let outputs = call.signature.outputs(&call.words, payload);
+        call.event.outputs.extend(outputs);
+        if call.event.stream.is_none() {
+            call.event.stream = stream_in_config(&call.event);
+        }
+        self.observe(ring, call);
+        let role = call.signature.role;
+        if role == Role::None {
+            return None;
+        }
+        let thread = &mut self.rings[ring];
+        let kernel = match role {
+            Role::Launch => meaning::kernel_handle(&call.event)
+                .and_then(|handle| {
+                    kernel_name(
+                        &self.states,
+                        &self.processes,
+                        thread.image,
+                        thread.pid,
+                        handle,
+                    )
+                })
+                .or_else(|| call.kernel_below.take()),
+            _ => None,
+        };
+        let outer = thread
+            .open
+            .iter_mut()
+            .rev()
+            .find(|outer| outer.signature.role.says_the_same(role));
+        if let Some(outer) = outer {
+            outer.kernel_below = kernel;
+            return None;
+        }
+        let process = self.states.entry(thread.pid).or_default();
+        meaning::of(role, &call.event, kernel, process)
+    }
+
+    fn observe(&mut self, ring: usize, call: &OpenCall) {
+        let thread = &mut self.rings[ring];
+        let number = |name: &str| call.event.arg(name).and_then(Value::as_u64);
+        match call.signature.observed {
+            Observed::Nothing => {}
+            Observed::KernelName { handle, text } => {
+                let name = call.event.arg(text).and_then(Value::as_str);
+                if let (Some(handle), Some(name)) = (number(handle), name) {
+                    self.states
+                        .entry(thread.pid)
+                        .or_default()
+                        .name_kernel(handle, name);
+                }
+            }
+            Observed::KernelAlias { handle, known } => {
+                let name = number(known).and_then(|known| {
+                    kernel_name(
+                        &self.states,
+                        &self.processes,
+                        thread.image,
+                        thread.pid,
+                        known,
+                    )
+                });
+                if let (Some(handle), Some(name)) = (number(handle), name) {
+                    self.states
+                        .entry(thread.pid)
+                        .or_default()
+                        .set_kernel(handle, name);
+                }
+            }
+            Observed::Context(step) => {
+                let process = self.states.entry(thread.pid).or_default();
+                thread.state.step(step, &call.event, process);
+            }
+        }
+    }
+
+    fn lost(&mut self, ring: usize, time: u64, count: u64) {
+        let thread = &self.rings[ring];
+        let (pid, tid) = (Some(thread.pid), Some(thread.tid));
+        self.totals.lost = self.totals.lost.saturating_add(count);
+        self.write(&Record::Lost(Lost {
+            ts: time,
+            count,
+            source: Some("preload".into()),
+            layer: None,
+            pid,
+            tid,
+        }));
+    }
+
+    fn write(&mut self, record: &Record) {
+        self.totals.late += u64::from(record.ts() < self.latest);
+        self.latest = self.latest.max(record.ts());
+        if self.totals.failure.is_some() {
+            self.totals.unwritten += 1;
+        } else if let Err(why) = self.sink.write(record) {
+            // The program goes on, and so does draining: only the trace ends here.
+            self.totals.unwritten += 1;
+            self.totals.failure = Some(why);
+        }
+    }
+
+    fn signature(&mut self, ring: usize, function: u16) -> Arc<Signature> {
+        let Some(image) = self.rings[ring].image else {
+            return Arc::new(Signature::new(&unknown(function)));
+        };
+        if let Some(known) = self.signatures.get(&(image, function)) {
+            return known.clone();
+        }
+        let mut named = self.processes.function(image, function);
+        if named.is_none() && !std::mem::replace(&mut self.refreshed, true) {
+            self.processes.refresh();
+            named = self.processes.function(image, function);
+        }
+        let Some(named) = named else {
+            return Arc::new(Signature::new(&unknown(function)));
+        };
+        let key = (named.name.clone(), named.library.clone());
+        let made = || Arc::new(Signature::new(&named));
+        let signature = self.by_name.entry(key).or_insert_with(made).clone();
+        self.signatures.insert((image, function), signature.clone());
+        signature
+    }
+}
+
+struct Begin<'a> {
+    time: u64,
+    sequence: u64,
+    args: [u64; 4],
+    payload: &'a [u8],
+    complete: bool,
+}
+
+fn unknown(function: u16) -> Named {
+    Named {
+        name: format!("function {function}").into(),
+        library: None,
+    }
+}
+
+fn to_host(source: &TimeSource, clock: &TscClock, time: u64) -> u64 {
+    match source {
+        TimeSource::Tsc => clock.to_host(time),
+        TimeSource::Host => time,
+        TimeSource::Own(map) => map.to_host(time),
+    }
+}
+
+/// The stream in a launch's description.
+fn stream_in_config(call: &Event) -> Option<u64> {
+    let Value::Map(config) = call.arg("config")? else {
+        return None;
+    };
+    let stream = config
+        .iter()
+        .find(|field| matches!(&*field.name, "hStream" | "stream"))?;
+    stream.value.as_u64()
+}
+
+/// A kernel's name; a forked child has those its parent had.
+fn kernel_name(
+    states: &HashMap<u32, ProcessState>,
+    processes: &Processes,
+    image: Option<usize>,
+    pid: u32,
+    handle: u64,
+) -> Option<Name> {
+    let own = states.get(&pid).and_then(|state| state.kernel(handle));
+    own.or_else(|| {
+        let parent = processes.images().get(image?)?.parent;
+        states.get(&parent)?.kernel(handle)
+    })
+}
+
+/// Texts that were cut are read whole from the process, if it still lives.
+fn complete_text(pid: u32, signature: &Signature, words: &Words, payload: &[u8], args: &mut [Arg]) {
+    let Some(address) = signature.cut_text(words, payload) else {
+        return;
+    };
+    let cut = args.iter_mut().rev().find_map(|arg| match &mut arg.value {
+        Value::Str(text) => Some(text),
+        _ => None,
+    });
+    if let Some(text) = cut {
+        *text = match remote::read_text(pid, address) {
+            Some(whole) if whole.starts_with(&**text) => whole.into(),
+            _ => format!("{text}…").into(),
+        };
+    }
+}

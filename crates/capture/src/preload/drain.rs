@@ -1,0 +1,204 @@
+//! Reads one thread's ring: which calls began, which ended, in the order of the thread's time.
+//!
+//! A call's slot is closed in place, so the slots from the oldest open call on stay unreleased
+//! while later ones are read ahead.
+
+use super::item::{Batch, Item, Step};
+use super::ring::{Ring, SlotWords};
+use cuda::capture::MAX_PAYLOAD_SLOTS;
+use event::ring::{FLAG_PAYLOADS, FLAG_UNWOUND};
+
+/// The ring holds what no producer writes; nothing more can be read from it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+/// Frames farther apart than this are on different stacks (signal stacks, coroutines), where
+/// the order of addresses says nothing about nesting.
+const STACK: u32 = 64 << 20;
+/// Open calls looked at for each new one. Real nesting is a few deep.
+const LOOKED_AT: usize = 64;
+
+pub struct Reader {
+    ring: Ring,
+    /// Everything before has been read.
+    cursor: u64,
+    /// Calls that have begun and not ended, outermost first.
+    open: Vec<OpenCall>,
+    dropped: u64,
+    /// Time never goes back in a thread.
+    latest: u64,
+}
+
+struct OpenCall {
+    sequence: u64,
+    enter: u64,
+    stack_pointer: u32,
+    payloads: u8,
+    /// Its payload has been handed on already.
+    complete: bool,
+}
+
+impl Reader {
+    pub fn new(ring: Ring) -> Self {
+        Reader {
+            ring,
+            cursor: 0,
+            open: Vec::new(),
+            dropped: 0,
+            latest: 0,
+        }
+    }
+
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Slots that are in use: how near the ring is to being full.
+    pub fn backlog(&self) -> u64 {
+        self.ring.head().saturating_sub(self.cursor)
+    }
+
+    /// Appends what has happened since the last time and frees the slots of ended calls.
+    pub fn drain(&mut self, out: &mut Batch) -> Result<(), Corrupt> {
+        if !self.ring.is_whole() {
+            return Err(Corrupt);
+        }
+        let drained = self.read_slots(out);
+        self.settle(out);
+        let tail = self.open.first().map_or(self.cursor, |call| call.sequence);
+        self.ring.release(tail);
+        let dropped = self.ring.dropped();
+        if dropped > self.dropped {
+            let count = dropped - self.dropped;
+            self.dropped = dropped;
+            self.push(out, self.latest, self.cursor, Step::Lost { count });
+        }
+        drained
+    }
+
+    fn read_slots(&mut self, out: &mut Batch) -> Result<(), Corrupt> {
+        let head = self.ring.head();
+        let tail = self.open.first().map_or(self.cursor, |call| call.sequence);
+        if head < self.cursor || head - tail > self.ring.capacity() {
+            return Err(Corrupt);
+        }
+        while self.cursor < head {
+            let Some(slot) = self.ring.committed(self.cursor) else {
+                return Ok(());
+            };
+            let payloads = (slot[2] >> 16) as u16 & FLAG_PAYLOADS;
+            if usize::from(payloads) > MAX_PAYLOAD_SLOTS
+                || u64::from(payloads) >= head - self.cursor
+            {
+                return Err(Corrupt);
+            }
+            let payloads = payloads as u8;
+            let filled = |number| {
+                self.ring
+                    .committed(self.cursor + u64::from(number))
+                    .is_some()
+            };
+            if !(1..=payloads).all(filled) {
+                return Ok(());
+            }
+            self.begin(out, &slot, payloads);
+            self.cursor += 1 + u64::from(payloads);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, out: &mut Batch, slot: &SlotWords, payloads: u8) {
+        let sequence = self.cursor;
+        let enter = slot[0];
+        let stack_pointer = (slot[2] >> 32) as u32;
+        self.end_before(out, enter, stack_pointer);
+        // Asked again, not taken from the copy: what is read after this is what the call left.
+        let complete = self.ring.exit(sequence) != 0;
+        let start = out.bytes.len();
+        self.ring.payload(sequence, payloads, &mut out.bytes);
+        let step = Step::Begin {
+            function: slot[2] as u16,
+            args: [slot[4], slot[5], slot[6], slot[7]],
+            payload: start..out.bytes.len(),
+            complete,
+        };
+        self.push(out, enter, sequence, step);
+        if (slot[2] >> 16) as u16 & FLAG_UNWOUND != 0 && !complete {
+            self.push(out, enter, sequence, Step::Unwound { enter });
+            return;
+        }
+        self.open.push(OpenCall {
+            sequence,
+            enter,
+            stack_pointer,
+            payloads,
+            complete,
+        });
+    }
+
+    /// A call began at `enter`: those that had returned by then have ended, and those whose frames
+    /// must be gone were unwound.
+    fn end_before(&mut self, out: &mut Batch, enter: u64, stack_pointer: u32) {
+        self.end_returned(out, |exit| exit <= enter);
+        while let Some(top) = self.open.last() {
+            let gone = stack_pointer.wrapping_sub(top.stack_pointer) < STACK;
+            if self.ring.exit(top.sequence) != 0 || !gone {
+                break;
+            }
+            let (sequence, began) = (top.sequence, top.enter);
+            self.open.pop();
+            self.push(out, enter, sequence, Step::Unwound { enter: began });
+        }
+    }
+
+    /// Nothing newer is there: whatever has returned has ended.
+    fn settle(&mut self, out: &mut Batch) {
+        self.end_returned(out, |_| true);
+    }
+
+    /// Ends the outermost call that has returned in time, and with it all that it enclosed.
+    fn end_returned(&mut self, out: &mut Batch, in_time: impl Fn(u64) -> bool) {
+        let from = self.open.len().saturating_sub(LOOKED_AT);
+        let returned = (from..self.open.len()).find_map(|place| {
+            let exit = self.ring.exit(self.open[place].sequence);
+            (exit != 0 && in_time(exit)).then_some((place, exit))
+        });
+        let Some((outermost, outer_exit)) = returned else {
+            return;
+        };
+        while self.open.len() > outermost {
+            let Some(call) = self.open.pop() else {
+                return;
+            };
+            // Read after the outer call's exit: an inner one that is open now never returned.
+            match self.ring.exit(call.sequence) {
+                0 => {
+                    let step = Step::Unwound { enter: call.enter };
+                    self.push(out, outer_exit, call.sequence, step);
+                }
+                exit => {
+                    let start = out.bytes.len();
+                    if !call.complete {
+                        self.ring
+                            .payload(call.sequence, call.payloads, &mut out.bytes);
+                    }
+                    let step = Step::End {
+                        enter: call.enter,
+                        result: self.ring.result(call.sequence),
+                        payload: start..out.bytes.len(),
+                    };
+                    self.push(out, exit, call.sequence, step);
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, out: &mut Batch, time: u64, sequence: u64, step: Step) {
+        self.latest = self.latest.max(time);
+        out.items.push(Item {
+            time: self.latest,
+            sequence,
+            step,
+        });
+    }
+}

@@ -1,0 +1,161 @@
+//! The thread that empties the rings. It only copies: what the copies mean is found out elsewhere,
+//! so that a slow disk does not hold up the traced program.
+
+use super::clock;
+use super::drain::Reader;
+use super::item::Batch;
+use super::ring::Ring;
+use super::session::thread_time;
+use event::ClockPair;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+/// From the draining thread to the assembling one.
+pub enum Message {
+    /// A ring was found; rings are numbered in the order of these.
+    Ring {
+        pid: u32,
+        tid: u32,
+    },
+    Batch(Batch),
+    /// A ring made no sense; no more of it will come.
+    Damaged,
+    /// Every ring has been looked at since this moment.
+    Round(ClockPair),
+}
+
+/// Rings drained at once, at most; a bound on what a hostile folder makes us map.
+const MOST_RINGS: usize = 16 << 10;
+/// How often to look for new rings.
+const SCAN: Duration = Duration::from_millis(5);
+const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+
+struct Found {
+    number: usize,
+    path: PathBuf,
+    reader: Reader,
+}
+
+struct Drainer<'a> {
+    folder: &'a Path,
+    messages: &'a SyncSender<Message>,
+    rings: Vec<Found>,
+    seen: HashSet<OsString>,
+    count: usize,
+}
+
+/// Runs until it is told to stop and the rings are empty. Returns the CPU time it took.
+pub fn drain_all(folder: &Path, stop: &AtomicBool, messages: &SyncSender<Message>) -> Duration {
+    let mut drainer = Drainer {
+        folder,
+        messages,
+        rings: Vec::new(),
+        seen: HashSet::new(),
+        count: 0,
+    };
+    let mut scanned: Option<Instant> = None;
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        // Asked before the round: what the program did before it ended is in this round.
+        let last = stop.load(Ordering::Acquire);
+        let began = clock::pair();
+        if last || scanned.is_none_or(|at| at.elapsed() >= SCAN) {
+            drainer.scan();
+            scanned = Some(Instant::now());
+        }
+        let moved = drainer.round();
+        if messages.send(Message::Round(began)).is_err() || last {
+            return thread_time();
+        }
+        pause = match moved {
+            Moved::Much => Duration::ZERO,
+            Moved::Some => SHORTEST_PAUSE,
+            Moved::Nothing => (pause.max(SHORTEST_PAUSE) * 2).min(LONGEST_PAUSE),
+        };
+        if pause.is_zero() {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(pause);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Moved {
+    Nothing,
+    Some,
+    /// A ring was filling up.
+    Much,
+}
+
+impl Drainer<'_> {
+    /// Takes up rings that have appeared.
+    fn scan(&mut self) {
+        let Ok(entries) = fs::read_dir(self.folder) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if !name.as_encoded_bytes().starts_with(b"ring.")
+                || self.seen.contains(&name)
+                || self.rings.len() >= MOST_RINGS
+            {
+                continue;
+            }
+            // One that is not whole yet is looked at again next time.
+            let path = entry.path();
+            if let Some(ring) = Ring::open(&path) {
+                let (pid, tid) = (ring.pid, ring.tid);
+                if self.messages.send(Message::Ring { pid, tid }).is_err() {
+                    return;
+                }
+                self.seen.insert(name);
+                self.rings.push(Found {
+                    number: self.count,
+                    path,
+                    reader: Reader::new(ring),
+                });
+                self.count += 1;
+            }
+        }
+    }
+
+    fn round(&mut self) -> Moved {
+        let mut moved = Moved::Nothing;
+        let messages = self.messages;
+        let seen = &mut self.seen;
+        self.rings.retain_mut(|found| {
+            // Asked before draining: a closed ring gets nothing more.
+            let closed = found.reader.ring().is_closed();
+            let full = found.reader.backlog() > found.reader.ring().capacity() / 8;
+            let mut batch = Batch {
+                ring: found.number,
+                ..Batch::default()
+            };
+            let drained = found.reader.drain(&mut batch);
+            if !batch.items.is_empty() {
+                moved = moved.max(if full { Moved::Much } else { Moved::Some });
+                let _ = messages.send(Message::Batch(batch));
+            }
+            if drained.is_err() {
+                let _ = messages.send(Message::Damaged);
+                return false;
+            }
+            if closed {
+                // Threads come and go; their rings' memory must too.
+                let _ = fs::remove_file(&found.path);
+                if let Some(name) = found.path.file_name() {
+                    seen.remove(name);
+                }
+            }
+            !closed
+        });
+        moved
+    }
+}

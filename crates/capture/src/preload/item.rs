@@ -1,0 +1,43 @@
+//! What the draining thread hands to the assembling one: beginnings and ends of calls, still raw.
+
+use std::ops::Range;
+
+/// One step of one thread, in the order of the thread's time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// When, by the source's clock.
+    pub time: u64,
+    /// Which call, by its place in the ring.
+    pub sequence: u64,
+    pub step: Step,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    Begin {
+        function: u16,
+        args: [u64; 4],
+        payload: Range<usize>,
+        /// The call had returned when it was read: all of its payload is there. Otherwise only
+        /// the words of its arguments are, and the end brings the payload again.
+        complete: bool,
+    },
+    End {
+        enter: u64,
+        result: u32,
+        payload: Range<usize>,
+    },
+    /// The call never returned: its frame was left by an exception or a longjmp.
+    Unwound { enter: u64 },
+    /// Calls that were not recorded, before this moment.
+    Lost { count: u64 },
+}
+
+/// Steps of one ring.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub ring: usize,
+    pub items: Vec<Item>,
+    /// What the items' `payload` are places in.
+    pub bytes: Vec<u8>,
+}

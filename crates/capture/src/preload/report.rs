@@ -1,0 +1,97 @@
+//! What a session has to say of itself at its end: what was hooked, what was missed, what it cost.
+
+use super::SinkError;
+use super::assemble::Totals;
+use super::process::{Library, Processes};
+use event::ClockError;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct Report {
+    pub processes: Vec<Process>,
+    /// Each library once, as the process that had most of it hooked had it.
+    pub libraries: Vec<Library>,
+    /// Things a user should know.
+    pub notes: Vec<String>,
+    /// Calls that became records.
+    pub calls: u64,
+    pub lost: u64,
+    /// Records that are not quite in the order of time.
+    pub late: u64,
+    pub clock: ClockError,
+    /// CPU time of the tracer's threads.
+    pub tracer_cpu: Duration,
+    /// Records that could not be kept, and why not.
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+/// One program image that said it was there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    pub pid: u32,
+    pub parent: u32,
+    pub exe: String,
+}
+
+impl Report {
+    pub(super) fn new(
+        processes: &Processes,
+        totals: Totals,
+        clock: ClockError,
+        damaged: u64,
+    ) -> Self {
+        let mut libraries: BTreeMap<&str, &Library> = BTreeMap::new();
+        let mut notes: Vec<String> = Vec::new();
+        for image in processes.images() {
+            for library in image.libraries.values() {
+                let known = libraries.entry(&library.path).or_insert(library);
+                if library.hooked > known.hooked {
+                    *known = library;
+                }
+            }
+            for note in &image.notes {
+                if !notes.contains(note) {
+                    notes.push(note.clone());
+                }
+            }
+        }
+        if damaged > 0 {
+            notes.push(format!(
+                "{damaged} rings held what cutrace does not write and were given up"
+            ));
+        }
+        Report {
+            processes: (processes.images().iter())
+                .map(|image| Process {
+                    pid: image.pid,
+                    parent: image.parent,
+                    exe: image.exe.clone(),
+                })
+                .collect(),
+            libraries: libraries.into_values().cloned().collect(),
+            notes,
+            calls: totals.calls,
+            lost: totals.lost,
+            late: totals.late,
+            clock,
+            tracer_cpu: Duration::ZERO,
+            unwritten: totals.unwritten,
+            failure: totals.failure,
+        }
+    }
+
+    /// Functions hooked, and functions there are, in all libraries.
+    pub fn hooks(&self) -> (u64, u64) {
+        let sum = |count: fn(&Library) -> u64| {
+            self.libraries
+                .iter()
+                .fold(0u64, |sum, library| sum.saturating_add(count(library)))
+        };
+        (
+            sum(|library| library.hooked),
+            sum(|library| library.exported),
+        )
+    }
+}

@@ -1,0 +1,296 @@
+//! One traced run: its folder, the threads that drain and assemble, and what there is to say of it
+//! at the end.
+
+use super::assemble::Assembler;
+use super::clock::{self, TscClock, monotonic};
+use super::drain_thread::{Message, drain_all};
+use super::folder::Folder;
+use super::process::Processes;
+use super::report::Report;
+use super::{PreloadError, SinkError};
+use event::{ClockError, ClockPair, Record};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What to trace.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// More libraries than CUDA's: globs over library names, and over their functions.
+    pub libraries: Vec<(String, String)>,
+    /// Categories, layers and function globs, as the user wrote them.
+    pub filter: Option<String>,
+    /// Slots of each thread's ring.
+    pub ring_slots: Option<u32>,
+    /// Calls shorter than this are left out.
+    pub min_duration: Duration,
+    /// Calls that begin later than this are left out.
+    pub duration: Option<Duration>,
+}
+
+/// Where records go.
+pub trait Sink: Send + 'static {
+    fn write(&mut self, record: &Record) -> Result<(), SinkError>;
+    /// Hand on what has been written so far.
+    fn flush(&mut self) -> Result<(), SinkError>;
+}
+
+/// Which calls become records, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub min_duration: u64,
+    /// CLOCK_MONOTONIC after which calls are left out.
+    pub until: u64,
+}
+
+/// Records wait this long for earlier ones of threads that were held up.
+const WINDOW: u64 = 20_000_000;
+/// The file on disk is never farther behind than this.
+const FLUSH_EVERY: u64 = 500_000_000;
+/// Batches between the two threads: past this the draining one waits.
+const BATCHES: usize = 64;
+
+/// A session that has been prepared: the program can be started in its environment.
+pub struct Session {
+    folder: Folder,
+    options: Options,
+    first: ClockPair,
+}
+
+impl Session {
+    pub fn create(options: Options) -> Result<Self, PreloadError> {
+        let first = clock::pair();
+        let folder = Folder::create()?;
+        folder.write_options(&options)?;
+        Ok(Session {
+            folder,
+            options,
+            first,
+        })
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// CLOCK_MONOTONIC of the session's start: no record is older.
+    pub fn start_ns(&self) -> u64 {
+        self.first.host
+    }
+
+    /// What the program is to find in its environment; `existing` is the LD_PRELOAD it has.
+    pub fn environment(
+        &self,
+        library: &Path,
+        existing: Option<&OsStr>,
+    ) -> Result<Vec<(OsString, OsString)>, PreloadError> {
+        let unusable = |byte: &u8| *byte == b':' || byte.is_ascii_whitespace();
+        if library.as_os_str().as_bytes().iter().any(unusable) {
+            return Err(PreloadError::UnusablePath(library.to_owned()));
+        }
+        let mut preload = library.as_os_str().to_owned();
+        if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+            preload.push(":");
+            preload.push(existing);
+        }
+        Ok(vec![
+            ("CUTRACE_SESSION".into(), self.folder.path().into()),
+            ("LD_PRELOAD".into(), preload),
+        ])
+    }
+
+    /// Begins to drain. Call it before the program starts.
+    pub fn start<S: Sink>(self, sink: S) -> Result<Recording<S>, PreloadError> {
+        let clock = first_clock(self.first);
+        let limits = Limits {
+            min_duration: nanoseconds(self.options.min_duration),
+            until: (self.options.duration).map_or(u64::MAX, |limit| {
+                self.first.host.saturating_add(nanoseconds(limit))
+            }),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let progress = Arc::new(Progress::default());
+        let (sender, receiver) = sync_channel(BATCHES);
+        let drainer = {
+            let (stop, folder) = (stop.clone(), self.folder.path().to_owned());
+            let body = move || drain_all(&folder, &stop, &sender);
+            spawn("drain", body)?
+        };
+        let assembler = {
+            let (folder, progress) = (self.folder.path().to_owned(), progress.clone());
+            let body = move || assemble_all(folder, clock, limits, sink, &receiver, &progress);
+            spawn("assemble", body)?
+        };
+        Ok(Recording {
+            folder: self.folder,
+            stop,
+            progress,
+            drainer,
+            assembler,
+        })
+    }
+}
+
+/// How far a recording is, for who wants to show it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    pub calls: AtomicU64,
+    pub lost: AtomicU64,
+}
+
+/// A session that is being drained.
+pub struct Recording<S> {
+    folder: Folder,
+    stop: Arc<AtomicBool>,
+    progress: Arc<Progress>,
+    drainer: JoinHandle<Duration>,
+    assembler: JoinHandle<(S, Report)>,
+}
+
+impl<S: Sink> Recording<S> {
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// Takes what is left in the rings and stops. Call it when the program has ended.
+    pub fn finish(self) -> (S, Report) {
+        self.stop.store(true, Ordering::Release);
+        let drain_time = self
+            .drainer
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let (sink, mut report) =
+            (self.assembler.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        report.tracer_cpu += drain_time;
+        drop(self.folder);
+        (sink, report)
+    }
+}
+
+fn assemble_all<S: Sink>(
+    folder: PathBuf,
+    clock: TscClock,
+    limits: Limits,
+    sink: S,
+    messages: &Receiver<Message>,
+    progress: &Progress,
+) -> (S, Report) {
+    let mut assembler = Assembler::new(Processes::new(&folder), clock, limits, sink);
+    let window = WINDOW.max(limits.min_duration.saturating_add(WINDOW));
+    let mut flushed = monotonic();
+    let mut damaged = 0;
+    for message in messages {
+        match message {
+            Message::Ring { pid, tid } => assembler.add_ring(pid, tid),
+            Message::Batch(batch) => assembler.push(batch),
+            Message::Damaged => damaged += 1,
+            Message::Round(pair) => {
+                assembler.clock.add(pair);
+                assembler.advance(pair.host.saturating_sub(window));
+                progress
+                    .calls
+                    .store(assembler.totals.calls, Ordering::Relaxed);
+                progress
+                    .lost
+                    .store(assembler.totals.lost, Ordering::Relaxed);
+                if pair.host.saturating_sub(flushed) > FLUSH_EVERY {
+                    assembler.flush();
+                    flushed = pair.host;
+                }
+            }
+        }
+    }
+    assembler.advance(u64::MAX);
+    assembler.processes.refresh();
+    let (sink, totals, processes, clock) = assembler.into_parts();
+    let clock = ClockError {
+        source: "tsc".into(),
+        error_ns: clock.error(),
+        pairs: clock.pairs(),
+    };
+    let mut report = Report::new(&processes, totals, clock, damaged);
+    report.tracer_cpu = thread_time();
+    (sink, report)
+}
+
+/// The clocks need a moment between two readings to show how fast they run.
+fn first_clock(first: ClockPair) -> TscClock {
+    loop {
+        let second = clock::pair();
+        if second.host.saturating_sub(first.host) >= 1_000_000
+            && let Some(clock) = TscClock::new(first, second)
+        {
+            return clock;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, PreloadError> {
+    std::thread::Builder::new()
+        .name(format!("cutrace-{name}"))
+        .spawn(move || {
+            // Signals belong to the thread that runs the program.
+            block_signals();
+            body()
+        })
+        .map_err(PreloadError::Thread)
+}
+
+fn block_signals() {
+    // SAFETY: the set is initialised before it is used.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+    }
+}
+
+/// CPU time this thread has used.
+pub fn thread_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes the timespec and nothing else.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_keeps_what_was_preloaded() {
+        let session = Session::create(Options::default()).expect("a session");
+        let of = |existing: Option<&str>| {
+            let library = Path::new("/cache/libcutrace.so");
+            let variables = session
+                .environment(library, existing.map(OsStr::new))
+                .expect("usable");
+            assert_eq!(variables[0].1, session.folder().as_os_str());
+            variables[1].1.clone()
+        };
+        assert_eq!(of(None), "/cache/libcutrace.so");
+        assert_eq!(of(Some("")), "/cache/libcutrace.so");
+        assert_eq!(
+            of(Some("/x/a.so b.so")),
+            "/cache/libcutrace.so:/x/a.so b.so"
+        );
+        let spaced = session.environment(Path::new("/my cache/lib.so"), None);
+        assert!(matches!(spaced, Err(PreloadError::UnusablePath(_))));
+    }
+}

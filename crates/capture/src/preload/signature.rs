@@ -1,0 +1,399 @@
+//! What is known of a traced function: how its raw record becomes arguments, outputs and a status.
+
+use super::process::Named;
+use super::role::{Observed, Role};
+use super::value::{in_bytes, in_word, text};
+use cuda::capture::{Item, Place, When, places, plan};
+use cuda::{Direction, Kind, Type};
+use event::{Arg, Category, Layer, Name, Status, Value};
+
+/// Words of arguments, registers and stack, that are kept: no CUDA function has more than 16
+/// parameters, and structs by value are short.
+pub const WORDS: usize = 24;
+
+#[derive(Debug)]
+pub struct Signature {
+    pub name: Name,
+    pub layer: Layer,
+    pub category: Category,
+    pub role: Role,
+    pub observed: Observed,
+    parameters: Vec<Parameter>,
+    /// Which words lie where in the payload.
+    words: Vec<(usize, usize)>,
+    returns: Returns,
+}
+
+#[derive(Debug)]
+struct Parameter {
+    name: Name,
+    kind: &'static Type,
+    direction: Direction,
+    place: Place,
+    behind: Option<Behind>,
+}
+
+/// What was copied from behind a pointer, and where in the payload it lies.
+#[derive(Debug, Clone, Copy)]
+struct Behind {
+    start: usize,
+    length: usize,
+    at: When,
+    text: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Returns {
+    Status,
+    /// Nothing, or something that is no status.
+    Other,
+}
+
+/// The words of a call's arguments; those that were not captured are missing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Words([Option<u64>; WORDS]);
+
+impl Words {
+    pub fn get(&self, index: usize) -> Option<u64> {
+        self.0.get(index).copied().flatten()
+    }
+}
+
+impl Signature {
+    pub fn new(named: &Named) -> Self {
+        let name = &*named.name;
+        let major = named.library.as_deref().and_then(runtime_version);
+        let table = match major {
+            Some(major) => cuda::runtime_function(major, name),
+            None => cuda::function(name),
+        };
+        let plan = plan(name);
+        let mut words = Vec::new();
+        let mut behind = Vec::new();
+        for (start, item) in plan.placed() {
+            let length = item.bytes();
+            match item {
+                Item::Arg { index } => words.push((usize::from(index), start)),
+                Item::Memory { arg, at, .. } => {
+                    let text = false;
+                    behind.push((
+                        arg,
+                        Behind {
+                            start,
+                            length,
+                            at,
+                            text,
+                        },
+                    ));
+                }
+                Item::Text { arg, at, .. } => {
+                    let text = true;
+                    behind.push((
+                        arg,
+                        Behind {
+                            start,
+                            length,
+                            at,
+                            text,
+                        },
+                    ));
+                }
+            }
+        }
+        let parameters = table.map_or(Vec::new(), |table| {
+            let rows = table.parameters.iter().zip(places(table));
+            rows.map(|(row, place)| Parameter {
+                name: row.name.into(),
+                kind: row.kind,
+                direction: row.direction,
+                place,
+                behind: match place {
+                    Place::Words { first, .. } => behind
+                        .iter()
+                        .find(|(arg, _)| *arg == first)
+                        .map(|found| found.1),
+                    Place::Vector => None,
+                },
+            })
+            .collect()
+        });
+        let status = match table {
+            Some(table) => matches!(table.returns.text, "CUresult" | "cudaError_t"),
+            // Libraries return codes of their own; what CUDA's unknown internals return is unknown.
+            None => !name.starts_with("__"),
+        };
+        Signature {
+            name: named.name.clone(),
+            layer: cuda::layer(name),
+            category: cuda::category(name),
+            role: Role::of(name),
+            observed: Observed::of(name),
+            parameters,
+            words,
+            returns: if status {
+                Returns::Status
+            } else {
+                Returns::Other
+            },
+        }
+    }
+
+    /// The words of the arguments, from the call's own slot and from its payload.
+    pub fn words(&self, args: [u64; 4], payload: &[u8]) -> Words {
+        let mut words = Words::default();
+        for (word, arg) in words.0.iter_mut().zip(args) {
+            *word = Some(arg);
+        }
+        for (index, start) in &self.words {
+            if let (Some(word), Some(bytes)) =
+                (words.0.get_mut(*index), payload.get(*start..start + 8))
+            {
+                *word = super::value::little_endian(bytes, 8);
+            }
+        }
+        words
+    }
+
+    /// What was passed in. Memory behind pointers is known only once the call has returned: the
+    /// payload is None before.
+    pub fn arguments(&self, words: &Words, payload: Option<&[u8]>) -> Vec<Arg> {
+        let shown = self
+            .parameters
+            .iter()
+            .filter(|parameter| !parameter.comes_back());
+        shown
+            .filter_map(|parameter| {
+                let value = match (parameter.behind, payload) {
+                    (Some(behind), Some(payload)) => parameter.read(behind, words, payload)?,
+                    (Some(_), None) => return None,
+                    (None, _) => parameter.passed(words)?,
+                };
+                Some(Arg::new(parameter.name.clone(), value))
+            })
+            .collect()
+    }
+
+    /// The arguments that [`Signature::arguments`] could not give without the payload.
+    pub fn late_arguments(&self, words: &Words, payload: &[u8]) -> Vec<Arg> {
+        self.read(words, payload, When::Enter)
+    }
+
+    /// What came back; worth reading after success only.
+    pub fn outputs(&self, words: &Words, payload: &[u8]) -> Vec<Arg> {
+        self.read(words, payload, When::Exit)
+    }
+
+    fn read(&self, words: &Words, payload: &[u8], at: When) -> Vec<Arg> {
+        (self.parameters.iter())
+            .filter_map(|parameter| {
+                let behind = parameter.behind.filter(|behind| behind.at == at)?;
+                // A null pointer asked for nothing; as an argument it is worth showing.
+                if at == When::Exit && parameter.word(words)? == 0 {
+                    return None;
+                }
+                let value = parameter.read(behind, words, payload)?;
+                Some(Arg::new(parameter.name.clone(), value))
+            })
+            .collect()
+    }
+
+    /// The stream that is passed by value, if there is one.
+    pub fn stream(&self, words: &Words) -> Option<u64> {
+        let is_stream =
+            |kind: &Type| matches!(kind.text, "CUstream" | "cudaStream_t" | "CUstream_st*");
+        self.parameters
+            .iter()
+            .find(|parameter| is_stream(parameter.kind))?
+            .word(words)
+    }
+
+    pub fn status(&self, result: u32) -> Option<Status> {
+        if self.returns == Returns::Other {
+            return None;
+        }
+        let code = i64::from(result.cast_signed());
+        Some(Status {
+            code,
+            name: cuda::result_name(self.layer, code).map(Name::from),
+        })
+    }
+
+    /// Whether outputs are worth reading.
+    pub fn succeeded(&self, result: u32) -> bool {
+        self.returns == Returns::Other || result == 0
+    }
+
+    /// A text argument's address, if its capture was too short for it.
+    pub fn cut_text(&self, words: &Words, payload: &[u8]) -> Option<u64> {
+        let parameter = self.parameters.iter().find(|parameter| {
+            parameter
+                .behind
+                .is_some_and(|behind| behind.text && behind.at == When::Enter)
+        })?;
+        let behind = parameter.behind?;
+        let bytes = payload.get(behind.start..behind.start + behind.length)?;
+        if bytes.contains(&0) {
+            return None;
+        }
+        parameter.word(words).filter(|address| *address != 0)
+    }
+}
+
+impl Parameter {
+    /// Its value is known at the end only.
+    fn comes_back(&self) -> bool {
+        self.direction != Direction::In && self.behind.is_some()
+    }
+
+    fn word(&self, words: &Words) -> Option<u64> {
+        match self.place {
+            Place::Words { first, count: 1 } => words.get(first.into()),
+            _ => None,
+        }
+    }
+
+    /// The value itself.
+    fn passed(&self, words: &Words) -> Option<Value> {
+        let Place::Words { first, count } = self.place else {
+            return None;
+        };
+        if self.kind.kind != Kind::Struct {
+            return Some(in_word(self.kind, words.get(first.into())?));
+        }
+        let mut bytes = Vec::with_capacity(8 * usize::from(count));
+        for word in first..first.checked_add(count)? {
+            bytes.extend_from_slice(&words.get(word.into())?.to_le_bytes());
+        }
+        bytes.truncate(self.kind.size as usize);
+        Some(in_bytes(self.kind, &bytes))
+    }
+
+    /// The value behind the pointer.
+    fn read(&self, behind: Behind, words: &Words, payload: &[u8]) -> Option<Value> {
+        if self.word(words)? == 0 {
+            return Some(Value::Null);
+        }
+        let bytes = payload.get(behind.start..behind.start + behind.length)?;
+        if behind.text {
+            return Some(text(bytes));
+        }
+        Some(in_bytes(self.kind.pointee()?, bytes))
+    }
+}
+
+/// The major version in a runtime library's name.
+fn runtime_version(path: &str) -> Option<u32> {
+    let (_, version) = path.rsplit_once("libcudart.so.")?;
+    version.split('.').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature(name: &str, library: &str) -> Signature {
+        Signature::new(&Named {
+            name: name.into(),
+            library: Some(library.into()),
+        })
+    }
+
+    fn shown(args: &[Arg]) -> String {
+        let shown: Vec<_> = args
+            .iter()
+            .map(|arg| format!("{}={:?}", arg.name, arg.value))
+            .collect();
+        shown.join(" ")
+    }
+
+    #[test]
+    fn inputs_are_known_at_once_and_outputs_at_the_end() {
+        let alloc = signature("cuMemAlloc_v2", "libcuda.so.1");
+        let words = alloc.words([0x7ffc, 4096, 0, 0], &[]);
+        assert_eq!(shown(&alloc.arguments(&words, None)), "bytesize=Uint(4096)");
+        let payload = 0x7f00u64.to_le_bytes();
+        assert_eq!(
+            shown(&alloc.outputs(&words, &payload)),
+            "dptr=Pointer(32512)"
+        );
+        assert_eq!(shown(&alloc.outputs(&words, &payload[..7])), "");
+        let status = alloc.status(2).expect("a status");
+        assert_eq!(status.name.as_deref(), Some("CUDA_ERROR_OUT_OF_MEMORY"));
+    }
+
+    #[test]
+    fn arguments_past_the_fourth_come_from_the_payload() {
+        let launch = signature("cudaLaunchKernel", "/x/libcudart.so.13");
+        let payload: Vec<u8> = [1u64, 0x55, 512, 9]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let args = [0x400, (3 << 32) | 2, 1, (1 << 32) | 256];
+        let words = launch.words(args, &payload);
+        let expected = "func=Pointer(1024) gridDim=List([Uint(2), Uint(3), Uint(1)]) \
+            blockDim=List([Uint(256), Uint(1), Uint(1)]) args=Pointer(85) sharedMem=Uint(512) \
+            stream=Pointer(9)";
+        assert_eq!(shown(&launch.arguments(&words, None)), expected);
+        assert_eq!(launch.stream(&words), Some(9));
+        // A payload that is not there hides what it would have held, and nothing else.
+        let words = launch.words(args, &[]);
+        assert!(shown(&launch.arguments(&words, None)).ends_with("Uint(3), Uint(1)])"));
+    }
+
+    #[test]
+    fn names_are_read_once_the_call_has_returned() {
+        let get = signature("cuModuleGetFunction", "libcuda.so.1");
+        let words = get.words([0x7ffc, 0x10, 0x500, 0], &[]);
+        assert_eq!(shown(&get.arguments(&words, None)), "hmod=Pointer(16)");
+        let mut payload = 0x99u64.to_le_bytes().to_vec();
+        payload.extend_from_slice(b"vecAdd");
+        payload.resize(8 + 120, 0);
+        assert_eq!(
+            shown(&get.late_arguments(&words, &payload)),
+            "name=Str(\"vecAdd\")"
+        );
+        assert_eq!(
+            shown(&get.arguments(&words, Some(&payload))),
+            "hmod=Pointer(16) name=Str(\"vecAdd\")"
+        );
+        assert_eq!(get.cut_text(&words, &payload), None);
+        payload[8..].fill(b'x');
+        assert_eq!(get.cut_text(&words, &payload), Some(0x500));
+    }
+
+    #[test]
+    fn unknown_functions_have_a_name_a_layer_and_a_status() {
+        let nccl = signature("ncclAllReduce", "libnccl.so.2");
+        assert_eq!(nccl.layer, Layer::Library);
+        let words = nccl.words([1, 2, 3, 4], &[]);
+        assert!(nccl.arguments(&words, Some(&[])).is_empty());
+        assert_eq!(
+            nccl.status(5),
+            Some(Status {
+                code: 5,
+                name: None
+            })
+        );
+        assert_eq!(
+            signature("__cudaRegisterFunction", "libcudart.so.12").status(5),
+            None
+        );
+    }
+
+    #[test]
+    fn every_function_takes_any_record() {
+        for function in cuda::functions().iter().chain(cuda::older_functions()) {
+            for library in ["libcudart.so.12", "libcuda.so.1"] {
+                let signature = signature(function.name, library);
+                for length in [0, 7, 60, 121, 480] {
+                    let payload = vec![0xff; length];
+                    let words = signature.words([u64::MAX; 4], &payload);
+                    signature.arguments(&words, Some(&payload));
+                    signature.late_arguments(&words, &payload);
+                    signature.outputs(&words, &payload);
+                    signature.cut_text(&words, &payload);
+                }
+            }
+        }
+    }
+}

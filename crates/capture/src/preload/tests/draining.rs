@@ -1,0 +1,197 @@
+//! Which steps a ring's slots are, and which slots are given back.
+
+use super::{Call, RingFile};
+use crate::preload::drain::Reader;
+use crate::preload::item::{Batch, Step};
+use crate::preload::ring::Ring;
+use tempfile::TempDir;
+
+fn ring(capacity: u32) -> (TempDir, RingFile, Reader) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = RingFile::create(folder.path(), 7, 8, capacity);
+    let ring = Ring::open(&folder.path().join("ring.7.8.0")).expect("a ring");
+    assert_eq!((ring.pid, ring.tid), (7, 8));
+    (folder, file, Reader::new(ring))
+}
+
+/// `B` begin, `E` end, `U` unwound, `L` lost, each with its call and time.
+fn steps(reader: &mut Reader) -> String {
+    let mut batch = Batch::default();
+    reader.drain(&mut batch).expect("a sound ring");
+    let shown: Vec<String> = (batch.items.iter())
+        .map(|item| match &item.step {
+            Step::Begin { complete, .. } => {
+                let open = if *complete { "" } else { "?" };
+                format!("B{}@{}{open}", item.sequence, item.time)
+            }
+            Step::End { result, .. } => format!("E{}@{}={result}", item.sequence, item.time),
+            Step::Unwound { .. } => format!("U{}@{}", item.sequence, item.time),
+            Step::Lost { count } => format!("L{count}"),
+        })
+        .collect();
+    shown.join(" ")
+}
+
+fn at(stack_pointer: u32) -> Call<'static> {
+    Call {
+        stack_pointer,
+        ..Call::default()
+    }
+}
+
+#[test]
+fn calls_one_after_the_other_and_nested() {
+    let (_folder, mut file, mut reader) = ring(16);
+    let first = file.begin(10, at(0x900));
+    file.end(first, 12, 3);
+    let outer = file.begin(20, at(0x900));
+    let inner = file.begin(21, at(0x800));
+    file.end(inner, 22, 0);
+    let second = file.begin(23, at(0x800));
+    file.end(second, 24, 0);
+    file.end(outer, 30, 0);
+    assert_eq!(
+        steps(&mut reader),
+        "B0@10 E0@12=3 B1@20 B2@21 E2@22=0 B3@23 E3@24=0 E1@30=0"
+    );
+    assert_eq!(file.tail(), 4);
+    assert_eq!(steps(&mut reader), "");
+}
+
+#[test]
+fn an_open_call_is_seen_at_once_and_holds_its_slot() {
+    let (_folder, mut file, mut reader) = ring(16);
+    let outer = file.begin(20, at(0x900));
+    let inner = file.begin(21, at(0x800));
+    file.end(inner, 22, 0);
+    assert_eq!(steps(&mut reader), "B0@20? B1@21 E1@22=0");
+    assert_eq!(
+        file.tail(),
+        0,
+        "the open call's end will be written in its slot"
+    );
+    let inner = file.begin(25, at(0x800));
+    assert_eq!(steps(&mut reader), "B2@25?");
+    file.end(inner, 26, 0);
+    file.end(outer, 27, 1);
+    assert_eq!(steps(&mut reader), "E2@26=0 E0@27=1");
+    assert_eq!(file.tail(), 3);
+}
+
+#[test]
+fn frames_that_are_gone_were_unwound() {
+    let (_folder, mut file, mut reader) = ring(16);
+    // Thrown through, and the next call comes from the same depth.
+    file.begin(10, at(0x900));
+    file.begin(11, at(0x800));
+    let next = file.begin(20, at(0x900));
+    file.end(next, 21, 0);
+    assert_eq!(
+        steps(&mut reader),
+        "B0@10? B1@11? U1@20 U0@20 B2@20 E2@21=0"
+    );
+    // The outer call caught what the inner one threw.
+    let outer = file.begin(30, at(0x900));
+    file.begin(31, at(0x800));
+    file.end(outer, 40, 0);
+    assert_eq!(steps(&mut reader), "B3@30 B4@31? U4@40 E3@40=0");
+    assert_eq!(file.tail(), 5);
+}
+
+#[test]
+fn another_stack_is_no_unwinding() {
+    let (_folder, mut file, mut reader) = ring(16);
+    let outer = file.begin(10, at(0x2000_0000));
+    // A signal handler on a stack of its own, far above.
+    let handler = file.begin(11, at(0x9000_0000));
+    file.end(handler, 12, 0);
+    file.end(outer, 15, 0);
+    assert_eq!(steps(&mut reader), "B0@10 B1@11 E1@12=0 E0@15=0");
+}
+
+#[test]
+fn rings_wrap_around_also_inside_a_payload() {
+    let (_folder, mut file, mut reader) = ring(8);
+    let mut expected = 0;
+    for round in 0..50u64 {
+        let payload: Vec<u8> = (0..150).map(|byte| (byte as u64 + round) as u8).collect();
+        let sequence = file.begin(
+            100 * round,
+            Call {
+                payload: &payload,
+                ..Call::default()
+            },
+        );
+        assert_eq!(sequence, expected);
+        file.end(sequence, 100 * round + 50, 0);
+        expected += 4;
+        let mut batch = Batch::default();
+        reader.drain(&mut batch).expect("a sound ring");
+        let [begin, end] = &batch.items[..] else {
+            panic!("two steps: {:?}", batch.items);
+        };
+        let Step::Begin {
+            payload: place,
+            complete: true,
+            ..
+        } = &begin.step
+        else {
+            panic!("a whole call: {begin:?}");
+        };
+        assert_eq!(batch.bytes[place.clone()][..150], payload);
+        assert!(matches!(&end.step, Step::End { payload, .. } if payload.is_empty()));
+    }
+    assert_eq!(file.tail(), 200);
+}
+
+#[test]
+fn the_payload_of_a_call_that_was_open_comes_with_its_end() {
+    let (_folder, mut file, mut reader) = ring(8);
+    let call = Call {
+        payload: &[1; 60],
+        ..Call::default()
+    };
+    let sequence = file.begin(10, call);
+    assert_eq!(steps(&mut reader), "B0@10?");
+    file.put_payload(sequence, &[2; 60]);
+    file.end(sequence, 11, 0);
+    let mut batch = Batch::default();
+    reader.drain(&mut batch).expect("a sound ring");
+    assert!(matches!(&batch.items[0].step, Step::End { payload, .. } if payload.len() == 60));
+    assert_eq!(batch.bytes, [2; 60]);
+}
+
+#[test]
+fn a_slot_that_is_reserved_but_not_filled_is_waited_for() {
+    let (_folder, mut file, mut reader) = ring(8);
+    file.set_head(1);
+    assert_eq!(steps(&mut reader), "");
+    file.set_head(0);
+    file.call(1..2, 0, [0; 4]);
+    // A payload slot behind a filled call, still of an earlier lap.
+    let sequence = file.begin(
+        5,
+        Call {
+            payload: &[1; 60],
+            ..Call::default()
+        },
+    );
+    file.put(
+        super::RING_HEADER_SIZE as u64 + (sequence + 1) * 64 + 28,
+        &[0; 4],
+    );
+    assert_eq!(steps(&mut reader), "B0@1 E0@2=0");
+    file.put_payload(sequence, &[1; 60]);
+    assert_eq!(steps(&mut reader), "B1@5?");
+}
+
+#[test]
+fn drops_are_counted_once() {
+    let (_folder, mut file, mut reader) = ring(8);
+    file.call(1..2, 0, [0; 4]);
+    file.set_dropped(5);
+    assert_eq!(steps(&mut reader), "B0@1 E0@2=0 L5");
+    assert_eq!(steps(&mut reader), "");
+    file.set_dropped(7);
+    assert_eq!(steps(&mut reader), "L2");
+}

@@ -1,0 +1,138 @@
+//! Rings written by hand, as injected code writes them, and what the tracer makes of them.
+
+mod calls;
+mod draining;
+mod hostile;
+mod sessions;
+
+use event::ring::{PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// A ring's file, from the producer's side.
+pub struct RingFile {
+    file: File,
+    capacity: u64,
+    head: u64,
+}
+
+impl RingFile {
+    pub fn create(folder: &Path, pid: u32, tid: u32, capacity: u32) -> Self {
+        let path = folder.join(format!("ring.{pid}.{tid}.0"));
+        let file = File::options()
+            .create_new(true)
+            .read(true)
+            .write(true)
+            .open(path)
+            .expect("a new file");
+        file.set_len(RING_HEADER_SIZE as u64 + u64::from(capacity) * 64)
+            .expect("room");
+        let ring = RingFile {
+            file,
+            capacity: capacity.into(),
+            head: 0,
+        };
+        ring.put(8, &capacity.to_le_bytes());
+        ring.put(12, &pid.to_le_bytes());
+        ring.put(16, &tid.to_le_bytes());
+        ring.put(0, &RING_MAGIC.to_le_bytes());
+        ring
+    }
+
+    pub fn put(&self, offset: u64, bytes: &[u8]) {
+        self.file.write_all_at(bytes, offset).expect("written");
+    }
+
+    fn slot(&self, sequence: u64) -> u64 {
+        RING_HEADER_SIZE as u64 + (sequence & (self.capacity - 1)) * 64
+    }
+
+    pub fn set_head(&mut self, head: u64) {
+        self.head = head;
+        self.put(64, &head.to_le_bytes());
+    }
+
+    pub fn tail(&self) -> u64 {
+        let mut word = [0; 8];
+        self.file.read_exact_at(&mut word, 128).expect("read");
+        u64::from_le_bytes(word)
+    }
+
+    pub fn set_dropped(&self, dropped: u64) {
+        self.put(72, &dropped.to_le_bytes());
+    }
+
+    pub fn close(&self) {
+        self.put(20, &1u32.to_le_bytes());
+    }
+
+    /// A call is entered; returns its sequence number.
+    pub fn begin(&mut self, enter: u64, call: Call<'_>) -> u64 {
+        let sequence = self.head;
+        let payloads = call.payload.len().div_ceil(PAYLOAD_BYTES) as u64;
+        self.set_head(sequence + 1 + payloads);
+        self.put_payload(sequence, call.payload);
+        let slot = self.slot(sequence);
+        let mut bytes = [0u8; 64];
+        bytes[..8].copy_from_slice(&enter.to_le_bytes());
+        bytes[16..18].copy_from_slice(&call.function.to_le_bytes());
+        bytes[18..20].copy_from_slice(&(payloads as u16).to_le_bytes());
+        bytes[20..24].copy_from_slice(&call.stack_pointer.to_le_bytes());
+        bytes[28..32].copy_from_slice(&(sequence as u32).wrapping_add(1).to_le_bytes());
+        for (place, arg) in call.args.iter().enumerate() {
+            bytes[32 + 8 * place..40 + 8 * place].copy_from_slice(&arg.to_le_bytes());
+        }
+        self.put(slot, &bytes);
+        sequence
+    }
+
+    pub fn put_payload(&self, sequence: u64, payload: &[u8]) {
+        for (place, piece) in payload.chunks(PAYLOAD_BYTES).enumerate() {
+            let sequence = sequence + 1 + place as u64;
+            let mut bytes = [0u8; 64];
+            let (first, rest) = piece.split_at(piece.len().min(28));
+            bytes[..first.len()].copy_from_slice(first);
+            bytes[32..32 + rest.len()].copy_from_slice(rest);
+            bytes[28..32].copy_from_slice(&(sequence as u32).wrapping_add(1).to_le_bytes());
+            self.put(self.slot(sequence), &bytes);
+        }
+    }
+
+    pub fn end(&self, sequence: u64, exit: u64, result: u32) {
+        let slot = self.slot(sequence);
+        self.put(slot + 24, &result.to_le_bytes());
+        self.put(slot + 8, &exit.to_le_bytes());
+    }
+
+    /// A whole call without payload.
+    pub fn call(&mut self, times: std::ops::Range<u64>, function: u16, args: [u64; 4]) {
+        let sequence = self.begin(
+            times.start,
+            Call {
+                function,
+                args,
+                ..Call::default()
+            },
+        );
+        self.end(sequence, times.end, 0);
+    }
+}
+
+pub struct Call<'a> {
+    pub function: u16,
+    pub stack_pointer: u32,
+    pub args: [u64; 4],
+    pub payload: &'a [u8],
+}
+
+impl Default for Call<'_> {
+    fn default() -> Self {
+        Call {
+            function: 0,
+            stack_pointer: 0x1000_0000,
+            args: [0; 4],
+            payload: &[],
+        }
+    }
+}
