@@ -66,7 +66,7 @@ macro_rules! sections {
 
 sections! {
     init context memory copy module launch stream capture graph
-    fault_null fault_wild fault_misaligned fault_trap printf more graph_memory virtual_memory
+    fault_null fault_wild fault_misaligned fault_trap printf more graph_memory virtual_memory rest
 }
 
 /// Where a real driver may crash, softgpu answers with an error.

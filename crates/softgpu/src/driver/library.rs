@@ -63,7 +63,7 @@ impl Library {
         if let Some(module) = modules.get(&context.id) {
             return Ok(module.clone());
         }
-        let module = Module::load(context, self.program.clone(), self.target)?;
+        let module = Module::load(context, self.program.clone(), self.target, true)?;
         modules.insert(context.id, module.clone());
         Ok(module)
     }

@@ -20,19 +20,27 @@ pub struct Module {
     pub handle: u64,
     pub context: u64,
     pub code: Arc<Code>,
+    /// Goes with the library, not by itself.
+    pub is_of_library: bool,
     /// Handles of the functions asked for so far, by number of the kernel.
     functions: Mutex<HashMap<usize, u64>>,
 }
 
 impl Module {
     /// Loads a program into a context.
-    pub fn load(context: &Context, program: Arc<Program>, target: i32) -> Answer<Arc<Self>> {
+    pub fn load(
+        context: &Context,
+        program: Arc<Program>,
+        target: i32,
+        is_of_library: bool,
+    ) -> Answer<Arc<Self>> {
         let code = Code::place(context, program, target)?;
         let handle = driver().modules.fresh();
         let module = Arc::new(Self {
             handle,
             context: context.handle,
             code,
+            is_of_library,
             functions: Mutex::default(),
         });
         driver().modules.insert(handle, module.clone());

@@ -1543,6 +1543,236 @@ static void section_virtual_memory(void) {
     R(cuCtxSynchronize);
 }
 
+/* The rest: less common calls of every subject. */
+static void section_rest(void) {
+    setup();
+    u64 x = 0, y = 0, s = 0, list[16] = {0};
+    int a = 9, b = 9;
+    unsigned n = 0, words[16] = {0};
+    size_t size = 0;
+    CALL(cuStreamCreate, &s, 1);
+    u64 p = device_memory(65536), q = device_memory(65536);
+    unsigned char host[4096];
+    for (int i = 0; i < 4096; i++)
+        host[i] = i * 5;
+    struct {
+        size_t sx, sy, sz, sl;
+        unsigned st;
+        const void *sh;
+        u64 sd, sa, sc;
+        size_t sp, shh, dx, dy, dz, dl;
+        unsigned dt;
+        void *dh;
+        u64 dd, da, dc;
+        size_t dp, dhh, w, h, d;
+    } c;
+    memset(&c, 0, sizeof c);
+    c.st = 1, c.sh = host, c.sp = 32, c.shh = 8, c.dt = 2, c.dd = p, c.dp = 128, c.dhh = 16;
+    c.w = 16, c.h = 4, c.d = 3, c.sx = 2, c.sy = 1, c.sz = 1, c.dx = 4, c.dy = 2, c.dz = 1;
+    R(cuMemcpy3D_v2, &c);
+    unsigned char back[16];
+    R(cuMemcpyDtoH_v2, back, p + 4 + 128 * (2 + 3) + 128 * 16 * (1 + 2), (size_t)16);
+    V(memcmp(back, host + 2 + 32 * (1 + 3) + 32 * 8 * (1 + 2), 16));
+    c.dz = 100;
+    R(cuMemcpy3D_v2, &c);
+    c.dz = 1, c.w = 0;
+    R(cuMemcpy3D_v2, &c);
+    c.w = 16, c.dp = 8;
+    R(cuMemcpy3D_v2, &c);
+    c.dp = 128;
+    R(cuMemcpy3DAsync_v2, &c, s);
+    R(cuMemcpy3D_v2, (void *)0);
+    R(cuMemcpyPeer, q, context, p, context, (size_t)1024);
+    R(cuMemcpyPeerAsync, q, context, p, context, (size_t)1024, s);
+    R(cuMemcpyPeer, q, context, p, (u64)0, (size_t)1024);
+    R(cuMemsetD2D16_v2, p, (size_t)64, 0x1234, (size_t)3, (size_t)2);
+    V(word(p + 64));
+    R(cuMemsetD2D16_v2, p, (size_t)63, 0x1234, (size_t)3, (size_t)2);
+    R(cuMemsetD2D32Async, p, (size_t)64, 5, (size_t)3, (size_t)2, s);
+    R(cuMemsetD16Async, p, 5, (size_t)3, s);
+    R(cuStreamSynchronize, s);
+    V(word(p));
+    /* Libraries and kernels. */
+    u64 l = 0, k = 0, f = 0, m = 0;
+    CALL(cuLibraryLoadData, &l, ptx, (void *)0, (void *)0, 0, (void *)0, (void *)0, 0);
+    R(cuLibraryEnumerateKernels, list, 16, l);
+    V(list[0] != 0);
+    R(cuLibraryEnumerateKernels, list, 0, l);
+    R(cuLibraryGetKernel, &k, l, "shared");
+    R(cuKernelGetLibrary, &x, k);
+    V(x == l);
+    R(cuLibraryGetModule, &m, l);
+    R(cuModuleGetFunctionCount, &n, m);
+    V(n);
+    R(cuModuleEnumerateFunctions, list, 4, m);
+    V(list[3] != 0);
+    R(cuKernelGetAttribute, &a, 1, k, 0);
+    V(a);
+    R(cuKernelGetAttribute, &a, 8, k, 0);
+    V(a);
+    R(cuKernelSetAttribute, 8, 100000, k, 0);
+    R(cuKernelGetAttribute, &a, 8, k, 0);
+    V(a);
+    R(cuKernelSetAttribute, 8, 100000, k, 7);
+    R(cuKernelSetAttribute, 1, 10, k, 0);
+    R(cuKernelGetFunction, &f, k);
+    R(cuFuncGetAttribute, &a, 8, f);
+    V(a);
+    R(cuLaunchKernel, k, 1, 1, 1, 1, 1, 1, 90000, (u64)0, (void *)0, (void *)0);
+    R(cuKernelSetCacheConfig, k, 1, 0);
+    R(cuKernelSetCacheConfig, k, 9, 0);
+    R(cuFuncSetCacheConfig, f, 9);
+    R(cuFuncGetModule, &x, f);
+    V(x == m);
+    R(cuModuleUnload, m);
+    R(cuLibraryLoadFromFile, &x, "/no/such/file", (void *)0, (void *)0, 0, (void *)0, (void *)0, 0);
+    R(cuLibraryLoadData, &x, (void *)0, (void *)0, (void *)0, 0, (void *)0, (void *)0, 0);
+    R(cuCtxSynchronize);
+    R(cuLibraryUnload, l);
+    /* Clusters. */
+    struct {
+        unsigned id, pad, value[16];
+    } attribute = {4, 0, {2, 1, 1}};
+    struct {
+        unsigned grid[3], block[3], shared;
+        u64 stream;
+        void *attributes;
+        unsigned count;
+    } config = {{8, 1, 1}, {128, 1, 1}, 0, 0, &attribute, 1};
+    R(cuOccupancyMaxPotentialClusterSize, &a, add, &config);
+    V(a);
+    R(cuOccupancyMaxActiveClusters, &a, add, &config);
+    V(a > 0);
+    R(cuFuncGetAttribute, &a, 10, add);
+    V(a);
+    R(cuFuncGetAttribute, &a, 11, add);
+    V(a);
+    R(cuFuncGetAttribute, &a, 14, add);
+    V(a);
+    R(cuFuncSetAttribute, add, 14, 1);
+    R(cuFuncSetAttribute, add, 11, 2);
+    R(cuFuncGetAttribute, &a, 15, add);
+    V(a);
+    R(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, &a, bump, 64, (size_t)0, 1);
+    V(a);
+    R(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, &a, bump, 64, (size_t)0, 5);
+    R(cuOccupancyMaxActiveBlocksPerMultiprocessor, &a, bump, 33, (size_t)0);
+    V(a);
+    R(cuOccupancyMaxActiveBlocksPerMultiprocessor, &a, bump, 96, (size_t)5000);
+    V(a);
+    R(cuOccupancyMaxActiveBlocksPerMultiprocessor, &a, bump, 128, (size_t)300000);
+    V(a);
+    R(cuOccupancyMaxPotentialBlockSize, &a, &b, function_of("bounded"), (void *)0, (size_t)0, 0);
+    V(b);
+    R(cuOccupancyMaxPotentialBlockSize, &a, &b, bump, (void *)0, (size_t)40000, 0);
+    V(b);
+    /* Registered memory that overlaps. */
+    char *own = aligned_alloc(4096, 16384);
+    R(cuMemHostRegister_v2, own + 100, (size_t)1000, 0);
+    R(cuMemHostRegister_v2, own + 8192, (size_t)4096, 2);
+    R(cuMemHostRegister_v2, own + 8192 + 100, (size_t)10, 0);
+    R(cuMemHostGetFlags, &n, own + 8192);
+    V(n);
+    R(cuMemHostUnregister, own + 8192 + 10);
+    R(cuMemHostUnregister, own + 8192);
+    R(cuMemHostUnregister, own + 100);
+    R(cuMemHostRegister_v2, own, (size_t)4096, 0x80);
+    /* Graphs. */
+    u64 g = 0, h = 0, n1 = 0, n2 = 0, exec = 0;
+    unsigned by = 1;
+    void *params[2] = {&p, &by};
+    struct {
+        u64 f;
+        unsigned grid[3], block[3], shared;
+        void **params, **extra;
+        u64 kernel, context;
+    } kp = {bump, {1, 1, 1}, {1, 1, 1}, 0, params, 0, 0, 0};
+    CALL(cuGraphCreate, &g, 0);
+    CALL(cuGraphAddKernelNode_v2, &n1, g, (void *)0, (size_t)0, &kp);
+    CALL(cuGraphAddEmptyNode, &n2, g, &n1, (size_t)1);
+    CALL(cuGraphInstantiateWithFlags, &exec, g, (u64)0);
+    CALL(cuGraphCreate, &h, 0);
+    struct {
+        int result;
+        u64 node, from;
+    } update = {9, 9, 9};
+    R(cuGraphExecUpdate_v2, exec, h, &update);
+    V(update.result);
+    CALL(cuGraphAddEmptyNode, &x, h, (void *)0, (size_t)0);
+    CALL(cuGraphAddEmptyNode, &y, h, &x, (size_t)1);
+    R(cuGraphExecUpdate_v2, exec, h, &update);
+    V(update.result);
+    CALL(cuGraphClone, &y, g);
+    R(cuGraphExecUpdate_v2, exec, y, &update);
+    V(update.result);
+    V(update.node);
+    words[0] = 1;
+    R(cuGraphKernelNodeSetAttribute, n1, 2, words);
+    words[0] = 0;
+    R(cuGraphKernelNodeGetAttribute, n1, 2, words);
+    V(words[0]);
+    R(cuGraphKernelNodeSetAttribute, n2, 2, words);
+    R(cuGraphNodeGetEnabled, exec, n1, &n);
+    V(n);
+    R(cuGraphNodeSetEnabled, exec, n2, 0);
+    kp.grid[0] = 0;
+    R(cuGraphAddKernelNode_v2, &x, g, (void *)0, (size_t)0, &kp);
+    kp.grid[0] = 1, kp.f = 0;
+    R(cuGraphAddKernelNode_v2, &x, g, (void *)0, (size_t)0, &kp);
+    R(cuGraphAddHostNode, &x, g, (void *)0, (size_t)0, (void *)0);
+    R(cuGraphDestroyNode, n1);
+    n = 0, size = 9;
+    R(cuGraphNodeGetDependencies, n2, (void *)0, &size);
+    V(size);
+    R(cuGraphDestroy, g);
+    R(cuGraphDestroy, h);
+    R(cuGraphLaunch, exec, s);
+    R(cuStreamSynchronize, s);
+    R(cuGraphExecDestroy, exec);
+    /* Capture. */
+    u64 nodes[4], *given = 0, whole = 0;
+    R(cuStreamBeginCapture_v2, s, 2);
+    V(launch1(count_, s, 0));
+    R(cuStreamGetCaptureInfo_v2, s, &n, &x, &whole, &given, &size);
+    V(size);
+    nodes[0] = given[0];
+    V(launch1(count_, s, 0));
+    R(cuStreamUpdateCaptureDependencies, s, nodes, (size_t)1, 1);
+    V(launch1(count_, s, 0));
+    R(cuStreamUpdateCaptureDependencies, s, nodes, (size_t)1, 7);
+    R(cuStreamUpdateCaptureDependencies, s, nodes, (size_t)1, 0);
+    V(launch1(count_, s, 0));
+    R(cuStreamEndCapture, s, &g);
+    R(cuGraphGetEdges, g, (void *)0, (void *)0, &size);
+    V(size);
+    R(cuStreamUpdateCaptureDependencies, s, nodes, (size_t)1, 0);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuMemcpyHtoDAsync_v2, p, host, (size_t)64, s);
+    R(cuMemcpyHtoD_v2, p, host, (size_t)64);
+    R(cuStreamEndCapture, s, &g);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuMemFree_v2, q);
+    R(cuStreamEndCapture, s, &g);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuStreamAddCallback, s, callback, &a, 0);
+    R(cuStreamEndCapture, s, &g);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuEventCreate, &x, 0);
+    R(cuStreamCreate, &y, 0);
+    R(cuModuleGetFunction, &f, module, "add");
+    R(cuMemGetInfo_v2, &size, &size);
+    R(cuStreamDestroy_v2, y);
+    R(cuStreamEndCapture, s, &g);
+    unsigned mode = 2;
+    R(cuThreadExchangeStreamCaptureMode, &mode);
+    V(mode);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuMemAlloc_v2, &y, (size_t)64);
+    R(cuStreamEndCapture, s, &g);
+    mode = 9;
+    R(cuThreadExchangeStreamCaptureMode, &mode);
+}
+
 /* Handles that never were: a real driver may crash on some of these, softgpu must not. */
 static void section_garbage(void) {
     setup();
@@ -1584,6 +1814,7 @@ static const struct {
     {"printf", section_printf},
     {"more", section_more},
     {"graph_memory", section_graph_memory},
+    {"rest", section_rest},
     {"virtual_memory", section_virtual_memory},
     {"garbage", section_garbage},
 };

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::driver::{
     abi::EdgeData,
-    capture::{self, Capturing, GLOBAL, RELAXED},
+    capture::{self, Capturing, GLOBAL},
     entry::{api, put, put_optional, stream_api, take, take_array},
     graph,
     result::{Answer, INVALID_VALUE},
@@ -88,9 +88,6 @@ unsafe fn update(
 api! {
     fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) {
         let wanted = take(mode)?;
-        if wanted > RELAXED {
-            return Err(INVALID_VALUE);
-        }
         put(mode, thread::exchange_capture_mode(wanted))
     }
 }

@@ -88,7 +88,7 @@ api! {
 
     fn cuLibraryEnumerateKernels(kernels: *mut u64, count: u32, library: u64) {
         let library = find(library)?;
-        if kernels.is_null() || count == 0 {
+        if kernels.is_null() && count != 0 {
             return Err(INVALID_VALUE);
         }
         for (i, kernel) in library.kernels.iter().take(count as usize).enumerate() {

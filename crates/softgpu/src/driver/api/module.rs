@@ -10,7 +10,7 @@ use crate::driver::{
     entry::{api, put, put_optional, take_text},
     image::{self, JitLog, LoadError, Texts},
     module::{self, Module},
-    result::{Answer, FILE_NOT_FOUND, INVALID_HANDLE, INVALID_VALUE, NOT_FOUND},
+    result::{Answer, FILE_NOT_FOUND, INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, NOT_PERMITTED},
     state::driver,
     thread,
 };
@@ -31,7 +31,7 @@ unsafe fn load(texts: Result<Texts, LoadError>, log: &JitLog, place: *mut u64) -
     capture::refuse_unsafe_call()?;
     context.printed.flush();
     let (program, target) = unsafe { module::build_logged(texts, log)? };
-    let module = Module::load(&context, program, target)?;
+    let module = Module::load(&context, program, target, false)?;
     unsafe { put(place, module.handle) }
 }
 
@@ -68,6 +68,9 @@ api! {
     fn cuModuleUnload(module: u64) {
         let module = find(module)?;
         capture::refuse_unsafe_call()?;
+        if module.is_of_library {
+            return Err(NOT_PERMITTED);
+        }
         if let Some(context) = driver().contexts.get(module.context) {
             context.drain();
             context.printed.flush();
@@ -95,7 +98,7 @@ api! {
 
     fn cuModuleEnumerateFunctions(functions: *mut u64, count: u32, module: u64) {
         let module = find(module)?;
-        if functions.is_null() || count == 0 {
+        if functions.is_null() && count != 0 {
             return Err(INVALID_VALUE);
         }
         for kernel in 0..module.code.program.kernels().len().min(count as usize) {
