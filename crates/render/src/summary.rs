@@ -1,0 +1,162 @@
+//! The summary that ends a run.
+
+use analyse::Counts;
+use event::Hooks;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// What is said at the end of a run.
+#[derive(Debug, Clone, Default)]
+pub struct RunSummary {
+    pub counts: Counts,
+    /// Each library's name, with what of it was hooked.
+    pub libraries: Vec<(String, Hooks)>,
+    /// CPU time the tracer itself has used.
+    pub tracer_cpu: Duration,
+    /// How long the run took.
+    pub elapsed: Duration,
+    /// Where the trace is.
+    pub trace: String,
+    /// Things the user should know, a line each.
+    pub notes: Vec<String>,
+}
+
+pub fn summary_text(run: &RunSummary) -> String {
+    let mut text = String::from("=== TRACE SUMMARY ===\n\n");
+    userspace(&mut text, &run.counts);
+    kernel_space(&mut text, &run.counts);
+    gpu(&mut text, &run.counts);
+    tail(&mut text, run);
+    text
+}
+
+fn userspace(text: &mut String, counts: &Counts) {
+    text.push_str("USERSPACE (libcuda.so):\n");
+    let _ = writeln!(text, "  Total CUDA API calls: {}", counts.api_calls);
+    let _ = writeln!(text, "  Kernel launches: {}", counts.launches);
+    let _ = writeln!(text, "  Memory allocations: {}", counts.allocations);
+    let _ = writeln!(
+        text,
+        "  Total memory allocated: {}",
+        bytes(counts.allocated_bytes)
+    );
+    let _ = writeln!(text, "  Memory transfers: {}", counts.transfers);
+    let _ = writeln!(
+        text,
+        "  Total data transferred: {}\n",
+        bytes(counts.transferred_bytes)
+    );
+}
+
+fn kernel_space(text: &mut String, counts: &Counts) {
+    text.push_str("KERNEL SPACE (nvidia.ko):\n");
+    if !counts.has_kernel() {
+        text.push_str("  not traced\n\n");
+        return;
+    }
+    let _ = writeln!(text, "  IOCTL calls: {}", counts.ioctls);
+    let milliseconds = counts.ioctl_time as f64 / 1e6;
+    let _ = writeln!(text, "  Total IOCTL time: {milliseconds:.3} ms");
+    let _ = writeln!(text, "  Scheduler calls: {}\n", counts.scheduler_calls);
+}
+
+fn gpu(text: &mut String, counts: &Counts) {
+    text.push_str("GPU:\n");
+    match counts.gpu_operations {
+        0 => text.push_str("  not traced\n\n"),
+        operations => {
+            let _ = writeln!(text, "  Operations: {operations}\n");
+        }
+    }
+}
+
+fn tail(text: &mut String, run: &RunSummary) {
+    let counts = &run.counts;
+    let hooked: u64 = run.libraries.iter().map(|(_, hooks)| hooks.attached).sum();
+    let total: u64 = run.libraries.iter().map(|(_, hooks)| hooks.total).sum();
+    let _ = write!(text, "Hooked {hooked} of {total} functions");
+    let libraries: Vec<_> = (run.libraries.iter())
+        .map(|(name, hooks)| format!("{name} {}/{}", hooks.attached, hooks.total))
+        .collect();
+    if !libraries.is_empty() {
+        let _ = write!(text, " ({})", libraries.join(", "));
+    }
+    text.push('\n');
+    if counts.library_calls > 0 {
+        let _ = writeln!(text, "Calls of other libraries: {}", counts.library_calls);
+    }
+    if counts.failed_calls > 0 {
+        let _ = writeln!(
+            text,
+            "Calls that returned an error: {}",
+            counts.failed_calls
+        );
+    }
+    if counts.open_spans() > 0 {
+        let _ = writeln!(text, "Calls that never returned: {}", counts.open_spans());
+    }
+    let _ = writeln!(text, "Events lost: {}", counts.lost);
+    let _ = writeln!(
+        text,
+        "Tracer's own CPU time: {:.3} s in {:.3} s of run",
+        run.tracer_cpu.as_secs_f64(),
+        run.elapsed.as_secs_f64()
+    );
+    for note in &run.notes {
+        let _ = writeln!(text, "Note: {note}");
+    }
+    let _ = writeln!(text, "Trace: {}", run.trace);
+}
+
+/// `524288000 bytes (500.00 MB)`
+fn bytes(count: u64) -> String {
+    format!("{count} bytes ({:.2} MB)", count as f64 / 1_048_576.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> RunSummary {
+        let mut counts = Counts::default();
+        counts.api_calls = 847;
+        counts.launches = 42;
+        counts.allocations = 15;
+        counts.allocated_bytes = 524_288_000;
+        counts.transfers = 128;
+        counts.transferred_bytes = 1_048_576_000;
+        RunSummary {
+            counts,
+            libraries: vec![(
+                "libcuda.so.1".into(),
+                Hooks {
+                    attached: 673,
+                    total: 674,
+                },
+            )],
+            tracer_cpu: Duration::from_millis(12),
+            elapsed: Duration::from_millis(1_500),
+            trace: "traces/trace_20260101_000000.jsonl".into(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_without_the_kernel_side() {
+        insta::assert_snapshot!(summary_text(&run()));
+    }
+
+    #[test]
+    fn everything_there_is_to_say() {
+        let mut run = run();
+        run.counts.ioctls = 1024;
+        run.counts.ioctl_time = 15_234_000;
+        run.counts.scheduler_calls = 256;
+        run.counts.gpu_operations = 42;
+        run.counts.library_calls = 3;
+        run.counts.failed_calls = 2;
+        run.counts.lost = 7;
+        run.notes = vec!["one library came too late".into()];
+        insta::assert_snapshot!(summary_text(&run));
+    }
+}
