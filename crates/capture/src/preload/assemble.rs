@@ -5,12 +5,12 @@ use super::clock::TscClock;
 use super::item::{Batch, Item, Step};
 use super::order::Order;
 use super::process::{Processes, TimeSource};
-use super::remote;
 use super::role::{Observed, Role};
 use super::session::{Limits, Sink};
 use super::signature::{Signature, Words};
 use super::state::{ProcessState, ThreadState};
 use super::{meaning, process::Named};
+use super::{remote, report};
 use event::{Arg, Event, Extent, Lost, Meaning, Name, Record, Value};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,6 +30,7 @@ pub struct Assembler<S> {
     /// The process files were read again since the last batch came.
     refreshed: bool,
     latest: u64,
+    begun: bool,
     pub totals: Totals,
 }
 
@@ -86,6 +87,7 @@ impl<S: Sink> Assembler<S> {
             next_id: 1,
             refreshed: false,
             latest: 0,
+            begun: false,
             totals: Totals::default(),
         }
     }
@@ -153,7 +155,8 @@ impl<S: Sink> Assembler<S> {
     }
 
     pub fn flush(&mut self) {
-        if self.totals.failure.is_none()
+        if self.begun
+            && self.totals.failure.is_none()
             && let Err(why) = self.sink.flush()
         {
             self.totals.failure = Some(why);
@@ -384,7 +387,20 @@ impl<S: Sink> Assembler<S> {
         }));
     }
 
+    /// Tells the sink what is hooked, once.
+    pub fn begin_sink(&mut self) {
+        if !std::mem::replace(&mut self.begun, true)
+            && let Err(why) = self.sink.begin(&report::libraries(&self.processes))
+        {
+            self.totals.failure = Some(why);
+        }
+    }
+
     fn write(&mut self, record: &Record) {
+        if !self.begun {
+            self.processes.refresh();
+            self.begin_sink();
+        }
         self.totals.late += u64::from(record.ts() < self.latest);
         self.latest = self.latest.max(record.ts());
         if self.totals.failure.is_some() {

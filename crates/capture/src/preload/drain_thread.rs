@@ -33,6 +33,8 @@ pub enum Message {
 const MOST_RINGS: usize = 16 << 10;
 /// How often to look for new rings.
 const SCAN: Duration = Duration::from_millis(5);
+/// How often to ask whether a ring's process is still there.
+const ASK: Duration = Duration::from_millis(200);
 const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
@@ -40,6 +42,7 @@ struct Found {
     number: usize,
     path: PathBuf,
     reader: Reader,
+    asked: Instant,
 }
 
 struct Drainer<'a> {
@@ -94,6 +97,19 @@ enum Moved {
     Much,
 }
 
+impl Found {
+    fn is_over(&mut self) -> bool {
+        if self.reader.ring().is_closed() {
+            return true;
+        }
+        if self.asked.elapsed() < ASK {
+            return false;
+        }
+        self.asked = Instant::now();
+        !self.reader.ring().has_producer()
+    }
+}
+
 impl Drainer<'_> {
     /// Takes up rings that have appeared.
     fn scan(&mut self) {
@@ -120,6 +136,7 @@ impl Drainer<'_> {
                     number: self.count,
                     path,
                     reader: Reader::new(ring),
+                    asked: Instant::now(),
                 });
                 self.count += 1;
             }
@@ -131,8 +148,8 @@ impl Drainer<'_> {
         let messages = self.messages;
         let seen = &mut self.seen;
         self.rings.retain_mut(|found| {
-            // Asked before draining: a closed ring gets nothing more.
-            let closed = found.reader.ring().is_closed();
+            // Asked before draining: a ring without a producer gets nothing more.
+            let over = found.is_over();
             let full = found.reader.backlog() > found.reader.ring().capacity() / 8;
             let mut batch = Batch {
                 ring: found.number,
@@ -147,14 +164,14 @@ impl Drainer<'_> {
                 let _ = messages.send(Message::Damaged);
                 return false;
             }
-            if closed {
+            if over {
                 // Threads come and go; their rings' memory must too.
                 let _ = fs::remove_file(&found.path);
                 if let Some(name) = found.path.file_name() {
                     seen.remove(name);
                 }
             }
-            !closed
+            !over
         });
         moved
     }

@@ -35,6 +35,22 @@ pub struct Process {
     pub exe: String,
 }
 
+/// Each library once, as the process that had most of it hooked had it.
+pub(super) fn libraries(processes: &Processes) -> Vec<Library> {
+    let mut libraries: BTreeMap<&str, &Library> = BTreeMap::new();
+    for library in processes
+        .images()
+        .iter()
+        .flat_map(|image| image.libraries.values())
+    {
+        let known = libraries.entry(&library.path).or_insert(library);
+        if library.hooked > known.hooked {
+            *known = library;
+        }
+    }
+    libraries.into_values().cloned().collect()
+}
+
 impl Report {
     pub(super) fn new(
         processes: &Processes,
@@ -42,15 +58,8 @@ impl Report {
         clock: ClockError,
         damaged: u64,
     ) -> Self {
-        let mut libraries: BTreeMap<&str, &Library> = BTreeMap::new();
         let mut notes: Vec<String> = Vec::new();
         for image in processes.images() {
-            for library in image.libraries.values() {
-                let known = libraries.entry(&library.path).or_insert(library);
-                if library.hooked > known.hooked {
-                    *known = library;
-                }
-            }
             for note in &image.notes {
                 if !notes.contains(note) {
                     notes.push(note.clone());
@@ -70,7 +79,7 @@ impl Report {
                     exe: image.exe.clone(),
                 })
                 .collect(),
-            libraries: libraries.into_values().cloned().collect(),
+            libraries: libraries(processes),
             notes,
             calls: totals.calls,
             lost: totals.lost,

@@ -97,6 +97,16 @@ impl Ring {
         (self.file.metadata()).is_ok_and(|found| found.len() >= self.length as u64)
     }
 
+    /// Whether a process still has the ring mapped: one that was killed, or replaced itself, does
+    /// not close it. The kernel grants a write lease only on a file that nobody else has open.
+    pub fn has_producer(&self) -> bool {
+        let lease = |kind: libc::c_int| {
+            // SAFETY: a plain system call on a descriptor we hold.
+            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, kind) == 0 }
+        };
+        !(lease(libc::F_WRLCK) && lease(libc::F_UNLCK))
+    }
+
     pub fn head(&self) -> u64 {
         self.word(offset_of!(RingHeader, head))
             .load(Ordering::Acquire)

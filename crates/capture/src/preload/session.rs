@@ -5,7 +5,7 @@ use super::assemble::Assembler;
 use super::clock::{self, TscClock, monotonic};
 use super::drain_thread::{Message, drain_all};
 use super::folder::Folder;
-use super::process::Processes;
+use super::process::{Library, Processes};
 use super::report::Report;
 use super::{PreloadError, SinkError};
 use event::{ClockError, ClockPair, Record};
@@ -35,6 +35,8 @@ pub struct Options {
 
 /// Where records go.
 pub trait Sink: Send + 'static {
+    /// Comes first, with what had been hooked when the first record came.
+    fn begin(&mut self, hooked: &[Library]) -> Result<(), SinkError>;
     fn write(&mut self, record: &Record) -> Result<(), SinkError>;
     /// Hand on what has been written so far.
     fn flush(&mut self) -> Result<(), SinkError>;
@@ -207,6 +209,7 @@ fn assemble_all<S: Sink>(
     }
     assembler.advance(u64::MAX);
     assembler.processes.refresh();
+    assembler.begin_sink();
     let (sink, totals, processes, clock) = assembler.into_parts();
     let clock = ClockError {
         source: "tsc".into(),

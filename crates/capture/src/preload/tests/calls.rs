@@ -6,7 +6,7 @@ use crate::preload::assemble::Assembler;
 use crate::preload::clock::TscClock;
 use crate::preload::drain::Reader;
 use crate::preload::item::Batch;
-use crate::preload::process::Processes;
+use crate::preload::process::{Library, Processes};
 use crate::preload::ring::Ring;
 use crate::preload::session::{Limits, Sink};
 use event::{Arg, ClockPair, Extent, Record, Value, What};
@@ -17,10 +17,17 @@ use tempfile::TempDir;
 #[derive(Default)]
 pub struct Kept {
     pub records: Vec<Record>,
+    pub hooked: Vec<Library>,
     pub room: Option<usize>,
 }
 
 impl Sink for Kept {
+    fn begin(&mut self, hooked: &[Library]) -> Result<(), SinkError> {
+        assert!(self.records.is_empty(), "begun before the first record");
+        self.hooked = hooked.to_vec();
+        Ok(())
+    }
+
     fn write(&mut self, record: &Record) -> Result<(), SinkError> {
         if self.room.is_some_and(|room| self.records.len() >= room) {
             return Err("no space left".into());

@@ -195,3 +195,11 @@ fn drops_are_counted_once() {
     file.set_dropped(7);
     assert_eq!(steps(&mut reader), "L2");
 }
+
+#[test]
+fn a_ring_whose_process_is_gone_is_told_from_a_quiet_one() {
+    let (_folder, file, reader) = ring(8);
+    assert!(reader.ring().has_producer(), "its file is open");
+    drop(file);
+    assert!(!reader.ring().has_producer());
+}

@@ -57,6 +57,7 @@ fn a_session_drains_while_the_program_runs_and_cleans_up() {
     );
     assert_eq!((report.calls, report.lost, report.late), (1_001, 0, 0));
     assert_eq!(report.hooks(), (2, 3));
+    assert_eq!(sink.hooked, report.libraries);
     assert_eq!(report.notes, ["something odd"]);
     assert_eq!(report.processes[0].exe, "/bin/app");
     assert!(report.clock.error_ns < 1_000_000, "{:?}", report.clock);
