@@ -1,0 +1,59 @@
+//! Which process this is. The number lies in a page that the kernel wipes in forked children, so
+//! that a child notices on its first call that its parent's rings are not its own.
+
+use crate::layout::Stage;
+use crate::sys;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+const PAGE: usize = 4096;
+/// A child that is being set up, by one of its threads.
+const STARTING: u32 = 1;
+
+static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+
+/// False: the kernel cannot tell children apart (before Linux 4.14).
+pub fn start(stage: &Stage) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a fresh page.
+    let page = unsafe { sys::map(0, PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, None) };
+    let Some(page) = page else {
+        return false;
+    };
+    if !sys::advise(page, PAGE, libc::MADV_WIPEONFORK) {
+        return false;
+    }
+    let word = page as *mut AtomicU32;
+    WORD.store(word, Ordering::Relaxed);
+    // SAFETY: the stage's variable lives as long as the process.
+    unsafe {
+        (*word).store(sys::pid(), Ordering::Relaxed);
+        (*stage.generation).store(word, Ordering::Release);
+    }
+    true
+}
+
+/// This process's id; sets up a forked child first, by `begin`. None: another thread is at it and
+/// does not come to an end (it may be this one, interrupted by a signal).
+pub fn current(begin: impl FnOnce() -> bool) -> Option<u32> {
+    // SAFETY: set before any function was hooked.
+    let word = unsafe { &*WORD.load(Ordering::Relaxed) };
+    match word.compare_exchange(0, STARTING, Ordering::Acquire, Ordering::Acquire) {
+        Ok(_) => {
+            begin();
+            let pid = sys::pid();
+            word.store(pid, Ordering::Release);
+            Some(pid)
+        }
+        Err(STARTING) => {
+            for _ in 0..200 {
+                sys::sleep_ns(100_000);
+                let now = word.load(Ordering::Acquire);
+                if now != STARTING {
+                    return Some(now);
+                }
+            }
+            None
+        }
+        Err(pid) => Some(pid),
+    }
+}

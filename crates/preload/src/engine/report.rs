@@ -1,0 +1,217 @@
+//! The process's file in the session's folder: text lines that say what it is, what was hooked
+//! and how its clock runs. Appended with one write for each message; no descriptor stays open.
+//!
+//! Everything but the process's own lines is kept, for a forked child has to say it again.
+
+use crate::sys::{self, File};
+use core::cell::UnsafeCell;
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+const PATH_BYTES: usize = 1024 + 64;
+/// Address space for what is kept; memory is taken as it fills.
+const KEPT_BYTES: usize = 64 << 20;
+
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+static KEPT_LENGTH: AtomicUsize = AtomicUsize::new(0);
+static LAST_CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// Text in a fixed place: no allocation, for signal handlers write too. What does not fit is cut.
+pub struct Line<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Line<N> {
+    pub const fn new() -> Line<N> {
+        Line {
+            bytes: [0; N],
+            length: 0,
+        }
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) -> &mut Self {
+        let part = bytes.len().min(N - self.length);
+        self.bytes[self.length..self.length + part].copy_from_slice(&bytes[..part]);
+        self.length += part;
+        self
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl<const N: usize> Write for Line<N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+struct Folder(UnsafeCell<Line<1024>>);
+// SAFETY: written once, before anything else runs.
+unsafe impl Sync for Folder {}
+static FOLDER: Folder = Folder(UnsafeCell::new(Line::new()));
+
+pub fn folder() -> &'static [u8] {
+    // SAFETY: see above.
+    unsafe { &*FOLDER.0.get() }.bytes()
+}
+
+pub fn open(session: &[u8]) {
+    // SAFETY: see above.
+    unsafe { &mut *FOLDER.0.get() }.push(session);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh mapping.
+    let at = unsafe { sys::map(0, KEPT_BYTES, protection, flags, None) };
+    KEPT.store(at.unwrap_or(0), Ordering::Relaxed);
+}
+
+/// The file's name, with a NUL.
+fn path() -> Line<PATH_BYTES> {
+    let mut path = Line::new();
+    path.push(folder());
+    let _ = write!(path, "/process.{}.{}\0", sys::pid(), start_time());
+    path
+}
+
+/// Field 22 of /proc/self/stat: with the pid, a name that is not used twice.
+fn start_time() -> u64 {
+    let mut buffer = [0u8; 1024];
+    let read = File::open(b"/proc/self/stat\0", libc::O_RDONLY, 0)
+        .map_or(0, |file| file.read(&mut buffer));
+    let text = &buffer[..read];
+    // The second field is in parentheses and may hold anything.
+    let after = text
+        .iter()
+        .rposition(|byte| *byte == b')')
+        .map_or(0, |at| at + 1);
+    let field = text[after..]
+        .split(|byte| *byte == b' ')
+        .filter(|field| !field.is_empty())
+        .nth(19);
+    field.unwrap_or(b"").iter().fold(0, |number: u64, byte| {
+        number
+            .wrapping_mul(10)
+            .wrapping_add((byte.wrapping_sub(b'0')).into())
+    })
+}
+
+fn append(bytes: &[u8]) -> bool {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOFOLLOW;
+    File::open(path().bytes(), flags, 0o600).is_some_and(|file| file.write(bytes))
+}
+
+/// What only this process can say; in a forked child also what its parent had said of hooks.
+pub fn begin_process() -> bool {
+    let mut line = Line::<PATH_BYTES>::new();
+    let (pid, parent) = (sys::pid(), sys::parent_pid());
+    let mut exe = [0u8; 900];
+    let length = executable(&mut exe);
+    let _ = write!(
+        line,
+        "process pid={pid} ppid={parent} tsc_hz={} exe=",
+        ticks_a_second()
+    );
+    for byte in &exe[..length] {
+        line.push(&[if *byte == b'\n' { b'?' } else { *byte }]);
+    }
+    line.push(b"\n");
+    let begun = append(line.bytes());
+    clock();
+    let (kept, length) = (
+        KEPT.load(Ordering::Relaxed),
+        KEPT_LENGTH.load(Ordering::Acquire),
+    );
+    if kept != 0 && length != 0 {
+        // SAFETY: that much has been written there.
+        append(unsafe { core::slice::from_raw_parts(kept as *const u8, length) });
+    }
+    begun
+}
+
+fn executable(buffer: &mut [u8]) -> usize {
+    let path = c"/proc/self/exe";
+    let args = [
+        libc::AT_FDCWD as usize,
+        path.as_ptr() as usize,
+        buffer.as_mut_ptr() as usize,
+        buffer.len(),
+        0,
+        0,
+    ];
+    // SAFETY: the buffer is as long as said.
+    let length = unsafe { sys::call(libc::SYS_readlinkat, args) };
+    length.max(0) as usize
+}
+
+/// What the processor or the hypervisor says; 0 if neither does.
+fn ticks_a_second() -> u64 {
+    use core::arch::x86_64::__cpuid;
+    let highest = __cpuid(0).eax;
+    if highest >= 0x15 {
+        let leaf = __cpuid(0x15);
+        if leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0 {
+            return u64::from(leaf.ecx) * u64::from(leaf.ebx) / u64::from(leaf.eax);
+        }
+    }
+    let hypervised = __cpuid(1).ecx >> 31 == 1;
+    if hypervised && __cpuid(0x4000_0000).eax >= 0x4000_0010 {
+        return u64::from(__cpuid(0x4000_0010).eax) * 1000;
+    }
+    0
+}
+
+/// Lines about libraries and functions, whole, ending with a newline.
+pub fn say(lines: &[u8]) {
+    let (kept, length) = (
+        KEPT.load(Ordering::Relaxed),
+        KEPT_LENGTH.load(Ordering::Relaxed),
+    );
+    if kept != 0 && length + lines.len() <= KEPT_BYTES {
+        // SAFETY: within the mapping, behind what is published.
+        unsafe {
+            core::ptr::copy_nonoverlapping(lines.as_ptr(), (kept + length) as *mut u8, lines.len());
+        }
+        KEPT_LENGTH.store(length + lines.len(), Ordering::Release);
+    }
+    append(lines);
+}
+
+/// A note about this process alone; may come from any thread.
+pub fn note(line: &[u8]) {
+    append(line);
+}
+
+/// One reading of both clocks, the tightest of a few.
+pub fn clock() {
+    let mut best = (u64::MAX, 0, 0);
+    for _ in 0..5 {
+        let before = sys::ticks();
+        let now = sys::monotonic_ns();
+        let after = sys::ticks();
+        let width = after.wrapping_sub(before);
+        if width < best.0 {
+            best = (width, before.wrapping_add(width / 2), now);
+        }
+    }
+    LAST_CLOCK.store(best.2, Ordering::Relaxed);
+    let mut line = Line::<80>::new();
+    let _ = writeln!(line, "clock {} {}", best.1, best.2);
+    append(line.bytes());
+}
+
+/// A reading, if the last is older than a second.
+pub fn clock_from_time_to_time() {
+    let last = LAST_CLOCK.load(Ordering::Relaxed);
+    let now = sys::monotonic_ns();
+    if now.wrapping_sub(last) > 1_000_000_000
+        && LAST_CLOCK
+            .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    {
+        clock();
+    }
+}

@@ -1,0 +1,220 @@
+//! Rings: one for each thread, made at its first hooked call. Runs on any thread, perhaps in a
+//! signal handler: no allocation, no locks that wait for ever.
+
+use super::generation;
+use super::report::{self, Line};
+use crate::layout::{MARGIN, Stage, Thread};
+use crate::sys::{self, File};
+use core::fmt::Write;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use event::ring::{RING_HEADER_SIZE, RING_MAGIC, RingHeader};
+
+pub const DEFAULT_SLOTS: u32 = 8192;
+const LEAST_SLOTS: u32 = 256;
+const MOST_SLOTS: u32 = 1 << 22;
+const SLOT_BYTES: usize = 64;
+
+/// A thread's ring could not be made; its calls go unrecorded.
+const WITHOUT_RING: u32 = 2;
+/// The ring is being made: a signal handler that interrupts this goes unrecorded.
+const MAKING: u32 = 1;
+
+static CAPACITY: AtomicU32 = AtomicU32::new(DEFAULT_SLOTS);
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Rings of this process, so that those of ended threads can be given back. 0: free; odd: taken.
+const KNOWN: usize = 1024;
+static RINGS: [AtomicUsize; KNOWN] = [const { AtomicUsize::new(0) }; KNOWN];
+
+/// How long a call waits for room before it is let through unrecorded.
+const PATIENCE: u32 = 400;
+const NAP_NS: u64 = 50_000;
+const YIELDS: u32 = 50;
+
+pub fn start(stage: &Stage) {
+    let refill: extern "C" fn(*mut Thread) -> bool = refill;
+    // SAFETY: the stage's variable lives as long as the process.
+    unsafe { (*stage.refill).store(refill as *mut (), Ordering::Release) };
+}
+
+pub fn set_capacity(slots: u32) {
+    let slots = slots.clamp(LEAST_SLOTS, MOST_SLOTS);
+    CAPACITY.store(slots.next_power_of_two(), Ordering::Relaxed);
+}
+
+/// The thread has no ring, or the ring no room. True: try again.
+extern "C" fn refill(thread: *mut Thread) -> bool {
+    // SAFETY: the calling thread's own; signal handlers only see it between whole steps.
+    let thread = unsafe { &mut *thread };
+    let Some(pid) = generation::current(begin_child) else {
+        return false;
+    };
+    if thread.pid == pid && thread.header != 0 {
+        return wait_for_room(thread);
+    }
+    let inherited = thread.pid != pid && thread.pid != u32::MAX;
+    if inherited {
+        // A forked child: what is there is the parent's.
+        thread.header = 0;
+        thread.state = 0;
+        thread.pid = u32::MAX;
+    }
+    if thread.state != 0 {
+        return false;
+    }
+    thread.state = MAKING;
+    if make(thread, pid) {
+        thread.state = 0;
+        return true;
+    }
+    thread.state = WITHOUT_RING;
+    let mut line = Line::<160>::new();
+    let _ = writeln!(
+        line,
+        "note no ring for thread {}: the session's folder is full or gone; its calls are not recorded",
+        sys::thread_id()
+    );
+    report::note(line.bytes());
+    false
+}
+
+/// Sets up a forked child before its first record.
+fn begin_child() -> bool {
+    NUMBER.store(0, Ordering::Relaxed);
+    for known in &RINGS {
+        let at = known.swap(0, Ordering::Relaxed);
+        if at & 1 == 0 && at != 0 {
+            // SAFETY: a mapping of the parent's ring; no thread of this process writes to it.
+            unsafe { sys::unmap(at, bytes_of(at)) };
+        }
+    }
+    report::begin_process()
+}
+
+fn bytes_of(header: usize) -> usize {
+    // SAFETY: a mapped ring.
+    let header = unsafe { &*(header as *const RingHeader) };
+    RING_HEADER_SIZE + header.capacity as usize * SLOT_BYTES
+}
+
+fn wait_for_room(thread: &mut Thread) -> bool {
+    // SAFETY: the thread's own ring.
+    let header = unsafe { &*(thread.header as *const RingHeader) };
+    let capacity = thread.mask + 1;
+    let most = (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64;
+    report::clock_from_time_to_time();
+    for attempt in 0..PATIENCE {
+        let tail = header.tail.load(Ordering::Acquire);
+        let head = header.head.load(Ordering::Relaxed);
+        thread.limit = tail.wrapping_add(capacity - MARGIN);
+        if head.wrapping_add(most) <= thread.limit {
+            return true;
+        }
+        // Nobody has taken anything since the last loss: do not hold up the program again.
+        if thread.stalled_tail == tail.wrapping_add(1) {
+            break;
+        }
+        if attempt < YIELDS {
+            sys::give_way();
+        } else {
+            sys::sleep_ns(NAP_NS);
+        }
+    }
+    thread.stalled_tail = header.tail.load(Ordering::Relaxed).wrapping_add(1);
+    let dropped = &header.dropped;
+    dropped.store(dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    false
+}
+
+fn make(thread: &mut Thread, pid: u32) -> bool {
+    give_back_ended(pid);
+    let capacity = CAPACITY.load(Ordering::Relaxed);
+    let bytes = RING_HEADER_SIZE + capacity as usize * SLOT_BYTES;
+    let id = sys::thread_id();
+    let mut path = Line::<1200>::new();
+    path.push(report::folder());
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let _ = write!(path, "/ring.{pid}.{id}.{number}\0");
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+    let Some(file) = File::open(path.bytes(), flags, 0o600) else {
+        return false;
+    };
+    // Reserved now: a write to a mapping that finds no space would be a SIGBUS.
+    if !file.reserve(bytes as u64) {
+        sys::unlink(path.bytes());
+        return false;
+    }
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+    // SAFETY: a fresh mapping.
+    let Some(at) = (unsafe { sys::map(0, bytes, protection, flags, Some((&file, 0))) }) else {
+        sys::unlink(path.bytes());
+        return false;
+    };
+    // SAFETY: the file is all zeros and as long as the header at least.
+    unsafe {
+        let header = at as *mut RingHeader;
+        (&raw mut (*header).capacity).write(capacity);
+        (&raw mut (*header).pid).write(pid);
+        (&raw mut (*header).tid).write(id);
+        (*header).magic.store(RING_MAGIC, Ordering::Release);
+    }
+    remember(at);
+    thread.slots = at + RING_HEADER_SIZE;
+    thread.mask = u64::from(capacity) - 1;
+    thread.limit = u64::from(capacity) - MARGIN;
+    thread.stalled_tail = 0;
+    thread.header = at;
+    // Last: from here on the hot path uses it.
+    // SAFETY: an aligned word of the thread's own.
+    unsafe { AtomicU32::from_ptr(&raw mut thread.pid) }.store(pid, Ordering::Release);
+    true
+}
+
+fn remember(ring: usize) {
+    for known in &RINGS {
+        if known
+            .compare_exchange(0, ring, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            return;
+        }
+    }
+}
+
+/// Closes and unmaps the rings of threads that have ended.
+fn give_back_ended(pid: u32) {
+    let own = sys::thread_id();
+    for known in &RINGS {
+        let at = known.load(Ordering::Acquire);
+        if at == 0 || at & 1 == 1 {
+            continue;
+        }
+        // Taken first, so that two threads never look at the same ring.
+        if known
+            .compare_exchange(at, at | 1, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
+            continue;
+        }
+        // SAFETY: mapped until its place is freed.
+        let header = unsafe { &*(at as *const RingHeader) };
+        // A ring under this thread's number is that of an earlier thread: this one has none yet.
+        if header.tid != own && sys::thread_lives(pid, header.tid) {
+            known.store(at, Ordering::Release);
+            continue;
+        }
+        header.closed.store(1, Ordering::Release);
+        let bytes = bytes_of(at);
+        // SAFETY: its thread is gone.
+        unsafe { sys::unmap(at, bytes) };
+        known.store(0, Ordering::Release);
+    }
+}
+
+// The hot path addresses these by number.
+const _: () = {
+    assert!(core::mem::offset_of!(RingHeader, head) == 64);
+    assert!(core::mem::offset_of!(RingHeader, tail) == 128);
+    assert!(size_of::<AtomicU64>() == 8);
+};

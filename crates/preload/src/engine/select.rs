@@ -1,0 +1,252 @@
+//! Which functions are hooked: the session's options, and names that are known.
+
+use super::rings::DEFAULT_SLOTS;
+use crate::sys::File;
+use alloc::vec::Vec;
+
+const MOST_BYTES: usize = 64 << 10;
+
+/// What the tracer wrote into the session's `options`.
+#[derive(Debug)]
+pub struct Options {
+    /// (library, functions), both globs.
+    libraries: Vec<(Vec<u8>, Vec<u8>)>,
+    filter: Filter,
+    pub ring_slots: u32,
+}
+
+/// The value of `-e`: categories, layers and globs, `!` to exclude.
+#[derive(Debug, Default)]
+struct Filter {
+    wanted: Vec<Vec<u8>>,
+    unwanted: Vec<Vec<u8>>,
+}
+
+impl Options {
+    pub fn read(session: &[u8]) -> Options {
+        let mut path = session.to_vec();
+        path.extend(b"/options\0");
+        let mut text = Vec::new();
+        if let Some(file) = File::open(&path, libc::O_RDONLY, 0) {
+            text.resize(MOST_BYTES, 0);
+            let read = file.read(&mut text);
+            text.truncate(read);
+        }
+        Options::parse(&text)
+    }
+
+    /// Lines that are not understood are passed over: an older library serves a newer tracer.
+    pub fn parse(text: &[u8]) -> Options {
+        let mut options = Options {
+            libraries: Vec::new(),
+            filter: Filter::default(),
+            ring_slots: DEFAULT_SLOTS,
+        };
+        for line in text.split(|byte| *byte == b'\n') {
+            let mut words = line.splitn(2, |byte| *byte == b' ');
+            let (key, value) = (words.next().unwrap_or(b""), words.next().unwrap_or(b""));
+            match key {
+                b"lib" => {
+                    let mut halves = value.splitn(2, |byte| *byte == b':');
+                    if let (Some(library), Some(functions)) = (halves.next(), halves.next()) {
+                        options
+                            .libraries
+                            .push((library.to_vec(), functions.to_vec()));
+                    }
+                }
+                b"filter" => options.filter = Filter::parse(value),
+                b"ring" => {
+                    let number = core::str::from_utf8(value).ok();
+                    if let Some(slots) = number.and_then(|text| text.trim().parse().ok()) {
+                        options.ring_slots = slots;
+                    }
+                }
+                _ => {}
+            }
+        }
+        options
+    }
+
+    /// Whether functions of this library beyond CUDA's are wanted.
+    pub fn names_library(&self, path: &[u8]) -> bool {
+        self.libraries
+            .iter()
+            .any(|(library, _)| is_library(library, path))
+    }
+
+    /// Whether a function is one that can be asked for at all: CUDA's, or of a named library.
+    pub fn considers(&self, path: &[u8], name: &[u8]) -> bool {
+        if is_cuda_name(name) {
+            return true;
+        }
+        let named = |(library, functions): &(Vec<u8>, Vec<u8>)| {
+            is_library(library, path) && matches(functions, name)
+        };
+        self.libraries.iter().any(named) && !returns_twice(name)
+    }
+
+    /// Whether its calls are to be recorded.
+    pub fn wants(&self, name: &[u8]) -> bool {
+        self.filter.admits(name)
+    }
+}
+
+impl Filter {
+    fn parse(value: &[u8]) -> Filter {
+        let mut filter = Filter::default();
+        for item in value.split(|byte| *byte == b',') {
+            match item.trim_ascii() {
+                [] => {}
+                [b'!', rest @ ..] => filter.unwanted.push(rest.to_vec()),
+                item => filter.wanted.push(item.to_vec()),
+            }
+        }
+        filter
+    }
+
+    fn admits(&self, name: &[u8]) -> bool {
+        if self.wanted.is_empty() && self.unwanted.is_empty() {
+            return true;
+        }
+        let text = core::str::from_utf8(name).unwrap_or("");
+        let (category, layer) = (cuda::category(text).as_str(), cuda::layer(text).as_str());
+        let family = cuda::family(text);
+        let is_meant = |item: &Vec<u8>| {
+            item == category.as_bytes()
+                || item == layer.as_bytes()
+                || matches(item, name)
+                || matches(item, family.as_bytes())
+        };
+        (self.wanted.is_empty() || self.wanted.iter().any(is_meant))
+            && !self.unwanted.iter().any(is_meant)
+    }
+}
+
+/// cuInit, cudaMalloc, __cudaRegisterFunction; not cublasCreate, nor cuda_helper.
+pub fn is_cuda_name(name: &[u8]) -> bool {
+    let capital_after = |prefix: &[u8]| {
+        name.strip_prefix(prefix)
+            .is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_uppercase))
+    };
+    capital_after(b"cu") || capital_after(b"cuda") || capital_after(b"__cuda")
+}
+
+/// Functions that look at or leave their caller's frame in ways a call in between would break.
+fn returns_twice(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 14] = [
+        b"setjmp",
+        b"_setjmp",
+        b"sigsetjmp",
+        b"__sigsetjmp",
+        b"vfork",
+        b"__vfork",
+        b"getcontext",
+        b"setcontext",
+        b"swapcontext",
+        b"makecontext",
+        b"clone",
+        b"__clone",
+        b"__tls_get_addr",
+        b"__fentry__",
+    ];
+    NAMES.contains(&name) || name.starts_with(b"_dl_")
+}
+
+/// A library by its file's name; the version behind `.so` may be left out.
+fn is_library(glob: &[u8], path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    if matches(glob, name) {
+        return true;
+    }
+    let mut versioned = glob.to_vec();
+    versioned.extend(b".*");
+    matches(&versioned, name)
+}
+
+/// Globs of `*` and `?`.
+pub fn matches(glob: &[u8], text: &[u8]) -> bool {
+    // The last star, and the text behind which it was tried.
+    let (mut at, mut from, mut star) = (0, 0, None);
+    while from < text.len() {
+        match glob.get(at) {
+            Some(b'*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(b'?') => (at, from) = (at + 1, from + 1),
+            Some(byte) if *byte == text[from] => (at, from) = (at + 1, from + 1),
+            _ => match star {
+                Some((star_at, tried)) => {
+                    star = Some((star_at, tried + 1));
+                    (at, from) = (star_at + 1, tried + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    glob[at..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        for (glob, text, expected) in [
+            ("", "", true),
+            ("*", "", true),
+            ("cuMem*", "cuMemAlloc_v2", true),
+            ("*Async*", "cuMemcpyAsync", true),
+            ("cu?nit", "cuInit", true),
+            ("*ab*ab", "xabxabxab", true),
+            ("*ab*abc", "xabxabxab", false),
+            ("cuInit", "cuInitialise", false),
+        ] {
+            assert_eq!(
+                matches(glob.as_bytes(), text.as_bytes()),
+                expected,
+                "{glob} {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn cuda_names() {
+        for name in ["cuInit", "cudaMalloc", "__cudaRegisterFunction"] {
+            assert!(is_cuda_name(name.as_bytes()));
+        }
+        for name in ["cublasCreate", "cudbgMain", "cuda_helper", "cu", "culaInit"] {
+            assert!(!is_cuda_name(name.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn the_filter_takes_categories_layers_and_globs() {
+        let wants = |spec: &str, name: &str| {
+            Options::parse(alloc::format!("filter {spec}\n").as_bytes()).wants(name.as_bytes())
+        };
+        assert!(wants("memory,cuLaunch*", "cuMemAlloc_v2"));
+        assert!(wants("memory,cuLaunch*", "cuLaunchKernel"));
+        assert!(!wants("memory,cuLaunch*", "cuCtxGetCurrent"));
+        assert!(wants("!query", "cuMemAlloc_v2") && !wants("!query", "cuDriverGetVersion"));
+        assert!(wants("driver,!cuCtx*", "cuInit") && !wants("driver,!cuCtx*", "cuCtxCreate_v2"));
+        assert!(!wants("driver", "cudaMalloc") && wants("cuMemAlloc", "cuMemAlloc_v2"));
+        assert!(wants("", "cuInit"));
+    }
+
+    #[test]
+    fn libraries_are_named_without_their_version() {
+        let options = Options::parse(b"lib libnccl.so:nccl*\nring 512\nnonsense\nlib broken\n");
+        assert!(options.names_library(b"/usr/lib/libnccl.so.2"));
+        assert!(options.names_library(b"libnccl.so") && !options.names_library(b"/x/libnccl-x.so"));
+        assert!(options.considers(b"/l/libnccl.so.2", b"ncclAllReduce"));
+        assert!(!options.considers(b"/l/libnccl.so.2", b"pncclAllReduce"));
+        assert!(!options.considers(b"/l/libother.so", b"ncclAllReduce"));
+        assert_eq!(options.ring_slots, 512);
+        let all = Options::parse(b"lib libc.so:*");
+        assert!(
+            !all.considers(b"/l/libc.so.6", b"setjmp") && all.considers(b"/l/libc.so.6", b"puts")
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! What the two stages share: the tables that the code on every call reads and that the engine
+//! fills, and how the stages call each other. Everything is laid out as C would: they are linked
+//! apart.
+
+use core::sync::atomic::{AtomicPtr, AtomicU32};
+
+/// Functions a process can have hooked: numbers are 16 bits in a record.
+pub const MAX_FUNCTIONS: usize = 1 << 16;
+
+/// A hooked function, as the code below needs it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Entry {
+    /// Continues with the function itself.
+    pub target: usize,
+    pub plan: *const HotPlan,
+    /// Slots a call takes: its own and its payload's.
+    pub slots: u8,
+    /// [`SAVES_VECTORS`]
+    pub flags: u8,
+    /// Words of arguments to copy from the caller's stack; even, to keep it aligned.
+    pub stack_words: u16,
+    /// The record's words `function` and `flags`.
+    pub label: u32,
+    pub reserved: u64,
+}
+
+/// The function takes arguments in vector registers.
+pub const SAVES_VECTORS: u8 = 1;
+
+/// `cuda::capture::Plan`, compact.
+#[repr(C)]
+pub struct HotPlan {
+    /// The function returns no status: its outputs are always valid.
+    pub always_succeeds: bool,
+    pub arguments: u16,
+    pub count: u16,
+    pub items: [HotItem; cuda::capture::MAX_ITEMS],
+}
+
+/// One piece of a payload.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct HotItem {
+    pub kind: HotKind,
+    pub word: u8,
+    pub offset: u16,
+    pub bytes: u16,
+    /// Where in the payload it begins.
+    pub place: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HotKind {
+    Argument,
+    MemoryIn,
+    MemoryOut,
+    TextIn,
+    TextOut,
+}
+
+/// A thread's view of its ring, in thread-local storage.
+#[repr(C)]
+pub struct Thread {
+    /// The ring's header.
+    pub header: usize,
+    /// Its first slot.
+    pub slots: usize,
+    /// Capacity - 1.
+    pub mask: u64,
+    /// Calls may be recorded while the head stays at or below this sequence number.
+    pub limit: u64,
+    /// The process that the ring is of: a forked child finds its parent's here. -1: none yet.
+    pub pid: u32,
+    pub state: u32,
+    /// Where the tail stood when a call was last dropped.
+    pub stalled_tail: u64,
+    pub reserved: [u64; 2],
+}
+
+/// Slots kept free, so that signal handlers which interrupt a reservation cannot overfill the ring.
+pub const MARGIN: u64 = 64;
+
+const _: () = assert!(size_of::<Entry>() == 32 && size_of::<Thread>() == 64);
+
+/// What stage one offers the engine.
+#[repr(C)]
+pub struct Stage {
+    pub entries: *mut Entry,
+    /// Where stubs jump to.
+    pub common: usize,
+    pub generation: *const AtomicPtr<AtomicU32>,
+    pub refill: *const AtomicPtr<()>,
+    /// The session's folder, without a NUL.
+    pub session: *const u8,
+    pub session_bytes: usize,
+    pub loader: *const crate::objects::Loader,
+}
+
+/// What the engine offers stage one.
+#[repr(C)]
+pub struct Engine {
+    /// Hooks what the loader has mapped since, forgets what it has unmapped.
+    pub scan: Option<extern "C" fn()>,
+    /// The process ends in order.
+    pub finish: Option<extern "C" fn()>,
+}
+
+/// The engine's entry point, `e_entry` of its file. False: nothing can be recorded.
+pub type Enter = unsafe extern "C" fn(stage: *const Stage, engine: *mut Engine) -> bool;

@@ -1,0 +1,192 @@
+//! An object's file: what is not mapped, or may have been changed in memory.
+
+use super::{Object, Symbol, Symbols};
+use crate::sys::{self, File};
+
+/// Larger symbol tables are not read: no CUDA program's is.
+const MAX_TABLE: u64 = 256 << 20;
+/// A table of names this large is searched only if the object has GPU code in it.
+const LARGE_NAMES: u64 = 8 << 20;
+
+const SHT_SYMTAB: u32 = 2;
+
+/// A file mapped for reading.
+pub struct Mapped {
+    at: usize,
+    bytes: usize,
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: nothing outlives it.
+        unsafe { sys::unmap(self.at, self.bytes) }
+    }
+}
+
+fn open(object: &Object) -> Option<File> {
+    let path = object.path();
+    if path.is_empty() {
+        return File::open(b"/proc/self/exe\0", libc::O_RDONLY, 0);
+    }
+    let mut buffer = [0u8; 4096];
+    buffer.get_mut(..path.len())?.copy_from_slice(path);
+    File::open(buffer.get(..=path.len())?, libc::O_RDONLY, 0)
+}
+
+/// Whether the object's file has the CUDA runtime linked in statically, by its symbol table.
+pub fn has_static_runtime(object: &Object) -> bool {
+    let Some(file) = open(object) else {
+        return false;
+    };
+    let Some((symbols, names, gpu_code)) = find_tables(&file) else {
+        return false;
+    };
+    if symbols.sh_size == 0 || (names.sh_size > LARGE_NAMES && !gpu_code) {
+        return false;
+    }
+    let Some(mapped) = Mapped::of(&file) else {
+        return false;
+    };
+    mapped
+        .bytes(names.sh_offset, names.sh_size)
+        .is_some_and(|names| contains(names, b"\0cudaMalloc\0"))
+}
+
+fn contains(text: &[u8], wanted: &[u8]) -> bool {
+    // The middle of the name tells more than the NUL before it.
+    let (first, mark) = (wanted[0], wanted[wanted.len() - 2]);
+    let mark_at = wanted.len() - 2;
+    let mut at = 0;
+    while let Some(window) = text.get(at..at + wanted.len()) {
+        if window[mark_at] == mark && window[0] == first && window == wanted {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// The headers of .symtab and its names, and whether there is a section of GPU code.
+fn find_tables(file: &File) -> Option<(libc::Elf64_Shdr, libc::Elf64_Shdr, bool)> {
+    let mut header = [0u8; size_of::<libc::Elf64_Ehdr>()];
+    if file.read_at(&mut header, 0) != header.len() || !header.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    // SAFETY: plain numbers.
+    let header: libc::Elf64_Ehdr = unsafe { core::mem::transmute(header) };
+    if usize::from(header.e_shentsize) != size_of::<libc::Elf64_Shdr>() {
+        return None;
+    }
+    let section = |index: u64| {
+        let mut bytes = [0u8; size_of::<libc::Elf64_Shdr>()];
+        let at = header.e_shoff.checked_add(index * bytes.len() as u64)?;
+        let read = file.read_at(&mut bytes, at);
+        // SAFETY: plain numbers.
+        (read == bytes.len())
+            .then(|| unsafe { core::mem::transmute::<[u8; 64], libc::Elf64_Shdr>(bytes) })
+    };
+    let names = section(header.e_shstrndx.into())?;
+    let mut found = None;
+    let mut gpu_code = false;
+    for index in 0..u64::from(header.e_shnum).min(512) {
+        let this = section(index)?;
+        if this.sh_type == SHT_SYMTAB {
+            found = Some((this, section(this.sh_link.into())?));
+        }
+        let mut name = [0u8; 12];
+        file.read_at(
+            &mut name,
+            names.sh_offset.saturating_add(this.sh_name.into()),
+        );
+        gpu_code |= name.starts_with(b".nv_fatbin");
+    }
+    let (symbols, names) = found?;
+    (symbols.sh_size <= MAX_TABLE && names.sh_size <= MAX_TABLE)
+        .then_some((symbols, names, gpu_code))
+}
+
+impl Mapped {
+    fn of(file: &File) -> Option<Mapped> {
+        let bytes = file.size() as usize;
+        if bytes == 0 {
+            return None;
+        }
+        // SAFETY: a fresh private mapping, read only.
+        let at = unsafe {
+            sys::map(
+                0,
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE,
+                Some((file, 0)),
+            )
+        }?;
+        Some(Mapped { at, bytes })
+    }
+
+    /// The file of a loaded object.
+    pub fn object(object: &Object) -> Option<Mapped> {
+        Mapped::of(&open(object)?)
+    }
+
+    pub fn bytes(&self, offset: u64, count: u64) -> Option<&'static [u8]> {
+        let end = offset.checked_add(count)?;
+        if end > self.bytes as u64 {
+            return None;
+        }
+        // SAFETY: inside the mapping, which callers keep while they look at it.
+        Some(unsafe {
+            core::slice::from_raw_parts((self.at + offset as usize) as *const u8, count as usize)
+        })
+    }
+
+    fn value<T: Copy>(&self, offset: u64) -> Option<T> {
+        let bytes = self.bytes(offset, size_of::<T>() as u64)?;
+        // SAFETY: only used with structs of plain numbers.
+        Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+    }
+
+    pub fn segments(&self) -> impl Iterator<Item = libc::Elf64_Phdr> + '_ {
+        let header: Option<libc::Elf64_Ehdr> = self.value(0);
+        let (at, count) = header
+            .filter(|header| header.e_ident.starts_with(b"\x7fELF\x02\x01"))
+            .map_or((0, 0), |header| (header.e_phoff, header.e_phnum));
+        (0..u64::from(count)).filter_map(move |index| {
+            self.value(at.checked_add(index * size_of::<libc::Elf64_Phdr>() as u64)?)
+        })
+    }
+
+    /// The bytes of the file that are mapped at an address (before the bias is added).
+    pub fn at_address(&self, address: u64, count: u64) -> Option<&'static [u8]> {
+        let segment = self.segments().find(|segment| {
+            segment.p_type == libc::PT_LOAD
+                && segment.p_vaddr <= address
+                && address.saturating_add(count) <= segment.p_vaddr.saturating_add(segment.p_filesz)
+        })?;
+        self.bytes(
+            segment.p_offset.checked_add(address - segment.p_vaddr)?,
+            count,
+        )
+    }
+
+    /// The full symbol table, if the file was not stripped.
+    pub fn symbols(&self, object: &Object) -> Symbols {
+        let tables = open(object).and_then(|file| find_tables(&file));
+        let Some((symbols, names, _)) = tables else {
+            return Symbols::NONE;
+        };
+        let found = (
+            self.bytes(symbols.sh_offset, symbols.sh_size),
+            self.bytes(names.sh_offset, names.sh_size),
+        );
+        let (Some(table), Some(strings)) = found else {
+            return Symbols::NONE;
+        };
+        Symbols {
+            table: table.as_ptr().cast(),
+            count: table.len() / size_of::<Symbol>(),
+            strings: strings.as_ptr(),
+            string_bytes: strings.len(),
+        }
+    }
+}

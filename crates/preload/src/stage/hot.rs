@@ -1,0 +1,297 @@
+//! What happens on every call of a hooked function: a record is opened, the function is called,
+//! the record is closed. No locks, no allocation; safe in signal handlers.
+//!
+//! A hooked function's entry jumps to a stub that puts the function's number into r11 and jumps
+//! here. The record's address lives in a callee-saved register, so there is no shadow stack:
+//! C++ exceptions, longjmp and debuggers pass through by the unwind information below.
+
+use core::arch::global_asm;
+use core::sync::atomic::{AtomicPtr, AtomicU32};
+
+use crate::layout::{Entry, MAX_FUNCTIONS};
+
+unsafe extern "C" {
+    /// Where stubs jump to.
+    pub fn cutrace_common();
+    /// By number.
+    pub static mut cutrace_entries: [Entry; MAX_FUNCTIONS];
+    /// Points to the process's id, in a page that the kernel wipes in forked children.
+    pub static cutrace_generation: AtomicPtr<AtomicU32>;
+    /// Called when the thread has no ring or no room: `extern "C" fn(&mut Thread) -> bool`,
+    /// true to try again, false to let the call go unrecorded.
+    pub static cutrace_refill: AtomicPtr<()>;
+}
+
+global_asm!(
+    r#"
+    .section .tdata,"awT",@progbits
+    .balign 64
+    .hidden cutrace_thread
+    .globl cutrace_thread
+    .type cutrace_thread, @object
+    .size cutrace_thread, 64
+cutrace_thread:
+    .quad 0, 0, 0, 0, 0xffffffff, 0, 0, 0
+
+    .bss
+    .balign 64
+    .hidden cutrace_entries
+    .globl cutrace_entries
+    .type cutrace_entries, @object
+    .size cutrace_entries, 65536 * 32
+cutrace_entries:
+    .zero 65536 * 32
+
+    .data
+    .balign 8
+    .hidden cutrace_generation
+    .globl cutrace_generation
+    .type cutrace_generation, @object
+    .size cutrace_generation, 8
+cutrace_generation:
+    .quad 0
+    .hidden cutrace_refill
+    .globl cutrace_refill
+    .type cutrace_refill, @object
+    .size cutrace_refill, 8
+cutrace_refill:
+    .quad 0
+
+    .macro cutrace_save_arguments
+    mov [rbp - 80], rdi
+    mov [rbp - 72], rsi
+    mov [rbp - 64], rdx
+    mov [rbp - 56], rcx
+    mov [rbp - 48], r8
+    mov [rbp - 40], r9
+    mov [rbp - 96], r10
+    .endm
+
+    .macro cutrace_restore_arguments
+    mov rdi, [rbp - 80]
+    mov rsi, [rbp - 72]
+    mov rdx, [rbp - 64]
+    mov rcx, [rbp - 56]
+    mov r8, [rbp - 48]
+    mov r9, [rbp - 40]
+    mov r10, [rbp - 96]
+    .endm
+
+    .macro cutrace_save_vectors
+    sub rsp, 128
+    movups [rsp], xmm0
+    movups [rsp + 16], xmm1
+    movups [rsp + 32], xmm2
+    movups [rsp + 48], xmm3
+    movups [rsp + 64], xmm4
+    movups [rsp + 80], xmm5
+    movups [rsp + 96], xmm6
+    movups [rsp + 112], xmm7
+    .endm
+
+    .macro cutrace_restore_vectors
+    movups xmm0, [rsp]
+    movups xmm1, [rsp + 16]
+    movups xmm2, [rsp + 32]
+    movups xmm3, [rsp + 48]
+    movups xmm4, [rsp + 64]
+    movups xmm5, [rsp + 80]
+    movups xmm6, [rsp + 96]
+    movups xmm7, [rsp + 112]
+    add rsp, 128
+    .endm
+
+    .macro cutrace_leave
+    lea rsp, [rbp - 32]
+    pop r14
+    .cfi_restore r14
+    pop r13
+    .cfi_restore r13
+    pop r12
+    .cfi_restore r12
+    pop rbx
+    .cfi_restore rbx
+    pop rbp
+    .cfi_restore rbp
+    .cfi_def_cfa rsp, 8
+    .endm
+
+    .text
+    .p2align 6
+    .hidden cutrace_common
+    .globl cutrace_common
+    .type cutrace_common, @function
+cutrace_common:
+    .cfi_startproc
+    push rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset rbp, -16
+    mov rbp, rsp
+    .cfi_def_cfa_register rbp
+    push rbx
+    .cfi_offset rbx, -24
+    push r12
+    .cfi_offset r12, -32
+    push r13
+    .cfi_offset r13, -40
+    push r14
+    .cfi_offset r14, -48
+    sub rsp, 64
+    mov r13d, r11d
+    shl r13, 5
+    lea r11, [rip + cutrace_entries]
+    add r13, r11
+
+    # Reserve: r12 the ring, rbx the slot, r14 the process.
+.Lcutrace_reserve:
+    mov r11, [rip + cutrace_thread@GOTTPOFF]
+    mov rbx, [rip + cutrace_generation]
+    mov r14d, [rbx]
+    cmp r14d, fs:[r11 + 32]
+    jne .Lcutrace_refill
+    mov r12, fs:[r11]
+    movzx ebx, byte ptr [r13 + 16]
+    add rbx, [r12 + 64]
+    cmp rbx, fs:[r11 + 24]
+    ja .Lcutrace_refill
+    movzx ebx, byte ptr [r13 + 16]
+    xadd [r12 + 64], rbx
+    lea eax, [rbx + 1]
+    mov [rbp - 88], eax
+    and rbx, fs:[r11 + 16]
+    shl rbx, 6
+    add rbx, fs:[r11 + 8]
+
+    # Fill.
+    mov [rbx + 32], rdi
+    mov [rbx + 40], rsi
+    mov [rbx + 48], rdx
+    mov [rbx + 56], rcx
+    mov eax, [r13 + 20]
+    mov [rbx + 16], eax
+    lea eax, [rbp + 8]
+    mov [rbx + 20], eax
+    xor eax, eax
+    mov [rbx + 8], rax
+    mov [rbx + 24], eax
+    cmp byte ptr [r13 + 16], 1
+    jne .Lcutrace_payload
+.Lcutrace_publish:
+    mov r11, rdx
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    mov [rbx], rax
+    mov rdx, r11
+    mov eax, [rbp - 88]
+    mov [rbx + 28], eax
+
+    # Call. Variadic functions want to know how many vector registers are in use.
+    movzx r11d, word ptr [r13 + 18]
+    test r11d, r11d
+    jnz .Lcutrace_stack
+.Lcutrace_call:
+    mov eax, 8
+    call [r13]
+
+    # Close, unless a fork made the record the parent's.
+    mov r11, [rip + cutrace_generation]
+    cmp r14d, [r11]
+    jne .Lcutrace_return
+    mov r10, rax
+    mov r11, rdx
+    rdtsc
+    shl rdx, 32
+    or rdx, rax
+    mov rax, r10
+    mov [rbx + 24], eax
+    cmp byte ptr [r13 + 16], 1
+    jne .Lcutrace_results
+.Lcutrace_close:
+    mov [rbx + 8], rdx
+    mov rdx, r11
+.Lcutrace_return:
+    .cfi_remember_state
+    cutrace_leave
+    ret
+    .cfi_restore_state
+
+.Lcutrace_stack:
+    lea rax, [r11 * 8]
+    sub rsp, rax
+1:  mov rax, [rbp + r11 * 8 + 8]
+    mov [rsp + r11 * 8 - 8], rax
+    dec r11
+    jnz 1b
+    jmp .Lcutrace_call
+
+.Lcutrace_payload:
+    cutrace_save_arguments
+    test byte ptr [r13 + 17], 1
+    jz 2f
+    cutrace_save_vectors
+    call .Lcutrace_write_arguments
+    cutrace_restore_vectors
+    jmp 3f
+2:  call .Lcutrace_write_arguments
+3:  cutrace_restore_arguments
+    jmp .Lcutrace_publish
+
+.Lcutrace_results:
+    push rdx
+    push r11
+    push r10
+    sub rsp, 40
+    movups [rsp], xmm0
+    movups [rsp + 16], xmm1
+    mov rdi, r12
+    mov rsi, [r13 + 8]
+    mov edx, [rbp - 88]
+    mov rcx, rbp
+    mov r8d, r10d
+    call {results}
+    movups xmm0, [rsp]
+    movups xmm1, [rsp + 16]
+    add rsp, 40
+    pop rax
+    pop r11
+    pop rdx
+    jmp .Lcutrace_close
+
+.Lcutrace_refill:
+    cutrace_save_arguments
+    cutrace_save_vectors
+    mov rdi, r11
+    add rdi, fs:[0]
+    call [rip + cutrace_refill]
+    cutrace_restore_vectors
+    cutrace_restore_arguments
+    test al, al
+    jnz .Lcutrace_reserve
+    mov r11, [r13]
+    mov eax, 8
+    .cfi_remember_state
+    cutrace_leave
+    jmp r11
+    .cfi_restore_state
+    .cfi_endproc
+    .size cutrace_common, . - cutrace_common
+
+    # Keeps the stack aligned: one return address above the common part's frame.
+.Lcutrace_write_arguments:
+    .cfi_startproc
+    sub rsp, 8
+    .cfi_adjust_cfa_offset 8
+    mov rdi, r12
+    mov rsi, [r13 + 8]
+    mov edx, [rbp - 88]
+    mov rcx, rbp
+    call {arguments}
+    add rsp, 8
+    .cfi_adjust_cfa_offset -8
+    ret
+    .cfi_endproc
+    "#,
+    arguments = sym super::payload::write_arguments,
+    results = sym super::payload::write_results,
+);

@@ -1,0 +1,7 @@
+//! Stage one: what every traced process loads.
+
+mod embedded;
+pub mod hot;
+mod payload;
+pub mod start;
+pub mod trigger;

@@ -1,0 +1,228 @@
+//! Copies what a call's own slot has no room for into the payload slots after it.
+//!
+//! Reads must not bring the program down. After success the callee has used the same pointers, so
+//! they are read directly, but never past the page where the callee is known to have been; all
+//! other reads go through the kernel, which refuses bad addresses.
+
+use crate::layout::{HotItem, HotKind, HotPlan};
+use crate::sys;
+use event::ring::{FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE};
+
+const _: () = assert!(FLAG_PAYLOADS as usize >= cuda::capture::MAX_PAYLOAD_SLOTS);
+
+/// Bytes of a payload slot before its commit word.
+const FIRST: usize = 28;
+/// Where the bytes after the commit word begin.
+const REST: usize = 32;
+const PAGE: usize = 4096;
+
+/// The payload of one call, across the slots that hold it.
+struct Payload {
+    slots: *mut u8,
+    mask: u32,
+    sequence: u32,
+}
+
+impl Payload {
+    /// `header` is a ring's, `commit` the commit word of a call in it.
+    unsafe fn of(header: *mut u8, commit: u32) -> Payload {
+        // SAFETY: the capacity is the second word of a ring's header.
+        let capacity = unsafe { header.add(8).cast::<u32>().read() };
+        Payload {
+            slots: unsafe { header.add(RING_HEADER_SIZE) },
+            mask: capacity.wrapping_sub(1),
+            sequence: commit,
+        }
+    }
+
+    fn slot(&self, index: usize) -> *mut u8 {
+        let at = self.sequence.wrapping_add(index as u32) & self.mask;
+        // SAFETY: masked into the ring.
+        unsafe { self.slots.add(at as usize * 64) }
+    }
+
+    /// Where a byte of the payload is, and how many follow it without a gap.
+    fn place(&self, at: usize) -> (*mut u8, usize) {
+        let (slot, within) = (self.slot(at / PAYLOAD_BYTES), at % PAYLOAD_BYTES);
+        let (offset, room) = if within < FIRST {
+            (within, FIRST - within)
+        } else {
+            (REST + within - FIRST, PAYLOAD_BYTES - within)
+        };
+        // SAFETY: within the slot.
+        (unsafe { slot.add(offset) }, room)
+    }
+
+    unsafe fn put(&self, mut at: usize, mut from: *const u8, mut bytes: usize) {
+        while bytes > 0 {
+            let (to, room) = self.place(at);
+            let part = room.min(bytes);
+            // SAFETY: `room` bytes lie in the slot; the caller vouches for the source.
+            unsafe {
+                copy(to, from, part);
+                from = from.add(part);
+            }
+            at += part;
+            bytes -= part;
+        }
+    }
+
+    fn zero(&self, at: usize, bytes: usize) {
+        const ZEROS: [u8; 64] = [0; 64];
+        let mut done = 0;
+        while done < bytes {
+            let part = ZEROS.len().min(bytes - done);
+            // SAFETY: the source is as long as that.
+            unsafe { self.put(at + done, ZEROS.as_ptr(), part) };
+            done += part;
+        }
+    }
+
+    unsafe fn commit(&self, slots: usize) {
+        for index in 0..slots {
+            let commit = self.sequence.wrapping_add(index as u32).wrapping_add(1);
+            // SAFETY: the commit word lies between the two parts.
+            unsafe {
+                self.slot(index)
+                    .add(FIRST)
+                    .cast::<u32>()
+                    .write_volatile(commit)
+            };
+        }
+    }
+}
+
+#[inline]
+unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
+    // Words first: most pieces are one.
+    unsafe {
+        let mut done = 0;
+        while bytes - done >= 8 {
+            to.add(done)
+                .cast::<u64>()
+                .write_unaligned(from.add(done).cast::<u64>().read_unaligned());
+            done += 8;
+        }
+        while done < bytes {
+            to.add(done).write_volatile(from.add(done).read());
+            done += 1;
+        }
+    }
+}
+
+/// An argument word, from the frame of the common part: registers are saved below its base, the
+/// caller's stack begins above it.
+#[inline]
+unsafe fn word(frame: *const u8, index: u8) -> *const u8 {
+    let index = usize::from(index);
+    unsafe {
+        if index < cuda::capture::REGISTER_WORDS {
+            frame.sub(80).add(index * 8)
+        } else {
+            frame.add(16 + (index - cuda::capture::REGISTER_WORDS) * 8)
+        }
+    }
+}
+
+/// Before the call: the arguments.
+///
+/// # Safety
+/// Called by the common part only, with its ring, plan, commit word and frame.
+pub unsafe extern "C" fn write_arguments(
+    header: *mut u8,
+    plan: *const HotPlan,
+    commit: u32,
+    frame: *const u8,
+) {
+    unsafe {
+        let (payload, plan) = (Payload::of(header, commit), &*plan);
+        let mut end = 0;
+        for item in plan.items.get_unchecked(..usize::from(plan.count)) {
+            if item.kind == HotKind::Argument {
+                payload.put(item.place.into(), word(frame, item.word), 8);
+            }
+            end = usize::from(item.place) + usize::from(item.bytes);
+        }
+        payload.commit(end.div_ceil(PAYLOAD_BYTES));
+    }
+}
+
+/// After the call: what lies behind pointers.
+///
+/// # Safety
+/// As [`write_arguments`].
+pub unsafe extern "C" fn write_results(
+    header: *mut u8,
+    plan: *const HotPlan,
+    commit: u32,
+    frame: *const u8,
+    result: u32,
+) {
+    unsafe {
+        let (payload, plan) = (Payload::of(header, commit), &*plan);
+        let success = result == 0 || plan.always_succeeds;
+        for item in plan
+            .items
+            .get_unchecked(usize::from(plan.arguments)..usize::from(plan.count))
+        {
+            let pointer = word(frame, item.word).cast::<usize>().read();
+            match item.kind {
+                HotKind::Argument => {}
+                HotKind::MemoryIn => memory(&payload, item, pointer, success),
+                HotKind::TextIn => text(&payload, item, pointer, success),
+                HotKind::MemoryOut if success => memory(&payload, item, pointer, true),
+                HotKind::TextOut if success => text(&payload, item, pointer, true),
+                HotKind::MemoryOut | HotKind::TextOut => {}
+            }
+        }
+    }
+}
+
+/// Nothing is ever mapped below; callers pass small numbers for "none".
+const LOWEST: usize = PAGE;
+
+unsafe fn memory(payload: &Payload, item: &HotItem, pointer: usize, used_by_callee: bool) {
+    let (place, bytes) = (usize::from(item.place), usize::from(item.bytes));
+    if pointer < LOWEST {
+        return payload.zero(place, bytes);
+    }
+    let from = pointer.wrapping_add(item.offset.into());
+    let one_page = from % PAGE + bytes <= PAGE;
+    if used_by_callee && one_page {
+        // SAFETY: the callee has just read or written there, in the same page.
+        return unsafe { payload.put(place, from as *const u8, bytes) };
+    }
+    let mut buffer = [0u8; 256];
+    let bytes = bytes.min(buffer.len());
+    sys::read_own_memory(from, &mut buffer[..bytes]);
+    // SAFETY: the buffer is as long as that.
+    unsafe { payload.put(place, buffer.as_ptr(), bytes) }
+}
+
+unsafe fn text(payload: &Payload, item: &HotItem, pointer: usize, used_by_callee: bool) {
+    let (place, bytes) = (usize::from(item.place), usize::from(item.bytes));
+    if pointer < LOWEST {
+        return payload.zero(place, bytes);
+    }
+    let mut buffer = [0u8; 256];
+    let bytes = bytes.min(buffer.len());
+    let buffer = &mut buffer[..bytes];
+    if used_by_callee {
+        for (index, to) in buffer.iter_mut().enumerate() {
+            // SAFETY: the callee has read or written the string up to its end.
+            match unsafe { ((pointer + index) as *const u8).read_volatile() } {
+                0 => break,
+                byte => *to = byte,
+            }
+        }
+    } else {
+        let read = sys::read_own_memory(pointer, buffer);
+        let end = buffer[..read]
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(read);
+        buffer[end..].fill(0);
+    }
+    // SAFETY: the buffer is as long as that.
+    unsafe { payload.put(place, buffer.as_ptr(), bytes) }
+}

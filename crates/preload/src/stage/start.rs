@@ -1,0 +1,190 @@
+//! The constructor: is this process traced, and is there CUDA in it already?
+
+use super::{embedded, hot, trigger};
+use crate::layout::{Engine, Stage};
+use crate::objects::{self, CONSISTENT, Loader, Object};
+use crate::sys::File;
+use core::cell::UnsafeCell;
+use core::ptr::null;
+
+const VARIABLE: &[u8] = b"CUTRACE_SESSION=";
+const PATH_BYTES: usize = 1024;
+
+/// What is known once the constructor has run. Used by the constructor and by the loader's
+/// callback, which the loader's lock serialises.
+struct State {
+    session: [u8; PATH_BYTES],
+    session_bytes: usize,
+    loader: *const Loader,
+    /// Every library may be of interest: the user named some.
+    hooks_more: bool,
+    engine: Engine,
+    /// The engine was tried and cannot work here.
+    failed: bool,
+}
+
+struct Shared(UnsafeCell<State>);
+// SAFETY: see `State`.
+unsafe impl Sync for Shared {}
+
+static STATE: Shared = Shared(UnsafeCell::new(State {
+    session: [0; PATH_BYTES],
+    session_bytes: 0,
+    loader: null(),
+    hooks_more: false,
+    engine: Engine {
+        scan: None,
+        finish: None,
+    },
+    failed: false,
+}));
+
+#[cfg(cutrace_stage)]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = start;
+
+#[cfg(cutrace_stage)]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = finish;
+
+/// Runs before every other constructor of the process (`-z initfirst`).
+pub extern "C" fn start() {
+    // SAFETY: the process is starting, alone.
+    let state = unsafe { &mut *STATE.0.get() };
+    // Not from `environ`, which no library has set yet, nor from the constructor's arguments,
+    // which only glibc passes.
+    if !find_variable(state) {
+        return;
+    }
+    let Some(loader) = find_loader() else {
+        return;
+    };
+    state.loader = loader;
+    state.hooks_more = names_libraries(state);
+    // SAFETY: the loader has called us: its list is complete.
+    unsafe { trigger::install(loader) };
+    changed();
+}
+
+pub extern "C" fn finish() {
+    // SAFETY: written by the constructor only.
+    if let Some(finish) = unsafe { &*STATE.0.get() }.engine.finish {
+        finish();
+    }
+}
+
+/// The loader's list has changed.
+pub extern "C" fn changed() {
+    // SAFETY: serialised by the loader's lock.
+    let state = unsafe { &mut *STATE.0.get() };
+    if state.loader.is_null() || unsafe { (*state.loader).state } != CONSISTENT {
+        return;
+    }
+    if state.engine.scan.is_none() && !state.failed {
+        // SAFETY: the list is complete and the lock is held.
+        let mut found = unsafe { objects::objects(state.loader) };
+        if !state.hooks_more && !found.any(|object| is_cuda(&object)) {
+            return;
+        }
+        load_engine(state);
+    }
+    if let Some(scan) = state.engine.scan {
+        scan();
+    }
+}
+
+fn load_engine(state: &mut State) {
+    state.failed = true;
+    let stage = Stage {
+        entries: &raw mut hot::cutrace_entries as *mut _,
+        common: hot::cutrace_common as *const () as usize,
+        generation: &raw const hot::cutrace_generation,
+        refill: &raw const hot::cutrace_refill,
+        session: state.session.as_ptr(),
+        session_bytes: state.session_bytes,
+        loader: state.loader,
+    };
+    // SAFETY: as in `changed`.
+    let Some(enter) = (unsafe { embedded::map_engine(state.loader) }) else {
+        return;
+    };
+    // SAFETY: the engine was built with this stage.
+    if !unsafe { enter(&stage, &mut state.engine) } {
+        state.engine.scan = None;
+        state.engine.finish = None;
+    }
+}
+
+/// Whether an object has CUDA in it: a library that exports it, or a program with a static runtime.
+fn is_cuda(object: &Object) -> bool {
+    object.defines(b"cuInit")
+        || object.defines(b"cudaMalloc")
+        || crate::objects::file::has_static_runtime(object)
+}
+
+fn find_variable(state: &mut State) -> bool {
+    let Some(file) = File::open(b"/proc/self/environ\0", libc::O_RDONLY, 0) else {
+        return false;
+    };
+    let mut buffer = [0u8; 4096];
+    // How much of the name has matched so far; None: not at the beginning of a variable.
+    let mut matched = Some(0);
+    loop {
+        let read = file.read(&mut buffer);
+        if read == 0 {
+            return false;
+        }
+        for &byte in &buffer[..read] {
+            match matched {
+                Some(at) if at == VARIABLE.len() => {
+                    if byte == 0 {
+                        return state.session_bytes > 0;
+                    }
+                    if state.session_bytes + 1 >= PATH_BYTES {
+                        return false;
+                    }
+                    state.session[state.session_bytes] = byte;
+                    state.session_bytes += 1;
+                }
+                _ if byte == 0 => matched = Some(0),
+                Some(at) if VARIABLE[at] == byte => matched = Some(at + 1),
+                _ => matched = None,
+            }
+        }
+    }
+}
+
+fn find_loader() -> Option<*const Loader> {
+    let file = File::open(b"/proc/self/auxv\0", libc::O_RDONLY, 0)?;
+    let mut buffer = [[0usize; 2]; 64];
+    let bytes = size_of_val(&buffer);
+    // SAFETY: plain numbers may be read as bytes.
+    let as_bytes = unsafe { core::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), bytes) };
+    file.read(as_bytes);
+    let find = |tag: u64| {
+        let pair = buffer.iter().find(|pair| pair[0] as u64 == tag)?;
+        Some(pair[1])
+    };
+    let (headers, count) = (find(libc::AT_PHDR)?, find(libc::AT_PHNUM)?);
+    // SAFETY: the kernel says where the program's headers are.
+    unsafe { objects::find_loader(headers as *const libc::Elf64_Phdr, count) }
+}
+
+/// Whether the session's options name libraries beyond CUDA's.
+fn names_libraries(state: &State) -> bool {
+    let mut path = [0u8; PATH_BYTES + 16];
+    let name = b"/options";
+    path[..state.session_bytes].copy_from_slice(&state.session[..state.session_bytes]);
+    path[state.session_bytes..][..name.len()].copy_from_slice(name);
+    let path = &path[..state.session_bytes + name.len() + 1];
+    let Some(file) = File::open(path, libc::O_RDONLY, 0) else {
+        return false;
+    };
+    let mut buffer = [0u8; 4096];
+    let read = file.read(&mut buffer);
+    buffer[..read]
+        .split(|byte| *byte == b'\n')
+        .any(|line| line.starts_with(b"lib "))
+}

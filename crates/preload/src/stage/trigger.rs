@@ -1,0 +1,139 @@
+//! Learning of every library the moment it is mapped, before its constructors run.
+//!
+//! Debuggers set a breakpoint on an empty function that the loader calls whenever its list of
+//! objects changes (`r_debug.r_brk`). The same function gets a jump to here.
+
+use crate::objects::Loader;
+use crate::text::{self, Near};
+use core::arch::global_asm;
+
+unsafe extern "C" {
+    fn cutrace_changed();
+}
+
+// A leaf as far as the loader knows: every register is preserved.
+global_asm!(
+    r#"
+    .text
+    .hidden cutrace_changed
+    .globl cutrace_changed
+    .type cutrace_changed, @function
+cutrace_changed:
+    .cfi_startproc
+    push rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset rbp, -16
+    mov rbp, rsp
+    .cfi_def_cfa_register rbp
+    and rsp, -16
+    push rax
+    push rcx
+    push rdx
+    push rsi
+    push rdi
+    push r8
+    push r9
+    push r10
+    push r11
+    sub rsp, 264
+    movups [rsp], xmm0
+    movups [rsp + 16], xmm1
+    movups [rsp + 32], xmm2
+    movups [rsp + 48], xmm3
+    movups [rsp + 64], xmm4
+    movups [rsp + 80], xmm5
+    movups [rsp + 96], xmm6
+    movups [rsp + 112], xmm7
+    movups [rsp + 128], xmm8
+    movups [rsp + 144], xmm9
+    movups [rsp + 160], xmm10
+    movups [rsp + 176], xmm11
+    movups [rsp + 192], xmm12
+    movups [rsp + 208], xmm13
+    movups [rsp + 224], xmm14
+    movups [rsp + 240], xmm15
+    call {changed}
+    movups xmm0, [rsp]
+    movups xmm1, [rsp + 16]
+    movups xmm2, [rsp + 32]
+    movups xmm3, [rsp + 48]
+    movups xmm4, [rsp + 64]
+    movups xmm5, [rsp + 80]
+    movups xmm6, [rsp + 96]
+    movups xmm7, [rsp + 112]
+    movups xmm8, [rsp + 128]
+    movups xmm9, [rsp + 144]
+    movups xmm10, [rsp + 160]
+    movups xmm11, [rsp + 176]
+    movups xmm12, [rsp + 192]
+    movups xmm13, [rsp + 208]
+    movups xmm14, [rsp + 224]
+    movups xmm15, [rsp + 240]
+    add rsp, 264
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+    leave
+    .cfi_def_cfa rsp, 8
+    ret
+    .cfi_endproc
+    .size cutrace_changed, . - cutrace_changed
+    "#,
+    changed = sym super::start::changed,
+);
+
+/// Makes the loader's empty function call us. Where it is not the empty function we know (a
+/// debugger's breakpoint is there, or another libc), libraries loaded later go unseen.
+///
+/// # Safety
+/// `loader` is the loader's own.
+pub unsafe fn install(loader: *const Loader) {
+    let at = unsafe { (*loader).changed };
+    if at == 0 {
+        return;
+    }
+    // SAFETY: a function's first bytes; functions are padded to 16.
+    let bytes = unsafe { (at as *const [u8; 8]).read_unaligned() };
+    if !is_empty_function(&bytes) {
+        return;
+    }
+    let Some(mut near) = Near::reserve(at, 4096) else {
+        return;
+    };
+    let target = cutrace_changed as *const () as usize;
+    let Some(stub) = near.push(&text::far_jump(target)) else {
+        return;
+    };
+    if !near.seal() {
+        return;
+    }
+    let Some(jump) = text::near_jump(at, stub) else {
+        return;
+    };
+    text::overwrite(at, &jump);
+}
+
+/// `ret`, perhaps after `endbr64`, and then nothing that runs within the bytes of a jump.
+fn is_empty_function(bytes: &[u8; 8]) -> bool {
+    match bytes {
+        [0xf3, 0x0f, 0x1e, 0xfa, 0xc3, ..] => true,
+        [0xc3, rest @ ..] => {
+            let padding = &rest[..4];
+            // int3, nop, or the beginning of a long nop.
+            padding.iter().all(|byte| *byte == 0xcc)
+                || padding[0] == 0x90
+                || padding[..2] == [0x0f, 0x1f]
+                || padding[..2] == [0x66, 0x90]
+                || padding[..3] == [0x66, 0x66, 0x2e]
+                || padding[..3] == [0x66, 0x2e, 0x0f]
+                || padding[..2] == [0x2e, 0x66]
+        }
+        _ => false,
+    }
+}

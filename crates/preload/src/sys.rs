@@ -1,0 +1,192 @@
+//! System calls without the C library: the injected code must load into any process, whatever its
+//! libc, and must not touch `errno`.
+
+use core::arch::asm;
+
+/// A system call; errors come back as small negative numbers, as the kernel returns them.
+///
+/// # Safety
+/// As the call itself.
+#[inline]
+pub unsafe fn call(number: libc::c_long, args: [usize; 6]) -> isize {
+    let result: isize;
+    unsafe {
+        asm!("syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
+            in("r10") args[3], in("r8") args[4], in("r9") args[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack));
+    }
+    result
+}
+
+macro_rules! system_call {
+    ($number:ident $(, $arg:expr)*) => {{
+        let given: &[usize] = &[$($arg as usize),*];
+        let mut args = [0usize; 6];
+        args[..given.len()].copy_from_slice(given);
+        // SAFETY: the callers below pass buffers they own, or addresses the kernel checks.
+        unsafe { call(libc::$number, args) }
+    }};
+}
+
+/// A file descriptor that closes itself.
+pub struct File(i32);
+
+impl File {
+    /// `path` ends with a NUL.
+    pub fn open(path: &[u8], flags: i32, mode: u32) -> Option<File> {
+        if path.last() != Some(&0) {
+            return None;
+        }
+        let flags = flags | libc::O_CLOEXEC;
+        let fd = system_call!(SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, mode);
+        (fd >= 0).then_some(File(fd as i32))
+    }
+
+    /// Anonymous memory that can be mapped executable where making memory executable is refused.
+    pub fn in_memory() -> Option<File> {
+        let fd = system_call!(SYS_memfd_create, c"cutrace".as_ptr(), libc::MFD_CLOEXEC);
+        (fd >= 0).then_some(File(fd as i32))
+    }
+
+    pub fn fd(&self) -> i32 {
+        self.0
+    }
+
+    /// What was read; an error reads nothing.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let (at, len) = (buffer.as_mut_ptr(), buffer.len());
+        system_call!(SYS_pread64, self.0, at, len, offset).max(0) as usize
+    }
+
+    pub fn read(&self, buffer: &mut [u8]) -> usize {
+        system_call!(SYS_read, self.0, buffer.as_mut_ptr(), buffer.len()).max(0) as usize
+    }
+
+    pub fn write(&self, bytes: &[u8]) -> bool {
+        let done = system_call!(SYS_write, self.0, bytes.as_ptr(), bytes.len());
+        done == bytes.len() as isize
+    }
+
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> bool {
+        let done = system_call!(SYS_pwrite64, self.0, bytes.as_ptr(), bytes.len(), offset);
+        done == bytes.len() as isize
+    }
+
+    pub fn size(&self) -> u64 {
+        system_call!(SYS_lseek, self.0, 0usize, libc::SEEK_END).max(0) as u64
+    }
+
+    /// Makes room now, so that no later write can fail for want of space.
+    pub fn reserve(&self, bytes: u64) -> bool {
+        system_call!(SYS_fallocate, self.0, 0usize, 0usize, bytes) == 0
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        system_call!(SYS_close, self.0);
+    }
+}
+
+/// Maps memory; `None` if the kernel refuses.
+///
+/// # Safety
+/// With MAP_FIXED in `flags`, what was at `address` is gone.
+pub unsafe fn map(
+    address: usize,
+    bytes: usize,
+    protection: i32,
+    flags: i32,
+    file: Option<(&File, u64)>,
+) -> Option<usize> {
+    let (fd, offset) = file.map_or((-1, 0), |(file, offset)| (file.fd(), offset));
+    let at = system_call!(SYS_mmap, address, bytes, protection, flags, fd, offset);
+    (at > 0).then_some(at as usize)
+}
+
+/// # Safety
+/// Nothing may use the memory any more.
+pub unsafe fn unmap(address: usize, bytes: usize) {
+    system_call!(SYS_munmap, address, bytes);
+}
+
+/// # Safety
+/// Whoever uses the memory must get along with the new protection.
+pub unsafe fn protect(address: usize, bytes: usize, protection: i32) -> bool {
+    system_call!(SYS_mprotect, address, bytes, protection) == 0
+}
+
+pub fn advise(address: usize, bytes: usize, advice: i32) -> bool {
+    system_call!(SYS_madvise, address, bytes, advice) == 0
+}
+
+pub fn unlink(path: &[u8]) {
+    system_call!(SYS_unlinkat, libc::AT_FDCWD, path.as_ptr(), 0usize);
+}
+
+pub fn pid() -> u32 {
+    system_call!(SYS_getpid) as u32
+}
+
+pub fn parent_pid() -> u32 {
+    system_call!(SYS_getppid) as u32
+}
+
+pub fn thread_id() -> u32 {
+    system_call!(SYS_gettid) as u32
+}
+
+/// Whether a thread of this process still runs.
+pub fn thread_lives(pid: u32, thread: u32) -> bool {
+    system_call!(SYS_tgkill, pid, thread, 0usize) != -(libc::ESRCH as isize)
+}
+
+pub fn monotonic_ns() -> u64 {
+    let mut now = [0u64; 2];
+    system_call!(SYS_clock_gettime, libc::CLOCK_MONOTONIC, now.as_mut_ptr());
+    now[0].wrapping_mul(1_000_000_000).wrapping_add(now[1])
+}
+
+pub fn give_way() {
+    system_call!(SYS_sched_yield);
+}
+
+pub fn sleep_ns(nanoseconds: u64) {
+    let time = [0u64, nanoseconds];
+    system_call!(SYS_nanosleep, time.as_ptr(), 0usize);
+}
+
+/// Reads this process's own memory; an address that is not mapped ends the read instead of the
+/// process. Returns how many bytes were read.
+pub fn read_own_memory(address: usize, buffer: &mut [u8]) -> usize {
+    // The kernel gives up at the granularity of a piece: no piece may cross a page.
+    let first = buffer.len().min(4096 - address % 4096);
+    let local = [buffer.as_mut_ptr() as usize, buffer.len()];
+    let remote = [
+        address,
+        first,
+        address.wrapping_add(first),
+        buffer.len() - first,
+    ];
+    let pieces = if first == buffer.len() { 1 } else { 2 };
+    let done = system_call!(
+        SYS_process_vm_readv,
+        pid(),
+        local.as_ptr(),
+        1usize,
+        remote.as_ptr(),
+        pieces,
+        0usize
+    );
+    (done.max(0) as usize).min(buffer.len())
+}
+
+/// The time stamp counter.
+#[inline]
+pub fn ticks() -> u64 {
+    // SAFETY: every x86-64 has it; where it is switched off CUDA does not run either.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
