@@ -139,6 +139,7 @@ endurance! {
     a_hundred_thousand_allocations = "allocations",
     memory_exhausted_and_freed = "exhaustion",
     zeros_are_answered = "zeros",
+    random_calls_from_eight_threads = "random",
     a_fault_stays_in_its_context = "recovery",
     contexts_and_streams_by_the_hundred = "many",
 }

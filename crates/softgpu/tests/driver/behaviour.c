@@ -1814,8 +1814,8 @@ static const struct {
     {"printf", section_printf},
     {"more", section_more},
     {"graph_memory", section_graph_memory},
-    {"rest", section_rest},
     {"virtual_memory", section_virtual_memory},
+    {"rest", section_rest},
     {"garbage", section_garbage},
 };
 

@@ -303,6 +303,72 @@ static void mode_many(void) {
             (now() - waited) * 1e3);
 }
 
+enum { SLOTS = 16, CALLS = 20000 };
+
+/* Handles shared by all threads without care: some are dead, or in use elsewhere. */
+static volatile u64 streams[SLOTS], events[SLOTS], graphs[SLOTS], execs[SLOTS], blocks[SLOTS];
+
+static void *rages(void *argument) {
+    uint32_t seed = 12345 + 77 * (uint32_t)(size_t)argument;
+    MUST(cuCtxSetCurrent, context);
+    u64 nothing = function_of("nothing");
+    for (int i = 0; i < CALLS; i++) {
+        seed = seed * 1664525 + 1013904223;
+        unsigned what = seed >> 27, slot = seed >> 20 & (SLOTS - 1), other = seed >> 10 & (SLOTS - 1);
+        u64 made = 0;
+        int result = 0;
+        switch (what) {
+        case 0: result = CALL(cuStreamCreate, &made, other & 1); if (!result) streams[slot] = made; break;
+        case 1: result = CALL(cuStreamDestroy_v2, streams[slot]); break;
+        case 2: result = CALL(cuEventCreate, &made, other & 3); if (!result) events[slot] = made; break;
+        case 3: result = CALL(cuEventDestroy_v2, events[slot]); break;
+        case 4: case 5: result = CALL(cuEventRecord, events[slot], streams[other]); break;
+        case 6: case 7: result = CALL(cuStreamWaitEvent, streams[slot], events[other], 0); break;
+        case 8: result = CALL(cuEventQuery, events[slot]); break;
+        case 9: result = CALL(cuEventSynchronize, events[slot]); break;
+        case 10: result = CALL(cuStreamBeginCapture_v2, streams[slot], other % 3); break;
+        case 11: case 12: result = CALL(cuStreamEndCapture, streams[slot], &made); if (!result) graphs[other] = made; break;
+        case 13: result = CALL(cuGraphInstantiateWithFlags, &made, graphs[slot], (u64)0); if (!result) execs[other] = made; break;
+        case 14: result = CALL(cuGraphLaunch, execs[slot], streams[other]); break;
+        case 15: result = CALL(cuGraphDestroy, graphs[slot]); break;
+        case 16: result = CALL(cuGraphExecDestroy, execs[slot]); break;
+        case 17: result = CALL(cuMemAllocAsync, &made, (size_t)(1 + other * 100), streams[slot]); if (!result) blocks[slot] = made; break;
+        case 18: result = CALL(cuMemFreeAsync, blocks[slot], streams[other]); break;
+        case 19: result = CALL(cuMemsetD8Async, blocks[slot], 1, (size_t)1, streams[other]); break;
+        case 20: result = CALL(cuStreamSynchronize, streams[slot]); break;
+        case 21: result = CALL(cuStreamQuery, streams[slot]); break;
+        case 22: result = other ? 0 : CALL(cuCtxSynchronize); break;
+        case 23: result = CALL(cuMemAlloc_v2, &made, (size_t)64); if (!result) result = CALL(cuMemFree_v2, made); break;
+        case 24: result = CALL(cuGraphClone, &made, graphs[slot]); if (!result) graphs[other] = made; break;
+        case 25: result = CALL(cuLaunchKernel, nothing, 1, 1, 1, 1, 1, 1, 0, (u64)(other % 3), (void *)0, (void *)0); break;
+        default: result = CALL(cuLaunchKernel, nothing, 2, 1, 1, 32, 1, 1, 0, streams[slot], (void *)0, (void *)0); break;
+        }
+        if (result == 999 || result == 700 || result < 0) {
+            printf("call %u: %d\n", what, result);
+            exit(1);
+        }
+    }
+    return 0;
+}
+
+/* Eight threads call at random on the same handles: answers, no crash, no hang. */
+static void mode_random(void) {
+    setup();
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], 0, rages, (void *)i);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], 0);
+    /* Streams whose handles were lost may still be capturing. */
+    int result = CALL(cuCtxSynchronize);
+    CHECK(result == 0 || result == 900);
+    MUST(cuDevicePrimaryCtxReset_v2, 0);
+    setup();
+    size_t left = 0, total = 0;
+    MUST(cuMemGetInfo_v2, &left, &total);
+    CHECK(left == total);
+}
+
 static const char *names_path;
 
 /* Every function with nothing but zeros, before cuInit and in a context: an answer, no crash. */
@@ -346,6 +412,7 @@ static const struct {
     {"dlclose", mode_dlclose},         {"threads", mode_threads},
     {"allocations", mode_allocations}, {"exhaustion", mode_exhaustion},
     {"zeros", mode_zeros},
+    {"random", mode_random},
     {"recovery", mode_recovery},       {"many", mode_many},
 };
 
