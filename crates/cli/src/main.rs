@@ -17,11 +17,24 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if commands::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("cutrace: {error:#}");
+            eprintln!("cutrace: {}", in_words(&error));
             let launch = error.downcast_ref::<LaunchError>();
             ExitCode::from(launch.map_or(failure, LaunchError::exit_code))
         }
     }
+}
+
+/// The error and its causes, each said once: many say their cause themselves.
+fn in_words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.ends_with(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    words
 }
 
 impl arguments::Command {

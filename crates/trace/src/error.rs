@@ -11,6 +11,9 @@ pub enum Error {
     Open { path: PathBuf, source: io::Error },
     #[error("cannot create {path}: {source}")]
     Create { path: PathBuf, source: io::Error },
+    /// What is wrong with the trace in this file.
+    #[error("{path}: {source}")]
+    In { path: PathBuf, source: Box<Error> },
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("the file is empty: nothing was traced, or the tracer was killed before it began")]
@@ -36,6 +39,18 @@ pub enum Error {
     NoInput,
     #[error(transparent)]
     Arrow(#[from] arrow_schema::ArrowError),
+}
+
+impl Error {
+    /// Whoever read what we wrote has stopped reading: no failure of ours.
+    pub fn is_broken_pipe(&self) -> bool {
+        let source = match self {
+            Error::Io(source) => source,
+            Error::Arrow(arrow_schema::ArrowError::IoError(_, source)) => source,
+            _ => return false,
+        };
+        source.kind() == io::ErrorKind::BrokenPipe
+    }
 }
 
 /// Where in a file something is wrong.

@@ -82,7 +82,10 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
         path: path.into(),
         source,
     })?;
-    Reader::new(file, Format::of(path))
+    Reader::new(file, Format::of(path)).map_err(|source| Error::In {
+        path: path.into(),
+        source: Box::new(source),
+    })
 }
 
 /// The format by the file's first bytes, or a word on what else it is.

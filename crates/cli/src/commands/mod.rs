@@ -33,8 +33,10 @@ fn print(text: &[u8]) -> Result<ExitCode> {
 
 /// `cutrace … | head` is no error.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        let trace = cause.downcast_ref::<trace::Error>();
+        io.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+            || trace.is_some_and(trace::Error::is_broken_pipe)
+    })
 }

@@ -1,0 +1,95 @@
+//! `cutrace record`: run a command and write down every CUDA call of it and of its children.
+
+mod file;
+mod meta;
+mod words;
+
+use super::softgpu::softgpu_environment;
+use crate::{arguments::Record, embedded};
+use anyhow::{Context, Result};
+use capture::{
+    launch::{self, Exit},
+    preload::{Options, Report, Session},
+};
+use file::TraceFile;
+use std::{env, process::ExitCode, time::Instant};
+
+pub fn run(options: Record) -> Result<ExitCode> {
+    let library = embedded::preload_library()?;
+    let session = Session::create(Options {
+        libraries: options.libraries.clone(),
+        filter: options.filter.clone(),
+        ring_slots: None,
+        min_duration: options.min_duration,
+        duration: options.duration,
+    })?;
+    let mut environment = session.environment(&library, env::var_os("LD_PRELOAD").as_deref())?;
+    if options.simulate {
+        environment.push(softgpu_environment()?);
+    }
+    let meta = meta::of_run(&options, session.start_ns());
+    let file = TraceFile::create(options.output.as_deref(), meta)?;
+    let path = file.path().to_owned();
+    let recording = session.start(file)?;
+    let began = Instant::now();
+    let ended = launch::run(&launch::Command {
+        program: options.program.clone(),
+        args: options.arguments.clone(),
+        environment,
+    });
+    let elapsed = began.elapsed();
+    let (file, report) = recording.finish();
+    let exit = match ended {
+        Ok(exit) => exit,
+        Err(error) => {
+            // Nothing ran: an empty trace would only be in the way.
+            let _ = std::fs::remove_file(&path);
+            return Err(error.into());
+        }
+    };
+    let counts = file.counts().clone();
+    let finished = file
+        .finish(|summary| {
+            summary.exit = Some(status(exit));
+            summary.clocks = vec![report.clock.clone()];
+        })
+        .with_context(|| format!("the trace in {} is not whole", path.display()));
+    if let Some(failure) = &report.failure {
+        eprintln!(
+            "cutrace: the trace in {} ends early: {failure} ({} records were not written)",
+            path.display(),
+            report.unwritten
+        );
+    } else if let Err(error) = finished {
+        eprintln!("cutrace: {error:#}");
+    }
+    if !options.quiet {
+        say(&options, &report, counts, &path, elapsed);
+    }
+    exit.pass_on()
+}
+
+fn say(
+    options: &Record,
+    report: &Report,
+    counts: analyse::Counts,
+    path: &std::path::Path,
+    elapsed: std::time::Duration,
+) {
+    if options.verbose {
+        eprint!("{}", words::details(report));
+    }
+    if !options.summary {
+        return;
+    }
+    let run = words::summary(options, report, counts, path, elapsed);
+    eprint!("\n{}", render::summary_text(&run));
+}
+
+/// What a shell would say of it.
+fn status(exit: Exit) -> i32 {
+    match exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+    }
+}

@@ -1,0 +1,140 @@
+//! The trace being written, and what it holds so far.
+
+use analyse::Counts;
+use anyhow::{Context, Result};
+use capture::preload::{Library, Sink, SinkError};
+use event::{Backend, Hooks, Meta, Record, Summary};
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+use trace::{Format, Writer};
+
+/// Where a trace goes: its file is made before the program starts, its head is written with the
+/// first record, when it is known what is hooked.
+pub struct TraceFile {
+    path: PathBuf,
+    meta: Meta,
+    /// None once the writer has it.
+    file: Option<File>,
+    writer: Option<Writer>,
+    counts: Counts,
+}
+
+impl TraceFile {
+    /// Without a path, `traces/trace_<now>.jsonl`.
+    pub fn create(path: Option<&Path>, meta: Meta) -> Result<Self> {
+        let (path, file) = match path {
+            Some(path) => (path.to_owned(), create(path, false)),
+            None => unused(),
+        };
+        let file = file.with_context(|| {
+            format!("cannot write {}; choose another place with -o FILE", path.display())
+        })?;
+        Ok(TraceFile {
+            path,
+            meta,
+            file: Some(file),
+            writer: None,
+            counts: Counts::default(),
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Writes the tail, with what only the tracer knows filled in.
+    pub fn finish(self, complete: impl FnOnce(&mut Summary)) -> Result<()> {
+        let Some(writer) = self.writer else {
+            return Ok(());
+        };
+        let mut summary = writer.summary();
+        complete(&mut summary);
+        Ok(writer.finish_with(&summary)?)
+    }
+}
+
+impl Sink for TraceFile {
+    fn begin(&mut self, hooked: &[Library]) -> Result<(), SinkError> {
+        let sum = |count: fn(&Library) -> u64| hooked.iter().map(count).fold(0, u64::saturating_add);
+        let hooks = Hooks {
+            attached: sum(|library| library.hooked),
+            total: sum(|library| library.exported),
+        };
+        self.meta.hooks = hooks;
+        self.meta.backends = vec![Backend {
+            name: "preload".into(),
+            hooks,
+            missing: super::words::missing(hooked),
+        }];
+        let format = Format::of(&self.path).unwrap_or(Format::Jsonl);
+        if let Some(file) = self.file.take() {
+            self.writer = Some(Writer::new(file, format, &self.meta)?);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+        if let Some(writer) = &mut self.writer {
+            writer.write(record)?;
+        }
+        self.counts.add(record);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        if let Some(writer) = &mut self.writer {
+            writer.flush()?;
+        }
+        Ok(())
+    }
+}
+
+fn create(path: &Path, new: bool) -> io::Result<File> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder)?;
+    }
+    let mut options = File::options();
+    options.write(true).truncate(true);
+    if new { options.create_new(true) } else { options.create(true) }.open(path)
+}
+
+/// A new file named after the time; two runs in one second have two names.
+fn unused() -> (PathBuf, io::Result<File>) {
+    let time = local_time();
+    for number in 1.. {
+        let more = if number == 1 { String::new() } else { format!("_{number}") };
+        let path = PathBuf::from(format!("traces/trace_{time}{more}.jsonl"));
+        match create(&path, true) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {}
+            made => return (path, made),
+        }
+    }
+    unreachable!("the loop returns")
+}
+
+/// `yyyymmdd_hhmmss`
+fn local_time() -> String {
+    // SAFETY: all zeroes is a tm, and both calls write only where they are told.
+    let time = unsafe {
+        let now = libc::time(std::ptr::null_mut());
+        let mut time: libc::tm = std::mem::zeroed();
+        libc::localtime_r(&now, &mut time);
+        time
+    };
+    format!(
+        "{:04}{:02}{:02}_{:02}{:02}{:02}",
+        time.tm_year + 1900,
+        time.tm_mon + 1,
+        time.tm_mday,
+        time.tm_hour,
+        time.tm_min,
+        time.tm_sec
+    )
+}

@@ -1,0 +1,155 @@
+//! What is said about a run: its summary, what was missed and why, details for the curious.
+
+use crate::arguments::Record;
+use analyse::Counts;
+use capture::preload::{Library, Report};
+use event::Hooks;
+use render::RunSummary;
+use std::{
+    env,
+    ffi::OsStr,
+    fmt::Write as _,
+    fs::{self, File},
+    io::Read,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub fn summary(
+    options: &Record,
+    report: &Report,
+    counts: Counts,
+    trace: &Path,
+    elapsed: Duration,
+) -> RunSummary {
+    let mut notes: Vec<String> = report.notes.clone();
+    if report.libraries.is_empty() {
+        notes.insert(0, why_nothing(&options.program));
+    }
+    if !options.min_duration.is_zero() {
+        notes.push(format!("calls shorter than {:?} were left out", options.min_duration));
+    }
+    if let Some(limit) = options.duration {
+        notes.push(format!("calls after the first {limit:?} were left out"));
+    }
+    if options.simulate {
+        notes.push("the device was softgpu, a software one: times are not a GPU's".into());
+    }
+    if report.late > 0 {
+        notes.push(format!("{} records are slightly out of the order of time", report.late));
+    }
+    RunSummary {
+        counts,
+        libraries: (report.libraries.iter())
+            .map(|library| {
+                let hooks = Hooks {
+                    attached: library.hooked,
+                    total: library.exported,
+                };
+                (short_name(library).to_owned(), hooks)
+            })
+            .collect(),
+        tracer_cpu: report.tracer_cpu,
+        elapsed,
+        trace: trace.display().to_string(),
+        notes,
+    }
+}
+
+/// What was left alone in each library, and why.
+pub fn missing(libraries: &[Library]) -> Vec<String> {
+    let reasons = libraries.iter().flat_map(|library| {
+        (library.skipped.iter())
+            .map(|(reason, count)| format!("{}: {count} functions: {reason}", short_name(library)))
+    });
+    reasons.collect()
+}
+
+/// Processes, libraries and how they were hooked.
+pub fn details(report: &Report) -> String {
+    let mut text = String::new();
+    for process in &report.processes {
+        let _ = writeln!(text, "cutrace: process {} (of {}) {}", process.pid, process.parent, process.exe);
+    }
+    for library in &report.libraries {
+        let _ = writeln!(
+            text,
+            "cutrace: {}: {} of {} functions hooked ({})",
+            library.path, library.hooked, library.exported, library.method
+        );
+    }
+    for line in missing(&report.libraries) {
+        let _ = writeln!(text, "cutrace: {line}");
+    }
+    let clock = &report.clock;
+    let _ = writeln!(text, "cutrace: times are right within {} ns ({} clock pairs)", clock.error_ns, clock.pairs);
+    text
+}
+
+fn short_name(library: &Library) -> &str {
+    library.path.rsplit('/').next().unwrap_or(&library.path)
+}
+
+/// Nothing was hooked: the likeliest reason that can be seen from here.
+fn why_nothing(program: &OsStr) -> String {
+    let cannot = "and cannot be traced from inside";
+    let Some(path) = found_in_path(program) else {
+        return "nothing was hooked: the program loaded no CUDA library".into();
+    };
+    let name = path.display();
+    let mode = fs::metadata(&path).map_or(0, |found| found.permissions().mode());
+    if mode & 0o6000 != 0 {
+        return format!("nothing was hooked: {name} changes its user when it starts {cannot}");
+    }
+    if is_static(&path) == Some(true) {
+        return format!("nothing was hooked: {name} is statically linked {cannot}");
+    }
+    "nothing was hooked: the program loaded no CUDA library (libcuda, libcudart), or cleared the \
+     environment of those that did"
+        .into()
+}
+
+fn found_in_path(program: &OsStr) -> Option<PathBuf> {
+    let path = PathBuf::from(program);
+    if path.components().count() > 1 {
+        return path.is_file().then_some(path);
+    }
+    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// Whether an ELF program asks for no loader; None for scripts and what cannot be read.
+fn is_static(path: &Path) -> Option<bool> {
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(64 << 10).read_to_end(&mut head).ok()?;
+    if head.get(..5)? != b"\x7fELF\x02" {
+        return None;
+    }
+    let number = |at: usize, size: usize| {
+        let mut word = [0; 8];
+        word[..size].copy_from_slice(head.get(at..at.checked_add(size)?)?);
+        usize::try_from(u64::from_le_bytes(word)).ok()
+    };
+    let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    const INTERPRETER: usize = 3;
+    for entry in 0..count {
+        if number(table.checked_add(entry.checked_mul(size)?)?, 4)? == INTERPRETER {
+            return Some(false);
+        }
+    }
+    Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_test_is_dynamically_linked_and_a_script_is_neither() {
+        let own = env::current_exe().expect("known");
+        assert_eq!(is_static(&own), Some(false));
+        assert_eq!(is_static(Path::new(file!())), None);
+        assert_eq!(is_static(Path::new("/nonexistent")), None);
+        assert!(found_in_path(OsStr::new("sh")).is_some());
+    }
+}
