@@ -1,7 +1,9 @@
 //! Moves the first instructions of a function elsewhere, so that a jump fits in their place.
 
 use alloc::vec::Vec;
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
+};
 
 /// Bytes that a jump takes.
 pub const JUMP: usize = 5;
@@ -114,10 +116,30 @@ impl Moved {
                 self.offset_to(target)?;
                 Ok(false)
             }
-            // The callee must return into the function itself, where unwinders know their way.
+            // The callee must return into the function itself, where unwinders know their way: the
+            // address is pushed, and the call becomes a jump.
             FlowControl::Call if near && instruction.code() == Code::Call_rel32_64 => {
-                self.bytes.extend([0xff, 0x35, 5, 0, 0, 0]);
+                self.push_from_behind(5);
                 self.jump(target)?;
+                self.bytes.extend(instruction.next_ip().to_le_bytes());
+                Ok(true)
+            }
+            FlowControl::IndirectCall => {
+                let returns_into_jump = instruction.next_ip() < entry + JUMP as u64;
+                let uses_stack = instruction.memory_base() == Register::RSP;
+                let opcode = bytes.iter().position(|byte| *byte == 0xff);
+                let (false, false, Some(opcode)) = (returns_into_jump, uses_stack, opcode) else {
+                    return Err(Refusal::NotMovable);
+                };
+                self.push_from_behind(bytes.len() as u8);
+                let begin = self.bytes.len();
+                self.copy(instruction, bytes, displacement)?;
+                let form = self
+                    .bytes
+                    .get_mut(begin + opcode + 1)
+                    .ok_or(Refusal::NotMovable)?;
+                // FF /2 is a call, FF /4 a jump.
+                *form = *form & 0xc7 | 4 << 3;
                 self.bytes.extend(instruction.next_ip().to_le_bytes());
                 Ok(true)
             }
@@ -127,6 +149,11 @@ impl Moved {
             }
             _ => Err(Refusal::NotMovable),
         }
+    }
+
+    /// Pushes the word that lies behind the next instruction, which is that long.
+    fn push_from_behind(&mut self, length: u8) {
+        self.bytes.extend([0xff, 0x35, length, 0, 0, 0]);
     }
 
     fn here(&self) -> u64 {
@@ -248,6 +275,20 @@ mod tests {
         assert_eq!(result[4..10], [0xff, 0x35, 5, 0, 0, 0]);
         assert_eq!(result[10], 0xe9);
         assert_eq!(result[15..], (ENTRY + 9).to_le_bytes());
+        // sub rsp, 8; call rdi
+        let code = [0x48, 0x83, 0xec, 8, 0xff, 0xd7, 0xc3];
+        let mut expected = [0x48, 0x83, 0xec, 8, 0xff, 0x35, 2, 0, 0, 0, 0xff, 0xe7].to_vec();
+        expected.extend((ENTRY + 6).to_le_bytes());
+        assert_eq!(moved(&code).unwrap(), expected);
+        // call rdi at once: it would return into the jump. call [rsp + 8]: the stack has moved.
+        assert_eq!(
+            moved(&[0xff, 0xd7, 0x90, 0x90, 0xc3]),
+            Err(Refusal::NotMovable)
+        );
+        assert_eq!(
+            moved(&[0x55, 0xff, 0x54, 0x24, 8, 0x5d, 0xc3]),
+            Err(Refusal::NotMovable)
+        );
     }
 
     #[test]
