@@ -10,16 +10,14 @@ use std::{
     process::Command,
 };
 
-/// One library to carry: which package (and feature) it is built from, and how it is linked.
+/// A library of softgpu: the package it is built from, and the script that links it.
 struct Library {
     package: &'static str,
     feature: Option<&'static str>,
     archive: &'static str,
     soname: &'static str,
-    /// Names it exports, one a line, from the repository's root.
-    exports: &'static str,
-    /// The ELF version its symbols carry.
-    version: Option<&'static str>,
+    /// From the repository's root; called with the archive and the output as last arguments.
+    link: &'static [&'static str],
 }
 
 const LIBRARIES: [Library; 3] = [
@@ -28,24 +26,21 @@ const LIBRARIES: [Library; 3] = [
         feature: None,
         archive: "libsoftgpu.a",
         soname: "libcuda.so.1",
-        exports: "fixtures/driver/libcuda-580.159.04.exports",
-        version: None,
+        link: &["crates/softgpu/exports/link-libcuda"],
     },
     Library {
         package: "cutrace-cudart",
         feature: Some("cuda12"),
         archive: "libcudart.a",
         soname: "libcudart.so.12",
-        exports: "crates/cudart/exports/libcudart-12.txt",
-        version: Some("libcudart.so.12"),
+        link: &["crates/cudart/link.sh", "12"],
     },
     Library {
         package: "cutrace-cudart",
         feature: Some("cuda13"),
         archive: "libcudart.a",
         soname: "libcudart.so.13",
-        exports: "crates/cudart/exports/libcudart-13.txt",
-        version: Some("libcudart.so.13"),
+        link: &["crates/cudart/link.sh", "13"],
     },
 ];
 
@@ -59,6 +54,9 @@ fn main() {
         "crates/softgpu",
         "crates/cudart",
         "crates/ptx",
+        "crates/preload",
+        "crates/event",
+        "crates/cuda",
         "crates/cli/demo",
         "fixtures/driver",
         "Cargo.lock",
@@ -75,24 +73,26 @@ fn main() {
             library.soname, linked
         );
     }
+    table.push_str("];\n");
     let demo = build_demo(&root, &out);
-    let _ = writeln!(
-        table,
-        "];\npub const DEMO: Embedded = Embedded {{ name: \"demo\", bytes: include_bytes!({demo:?}) }};"
-    );
+    let preload = build_preload(&root, &out);
+    for (constant, name, file) in [
+        ("DEMO", "demo", demo),
+        ("PRELOAD", "libcutrace_preload.so", preload),
+    ] {
+        let _ = writeln!(
+            table,
+            "pub const {constant}: Embedded = \
+             Embedded {{ name: {name:?}, bytes: include_bytes!({file:?}) }};"
+        );
+    }
     fs::write(out.join("embedded.rs"), table).expect("OUT_DIR is writable");
 }
 
 /// Builds the package as a static library with a cargo of its own: the outer one holds its target
 /// folder's lock, and these must be optimised whatever the outer profile is.
 fn build_archive(root: &Path, out: &Path, library: &Library) -> PathBuf {
-    // OUT_DIR is TARGET/PROFILE/build/NAME/out: TARGET/carried is shared by all profiles.
-    let target = out
-        .ancestors()
-        .nth(4)
-        .unwrap_or(out)
-        .join("carried")
-        .join(library.feature.unwrap_or("base"));
+    let target = carried(out).join(library.feature.unwrap_or("base"));
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .current_dir(root)
@@ -110,31 +110,33 @@ fn build_archive(root: &Path, out: &Path, library: &Library) -> PathBuf {
     target.join("release").join(library.archive)
 }
 
-fn link(root: &Path, out: &Path, library: &Library, archive: &Path) -> PathBuf {
-    let exports = root.join(library.exports);
-    let names = fs::read_to_string(&exports)
-        .unwrap_or_else(|why| panic!("cannot read {}: {why}", exports.display()));
-    let mut script = format!("{} {{ global:\n", library.version.unwrap_or(""));
-    for name in names.split_whitespace() {
-        let _ = writeln!(script, "  {name};");
-    }
-    script.push_str("local: *; };\n");
-    let script_path = out.join(format!("{}.map", library.soname));
-    fs::write(&script_path, script).expect("OUT_DIR is writable");
+/// OUT_DIR is TARGET/PROFILE/build/NAME/out: TARGET/carried is shared by all profiles.
+fn carried(out: &Path) -> PathBuf {
+    out.ancestors().nth(4).unwrap_or(out).join("carried")
+}
 
+fn link(root: &Path, out: &Path, library: &Library, archive: &Path) -> PathBuf {
     let linked = out.join(library.soname);
-    let mut cc = compiler();
-    cc.args(["-shared", "-o"])
-        .arg(&linked)
-        .arg("-Wl,--whole-archive")
+    let mut script = Command::new("sh");
+    script
+        .current_dir(root)
+        .args(library.link)
         .arg(archive)
-        .arg("-Wl,--no-whole-archive")
-        .args(["-Wl,--gc-sections", "-Wl,--strip-debug", "-Wl,-z,now"])
-        .arg(format!("-Wl,-soname,{}", library.soname))
-        .arg(format!("-Wl,--version-script={}", script_path.display()))
-        .args(["-lgcc_s", "-lpthread", "-ldl", "-lm", "-lc"]);
-    run(cc, library.soname);
+        .arg(&linked);
+    run(script, library.soname);
     linked
+}
+
+/// The injected library is linked in two parts that no other library has: it does that itself.
+fn build_preload(root: &Path, out: &Path) -> PathBuf {
+    let library = out.join("libcutrace_preload.so");
+    let mut script = Command::new("sh");
+    script
+        .arg(root.join("crates/preload/link.sh"))
+        .arg(carried(out).join("preload"))
+        .arg(&library);
+    run(script, "the injected library");
+    library
 }
 
 fn build_demo(root: &Path, out: &Path) -> PathBuf {

@@ -27,6 +27,12 @@ pub fn softgpu_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// The library that is injected into traced programs, unpacked if need be.
+pub fn preload_library() -> Result<PathBuf> {
+    let folder = private_folder("preload", &[built::PRELOAD])?;
+    unpack(&folder, &built::PRELOAD)
+}
+
 /// The demo program, unpacked if need be.
 pub fn demo_program() -> Result<PathBuf> {
     let folder = private_folder("demo", &[built::DEMO])?;

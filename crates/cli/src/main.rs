@@ -40,7 +40,9 @@ fn in_words(error: &anyhow::Error) -> String {
 impl arguments::Command {
     fn failure(&self) -> u8 {
         match self {
-            arguments::Command::Demo | arguments::Command::Softgpu(_) => LaunchError::OWN_FAILURE,
+            arguments::Command::Record(_)
+            | arguments::Command::Demo
+            | arguments::Command::Softgpu(_) => LaunchError::OWN_FAILURE,
             _ => BAD_INPUT,
         }
     }

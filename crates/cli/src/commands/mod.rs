@@ -2,6 +2,7 @@
 
 mod demo;
 mod export;
+mod record;
 mod softgpu;
 
 use crate::arguments::{self, Command};
@@ -10,6 +11,7 @@ use std::{io, process::ExitCode};
 
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Record(options) => record::run(options),
         Command::Demo => demo::run(),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Export(options) => export::run(options),

@@ -15,7 +15,9 @@ use file::TraceFile;
 use std::{env, process::ExitCode, time::Instant};
 
 pub fn run(options: Record) -> Result<ExitCode> {
+    // Unpacked before the session's clock starts: the first run takes a moment for it.
     let library = embedded::preload_library()?;
+    let softgpu = options.simulate.then(softgpu_environment).transpose()?;
     let session = Session::create(Options {
         libraries: options.libraries.clone(),
         filter: options.filter.clone(),
@@ -24,9 +26,7 @@ pub fn run(options: Record) -> Result<ExitCode> {
         duration: options.duration,
     })?;
     let mut environment = session.environment(&library, env::var_os("LD_PRELOAD").as_deref())?;
-    if options.simulate {
-        environment.push(softgpu_environment()?);
-    }
+    environment.extend(softgpu);
     let meta = meta::of_run(&options, session.start_ns());
     let file = TraceFile::create(options.output.as_deref(), meta)?;
     let path = file.path().to_owned();

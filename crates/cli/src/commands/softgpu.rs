@@ -19,15 +19,20 @@ pub fn run(options: Softgpu) -> Result<ExitCode> {
 
 /// Runs a command with softgpu's libraries in front and takes over its exit status or signal.
 pub fn on_softgpu(program: OsString, arguments: Vec<OsString>) -> Result<ExitCode> {
-    let folder = embedded::softgpu_folder()?;
-    let existing = std::env::var_os("LD_LIBRARY_PATH");
-    let path = launch::library_path(existing.as_deref(), &folder)?;
     let command = launch::Command {
         program,
         args: arguments,
-        environment: vec![(OsString::from("LD_LIBRARY_PATH"), path)],
+        environment: vec![softgpu_environment()?],
     };
     launch::run(&command)?.pass_on()
+}
+
+/// The variable that puts softgpu's libraries in front.
+pub fn softgpu_environment() -> Result<(OsString, OsString)> {
+    let folder = embedded::softgpu_folder()?;
+    let existing = std::env::var_os("LD_LIBRARY_PATH");
+    let path = launch::library_path(existing.as_deref(), &folder)?;
+    Ok(("LD_LIBRARY_PATH".into(), path))
 }
 
 fn list(all: bool) -> Result<ExitCode> {

@@ -30,7 +30,10 @@ impl TraceFile {
             None => unused(),
         };
         let file = file.with_context(|| {
-            format!("cannot write {}; choose another place with -o FILE", path.display())
+            format!(
+                "cannot write {}; choose another place with -o FILE",
+                path.display()
+            )
         })?;
         Ok(TraceFile {
             path,
@@ -62,7 +65,8 @@ impl TraceFile {
 
 impl Sink for TraceFile {
     fn begin(&mut self, hooked: &[Library]) -> Result<(), SinkError> {
-        let sum = |count: fn(&Library) -> u64| hooked.iter().map(count).fold(0, u64::saturating_add);
+        let sum =
+            |count: fn(&Library) -> u64| hooked.iter().map(count).fold(0, u64::saturating_add);
         let hooks = Hooks {
             attached: sum(|library| library.hooked),
             total: sum(|library| library.exported),
@@ -97,26 +101,38 @@ impl Sink for TraceFile {
 }
 
 fn create(path: &Path, new: bool) -> io::Result<File> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
         fs::create_dir_all(folder)?;
     }
     let mut options = File::options();
     options.write(true).truncate(true);
-    if new { options.create_new(true) } else { options.create(true) }.open(path)
+    if new {
+        options.create_new(true)
+    } else {
+        options.create(true)
+    }
+    .open(path)
 }
 
 /// A new file named after the time; two runs in one second have two names.
 fn unused() -> (PathBuf, io::Result<File>) {
     let time = local_time();
-    for number in 1.. {
-        let more = if number == 1 { String::new() } else { format!("_{number}") };
+    let mut number = 1;
+    loop {
+        let more = if number == 1 {
+            String::new()
+        } else {
+            format!("_{number}")
+        };
         let path = PathBuf::from(format!("traces/trace_{time}{more}.jsonl"));
         match create(&path, true) {
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {}
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
             made => return (path, made),
         }
     }
-    unreachable!("the loop returns")
 }
 
 /// `yyyymmdd_hhmmss`

@@ -8,12 +8,18 @@ pub fn of_run(options: &Record, start_ns: u64) -> Meta {
     let words = std::iter::once(&options.program).chain(&options.arguments);
     Meta {
         cutrace: env!("CARGO_PKG_VERSION").into(),
-        command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
         start_ns,
         start_unix_ns: unix_time_at(start_ns),
         host: host(),
         driver: if options.simulate { None } else { driver() },
-        gpus: if options.simulate { vec![softgpu()] } else { Vec::new() },
+        gpus: if options.simulate {
+            vec![softgpu()]
+        } else {
+            Vec::new()
+        },
         ..Meta::default()
     }
 }
@@ -28,14 +34,18 @@ fn host() -> Host {
         os: os_name().unwrap_or_else(|| std::env::consts::OS.into()),
         kernel: kernel("osrelease").unwrap_or_default(),
         arch: std::env::consts::ARCH.into(),
-        cpus: std::thread::available_parallelism().ok().and_then(|count| count.get().try_into().ok()),
+        cpus: std::thread::available_parallelism()
+            .ok()
+            .and_then(|count| count.get().try_into().ok()),
         boot_id: kernel("random/boot_id"),
     }
 }
 
 fn os_name() -> Option<String> {
     let text = fs::read_to_string("/etc/os-release").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     Some(line.trim_matches('"').to_owned())
 }
 
@@ -56,10 +66,19 @@ fn softgpu() -> Gpu {
 
 /// Nanoseconds since 1970 at a moment of CLOCK_MONOTONIC.
 fn unix_time_at(monotonic: u64) -> Option<u64> {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the call writes the timespec and nothing else.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    let now = (now.tv_sec as u64).checked_mul(1_000_000_000)?.checked_add(now.tv_nsec as u64)?;
-    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    u64::try_from(unix.as_nanos()).ok()?.checked_sub(now.checked_sub(monotonic)?)
+    let now = (now.tv_sec as u64)
+        .checked_mul(1_000_000_000)?
+        .checked_add(now.tv_nsec as u64)?;
+    let unix = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .ok()?;
+    u64::try_from(unix.as_nanos())
+        .ok()?
+        .checked_sub(now.checked_sub(monotonic)?)
 }

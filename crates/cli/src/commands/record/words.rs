@@ -28,7 +28,10 @@ pub fn summary(
         notes.insert(0, why_nothing(&options.program));
     }
     if !options.min_duration.is_zero() {
-        notes.push(format!("calls shorter than {:?} were left out", options.min_duration));
+        notes.push(format!(
+            "calls shorter than {:?} were left out",
+            options.min_duration
+        ));
     }
     if let Some(limit) = options.duration {
         notes.push(format!("calls after the first {limit:?} were left out"));
@@ -37,7 +40,10 @@ pub fn summary(
         notes.push("the device was softgpu, a software one: times are not a GPU's".into());
     }
     if report.late > 0 {
-        notes.push(format!("{} records are slightly out of the order of time", report.late));
+        notes.push(format!(
+            "{} records are slightly out of the order of time",
+            report.late
+        ));
     }
     RunSummary {
         counts,
@@ -70,7 +76,11 @@ pub fn missing(libraries: &[Library]) -> Vec<String> {
 pub fn details(report: &Report) -> String {
     let mut text = String::new();
     for process in &report.processes {
-        let _ = writeln!(text, "cutrace: process {} (of {}) {}", process.pid, process.parent, process.exe);
+        let _ = writeln!(
+            text,
+            "cutrace: process {} (of {}) {}",
+            process.pid, process.parent, process.exe
+        );
     }
     for library in &report.libraries {
         let _ = writeln!(
@@ -83,7 +93,11 @@ pub fn details(report: &Report) -> String {
         let _ = writeln!(text, "cutrace: {line}");
     }
     let clock = &report.clock;
-    let _ = writeln!(text, "cutrace: times are right within {} ns ({} clock pairs)", clock.error_ns, clock.pairs);
+    let _ = writeln!(
+        text,
+        "cutrace: times are right within {} ns ({} clock pairs)",
+        clock.error_ns, clock.pairs
+    );
     text
 }
 
@@ -115,13 +129,19 @@ fn found_in_path(program: &OsStr) -> Option<PathBuf> {
     if path.components().count() > 1 {
         return path.is_file().then_some(path);
     }
-    env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
 }
 
 /// Whether an ELF program asks for no loader; None for scripts and what cannot be read.
 fn is_static(path: &Path) -> Option<bool> {
     let mut head = Vec::new();
-    File::open(path).ok()?.take(64 << 10).read_to_end(&mut head).ok()?;
+    File::open(path)
+        .ok()?
+        .take(64 << 10)
+        .read_to_end(&mut head)
+        .ok()?;
     if head.get(..5)? != b"\x7fELF\x02" {
         return None;
     }
