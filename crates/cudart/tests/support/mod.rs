@@ -74,7 +74,8 @@ pub fn runtime_folder() -> PathBuf {
                 "libcudart.a",
             );
             let link = package().join("link.sh");
-            run(Command::new(link).arg(major).arg(archive).arg(&folder));
+            let output = folder.join(format!("libcudart.so.{major}"));
+            run(Command::new(link).arg(major).arg(archive).arg(output));
         }
         folder
     })
