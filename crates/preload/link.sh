@@ -16,7 +16,7 @@ echo '{ local: *; };' > "$work/none.map"
 link() {
     stage=$1; shift
     ${CC:-cc} -shared -nostdlib -nostartfiles -o "$work/$stage.so" -Wl,--whole-archive \
-        "$target/$stage/release/libpreload.a" -Wl,--no-whole-archive -Wl,--gc-sections -Wl,--strip-debug \
+        "$target/$stage/release/libpreload.a" -Wl,--no-whole-archive -Wl,--gc-sections -Wl,--strip-all \
         -Wl,-z,defs -Wl,-z,now -Wl,--hash-style=both -Wl,--build-id=none "-Wl,--version-script=$work/none.map" "$@"
 }
 link stage -Wl,-z,initfirst -Wl,-z,nodelete -Wl,-soname,libcutrace_preload.so

@@ -42,13 +42,13 @@ impl File {
         }
         let flags = flags | libc::O_CLOEXEC;
         let fd = system_call!(SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, mode);
-        (fd >= 0).then_some(File(fd as i32))
+        (fd >= 0).then(|| File(fd as i32))
     }
 
     /// Anonymous memory that can be mapped executable where making memory executable is refused.
     pub fn in_memory() -> Option<File> {
         let fd = system_call!(SYS_memfd_create, c"cutrace".as_ptr(), libc::MFD_CLOEXEC);
-        (fd >= 0).then_some(File(fd as i32))
+        (fd >= 0).then(|| File(fd as i32))
     }
 
     pub fn fd(&self) -> i32 {

@@ -116,7 +116,16 @@ impl Hooks {
         if !(exports_cuda || named || is_static) {
             return None;
         }
-        let file = Mapped::object(object)?;
+        let Some(file) = Mapped::object(object) else {
+            let mut lines = Vec::new();
+            push_line(
+                &mut lines,
+                &["note not hooked, its file is gone or has changed: "],
+                path,
+            );
+            report::say(&lines);
+            return None;
+        };
         let mut found = Vec::new();
         if exports_cuda || named {
             self.collect(&object.symbols(), object.bias, path, false, &mut found);
@@ -306,7 +315,7 @@ impl Hooks {
         let in_file = (one.address - object.bias) as u64;
         let same = file
             .at_address(in_file, COMPARED.min(shown as u64))
-            .is_none_or(|bytes| code.starts_with(bytes));
+            .is_some_and(|bytes| code.starts_with(bytes));
         if !same {
             return Err("changed in memory (a breakpoint or another hook)");
         }

@@ -102,12 +102,12 @@ fn wait_for_room(thread: &mut Thread) -> bool {
     let header = unsafe { &*(thread.header as *const RingHeader) };
     let capacity = thread.mask + 1;
     let most = (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64;
-    report::clock_from_time_to_time();
     for attempt in 0..PATIENCE {
         let tail = header.tail.load(Ordering::Acquire);
         let head = header.head.load(Ordering::Relaxed);
         thread.limit = tail.wrapping_add(capacity - MARGIN);
         if head.wrapping_add(most) <= thread.limit {
+            report::clock_from_time_to_time();
             return true;
         }
         // Nobody has taken anything since the last loss: do not hold up the program again.

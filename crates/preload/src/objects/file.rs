@@ -9,6 +9,7 @@ const MAX_TABLE: u64 = 256 << 20;
 const LARGE_NAMES: u64 = 8 << 20;
 
 const SHT_SYMTAB: u32 = 2;
+const MOST_SECTIONS: usize = 96;
 
 /// A file mapped for reading.
 pub struct Mapped {
@@ -27,6 +28,10 @@ fn open(object: &Object) -> Option<File> {
     let path = object.path();
     if path.is_empty() {
         return File::open(b"/proc/self/exe\0", libc::O_RDONLY, 0);
+    }
+    // The kernel's own object has a name, but no file.
+    if !path.contains(&b'/') {
+        return None;
     }
     let mut buffer = [0u8; 4096];
     buffer.get_mut(..path.len())?.copy_from_slice(path);
@@ -77,32 +82,34 @@ fn find_tables(file: &File) -> Option<(libc::Elf64_Shdr, libc::Elf64_Shdr, bool)
     if usize::from(header.e_shentsize) != size_of::<libc::Elf64_Shdr>() {
         return None;
     }
-    let section = |index: u64| {
-        let mut bytes = [0u8; size_of::<libc::Elf64_Shdr>()];
-        let at = header.e_shoff.checked_add(index * bytes.len() as u64)?;
-        let read = file.read_at(&mut bytes, at);
-        // SAFETY: plain numbers.
-        (read == bytes.len())
-            .then(|| unsafe { core::mem::transmute::<[u8; 64], libc::Elf64_Shdr>(bytes) })
-    };
-    let names = section(header.e_shstrndx.into())?;
-    let mut found = None;
-    let mut gpu_code = false;
-    for index in 0..u64::from(header.e_shnum).min(512) {
-        let this = section(index)?;
-        if this.sh_type == SHT_SYMTAB {
-            found = Some((this, section(this.sh_link.into())?));
-        }
-        let mut name = [0u8; 12];
-        file.read_at(
-            &mut name,
-            names.sh_offset.saturating_add(this.sh_name.into()),
-        );
-        gpu_code |= name.starts_with(b".nv_fatbin");
+    // All headers at once: every process pays for this, for each of its objects.
+    let mut bytes = [0u8; MOST_SECTIONS * size_of::<libc::Elf64_Shdr>()];
+    let count = usize::from(header.e_shnum).min(MOST_SECTIONS);
+    let wanted = bytes.get_mut(..count * size_of::<libc::Elf64_Shdr>())?;
+    if file.read_at(wanted, header.e_shoff) != wanted.len() {
+        return None;
     }
-    let (symbols, names) = found?;
-    (symbols.sh_size <= MAX_TABLE && names.sh_size <= MAX_TABLE)
-        .then_some((symbols, names, gpu_code))
+    // SAFETY: plain numbers.
+    let sections: [libc::Elf64_Shdr; MOST_SECTIONS] = unsafe { core::mem::transmute(bytes) };
+    let sections = sections.get(..count)?;
+    let symbols = sections
+        .iter()
+        .find(|section| section.sh_type == SHT_SYMTAB)?;
+    let names = sections.get(symbols.sh_link as usize)?;
+    if symbols.sh_size > MAX_TABLE || names.sh_size > MAX_TABLE {
+        return None;
+    }
+    Some((*symbols, *names, has_gpu_code(file, &header, sections)))
+}
+
+fn has_gpu_code(file: &File, header: &libc::Elf64_Ehdr, sections: &[libc::Elf64_Shdr]) -> bool {
+    let Some(names) = sections.get(usize::from(header.e_shstrndx)) else {
+        return false;
+    };
+    let mut text = [0u8; 2048];
+    let length = text.len().min(names.sh_size as usize);
+    let read = file.read_at(&mut text[..length], names.sh_offset);
+    contains(&text[..read], b"\0.nv_fatbin\0")
 }
 
 impl Mapped {
@@ -124,9 +131,14 @@ impl Mapped {
         Some(Mapped { at, bytes })
     }
 
-    /// The file of a loaded object.
+    /// The file of a loaded object; none if what lies there now is not what was loaded.
     pub fn object(object: &Object) -> Option<Mapped> {
-        Mapped::of(&open(object)?)
+        let mapped = Mapped::of(&open(object)?)?;
+        let same = mapped.segments().any(|segment| {
+            segment.p_type == libc::PT_DYNAMIC
+                && object.bias.wrapping_add(segment.p_vaddr as usize) == object.dynamic as usize
+        });
+        same.then_some(mapped)
     }
 
     pub fn bytes(&self, offset: u64, count: u64) -> Option<&'static [u8]> {

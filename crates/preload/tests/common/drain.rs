@@ -92,6 +92,23 @@ impl Drained {
             .sum()
     }
 
+    /// Rings whose threads have ended.
+    pub fn closed(&self) -> usize {
+        let closed = |ring: &&Ring| ring.header().closed.load(Ordering::Relaxed) == 1;
+        self.rings.iter().filter(closed).count()
+    }
+
+    pub fn slots_taken(&self) -> u64 {
+        self.rings.iter().map(|ring| ring.next).sum()
+    }
+
+    pub fn slots_reserved(&self) -> u64 {
+        self.rings
+            .iter()
+            .map(|ring| ring.header().head.load(Ordering::Relaxed))
+            .sum()
+    }
+
     /// Calls still open: in flight when their process ended.
     pub fn open(&self) -> Vec<Call> {
         let all = self.rings.iter().flat_map(|ring| {

@@ -1,0 +1,123 @@
+//! What is captured of a call beyond its first arguments, by the plan that the tracer reads with.
+
+mod common;
+
+use common::{Call, Run, Session, compile};
+use cuda::capture::{Item, plan};
+
+fn run() -> Run {
+    let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
+    compile("driver.c", "libcuda.so.1", &shared);
+    let program = compile("capture.c", "capture", &["-l:libcuda.so.1"]);
+    let session = Session::new("");
+    let run = session.run(&mut session.command(program));
+    assert!(run.status.success(), "{}{}", run.stdout, run.stderr);
+    assert_eq!(run.drained.dropped(), 0);
+    run
+}
+
+/// The calls of a function, in order.
+fn calls<'a>(run: &'a Run, name: &str) -> Vec<&'a Call> {
+    let mut calls: Vec<&Call> = run
+        .drained
+        .calls
+        .iter()
+        .filter(|call| run.name(call) == name)
+        .collect();
+    calls.sort_by_key(|call| call.enter);
+    calls
+}
+
+/// The bytes of the plan's items, in order.
+fn pieces(name: &str, call: &Call) -> Vec<Vec<u8>> {
+    let piece = |(at, item): (usize, Item)| call.payload[at..at + item.bytes()].to_vec();
+    plan(name).placed().map(piece).collect()
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8(bytes[..end].to_vec()).unwrap()
+}
+
+#[test]
+fn arguments_outputs_strings_and_structs() {
+    let run = run();
+    let allocations = calls(&run, "cuMemAlloc_v2");
+    assert_eq!(allocations.len(), 2);
+    assert_eq!((allocations[0].args[1], allocations[0].result), (4096, 0));
+    assert_eq!(
+        number(&pieces("cuMemAlloc_v2", allocations[0])[0]),
+        0x7f00_0000_1000 + 4096
+    );
+    assert_eq!(allocations[1].result, 1);
+    assert!(allocations[0].exit > allocations[0].enter);
+
+    let launch = calls(&run, "cuLaunchKernel")[0];
+    assert_eq!(launch.args, [0x1234, 1, 2, 3]);
+    let rest: Vec<u64> = pieces("cuLaunchKernel", launch)
+        .iter()
+        .map(|piece| number(piece))
+        .collect();
+    assert_eq!(
+        rest[..5]
+            .iter()
+            .map(|word| word & 0xffff_ffff)
+            .collect::<Vec<_>>(),
+        [4, 5, 6, 7, 0x88]
+    );
+    assert_eq!(rest[6], 0);
+
+    let name = |call: &&Call| {
+        let pieces = pieces("cuModuleGetFunction", call);
+        pieces
+            .iter()
+            .find(|piece| piece.len() > 8)
+            .map(|piece| text(piece))
+            .unwrap()
+    };
+    let names: Vec<String> = calls(&run, "cuModuleGetFunction")
+        .iter()
+        .map(name)
+        .collect();
+    assert_eq!(
+        names,
+        ["_Z9vectorAddPKfS0_Pfi", "missing", "", "edges", "edges"]
+    );
+
+    let launches = calls(&run, "cuLaunchKernelEx");
+    let config = |call: &Call| pieces("cuLaunchKernelEx", call)[0].clone();
+    let words = |bytes: &[u8]| -> Vec<u64> { bytes.chunks(4).take(7).map(number).collect() };
+    assert_eq!(words(&config(launches[0])), [10, 20, 30, 40, 50, 60, 70]);
+    assert_eq!(number(&config(launches[0])[32..40]), 0x99);
+    for unreadable in &launches[1..] {
+        assert_eq!(unreadable.result, 400);
+        assert!(config(unreadable).iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn filtered_functions_are_left_alone() {
+    let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
+    compile("driver.c", "libcuda.so.1", &shared);
+    let program = compile("capture.c", "capture", &["-l:libcuda.so.1"]);
+    let session = Session::new("filter memory,cuLaunch*,!cuLaunchKernelEx\n");
+    let run = session.run(&mut session.command(program));
+    assert!(run.status.success());
+    let mut seen: Vec<String> = run.counts().into_keys().map(|(_, name)| name).collect();
+    seen.sort();
+    assert_eq!(seen, ["cuLaunchKernel", "cuMemAlloc_v2"]);
+    assert_eq!(
+        run.lines("library 0 hooked=2 exported=7 method=patch")
+            .len(),
+        1
+    );
+}

@@ -1,0 +1,225 @@
+//! How programs live and end: libraries that come and go, threads, children, crashes, and a tracer
+//! that is not there.
+
+mod common;
+
+use common::{Session, compile, library, stress};
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const OPTIONS: &str = "lib libstress.so:s_*\n";
+
+#[test]
+fn a_library_that_is_closed_and_opened_again() {
+    let built = compile(
+        "library.cpp",
+        "libstress.so",
+        &["-shared", "-fPIC", "-Wl,-soname,libstress.so"],
+    );
+    let program = compile("reload.c", "reload", &["-ldl"]);
+    let session = Session::new(OPTIONS);
+    let run = session.run(session.command(program).arg(&built));
+    assert!(run.status.success(), "{}", run.stderr);
+    run.assert_counts();
+}
+
+#[test]
+fn short_threads_give_their_rings_back() {
+    let program = stress("churn.cpp", "churn");
+    let session = Session::new(&format!("{OPTIONS}ring 256\n"));
+    let run = session.run(session.command(program).arg("200"));
+    assert!(run.status.success(), "{}", run.stderr);
+    run.assert_counts();
+    assert!(
+        run.drained.closed() > 1500,
+        "{} closed",
+        run.drained.closed()
+    );
+}
+
+#[test]
+fn children_by_shell_and_exec() {
+    let program = stress("churn.cpp", "churn");
+    let session = Session::new(OPTIONS);
+    let path = program.display();
+    let script = format!("{path} 3; ( {path} 2 ) ; exec {path} 1");
+    let run = session.run(session.command("/bin/sh").args(["-c", &script]));
+    assert!(run.status.success(), "{}", run.stderr);
+    run.assert_counts();
+    // Three programs; the shell itself has nothing to say once it is gone.
+    let programs = run
+        .lines("process ")
+        .iter()
+        .filter(|line| line.ends_with("/churn"))
+        .count();
+    assert_eq!(programs, 3);
+}
+
+#[test]
+fn every_ending_leaves_all_calls_and_the_one_in_flight() {
+    let program = stress("endings.cpp", "endings");
+    for (how, signal, code) in [
+        ("segv", Some(11), None),
+        ("abort", Some(6), None),
+        ("_exit", None, Some(3)),
+        ("exit", None, Some(4)),
+    ] {
+        let session = Session::new(OPTIONS);
+        let run = session.run(session.command(&program).args([how, "100000"]));
+        assert_eq!(
+            (run.status.signal(), run.status.code()),
+            (signal, code),
+            "{how}"
+        );
+        assert_eq!(run.drained.total(), 100_001, "{how}");
+        assert_eq!(run.drained.dropped(), 0);
+        let open = run.drained.open();
+        assert_eq!(
+            open.iter().map(|call| run.name(call)).collect::<Vec<_>>(),
+            ["s_call"],
+            "{how}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_the_program_is_killed() {
+    let program = stress("endings.cpp", "endings");
+    for round in 0..6u64 {
+        let session = Session::new(OPTIONS);
+        let mut child = session
+            .command(&program)
+            .arg("busy")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = [0u8; 6];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut ready)
+            .unwrap();
+        let run = session.follow(|| {
+            std::thread::sleep(Duration::from_millis(20 + round * 37));
+            child.kill().unwrap();
+            child.wait_with_output().unwrap()
+        });
+        assert_eq!(run.status.signal(), Some(9));
+        // Each thread may have been in one call.
+        let (taken, reserved) = (run.drained.slots_taken(), run.drained.slots_reserved());
+        assert!(taken > 1000, "{taken} calls");
+        assert!(reserved - taken <= 4, "{reserved} reserved, {taken} seen");
+    }
+}
+
+#[test]
+fn a_tracer_that_is_gone_leaves_the_program_running() {
+    let program = stress("endings.cpp", "endings");
+    let session = Session::new(OPTIONS);
+    let begun = std::time::Instant::now();
+    let output = session
+        .command(&program)
+        .args(["none", "1000000"])
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "held up for {:?}",
+        begun.elapsed()
+    );
+    // What found no room was counted.
+    let run = session.follow(|| output);
+    assert_eq!(run.drained.total() + run.drained.dropped(), 1_000_000);
+    assert!(run.drained.total() > 8000);
+}
+
+#[test]
+fn a_session_that_cannot_be_written_harms_nothing() {
+    let program = stress("endings.cpp", "endings");
+    for folder in ["/nonexistent/folder", "", "/proc"] {
+        let output = Command::new(&program)
+            .args(["none", "1000"])
+            .env("LD_PRELOAD", library())
+            .env("CUTRACE_SESSION", folder)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{folder}: {output:?}"
+        );
+    }
+}
+
+#[test]
+fn code_that_may_not_be_written_is_hooked_through_the_kernel() {
+    let built = compile(
+        "library.cpp",
+        "libstress.so",
+        &["-shared", "-fPIC", "-Wl,-soname,libstress.so"],
+    );
+    let program = compile("hardened.c", "hardened", &["-ldl"]);
+    let session = Session::new(OPTIONS);
+    let run = session.run(session.command(program).arg(&built));
+    assert!(run.status.success(), "{}", run.stderr);
+    if run.stdout.contains("cannot harden") {
+        eprintln!("skipped: this kernel has no PR_SET_MDWE");
+        return;
+    }
+    run.assert_counts();
+    assert_eq!(
+        run.lines("library 0 hooked=18 exported=18 method=patch-by-kernel")
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_debugger_sees_through_the_hook() {
+    let Ok(found) = Command::new("gdb").arg("--version").output() else {
+        eprintln!("skipped: no gdb");
+        assert!(std::env::var_os("CI").is_none(), "CI must have gdb");
+        return;
+    };
+    assert!(found.status.success());
+    let program = stress("endings.cpp", "endings");
+    let session = Session::new(OPTIONS);
+    let set = |name: &str, value: &str| format!("set environment {name} {value}");
+    let output = Command::new("gdb")
+        .args([
+            "-batch",
+            "-nx",
+            "-ex",
+            &set("LD_PRELOAD", &library().display().to_string()),
+        ])
+        .args([
+            "-ex",
+            &set("CUTRACE_SESSION", &session.folder.display().to_string()),
+        ])
+        .args([
+            "-ex",
+            "set startup-with-shell off",
+            "-ex",
+            "run abort 10",
+            "-ex",
+            "backtrace",
+        ])
+        .arg(&program)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let order: Vec<usize> = ["die_by_abort", "s_call", "main"]
+        .iter()
+        .filter_map(|name| {
+            text.find(&format!("in {name} "))
+                .or(text.find(&format!(" {name} (")))
+        })
+        .collect();
+    assert_eq!(order.len(), 3, "{text}");
+    assert!(order.is_sorted(), "{text}");
+    let run = session.follow(|| output);
+    assert_eq!(run.drained.total(), 11);
+}
