@@ -10,7 +10,7 @@ const OPCODES: &str = "add sub mul mad fma div rcp sqrt rsqrt abs neg min max ad
 
 const FLAGS: &str = "cc lo hi wide sat ftz rn rz rm rp rna rni rzi rmi rpi approx full relu NaN \
     satfinite shiftamt clamp wrap l r f4e b4e rc8 ecl ecr rc16 eq ne lt le gt ge ls hs equ neu num \
-    nan and or xor finite normal pack add shr7";
+    nan and or xor finite normal pack add shr7 min max";
 
 const TYPES: &str = "pred b16 b32 b64 u8 s8 u16 s16 u32 s32 u64 s64 f16 bf16 f16x2 bf16x2 tf32 \
     f32 f64 f32x2 u16x2 s16x2 e4m3x2 e5m2x2 u4 s2";
@@ -143,6 +143,13 @@ fn what_is_not_understood_is_refused() {
         "div.approx.f64",
         "sin.f32",
         "add.f32.unheard",
+        "vadd.u32.u32",
+        "vadd.u32.u32.u32.a:b0",
+        "vmad.u32.u32.u32.min",
+        "vadd2.u32.u32.u32.min",
+        "vshl.u32.u32.u32",
+        "vshl.u32.u32.u32.sat.clamp.min",
+        "vshr.s32.s32.u32.sat.wrap.max",
     ] {
         let mut words = name.split('.').map(str::to_string);
         let opcode = words.next().unwrap_or_default();

@@ -1,9 +1,10 @@
-//! Scalar video instructions: vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vmad, vset.
+//! Scalar video instructions: vadd, vsub, vabsdiff, vmin, vmax, vshl, vshr, vmad, vset, on whole
+//! registers.
 //!
 //! Operands are read by their types, the first operation gives an exact intermediate result, `.sat`
 //! clamps it to the destination's range (else it wraps), and a second operation (`.add`, `.min`,
-//! `.max`) combines it with c. Where hardware departs from this text, so does this file. Selectors (`a.b0`, `a.h1`) are written on
-//! operands in PTX; here they come as further modifiers `a:b0`, `b:h1`.
+//! `.max`) combines it with c. Where hardware departs from this text, so does this file: the answers
+//! it gave are in fixtures/ptx. Parts of registers (`a.b0`, `a.h1`) are not supported.
 
 use super::form::{Form, Type, Unsupported};
 use super::lanes::{plain, single};
@@ -39,15 +40,6 @@ enum Second {
     Max,
 }
 
-/// The part of a register an operand is.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    shift: u32,
-    bits: u32,
-}
-
-const WHOLE: Part = Part { shift: 0, bits: 32 };
-
 pub fn is_video(opcode: &str) -> bool {
     matches!(
         opcode,
@@ -71,7 +63,8 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         .ok_or_else(|| form.unsupported("wants u32 or s32"))?;
     let set = form.opcode == "vset";
     let (to, left, right) = match types[..] {
-        [left, right] if set => (false, left, right),
+        // The result is 0 or 1; c is read by the type of a.
+        [left, right] if set => (left, left, right),
         [to, left, right] if !set => (to, left, right),
         _ => return Err(form.unsupported("wants a type an operand")),
     };
@@ -105,53 +98,45 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         _ => 0,
     };
     let second = if mad { None } else { form.take_one(second) };
-    let a_part = form.take_one(|w| part(w, "a:")).unwrap_or(WHOLE);
-    let b_part = form.take_one(|w| part(w, "b:")).unwrap_or(WHOLE);
-    // Hardware has its own ways with mixed signs: only those that were seen are here.
-    let known = (to, left, right) == (true, true, true) || (left, right) == (false, true);
-    if matches!(second, Some(Second::Min | Second::Max)) && !known {
-        return Err(form.unsupported("no .min or .max after these types"));
+    let chooses = matches!(second, Some(Second::Min | Second::Max));
+    if shifts && saturate && chooses {
+        return Err(form.unsupported("no .min or .max after a saturated shift"));
     }
-    let never_negative =
-        matches!(first, First::AbsDiff) || matches!(first, First::Max) && !(left && right);
     let eval = single(move |s| {
-        let a = operand(s[0], a_part, left);
-        let b = operand(s[1], b_part, right);
+        let a = operand(s[0], left);
+        let b = operand(s[1], right);
         let c = s[2] as u32;
-        if mad {
-            return multiply_add(s, scale, saturate, to);
-        }
         let exact = match first {
             First::Add => a + b,
             First::Sub => a - b,
             First::AbsDiff => (a - b).abs(),
             First::Min => a.min(b),
             First::Max => a.max(b),
-            First::Shl => signed34(a << count(b, wrap)),
+            First::Shl => a << count(b, wrap),
             First::Shr => a >> count(b, wrap),
             First::Set(test) => i64::from(holds(test, a, b)),
-            First::Mad => 0,
+            First::Mad => return multiply_add(s, scale, saturate, left || right),
         };
-        let result = match (saturate, first) {
+        let limited = match (saturate, first) {
             (false, _) => exact,
-            (true, First::Shl) if !to => exact.clamp(0, i64::from(u32::MAX)),
+            (true, First::Shl) if !to => signed34(exact).clamp(0, i64::from(u32::MAX)),
+            (true, First::Shl) => clamped(signed34(exact), to),
             (true, _) => clamped(exact, to),
-        } as u32;
-        let c_number = operand(s[2], WHOLE, to);
-        let less = match (never_negative, to) {
-            (true, _) => exact < c_number,
-            (false, true) => i64::from(result as i32) < c_number,
-            // A result with its top bit set counts as larger than any c.
-            (false, false) => (result as i32 as u64) < c_number as u64,
         };
-        let result = match second {
+        let result = limited as u32;
+        // Sums and differences go on as 32 bits that count as signed, the others whole.
+        let compared = match first {
+            First::Add | First::Sub => i64::from(result as i32),
+            _ => limited,
+        };
+        let chosen = match second {
             None => result,
             Some(Second::Add) => result.wrapping_add(c),
-            Some(Second::Min) if less => result,
-            Some(Second::Max) if !less => result,
+            Some(Second::Min) if less(compared, c, to) => result,
+            Some(Second::Max) if !less(compared, c, to) => result,
             Some(_) => c,
         };
-        u64::from(result)
+        u64::from(chosen)
     });
     let kind = |signed| Kind::Int { bits: 32, signed };
     let all = [kind(left), kind(right), kind(to)];
@@ -191,29 +176,21 @@ fn second(word: &str) -> Option<Second> {
     })
 }
 
-/// `a:b0` … `a:b3`, `a:h0`, `a:h1`.
-fn part(word: &str, operand: &str) -> Option<Part> {
-    Some(match word.strip_prefix(operand)? {
-        "b0" => Part { shift: 0, bits: 8 },
-        "b1" => Part { shift: 8, bits: 8 },
-        "b2" => Part { shift: 16, bits: 8 },
-        "b3" => Part { shift: 24, bits: 8 },
-        "h0" => Part { shift: 0, bits: 16 },
-        "h1" => Part {
-            shift: 16,
-            bits: 16,
-        },
-        _ => return None,
-    })
+fn operand(register: u64, signed: bool) -> i64 {
+    if signed {
+        i64::from(register as i32)
+    } else {
+        i64::from(register as u32)
+    }
 }
 
-fn operand(register: u64, part: Part, signed: bool) -> i64 {
-    let unused = 32 - part.bits;
-    let bits = (register as u32) >> part.shift << unused;
+/// The comparison of `.min` and `.max` has 64 bits: with an unsigned destination, a negative
+/// intermediate result is larger than any c.
+fn less(x: i64, c: u32, signed: bool) -> bool {
     if signed {
-        i64::from(bits as i32 >> unused)
+        x < i64::from(c as i32)
     } else {
-        i64::from(bits >> unused)
+        (x as u64) < u64::from(c)
     }
 }
 
@@ -221,7 +198,7 @@ fn count(b: i64, wrap: bool) -> i64 {
     if wrap { b & 31 } else { b.min(32) }
 }
 
-/// Intermediate results of shifts have 34 bits.
+/// Saturation looks at 34 bits of a shift's result.
 fn signed34(x: i64) -> i64 {
     x << 30 >> 30
 }
@@ -235,8 +212,8 @@ fn clamped(x: i64, signed: bool) -> i64 {
     }
 }
 
-/// vmad: all three operands count as signed, whatever their types; the sum is shifted as an
-/// unsigned number of 64 bits when the destination is unsigned.
+/// vmad: all three operands count as signed, whatever their types; the result is signed if a or b
+/// is, whatever the destination. An unsigned one is shifted as a number of 64 bits.
 fn multiply_add(s: [u64; 4], scale: u32, saturate: bool, signed: bool) -> u64 {
     let [a, b, c] = [s[0], s[1], s[2]].map(|x| i64::from(x as i32));
     let sum = a * b + c;

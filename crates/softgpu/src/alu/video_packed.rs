@@ -2,8 +2,8 @@
 //! and vset, in the plain form without lane masks and selectors.
 //!
 //! Each part of a and b is read by its type and combined; the result is clamped with `.sat`, else
-//! it wraps, and lands in the same part of d. With `.add`, d is c plus the sum of all parts.
-//! vavrg rounds halves away from zero; vset gives 1 or 0.
+//! it wraps, and lands in the same part of d. With `.add`, d is c plus the exact results of all
+//! parts. vavrg rounds halves away from zero; vset gives 1 or 0.
 
 use super::form::{Form, Type, Unsupported};
 use super::lanes::{plain, single};
@@ -71,7 +71,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     }
     let eval = single(move |s| {
         let mut packed = 0u32;
-        let mut sum = s[2] as u32;
+        let mut sum = i64::from(s[2] as u32);
         for i in 0..32 / bits {
             let a = part(s[0], i, bits, left);
             let b = part(s[1], i, bits, right);
@@ -81,11 +81,10 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
             } else {
                 result
             };
-            let cut = part(result as u64, 0, bits, to) as u32;
-            packed |= (cut & (u32::MAX >> (32 - bits))) << (i * bits);
-            sum = sum.wrapping_add(cut);
+            packed |= (result as u32 & (u32::MAX >> (32 - bits))) << (i * bits);
+            sum += result;
         }
-        u64::from(if accumulate { sum } else { packed })
+        u64::from(if accumulate { sum as u32 } else { packed })
     });
     let kind = |signed| Kind::Int { bits: 32, signed };
     Ok(plain(kind(to), &[kind(left), kind(right), kind(to)], eval))

@@ -36,10 +36,10 @@ pub struct Case {
 }
 
 /// The folders of the sets, and the generator's option for each.
-pub const SETS: [(&str, &[&str]); 1] = [(".", &[])];
+pub const SETS: [(&str, &[&str]); 2] = [(".", &[]), ("boundary", &["--boundary"])];
 
 pub struct Fixture {
-    set: &'static str,
+    pub set: &'static str,
     pub cases: Vec<Case>,
     inputs: Vec<u8>,
     answers: Vec<u8>,
