@@ -63,8 +63,7 @@ impl Reader {
         if !self.ring.is_whole() {
             return Err(Corrupt);
         }
-        let drained = self.read_slots(out);
-        self.settle(out);
+        let drained = self.read_slots(out).and_then(|()| self.settle(out));
         let tail = self.open.first().map_or(self.cursor, |call| call.sequence);
         self.ring.release(tail);
         let dropped = self.ring.dropped();
@@ -151,9 +150,17 @@ impl Reader {
         }
     }
 
-    /// Nothing newer is there: whatever has returned has ended.
-    fn settle(&mut self, out: &mut Batch) {
-        self.end_returned(out, |_| true);
+    /// Ends the calls that have returned. What they called may have come after the slots were
+    /// read: once a return is seen, everything before it is there, and is read first.
+    fn settle(&mut self, out: &mut Batch) -> Result<(), Corrupt> {
+        let looked_at = self.open.iter().rev().take(LOOKED_AT);
+        let exits = looked_at.map(|call| self.ring.exit(call.sequence));
+        let seen = exits.max().unwrap_or(0);
+        if seen != 0 {
+            self.read_slots(out)?;
+            self.end_returned(out, |exit| exit <= seen);
+        }
+        Ok(())
     }
 
     /// Ends the outermost call that has returned in time, and with it all that it enclosed.

@@ -203,3 +203,50 @@ fn a_ring_whose_process_is_gone_is_told_from_a_quiet_one() {
     drop(file);
     assert!(!reader.ring().has_producer());
 }
+
+/// The program goes on while its ring is read: what a call did is told before its end.
+#[test]
+fn calls_stay_inside_of_their_callers_while_the_program_runs() {
+    const OUTER: u64 = 2_000;
+    const INNER: u64 = 12;
+    let (_folder, mut file, mut reader) = ring(4096);
+    let producer = std::thread::spawn(move || {
+        let mut time = 1;
+        let mut next = || {
+            time += 1;
+            time
+        };
+        for _ in 0..OUTER {
+            while file.head - file.tail() > 4000 {
+                std::thread::yield_now();
+            }
+            let outer = file.begin(next(), at(0x900));
+            for _ in 0..INNER {
+                let inner = file.begin(next(), at(0x800));
+                file.end(inner, next(), 0);
+            }
+            file.end(outer, next(), 0);
+        }
+    });
+    let (mut open, mut ended, mut latest) = (Vec::new(), 0, 0);
+    while ended < OUTER * (INNER + 1) {
+        let mut batch = Batch::default();
+        reader.drain(&mut batch).expect("a sound ring");
+        for item in &batch.items {
+            assert!(item.time > latest, "{item:?} after {latest}");
+            latest = item.time;
+            match item.step {
+                Step::Begin { .. } => {
+                    assert_eq!(open.len(), usize::from(item.sequence % (INNER + 1) != 0));
+                    open.push(item.sequence);
+                }
+                Step::End { .. } => {
+                    assert_eq!(open.pop(), Some(item.sequence));
+                    ended += 1;
+                }
+                _ => panic!("nothing else happened: {item:?}"),
+            }
+        }
+    }
+    producer.join().expect("the producer is done");
+}
