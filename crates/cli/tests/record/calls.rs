@@ -1,0 +1,267 @@
+//! The right calls, in the right order, with the right arguments.
+
+use super::{Run, path, program, read, record};
+use crate::common::{cutrace, skip};
+use serde_json::Value;
+use std::{collections::HashMap, fmt::Write as _, process::Command};
+
+/// What the program itself called, and what that meant, a line each. Times are left out; addresses
+/// and handles that CUDA gave out are numbered, others (the program's own memory) are not told
+/// apart. Arguments and outputs stand together, for which of a call's two lines a text is in
+/// depends on how long the call took.
+fn normalised(run: &Run) -> String {
+    let mut given = HashMap::new();
+    let mut begun: HashMap<u64, Value> = HashMap::new();
+    let mut text = String::new();
+    for line in &run.lines {
+        let id = line["op_id"].as_u64().unwrap_or_default();
+        match line["type"].as_str().expect("a type") {
+            "userspace" if line["depth"] != 0 => {}
+            "userspace" if line["phase"] == "B" => {
+                let mut details = line["details"].clone();
+                name_addresses(&mut details, &mut given, false);
+                begun.insert(id, details);
+            }
+            "userspace" => {
+                let mut details = begun.remove(&id).expect("an end has a beginning");
+                let mut outputs = line["details"].clone();
+                name_addresses(&mut outputs, &mut given, true);
+                merge(&mut details, outputs);
+                let mut place = [line["device"].clone(), line["stream"].clone()];
+                place
+                    .iter_mut()
+                    .for_each(|value| name_addresses(value, &mut given, false));
+                let [device, stream] = place;
+                let result = line["result"].as_str().unwrap_or("-");
+                let name = line["name"].as_str().expect("a name");
+                let _ = writeln!(
+                    text,
+                    "{name} {details} = {result} [device {device}, stream {stream}]"
+                );
+            }
+            "memory" | "transfer" | "kernel" | "lost" => {
+                let mut line = line.clone();
+                let members = line.as_object_mut().expect("an object");
+                for volatile in [
+                    "event_id",
+                    "ts",
+                    "pid",
+                    "tid",
+                    "op_id",
+                    "duration_us",
+                    "context",
+                ] {
+                    members.remove(volatile);
+                }
+                name_addresses(&mut line, &mut given, false);
+                let _ = writeln!(text, "    {line}");
+            }
+            _ => {}
+        }
+    }
+    text
+}
+
+fn merge(details: &mut Value, more: Value) {
+    match (details, more) {
+        (Value::Object(details), Value::Object(more)) => details.extend(more),
+        (details @ Value::Null, more) => *details = more,
+        _ => {}
+    }
+}
+
+fn name_addresses(value: &mut Value, given: &mut HashMap<String, usize>, output: bool) {
+    match value {
+        Value::String(text) if text.starts_with("0x") && text != "0x0" => {
+            let next = given.len() + 1;
+            let known = match output {
+                true => Some(*given.entry(text.clone()).or_insert(next)),
+                false => given.get(text).copied(),
+            };
+            *text = known.map_or("its own".into(), |number| format!("address {number}"));
+        }
+        // Times that events measured.
+        Value::Number(number) if number.is_f64() => *value = "a fraction".into(),
+        Value::Array(list) => {
+            list.iter_mut()
+                .for_each(|value| name_addresses(value, given, output));
+        }
+        Value::Object(members) => {
+            members
+                .values_mut()
+                .for_each(|value| name_addresses(value, given, output));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn vector_add_call_by_call() {
+    let Some(program) = program("vector_add") else {
+        return;
+    };
+    let run = record(&[], &[path(&program)]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    insta::assert_snapshot!(normalised(&run));
+}
+
+#[test]
+fn driver_api_call_by_call() {
+    let Some(program) = program("driver_api") else {
+        return;
+    };
+    // Asked after every call, and worth no line each.
+    let run = record(&["-e", "!cuGetErrorName"], &[path(&program)]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    insta::assert_snapshot!(normalised(&run));
+}
+
+#[test]
+fn the_summary_counts_what_the_program_did() {
+    let Some(program) = program("vector_add") else {
+        return;
+    };
+    let run = record(&[], &[path(&program), "1000"]);
+    let stderr = run.stderr();
+    let expected = "  Kernel launches: 1\n  Memory allocations: 3\n  Total memory allocated: \
+        12000 bytes (0.01 MB)\n  Memory transfers: 3\n  Total data transferred: 12000 bytes (0.01 MB)\n";
+    assert!(
+        stderr.contains("=== TRACE SUMMARY ===\n\nUSERSPACE (libcuda.so):\n"),
+        "{stderr}"
+    );
+    assert!(stderr.contains(expected), "{stderr}");
+    assert!(stderr.contains("\nEvents lost: 0\n"), "{stderr}");
+    // Every number can be found in the trace.
+    let ended = run
+        .of_type("userspace")
+        .filter(|line| line["phase"] == "E")
+        .count();
+    assert!(
+        stderr.contains(&format!("Total CUDA API calls: {ended}\n")),
+        "{stderr}"
+    );
+    assert_eq!(run.summary()["counts"]["userspace"], ended);
+    assert_eq!(run.calls("cudaMalloc").count(), 3);
+    assert_eq!(
+        run.calls("cuMemAlloc_v2").count(),
+        3,
+        "each inside of one of the runtime's"
+    );
+    let meta = &run.lines[0];
+    assert_eq!(meta["type"], "meta");
+    assert_eq!(meta["gpus"][0]["simulated"], true);
+    let hooks = &meta["hooks"];
+    assert!(hooks["attached"].as_u64() > Some(1000), "{hooks}");
+    assert_eq!(hooks["attached"], hooks["total"]);
+}
+
+/// The one-liners that docs promise of any trace.
+#[test]
+fn the_one_liners_give_sensible_answers() {
+    let Some(program) = program("vector_add") else {
+        return;
+    };
+    let run = record(&[], &[path(&program), "1000"]);
+    let shell = |script: &str| {
+        let output = Command::new("sh")
+            .args(["-c", script])
+            .env("T", run.trace())
+            .output()
+            .expect("sh runs");
+        assert!(output.status.success(), "{script}: {output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    if !shell("command -v jq || true").contains("jq") {
+        return skip("jq is not installed");
+    }
+    let types = shell("jq -r .type $T | sort | uniq -c");
+    for kind in [
+        " 6 memory",
+        " 3 transfer",
+        " 1 kernel",
+        " 1 meta",
+        " 1 summary",
+    ] {
+        assert!(types.contains(kind), "{kind}: {types}");
+    }
+    let longest = shell(
+        "jq 'select(.duration_us)|{name,duration_us}' $T | jq -s 'sort_by(.duration_us)|reverse|.[0:10]'",
+    );
+    assert_eq!(longest.matches("duration_us").count(), 10, "{longest}");
+    let allocated = shell("jq 'select(.type==\"memory\")' $T | jq -s 'map(.size)|add'");
+    assert_eq!(allocated.trim(), "12000");
+    let launches = shell("jq 'select(.type==\"kernel\" and .op==\"launch\")|.ts' $T");
+    assert_eq!(launches.lines().count(), 1, "{launches}");
+}
+
+#[test]
+fn filters_leave_out_what_was_not_asked_for() {
+    let Some(program) = program("vector_add") else {
+        return;
+    };
+    let run = record(&["-e", "memory"], &[path(&program), "1000"]);
+    let calls: Vec<_> = run.of_type("userspace").collect();
+    assert!(!calls.is_empty(), "{}", run.stderr());
+    assert!(
+        calls.iter().all(|line| line["category"] == "memory"),
+        "{calls:?}"
+    );
+    assert_eq!(run.of_type("memory").count(), 6);
+
+    let long = record(&["--min-duration", "20us"], &[path(&program), "1000"]);
+    let ended: Vec<_> = long
+        .of_type("userspace")
+        .filter(|line| line["phase"] == "E")
+        .collect();
+    assert!(!ended.is_empty());
+    assert!(
+        ended
+            .iter()
+            .all(|line| line["duration_us"].as_f64() >= Some(20.0)),
+        "{ended:?}"
+    );
+    assert_eq!(
+        ended.len() * 2,
+        long.of_type("userspace").count(),
+        "no half of a short call is left"
+    );
+}
+
+#[test]
+fn arrow_traces_hold_the_same() {
+    let Some(program) = program("vector_add") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let arrows = folder.path().join("trace.arrows");
+    let jsonl = folder.path().join("trace.jsonl");
+    let recorded = cutrace()
+        .args(["--sim", "-q", "-o"])
+        .arg(&arrows)
+        .arg(&program)
+        .arg("1000")
+        .output()
+        .expect("cutrace runs");
+    assert!(
+        recorded.status.success() && recorded.stderr.is_empty(),
+        "{recorded:?}"
+    );
+    let exported = cutrace()
+        .arg("export")
+        .arg(&arrows)
+        .arg("-o")
+        .arg(&jsonl)
+        .output()
+        .expect("cutrace runs");
+    let stderr = String::from_utf8_lossy(&exported.stderr);
+    assert!(
+        exported.status.success() && !stderr.contains("warning"),
+        "{stderr}"
+    );
+    let lines = read(&jsonl);
+    let count = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
+    assert_eq!(
+        (count("memory"), count("transfer"), count("kernel")),
+        (6, 3, 1)
+    );
+}

@@ -1,0 +1,99 @@
+//! `cutrace record` on real CUDA programs, built by nvcc, on the software device.
+
+mod calls;
+#[path = "../common/mod.rs"]
+mod common;
+mod processes;
+mod transparency;
+
+use common::{cutrace, repository, skip};
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+use tempfile::TempDir;
+
+/// A program that `make programs` built; None, with a word about it, where it is not there.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = repository().join("target/programs").join(name);
+    if path.is_file() {
+        return path.canonicalize().ok();
+    }
+    skip("the test programs are not built; type: make programs");
+    None
+}
+
+/// A finished run: its trace, and what was said.
+struct Run {
+    folder: TempDir,
+    output: Output,
+    lines: Vec<Value>,
+}
+
+impl Run {
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    fn trace(&self) -> PathBuf {
+        self.folder.path().join("trace.jsonl")
+    }
+
+    fn of_type<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.lines.iter().filter(move |line| line["type"] == kind)
+    }
+
+    /// The beginnings of calls of a function.
+    fn calls<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.of_type("userspace")
+            .filter(move |line| line["name"] == name && line["phase"] == "B")
+    }
+
+    fn summary(&self) -> &Value {
+        let last = self.lines.last().expect("a trace has lines");
+        assert_eq!(
+            last["type"], "summary",
+            "the last line is the summary: {last}"
+        );
+        last
+    }
+}
+
+/// Records a command with softgpu in front.
+fn record(options: &[&str], command: &[&str]) -> Run {
+    record_with(options, command, |_| {})
+}
+
+fn record_with(options: &[&str], command: &[&str], prepare: impl FnOnce(&mut Command)) -> Run {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut cutrace = cutrace();
+    cutrace
+        .args(["record", "--sim", "-o"])
+        .arg(folder.path().join("trace.jsonl"))
+        .args(options)
+        .arg("--")
+        .args(command);
+    prepare(&mut cutrace);
+    let output = cutrace.output().expect("cutrace runs");
+    let lines = read(&folder.path().join("trace.jsonl"));
+    Run {
+        folder,
+        output,
+        lines,
+    }
+}
+
+/// The lines of a trace; every one must be whole.
+fn read(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
+        .collect()
+}
+
+fn path(program: &Path) -> &str {
+    program.to_str().expect("UTF-8")
+}

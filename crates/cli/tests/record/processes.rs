@@ -1,0 +1,106 @@
+//! Several threads, several processes, and processes that die.
+
+use super::{Run, path, program, record};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn assert_ordered(run: &Run) {
+    let times: Vec<f64> = run
+        .lines
+        .iter()
+        .filter_map(|line| line["ts"].as_f64())
+        .collect();
+    assert!(times.is_sorted(), "records are in the order of time");
+    assert_eq!(run.summary()["lost"], 0);
+}
+
+/// Every call's beginning has its end, and calls of a thread are properly nested.
+fn assert_nested(run: &Run) {
+    let mut open: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
+    for line in run.of_type("userspace") {
+        let number = |name: &str| {
+            line[name]
+                .as_u64()
+                .unwrap_or_else(|| panic!("{name}: {line}"))
+        };
+        let stack = open.entry((number("pid"), number("tid"))).or_default();
+        if line["phase"] == "B" {
+            assert_eq!(number("depth") as usize, stack.len(), "{line}");
+            assert_eq!(line["parent"].as_u64(), stack.last().copied(), "{line}");
+            stack.push(number("op_id"));
+        } else {
+            assert_eq!(stack.pop(), Some(number("op_id")), "{line}");
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "{open:?}");
+}
+
+#[test]
+fn eight_threads_at_once() {
+    let Some(program) = program("threads8") else {
+        return;
+    };
+    let run = record(&[], &[path(&program)]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    assert_ordered(&run);
+    assert_nested(&run);
+    let launching: BTreeSet<_> = run
+        .of_type("kernel")
+        .map(|line| line["tid"].as_u64())
+        .collect();
+    assert!(launching.len() >= 8, "{launching:?}");
+    // Eight threads, five rounds, with a stream each and without.
+    assert_eq!(run.of_type("kernel").count(), 80);
+}
+
+#[test]
+fn children_are_followed_through_a_shell() {
+    let Some(program) = program("vector_add") else {
+        return;
+    };
+    let script = "\"$0\" 1000 & \"$0\" 2000 & wait; sh -c '\"$0\" 3000; exit 9' \"$0\"";
+    let run = record(&[], &["sh", "-c", script, path(&program)]);
+    assert_eq!(run.output.status.code(), Some(9), "{}", run.stderr());
+    assert_ordered(&run);
+    assert_nested(&run);
+    let mut by_process: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
+    for line in run.of_type("transfer") {
+        by_process
+            .entry(line["pid"].as_u64().expect("a pid"))
+            .or_default()
+            .push(&line["size"]);
+    }
+    let mut sizes: Vec<_> = by_process.into_values().collect();
+    sizes.sort_by_key(|sizes| sizes[0].as_u64());
+    assert_eq!(sizes, [[4000; 3], [8000; 3], [12000; 3]]);
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_a_whole_trace() {
+    let Some(program) = program("matmul_tiled") else {
+        return;
+    };
+    let run = record(
+        &[],
+        &[
+            "sh",
+            "-c",
+            "\"$0\" 2048 & sleep 0.5; kill -9 $!; wait $!",
+            path(&program),
+        ],
+    );
+    assert_eq!(run.output.status.code(), Some(137), "{}", run.stderr());
+    assert_ordered(&run);
+    assert_eq!(run.summary()["exit"], 137);
+    let phases = |phase: &str| {
+        run.of_type("userspace")
+            .filter(|line| line["phase"] == phase)
+            .count()
+    };
+    let open = run.summary()["open"].as_u64().expect("a count");
+    assert_eq!(
+        phases("B") as u64,
+        phases("E") as u64 + open,
+        "the call in flight is open"
+    );
+}

@@ -1,0 +1,141 @@
+//! The traced program behaves as without us, and what cannot be done is said.
+
+use super::{path, program, record, record_with};
+use crate::common::cutrace;
+use std::{fs, os::unix::process::ExitStatusExt, process::Command};
+
+#[test]
+fn status_signals_and_output_are_the_programs_own() {
+    let shell = |script: &str| record(&["-q"], &["sh", "-c", script]).output;
+    let output = shell("echo out; echo err >&2; exit 7");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(output.stdout, b"out\n");
+    assert_eq!(output.stderr, b"err\n");
+    assert_eq!(shell("kill -TERM $$").status.signal(), Some(libc::SIGTERM));
+    assert_eq!(shell("kill -KILL $$").status.signal(), Some(libc::SIGKILL));
+}
+
+#[test]
+fn a_program_prints_the_same_traced_and_untraced() {
+    let Some(program) = program("driver_api") else {
+        return;
+    };
+    let plain = cutrace()
+        .args(["softgpu", "--"])
+        .arg(&program)
+        .output()
+        .expect("cutrace runs");
+    let traced = record(&["-q"], &[path(&program)]).output;
+    assert_eq!((plain.status, plain.stdout), (traced.status, traced.stdout));
+    assert_eq!(plain.stderr, traced.stderr);
+}
+
+#[test]
+fn a_command_that_cannot_run_leaves_no_trace() {
+    for (command, code, words) in [
+        ("no-such-program", 127, "not found"),
+        ("/", 126, "a folder"),
+        ("/etc/passwd", 126, "not executable"),
+    ] {
+        let run = record(&[], &[command]);
+        assert_eq!(run.output.status.code(), Some(code), "{command}");
+        assert!(run.stderr().contains(words), "{command}: {}", run.stderr());
+        assert!(!run.trace().exists(), "{command}");
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_stops_before_the_program() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("file"), "").expect("written");
+    let mark = folder.path().join("mark");
+    let output = cutrace()
+        .arg("-o")
+        .arg(folder.path().join("file/trace.jsonl"))
+        .arg("touch")
+        .arg(&mark)
+        .output()
+        .expect("cutrace runs");
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert!(!mark.exists(), "the program did not run");
+    let usage = cutrace()
+        .args(["-o", "trace.txt", "true"])
+        .output()
+        .expect("cutrace runs");
+    assert_eq!(usage.status.code(), Some(2), "{usage:?}");
+}
+
+#[test]
+fn a_full_disk_ends_the_trace_and_not_the_program() {
+    let Some(program) = program("vector_add") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trace = folder.path().join("full.jsonl");
+    std::os::unix::fs::symlink("/dev/full", &trace).expect("a link");
+    let output = cutrace()
+        .args(["--sim", "--no-summary", "-o"])
+        .arg(&trace)
+        .arg(&program)
+        .output()
+        .expect("cutrace runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("PASS"),
+        "{output:?}"
+    );
+    assert!(stderr.contains("No space left"), "{stderr}");
+}
+
+#[test]
+fn nothing_to_trace_is_said_and_the_trace_is_whole() {
+    let run = record(&[], &["true"]);
+    assert_eq!(run.output.status.code(), Some(0));
+    let stderr = run.stderr();
+    assert!(
+        stderr.contains("nothing was hooked: the program loaded no CUDA library"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("Total CUDA API calls: 0\n"), "{stderr}");
+    assert_eq!(run.lines.len(), 2, "{:?}", run.lines);
+    assert_eq!(run.summary()["exit"], 0);
+}
+
+#[test]
+fn without_an_output_the_trace_is_named_after_the_time() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for _ in 0..2 {
+        let mut run = cutrace();
+        run.arg("true").current_dir(folder.path());
+        assert!(run.output().expect("cutrace runs").status.success());
+    }
+    let traces = fs::read_dir(folder.path().join("traces")).expect("there");
+    let names: Vec<_> = traces.flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for name in names {
+        let name = name.to_str().expect("UTF-8");
+        assert!(
+            name.starts_with("trace_20") && name.ends_with(".jsonl"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_was_preloaded_stays_preloaded() {
+    let run = record_with(
+        &["-q"],
+        &["sh", "-c", "echo \"$LD_PRELOAD\""],
+        |cutrace: &mut Command| {
+            cutrace.env("LD_PRELOAD", "libm.so.6");
+        },
+    );
+    let stdout = String::from_utf8_lossy(&run.output.stdout).into_owned();
+    assert!(
+        stdout
+            .trim_end()
+            .ends_with("libcutrace_preload.so:libm.so.6"),
+        "{stdout}"
+    );
+}
