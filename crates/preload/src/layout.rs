@@ -16,7 +16,7 @@ pub struct Entry {
     pub plan: *const HotPlan,
     /// Slots a call takes: its own and its payload's.
     pub slots: u8,
-    /// [`SAVES_VECTORS`]
+    /// [`SAVES_VECTORS`], [`HAS_RESULTS`]
     pub flags: u8,
     /// Words of arguments to copy from the caller's stack; even, to keep it aligned.
     pub stack_words: u16,
@@ -27,12 +27,17 @@ pub struct Entry {
 
 /// The function takes arguments in vector registers.
 pub const SAVES_VECTORS: u8 = 1;
+/// There is more to capture than arguments.
+pub const HAS_RESULTS: u8 = 2;
 
 /// `cuda::capture::Plan`, compact.
 #[repr(C)]
 pub struct HotPlan {
     /// The function returns no status: its outputs are always valid.
     pub always_succeeds: bool,
+    /// Payload slots.
+    pub slots: u8,
+    /// Items, the arguments first.
     pub arguments: u16,
     pub count: u16,
     pub items: [HotItem; cuda::capture::MAX_ITEMS],
@@ -43,11 +48,17 @@ pub struct HotPlan {
 #[repr(C)]
 pub struct HotItem {
     pub kind: HotKind,
-    pub word: u8,
+    /// 4 or 8 bytes that lie in one piece also in the slots: one store.
+    pub whole: bool,
+    /// Where its word is, from the base of the common part's frame.
+    pub word: i16,
+    /// Bytes behind the pointer at which it begins.
     pub offset: u16,
     pub bytes: u16,
     /// Where in the payload it begins.
     pub place: u16,
+    /// The same from the first payload slot on, commit words counted.
+    pub spot: u16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

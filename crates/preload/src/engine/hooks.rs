@@ -3,7 +3,9 @@
 use super::prologue::{self, MOST_BYTES};
 use super::report;
 use super::select::{self, Options};
-use crate::layout::{Entry, HotItem, HotKind, HotPlan, MAX_FUNCTIONS, SAVES_VECTORS, Stage};
+use crate::layout::{
+    Entry, HAS_RESULTS, HotItem, HotKind, HotPlan, MAX_FUNCTIONS, SAVES_VECTORS, Stage,
+};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
 use crate::sys;
 use crate::text::{self, Near};
@@ -11,6 +13,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use cuda::capture::{Item, When};
+use event::ring::PAYLOAD_BYTES;
 
 /// Words copied for functions whose arguments are not known: more than any has.
 const UNKNOWN_STACK_WORDS: usize = 24;
@@ -468,27 +471,48 @@ fn entry(name: &[u8], number: u16, target: usize) -> Entry {
     let hot = newest
         .filter(|_| payloads > 0)
         .map(|row| compact(&plan, row));
+    let has_results = hot.as_ref().is_some_and(|plan| plan.count > plan.arguments);
+    let mut flags = 0;
+    if floats {
+        flags |= SAVES_VECTORS;
+    }
+    if has_results {
+        flags |= HAS_RESULTS;
+    }
     Entry {
         target,
         plan: hot.map_or(core::ptr::null(), |plan| Box::leak(Box::new(plan))),
         slots: 1 + payloads as u8,
-        flags: if floats { SAVES_VECTORS } else { 0 },
+        flags,
         stack_words: words.next_multiple_of(2) as u16,
         label: u32::from(number) | (payloads as u32) << 16,
         reserved: 0,
     }
 }
 
+/// Where a word is, from the base of the common part's frame: see `stage::hot`.
+fn place_in_frame(word: u8) -> i16 {
+    let (word, registers) = (i16::from(word), cuda::capture::REGISTER_WORDS as i16);
+    if word < registers {
+        word * 8 - 80
+    } else {
+        16 + (word - registers) * 8
+    }
+}
+
 fn compact(plan: &cuda::capture::Plan, row: &cuda::Function) -> HotPlan {
     let none = HotItem {
         kind: HotKind::Argument,
+        whole: false,
         word: 0,
         offset: 0,
         bytes: 0,
         place: 0,
+        spot: 0,
     };
     let mut hot = HotPlan {
         always_succeeds: row.returns.kind == cuda::Kind::Void,
+        slots: plan.payload_slots() as u8,
         arguments: 0,
         count: 0,
         items: [none; cuda::capture::MAX_ITEMS],
@@ -519,13 +543,18 @@ fn compact(plan: &cuda::capture::Plan, row: &cuda::Function) -> HotPlan {
                 ..
             } => (HotKind::TextOut, arg, 0),
         };
-        let bytes = item.bytes() as u16;
+        // A slot has 28 bytes, its commit word, and 32 bytes.
+        let (slot, within) = (place / PAYLOAD_BYTES, place % PAYLOAD_BYTES);
+        let bytes = item.bytes();
+        let in_one_part = within + bytes <= 28 || within >= 28;
         hot.items[usize::from(hot.count)] = HotItem {
             kind,
-            word,
+            whole: in_one_part && matches!(bytes, 4 | 8),
+            word: place_in_frame(word),
             offset,
-            bytes,
+            bytes: bytes as u16,
             place: place as u16,
+            spot: (slot * 64 + if within < 28 { within } else { within + 4 }) as u16,
         };
         hot.count += 1;
         hot.arguments += u16::from(kind == HotKind::Argument);

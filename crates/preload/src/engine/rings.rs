@@ -145,7 +145,7 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
         return false;
     }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+    let flags = libc::MAP_SHARED;
     // SAFETY: a fresh mapping.
     let Some(at) = (unsafe { sys::map(0, bytes, protection, flags, Some((&file, 0))) }) else {
         sys::unlink(path.bytes());

@@ -161,6 +161,8 @@ cutrace_common:
     and rbx, fs:[r11 + 16]
     shl rbx, 6
     add rbx, fs:[r11 + 8]
+    # The consumer has read these lines: fetch the ones to come for writing, ahead of time.
+    prefetchw [rbx + 1024]
 
     # Fill.
     mov [rbx + 32], rdi
@@ -205,8 +207,8 @@ cutrace_common:
     or rdx, rax
     mov rax, r10
     mov [rbx + 24], eax
-    cmp byte ptr [r13 + 16], 1
-    jne .Lcutrace_results
+    test byte ptr [r13 + 17], 2
+    jnz .Lcutrace_results
 .Lcutrace_close:
     mov [rbx + 8], rdx
     mov rdx, r11

@@ -21,18 +21,49 @@ struct Payload {
     slots: *mut u8,
     mask: u32,
     sequence: u32,
+    /// The first slot, if all follow it in memory: not where the ring begins again.
+    straight: *mut u8,
 }
 
 impl Payload {
     /// `header` is a ring's, `commit` the commit word of a call in it.
-    unsafe fn of(header: *mut u8, commit: u32) -> Payload {
+    #[inline]
+    unsafe fn of(header: *mut u8, commit: u32, count: u8) -> Payload {
         // SAFETY: the capacity is the second word of a ring's header.
         let capacity = unsafe { header.add(8).cast::<u32>().read() };
+        let mask = capacity.wrapping_sub(1);
+        let slots = unsafe { header.add(RING_HEADER_SIZE) };
+        let first = commit & mask;
+        let straight = if first + u32::from(count) <= capacity {
+            unsafe { slots.add(first as usize * 64) }
+        } else {
+            core::ptr::null_mut()
+        };
         Payload {
-            slots: unsafe { header.add(RING_HEADER_SIZE) },
-            mask: capacity.wrapping_sub(1),
+            slots,
+            mask,
             sequence: commit,
+            straight,
         }
+    }
+
+    /// One store where the piece allows it; false: it does not.
+    #[inline]
+    unsafe fn put_whole(&self, item: &HotItem, from: *const u8) -> bool {
+        if self.straight.is_null() || !item.whole {
+            return false;
+        }
+        unsafe {
+            let to = self.straight.add(item.spot.into());
+            if item.bytes == 8 {
+                to.cast::<u64>()
+                    .write_unaligned(from.cast::<u64>().read_unaligned());
+            } else {
+                to.cast::<u32>()
+                    .write_unaligned(from.cast::<u32>().read_unaligned());
+            }
+        }
+        true
     }
 
     fn slot(&self, index: usize) -> *mut u8 {
@@ -113,15 +144,8 @@ unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
 /// An argument word, from the frame of the common part: registers are saved below its base, the
 /// caller's stack begins above it.
 #[inline]
-unsafe fn word(frame: *const u8, index: u8) -> *const u8 {
-    let index = usize::from(index);
-    unsafe {
-        if index < cuda::capture::REGISTER_WORDS {
-            frame.sub(80).add(index * 8)
-        } else {
-            frame.add(16 + (index - cuda::capture::REGISTER_WORDS) * 8)
-        }
-    }
+unsafe fn word(frame: *const u8, item: &HotItem) -> *const u8 {
+    unsafe { frame.offset(item.word.into()) }
 }
 
 /// Before the call: the arguments.
@@ -135,15 +159,15 @@ pub unsafe extern "C" fn write_arguments(
     frame: *const u8,
 ) {
     unsafe {
-        let (payload, plan) = (Payload::of(header, commit), &*plan);
-        let mut end = 0;
-        for item in plan.items.get_unchecked(..usize::from(plan.count)) {
-            if item.kind == HotKind::Argument {
-                payload.put(item.place.into(), word(frame, item.word), 8);
+        let plan = &*plan;
+        let payload = Payload::of(header, commit, plan.slots);
+        for item in plan.items.get_unchecked(..usize::from(plan.arguments)) {
+            let from = word(frame, item);
+            if !payload.put_whole(item, from) {
+                payload.put(item.place.into(), from, 8);
             }
-            end = usize::from(item.place) + usize::from(item.bytes);
         }
-        payload.commit(end.div_ceil(PAYLOAD_BYTES));
+        payload.commit(plan.slots.into());
     }
 }
 
@@ -159,13 +183,14 @@ pub unsafe extern "C" fn write_results(
     result: u32,
 ) {
     unsafe {
-        let (payload, plan) = (Payload::of(header, commit), &*plan);
+        let plan = &*plan;
+        let payload = Payload::of(header, commit, plan.slots);
         let success = result == 0 || plan.always_succeeds;
         for item in plan
             .items
             .get_unchecked(usize::from(plan.arguments)..usize::from(plan.count))
         {
-            let pointer = word(frame, item.word).cast::<usize>().read();
+            let pointer = word(frame, item).cast::<usize>().read();
             match item.kind {
                 HotKind::Argument => {}
                 HotKind::MemoryIn => memory(&payload, item, pointer, success),
@@ -190,7 +215,11 @@ unsafe fn memory(payload: &Payload, item: &HotItem, pointer: usize, used_by_call
     let one_page = from % PAGE + bytes <= PAGE;
     if used_by_callee && one_page {
         // SAFETY: the callee has just read or written there, in the same page.
-        return unsafe { payload.put(place, from as *const u8, bytes) };
+        return unsafe {
+            if !payload.put_whole(item, from as *const u8) {
+                payload.put(place, from as *const u8, bytes);
+            }
+        };
     }
     let mut buffer = [0u8; 256];
     let bytes = bytes.min(buffer.len());

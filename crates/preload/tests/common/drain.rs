@@ -8,10 +8,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Calls kept whole; all are counted.
 const KEPT: usize = 100_000;
+/// Calls between two moves of the tail.
+const PORTION: usize = 256;
 
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -31,6 +33,8 @@ struct Ring {
     capacity: u64,
     pid: u32,
     tid: u32,
+    /// Calls by function.
+    counts: Vec<u64>,
     /// The next to look at.
     next: u64,
     /// Looked at, but not closed: (sequence, slots, stack pointer).
@@ -42,7 +46,6 @@ pub struct Drained {
     folder: PathBuf,
     known: HashSet<OsString>,
     rings: Vec<Ring>,
-    pub counts: HashMap<(u32, u16), u64>,
     pub calls: Vec<Call>,
     /// Calls that a later one shows to have been left by an exception or a jump.
     pub unwound: u64,
@@ -54,14 +57,12 @@ impl Drained {
             folder: folder.to_owned(),
             known: HashSet::new(),
             rings: Vec::new(),
-            counts: HashMap::new(),
             calls: Vec::new(),
             unwound: 0,
         }
     }
 
-    /// Takes what is there now.
-    pub fn take(&mut self) {
+    fn find(&mut self) {
         for entry in fs::read_dir(&self.folder).unwrap().flatten() {
             let name = entry.file_name();
             let is_ring = name.to_string_lossy().starts_with("ring.");
@@ -73,16 +74,43 @@ impl Drained {
                 self.rings.push(ring);
             }
         }
+    }
+
+    /// Takes what is there now.
+    pub fn take(&mut self) {
+        self.find();
         for index in 0..self.rings.len() {
-            while self.step(index) {}
-            let ring = &mut self.rings[index];
-            let tail = ring.open.front().map_or(ring.next, |oldest| oldest.0);
-            ring.header().tail.store(tail, Ordering::Release);
+            // Room is given back in small portions, so that the producer need not wait.
+            loop {
+                let more = (0..PORTION).all(|_| self.step(index));
+                let ring = &mut self.rings[index];
+                let tail = ring.open.front().map_or(ring.next, |oldest| oldest.0);
+                ring.header().tail.store(tail, Ordering::Release);
+                if !more {
+                    break;
+                }
+            }
         }
     }
 
     pub fn total(&self) -> u64 {
-        self.counts.values().sum()
+        self.rings.iter().flat_map(|ring| &ring.counts).sum()
+    }
+
+    /// Calls by process and function.
+    pub fn counts(&self) -> HashMap<(u32, u16), u64> {
+        let mut counts = HashMap::new();
+        for ring in &self.rings {
+            for (function, count) in ring
+                .counts
+                .iter()
+                .enumerate()
+                .filter(|(_, count)| **count > 0)
+            {
+                *counts.entry((ring.pid, function as u16)).or_default() += count;
+            }
+        }
+        counts
     }
 
     pub fn dropped(&self) -> u64 {
@@ -129,22 +157,42 @@ impl Drained {
         let slot = ring.slot(sequence);
         // Frames at or below this one's are gone.
         while let Some(last) = ring.open.back().filter(|open| open.2 <= slot.stack_pointer) {
-            let call = ring.call(last.0, &ring.slot(last.0));
-            self.unwound += u64::from(call.exit == 0);
-            keep(&mut self.calls, call);
+            let slot = ring.slot(last.0);
+            self.unwound += u64::from(slot.exit == 0);
+            keep(&mut self.calls, ring, last.0, &slot);
             ring.open.pop_back();
         }
         let slots = 1 + u64::from(slot.flags & FLAG_PAYLOADS);
-        ring.open.push_back((sequence, slots, slot.stack_pointer));
+        if slot.exit == 0 {
+            ring.open.push_back((sequence, slots, slot.stack_pointer));
+        } else {
+            keep(&mut self.calls, ring, sequence, &slot);
+        }
         ring.next += slots;
-        *self.counts.entry((ring.pid, slot.function)).or_default() += 1;
+        let function = usize::from(slot.function);
+        if function >= ring.counts.len() {
+            ring.counts.resize(function + 1, 0);
+        }
+        ring.counts[function] += 1;
         true
     }
 }
 
-fn keep(calls: &mut Vec<Call>, call: Call) {
+/// Lets every ring of a session overwrite itself, without reading it.
+pub fn never_full(folder: &Path, stop: &AtomicBool) {
+    let mut drained = Drained::new(folder);
+    while !stop.load(Ordering::Relaxed) {
+        drained.find();
+        for ring in &drained.rings {
+            ring.header().tail.store(1 << 62, Ordering::Relaxed);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+fn keep(calls: &mut Vec<Call>, ring: &Ring, sequence: u64, slot: &CallSlot) {
     if calls.len() < KEPT {
-        calls.push(call);
+        calls.push(ring.call(sequence, slot));
     }
 }
 
@@ -184,6 +232,7 @@ impl Ring {
             capacity: header.capacity.into(),
             pid: header.pid,
             tid: header.tid,
+            counts: Vec::new(),
             next: 0,
             open: VecDeque::new(),
         })
@@ -237,7 +286,7 @@ impl Ring {
             if slot.exit == 0 {
                 break;
             }
-            keep(calls, self.call(sequence, &self.slot(sequence)));
+            keep(calls, self, sequence, &slot);
             self.open.pop_back();
         }
     }

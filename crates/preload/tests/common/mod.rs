@@ -1,10 +1,10 @@
 //! Runs programs with the injected library, and takes what they record as a tracer would: while
 //! they run, from the rings in the session's folder.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 mod drain;
 
-pub use drain::{Call, Drained};
+pub use drain::{Call, Drained, never_full};
 
 use std::collections::HashMap;
 use std::fs;
@@ -218,7 +218,7 @@ impl Run {
     /// Calls by process and function.
     pub fn counts(&self) -> HashMap<(u32, String), u64> {
         let mut counts = HashMap::new();
-        for (key, count) in &self.drained.counts {
+        for (key, count) in self.drained.counts() {
             let name = self.processes[&key.0].functions[&key.1].clone();
             *counts.entry((key.0, name)).or_default() += count;
         }

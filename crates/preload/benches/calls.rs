@@ -1,0 +1,116 @@
+//! What a call costs: direct, hooked (read by a consumer and not), and through a naive hook. The kinds take
+//! turns, so that whatever else the machine does falls on all of them.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{Session, compile, library};
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const CALLS: &str = "1000000";
+const KINDS: [&str; 3] = ["trivial", "output", "launch"];
+
+fn main() {
+    let rounds = std::env::args()
+        .skip(1)
+        .find_map(|word| word.parse().ok())
+        .unwrap_or(9);
+    compile(
+        "driver.c",
+        "libcuda.so.1",
+        &["-shared", "-fPIC", "-O2", "-Wl,-soname,libcuda.so.1"],
+    );
+    let program = compile(
+        "../../../../bench/preload/calls.c",
+        "calls",
+        &["-O2", "-l:libcuda.so.1", "-pthread"],
+    );
+    let naive = compile(
+        "../../../../bench/preload/naive.c",
+        "libnaive.so",
+        &["-O2", "-shared", "-fPIC", "-ldl"],
+    );
+    library();
+
+    let mut times: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    let mut lost = 0;
+    for _ in 0..rounds {
+        let mut note = |way: &'static str, text: &str| {
+            for kind in KINDS {
+                let time = text
+                    .lines()
+                    .find_map(|line| line.strip_prefix(kind)?.trim().parse().ok());
+                times
+                    .entry((way, kind))
+                    .or_default()
+                    .push(time.expect("the program prints its times"));
+            }
+        };
+        note("direct", &plain(Command::new(&program).arg(CALLS)));
+        // Nobody reads, and the ring is never full: what is measured is the producer alone.
+        let session = Session::new("");
+        let stop = AtomicBool::new(false);
+        let text = std::thread::scope(|scope| {
+            scope.spawn(|| common::never_full(&session.folder, &stop));
+            let text = plain(session.command(&program).arg(CALLS));
+            stop.store(true, Ordering::Relaxed);
+            text
+        });
+        note("hooked, not read", &text);
+        drop(session);
+        let session = Session::new("");
+        let run = session.run(session.command(&program).arg(CALLS));
+        lost += run.drained.dropped();
+        note("hooked, drained", &run.stdout);
+        drop(session);
+        note(
+            "naive hook",
+            &plain(Command::new(&program).arg(CALLS).env("LD_PRELOAD", &naive)),
+        );
+    }
+
+    println!("ns a call, least and median of {rounds} interleaved rounds; drained: {lost} lost");
+    println!("{:<22}{:>18}{:>18}{:>18}", "", KINDS[0], KINDS[1], KINDS[2]);
+    for way in [
+        "direct",
+        "hooked, not read",
+        "hooked, drained",
+        "naive hook",
+    ] {
+        print!("{way:<22}");
+        for kind in KINDS {
+            let mut all = times[&(way, kind)].clone();
+            all.sort_by(f64::total_cmp);
+            print!(
+                "{:>18}",
+                format!("{:.1} / {:.1}", all[0], all[all.len() / 2])
+            );
+        }
+        println!();
+    }
+    for threads in ["1", "4"] {
+        let session = Session::new("");
+        let run = session.run(session.command(&program).args(["3000000", threads]));
+        let rate: f64 = run
+            .stdout
+            .trim()
+            .trim_start_matches("rate ")
+            .parse()
+            .expect("a rate");
+        let (taken, lost) = (run.drained.total(), run.drained.dropped());
+        println!(
+            "{threads} threads: {:.1} million calls a second, {taken} taken, {lost} lost",
+            rate / 1e6
+        );
+    }
+}
+
+fn plain(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    assert!(output.status.success(), "{command:?}: {}", output.status);
+    String::from_utf8(output.stdout).expect("text")
+}
