@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Session, compile, library, stress};
+use common::{Session, compile, compile_musl, library, stress};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -162,19 +162,37 @@ fn code_that_may_not_be_written_is_hooked_through_the_kernel() {
         &["-shared", "-fPIC", "-Wl,-soname,libstress.so"],
     );
     let program = compile("hardened.c", "hardened", &["-ldl"]);
-    let session = Session::new(OPTIONS);
-    let run = session.run(session.command(program).arg(&built));
-    assert!(run.status.success(), "{}", run.stderr);
-    if run.stdout.contains("cannot harden") {
-        eprintln!("skipped: this kernel has no PR_SET_MDWE");
+    for from_the_start in [false, true] {
+        let session = Session::new(OPTIONS);
+        let mut command = session.command(&program);
+        command.arg(&built).args(from_the_start.then_some("again"));
+        let run = session.run(&mut command);
+        assert!(run.status.success(), "{}", run.stderr);
+        if run.stdout.contains("cannot harden") {
+            eprintln!("skipped: this kernel has no PR_SET_MDWE");
+            return;
+        }
+        run.assert_counts();
+        assert_eq!(
+            run.lines("library 0 hooked=18 exported=18 method=patch-by-kernel")
+                .len(),
+            1
+        );
+    }
+}
+
+#[test]
+fn another_c_library() {
+    if Command::new("musl-gcc").arg("--version").output().is_err() {
+        eprintln!("skipped: no musl-gcc");
+        assert!(std::env::var_os("CI").is_none(), "CI must have musl-gcc");
         return;
     }
+    let (built, program) = compile_musl("reload_library.c", "reload.c");
+    let session = Session::new(OPTIONS);
+    let run = session.run(session.command(program).arg(&built).arg("no namespaces"));
+    assert!(run.status.success(), "{}{}", run.stdout, run.stderr);
     run.assert_counts();
-    assert_eq!(
-        run.lines("library 0 hooked=18 exported=18 method=patch-by-kernel")
-            .len(),
-        1
-    );
 }
 
 #[test]

@@ -116,6 +116,14 @@ impl Hooks {
         let exports_cuda = object.defines(b"cuInit") || object.defines(b"cudaMalloc");
         let named = self.options.names_library(path);
         let is_static = !exports_cuda && objects::file::has_static_runtime(object);
+        if !exports_cuda && !is_static && objects::file::hides_runtime(object) {
+            let mut lines = Vec::new();
+            let words = [
+                "note a CUDA runtime is linked in without symbols, so cuda* calls are not seen (cu* calls are): ",
+            ];
+            push_line(&mut lines, &words, &path_of(object));
+            report::say(&lines);
+        }
         if !(exports_cuda || named || is_static) {
             return None;
         }

@@ -131,9 +131,12 @@ pub fn is_cuda_name(name: &[u8]) -> bool {
     capital_after(b"cu") || capital_after(b"cuda") || capital_after(b"__cuda")
 }
 
-/// Functions that look at or leave their caller's frame in ways a call in between would break.
+/// Functions that look at or leave their caller's frame in ways a call in between would break, and
+/// the loader's own.
 fn returns_twice(name: &[u8]) -> bool {
-    const NAMES: [&[u8]; 14] = [
+    const NAMES: [&[u8]; 16] = [
+        b"_init",
+        b"_fini",
         b"setjmp",
         b"_setjmp",
         b"sigsetjmp",

@@ -71,8 +71,26 @@ fn contains(text: &[u8], wanted: &[u8]) -> bool {
     false
 }
 
-/// The headers of .symtab and its names, and whether there is a section of GPU code.
-fn find_tables(file: &File) -> Option<(libc::Elf64_Shdr, libc::Elf64_Shdr, bool)> {
+/// Whether the object has GPU code, and no CUDA runtime in sight that it could be registered with:
+/// neither symbols of a static one, nor imports from a shared one.
+pub fn hides_runtime(object: &Object) -> bool {
+    let has_code = open(object).is_some_and(|file| {
+        let Some((header, sections)) = sections(&file) else {
+            return false;
+        };
+        has_gpu_code(&file, &header, &sections.0[..sections.1])
+    });
+    has_code
+        && !has_static_runtime(object)
+        && !object
+            .symbols()
+            .iter()
+            .any(|(_, name)| name == b"__cudaRegisterFatBinary")
+}
+
+type Sections = ([libc::Elf64_Shdr; MOST_SECTIONS], usize);
+
+fn sections(file: &File) -> Option<(libc::Elf64_Ehdr, Sections)> {
     let mut header = [0u8; size_of::<libc::Elf64_Ehdr>()];
     if file.read_at(&mut header, 0) != header.len() || !header.starts_with(b"\x7fELF\x02\x01") {
         return None;
@@ -91,6 +109,12 @@ fn find_tables(file: &File) -> Option<(libc::Elf64_Shdr, libc::Elf64_Shdr, bool)
     }
     // SAFETY: plain numbers.
     let sections: [libc::Elf64_Shdr; MOST_SECTIONS] = unsafe { core::mem::transmute(bytes) };
+    Some((header, (sections, count)))
+}
+
+/// The headers of .symtab and its names, and whether there is a section of GPU code.
+fn find_tables(file: &File) -> Option<(libc::Elf64_Shdr, libc::Elf64_Shdr, bool)> {
+    let (header, (sections, count)) = sections(file)?;
     let sections = sections.get(..count)?;
     let symbols = sections
         .iter()

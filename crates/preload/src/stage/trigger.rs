@@ -4,16 +4,33 @@
 //! objects changes (`r_debug.r_brk`). The same function gets a jump to here.
 
 use crate::objects::Loader;
+use crate::sys;
 use crate::text::{self, Near};
 use core::arch::global_asm;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 unsafe extern "C" {
     fn cutrace_changed();
+    /// The end of the stack that the work is done on; 0 while it is in use, or before there is one.
+    static cutrace_stack: AtomicUsize;
 }
 
-// A leaf as far as the loader knows: every register is preserved.
+const STACK_BYTES: usize = 256 << 10;
+
+// A leaf as far as the loader knows: every register is preserved. The work is done on a stack of its
+// own, for threads with small stacks load libraries too; one at a time, which the loader's lock
+// sees to, and the word here makes sure of.
 global_asm!(
     r#"
+    .data
+    .balign 8
+    .hidden cutrace_stack
+    .globl cutrace_stack
+    .type cutrace_stack, @object
+    .size cutrace_stack, 8
+cutrace_stack:
+    .quad 0
+
     .text
     .hidden cutrace_changed
     .globl cutrace_changed
@@ -52,8 +69,18 @@ cutrace_changed:
     movups [rsp + 208], xmm13
     movups [rsp + 224], xmm14
     movups [rsp + 240], xmm15
+    xor eax, eax
+    xchg [rip + cutrace_stack], rax
+    test rax, rax
+    jz 1f
+    mov [rax - 8], rsp
+    mov [rax - 16], rax
+    lea rsp, [rax - 16]
     call {changed}
-    movups xmm0, [rsp]
+    mov rax, [rsp]
+    mov rsp, [rsp + 8]
+    mov [rip + cutrace_stack], rax
+1:  movups xmm0, [rsp]
     movups xmm1, [rsp + 16]
     movups xmm2, [rsp + 32]
     movups xmm3, [rsp + 48]
@@ -103,6 +130,14 @@ pub unsafe fn install(loader: *const Loader) {
     if !is_empty_function(&bytes) {
         return;
     }
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a fresh mapping.
+    let Some(stack) = (unsafe { sys::map(0, STACK_BYTES, protection, flags, None) }) else {
+        return;
+    };
+    // SAFETY: nothing uses it yet.
+    unsafe { cutrace_stack.store(stack + STACK_BYTES, Ordering::Release) };
     let Some(mut near) = Near::reserve(at, 4096) else {
         return;
     };

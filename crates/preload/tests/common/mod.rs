@@ -81,6 +81,25 @@ pub fn compile(source: &str, output: &str, flags: &[&str]) -> PathBuf {
     })
 }
 
+/// A library and a program for musl's C library and loader.
+pub fn compile_musl(library: &str, program: &str) -> (PathBuf, PathBuf) {
+    let folder = scratch().join("musl");
+    fs::create_dir_all(&folder).unwrap();
+    let build = |source: &str, output: PathBuf, flags: &[&str]| {
+        let mut compiler = Command::new("musl-gcc");
+        compiler.args(["-O1", "-o"]).arg(&output);
+        compiler
+            .arg(Path::new(HERE).join("tests/programs").join(source))
+            .args(flags);
+        done(compiler);
+        output
+    };
+    (
+        build(library, folder.join("libstress.so"), &["-shared", "-fPIC"]),
+        build(program, folder.join("program"), &[]),
+    )
+}
+
 /// libstress.so and a program linked to it.
 pub fn stress(source: &str, output: &str) -> PathBuf {
     compile(

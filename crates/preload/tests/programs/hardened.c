@@ -1,4 +1,5 @@
-// Refuses itself writable code, as hardened programs do, before it loads libstress.so.
+// Refuses itself writable code, as hardened programs do, before it loads libstress.so. With a second
+// argument it starts itself once more after that: hardened from the beginning.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -12,6 +13,10 @@ int main(int argc, char **argv) {
     if (prctl(PR_SET_MDWE, 1L, 0L, 0L, 0L) != 0) {
         puts("cannot harden");
         return 0;
+    }
+    if (argc > 2) {
+        execl("/proc/self/exe", argv[0], argv[1], (char *)0);
+        return 3;
     }
     void *library = dlopen(argv[1], RTLD_NOW);
     if (!library) {
