@@ -28,7 +28,7 @@ pub struct Counts {
     pub gpu_operations: u64,
     pub lost: u64,
     /// Spans that have begun and not ended.
-    open: HashSet<u64>,
+    open: HashSet<u64, ahash::RandomState>,
 }
 
 /// The counts of a whole trace.

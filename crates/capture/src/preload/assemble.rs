@@ -22,9 +22,9 @@ pub struct Assembler<S> {
     sink: S,
     rings: Vec<Thread>,
     order: Order,
-    states: HashMap<u32, ProcessState>,
-    /// By image and number.
-    signatures: HashMap<(usize, u16), Arc<Signature>>,
+    states: States,
+    /// By image, then by number.
+    signatures: Vec<Vec<Option<Arc<Signature>>>>,
     by_name: HashMap<(Name, Option<String>), Arc<Signature>>,
     next_id: u64,
     /// The process files were read again since the last batch came.
@@ -50,6 +50,8 @@ pub struct Totals {
 struct Thread {
     pid: u32,
     tid: u32,
+    /// Where its process's state is.
+    process: usize,
     image: Option<usize>,
     source: TimeSource,
     open: Vec<OpenCall>,
@@ -81,8 +83,8 @@ impl<S: Sink> Assembler<S> {
             sink,
             rings: Vec::new(),
             order: Order::default(),
-            states: HashMap::new(),
-            signatures: HashMap::new(),
+            states: States::default(),
+            signatures: Vec::new(),
             by_name: HashMap::new(),
             next_id: 1,
             refreshed: false,
@@ -97,6 +99,7 @@ impl<S: Sink> Assembler<S> {
         self.rings.push(Thread {
             pid,
             tid,
+            process: self.states.of(pid),
             image: None,
             source: TimeSource::Tsc,
             open: Vec::new(),
@@ -217,9 +220,8 @@ impl<S: Sink> Assembler<S> {
         if let Some(payload) = &payload {
             complete_text(thread.pid, &signature, &words, payload, &mut event.args);
         }
-        let process = self.states.entry(thread.pid).or_default();
         event.context = thread.state.context();
-        event.device = thread.state.device(process);
+        event.device = thread.state.device(&self.states.all[thread.process]);
         event.stream = signature
             .stream(&words)
             .or_else(|| stream_in_config(&event));
@@ -227,7 +229,14 @@ impl<S: Sink> Assembler<S> {
         if !hidden {
             self.totals.calls += 1;
         }
-        let call = OpenCall {
+        let record = Record::Event(event);
+        if !hidden {
+            self.write(&record);
+        }
+        let Record::Event(event) = record else {
+            return;
+        };
+        self.rings[ring].open.push(OpenCall {
             sequence: begin.sequence,
             event,
             signature,
@@ -235,11 +244,7 @@ impl<S: Sink> Assembler<S> {
             payload,
             hidden,
             kernel_below: None,
-        };
-        if !hidden {
-            self.write(&Record::Event(call.event.clone()));
-        }
-        self.rings[ring].open.push(call);
+        });
     }
 
     /// The call returned that, or never returned.
@@ -331,7 +336,7 @@ impl<S: Sink> Assembler<S> {
             outer.kernel_below = kernel;
             return None;
         }
-        let process = self.states.entry(thread.pid).or_default();
+        let process = &mut self.states.all[thread.process];
         meaning::of(role, &call.event, kernel, process)
     }
 
@@ -343,10 +348,7 @@ impl<S: Sink> Assembler<S> {
             Observed::KernelName { handle, text } => {
                 let name = call.event.arg(text).and_then(Value::as_str);
                 if let (Some(handle), Some(name)) = (number(handle), name) {
-                    self.states
-                        .entry(thread.pid)
-                        .or_default()
-                        .name_kernel(handle, name);
+                    self.states.all[thread.process].name_kernel(handle, name);
                 }
             }
             Observed::KernelAlias { handle, known } => {
@@ -360,14 +362,11 @@ impl<S: Sink> Assembler<S> {
                     )
                 });
                 if let (Some(handle), Some(name)) = (number(handle), name) {
-                    self.states
-                        .entry(thread.pid)
-                        .or_default()
-                        .set_kernel(handle, name);
+                    self.states.all[thread.process].set_kernel(handle, name);
                 }
             }
             Observed::Context(step) => {
-                let process = self.states.entry(thread.pid).or_default();
+                let process = &mut self.states.all[thread.process];
                 thread.state.step(step, &call.event, process);
             }
         }
@@ -416,7 +415,11 @@ impl<S: Sink> Assembler<S> {
         let Some(image) = self.rings[ring].image else {
             return Arc::new(Signature::new(&unknown(function)));
         };
-        if let Some(known) = self.signatures.get(&(image, function)) {
+        let known = self
+            .signatures
+            .get(image)
+            .and_then(|image| image.get(usize::from(function)));
+        if let Some(Some(known)) = known {
             return known.clone();
         }
         let mut named = self.processes.function(image, function);
@@ -430,8 +433,37 @@ impl<S: Sink> Assembler<S> {
         let key = (named.name.clone(), named.library.clone());
         let made = || Arc::new(Signature::new(&named));
         let signature = self.by_name.entry(key).or_insert_with(made).clone();
-        self.signatures.insert((image, function), signature.clone());
+        if self.signatures.len() <= image {
+            self.signatures.resize_with(image + 1, Vec::new);
+        }
+        let of_image = &mut self.signatures[image];
+        if of_image.len() <= usize::from(function) {
+            of_image.resize(usize::from(function) + 1, None);
+        }
+        of_image[usize::from(function)] = Some(signature.clone());
         signature
+    }
+}
+
+/// The states of all processes; threads know the place of theirs.
+#[derive(Default)]
+struct States {
+    all: Vec<ProcessState>,
+    places: HashMap<u32, usize>,
+}
+
+impl States {
+    fn of(&mut self, pid: u32) -> usize {
+        let next = self.all.len();
+        let place = *self.places.entry(pid).or_insert(next);
+        if place == next {
+            self.all.push(ProcessState::default());
+        }
+        place
+    }
+
+    fn get(&self, pid: u32) -> Option<&ProcessState> {
+        self.all.get(*self.places.get(&pid)?)
     }
 }
 
@@ -471,16 +503,16 @@ fn stream_in_config(call: &Event) -> Option<u64> {
 
 /// A kernel's name; a forked child has those its parent had.
 fn kernel_name(
-    states: &HashMap<u32, ProcessState>,
+    states: &States,
     processes: &Processes,
     image: Option<usize>,
     pid: u32,
     handle: u64,
 ) -> Option<Name> {
-    let own = states.get(&pid).and_then(|state| state.kernel(handle));
+    let own = states.get(pid).and_then(|state| state.kernel(handle));
     own.or_else(|| {
         let parent = processes.images().get(image?)?.parent;
-        states.get(&parent)?.kernel(handle)
+        states.get(parent)?.kernel(handle)
     })
 }
 

@@ -11,8 +11,8 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// From the draining thread to the assembling one.
@@ -38,6 +38,34 @@ const ASK: Duration = Duration::from_millis(200);
 const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
+/// How far the draining thread is ahead, in bytes, so that a burst is taken in whole and a flood
+/// without end does not take all memory.
+pub struct Ahead {
+    bytes: AtomicUsize,
+    most: usize,
+}
+
+impl Ahead {
+    pub fn new(most: usize) -> Self {
+        Ahead {
+            bytes: AtomicUsize::new(0),
+            most,
+        }
+    }
+
+    fn more(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn less(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn is_too_far(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > self.most
+    }
+}
+
 struct Found {
     number: usize,
     path: PathBuf,
@@ -47,17 +75,24 @@ struct Found {
 
 struct Drainer<'a> {
     folder: &'a Path,
-    messages: &'a SyncSender<Message>,
+    messages: &'a Sender<Message>,
+    ahead: &'a Ahead,
     rings: Vec<Found>,
     seen: HashSet<OsString>,
     count: usize,
 }
 
 /// Runs until it is told to stop and the rings are empty. Returns the CPU time it took.
-pub fn drain_all(folder: &Path, stop: &AtomicBool, messages: &SyncSender<Message>) -> Duration {
+pub fn drain_all(
+    folder: &Path,
+    stop: &AtomicBool,
+    messages: &Sender<Message>,
+    ahead: &Ahead,
+) -> Duration {
     let mut drainer = Drainer {
         folder,
         messages,
+        ahead,
         rings: Vec::new(),
         seen: HashSet::new(),
         count: 0,
@@ -65,6 +100,10 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, messages: &SyncSender<Message
     let mut scanned: Option<Instant> = None;
     let mut pause = SHORTEST_PAUSE;
     loop {
+        // Past the bound the rings fill up, and what they do not hold is counted as lost.
+        while ahead.is_too_far() {
+            std::thread::sleep(LONGEST_PAUSE);
+        }
         // Asked before the round: what the program did before it ended is in this round.
         let last = stop.load(Ordering::Acquire);
         let began = clock::pair();
@@ -145,7 +184,7 @@ impl Drainer<'_> {
 
     fn round(&mut self) -> Moved {
         let mut moved = Moved::Nothing;
-        let messages = self.messages;
+        let (messages, ahead) = (self.messages, self.ahead);
         let seen = &mut self.seen;
         self.rings.retain_mut(|found| {
             // Asked before draining: a ring without a producer gets nothing more.
@@ -158,6 +197,7 @@ impl Drainer<'_> {
             let drained = found.reader.drain(&mut batch);
             if !batch.items.is_empty() {
                 moved = moved.max(if full { Moved::Much } else { Moved::Some });
+                ahead.more(batch.size());
                 let _ = messages.send(Message::Batch(batch));
             }
             if drained.is_err() {

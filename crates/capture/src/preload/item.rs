@@ -41,3 +41,10 @@ pub struct Batch {
     /// What the items' `payload` are places in.
     pub bytes: Vec<u8>,
 }
+
+impl Batch {
+    /// The memory it takes.
+    pub fn size(&self) -> usize {
+        self.items.capacity() * size_of::<Item>() + self.bytes.capacity()
+    }
+}

@@ -3,7 +3,7 @@
 
 use super::assemble::Assembler;
 use super::clock::{self, TscClock, monotonic};
-use super::drain_thread::{Message, drain_all};
+use super::drain_thread::{Ahead, Message, drain_all};
 use super::folder::Folder;
 use super::process::{Library, Processes};
 use super::report::Report;
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -54,8 +54,8 @@ pub struct Limits {
 const WINDOW: u64 = 20_000_000;
 /// The file on disk is never farther behind than this.
 const FLUSH_EVERY: u64 = 500_000_000;
-/// Batches between the two threads: past this the draining one waits.
-const BATCHES: usize = 64;
+/// What the draining thread may be ahead by, at most.
+const MOST_AHEAD: usize = 1 << 30;
 
 /// A session that has been prepared: the program can be started in its environment.
 pub struct Session {
@@ -117,15 +117,18 @@ impl Session {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let progress = Arc::new(Progress::default());
-        let (sender, receiver) = sync_channel(BATCHES);
+        let (sender, receiver) = channel();
+        let ahead = Arc::new(Ahead::new(most_ahead()));
         let drainer = {
             let (stop, folder) = (stop.clone(), self.folder.path().to_owned());
-            let body = move || drain_all(&folder, &stop, &sender);
+            let ahead = ahead.clone();
+            let body = move || drain_all(&folder, &stop, &sender, &ahead);
             spawn("drain", body)?
         };
         let assembler = {
             let (folder, progress) = (self.folder.path().to_owned(), progress.clone());
-            let body = move || assemble_all(folder, clock, limits, sink, &receiver, &progress);
+            let body =
+                move || assemble_all(folder, clock, limits, sink, &receiver, (&progress, &ahead));
             spawn("assemble", body)?
         };
         Ok(Recording {
@@ -180,7 +183,7 @@ fn assemble_all<S: Sink>(
     limits: Limits,
     sink: S,
     messages: &Receiver<Message>,
-    progress: &Progress,
+    (progress, ahead): (&Progress, &Ahead),
 ) -> (S, Report) {
     let mut assembler = Assembler::new(Processes::new(&folder), clock, limits, sink);
     let window = WINDOW.max(limits.min_duration.saturating_add(WINDOW));
@@ -189,7 +192,11 @@ fn assemble_all<S: Sink>(
     for message in messages {
         match message {
             Message::Ring { pid, tid } => assembler.add_ring(pid, tid),
-            Message::Batch(batch) => assembler.push(batch),
+            Message::Batch(batch) => {
+                ahead.less(batch.size());
+                assembler.push(batch);
+                assembler.advance(0);
+            }
             Message::Damaged => damaged += 1,
             Message::Round(pair) => {
                 assembler.clock.add(pair);
@@ -219,6 +226,21 @@ fn assemble_all<S: Sink>(
     let mut report = Report::new(&processes, totals, clock, damaged);
     report.tracer_cpu = thread_time();
     (sink, report)
+}
+
+/// An eighth of the machine's memory, if that is less than the bound.
+fn most_ahead() -> usize {
+    // SAFETY: a question without side effects.
+    let (pages, size) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    let memory = usize::try_from(pages)
+        .unwrap_or(0)
+        .saturating_mul(usize::try_from(size).unwrap_or(0));
+    MOST_AHEAD.min(memory / 8).max(16 << 20)
 }
 
 /// The clocks need a moment between two readings to show how fast they run.

@@ -22,6 +22,8 @@ pub struct Signature {
     /// Which words lie where in the payload.
     words: Vec<(usize, usize)>,
     returns: Returns,
+    /// The name of status 0, which nearly all calls return.
+    success: Option<Name>,
 }
 
 #[derive(Debug)]
@@ -130,6 +132,7 @@ impl Signature {
             observed: Observed::of(name),
             parameters,
             words,
+            success: cuda::result_name(cuda::layer(name), 0).map(Name::from),
             returns: if status {
                 Returns::Status
             } else {
@@ -212,10 +215,11 @@ impl Signature {
             return None;
         }
         let code = i64::from(result.cast_signed());
-        Some(Status {
-            code,
-            name: cuda::result_name(self.layer, code).map(Name::from),
-        })
+        let name = match code {
+            0 => self.success.clone(),
+            _ => cuda::result_name(self.layer, code).map(Name::from),
+        };
+        Some(Status { code, name })
     }
 
     /// Whether outputs are worth reading.
