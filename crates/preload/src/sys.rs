@@ -45,6 +45,21 @@ impl File {
         (fd >= 0).then(|| File(fd as i32))
     }
 
+    /// A file that was not there before, for this user alone; the error's number otherwise.
+    pub fn create_new(path: &[u8]) -> Result<File, i32> {
+        let flags =
+            libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        if path.last() != Some(&0) {
+            return Err(libc::EINVAL);
+        }
+        let fd = system_call!(SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0o600);
+        if fd >= 0 {
+            Ok(File(fd as i32))
+        } else {
+            Err(-fd as i32)
+        }
+    }
+
     /// Anonymous memory that can be mapped executable where making memory executable is refused.
     pub fn in_memory() -> Option<File> {
         let fd = system_call!(SYS_memfd_create, c"cutrace".as_ptr(), libc::MFD_CLOEXEC);

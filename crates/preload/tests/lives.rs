@@ -58,6 +58,16 @@ fn children_by_shell_and_exec() {
 }
 
 #[test]
+fn a_program_that_becomes_another() {
+    let program = stress("endings.cpp", "endings");
+    let session = Session::new(OPTIONS);
+    let run = session.run(session.command(&program).args(["exec", "5000"]));
+    assert!(run.status.success(), "{}", run.stderr);
+    assert_eq!((run.drained.total(), run.drained.dropped()), (10_000, 0));
+    assert_eq!((run.processes.len(), run.lines("process ").len()), (1, 2));
+}
+
+#[test]
 fn every_ending_leaves_all_calls_and_the_one_in_flight() {
     let program = stress("endings.cpp", "endings");
     for (how, signal, code) in [

@@ -13,6 +13,7 @@ pub const DEFAULT_SLOTS: u32 = 8192;
 const LEAST_SLOTS: u32 = 256;
 const MOST_SLOTS: u32 = 1 << 22;
 const SLOT_BYTES: usize = 64;
+const MOST_NAMES: u32 = 10_000;
 
 /// A thread's ring could not be made; its calls go unrecorded.
 const WITHOUT_RING: u32 = 2;
@@ -131,12 +132,7 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
     let capacity = CAPACITY.load(Ordering::Relaxed);
     let bytes = RING_HEADER_SIZE + capacity as usize * SLOT_BYTES;
     let id = sys::thread_id();
-    let mut path = Line::<1200>::new();
-    path.push(report::folder());
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let _ = write!(path, "/ring.{pid}.{id}.{number}\0");
-    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-    let Some(file) = File::open(path.bytes(), flags, 0o600) else {
+    let Some((path, file)) = create_file(pid, id) else {
         return false;
     };
     // Reserved now: a write to a mapping that finds no space would be a SIGBUS.
@@ -169,6 +165,23 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
     // SAFETY: an aligned word of the thread's own.
     unsafe { AtomicU32::from_ptr(&raw mut thread.pid) }.store(pid, Ordering::Release);
     true
+}
+
+/// The next free name: what this process ran before an exec, or an earlier process with its number,
+/// has left files too.
+fn create_file(pid: u32, thread: u32) -> Option<(Line<1200>, File)> {
+    for _ in 0..MOST_NAMES {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let mut path = Line::new();
+        path.push(report::folder());
+        let _ = write!(path, "/ring.{pid}.{thread}.{number}\0");
+        match File::create_new(path.bytes()) {
+            Ok(file) => return Some((path, file)),
+            Err(libc::EEXIST) => {}
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 fn remember(ring: usize) {
