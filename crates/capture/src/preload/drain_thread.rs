@@ -7,10 +7,8 @@ use super::item::Batch;
 use super::ring::Ring;
 use super::session::thread_time;
 use event::ClockPair;
-use std::collections::HashSet;
-use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -68,7 +66,6 @@ impl Ahead {
 
 struct Found {
     number: usize,
-    path: PathBuf,
     reader: Reader,
     asked: Instant,
 }
@@ -78,7 +75,6 @@ struct Drainer<'a> {
     messages: &'a Sender<Message>,
     ahead: &'a Ahead,
     rings: Vec<Found>,
-    seen: HashSet<OsString>,
     count: usize,
 }
 
@@ -94,7 +90,6 @@ pub fn drain_all(
         messages,
         ahead,
         rings: Vec::new(),
-        seen: HashSet::new(),
         count: 0,
     };
     let mut scanned: Option<Instant> = None;
@@ -156,24 +151,22 @@ impl Drainer<'_> {
             return;
         };
         for entry in entries.flatten() {
-            let name = entry.file_name();
-            if !name.as_encoded_bytes().starts_with(b"ring.")
-                || self.seen.contains(&name)
-                || self.rings.len() >= MOST_RINGS
-            {
+            let is_ring = entry.file_name().as_encoded_bytes().starts_with(b"ring.");
+            if !is_ring || self.rings.len() >= MOST_RINGS {
                 continue;
             }
             // One that is not whole yet is looked at again next time.
             let path = entry.path();
             if let Some(ring) = Ring::open(&path) {
+                // It lives on until both sides are done with it, and its memory goes then. The
+                // name is free again: a process that replaces itself begins to count anew.
+                let _ = fs::remove_file(&path);
                 let (pid, tid) = (ring.pid, ring.tid);
                 if self.messages.send(Message::Ring { pid, tid }).is_err() {
                     return;
                 }
-                self.seen.insert(name);
                 self.rings.push(Found {
                     number: self.count,
-                    path,
                     reader: Reader::new(ring),
                     asked: Instant::now(),
                 });
@@ -185,7 +178,6 @@ impl Drainer<'_> {
     fn round(&mut self) -> Moved {
         let mut moved = Moved::Nothing;
         let (messages, ahead) = (self.messages, self.ahead);
-        let seen = &mut self.seen;
         self.rings.retain_mut(|found| {
             // Asked before draining: a ring without a producer gets nothing more.
             let over = found.is_over();
@@ -203,13 +195,6 @@ impl Drainer<'_> {
             if drained.is_err() {
                 let _ = messages.send(Message::Damaged);
                 return false;
-            }
-            if over {
-                // Threads come and go; their rings' memory must too.
-                let _ = fs::remove_file(&found.path);
-                if let Some(name) = found.path.file_name() {
-                    seen.remove(name);
-                }
             }
             !over
         });

@@ -1,6 +1,7 @@
 //! Several threads, several processes, and processes that die.
 
 use super::{Run, path, program, record};
+use crate::common::skip;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,4 +104,47 @@ fn a_program_that_is_killed_leaves_a_whole_trace() {
         phases("E") as u64 + open,
         "the call in flight is open"
     );
+}
+
+/// Fork without exec, exec without fork, a child of a child: each has its own functions and ring.
+#[test]
+fn processes_that_fork_and_replace_themselves_are_followed() {
+    if std::process::Command::new("python3")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        return skip("python3 is not installed");
+    }
+    let script = r#"
+import ctypes, os, subprocess, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+version = ctypes.c_int()
+def calls(count):
+    for _ in range(count):
+        cuda.cuDriverGetVersion(ctypes.byref(version))
+if sys.argv[1] == "first":
+    calls(10)
+    child = os.fork()
+    if child == 0:
+        calls(20)
+        os._exit(0)
+    os.waitpid(child, 0)
+    subprocess.run([sys.executable, "-c", sys.argv[2], "child"], check=True)
+    time.sleep(0.2)
+    os.execv(sys.executable, [sys.executable, "-c", sys.argv[2], "last"])
+calls({"child": 30, "last": 40}[sys.argv[1]])
+"#;
+    let run = record(&[], &["python3", "-c", script, "first", script]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    assert_ordered(&run);
+    let mut by_process: BTreeMap<u64, u64> = BTreeMap::new();
+    for call in run.calls("cuDriverGetVersion") {
+        *by_process
+            .entry(call["pid"].as_u64().expect("a pid"))
+            .or_default() += 1;
+    }
+    let mut counts: Vec<u64> = by_process.into_values().collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [20, 30, 50], "{}", run.stderr());
 }
