@@ -11,13 +11,14 @@ for stage in stage engine; do
     (cd "$root" && env -u RUSTC_WORKSPACE_WRAPPER ${CARGO:-cargo} rustc --quiet --release --lib --crate-type staticlib \
         --package cutrace-preload --target-dir "$target/$stage" -- --cfg "cutrace_$stage" -C panic=abort)
 done
-# Nothing is exported, and nothing is imported: it must load into any process.
-echo '{ local: *; };' > "$work/none.map"
+# Nothing is imported, and only what libcuda asks an injected library for is exported: it must load
+# into any process and change nothing there.
+echo '{ global: InitializeInjection; local: *; };' > "$work/exports.map"
 link() {
     stage=$1; shift
     ${CC:-cc} -shared -nostdlib -nostartfiles -o "$work/$stage.so" -Wl,--whole-archive \
         "$target/$stage/release/libpreload.a" -Wl,--no-whole-archive -Wl,--gc-sections -Wl,--strip-all \
-        -Wl,-z,defs -Wl,-z,now -Wl,--hash-style=both -Wl,--build-id=none "-Wl,--version-script=$work/none.map" "$@"
+        -Wl,-z,defs -Wl,-z,now -Wl,--hash-style=both -Wl,--build-id=none "-Wl,--version-script=$work/exports.map" "$@"
 }
 link stage -Wl,-z,initfirst -Wl,-z,nodelete -Wl,-soname,libcutrace_preload.so
 link engine -Wl,-e,cutrace_engine -Wl,-z,norelro -Wl,-Bsymbolic

@@ -165,7 +165,10 @@ fn words(function: &'static Function) -> usize {
 /// of the two it is cannot be told from the name, and only the arguments are safe to keep.
 pub fn plan(name: &str) -> Plan {
     let name = without_stream_suffix(name);
-    let find = |table: &'static [Function]| table.iter().find(|row| row.name == name);
+    let find = |table: &'static [Function]| {
+        let at = table.binary_search_by(|row| row.name.cmp(name)).ok()?;
+        table.get(at)
+    };
     match (find(functions()), find(older_functions())) {
         (Some(newer), Some(older)) if !alike(newer, older) => {
             let longer = if words(newer) >= words(older) {

@@ -107,6 +107,8 @@ pub struct Stage {
     pub session: *const u8,
     pub session_bytes: usize,
     pub loader: *const crate::objects::Loader,
+    /// CUDA was there first: calls may have been made before any could be recorded.
+    pub late: bool,
 }
 
 /// What the engine offers stage one.

@@ -192,6 +192,31 @@ fn code_that_may_not_be_written_is_hooked_through_the_kernel() {
 }
 
 #[test]
+fn the_second_door_opens_late_and_says_so() {
+    compile(
+        "driver.c",
+        "libcuda.so.1",
+        &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"],
+    );
+    let program = compile("late.c", "late", &["-l:libcuda.so.1", "-ldl"]);
+    let session = Session::new("");
+    let run = session.run(
+        session
+            .command(&program)
+            .arg(library())
+            .env_remove("LD_PRELOAD"),
+    );
+    assert!(run.status.success(), "{}", run.stderr);
+    run.assert_counts();
+    assert_eq!(run.lines("note injected after CUDA was loaded").len(), 1);
+    // The other door is open already: nothing happens twice.
+    let session = Session::new("");
+    let run = session.run(session.command(&program).arg(library()));
+    assert_eq!(run.drained.total(), 1010, "{}", run.stderr);
+    assert_eq!(run.lines("note ").len(), 0);
+}
+
+#[test]
 fn another_c_library() {
     if Command::new("musl-gcc").arg("--version").output().is_err() {
         eprintln!("skipped: no musl-gcc");

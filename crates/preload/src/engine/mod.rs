@@ -42,6 +42,9 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
             return;
         }
         rings::start(stage);
+        if stage.late {
+            report::say(b"note injected after CUDA was loaded: earlier calls were not seen\n");
+        }
         let options = select::Options::read(session);
         rings::set_capacity(options.ring_slots);
         // SAFETY: one thread at a time.

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const PATH_BYTES: usize = 1024 + 64;
 /// Address space for what is kept; memory is taken as it fills.
-const KEPT_BYTES: usize = 64 << 20;
+const KEPT_BYTES: usize = 8 << 20;
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 static KEPT_LENGTH: AtomicUsize = AtomicUsize::new(0);

@@ -20,12 +20,17 @@ unsafe extern "C" {
     static __ehdr_start: u8;
 }
 
+/// Where this library is mapped.
+pub fn own_base() -> usize {
+    &raw const __ehdr_start as usize
+}
+
 /// Maps the engine and returns its entry point.
 ///
 /// # Safety
 /// The loader's list must not change meanwhile.
 pub unsafe fn map_engine(loader: *const Loader) -> Option<Enter> {
-    let own = &raw const __ehdr_start as usize;
+    let own = own_base();
     let this = unsafe { objects::objects(loader) }.find(|object| object.bias == own)?;
     let mut path = [0u8; 1024];
     let name = this.path();

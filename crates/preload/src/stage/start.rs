@@ -18,6 +18,7 @@ struct State {
     loader: *const Loader,
     /// Every library may be of interest: the user named some.
     hooks_more: bool,
+    late: bool,
     engine: Engine,
     /// The engine was tried and cannot work here.
     failed: bool,
@@ -32,6 +33,7 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
     session_bytes: 0,
     loader: null(),
     hooks_more: false,
+    late: false,
     engine: Engine {
         scan: None,
         finish: None,
@@ -63,9 +65,27 @@ pub extern "C" fn start() {
     };
     state.loader = loader;
     state.hooks_more = names_libraries(state);
+    state.late = comes_after_cuda(loader);
     // SAFETY: the loader has called us: its list is complete.
     unsafe { trigger::install(loader) };
     changed();
+}
+
+/// The second door: libcuda opens the library that CUDA_INJECTION64_PATH names and calls this, in
+/// programs that have lost LD_PRELOAD. The constructor has done everything by then.
+#[cfg_attr(cutrace_stage, unsafe(no_mangle))]
+#[allow(non_snake_case)]
+pub extern "C" fn InitializeInjection() -> i32 {
+    1
+}
+
+/// Preloaded, this library comes before all others in the loader's list.
+fn comes_after_cuda(loader: *const Loader) -> bool {
+    // SAFETY: the loader is running our constructor: its list is complete.
+    let mut before = unsafe { objects::objects(loader) }
+        .skip(1)
+        .take_while(|object| object.bias != embedded::own_base());
+    before.any(|object| is_cuda(&object))
 }
 
 pub extern "C" fn finish() {
@@ -105,6 +125,7 @@ fn load_engine(state: &mut State) {
         session: state.session.as_ptr(),
         session_bytes: state.session_bytes,
         loader: state.loader,
+        late: state.late,
     };
     // SAFETY: as in `changed`.
     let Some(enter) = (unsafe { embedded::map_engine(state.loader) }) else {
@@ -182,9 +203,23 @@ fn names_libraries(state: &State) -> bool {
     let Some(file) = File::open(path, libc::O_RDONLY, 0) else {
         return false;
     };
-    let mut buffer = [0u8; 4096];
-    let read = file.read(&mut buffer);
-    buffer[..read]
-        .split(|byte| *byte == b'\n')
-        .any(|line| line.starts_with(b"lib "))
+    let mut buffer = [0u8; 512];
+    // How much of the word has matched on this line; None: it has not.
+    let (word, mut matched) = (b"lib ", Some(0));
+    loop {
+        let read = file.read(&mut buffer);
+        if read == 0 {
+            return false;
+        }
+        for &byte in &buffer[..read] {
+            matched = match matched {
+                _ if byte == b'\n' => Some(0),
+                Some(at) if word[at] == byte => Some(at + 1),
+                _ => None,
+            };
+            if matched == Some(word.len()) {
+                return true;
+            }
+        }
+    }
 }
