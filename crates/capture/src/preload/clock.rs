@@ -82,8 +82,12 @@ impl TscClock {
         let Some(segment) = segment else {
             return source;
         };
-        let past = (i128::from(source) - i128::from(segment.source)) as f64 * segment.rate;
-        (i128::from(segment.host) + past.round() as i128).clamp(0, u64::MAX.into()) as u64
+        if let Some(ticks) = source.checked_sub(segment.source) {
+            let past = (ticks as f64 * segment.rate + 0.5) as u64;
+            return segment.host.saturating_add(past);
+        }
+        let before = ((segment.source - source) as f64 * segment.rate + 0.5) as u64;
+        segment.host.saturating_sub(before)
     }
 
     /// No time was seen to be wrong by more.

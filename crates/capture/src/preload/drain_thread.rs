@@ -7,6 +7,7 @@ use super::item::Batch;
 use super::ring::Ring;
 use super::session::thread_time;
 use event::ClockPair;
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,6 +24,8 @@ pub enum Message {
     Batch(Batch),
     /// A ring made no sense; no more of it will come.
     Damaged,
+    /// Processes that were still there when tracing stopped.
+    StillRunning(usize),
     /// Every ring has been looked at since this moment.
     Round(ClockPair),
 }
@@ -107,6 +110,9 @@ pub fn drain_all(
             scanned = Some(Instant::now());
         }
         let moved = drainer.round();
+        if last {
+            let _ = messages.send(Message::StillRunning(drainer.still_running()));
+        }
         if messages.send(Message::Round(began)).is_err() || last {
             return thread_time();
         }
@@ -173,6 +179,15 @@ impl Drainer<'_> {
                 self.count += 1;
             }
         }
+    }
+
+    /// Processes that have not let go of their rings.
+    fn still_running(&self) -> usize {
+        let rings = self.rings.iter().map(|found| found.reader.ring());
+        let running = rings
+            .filter(|ring| ring.has_producer())
+            .map(|ring| ring.pid);
+        running.collect::<HashSet<u32>>().len()
     }
 
     fn round(&mut self) -> Moved {

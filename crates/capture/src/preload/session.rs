@@ -188,7 +188,7 @@ fn assemble_all<S: Sink>(
     let mut assembler = Assembler::new(Processes::new(&folder), clock, limits, sink);
     let window = WINDOW.max(limits.min_duration.saturating_add(WINDOW));
     let mut flushed = monotonic();
-    let mut damaged = 0;
+    let (mut damaged, mut still_running) = (0, 0);
     for message in messages {
         match message {
             Message::Ring { pid, tid } => assembler.add_ring(pid, tid),
@@ -198,6 +198,7 @@ fn assemble_all<S: Sink>(
                 assembler.advance(0);
             }
             Message::Damaged => damaged += 1,
+            Message::StillRunning(count) => still_running = count,
             Message::Round(pair) => {
                 assembler.clock.add(pair);
                 assembler.advance(pair.host.saturating_sub(window));
@@ -224,6 +225,12 @@ fn assemble_all<S: Sink>(
         pairs: clock.pairs(),
     };
     let mut report = Report::new(&processes, totals, clock, damaged);
+    if still_running > 0 {
+        let what = "were still running when the command ended, and are traced no longer";
+        report
+            .notes
+            .push(format!("processes that {what}: {still_running}"));
+    }
     report.tracer_cpu = thread_time();
     (sink, report)
 }

@@ -53,11 +53,23 @@ enum Returns {
 
 /// The words of a call's arguments; those that were not captured are missing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Words([Option<u64>; WORDS]);
+pub struct Words {
+    values: [u64; WORDS],
+    /// A bit for each that is there.
+    known: u32,
+}
 
 impl Words {
     pub fn get(&self, index: usize) -> Option<u64> {
-        self.0.get(index).copied().flatten()
+        let known = index < WORDS && self.known >> index & 1 == 1;
+        known.then(|| self.values[index])
+    }
+
+    fn set(&mut self, index: usize, value: u64) {
+        if let Some(word) = self.values.get_mut(index) {
+            *word = value;
+            self.known |= 1 << index;
+        }
     }
 }
 
@@ -144,14 +156,15 @@ impl Signature {
     /// The words of the arguments, from the call's own slot and from its payload.
     pub fn words(&self, args: [u64; 4], payload: &[u8]) -> Words {
         let mut words = Words::default();
-        for (word, arg) in words.0.iter_mut().zip(args) {
-            *word = Some(arg);
+        for (index, arg) in args.into_iter().enumerate() {
+            words.set(index, arg);
         }
         for (index, start) in &self.words {
-            if let (Some(word), Some(bytes)) =
-                (words.0.get_mut(*index), payload.get(*start..start + 8))
-            {
-                *word = super::value::little_endian(bytes, 8);
+            let bytes = payload
+                .get(*start..start + 8)
+                .and_then(|bytes| bytes.try_into().ok());
+            if let Some(bytes) = bytes {
+                words.set(*index, u64::from_le_bytes(bytes));
             }
         }
         words

@@ -50,6 +50,7 @@ pub fn run(options: Record) -> Result<ExitCode> {
     let counts = file.counts().clone();
     let finished = file
         .finish(|summary| {
+            summary.end_ns = summary.end_ns.max(meta::monotonic());
             summary.exit = Some(status(exit));
             summary.clocks = vec![report.clock.clone()];
         })

@@ -64,21 +64,22 @@ fn softgpu() -> Gpu {
     }
 }
 
-/// Nanoseconds since 1970 at a moment of CLOCK_MONOTONIC.
-fn unix_time_at(monotonic: u64) -> Option<u64> {
+/// CLOCK_MONOTONIC now, in nanoseconds.
+pub fn monotonic() -> u64 {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: the call writes the timespec and nothing else.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    let now = (now.tv_sec as u64)
-        .checked_mul(1_000_000_000)?
-        .checked_add(now.tv_nsec as u64)?;
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Nanoseconds since 1970 at an earlier moment of CLOCK_MONOTONIC.
+fn unix_time_at(earlier: u64) -> Option<u64> {
+    let since = monotonic().checked_sub(earlier)?;
     let unix = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .ok()?;
-    u64::try_from(unix.as_nanos())
-        .ok()?
-        .checked_sub(now.checked_sub(monotonic)?)
+    u64::try_from(unix.as_nanos()).ok()?.checked_sub(since)
 }
