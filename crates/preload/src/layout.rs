@@ -2,7 +2,7 @@
 //! fills, and how the stages call each other. Everything is laid out as C would: they are linked
 //! apart.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32};
 
 /// Functions a process can have hooked: numbers are 16 bits in a record.
 pub const MAX_FUNCTIONS: usize = 1 << 16;
@@ -103,6 +103,8 @@ pub struct Stage {
     pub common: usize,
     pub generation: *const AtomicPtr<AtomicU32>,
     pub refill: *const AtomicPtr<()>,
+    /// Not 0: times are the kernel's, not the processor's counter.
+    pub host_clock: *const AtomicU8,
     /// The session's folder, without a NUL.
     pub session: *const u8,
     pub session_bytes: usize,

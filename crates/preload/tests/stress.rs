@@ -28,6 +28,33 @@ fn every_kind_of_call_works_and_is_counted() {
 }
 
 #[test]
+fn times_can_be_the_kernels() {
+    let program = stress("stress.cpp", "stress");
+    let session = Session::new("clock host\nlib libstress.so:s_*\n");
+    let monotonic = || -> u64 {
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: writes the timespec and nothing else.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+        now.tv_sec as u64
+    };
+    let before = monotonic();
+    let run = session.run(session.command(&program).args(["50", "4"]));
+    assert!(run.status.success(), "{}", run.stderr);
+    run.assert_counts();
+    let seconds = before..monotonic() + 1;
+    for call in &run.drained.calls {
+        assert!(
+            seconds.contains(&(call.enter / 1_000_000_000)),
+            "{call:?} not in {seconds:?}"
+        );
+        assert!(call.exit == 0 || (call.enter..call.enter + 10_000_000_000).contains(&call.exit));
+    }
+}
+
+#[test]
 fn without_a_session_the_library_does_nothing() {
     let program = stress("stress.cpp", "stress");
     let session = Session::new(OPTIONS);

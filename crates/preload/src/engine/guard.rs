@@ -73,3 +73,23 @@ pub fn escape() {
         unsafe { cutrace_escape(saved) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_gives_up_comes_back() {
+        let mut reached = 0;
+        assert!(guarded(&mut || reached += 1));
+        assert!(!guarded(&mut || {
+            reached += 1;
+            escape();
+            reached += 100;
+        }));
+        assert!(guarded(&mut || reached += 1));
+        assert_eq!(reached, 3);
+        // Nothing to give up: nothing happens.
+        escape();
+    }
+}

@@ -3,6 +3,7 @@
 //!
 //! Runs under the loader's lock, so on one thread at a time; only [`rings`] runs on any thread.
 
+mod clock;
 mod generation;
 pub mod guard;
 mod hooks;
@@ -38,15 +39,16 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         // SAFETY: the stage's string lives as long as the stage.
         let session = unsafe { core::slice::from_raw_parts(stage.session, stage.session_bytes) };
         report::open(session);
+        let options = select::Options::read(session);
+        clock::start(stage, options.host_clock);
         if !generation::start(stage) || !report::begin_process() {
             return;
         }
         rings::start(stage);
+        rings::set_capacity(options.ring_slots);
         if stage.late {
             report::say(b"note injected after CUDA was loaded: earlier calls were not seen\n");
         }
-        let options = select::Options::read(session);
-        rings::set_capacity(options.ring_slots);
         // SAFETY: one thread at a time.
         unsafe { (*KEPT.0.get()).hooks = Some(hooks::Hooks::new(stage, options)) };
         ready = true;
@@ -74,5 +76,5 @@ extern "C" fn scan() {
 }
 
 extern "C" fn finish() {
-    report::clock();
+    report::pair_clocks();
 }

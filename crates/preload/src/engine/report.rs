@@ -3,6 +3,7 @@
 //!
 //! Everything but the process's own lines is kept, for a forked child has to say it again.
 
+use super::clock;
 use crate::sys::{self, File};
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
@@ -113,14 +114,14 @@ pub fn begin_process() -> bool {
     let _ = write!(
         line,
         "process pid={pid} ppid={parent} tsc_hz={} exe=",
-        ticks_a_second()
+        clock::ticks_a_second()
     );
     for byte in &exe[..length] {
         line.push(&[if *byte == b'\n' { b'?' } else { *byte }]);
     }
     line.push(b"\n");
     let begun = append(line.bytes());
-    clock();
+    pair_clocks();
     let (kept, length) = (
         KEPT.load(Ordering::Relaxed),
         KEPT_LENGTH.load(Ordering::Acquire),
@@ -147,23 +148,6 @@ fn executable(buffer: &mut [u8]) -> usize {
     length.max(0) as usize
 }
 
-/// What the processor or the hypervisor says; 0 if neither does.
-fn ticks_a_second() -> u64 {
-    use core::arch::x86_64::__cpuid;
-    let highest = __cpuid(0).eax;
-    if highest >= 0x15 {
-        let leaf = __cpuid(0x15);
-        if leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0 {
-            return u64::from(leaf.ecx) * u64::from(leaf.ebx) / u64::from(leaf.eax);
-        }
-    }
-    let hypervised = __cpuid(1).ecx >> 31 == 1;
-    if hypervised && __cpuid(0x4000_0000).eax >= 0x4000_0010 {
-        return u64::from(__cpuid(0x4000_0010).eax) * 1000;
-    }
-    0
-}
-
 /// Lines about libraries and functions, whole, ending with a newline.
 pub fn say(lines: &[u8]) {
     let (kept, length) = (
@@ -186,12 +170,12 @@ pub fn note(line: &[u8]) {
 }
 
 /// One reading of both clocks, the tightest of a few.
-pub fn clock() {
+pub fn pair_clocks() {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..5 {
-        let before = sys::ticks();
+        let before = clock::now();
         let now = sys::monotonic_ns();
-        let after = sys::ticks();
+        let after = clock::now();
         let width = after.wrapping_sub(before);
         if width < best.0 {
             best = (width, before.wrapping_add(width / 2), now);
@@ -204,7 +188,7 @@ pub fn clock() {
 }
 
 /// A reading, if the last is older than a second.
-pub fn clock_from_time_to_time() {
+pub fn pair_clocks_from_time_to_time() {
     let last = LAST_CLOCK.load(Ordering::Relaxed);
     let now = sys::monotonic_ns();
     if now.wrapping_sub(last) > 1_000_000_000
@@ -212,6 +196,6 @@ pub fn clock_from_time_to_time() {
             .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
     {
-        clock();
+        pair_clocks();
     }
 }

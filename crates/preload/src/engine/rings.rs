@@ -108,7 +108,7 @@ fn wait_for_room(thread: &mut Thread) -> bool {
         let head = header.head.load(Ordering::Relaxed);
         thread.limit = tail.wrapping_add(capacity - MARGIN);
         if head.wrapping_add(most) <= thread.limit {
-            report::clock_from_time_to_time();
+            report::pair_clocks_from_time_to_time();
             return true;
         }
         // Nobody has taken anything since the last loss: do not hold up the program again.

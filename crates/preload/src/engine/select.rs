@@ -13,6 +13,8 @@ pub struct Options {
     libraries: Vec<(Vec<u8>, Vec<u8>)>,
     filter: Filter,
     pub ring_slots: u32,
+    /// `clock host`: do not trust the processor's counter.
+    pub host_clock: bool,
 }
 
 /// The value of `-e`: categories, layers and globs, `!` to exclude.
@@ -41,6 +43,7 @@ impl Options {
             libraries: Vec::new(),
             filter: Filter::default(),
             ring_slots: DEFAULT_SLOTS,
+            host_clock: false,
         };
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.splitn(2, |byte| *byte == b' ');
@@ -54,6 +57,7 @@ impl Options {
                             .push((library.to_vec(), functions.to_vec()));
                     }
                 }
+                b"clock" => options.host_clock = value == b"host",
                 b"filter" => options.filter = Filter::parse(value),
                 b"ring" => {
                     let number = core::str::from_utf8(value).ok();

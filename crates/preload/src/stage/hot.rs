@@ -6,7 +6,7 @@
 //! C++ exceptions, longjmp and debuggers pass through by the unwind information below.
 
 use core::arch::global_asm;
-use core::sync::atomic::{AtomicPtr, AtomicU32};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32};
 
 use crate::layout::{Entry, MAX_FUNCTIONS};
 
@@ -17,6 +17,8 @@ unsafe extern "C" {
     pub static mut cutrace_entries: [Entry; MAX_FUNCTIONS];
     /// Points to the process's id, in a page that the kernel wipes in forked children.
     pub static cutrace_generation: AtomicPtr<AtomicU32>;
+    /// Not 0: the processor's counter cannot be trusted, the kernel is asked for the time.
+    pub static cutrace_host_clock: AtomicU8;
     /// Called when the thread has no ring or no room: `extern "C" fn(&mut Thread) -> bool`,
     /// true to try again, false to let the call go unrecorded.
     pub static cutrace_refill: AtomicPtr<()>;
@@ -56,6 +58,25 @@ cutrace_generation:
     .size cutrace_refill, 8
 cutrace_refill:
     .quad 0
+
+    .hidden cutrace_host_clock
+    .globl cutrace_host_clock
+    .type cutrace_host_clock, @object
+    .size cutrace_host_clock, 1
+cutrace_host_clock:
+    .byte 0
+
+    # rax = CLOCK_MONOTONIC in nanoseconds, by the kernel. Changes rcx, rdi, rsi, r11.
+    .macro cutrace_ask_kernel
+    sub rsp, 16
+    mov eax, 228
+    mov edi, 1
+    mov rsi, rsp
+    syscall
+    imul rax, [rsp], 1000000000
+    add rax, [rsp + 8]
+    add rsp, 16
+    .endm
 
     .macro cutrace_save_arguments
     mov [rbp - 80], rdi
@@ -179,12 +200,15 @@ cutrace_common:
     cmp byte ptr [r13 + 16], 1
     jne .Lcutrace_payload
 .Lcutrace_publish:
+    cmp byte ptr [rip + cutrace_host_clock], 0
+    jne .Lcutrace_enter_by_kernel
     mov r11, rdx
     rdtsc
     shl rdx, 32
     or rax, rdx
-    mov [rbx], rax
     mov rdx, r11
+.Lcutrace_entered:
+    mov [rbx], rax
     mov eax, [rbp - 88]
     mov [rbx + 28], eax
 
@@ -201,10 +225,13 @@ cutrace_common:
     cmp r14d, [r11]
     jne .Lcutrace_return
     mov r10, rax
+    cmp byte ptr [rip + cutrace_host_clock], 0
+    jne .Lcutrace_exit_by_kernel
     mov r11, rdx
     rdtsc
     shl rdx, 32
     or rdx, rax
+.Lcutrace_exited:
     mov rax, r10
     mov [rbx + 24], eax
     test byte ptr [r13 + 17], 2
@@ -217,6 +244,22 @@ cutrace_common:
     cutrace_leave
     ret
     .cfi_restore_state
+
+.Lcutrace_enter_by_kernel:
+    mov [rbp - 80], rdi
+    mov [rbp - 72], rsi
+    mov [rbp - 56], rcx
+    cutrace_ask_kernel
+    mov rdi, [rbp - 80]
+    mov rsi, [rbp - 72]
+    mov rcx, [rbp - 56]
+    jmp .Lcutrace_entered
+
+.Lcutrace_exit_by_kernel:
+    cutrace_ask_kernel
+    mov r11, rdx
+    mov rdx, rax
+    jmp .Lcutrace_exited
 
 .Lcutrace_stack:
     lea rax, [r11 * 8]

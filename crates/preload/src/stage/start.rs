@@ -122,6 +122,7 @@ fn load_engine(state: &mut State) {
         common: hot::cutrace_common as *const () as usize,
         generation: &raw const hot::cutrace_generation,
         refill: &raw const hot::cutrace_refill,
+        host_clock: &raw const hot::cutrace_host_clock,
         session: state.session.as_ptr(),
         session_bytes: state.session_bytes,
         loader: state.loader,
