@@ -214,8 +214,9 @@ impl<S: Sink> Assembler<S> {
         self.next_id += 1;
         event.extent = Extent::Open;
         (event.pid, event.tid) = (thread.pid, thread.tid);
-        event.parent = thread.open.last().map(|call| call.event.id);
-        event.depth = thread.open.len() as u32;
+        let mut shown = thread.open.iter().rev().filter(|call| !call.hidden);
+        event.parent = shown.next().map(|call| call.event.id);
+        event.depth = u32::from(event.parent.is_some()) + shown.count() as u32;
         event.args = signature.arguments(&words, payload.as_deref());
         if let Some(payload) = &payload {
             complete_text(thread.pid, &signature, &words, payload, &mut event.args);
@@ -225,7 +226,9 @@ impl<S: Sink> Assembler<S> {
         event.stream = signature
             .stream(&words)
             .or_else(|| stream_in_config(&event));
-        let hidden = thread.short.contains(&begin.sequence) || begin.time > self.limits.until;
+        let hidden = signature.hidden
+            || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
+            || begin.time > self.limits.until;
         if !hidden {
             self.totals.calls += 1;
         }
@@ -433,7 +436,12 @@ impl<S: Sink> Assembler<S> {
             return Arc::new(Signature::new(&unknown(function)));
         };
         let key = (named.name.clone(), named.library.clone());
-        let made = || Arc::new(Signature::new(&named));
+        let made = || {
+            let mut signature = Signature::new(&named);
+            let filter = self.limits.filter.as_ref();
+            signature.hidden = filter.is_some_and(|filter| !filter.wants(&named.name));
+            Arc::new(signature)
+        };
         let signature = self.by_name.entry(key).or_insert_with(made).clone();
         if self.signatures.len() <= image {
             self.signatures.resize_with(image + 1, Vec::new);

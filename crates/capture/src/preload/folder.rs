@@ -77,7 +77,7 @@ fn option_lines(options: &Options) -> Result<String, PreloadError> {
         let _ = writeln!(text, "lib {what}");
     }
     if let Some(filter) = &options.filter {
-        let _ = writeln!(text, "filter {}", one_line("-e", filter.clone())?);
+        let _ = writeln!(text, "filter {}", one_line("-e", filter.for_injection())?);
     }
     if let Some(slots) = options.ring_slots {
         let _ = writeln!(text, "ring {slots}");
@@ -95,6 +95,7 @@ fn one_line(what: &'static str, text: String) -> Result<String, PreloadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preload::Filter;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -112,7 +113,7 @@ mod tests {
     fn options_are_lines() {
         let options = Options {
             libraries: vec![("libnccl.so*".into(), "nccl*".into())],
-            filter: Some("memory,!query".into()),
+            filter: Some(Filter::parse("memory,!query")),
             ring_slots: Some(64),
             ..Options::default()
         };
@@ -121,7 +122,7 @@ mod tests {
             lines,
             "lib libnccl.so*:nccl*\nfilter memory,!query\nring 64\n"
         );
-        let filter = Some("a\nlib x:y".into());
+        let filter = Some(Filter::parse("a\nlib x:y"));
         assert!(
             option_lines(&Options {
                 filter,

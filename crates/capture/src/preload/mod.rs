@@ -10,6 +10,7 @@ mod clock;
 mod drain;
 mod drain_thread;
 mod error;
+mod filter;
 mod folder;
 mod item;
 mod meaning;
@@ -27,6 +28,7 @@ mod tests;
 mod value;
 
 pub use error::{PreloadError, SinkError};
+pub use filter::Filter;
 pub use process::Library;
 pub use report::{Process, Report};
 pub use session::{Options, Progress, Recording, Session, Sink};

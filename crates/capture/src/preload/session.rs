@@ -4,6 +4,7 @@
 use super::assemble::Assembler;
 use super::clock::{self, TscClock, monotonic};
 use super::drain_thread::{Ahead, Message, drain_all};
+use super::filter::Filter;
 use super::folder::Folder;
 use super::process::{Library, Processes};
 use super::report::Report;
@@ -23,8 +24,7 @@ use std::time::Duration;
 pub struct Options {
     /// More libraries than CUDA's: globs over library names, and over their functions.
     pub libraries: Vec<(String, String)>,
-    /// Categories, layers and function globs, as the user wrote them.
-    pub filter: Option<String>,
+    pub filter: Option<Filter>,
     /// Slots of each thread's ring.
     pub ring_slots: Option<u32>,
     /// Calls shorter than this are left out.
@@ -43,8 +43,10 @@ pub trait Sink: Send + 'static {
 }
 
 /// Which calls become records, in nanoseconds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Limits {
+    /// What is hooked for the sake of others and not in here is not shown.
+    pub filter: Option<Filter>,
     pub min_duration: u64,
     /// CLOCK_MONOTONIC after which calls are left out.
     pub until: u64,
@@ -110,6 +112,7 @@ impl Session {
     pub fn start<S: Sink>(self, sink: S) -> Result<Recording<S>, PreloadError> {
         let clock = first_clock(self.first);
         let limits = Limits {
+            filter: self.options.filter.clone(),
             min_duration: nanoseconds(self.options.min_duration),
             until: (self.options.duration).map_or(u64::MAX, |limit| {
                 self.first.host.saturating_add(nanoseconds(limit))
@@ -185,8 +188,8 @@ fn assemble_all<S: Sink>(
     messages: &Receiver<Message>,
     (progress, ahead): (&Progress, &Ahead),
 ) -> (S, Report) {
+    let window = limits.min_duration.saturating_add(WINDOW);
     let mut assembler = Assembler::new(Processes::new(&folder), clock, limits, sink);
-    let window = WINDOW.max(limits.min_duration.saturating_add(WINDOW));
     let mut flushed = monotonic();
     let (mut damaged, mut still_running) = (0, 0);
     for message in messages {

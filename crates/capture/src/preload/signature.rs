@@ -18,6 +18,8 @@ pub struct Signature {
     pub category: Category,
     pub role: Role,
     pub observed: Observed,
+    /// Hooked for what it tells of other calls, and not asked for.
+    pub hidden: bool,
     parameters: Vec<Parameter>,
     /// Which words lie where in the payload.
     words: Vec<(usize, usize)>,
@@ -142,6 +144,7 @@ impl Signature {
             category: cuda::category(name),
             role: Role::of(name),
             observed: Observed::of(name),
+            hidden: false,
             parameters,
             words,
             success: cuda::result_name(cuda::layer(name), 0).map(Name::from),

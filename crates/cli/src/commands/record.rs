@@ -9,7 +9,7 @@ use crate::{arguments::Record, embedded};
 use anyhow::{Context, Result};
 use capture::{
     launch::{self, Exit},
-    preload::{Options, Report, Session},
+    preload::{Filter, Options, Report, Session},
 };
 use file::TraceFile;
 use std::{env, process::ExitCode, time::Instant};
@@ -20,7 +20,7 @@ pub fn run(options: Record) -> Result<ExitCode> {
     let softgpu = options.simulate.then(softgpu_environment).transpose()?;
     let session = Session::create(Options {
         libraries: options.libraries.clone(),
-        filter: options.filter.clone(),
+        filter: options.filter.as_deref().map(Filter::parse),
         ring_slots: None,
         min_duration: options.min_duration,
         duration: options.duration,

@@ -208,6 +208,30 @@ fn filters_leave_out_what_was_not_asked_for() {
     );
     assert_eq!(run.of_type("memory").count(), 6);
 
+    let launches = record(
+        &["-e", "cudaLaunch*,__cudaLaunch*"],
+        &[path(&program), "1000"],
+    );
+    assert_eq!(
+        launches.of_type("userspace").count(),
+        2,
+        "one call, and nothing else"
+    );
+    let kernels: Vec<_> = launches
+        .of_type("kernel")
+        .map(|line| &line["kernel"])
+        .collect();
+    assert_eq!(
+        kernels,
+        ["vectorAdd(float const*, float const*, float*, int)"]
+    );
+    let misspelt = record(&["-e", "memry"], &[path(&program), "1000"]);
+    assert!(
+        misspelt.stderr().contains("-e memry: no category"),
+        "{}",
+        misspelt.stderr()
+    );
+
     let long = record(&["--min-duration", "20us"], &[path(&program), "1000"]);
     let ended: Vec<_> = long
         .of_type("userspace")

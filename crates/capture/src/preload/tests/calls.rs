@@ -1,7 +1,6 @@
 //! Events, arguments and meanings that hand-made records become.
 
 use super::{Call, RingFile};
-use crate::preload::SinkError;
 use crate::preload::assemble::Assembler;
 use crate::preload::clock::TscClock;
 use crate::preload::drain::Reader;
@@ -9,6 +8,7 @@ use crate::preload::item::Batch;
 use crate::preload::process::{Library, Processes};
 use crate::preload::ring::Ring;
 use crate::preload::session::{Limits, Sink};
+use crate::preload::{Filter, SinkError};
 use event::{Arg, ClockPair, Extent, Record, Value, What};
 use std::fs;
 use tempfile::TempDir;
@@ -67,6 +67,7 @@ impl Traced {
             functions: Vec::new(),
             rings: Vec::new(),
             limits: Limits {
+                filter: None,
                 min_duration: 0,
                 until: u64::MAX,
             },
@@ -150,7 +151,7 @@ impl Traced {
             ..Kept::default()
         };
         let processes = Processes::new(self.folder.path());
-        let mut assembler = Assembler::new(processes, clock(), self.limits, sink);
+        let mut assembler = Assembler::new(processes, clock(), self.limits.clone(), sink);
         for (ring, (_, reader)) in self.rings.iter_mut().enumerate() {
             assembler.add_ring(reader.ring().pid, reader.ring().tid);
             let mut batch = Batch {
@@ -562,4 +563,30 @@ fn records_of_no_known_function_or_process_are_kept() {
             "E+1 ncclAllReduce() 5"
         ]
     );
+}
+
+#[test]
+fn calls_that_were_not_asked_for_only_lend_their_names() {
+    let mut traced = Traced::new();
+    traced.limits.filter = Some(Filter::parse("kernel"));
+    let thread = traced.thread(7, 7);
+    let mut found = words(&[0xf1]);
+    found.extend(text("plain"));
+    let outer = traced.begin(
+        thread,
+        "cuModuleGetFunction",
+        30,
+        [0x7ffc, 0xa, 0x9000, 0],
+        &found,
+    );
+    let rest = words(&[32, 2, 1, 0, 0, 0xb, 0]);
+    // A launch inside of what is not shown is not inside of anything that is.
+    traced.call(thread, "cuLaunchKernel", 40..50, [0xf2, 8, 4, 2], &rest, 0);
+    traced.ring(thread).end(outer, 60, 0);
+    traced.call(thread, "cuLaunchKernel", 70..80, [0xf1, 8, 4, 2], &rest, 0);
+    let (records, totals) = traced.finish();
+    let seen = lines(&records);
+    assert_eq!((seen.len(), totals.calls), (6, 2), "{seen:?}");
+    assert!(seen[0].starts_with("B cuLaunchKernel("), "{seen:?}");
+    assert!(seen[5].starts_with("launch plain"), "{seen:?}");
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::Record;
 use analyse::Counts;
-use capture::preload::{Library, Report};
+use capture::preload::{Filter, Library, Report};
 use event::Hooks;
 use render::RunSummary;
 use std::{
@@ -26,6 +26,13 @@ pub fn summary(
     let mut notes: Vec<String> = report.notes.clone();
     if report.libraries.is_empty() {
         notes.insert(0, why_nothing(&options.program));
+    }
+    if let Some(filter) = options.filter.as_deref().map(Filter::parse)
+        && options.libraries.is_empty()
+    {
+        notes.extend(filter.meaningless().map(|item| {
+            format!("-e {item}: no category, no layer and no function that cutrace knows")
+        }));
     }
     if !options.min_duration.is_zero() {
         notes.push(format!(
