@@ -1,5 +1,6 @@
-//! What a call costs: direct, hooked (read by a consumer and not), and through a naive hook. The kinds take
-//! turns, so that whatever else the machine does falls on all of them.
+//! What a call costs: direct, hooked (read by a consumer and not), through a naive hook, and under
+//! uftrace and ltrace where they are installed. The kinds take turns, so that whatever else the
+//! machine does falls on all of them.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -65,6 +66,27 @@ fn main() {
         lost += run.drained.dropped();
         note("hooked, drained", &run.stdout);
         drop(session);
+        // Tools that many have at hand, where they are; ltrace stops the program twice a call.
+        let mut ltrace = Command::new("ltrace");
+        let functions = "cuInit+cuMemAlloc_v2+cuLaunchKernel";
+        ltrace
+            .args(["-c", "-o", "/dev/null", "-e", functions])
+            .arg(&program)
+            .arg("1000");
+        if let Ok(output) = ltrace.output() {
+            note("ltrace -c", &String::from_utf8_lossy(&output.stdout));
+        }
+        let mut uftrace = Command::new("uftrace");
+        let folder = std::env::temp_dir().join(format!("cutrace-bench.{}", std::process::id()));
+        uftrace
+            .args(["record", "--force", "-d"])
+            .arg(&folder)
+            .arg(&program)
+            .arg("100000");
+        if let Ok(output) = uftrace.output() {
+            note("uftrace record", &String::from_utf8_lossy(&output.stdout));
+        }
+        let _ = std::fs::remove_dir_all(&folder);
         note(
             "naive hook",
             &plain(Command::new(&program).arg(CALLS).env("LD_PRELOAD", &naive)),
@@ -78,15 +100,17 @@ fn main() {
         "hooked, not read",
         "hooked, drained",
         "naive hook",
+        "uftrace record",
+        "ltrace -c",
     ] {
         print!("{way:<22}");
         for kind in KINDS {
-            let mut all = times[&(way, kind)].clone();
+            let Some(mut all) = times.get(&(way, kind)).cloned() else {
+                print!("{:>18}", "not installed");
+                continue;
+            };
             all.sort_by(f64::total_cmp);
-            print!(
-                "{:>18}",
-                format!("{:.1} / {:.1}", all[0], all[all.len() / 2])
-            );
+            print!("{:>18}", shown(all[0], all[all.len() / 2]));
         }
         println!();
     }
@@ -105,6 +129,11 @@ fn main() {
             rate / 1e6
         );
     }
+}
+
+fn shown(least: f64, median: f64) -> String {
+    let digits = if least < 1000.0 { 1 } else { 0 };
+    format!("{least:.digits$} / {median:.digits$}")
 }
 
 fn plain(command: &mut Command) -> String {

@@ -1,24 +1,17 @@
 //! Hooking an object: which functions, their stubs, and the patches.
 
-use super::prologue::{self, MOST_BYTES};
+use super::code::{self, Part, Patch, Writer};
+use super::entry::{entry, known};
+use super::prologue::{self, JUMP, MOST_BYTES};
 use super::report;
 use super::select::{self, Options};
-use crate::layout::{
-    Entry, HAS_RESULTS, HotItem, HotKind, HotPlan, MAX_FUNCTIONS, SAVES_VECTORS, Stage,
-};
+use crate::layout::{Entry, MAX_FUNCTIONS, Stage};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
 use crate::sys;
 use crate::text::{self, Near};
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use cuda::capture::{Item, When};
-use event::ring::PAYLOAD_BYTES;
 
-/// Words copied for functions whose arguments are not known: more than any has.
-const UNKNOWN_STACK_WORDS: usize = 24;
-/// Runtime functions get new parameters under old names: a few words more than the table says.
-const SPARE_STACK_WORDS: usize = 4;
 /// Stub and moved beginning of one function.
 const ROOM: usize = 16 + MOST_BYTES + 16;
 /// Bytes of an entry that are compared with the file.
@@ -52,18 +45,6 @@ struct Candidate {
     name: &'static [u8],
     address: usize,
     size: usize,
-}
-
-/// A function that is ready to be patched.
-struct Prepared {
-    at: usize,
-    jump: [u8; 5],
-}
-
-/// How code is changed here.
-enum Writer {
-    Pages { at: usize, bytes: usize },
-    Memory(sys::File),
 }
 
 impl Hooks {
@@ -201,11 +182,11 @@ impl Hooks {
             report::say(&lines);
             return None;
         };
-        let (begin, end) = text_range(object, file);
+        let parts = code::parts(object, file);
         let mut prepared = Vec::new();
         let mut hooked = 0;
         let mut previous = 0;
-        for one in &found {
+        for (place, one) in found.iter().enumerate() {
             if one.address == previous {
                 hooked += 1;
                 continue;
@@ -217,7 +198,19 @@ impl Hooks {
                 Some(number) => usize::from(*number),
                 None => self.functions,
             };
-            match self.prepare(object, file, one, number, &mut near, (begin, end)) {
+            let next = found[place..]
+                .iter()
+                .find(|next| next.address > one.address);
+            if next.is_some_and(|next| next.address < one.address + JUMP) {
+                skip(
+                    &mut lines,
+                    index,
+                    one.name,
+                    "another function begins inside",
+                );
+                continue;
+            }
+            match self.prepare(object, file, one, number, &mut near, &parts) {
                 Ok(patch) => {
                     prepared.push(patch);
                     previous = one.address;
@@ -233,16 +226,11 @@ impl Hooks {
                         );
                     }
                 }
-                Err(why) => {
-                    push_line(&mut lines, &["skipped ", &dec(index), " "], one.name);
-                    lines.pop();
-                    lines.extend(b" ");
-                    push_line(&mut lines, &[why], b"");
-                }
+                Err(why) => skip(&mut lines, index, one.name, why),
             }
         }
         let writer = if near.seal() {
-            Writer::open(begin, end)
+            Writer::open(&parts)
         } else {
             None
         };
@@ -311,15 +299,16 @@ impl Hooks {
         one: &Candidate,
         number: usize,
         near: &mut Near,
-        (begin, end): (usize, usize),
-    ) -> Result<Prepared, &'static str> {
+        parts: &[Part],
+    ) -> Result<Patch, &'static str> {
         if number >= MAX_FUNCTIONS {
             return Err("too many functions");
         }
-        if one.address < begin || one.address >= end {
+        let inside = |part: &&Part| (part.begin..part.end).contains(&one.address);
+        let Some(part) = parts.iter().find(inside) else {
             return Err("not in the code");
-        }
-        let room = end - one.address;
+        };
+        let room = part.end - one.address;
         let shown = room.min(one.size.max(COMPARED as usize)).min(1 << 20);
         // SAFETY: within the mapped code.
         let code = unsafe { core::slice::from_raw_parts(one.address as *const u8, shown) };
@@ -344,70 +333,18 @@ impl Hooks {
         near.push(&moved).ok_or("no room")?;
         // SAFETY: below the table's length; nothing calls it yet.
         unsafe {
-            self.entries
-                .add(number)
-                .write(entry(one.name, number as u16, moved_at))
-        };
-        Ok(Prepared {
+            let row = self.entries.add(number);
+            if number == self.functions {
+                row.write(entry(one.name, number as u16, moved_at));
+            } else {
+                (*row).target = moved_at;
+            }
+        }
+        Ok(Patch {
             at: one.address,
             jump,
         })
     }
-}
-
-impl Writer {
-    fn open(begin: usize, end: usize) -> Option<Writer> {
-        let at = begin & !4095;
-        let bytes = end.next_multiple_of(4096) - at;
-        let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-        // SAFETY: code stays executable.
-        if unsafe { sys::protect(at, bytes, all) } {
-            return Some(Writer::Pages { at, bytes });
-        }
-        let file = sys::File::open(b"/proc/self/mem\0", libc::O_RDWR, 0)?;
-        // Try it where nothing changes: the byte that is there.
-        // SAFETY: mapped code.
-        let byte = unsafe { (begin as *const u8).read() };
-        file.write_at(&[byte], begin as u64)
-            .then_some(Writer::Memory(file))
-    }
-
-    fn method(&self) -> &'static str {
-        match self {
-            Writer::Pages { .. } => "patch",
-            Writer::Memory(_) => "patch-by-kernel",
-        }
-    }
-
-    fn write(&self, patch: &Prepared) {
-        match self {
-            // SAFETY: the pages are writable.
-            Writer::Pages { .. } => unsafe { text::store(patch.at, &patch.jump) },
-            Writer::Memory(file) => {
-                file.write_at(&patch.jump, patch.at as u64);
-            }
-        }
-    }
-
-    fn close(self) {
-        if let Writer::Pages { at, bytes } = self {
-            // SAFETY: as it was.
-            unsafe { sys::protect(at, bytes, libc::PROT_READ | libc::PROT_EXEC) };
-        }
-    }
-}
-
-/// The executable part of an object.
-fn text_range(object: &Object, file: &Mapped) -> (usize, usize) {
-    let mut range = (usize::MAX, 0);
-    for segment in file.segments() {
-        if segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0 {
-            let begin = object.bias.wrapping_add(segment.p_vaddr as usize);
-            range.0 = range.0.min(begin);
-            range.1 = range.1.max(begin.wrapping_add(segment.p_filesz as usize));
-        }
-    }
-    range
 }
 
 fn path_of(object: &Object) -> Vec<u8> {
@@ -431,6 +368,12 @@ fn refuse_all(lines: &mut Vec<u8>, index: usize, exported: usize, object: &Objec
     push_line(lines, &["note not hooked, ", why, ": "], &path_of(object));
 }
 
+fn skip(lines: &mut Vec<u8>, library: usize, name: &[u8], why: &str) {
+    push_line(lines, &["skipped ", &dec(library), " "], name);
+    lines.pop();
+    push_line(lines, &[" ", why], b"");
+}
+
 fn push_line(lines: &mut Vec<u8>, words: &[&str], last: &[u8]) {
     for word in words {
         lines.extend(word.as_bytes());
@@ -444,128 +387,4 @@ fn push_line(lines: &mut Vec<u8>, words: &[&str], last: &[u8]) {
 
 fn dec(number: usize) -> alloc::string::String {
     alloc::format!("{number}")
-}
-
-type Row = Option<&'static cuda::Function>;
-
-/// A function as the newest and as older runtimes have it.
-fn known(name: &[u8]) -> (Row, Row) {
-    let Ok(name) = core::str::from_utf8(name) else {
-        return (None, None);
-    };
-    (cuda::function(name), cuda::runtime_function(12, name))
-}
-
-fn entry(name: &[u8], number: u16, target: usize) -> Entry {
-    let text = core::str::from_utf8(name).unwrap_or("");
-    let (newest, older) = known(name);
-    let rows = || newest.iter().chain(&older);
-    let mut words = rows()
-        .map(|row| cuda::capture::stack_words(row))
-        .max()
-        .unwrap_or(UNKNOWN_STACK_WORDS);
-    if cuda::layer(text) == event::Layer::Runtime
-        && newest.is_some_and(|row| row.parameters.len() > 4)
-    {
-        words = words.max(SPARE_STACK_WORDS);
-    }
-    let plan = cuda::capture::plan(text);
-    let payloads = plan.payload_slots();
-    let floats = rows().any(|row| {
-        row.parameters
-            .iter()
-            .any(|one| one.kind.kind == cuda::Kind::Float)
-    });
-    let hot = newest
-        .filter(|_| payloads > 0)
-        .map(|row| compact(&plan, row));
-    let has_results = hot.as_ref().is_some_and(|plan| plan.count > plan.arguments);
-    let mut flags = 0;
-    if floats {
-        flags |= SAVES_VECTORS;
-    }
-    if has_results {
-        flags |= HAS_RESULTS;
-    }
-    Entry {
-        target,
-        plan: hot.map_or(core::ptr::null(), |plan| Box::leak(Box::new(plan))),
-        slots: 1 + payloads as u8,
-        flags,
-        stack_words: words.next_multiple_of(2) as u16,
-        label: u32::from(number) | (payloads as u32) << 16,
-        reserved: 0,
-    }
-}
-
-/// Where a word is, from the base of the common part's frame: see `stage::hot`.
-fn place_in_frame(word: u8) -> i16 {
-    let (word, registers) = (i16::from(word), cuda::capture::REGISTER_WORDS as i16);
-    if word < registers {
-        word * 8 - 80
-    } else {
-        16 + (word - registers) * 8
-    }
-}
-
-fn compact(plan: &cuda::capture::Plan, row: &cuda::Function) -> HotPlan {
-    let none = HotItem {
-        kind: HotKind::Argument,
-        whole: false,
-        word: 0,
-        offset: 0,
-        bytes: 0,
-        place: 0,
-        spot: 0,
-    };
-    let mut hot = HotPlan {
-        always_succeeds: row.returns.kind == cuda::Kind::Void,
-        slots: plan.payload_slots() as u8,
-        arguments: 0,
-        count: 0,
-        items: [none; cuda::capture::MAX_ITEMS],
-    };
-    for (place, item) in plan.placed() {
-        let (kind, word, offset) = match item {
-            Item::Arg { index } => (HotKind::Argument, index, 0),
-            Item::Memory {
-                arg,
-                offset,
-                at: When::Enter,
-                ..
-            } => (HotKind::MemoryIn, arg, offset),
-            Item::Memory {
-                arg,
-                offset,
-                at: When::Exit,
-                ..
-            } => (HotKind::MemoryOut, arg, offset),
-            Item::Text {
-                arg,
-                at: When::Enter,
-                ..
-            } => (HotKind::TextIn, arg, 0),
-            Item::Text {
-                arg,
-                at: When::Exit,
-                ..
-            } => (HotKind::TextOut, arg, 0),
-        };
-        // A slot has 28 bytes, its commit word, and 32 bytes.
-        let (slot, within) = (place / PAYLOAD_BYTES, place % PAYLOAD_BYTES);
-        let bytes = item.bytes();
-        let in_one_part = within + bytes <= 28 || within >= 28;
-        hot.items[usize::from(hot.count)] = HotItem {
-            kind,
-            whole: in_one_part && matches!(bytes, 4 | 8),
-            word: place_in_frame(word),
-            offset,
-            bytes: bytes as u16,
-            place: place as u16,
-            spot: (slot * 64 + if within < 28 { within } else { within + 4 }) as u16,
-        };
-        hot.count += 1;
-        hot.arguments += u16::from(kind == HotKind::Argument);
-    }
-    hot
 }

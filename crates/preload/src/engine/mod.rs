@@ -4,6 +4,8 @@
 //! Runs under the loader's lock, so on one thread at a time; only [`rings`] runs on any thread.
 
 mod clock;
+mod code;
+mod entry;
 mod generation;
 pub mod guard;
 mod hooks;
