@@ -148,3 +148,50 @@ calls({"child": 30, "last": 40}[sys.argv[1]])
     counts.sort_unstable();
     assert_eq!(counts, [20, 30, 50], "{}", run.stderr());
 }
+
+/// Killed at any moment: every call that returned is in the trace, and none is lost.
+#[test]
+fn no_call_of_a_killed_program_is_missing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = folder.path().join("killed");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/killed.c");
+    let built = std::process::Command::new(std::env::var_os("CC").unwrap_or("cc".into()))
+        .args(["-O1", "-o"])
+        .arg(&program)
+        .args([source, "-ldl", "-lpthread"])
+        .status();
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "the program is built"
+    );
+    for moment in ["0.15", "0.22", "0.31"] {
+        let counts = folder.path().join(moment);
+        let script = "\"$0\" \"$1\" & sleep $2; kill -9 $!; wait $!";
+        let run = record(
+            &[],
+            &["sh", "-c", script, path(&program), path(&counts), moment],
+        );
+        assert_eq!(run.output.status.code(), Some(137), "{}", run.stderr());
+        assert_ordered(&run);
+        let counted = std::fs::read(&counts).unwrap_or_default();
+        let words = counted
+            .chunks_exact(8)
+            .filter_map(|word| word.try_into().ok());
+        let returned: u64 = words.map(u64::from_ne_bytes).sum();
+        let ended = run
+            .of_type("userspace")
+            .filter(|line| line["phase"] == "E")
+            .count() as u64;
+        // A thread may have been killed between a return and the counting of it.
+        let more = ended.checked_sub(returned);
+        assert!(
+            more.is_some_and(|more| more <= 4),
+            "{returned} returned, {ended} in the trace"
+        );
+        let begun = run.of_type("userspace").count() as u64 - ended;
+        assert_eq!(
+            begun - ended,
+            run.summary()["open"].as_u64().expect("a count")
+        );
+    }
+}
