@@ -6,6 +6,7 @@ use std::{
     collections::HashSet,
     fs::{self, File},
     io::Write,
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -113,7 +114,14 @@ pub(crate) fn create_file(path: &Path) -> Result<File> {
     {
         fs::create_dir_all(folder).map_err(failed)?;
     }
-    File::create(path).map_err(failed)
+    // A trace tells what a program does: it is its owner's business alone until shared.
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(failed)
 }
 
 fn beginning(event: &Event) -> Event {
