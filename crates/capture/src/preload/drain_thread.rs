@@ -154,7 +154,7 @@ impl Found {
             return false;
         }
         self.asked = Instant::now();
-        !self.reader.ring().has_producer()
+        self.reader.ring().has_producer() == Some(false)
     }
 }
 
@@ -193,7 +193,7 @@ impl Drainer<'_> {
     fn still_running(&self) -> usize {
         let rings = self.rings.iter().map(|found| found.reader.ring());
         let running = rings
-            .filter(|ring| ring.has_producer())
+            .filter(|ring| ring.has_producer() == Some(true))
             .map(|ring| ring.pid);
         running.collect::<HashSet<u32>>().len()
     }

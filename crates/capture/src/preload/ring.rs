@@ -3,6 +3,7 @@
 
 use event::ring::{RING_HEADER_SIZE, RING_MAGIC, RingHeader};
 use std::fs::File;
+use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -99,12 +100,19 @@ impl Ring {
 
     /// Whether a process still has the ring mapped: one that was killed, or replaced itself, does
     /// not close it. The kernel grants a write lease only on a file that nobody else has open.
-    pub fn has_producer(&self) -> bool {
+    /// None where the file system knows no leases.
+    pub fn has_producer(&self) -> Option<bool> {
         let lease = |kind: libc::c_int| {
             // SAFETY: a plain system call on a descriptor we hold.
-            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, kind) == 0 }
+            match unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, kind) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
         };
-        !(lease(libc::F_WRLCK) && lease(libc::F_UNLCK))
+        match lease(libc::F_WRLCK) {
+            Ok(()) => lease(libc::F_UNLCK).ok().map(|()| false),
+            Err(why) => (why.kind() == io::ErrorKind::WouldBlock).then_some(true),
+        }
     }
 
     pub fn head(&self) -> u64 {

@@ -53,7 +53,7 @@ pub struct Limits {
 }
 
 /// Records wait this long for earlier ones of threads that were held up.
-const WINDOW: u64 = 20_000_000;
+const WINDOW: u64 = 50_000_000;
 /// The file on disk is never farther behind than this.
 const FLUSH_EVERY: u64 = 500_000_000;
 /// What the draining thread may be ahead by, at most.
