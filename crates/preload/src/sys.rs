@@ -94,9 +94,13 @@ impl File {
         system_call!(SYS_lseek, self.0, 0usize, libc::SEEK_END).max(0) as u64
     }
 
+    pub fn set_size(&self, bytes: u64) -> bool {
+        system_call!(SYS_ftruncate, self.0, bytes) == 0
+    }
+
     /// Makes room now, so that no later write can fail for want of space.
-    pub fn reserve(&self, bytes: u64) -> bool {
-        system_call!(SYS_fallocate, self.0, 0usize, 0usize, bytes) == 0
+    pub fn reserve(&self, offset: u64, bytes: u64) -> bool {
+        system_call!(SYS_fallocate, self.0, 0usize, offset, bytes) == 0
     }
 }
 
@@ -140,6 +144,16 @@ pub fn advise(address: usize, bytes: usize, advice: i32) -> bool {
 
 pub fn unlink(path: &[u8]) {
     system_call!(SYS_unlinkat, libc::AT_FDCWD, path.as_ptr(), 0usize);
+}
+
+/// Bytes that are free where a file or folder lies; `path` ends with a NUL.
+pub fn free_space(path: &[u8]) -> u64 {
+    // The kernel's struct statfs: the block size is its second word, the free blocks its fifth.
+    let mut words = [0u64; 15];
+    if path.last() != Some(&0) || system_call!(SYS_statfs, path.as_ptr(), words.as_mut_ptr()) != 0 {
+        return 0;
+    }
+    words[1].saturating_mul(words[4])
 }
 
 pub fn pid() -> u32 {

@@ -128,7 +128,7 @@ fn nothing_is_lost_when_the_program_is_killed() {
 #[test]
 fn a_tracer_that_is_gone_leaves_the_program_running() {
     let program = stress("endings.cpp", "endings");
-    let session = Session::new(OPTIONS);
+    let session = Session::new(&format!("{OPTIONS}ring 8192\n"));
     let begun = std::time::Instant::now();
     let output = session
         .command(&program)
@@ -145,6 +145,40 @@ fn a_tracer_that_is_gone_leaves_the_program_running() {
     let run = session.follow(|| output);
     assert_eq!(run.drained.total() + run.drained.dropped(), 1_000_000);
     assert!(run.drained.total() > 8000);
+}
+
+#[test]
+fn a_folder_that_fills_up_costs_records_and_nothing_else() {
+    let program = stress("endings.cpp", "endings");
+    let session = Session::new(&format!("{OPTIONS}ring 65536\n"));
+    let folder = std::ffi::CString::new(session.folder.to_str().unwrap()).unwrap();
+    // A small disk of its own.
+    let mount = |options: &std::ffi::CStr| {
+        let kind = c"tmpfs".as_ptr();
+        // SAFETY: C strings; mounts over the session's folder.
+        unsafe { libc::mount(kind, folder.as_ptr(), kind, 0, options.as_ptr().cast()) == 0 }
+    };
+    if !mount(c"size=1m") {
+        eprintln!("skipped: only root may mount");
+        return;
+    }
+    std::fs::write(
+        session.folder.join("options"),
+        format!("{OPTIONS}ring 65536\n"),
+    )
+    .unwrap();
+    let output = session
+        .command(&program)
+        .args(["none", "300000"])
+        .output()
+        .unwrap();
+    let run = session.follow(|| output);
+    // SAFETY: mounted above.
+    unsafe { libc::umount2(folder.as_ptr(), libc::MNT_DETACH) };
+    assert!(run.status.success(), "{}", run.status);
+    let (taken, dropped) = (run.drained.total(), run.drained.dropped());
+    assert_eq!(taken + dropped, 300_000);
+    assert!((8000..20_000).contains(&taken), "{taken} taken");
 }
 
 #[test]

@@ -9,7 +9,13 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use event::ring::{RING_HEADER_SIZE, RING_MAGIC, RingHeader};
 
-pub const DEFAULT_SLOTS: u32 = 8192;
+/// Where there is plenty of room: more than a busy thread fills between two looks of the tracer.
+const USUAL_SLOTS: u32 = 65_536;
+/// Where there is not.
+const MODEST_SLOTS: u32 = 8192;
+const PLENTY: u64 = 1 << 30;
+/// Slots that get their memory at once: few threads use more.
+const PORTION: u64 = 8192;
 const LEAST_SLOTS: u32 = 256;
 const MOST_SLOTS: u32 = 1 << 22;
 const SLOT_BYTES: usize = 64;
@@ -20,7 +26,7 @@ const WITHOUT_RING: u32 = 2;
 /// The ring is being made: a signal handler that interrupts this goes unrecorded.
 const MAKING: u32 = 1;
 
-static CAPACITY: AtomicU32 = AtomicU32::new(DEFAULT_SLOTS);
+static CAPACITY: AtomicU32 = AtomicU32::new(MODEST_SLOTS);
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Rings of this process, so that those of ended threads can be given back. 0: free; odd: taken.
@@ -30,6 +36,8 @@ static RINGS: [AtomicUsize; KNOWN] = [const { AtomicUsize::new(0) }; KNOWN];
 /// How long a call waits for room before it is let through unrecorded.
 const PATIENCE: u32 = 400;
 const NAP_NS: u64 = 50_000;
+/// Calls dropped between two attempts to get memory for a ring.
+const RETRY: u64 = 1024;
 const YIELDS: u32 = 50;
 
 pub fn start(stage: &Stage) {
@@ -38,7 +46,17 @@ pub fn start(stage: &Stage) {
     unsafe { (*stage.refill).store(refill as *mut (), Ordering::Release) };
 }
 
-pub fn set_capacity(slots: u32) {
+/// None: as the session's folder has room.
+pub fn set_capacity(slots: Option<u32>) {
+    let slots = slots.unwrap_or_else(|| {
+        let mut folder = Line::<1200>::new();
+        folder.push(report::folder()).push(b"\0");
+        if sys::free_space(folder.bytes()) >= PLENTY {
+            USUAL_SLOTS
+        } else {
+            MODEST_SLOTS
+        }
+    });
     let slots = slots.clamp(LEAST_SLOTS, MOST_SLOTS);
     CAPACITY.store(slots.next_power_of_two(), Ordering::Relaxed);
 }
@@ -103,16 +121,30 @@ fn wait_for_room(thread: &mut Thread) -> bool {
     let header = unsafe { &*(thread.header as *const RingHeader) };
     let capacity = thread.mask + 1;
     let most = (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64;
+    let dropped = &header.dropped;
     for attempt in 0..PATIENCE {
         let tail = header.tail.load(Ordering::Acquire);
-        let head = header.head.load(Ordering::Relaxed);
-        thread.limit = tail.wrapping_add(capacity - MARGIN);
-        if head.wrapping_add(most) <= thread.limit {
+        let wanted = header.head.load(Ordering::Relaxed).wrapping_add(most);
+        let short_of_memory = thread.backed < capacity && wanted > thread.backed - MARGIN;
+        // Asking for memory takes a while: not for each of many calls that are dropped.
+        if short_of_memory && dropped.load(Ordering::Relaxed) % RETRY == 0 {
+            extend(thread, header);
+        }
+        let free = tail.wrapping_add(capacity - MARGIN);
+        let limit = if thread.backed < capacity {
+            // Never to the very end of the memory: the tracer looks one slot ahead.
+            free.min(thread.backed - MARGIN)
+        } else {
+            free
+        };
+        thread.limit = limit;
+        if wanted <= limit {
             report::pair_clocks_from_time_to_time();
             return true;
         }
-        // Nobody has taken anything since the last loss: do not hold up the program again.
-        if thread.stalled_tail == tail.wrapping_add(1) {
+        // Nobody has taken anything since the last loss, or nobody can help: do not hold up the
+        // program.
+        if thread.stalled_tail == tail.wrapping_add(1) || wanted <= free {
             break;
         }
         if attempt < YIELDS {
@@ -122,7 +154,6 @@ fn wait_for_room(thread: &mut Thread) -> bool {
         }
     }
     thread.stalled_tail = header.tail.load(Ordering::Relaxed).wrapping_add(1);
-    let dropped = &header.dropped;
     dropped.store(dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     false
 }
@@ -132,11 +163,13 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
     let capacity = CAPACITY.load(Ordering::Relaxed);
     let bytes = RING_HEADER_SIZE + capacity as usize * SLOT_BYTES;
     let id = sys::thread_id();
-    let Some((path, file)) = create_file(pid, id) else {
+    let Some((path, file, number)) = create_file(pid, id) else {
         return false;
     };
-    // Reserved now: a write to a mapping that finds no space would be a SIGBUS.
-    if !file.reserve(bytes as u64) {
+    // Reserved before it is used: a write to a mapping that finds no space would be a SIGBUS.
+    let backed = PORTION.min(capacity.into());
+    let first = RING_HEADER_SIZE as u64 + backed * SLOT_BYTES as u64;
+    if !file.set_size(bytes as u64) || !file.reserve(0, first) {
         sys::unlink(path.bytes());
         return false;
     }
@@ -158,7 +191,9 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
     remember(at);
     thread.slots = at + RING_HEADER_SIZE;
     thread.mask = u64::from(capacity) - 1;
-    thread.limit = u64::from(capacity) - MARGIN;
+    thread.limit = backed - MARGIN;
+    thread.number = number.into();
+    thread.backed = backed;
     thread.stalled_tail = 0;
     thread.header = at;
     // Last: from here on the hot path uses it.
@@ -169,19 +204,37 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
 
 /// The next free name: what this process ran before an exec, or an earlier process with its number,
 /// has left files too.
-fn create_file(pid: u32, thread: u32) -> Option<(Line<1200>, File)> {
+fn create_file(pid: u32, thread: u32) -> Option<(Line<1200>, File, u32)> {
     for _ in 0..MOST_NAMES {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let mut path = Line::new();
-        path.push(report::folder());
-        let _ = write!(path, "/ring.{pid}.{thread}.{number}\0");
+        let path = path_of(pid, thread, number.into());
         match File::create_new(path.bytes()) {
-            Ok(file) => return Some((path, file)),
+            Ok(file) => return Some((path, file, number)),
             Err(libc::EEXIST) => {}
             Err(_) => return None,
         }
     }
     None
+}
+
+fn path_of(pid: u32, thread: u32, number: u64) -> Line<1200> {
+    let mut path = Line::new();
+    path.push(report::folder());
+    let _ = write!(path, "/ring.{pid}.{thread}.{number}\0");
+    path
+}
+
+/// Gets memory for the next slots; without it the ring stays full there, and calls are dropped.
+fn extend(thread: &mut Thread, header: &RingHeader) {
+    let path = path_of(header.pid, header.tid, thread.number);
+    let Some(file) = File::open(path.bytes(), libc::O_RDWR | libc::O_NOFOLLOW, 0) else {
+        return;
+    };
+    let offset = RING_HEADER_SIZE as u64 + thread.backed * SLOT_BYTES as u64;
+    let more = PORTION.min(thread.mask + 1 - thread.backed);
+    if file.reserve(offset, more * SLOT_BYTES as u64) {
+        thread.backed += more;
+    }
 }
 
 fn remember(ring: usize) {

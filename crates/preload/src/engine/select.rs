@@ -1,6 +1,5 @@
 //! Which functions are hooked: the session's options, and names that are known.
 
-use super::rings::DEFAULT_SLOTS;
 use crate::sys::File;
 use alloc::vec::Vec;
 
@@ -12,7 +11,8 @@ pub struct Options {
     /// (library, functions), both globs.
     libraries: Vec<(Vec<u8>, Vec<u8>)>,
     filter: Filter,
-    pub ring_slots: u32,
+    /// None: as many as there is room for.
+    pub ring_slots: Option<u32>,
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
 }
@@ -42,7 +42,7 @@ impl Options {
         let mut options = Options {
             libraries: Vec::new(),
             filter: Filter::default(),
-            ring_slots: DEFAULT_SLOTS,
+            ring_slots: None,
             host_clock: false,
         };
         for line in text.split(|byte| *byte == b'\n') {
@@ -61,9 +61,7 @@ impl Options {
                 b"filter" => options.filter = Filter::parse(value),
                 b"ring" => {
                     let number = core::str::from_utf8(value).ok();
-                    if let Some(slots) = number.and_then(|text| text.trim().parse().ok()) {
-                        options.ring_slots = slots;
-                    }
+                    options.ring_slots = number.and_then(|text| text.trim().parse().ok());
                 }
                 _ => {}
             }
@@ -250,7 +248,7 @@ mod tests {
         assert!(options.considers(b"/l/libnccl.so.2", b"ncclAllReduce"));
         assert!(!options.considers(b"/l/libnccl.so.2", b"pncclAllReduce"));
         assert!(!options.considers(b"/l/libother.so", b"ncclAllReduce"));
-        assert_eq!(options.ring_slots, 512);
+        assert_eq!(options.ring_slots, Some(512));
         let all = Options::parse(b"lib libc.so:*");
         assert!(
             !all.considers(b"/l/libc.so.6", b"setjmp") && all.considers(b"/l/libc.so.6", b"puts")
