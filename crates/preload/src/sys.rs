@@ -156,6 +156,19 @@ pub fn free_space(path: &[u8]) -> u64 {
     words[1].saturating_mul(words[4])
 }
 
+/// How long this process may make a file; beyond it a write is a signal.
+pub fn file_size_limit() -> u64 {
+    let mut limits = [u64::MAX; 2];
+    system_call!(
+        SYS_prlimit64,
+        0usize,
+        libc::RLIMIT_FSIZE,
+        0usize,
+        limits.as_mut_ptr()
+    );
+    limits[0]
+}
+
 pub fn pid() -> u32 {
     system_call!(SYS_getpid) as u32
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Session, compile, compile_musl, library, stress};
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -179,6 +179,31 @@ fn a_folder_that_fills_up_costs_records_and_nothing_else() {
     let (taken, dropped) = (run.drained.total(), run.drained.dropped());
     assert_eq!(taken + dropped, 300_000);
     assert!((8000..20_000).contains(&taken), "{taken} taken");
+}
+
+#[test]
+fn a_folder_without_room_for_a_ring_is_reported() {
+    let program = stress("endings.cpp", "endings");
+    // Longer than this process may make a file; trying would be a fatal signal.
+    let session = Session::new(&format!("{OPTIONS}ring 4194304\n"));
+    let mut command = session.command(&program);
+    command.args(["exit", "1000"]);
+    let limit = libc::rlimit {
+        rlim_cur: 1 << 20,
+        rlim_max: 1 << 20,
+    };
+    // SAFETY: only calls that are allowed between fork and exec.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    };
+    let run = session.run(&mut command);
+    assert_eq!(run.status.code(), Some(4), "{}", run.stderr);
+    assert_eq!(run.drained.total(), 0);
+    assert_eq!(run.lines("note no ring for thread ").len(), 1);
+    assert_eq!(run.lines("note 1001 calls were not recorded").len(), 1);
 }
 
 #[test]

@@ -78,5 +78,6 @@ extern "C" fn scan() {
 }
 
 extern "C" fn finish() {
+    rings::finish();
     report::pair_clocks();
 }

@@ -321,4 +321,27 @@ mod tests {
             Err(Refusal::OutOfReach)
         );
     }
+
+    #[test]
+    fn any_bytes_are_moved_within_bounds_or_refused() {
+        // xorshift: the same bytes in every run.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut moved = 0;
+        for _ in 0..100_000 {
+            let mut code = [0u8; 24];
+            for byte in &mut code {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                *byte = state as u8;
+            }
+            for size in [0, 1, 3, 16, 24, 100] {
+                if let Ok(bytes) = relocate(&code, ENTRY, size, TO) {
+                    assert!(bytes.len() <= MOST_BYTES, "{code:x?}");
+                    moved += 1;
+                }
+            }
+        }
+        assert!(moved > 10_000);
+    }
 }

@@ -102,7 +102,10 @@ fn start_time() -> u64 {
 
 fn append(bytes: &[u8]) -> bool {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOFOLLOW;
-    File::open(path().bytes(), flags, 0o600).is_some_and(|file| file.write(bytes))
+    File::open(path().bytes(), flags, 0o600).is_some_and(|file| {
+        file.size().saturating_add(bytes.len() as u64) <= sys::file_size_limit()
+            && file.write(bytes)
+    })
 }
 
 /// What only this process can say; in a forked child also what its parent had said of hooks.

@@ -27,6 +27,8 @@ const WITHOUT_RING: u32 = 2;
 const MAKING: u32 = 1;
 
 static CAPACITY: AtomicU32 = AtomicU32::new(MODEST_SLOTS);
+/// Calls that went unrecorded for want of a ring, until one is made that can say so.
+static MISSED: AtomicU64 = AtomicU64::new(0);
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Rings of this process, so that those of ended threads can be given back. 0: free; odd: taken.
@@ -66,6 +68,7 @@ extern "C" fn refill(thread: *mut Thread) -> bool {
     // SAFETY: the calling thread's own; signal handlers only see it between whole steps.
     let thread = unsafe { &mut *thread };
     let Some(pid) = generation::current(begin_child) else {
+        MISSED.fetch_add(1, Ordering::Relaxed);
         return false;
     };
     if thread.pid == pid && thread.header != 0 {
@@ -79,6 +82,7 @@ extern "C" fn refill(thread: *mut Thread) -> bool {
         thread.pid = u32::MAX;
     }
     if thread.state != 0 {
+        MISSED.fetch_add(1, Ordering::Relaxed);
         return false;
     }
     thread.state = MAKING;
@@ -87,6 +91,7 @@ extern "C" fn refill(thread: *mut Thread) -> bool {
         return true;
     }
     thread.state = WITHOUT_RING;
+    MISSED.fetch_add(1, Ordering::Relaxed);
     let mut line = Line::<160>::new();
     let _ = writeln!(
         line,
@@ -97,8 +102,22 @@ extern "C" fn refill(thread: *mut Thread) -> bool {
     false
 }
 
+/// The process ends: says what no ring has said.
+pub fn finish() {
+    let missed = MISSED.swap(0, Ordering::Relaxed);
+    if missed > 0 {
+        let mut line = Line::<100>::new();
+        let _ = writeln!(
+            line,
+            "note {missed} calls were not recorded: no ring could be made for them"
+        );
+        report::note(line.bytes());
+    }
+}
+
 /// Sets up a forked child before its first record.
 fn begin_child() -> bool {
+    MISSED.store(0, Ordering::Relaxed);
     NUMBER.store(0, Ordering::Relaxed);
     for known in &RINGS {
         let at = known.swap(0, Ordering::Relaxed);
@@ -163,6 +182,9 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
     let capacity = CAPACITY.load(Ordering::Relaxed);
     let bytes = RING_HEADER_SIZE + capacity as usize * SLOT_BYTES;
     let id = sys::thread_id();
+    if sys::file_size_limit() < bytes as u64 {
+        return false;
+    }
     let Some((path, file, number)) = create_file(pid, id) else {
         return false;
     };
@@ -188,6 +210,10 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
         (&raw mut (*header).tid).write(id);
         (*header).magic.store(RING_MAGIC, Ordering::Release);
     }
+    // SAFETY: as above; nothing else writes to it yet.
+    unsafe { &*(at as *const RingHeader) }
+        .dropped
+        .store(MISSED.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     remember(at);
     thread.slots = at + RING_HEADER_SIZE;
     thread.mask = u64::from(capacity) - 1;
