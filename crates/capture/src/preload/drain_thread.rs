@@ -9,7 +9,7 @@ use super::session::thread_time;
 use event::ClockPair;
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -71,6 +71,7 @@ impl Ahead {
 
 struct Found {
     number: usize,
+    path: PathBuf,
     reader: Reader,
     asked: Instant,
 }
@@ -80,6 +81,8 @@ struct Drainer<'a> {
     messages: &'a Sender<Message>,
     ahead: &'a Ahead,
     rings: Vec<Found>,
+    /// Files that have been taken up. They keep their names: producers open them again to grow.
+    seen: HashSet<PathBuf>,
     count: usize,
 }
 
@@ -95,6 +98,7 @@ pub fn drain_all(
         messages,
         ahead,
         rings: Vec::new(),
+        seen: HashSet::new(),
         count: 0,
     };
     be_prompt();
@@ -166,21 +170,20 @@ impl Drainer<'_> {
         };
         for entry in entries.flatten() {
             let is_ring = entry.file_name().as_encoded_bytes().starts_with(b"ring.");
-            if !is_ring || self.rings.len() >= MOST_RINGS {
+            let path = entry.path();
+            if !is_ring || self.rings.len() >= MOST_RINGS || self.seen.contains(&path) {
                 continue;
             }
             // One that is not whole yet is looked at again next time.
-            let path = entry.path();
             if let Some(ring) = Ring::open(&path) {
-                // It lives on until both sides are done with it, and its memory goes then. The
-                // name is free again: a process that replaces itself begins to count anew.
-                let _ = fs::remove_file(&path);
+                self.seen.insert(path.clone());
                 let (pid, tid) = (ring.pid, ring.tid);
                 if self.messages.send(Message::Ring { pid, tid }).is_err() {
                     return;
                 }
                 self.rings.push(Found {
                     number: self.count,
+                    path,
                     reader: Reader::new(ring),
                     asked: Instant::now(),
                 });
@@ -201,6 +204,7 @@ impl Drainer<'_> {
     fn round(&mut self) -> Moved {
         let mut moved = Moved::Nothing;
         let (messages, ahead) = (self.messages, self.ahead);
+        let seen = &mut self.seen;
         self.rings.retain_mut(|found| {
             // Asked before draining: a ring without a producer gets nothing more.
             let over = found.is_over();
@@ -218,6 +222,11 @@ impl Drainer<'_> {
             if drained.is_err() {
                 let _ = messages.send(Message::Damaged);
                 return false;
+            }
+            if over {
+                // Threads come and go; their rings' memory must too.
+                let _ = fs::remove_file(&found.path);
+                seen.remove(&found.path);
             }
             !over
         });

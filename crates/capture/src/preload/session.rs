@@ -57,7 +57,7 @@ const WINDOW: u64 = 50_000_000;
 /// The file on disk is never farther behind than this.
 const FLUSH_EVERY: u64 = 500_000_000;
 /// What the draining thread may be ahead by, at most.
-const MOST_AHEAD: usize = 1 << 30;
+const MOST_AHEAD: usize = 4 << 30;
 
 /// A session that has been prepared: the program can be started in its environment.
 pub struct Session {

@@ -5,13 +5,21 @@ use crate::common::skip;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Records are in the order of time and none is lost. Where a starved machine holds a thread up
+/// between its looking at the clock and its writing, its record comes late, and that is said; the
+/// records of one thread are in order whatever happens.
 fn assert_ordered(run: &Run) {
-    let times: Vec<f64> = run
-        .lines
-        .iter()
-        .filter_map(|line| line["ts"].as_f64())
-        .collect();
-    assert!(times.is_sorted(), "records are in the order of time");
+    let mut latest: BTreeMap<Option<u64>, f64> = BTreeMap::new();
+    for line in &run.lines {
+        if let Some(time) = line["ts"].as_f64() {
+            let latest = latest.entry(line["tid"].as_u64()).or_default();
+            assert!(time >= *latest, "{line} after {latest}");
+            *latest = time;
+        }
+    }
+    let times = run.lines.iter().filter_map(|line| line["ts"].as_f64());
+    let said = run.stderr().contains("out of the order of time");
+    assert_eq!(times.is_sorted(), !said, "{}", run.stderr());
     assert_eq!(run.summary()["lost"], 0);
 }
 
@@ -117,7 +125,7 @@ fn processes_that_fork_and_replace_themselves_are_followed() {
         return skip("python3 is not installed");
     }
     let script = r#"
-import ctypes, os, subprocess, sys, time
+import ctypes, os, subprocess, sys
 cuda = ctypes.CDLL("libcuda.so.1")
 version = ctypes.c_int()
 def calls(count):
@@ -131,7 +139,6 @@ if sys.argv[1] == "first":
         os._exit(0)
     os.waitpid(child, 0)
     subprocess.run([sys.executable, "-c", sys.argv[2], "child"], check=True)
-    time.sleep(0.2)
     os.execv(sys.executable, [sys.executable, "-c", sys.argv[2], "last"])
 calls({"child": 30, "last": 40}[sys.argv[1]])
 "#;
