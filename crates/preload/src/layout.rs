@@ -87,10 +87,10 @@ pub struct Thread {
     pub state: u32,
     /// Where the tail stood when a call was last dropped.
     pub stalled_tail: u64,
-    /// The last part of the ring file's name.
-    pub number: u64,
     /// Slots that have memory: the first lap takes it bit by bit.
     pub backed: u64,
+    /// To the end of the cache line.
+    pub unused: u64,
 }
 
 /// Slots kept free, so that signal handlers which interrupt a reservation cannot overfill the ring.

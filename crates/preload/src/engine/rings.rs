@@ -147,7 +147,7 @@ fn wait_for_room(thread: &mut Thread) -> bool {
         let short_of_memory = thread.backed < capacity && wanted > thread.backed - MARGIN;
         // Asking for memory takes a while: not for each of many calls that are dropped.
         if short_of_memory && dropped.load(Ordering::Relaxed) % RETRY == 0 {
-            extend(thread, header);
+            extend(thread);
         }
         let free = tail.wrapping_add(capacity - MARGIN);
         let limit = if thread.backed < capacity {
@@ -185,11 +185,15 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
     if sys::file_size_limit() < bytes as u64 {
         return false;
     }
-    let Some((path, file, number)) = create_file(pid, id) else {
+    let Some((path, file)) = create_file(pid, id) else {
         return false;
     };
     // Reserved before it is used: a write to a mapping that finds no space would be a SIGBUS.
-    let backed = PORTION.min(capacity.into());
+    let backed = if can_extend() {
+        PORTION.min(capacity.into())
+    } else {
+        capacity.into()
+    };
     let first = RING_HEADER_SIZE as u64 + backed * SLOT_BYTES as u64;
     if !file.set_size(bytes as u64) || !file.reserve(0, first) {
         sys::unlink(path.bytes());
@@ -218,7 +222,6 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
     thread.slots = at + RING_HEADER_SIZE;
     thread.mask = u64::from(capacity) - 1;
     thread.limit = backed - MARGIN;
-    thread.number = number.into();
     thread.backed = backed;
     thread.stalled_tail = 0;
     thread.header = at;
@@ -230,12 +233,12 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
 
 /// The next free name: what this process ran before an exec, or an earlier process with its number,
 /// has left files too.
-fn create_file(pid: u32, thread: u32) -> Option<(Line<1200>, File, u32)> {
+fn create_file(pid: u32, thread: u32) -> Option<(Line<1200>, File)> {
     for _ in 0..MOST_NAMES {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = path_of(pid, thread, number.into());
+        let path = path_of(pid, thread, number);
         match File::create_new(path.bytes()) {
-            Ok(file) => return Some((path, file, number)),
+            Ok(file) => return Some((path, file)),
             Err(libc::EEXIST) => {}
             Err(_) => return None,
         }
@@ -243,7 +246,7 @@ fn create_file(pid: u32, thread: u32) -> Option<(Line<1200>, File, u32)> {
     None
 }
 
-fn path_of(pid: u32, thread: u32, number: u64) -> Line<1200> {
+fn path_of(pid: u32, thread: u32, number: u32) -> Line<1200> {
     let mut path = Line::new();
     path.push(report::folder());
     let _ = write!(path, "/ring.{pid}.{thread}.{number}\0");
@@ -251,16 +254,18 @@ fn path_of(pid: u32, thread: u32, number: u64) -> Line<1200> {
 }
 
 /// Gets memory for the next slots; without it the ring stays full there, and calls are dropped.
-fn extend(thread: &mut Thread, header: &RingHeader) {
-    let path = path_of(header.pid, header.tid, thread.number);
-    let Some(file) = File::open(path.bytes(), libc::O_RDWR | libc::O_NOFOLLOW, 0) else {
-        return;
-    };
-    let offset = RING_HEADER_SIZE as u64 + thread.backed * SLOT_BYTES as u64;
+/// Through the mapping, for the file's name is gone once the tracer has taken the ring up.
+fn extend(thread: &mut Thread) {
+    let at = thread.slots + thread.backed as usize * SLOT_BYTES;
     let more = PORTION.min(thread.mask + 1 - thread.backed);
-    if file.reserve(offset, more * SLOT_BYTES as u64) {
+    if sys::advise(at, more as usize * SLOT_BYTES, libc::MADV_POPULATE_WRITE) {
         thread.backed += more;
     }
+}
+
+/// Kernels before 5.14 cannot be asked for a mapping's memory.
+fn can_extend() -> bool {
+    sys::advise(0, 0, libc::MADV_POPULATE_WRITE)
 }
 
 fn remember(ring: usize) {
