@@ -31,4 +31,4 @@ pub use error::{PreloadError, SinkError};
 pub use filter::Filter;
 pub use process::Library;
 pub use report::{Process, Report};
-pub use session::{Options, Progress, Recording, Session, Sink};
+pub use session::{Options, Recording, Session, Sink};

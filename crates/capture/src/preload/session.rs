@@ -12,9 +12,9 @@ use super::{PreloadError, SinkError};
 use event::{ClockError, ClockPair, Record};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -119,7 +119,6 @@ impl Session {
             }),
         };
         let stop = Arc::new(AtomicBool::new(false));
-        let progress = Arc::new(Progress::default());
         let (sender, receiver) = channel();
         let ahead = Arc::new(Ahead::new(most_ahead()));
         let drainer = {
@@ -129,42 +128,28 @@ impl Session {
             spawn("drain", body)?
         };
         let assembler = {
-            let (folder, progress) = (self.folder.path().to_owned(), progress.clone());
-            let body =
-                move || assemble_all(folder, clock, limits, sink, &receiver, (&progress, &ahead));
+            let folder = self.folder.path().to_owned();
+            let body = move || assemble_all(&folder, clock, limits, sink, &receiver, &ahead);
             spawn("assemble", body)?
         };
         Ok(Recording {
             folder: self.folder,
             stop,
-            progress,
             drainer,
             assembler,
         })
     }
 }
 
-/// How far a recording is, for who wants to show it.
-#[derive(Debug, Default)]
-pub struct Progress {
-    pub calls: AtomicU64,
-    pub lost: AtomicU64,
-}
-
 /// A session that is being drained.
 pub struct Recording<S> {
     folder: Folder,
     stop: Arc<AtomicBool>,
-    progress: Arc<Progress>,
     drainer: JoinHandle<Duration>,
     assembler: JoinHandle<(S, Report)>,
 }
 
 impl<S: Sink> Recording<S> {
-    pub fn progress(&self) -> &Arc<Progress> {
-        &self.progress
-    }
-
     /// Takes what is left in the rings and stops. Call it when the program has ended.
     pub fn finish(self) -> (S, Report) {
         self.stop.store(true, Ordering::Release);
@@ -181,15 +166,15 @@ impl<S: Sink> Recording<S> {
 }
 
 fn assemble_all<S: Sink>(
-    folder: PathBuf,
+    folder: &Path,
     clock: TscClock,
     limits: Limits,
     sink: S,
     messages: &Receiver<Message>,
-    (progress, ahead): (&Progress, &Ahead),
+    ahead: &Ahead,
 ) -> (S, Report) {
     let window = limits.min_duration.saturating_add(WINDOW);
-    let mut assembler = Assembler::new(Processes::new(&folder), clock, limits, sink);
+    let mut assembler = Assembler::new(Processes::new(folder), clock, limits, sink);
     let mut flushed = monotonic();
     let (mut damaged, mut still_running) = (0, 0);
     for message in messages {
@@ -205,12 +190,6 @@ fn assemble_all<S: Sink>(
             Message::Round(pair) => {
                 assembler.clock.add(pair);
                 assembler.advance(pair.host.saturating_sub(window));
-                progress
-                    .calls
-                    .store(assembler.totals.calls, Ordering::Relaxed);
-                progress
-                    .lost
-                    .store(assembler.totals.lost, Ordering::Relaxed);
                 if pair.host.saturating_sub(flushed) > FLUSH_EVERY {
                     assembler.flush();
                     flushed = pair.host;
