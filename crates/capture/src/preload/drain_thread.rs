@@ -81,7 +81,7 @@ struct Drainer<'a> {
     messages: &'a Sender<Message>,
     ahead: &'a Ahead,
     rings: Vec<Found>,
-    /// Files that have been taken up. They keep their names: producers open them again to grow.
+    /// Files that have been taken up; they are removed when nobody writes to them any more.
     seen: HashSet<PathBuf>,
     count: usize,
 }
