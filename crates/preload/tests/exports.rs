@@ -59,8 +59,8 @@ fn every_export_of_real_drivers_answers_as_without_the_hook() {
     if drivers.is_empty() {
         eprintln!("skipped: no libcuda here; scripts/fetch-libcuda fetches them");
         assert!(
-            std::env::var_os("CI").is_none(),
-            "CI must have fetched libcuda"
+            std::env::var_os("CUTRACE_REQUIRE_ALL").is_none(),
+            "must not be skipped here"
         );
         return;
     }

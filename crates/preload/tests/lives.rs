@@ -279,7 +279,10 @@ fn the_second_door_opens_late_and_says_so() {
 fn another_c_library() {
     if Command::new("musl-gcc").arg("--version").output().is_err() {
         eprintln!("skipped: no musl-gcc");
-        assert!(std::env::var_os("CI").is_none(), "CI must have musl-gcc");
+        assert!(
+            std::env::var_os("CUTRACE_REQUIRE_ALL").is_none(),
+            "must not be skipped here"
+        );
         return;
     }
     let (built, program) = compile_musl("reload_library.c", "reload.c");
@@ -293,7 +296,10 @@ fn another_c_library() {
 fn a_debugger_sees_through_the_hook() {
     let Ok(found) = Command::new("gdb").arg("--version").output() else {
         eprintln!("skipped: no gdb");
-        assert!(std::env::var_os("CI").is_none(), "CI must have gdb");
+        assert!(
+            std::env::var_os("CUTRACE_REQUIRE_ALL").is_none(),
+            "must not be skipped here"
+        );
         return;
     };
     assert!(found.status.success());
