@@ -4,6 +4,8 @@ use super::{Run, path, program, record};
 use crate::common::skip;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Records are in the order of time and none is lost. Where a starved machine holds a thread up
 /// between its looking at the clock and its writing, its record comes late, and that is said; the
@@ -117,11 +119,7 @@ fn a_program_that_is_killed_leaves_a_whole_trace() {
 /// Fork without exec, exec without fork, a child of a child: each has its own functions and ring.
 #[test]
 fn processes_that_fork_and_replace_themselves_are_followed() {
-    if std::process::Command::new("python3")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
+    if Command::new("python3").arg("--version").output().is_err() {
         return skip("python3 is not installed");
     }
     let script = r#"
@@ -160,17 +158,7 @@ calls({"child": 30, "last": 40}[sys.argv[1]])
 #[test]
 fn no_call_of_a_killed_program_is_missing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let program = folder.path().join("killed");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/killed.c");
-    let built = std::process::Command::new(std::env::var_os("CC").unwrap_or("cc".into()))
-        .args(["-O1", "-o"])
-        .arg(&program)
-        .args([source, "-ldl", "-lpthread"])
-        .status();
-    assert!(
-        built.is_ok_and(|status| status.success()),
-        "the program is built"
-    );
+    let program = compile("killed", folder.path());
     for moment in ["0.15", "0.22", "0.31"] {
         let counts = folder.path().join(moment);
         let script = "\"$0\" \"$1\" & sleep $2; kill -9 $!; wait $!";
@@ -201,4 +189,31 @@ fn no_call_of_a_killed_program_is_missing() {
             run.summary()["open"].as_u64().expect("a count")
         );
     }
+}
+
+/// A ring grows as it fills and is used again and again: 160,000 slots pass through it here.
+#[test]
+fn bursts_that_a_ring_can_hold_are_kept_whole() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = compile("bursts", folder.path());
+    let run = record(&[], &[path(&program)]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    assert_ordered(&run);
+    assert_eq!(run.summary()["counts"]["userspace"], 40_000);
+}
+
+/// A C program of this folder.
+fn compile(name: &str, folder: &Path) -> PathBuf {
+    let program = folder.join(name);
+    let source = format!("{}/tests/record/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let built = Command::new(std::env::var_os("CC").unwrap_or("cc".into()))
+        .args(["-O1", "-o"])
+        .arg(&program)
+        .args([&source, "-ldl", "-lpthread"])
+        .status();
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "the program is built"
+    );
+    program
 }
