@@ -67,6 +67,13 @@ fn messages() {
     insta::assert_snapshot!(all);
 }
 
+/// Read as a directive, it would print as a number.
+#[test]
+fn a_number_is_no_directive() {
+    let text = format!("{HEADER}.entry k() .minnctapersm a.0;");
+    assert_eq!(error(&text).line, 4);
+}
+
 #[test]
 fn deep_nesting_is_refused() {
     let deep = 1_000_000;

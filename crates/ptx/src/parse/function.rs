@@ -97,8 +97,7 @@ impl<'a> Parser<'a> {
             _ => {}
         }
         let line = self.line();
-        let name = self.advance()?;
-        let name = self.text(name)[1..].to_string();
+        let name = self.directive_name()?;
         let mut args = Vec::new();
         while matches!(self.current.kind, Kind::Int { .. } | Kind::Word | Kind::Str) {
             self.grow()?;
@@ -109,5 +108,15 @@ impl<'a> Parser<'a> {
             }
         }
         Ok(Directive { line, name, args })
+    }
+
+    /// The name of the directive that the current token is, without its dot.
+    pub(super) fn directive_name(&mut self) -> Result<String> {
+        // `.0` right after a word reads as a name, and as a number anywhere else.
+        if self.text(self.current)[1..].starts_with(|first: char| first.is_ascii_digit()) {
+            return Err(self.unexpected("a directive"));
+        }
+        let name = self.advance()?;
+        Ok(self.text(name)[1..].to_string())
     }
 }

@@ -133,8 +133,7 @@ impl<'a> Parser<'a> {
         if linkage != Linkage::default() || self.current.kind != Kind::Dotted {
             return Err(self.unexpected("a variable"));
         }
-        let name = self.advance()?;
-        let name = self.text(name)[1..].to_string();
+        let name = self.directive_name()?;
         let mut args = Vec::new();
         while !self.at(b';') {
             if matches!(self.current.kind, Kind::End | Kind::Punct(b'{' | b'}')) {
