@@ -1,6 +1,7 @@
 //! How far a result may be from hardware's. Only the approximate instructions have any room: PTX
 //! bounds their error (PTX ISA, sections of div, rcp, sqrt, rsqrt, sin, cos, lg2, ex2, tanh). Ours
 //! are correctly rounded, so hardware's may differ by its bound and the rounding of one place.
+//! The bounds below have not been compared with the text of those sections yet.
 
 use crate::fixture::{Case, Fixture};
 
