@@ -41,6 +41,13 @@ macro_rules! named_enum {
             }
         }
 
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
         impl core::str::FromStr for $name {
             type Err = $crate::UnknownName;
             fn from_str(text: &str) -> Result<Self, Self::Err> {

@@ -2,7 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod output;
+mod style;
 mod summary;
+mod table;
+pub mod tables;
+pub mod units;
 
 pub use output::Output;
+pub use style::{Paint, Style, columns, printable};
 pub use summary::{RunSummary, summary_text};
+pub use table::{Align, Cell, Table};

@@ -1,0 +1,1 @@
+//! The tables of `cutrace report`, one a file: from a report to lines of text.
