@@ -5,15 +5,17 @@
 //! the integer registers, word 6 is the first on the stack. A struct by value takes several words
 //! (`dim3` two); one of more than 16 bytes lies on the stack whatever registers are free.
 
+mod behind;
+
 use crate::lookup::{functions, older_functions, without_stream_suffix};
-use crate::model::{Direction, Extent, Function, Kind, Parameter, Type};
+use crate::model::{Function, Kind, Type};
 
 /// Words that lie in the call's own slot.
 pub const SLOT_WORDS: usize = 4;
 /// Integer registers that carry arguments.
 pub const REGISTER_WORDS: usize = 6;
 /// Most payload slots of a call.
-pub const MAX_PAYLOAD_SLOTS: usize = 8;
+pub const MAX_PAYLOAD_SLOTS: usize = 10;
 /// Bytes a call's payload may have.
 pub const MAX_PAYLOAD: usize = MAX_PAYLOAD_SLOTS * event::ring::PAYLOAD_BYTES;
 /// Most items of a plan.
@@ -21,16 +23,24 @@ pub const MAX_ITEMS: usize = 24;
 /// Bytes kept of a string, the NUL that ends it (or pads it) included where it fits.
 pub const TEXT_BYTES: u16 = 120;
 
-/// Structs longer than this are not copied.
-const STRUCT_BYTES: u32 = 256;
-
 /// Which calls have the bytes. All of them are written before the call is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// What the caller hands in: every call that returned. Zeros where it could not be read.
     Enter,
-    /// What the callee hands back: only calls that returned success (or that return nothing).
+    /// What the callee hands back: only calls that returned success (or that return no status).
     Exit,
+}
+
+/// Where the length of an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The word that holds it or points to it.
+    pub word: u8,
+    /// 4 or 8.
+    pub bytes: u8,
+    /// The word points to it.
+    pub behind: bool,
 }
 
 /// One piece of the payload; the pieces follow each other without gaps.
@@ -38,6 +48,8 @@ pub enum When {
 pub enum Item {
     /// 8 bytes: the word with this index. Written at entry, valid in open calls too.
     Arg { index: u8 },
+    /// 8 bytes: the low half of a vector register, which a float came in. As `Arg`.
+    Vector { register: u8 },
     /// Bytes at `offset` behind the pointer that is word `arg`; zeros if it is null.
     Memory {
         arg: u8,
@@ -47,15 +59,56 @@ pub enum Item {
     },
     /// A C string behind the pointer that is word `arg`, padded with NULs.
     Text { arg: u8, bytes: u16, at: When },
+    /// A C string behind the pointer that lies behind word `arg`, after success.
+    TextBehind { arg: u8, bytes: u16 },
+    /// The first elements of the array behind word `arg`, as many as there are and as fit into
+    /// `bytes`; zeros after them.
+    Array {
+        arg: u8,
+        stride: u16,
+        bytes: u16,
+        count: Count,
+        at: When,
+    },
+    /// The first elements of the array that a struct behind word `arg` points to at `pointer`, its
+    /// length in the 4 or 8 bytes at `count`. The first `kept` bytes of each are kept.
+    Nested {
+        arg: u8,
+        pointer: u16,
+        count: u16,
+        count_bytes: u8,
+        stride: u16,
+        kept: u16,
+        bytes: u16,
+    },
+    /// 8 bytes: the sum of all the 8-byte numbers in the array behind word `arg`.
+    Sum { arg: u8, count: Count },
+    /// 8 bytes from behind each of the first pointers in the array behind word `arg`, after success.
+    Gathered { arg: u8, bytes: u16, count: Count },
+    /// 8 bytes: what was returned.
+    Returned,
+    /// The C string that was returned.
+    ReturnedText { bytes: u16 },
 }
 
 impl Item {
     /// Bytes it takes in the payload.
     pub const fn bytes(&self) -> usize {
         match *self {
-            Item::Arg { .. } => 8,
-            Item::Memory { bytes, .. } | Item::Text { bytes, .. } => bytes as usize,
+            Item::Arg { .. } | Item::Vector { .. } | Item::Sum { .. } | Item::Returned => 8,
+            Item::Memory { bytes, .. }
+            | Item::Text { bytes, .. }
+            | Item::TextBehind { bytes, .. }
+            | Item::Array { bytes, .. }
+            | Item::Nested { bytes, .. }
+            | Item::Gathered { bytes, .. }
+            | Item::ReturnedText { bytes } => bytes as usize,
         }
+    }
+
+    /// Whether it is written before the call, and valid while the call is open.
+    pub const fn is_argument(&self) -> bool {
+        matches!(self, Item::Arg { .. } | Item::Vector { .. })
     }
 }
 
@@ -113,8 +166,8 @@ impl Plan {
 pub enum Place {
     /// In consecutive words.
     Words { first: u8, count: u8 },
-    /// In a vector register: not captured.
-    Vector,
+    /// In a vector register.
+    Vector { register: u8 },
 }
 
 /// Where each parameter of a function is, in order.
@@ -123,10 +176,14 @@ pub fn places(function: &'static Function) -> impl Iterator<Item = Place> {
     let hidden = function.returns.kind == Kind::Struct && function.returns.size > 16;
     let mut registers = usize::from(hidden);
     let mut stack = REGISTER_WORDS;
+    let mut vectors = 0;
     function.parameters.iter().map(move |parameter| {
         let kind = parameter.kind;
         if kind.kind == Kind::Float {
-            return Place::Vector;
+            vectors += 1;
+            return Place::Vector {
+                register: vectors - 1,
+            };
         }
         let words = (kind.size as usize).div_ceil(8).max(1);
         let in_memory = kind.kind == Kind::Struct && kind.size > 16;
@@ -153,24 +210,25 @@ fn words(function: &'static Function) -> usize {
     places(function)
         .map(|place| match place {
             Place::Words { first, count } => usize::from(first) + usize::from(count),
-            Place::Vector => 0,
+            Place::Vector { .. } => 0,
         })
         .max()
         .unwrap_or(0)
 }
 
-/// The plan for a function by its exported name; empty for functions no table knows.
+/// The plan for a function by its exported name and the major version of the runtime it is in,
+/// where that is known; empty for functions no table knows.
 ///
-/// Where runtimes 12 and 13 have different functions under one name, memory is left alone: which
-/// of the two it is cannot be told from the name, and only the arguments are safe to keep.
-pub fn plan(name: &str) -> Plan {
+/// Where runtimes 12 and 13 have different functions under one name and the version is not known,
+/// memory is left alone: only the arguments are safe to keep.
+pub fn plan(name: &str, major: Option<u32>) -> Plan {
     let name = without_stream_suffix(name);
     let find = |table: &'static [Function]| {
         let at = table.binary_search_by(|row| row.name.cmp(name)).ok()?;
         table.get(at)
     };
-    match (find(functions()), find(older_functions())) {
-        (Some(newer), Some(older)) if !alike(newer, older) => {
+    match (find(functions()), find(older_functions()), major) {
+        (Some(newer), Some(older), None) if !alike(newer, older) => {
             let longer = if words(newer) >= words(older) {
                 newer
             } else {
@@ -180,8 +238,9 @@ pub fn plan(name: &str) -> Plan {
             push_arguments(&mut plan, longer);
             plan
         }
-        (Some(function), _) | (None, Some(function)) => plan_of(function),
-        (None, None) => Plan::EMPTY,
+        (_, Some(older), Some(..=12)) => plan_of(older),
+        (Some(function), _, _) | (None, Some(function), _) => plan_of(function),
+        (None, None, _) => Plan::EMPTY,
     }
 }
 
@@ -189,13 +248,7 @@ pub fn plan(name: &str) -> Plan {
 pub fn plan_of(function: &'static Function) -> Plan {
     let mut plan = Plan::EMPTY;
     push_arguments(&mut plan, function);
-    for (parameter, place) in function.parameters.iter().zip(places(function)) {
-        if let Place::Words { first, count: 1 } = place
-            && let Some(item) = behind(parameter, first)
-        {
-            plan.push(item);
-        }
-    }
+    behind::push(function, &mut plan);
     plan
 }
 
@@ -203,36 +256,11 @@ fn push_arguments(plan: &mut Plan, function: &'static Function) {
     for index in SLOT_WORDS..words(function) {
         plan.push(Item::Arg { index: index as u8 });
     }
-}
-
-/// What is worth copying from behind a pointer, if anything is.
-fn behind(parameter: &Parameter, arg: u8) -> Option<Item> {
-    let at = match parameter.direction {
-        Direction::In => When::Enter,
-        Direction::Out | Direction::InOut => When::Exit,
-    };
-    if parameter.extent == Extent::Text {
-        return Some(Item::Text {
-            arg,
-            bytes: TEXT_BYTES,
-            at,
-        });
+    for place in places(function) {
+        if let Place::Vector { register } = place {
+            plan.push(Item::Vector { register });
+        }
     }
-    if parameter.kind.kind != Kind::Pointer || parameter.extent != Extent::One {
-        return None;
-    }
-    let target = parameter.kind.pointee()?;
-    let wanted = match target.kind {
-        Kind::Void => false,
-        Kind::Struct => target.size <= STRUCT_BYTES,
-        _ => target.size <= 8,
-    };
-    (wanted && target.size > 0).then_some(Item::Memory {
-        arg,
-        offset: 0,
-        bytes: target.size as u16,
-        at,
-    })
 }
 
 fn alike(one: &Function, other: &Function) -> bool {
@@ -253,13 +281,13 @@ mod tests {
     fn arguments(plan: &Plan) -> usize {
         plan.items()
             .iter()
-            .filter(|item| matches!(item, Item::Arg { .. }))
+            .filter(|item| item.is_argument())
             .count()
     }
 
     #[test]
     fn a_launch_keeps_all_its_arguments() {
-        let plan = plan("cuLaunchKernel_ptsz");
+        let plan = plan("cuLaunchKernel_ptsz", None);
         assert_eq!((arguments(&plan), plan.bytes()), (7, 56));
         assert_eq!(plan.payload_slots(), 1);
         assert_eq!(plan.items()[0], Item::Arg { index: 4 });
@@ -285,7 +313,7 @@ mod tests {
 
     #[test]
     fn outputs_are_read_after_success_and_inputs_always() {
-        let create = plan("cuCtxCreate_v2");
+        let create = plan("cuCtxCreate_v2", None);
         let out = Item::Memory {
             arg: 0,
             offset: 0,
@@ -293,7 +321,7 @@ mod tests {
             at: When::Exit,
         };
         assert_eq!(create.items(), [out]);
-        let copy = plan("cuMemcpy2D_v2");
+        let copy = plan("cuMemcpy2D_v2", None);
         assert!(matches!(
             copy.items(),
             [Item::Memory {
@@ -303,7 +331,7 @@ mod tests {
                 ..
             }]
         ));
-        let register = plan("__cudaRegisterFunction");
+        let register = plan("__cudaRegisterFunction", None);
         assert!(register.items().contains(&Item::Text {
             arg: 3,
             bytes: TEXT_BYTES,
@@ -317,12 +345,16 @@ mod tests {
             let plan = plan_of(function);
             assert!(plan.payload_slots() <= MAX_PAYLOAD_SLOTS);
             // An EGL frame passed by value has more words than a plan has items.
-            let wanted = words(function).saturating_sub(SLOT_WORDS).min(MAX_ITEMS);
+            let vectors = places(function)
+                .filter(|place| matches!(place, Place::Vector { .. }))
+                .count();
+            let wanted = words(function).saturating_sub(SLOT_WORDS) + vectors;
+            let wanted = wanted.min(MAX_ITEMS);
             assert_eq!(arguments(&plan), wanted, "{}", function.name);
             let end = plan.placed().map(|(at, item)| at + item.bytes()).last();
             assert_eq!(end.unwrap_or(0), plan.bytes());
         }
-        assert_eq!(plan("cublasCreate_v2").bytes(), 0);
+        assert_eq!(plan("cublasCreate_v2", None).bytes(), 0);
     }
 
     #[test]
@@ -333,7 +365,7 @@ mod tests {
                 continue;
             };
             if !alike(newer, older) {
-                let plan = plan(older.name);
+                let plan = plan(older.name, None);
                 assert_eq!(arguments(&plan), plan.items().len(), "{}", older.name);
                 found += 1;
             }

@@ -18,6 +18,7 @@
 
 #![no_std]
 
+pub mod attributes;
 pub mod capture;
 pub mod category;
 pub mod format;
@@ -30,7 +31,7 @@ pub use category::category;
 pub use format::{StructValue, Value};
 pub use lookup::{
     enum_name, enumeration, family, function, functions, layer, older_functions, result_name,
-    runtime_function, structure, without_stream_suffix,
+    runtime_function, runtime_version, structure, without_stream_suffix,
 };
 pub use model::{
     Direction, Enum, Extent, Field, Function, Kind, Member, Parameter, Struct, Target, Type,

@@ -32,6 +32,13 @@ pub fn runtime_function(major: u32, name: &str) -> Option<&'static Function> {
     older.or_else(|| function(name))
 }
 
+/// The major version in a runtime library's path; none for other libraries and for programs that
+/// have the runtime in themselves.
+pub fn runtime_version(path: &str) -> Option<u32> {
+    let (_, version) = path.rsplit_once("libcudart.so.")?;
+    version.split('.').next()?.parse().ok()
+}
+
 fn find(table: &'static [Function], name: &str) -> Option<&'static Function> {
     let name = without_stream_suffix(name);
     let at = table.binary_search_by(|row| row.name.cmp(name)).ok()?;

@@ -59,6 +59,23 @@ pub struct HotItem {
     pub place: u16,
     /// The same from the first payload slot on, commit words counted.
     pub spot: u16,
+    /// Of an array: how many elements it has.
+    pub count: HotCount,
+    /// Bytes from one element to the next, and how many of each are kept.
+    pub stride: u16,
+    pub kept: u16,
+}
+
+/// The length of an array.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct HotCount {
+    /// Where the word that holds it is, as [`HotItem::word`]; where in the struct, if it is in one.
+    pub word: i16,
+    /// 4 or 8.
+    pub bytes: u8,
+    /// The word points to it.
+    pub behind: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,6 +86,14 @@ pub enum HotKind {
     MemoryOut,
     TextIn,
     TextOut,
+    TextBehind,
+    ArrayIn,
+    ArrayOut,
+    Nested,
+    Gathered,
+    Sum,
+    Returned,
+    ReturnedText,
 }
 
 /// A thread's view of its ring, in thread-local storage.

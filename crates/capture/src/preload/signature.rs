@@ -78,18 +78,20 @@ impl Words {
 impl Signature {
     pub fn new(named: &Named) -> Self {
         let name = &*named.name;
-        let major = named.library.as_deref().and_then(runtime_version);
+        let major = named.library.as_deref().and_then(cuda::runtime_version);
         let table = match major {
             Some(major) => cuda::runtime_function(major, name),
             None => cuda::function(name),
         };
-        let plan = plan(name);
+        let plan = plan(name, major);
         let mut words = Vec::new();
         let mut behind = Vec::new();
         for (start, item) in plan.placed() {
             let length = item.bytes();
             match item {
                 Item::Arg { index } => words.push((usize::from(index), start)),
+                // Parts of long structs.
+                Item::Memory { arg, .. } if behind.iter().any(|(known, _)| *known == arg) => {}
                 Item::Memory { arg, at, .. } => {
                     let text = false;
                     behind.push((
@@ -102,6 +104,14 @@ impl Signature {
                         },
                     ));
                 }
+                Item::Vector { .. }
+                | Item::TextBehind { .. }
+                | Item::Array { .. }
+                | Item::Nested { .. }
+                | Item::Gathered { .. }
+                | Item::Sum { .. }
+                | Item::Returned
+                | Item::ReturnedText { .. } => {}
                 Item::Text { arg, at, .. } => {
                     let text = true;
                     behind.push((
@@ -128,7 +138,7 @@ impl Signature {
                         .iter()
                         .find(|(arg, _)| *arg == first)
                         .map(|found| found.1),
-                    Place::Vector => None,
+                    Place::Vector { .. } => None,
                 },
             })
             .collect()
@@ -299,12 +309,6 @@ impl Parameter {
         }
         Some(in_bytes(self.kind.pointee()?, bytes))
     }
-}
-
-/// The major version in a runtime library's name.
-fn runtime_version(path: &str) -> Option<u32> {
-    let (_, version) = path.rsplit_once("libcudart.so.")?;
-    version.split('.').next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -1,15 +1,24 @@
 //! A hooked function's row in the table that the code on every call reads: what it takes, by the
 //! tables of CUDA's functions, and what of it is captured.
 
-use crate::layout::{Entry, HAS_RESULTS, HotItem, HotKind, HotPlan, SAVES_VECTORS};
+use crate::layout::{Entry, HAS_RESULTS, HotCount, HotItem, HotKind, HotPlan, SAVES_VECTORS};
 use alloc::boxed::Box;
-use cuda::capture::{Item, When};
+use cuda::capture::{Count, Item, When};
 use event::ring::PAYLOAD_BYTES;
 
 /// Words copied for functions whose arguments are not known: more than any has.
 const UNKNOWN_STACK_WORDS: usize = 24;
 /// Runtime functions get new parameters under old names: a few words more than the table says.
 const SPARE_STACK_WORDS: usize = 4;
+
+/// Where the common part keeps the vector registers while arguments are written, from its frame's
+/// base: below the frame's 96 bytes.
+const VECTORS: i16 = -96 - 128;
+const NO_COUNT: HotCount = HotCount {
+    word: 0,
+    bytes: 8,
+    behind: false,
+};
 
 pub type Row = Option<&'static cuda::Function>;
 
@@ -21,8 +30,12 @@ pub fn known(name: &[u8]) -> (Row, Row) {
     (cuda::function(name), cuda::runtime_function(12, name))
 }
 
-pub fn entry(name: &[u8], number: u16, target: usize) -> Entry {
+/// `library` is the path of the file that the function is in.
+pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize) -> Entry {
     let text = core::str::from_utf8(name).unwrap_or("");
+    let major = core::str::from_utf8(library)
+        .ok()
+        .and_then(cuda::runtime_version);
     let (newest, older) = known(name);
     let rows = || newest.iter().chain(&older);
     let mut words = rows()
@@ -34,7 +47,7 @@ pub fn entry(name: &[u8], number: u16, target: usize) -> Entry {
     {
         words = words.max(SPARE_STACK_WORDS);
     }
-    let plan = cuda::capture::plan(text);
+    let plan = cuda::capture::plan(text, major);
     let payloads = plan.payload_slots();
     let floats = rows().any(|row| {
         row.parameters
@@ -82,55 +95,117 @@ fn compact(plan: &cuda::capture::Plan, row: &cuda::Function) -> HotPlan {
         bytes: 0,
         place: 0,
         spot: 0,
+        count: NO_COUNT,
+        stride: 0,
+        kept: 0,
     };
     let mut hot = HotPlan {
-        always_succeeds: row.returns.kind == cuda::Kind::Void,
+        always_succeeds: !matches!(row.returns.text, "CUresult" | "cudaError_t"),
         slots: plan.payload_slots() as u8,
         arguments: 0,
         count: 0,
         items: [none; cuda::capture::MAX_ITEMS],
     };
     for (place, item) in plan.placed() {
-        let (kind, word, offset) = match item {
-            Item::Arg { index } => (HotKind::Argument, index, 0),
-            Item::Memory {
-                arg,
-                offset,
-                at: When::Enter,
-                ..
-            } => (HotKind::MemoryIn, arg, offset),
-            Item::Memory {
-                arg,
-                offset,
-                at: When::Exit,
-                ..
-            } => (HotKind::MemoryOut, arg, offset),
-            Item::Text {
-                arg,
-                at: When::Enter,
-                ..
-            } => (HotKind::TextIn, arg, 0),
-            Item::Text {
-                arg,
-                at: When::Exit,
-                ..
-            } => (HotKind::TextOut, arg, 0),
+        let mut one = HotItem {
+            bytes: item.bytes() as u16,
+            place: place as u16,
+            ..none
         };
+        describe(item, &mut one);
         // A slot has 28 bytes, its commit word, and 32 bytes.
         let (slot, within) = (place / PAYLOAD_BYTES, place % PAYLOAD_BYTES);
         let bytes = item.bytes();
         let in_one_part = within + bytes <= 28 || within >= 28;
-        hot.items[usize::from(hot.count)] = HotItem {
-            kind,
-            whole: in_one_part && matches!(bytes, 4 | 8),
-            word: place_in_frame(word),
-            offset,
-            bytes: bytes as u16,
-            place: place as u16,
-            spot: (slot * 64 + if within < 28 { within } else { within + 4 }) as u16,
-        };
+        one.whole = in_one_part && matches!(bytes, 4 | 8);
+        one.spot = (slot * 64 + if within < 28 { within } else { within + 4 }) as u16;
+        hot.items[usize::from(hot.count)] = one;
         hot.count += 1;
-        hot.arguments += u16::from(kind == HotKind::Argument);
+        hot.arguments += u16::from(one.kind == HotKind::Argument);
     }
     hot
+}
+
+/// What to copy, and from where.
+fn describe(item: Item, one: &mut HotItem) {
+    let by_time = |at, enter, exit| if at == When::Enter { enter } else { exit };
+    let word = match item {
+        Item::Arg { index } => index,
+        Item::Vector { register } => {
+            one.word = VECTORS + 16 * i16::from(register);
+            return;
+        }
+        Item::Memory {
+            arg, offset, at, ..
+        } => {
+            one.kind = by_time(at, HotKind::MemoryIn, HotKind::MemoryOut);
+            one.offset = offset;
+            arg
+        }
+        Item::Text { arg, at, .. } => {
+            one.kind = by_time(at, HotKind::TextIn, HotKind::TextOut);
+            arg
+        }
+        Item::TextBehind { arg, .. } => {
+            one.kind = HotKind::TextBehind;
+            arg
+        }
+        Item::Array {
+            arg,
+            stride,
+            count,
+            at,
+            ..
+        } => {
+            one.kind = by_time(at, HotKind::ArrayIn, HotKind::ArrayOut);
+            (one.stride, one.kept, one.count) = (stride, stride, in_words(count));
+            arg
+        }
+        Item::Nested {
+            arg,
+            pointer,
+            count,
+            count_bytes,
+            stride,
+            kept,
+            ..
+        } => {
+            one.kind = HotKind::Nested;
+            one.offset = pointer;
+            (one.stride, one.kept) = (stride, kept);
+            one.count = HotCount {
+                word: count as i16,
+                bytes: count_bytes,
+                behind: false,
+            };
+            arg
+        }
+        Item::Gathered { arg, count, .. } => {
+            one.kind = HotKind::Gathered;
+            one.count = in_words(count);
+            arg
+        }
+        Item::Sum { arg, count } => {
+            one.kind = HotKind::Sum;
+            one.count = in_words(count);
+            arg
+        }
+        Item::Returned => {
+            one.kind = HotKind::Returned;
+            0
+        }
+        Item::ReturnedText { .. } => {
+            one.kind = HotKind::ReturnedText;
+            0
+        }
+    };
+    one.word = place_in_frame(word);
+}
+
+fn in_words(count: Count) -> HotCount {
+    HotCount {
+        word: place_in_frame(count.word),
+        bytes: count.bytes,
+        behind: count.behind,
+    }
 }

@@ -335,7 +335,7 @@ impl Hooks {
         unsafe {
             let row = self.entries.add(number);
             if number == self.functions {
-                row.write(entry(one.name, number as u16, moved_at));
+                row.write(entry(one.name, object.path(), number as u16, moved_at));
             } else {
                 (*row).target = moved_at;
             }

@@ -293,7 +293,7 @@ cutrace_common:
     mov rsi, [r13 + 8]
     mov edx, [rbp - 88]
     mov rcx, rbp
-    mov r8d, r10d
+    mov r8, r10
     call {results}
     movups xmm0, [rsp]
     movups xmm1, [rsp + 16]

@@ -4,6 +4,8 @@
 //! they are read directly, but never past the page where the callee is known to have been; all
 //! other reads go through the kernel, which refuses bad addresses.
 
+mod arrays;
+
 use crate::layout::{HotItem, HotKind, HotPlan};
 use crate::sys;
 use event::ring::{FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE};
@@ -180,12 +182,12 @@ pub unsafe extern "C" fn write_results(
     plan: *const HotPlan,
     commit: u32,
     frame: *const u8,
-    result: u32,
+    result: u64,
 ) {
     unsafe {
         let plan = &*plan;
         let payload = Payload::of(header, commit, plan.slots);
-        let success = result == 0 || plan.always_succeeds;
+        let success = result as u32 == 0 || plan.always_succeeds;
         for item in plan
             .items
             .get_unchecked(usize::from(plan.arguments)..usize::from(plan.count))
@@ -198,6 +200,9 @@ pub unsafe extern "C" fn write_results(
                 HotKind::MemoryOut if success => memory(&payload, item, pointer, true),
                 HotKind::TextOut if success => text(&payload, item, pointer, true),
                 HotKind::MemoryOut | HotKind::TextOut => {}
+                HotKind::Returned => payload.put(item.place.into(), (&raw const result).cast(), 8),
+                HotKind::ReturnedText => text(&payload, item, result as usize, false),
+                _ => arrays::write(&payload, item, pointer, frame, success),
             }
         }
     }
@@ -212,8 +217,7 @@ unsafe fn memory(payload: &Payload, item: &HotItem, pointer: usize, used_by_call
         return payload.zero(place, bytes);
     }
     let from = pointer.wrapping_add(item.offset.into());
-    let one_page = from % PAGE + bytes <= PAGE;
-    if used_by_callee && one_page {
+    if used_by_callee && in_one_page(from, bytes) {
         // SAFETY: the callee has just read or written there, in the same page.
         return unsafe {
             if !payload.put_whole(item, from as *const u8) {
@@ -221,11 +225,24 @@ unsafe fn memory(payload: &Payload, item: &HotItem, pointer: usize, used_by_call
             }
         };
     }
-    let mut buffer = [0u8; 256];
-    let bytes = bytes.min(buffer.len());
-    sys::read_own_memory(from, &mut buffer[..bytes]);
-    // SAFETY: the buffer is as long as that.
-    unsafe { payload.put(place, buffer.as_ptr(), bytes) }
+    carefully(payload, place, from, bytes);
+}
+
+fn in_one_page(from: usize, bytes: usize) -> bool {
+    from % PAGE + bytes <= PAGE
+}
+
+/// Through the kernel; zeros from where memory ends.
+fn carefully(payload: &Payload, place: usize, from: usize, bytes: usize) {
+    let mut done = 0;
+    while done < bytes {
+        let mut buffer = [0u8; 256];
+        let part = buffer.len().min(bytes - done);
+        sys::read_own_memory(from.wrapping_add(done), &mut buffer[..part]);
+        // SAFETY: the buffer is as long as that.
+        unsafe { payload.put(place + done, buffer.as_ptr(), part) };
+        done += part;
+    }
 }
 
 unsafe fn text(payload: &Payload, item: &HotItem, pointer: usize, used_by_callee: bool) {

@@ -14,6 +14,52 @@ unsigned cuMemAlloc_v2(unsigned long *, unsigned long);
 unsigned cuModuleGetFunction(void **, void *, const char *);
 unsigned cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 unsigned cuLaunchKernelEx(const Config *, void *, void **, void **);
+unsigned cuDeviceGetName(char *, int, int);
+unsigned cuGetErrorString(unsigned, const char **);
+unsigned cuMemcpyBatchAsync_v2(unsigned long *, unsigned long *, unsigned long *, unsigned long, void *, unsigned long *,
+                               unsigned long, void *);
+unsigned cuPointerGetAttributes(unsigned, int *, void **, unsigned long);
+unsigned cuGraphGetNodes(void *, void **, unsigned long *);
+unsigned cuTexRefSetMipmapLevelClamp(void *, float, float);
+const char *cudaGetErrorString(unsigned);
+
+typedef struct {
+    unsigned id, pad;
+    unsigned value[16];
+} Attribute;
+
+// Arrays, texts that come back, floats; `end` is where a page ends and nothing follows.
+static int arrays(char *end) {
+    int bad = 0;
+    bad |= cuDeviceGetName(end - 9, 9, 0) != 0;
+    const char *text;
+    bad |= cuGetErrorString(0, &text) != 0;
+    bad |= cuGetErrorString(5, (const char **)0xdead0000) != 1;
+    bad |= strcmp(cudaGetErrorString(1), "an error") != 0;
+    bad |= cuTexRefSetMipmapLevelClamp((void *)7, 0.5f, 12.25f) != 0;
+
+    unsigned long sizes[100], nodes[3] = {0}, count = 3;
+    for (int i = 0; i < 100; i++) sizes[i] = i;
+    bad |= cuMemcpyBatchAsync_v2(sizes, sizes, sizes, 100, 0, 0, 0, 0) != 0;
+    memcpy(end - 16, sizes + 5, 16);
+    bad |= cuMemcpyBatchAsync_v2(sizes, (unsigned long *)0xdead0000, (unsigned long *)(end - 16), 100, 0, 0, 0, 0) != 0;
+    bad |= cuMemcpyBatchAsync_v2(0, 0, 0, 0, 0, 0, 0, 0) != 1;
+    bad |= cuGraphGetNodes(0, (void **)nodes, &count) != 0;
+
+    int which[2] = {2, 9}, values[2] = {0};
+    void *places[2] = {&values[0], end - 4};
+    bad |= cuPointerGetAttributes(2, which, places, 0x7f00) != 0;
+
+    Attribute attributes[6] = {{0}};
+    for (int i = 0; i < 6; i++) attributes[i].id = i + 1, attributes[i].value[0] = 10 * i, attributes[i].value[7] = 77;
+    Config config = {1, 1, 1, 1, 1, 1, 0, 0, attributes, 6};
+    bad |= cuLaunchKernelEx(&config, (void *)1, 0, 0) != 0;
+    config.numAttrs = 2;
+    bad |= cuLaunchKernelEx(&config, (void *)1, 0, 0) != 0;
+    config.attrs = (void *)0xdead0000;
+    bad |= cuLaunchKernelEx(&config, 0, 0, 0) != 400;
+    return bad;
+}
 
 int main(void) {
     unsigned long pointer = 0;
@@ -37,6 +83,7 @@ int main(void) {
     strcpy(edge, "edges");
     bad |= cuModuleGetFunction(&function, (void *)1, edge) != 0;
     bad |= cuModuleGetFunction(&function, 0, edge) != 400;
+    bad |= arrays(pages + 4096);
     if (bad) puts("wrong result");
     return bad;
 }
