@@ -1,0 +1,231 @@
+//! Where calls come from: the function, and the stack above it where the trace has stacks. Where it
+//! has none, a size that repeats is the next best name for a place in the program.
+
+use ahash::RandomState;
+use event::{Event, Extent, Frame, Name, Record};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+
+/// Places told apart, at most; what comes later goes to one place a function.
+const MOST_SITES: usize = 1 << 16;
+/// Stacks kept, at most.
+const MOST_STACKS: usize = 1 << 14;
+/// Threads whose latest call is remembered, at most.
+const MOST_THREADS: usize = 1 << 16;
+/// Frames shown of a stack.
+const MOST_FRAMES: usize = 32;
+
+/// A place that calls come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    pub function: Name,
+    /// The size asked for, where it is what tells places apart.
+    pub size_bytes: Option<u64>,
+    /// Innermost first, one line a frame; empty where the trace has no stacks.
+    pub stack: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    function: Name,
+    by: By,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum By {
+    Stack(u64),
+    Size(u64),
+    /// There were too many places to tell apart.
+    Function,
+}
+
+/// Gives every place a small number.
+#[derive(Debug, Default)]
+pub(crate) struct Sites {
+    index: HashMap<Key, u32, RandomState>,
+    keys: Vec<Key>,
+    stacks: HashMap<u64, Vec<String>, RandomState>,
+    latest: HashMap<(u32, u32), Call, RandomState>,
+}
+
+/// What the latest call of a thread was, which its meaning will refer to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    pub id: u64,
+    /// Nanoseconds it took.
+    pub duration: u64,
+    stack: Option<u64>,
+}
+
+impl Sites {
+    /// Remembers a call that has ended, for the meaning that follows it.
+    pub fn called(&mut self, event: &Event) {
+        let Extent::Closed(duration) = event.extent else {
+            return;
+        };
+        let stack = self.stack(&event.stack);
+        if self.latest.len() >= MOST_THREADS {
+            self.latest.clear();
+        }
+        let call = Call {
+            id: event.id,
+            duration,
+            stack,
+        };
+        self.latest.insert((event.pid, event.tid), call);
+    }
+
+    /// The call that a meaning speaks of, if it was the thread's latest.
+    pub fn call(&self, pid: u32, tid: u32, op: u64) -> Option<Call> {
+        (self.latest.get(&(pid, tid)).copied()).filter(|call| call.id == op)
+    }
+
+    fn stack(&mut self, frames: &[Frame]) -> Option<u64> {
+        if frames.is_empty() {
+            return None;
+        }
+        // Fixed keys: the number is only compared within one analysis, and tests want it stable.
+        let mut hasher = std::hash::DefaultHasher::new();
+        for frame in frames {
+            frame.address.hash(&mut hasher);
+        }
+        let hash = hasher.finish();
+        if self.stacks.len() < MOST_STACKS {
+            self.stacks
+                .entry(hash)
+                .or_insert_with(|| frames.iter().take(MOST_FRAMES).map(frame_text).collect());
+        }
+        Some(hash)
+    }
+
+    /// The number of the place that calls `function`, in this call where it is known.
+    pub fn site(&mut self, function: &Name, call: Option<Call>, size: u64) -> u32 {
+        let by = match call.and_then(|call| call.stack) {
+            Some(stack) => By::Stack(stack),
+            None => By::Size(size),
+        };
+        let key = |by| Key {
+            function: function.clone(),
+            by,
+        };
+        if let Some(&site) = self.index.get(&key(by)) {
+            return site;
+        }
+        let by = if self.keys.len() < MOST_SITES {
+            by
+        } else {
+            By::Function
+        };
+        *self.index.entry(key(by)).or_insert_with(|| {
+            self.keys.push(key(by));
+            (self.keys.len() - 1) as u32
+        })
+    }
+
+    pub fn place(&self, site: u32) -> Place {
+        let key = &self.keys[site as usize];
+        Place {
+            function: key.function.clone(),
+            size_bytes: match key.by {
+                By::Size(size) => Some(size),
+                By::Stack(_) | By::Function => None,
+            },
+            stack: match key.by {
+                By::Stack(hash) => self.stacks.get(&hash).cloned().unwrap_or_default(),
+                By::Size(_) | By::Function => Vec::new(),
+            },
+        }
+    }
+}
+
+/// `symbol+0x12 (module)`, or what of it is known.
+fn frame_text(frame: &Frame) -> String {
+    let mut text = match &frame.symbol {
+        Some(symbol) => symbol.to_string(),
+        None => format!("{:#x}", frame.address),
+    };
+    if let (Some(_), Some(offset)) = (&frame.symbol, frame.offset) {
+        text.push_str(&format!("+{offset:#x}"));
+    }
+    if let Some(module) = &frame.module {
+        let file = module.rsplit('/').next().unwrap_or(module);
+        text.push_str(&format!(" ({file})"));
+    }
+    text
+}
+
+/// Whether a record is a call's end that a meaning of memory or transfer may follow.
+pub(crate) fn may_mean(record: &Record) -> Option<&Event> {
+    match record {
+        Record::Event(event)
+            if matches!(event.extent, Extent::Closed(_))
+                && matches!(
+                    event.layer,
+                    event::Layer::Runtime | event::Layer::Driver | event::Layer::Library
+                )
+                && matches!(
+                    event.category,
+                    event::Category::Memory | event::Category::Transfer | event::Category::Graph
+                ) =>
+        {
+            Some(event)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use event::{Category, Layer};
+
+    fn call(id: u64, addresses: &[u64]) -> Event {
+        let mut event = Event::new(id, Layer::Driver, Category::Memory, "cuMemAlloc_v2", 0);
+        event.extent = Extent::Closed(5);
+        event.stack = (addresses.iter())
+            .map(|&address| Frame {
+                address,
+                symbol: Some("load".into()),
+                offset: Some(0x10),
+                module: Some("/usr/bin/app".into()),
+            })
+            .collect();
+        event
+    }
+
+    #[test]
+    fn stacks_tell_places_apart_and_sizes_where_there_are_none() {
+        let mut sites = Sites::default();
+        let function: Name = "cuMemAlloc_v2".into();
+        let mut place = |id, addresses: &[u64], size| {
+            sites.called(&call(id, addresses));
+            let latest = sites.call(0, 0, id);
+            assert!(sites.call(0, 0, id + 1).is_none());
+            sites.site(&function, latest, size)
+        };
+        assert_eq!(place(1, &[1, 2], 10), place(2, &[1, 2], 20));
+        assert_ne!(place(3, &[1, 2], 10), place(4, &[1, 3], 10));
+        assert_ne!(place(5, &[], 10), place(6, &[], 20));
+        assert_eq!(place(7, &[], 10), place(8, &[], 10));
+        let named = sites.place(0);
+        assert_eq!(named.stack, ["load+0x10 (app)", "load+0x10 (app)"]);
+        assert_eq!(
+            (named.size_bytes, sites.place(3).size_bytes),
+            (None, Some(20))
+        );
+    }
+
+    #[test]
+    fn too_many_places_become_one_a_function() {
+        let mut sites = Sites::default();
+        let function: Name = "cudaMalloc".into();
+        for size in 0..MOST_SITES as u64 {
+            sites.site(&function, None, size);
+        }
+        let rest = sites.site(&function, None, u64::MAX);
+        assert_eq!(rest, sites.site(&function, None, u64::MAX - 1));
+        assert_eq!(sites.place(rest).size_bytes, None);
+        assert_eq!(sites.site(&function, None, 7), 7);
+    }
+}
