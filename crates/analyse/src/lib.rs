@@ -1,15 +1,41 @@
 //! Pure functions over events: nothing here reads, writes or prints.
+//!
+//! [`Analysis`] sweeps once over a trace's records, in time order, and gives a [`Report`]. What
+//! it keeps is bounded by open spans, threads, streams and distinct names, never by the length
+//! of the trace.
 #![forbid(unsafe_code)]
 
-mod counts;
+mod analysis;
+pub mod categories;
 pub mod frees;
+pub mod functions;
 mod gauge;
+pub mod gpu;
+mod intervals;
+mod kernel_names;
 pub mod leaks;
 pub mod memory;
+mod nesting;
+mod overview;
+mod quantiles;
 mod rate;
+mod roles;
 mod sites;
+mod symbols;
+mod top;
 
-pub use counts::{Counts, counts};
+pub use analysis::{Analysis, Report, Wall};
+pub use categories::Categories;
+pub use functions::Functions;
 pub use gauge::Curve;
+pub use gpu::Gpu;
+pub use intervals::Union;
+pub use kernel_names::{base_name, demangled};
+pub use nesting::{Began, Below, Ended, Known, Nesting, Open, Thread, ThreadId, Threads};
+pub use overview::{Counts, LayerCount, Overview, counts};
+pub use quantiles::Quantiles;
 pub use rate::Rate;
+pub use roles::Role;
 pub use sites::Place;
+pub use symbols::{Symbol, SymbolId, Symbols};
+pub use top::Longest;

@@ -1,10 +1,121 @@
 //! How much of everything a trace holds, in constant space but for the spans that are open.
 
-use event::{Event, Extent, Kind, Layer, MemoryOp, Record, What};
+use crate::{Nesting, Wall};
+use event::{Event, Extent, Kind, Layer, MemoryOp, Record, Summary, What};
+use serde::Serialize;
 use std::collections::HashSet;
 
+/// The first things to know of a trace.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Overview {
+    /// CLOCK_MONOTONIC at the beginning of what was watched, and at its end.
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub wall_ns: u64,
+    /// Spans and instants; a span counts once. Meanings are not counted here.
+    pub events: u64,
+    pub processes: u64,
+    pub threads: u64,
+    pub layers: Vec<LayerCount>,
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Spans that never ended.
+    pub open_spans: u64,
+    /// Of events, as the records say and as the trace's summary says: the greater.
+    pub lost: u64,
+    /// How the traced command ended.
+    pub exit: Option<i32>,
+    /// Where every GPU of the trace is softgpu, a software device: times are not a GPU's.
+    pub simulated: bool,
+}
+
+/// Events of one layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LayerCount {
+    pub layer: Layer,
+    pub events: u64,
+    pub failed: u64,
+}
+
+/// Counts what an overview says.
+#[derive(Default)]
+pub(crate) struct OverviewSweep {
+    counts: Counts,
+    events: [u64; Layer::ALL.len()],
+    failed: [u64; Layer::ALL.len()],
+}
+
+impl OverviewSweep {
+    /// An event; `first` if nothing of it was seen before.
+    #[inline]
+    pub fn event(&mut self, event: &Event, first: bool) {
+        self.counts.event(event, first);
+        self.events[event.layer as usize] += u64::from(first);
+        if failed(event) {
+            self.failed[event.layer as usize] += 1;
+        }
+    }
+
+    pub fn meaning(&mut self, what: &What) {
+        self.counts.meaning(what);
+    }
+
+    pub fn lost(&mut self, count: u64) {
+        self.counts.lost = self.counts.lost.saturating_add(count);
+    }
+
+    pub fn finish(
+        self,
+        wall: Wall,
+        nesting: &Nesting,
+        open_gpu: u64,
+        summary: Option<&Summary>,
+    ) -> Overview {
+        let mut pids: Vec<u32> = nesting.threads().iter().map(|thread| thread.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        let layers = Layer::ALL.iter().zip(self.events).zip(self.failed);
+        Overview {
+            start_ns: wall.start,
+            end_ns: wall.end,
+            wall_ns: wall.length(),
+            events: self.events.iter().sum(),
+            processes: pids.len() as u64,
+            threads: nesting.threads().len() as u64,
+            layers: layers
+                .filter(|((_, events), _)| *events > 0)
+                .map(|((&layer, events), failed)| LayerCount {
+                    layer,
+                    events,
+                    failed,
+                })
+                .collect(),
+            open_spans: nesting.open_spans() + open_gpu,
+            lost: self
+                .counts
+                .lost
+                .max(summary.map_or(0, |summary| summary.lost)),
+            exit: summary.and_then(|summary| summary.exit),
+            simulated: false,
+            counts: self.counts,
+        }
+    }
+}
+
+/// Whether a call has failed. "Not ready" is the answer to a question, and no failure.
+pub(crate) fn failed(event: &Event) -> bool {
+    const NOT_READY: i64 = 600;
+    match (&event.status, event.layer) {
+        (None, _) => false,
+        (Some(status), Layer::Runtime | Layer::Driver) => {
+            status.code != 0 && status.code != NOT_READY
+        }
+        (Some(status), _) => status.code != 0,
+    }
+}
+
 /// What the end of a run says. Every number is a count, or a sum, of records in the trace.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Calls of the runtime and of the driver API, whether they returned or not.
     pub api_calls: u64,
@@ -20,14 +131,17 @@ pub struct Counts {
     pub transferred_bytes: u64,
     pub ioctls: u64,
     /// Nanoseconds in ioctls.
+    #[serde(rename = "ioctl_ns")]
     pub ioctl_time: u64,
     pub scheduler_calls: u64,
     /// Functions of the kernel driver.
     pub kernel_calls: u64,
     /// Kernels, copies and memsets with GPU time.
     pub gpu_operations: u64,
+    #[serde(skip)]
     pub lost: u64,
     /// Spans that have begun and not ended.
+    #[serde(skip)]
     open: HashSet<u64, ahash::RandomState>,
 }
 
@@ -44,7 +158,14 @@ impl Counts {
     /// Counts one record more. A span counts once, however many records it has.
     pub fn add(&mut self, record: &Record) {
         match record {
-            Record::Event(event) => self.event(event),
+            Record::Event(event) => {
+                let first = match event.extent {
+                    Extent::Open => self.open.insert(event.id),
+                    Extent::Closed(_) => !self.open.remove(&event.id),
+                    Extent::Instant => true,
+                };
+                self.event(event, first);
+            }
             Record::Meaning(meaning) => self.meaning(&meaning.what),
             Record::Lost(lost) => self.lost = self.lost.saturating_add(lost.count),
         }
@@ -60,12 +181,7 @@ impl Counts {
         self.ioctls + self.scheduler_calls + self.kernel_calls > 0
     }
 
-    fn event(&mut self, event: &Event) {
-        let first = match event.extent {
-            Extent::Open => self.open.insert(event.id),
-            Extent::Closed(_) => !self.open.remove(&event.id),
-            Extent::Instant => true,
-        };
+    fn event(&mut self, event: &Event, first: bool) {
         if first {
             *match event.kind {
                 Kind::Userspace if event.layer == Layer::Library => &mut self.library_calls,
@@ -85,9 +201,8 @@ impl Counts {
             if event.kind == Kind::Ioctl {
                 self.ioctl_time = self.ioctl_time.saturating_add(duration);
             }
-            let failed = event.status.as_ref().is_some_and(|status| status.code != 0);
             let api = matches!(event.layer, Layer::Runtime | Layer::Driver);
-            self.failed_calls += u64::from(failed && api);
+            self.failed_calls += u64::from(api && failed(event));
         }
     }
 
@@ -133,7 +248,7 @@ mod tests {
             span(1, Layer::Driver).into(),
             closed(span(1, Layer::Driver), 5, 2).into(),
             span(2, Layer::Runtime).into(),
-            closed(span(3, Layer::Runtime), 5, 0).into(),
+            closed(span(3, Layer::Runtime), 5, 600).into(),
             span(4, Layer::Library).into(),
         ];
         let counts = counts(&halves);

@@ -1,0 +1,207 @@
+//! What the GPU did, where the trace has its times: unions over devices, streams and kinds of
+//! work. Work of several streams overlaps, so sums of it are not time on the wall.
+
+use crate::{Union, Wall};
+use event::{Category, Event, Extent};
+use serde::Serialize;
+use std::collections::HashMap;
+
+const CATEGORIES: usize = Category::ALL.len();
+
+/// What ran on GPUs; all of it empty where the trace has no GPU times.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Gpu {
+    /// All GPUs together.
+    pub all: Work,
+    pub devices: Vec<DeviceRow>,
+    /// Most busy first; as many as are kept.
+    pub streams: Vec<GpuStreamRow>,
+    pub stream_count: u64,
+    pub categories: Vec<GpuCategoryRow>,
+    /// Work whose end was not seen.
+    pub open: u64,
+}
+
+/// Work on the GPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Work {
+    pub operations: u64,
+    /// How long at least one operation ran.
+    pub busy_ns: u64,
+    /// The operations' times added up: more than `busy_ns` where they overlap.
+    pub sum_ns: u64,
+    /// `busy_ns` of the wall time.
+    pub share: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceRow {
+    /// Unknown where the trace does not say.
+    pub device: Option<u32>,
+    #[serde(flatten)]
+    pub work: Work,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GpuStreamRow {
+    pub pid: u32,
+    pub device: Option<u32>,
+    pub context: Option<u64>,
+    pub stream: Option<u64>,
+    #[serde(flatten)]
+    pub work: Work,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GpuCategoryRow {
+    pub category: Category,
+    #[serde(flatten)]
+    pub work: Work,
+}
+
+#[derive(Default)]
+pub(crate) struct GpuSweep {
+    all: Sums,
+    devices: HashMap<Option<u32>, Sums, ahash::RandomState>,
+    streams: HashMap<StreamKey, Sums, ahash::RandomState>,
+    categories: [Sums; CATEGORIES],
+    open: HashMap<u64, (), ahash::RandomState>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Sums {
+    operations: u64,
+    busy: Union,
+    sum_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct StreamKey {
+    pid: u32,
+    device: Option<u32>,
+    context: Option<u64>,
+    stream: Option<u64>,
+}
+
+const MOST_STREAMS: usize = 65_536;
+const MOST_ROWS: usize = 1_000;
+const MOST_OPEN: usize = 1_048_576;
+
+/// What became of GPU work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GpuStep {
+    Began,
+    /// It had been told that it began.
+    Ended,
+    /// Its beginning is told with its end.
+    Whole,
+    Instant,
+}
+
+impl GpuSweep {
+    pub fn add(&mut self, event: &Event) -> GpuStep {
+        let step = match event.extent {
+            Extent::Instant => return GpuStep::Instant,
+            Extent::Open if self.open.len() >= MOST_OPEN => return GpuStep::Instant,
+            Extent::Open => {
+                if self.open.insert(event.id, ()).is_some() {
+                    return GpuStep::Instant;
+                }
+                GpuStep::Began
+            }
+            Extent::Closed(_) if self.open.remove(&event.id).is_some() => GpuStep::Ended,
+            Extent::Closed(_) => GpuStep::Whole,
+        };
+        self.all.add(event, step);
+        self.devices
+            .entry(event.device)
+            .or_default()
+            .add(event, step);
+        self.categories[event.category as usize].add(event, step);
+        let key = StreamKey {
+            pid: event.pid,
+            device: event.device,
+            context: event.context,
+            stream: event.stream,
+        };
+        if let Some(sums) = self.streams.get_mut(&key) {
+            sums.add(event, step);
+        } else if self.streams.len() < MOST_STREAMS {
+            self.streams.entry(key).or_default().add(event, step);
+        }
+        step
+    }
+
+    pub fn open(&self) -> u64 {
+        self.open.len() as u64
+    }
+
+    pub fn finish(self, wall: Wall) -> Gpu {
+        let mut devices: Vec<DeviceRow> = (self.devices.iter())
+            .map(|(&device, sums)| DeviceRow {
+                device,
+                work: sums.work(wall),
+            })
+            .collect();
+        devices.sort_by_key(|row| row.device);
+        let mut streams: Vec<GpuStreamRow> = (self.streams.iter())
+            .map(|(key, sums)| GpuStreamRow {
+                pid: key.pid,
+                device: key.device,
+                context: key.context,
+                stream: key.stream,
+                work: sums.work(wall),
+            })
+            .collect();
+        streams.sort_by_key(|row| {
+            let place = (row.device, row.context, row.stream, row.pid);
+            (u64::MAX - row.work.busy_ns, place)
+        });
+        let stream_count = streams.len() as u64;
+        streams.truncate(MOST_ROWS);
+        let mut categories: Vec<GpuCategoryRow> = (Category::ALL.iter())
+            .zip(&self.categories)
+            .filter(|(_, sums)| sums.operations > 0)
+            .map(|(&category, sums)| GpuCategoryRow {
+                category,
+                work: sums.work(wall),
+            })
+            .collect();
+        categories.sort_by_key(|row| (u64::MAX - row.work.busy_ns, row.category));
+        Gpu {
+            all: self.all.work(wall),
+            devices,
+            streams,
+            stream_count,
+            categories,
+            open: self.open.len() as u64,
+        }
+    }
+}
+
+impl Sums {
+    #[inline]
+    fn add(&mut self, event: &Event, step: GpuStep) {
+        let end = event.end().unwrap_or(event.start);
+        match step {
+            GpuStep::Began => self.busy.begin(event.start),
+            GpuStep::Ended => self.busy.end(end),
+            GpuStep::Whole => self.busy.add(event.start, end),
+            GpuStep::Instant => {}
+        }
+        if let Extent::Closed(duration) = event.extent {
+            self.operations += 1;
+            self.sum_ns = self.sum_ns.saturating_add(duration);
+        }
+    }
+
+    fn work(&self, wall: Wall) -> Work {
+        let busy_ns = self.busy.length(wall.end);
+        Work {
+            operations: self.operations,
+            busy_ns,
+            sum_ns: self.sum_ns,
+            share: wall.share(busy_ns),
+        }
+    }
+}
