@@ -7,6 +7,7 @@
 
 mod analysis;
 pub mod categories;
+pub mod contexts;
 pub mod frees;
 pub mod functions;
 mod gauge;
@@ -17,12 +18,15 @@ pub mod leaks;
 pub mod memory;
 mod nesting;
 mod overview;
+mod pinned;
 mod quantiles;
 mod rate;
 mod roles;
 mod sites;
 mod symbols;
+mod told;
 mod top;
+pub mod transfers;
 
 pub use analysis::{Analysis, Report, Wall};
 pub use categories::Categories;
@@ -33,6 +37,7 @@ pub use intervals::Union;
 pub use kernel_names::{base_name, demangled};
 pub use nesting::{Began, Below, Ended, Known, Nesting, Open, Thread, ThreadId, Threads};
 pub use overview::{Counts, LayerCount, Overview, counts};
+pub use pinned::HostKind;
 pub use quantiles::Quantiles;
 pub use rate::Rate;
 pub use roles::Role;
