@@ -2,7 +2,13 @@
 
 use crate::{
     Categories, Ended, Functions, Gpu, Known, Nesting, Overview, SymbolId, Symbols,
-    categories::CategoriesSweep, functions::FunctionsSweep, gpu::GpuSweep, overview::OverviewSweep,
+    categories::CategoriesSweep,
+    contexts::{ContextSweep, Contexts},
+    functions::FunctionsSweep,
+    gpu::GpuSweep,
+    memory::{Memory, MemorySweep},
+    overview::OverviewSweep,
+    transfers::{TransferSweep, Transfers},
 };
 use event::{Category, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, What};
 use serde::Serialize;
@@ -18,6 +24,9 @@ pub struct Report {
     pub categories: Categories,
     pub functions: Functions,
     pub gpu: Gpu,
+    pub memory: Memory,
+    pub transfers: Transfers,
+    pub contexts: Contexts,
 }
 
 /// The time in which a program was watched.
@@ -54,6 +63,9 @@ pub struct Analysis {
     categories: CategoriesSweep,
     functions: FunctionsSweep,
     gpu: GpuSweep,
+    memory: MemorySweep,
+    transfers: TransferSweep,
+    contexts: ContextSweep,
 }
 
 impl Analysis {
@@ -68,10 +80,16 @@ impl Analysis {
             categories: CategoriesSweep::default(),
             functions: FunctionsSweep::default(),
             gpu: GpuSweep::default(),
+            memory: MemorySweep::new(meta.start_ns),
+            transfers: TransferSweep::default(),
+            contexts: ContextSweep::default(),
         }
     }
 
     pub fn add(&mut self, record: &Record) {
+        self.memory.add(record);
+        self.transfers.add(record);
+        self.contexts.add(record);
         match record {
             Record::Event(event) => self.event(event),
             Record::Meaning(meaning) => {
@@ -197,6 +215,9 @@ impl Analysis {
             categories: self.categories.finish(wall, &self.nesting),
             functions: self.functions.finish(&self.symbols),
             gpu: self.gpu.finish(wall),
+            memory: self.memory.finish(summary),
+            transfers: self.transfers.finish(),
+            contexts: self.contexts.finish(),
             meta: self.meta,
             summary: summary.cloned(),
         }

@@ -114,9 +114,8 @@ struct Gpu {
 }
 
 /// Follows contexts through a trace.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ContextSweep {
-    origin: u64,
     contexts: HashMap<(u32, u64), UsedContext, RandomState>,
     threads: HashMap<(u32, u32), Thread, RandomState>,
     gpus: HashMap<Option<u32>, Gpu, RandomState>,
@@ -124,17 +123,6 @@ pub struct ContextSweep {
 }
 
 impl ContextSweep {
-    /// `origin` is the time the trace counts from.
-    pub fn new(origin: u64) -> Self {
-        ContextSweep {
-            origin,
-            contexts: HashMap::default(),
-            threads: HashMap::default(),
-            gpus: HashMap::default(),
-            totals: Contexts::default(),
-        }
-    }
-
     pub fn add(&mut self, record: &Record) {
         let Record::Event(event) = record else { return };
         match event.layer {
@@ -179,7 +167,7 @@ impl ContextSweep {
     }
 
     fn used(&mut self, event: &Event, context: u64) {
-        let at = (event.end().unwrap_or(event.start)).saturating_sub(self.origin);
+        let at = event.end().unwrap_or(event.start);
         if let Some(used) = self.context(event, context, at) {
             used.row.calls += 1;
             used.row.last_used_ns = used.row.last_used_ns.max(at);
@@ -241,7 +229,7 @@ impl ContextSweep {
     }
 
     fn came_or_went(&mut self, event: &Event, time: u64) {
-        let at = (event.end().unwrap_or(event.start)).saturating_sub(self.origin);
+        let at = event.end().unwrap_or(event.start);
         let argument = |name: &str| event.arg(name).and_then(Value::as_u64);
         match cuda::family(&event.name) {
             "cuCtxCreate" | "cuDevicePrimaryCtxRetain" | "cuCtxFromGreenCtx" => {

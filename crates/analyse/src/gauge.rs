@@ -11,7 +11,9 @@ const FIRST_SHIFT: u32 = 10;
 /// The highest level in each of a row of equally long stretches of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Curve {
-    /// Nanoseconds each bin covers; the first begins where the trace does.
+    /// Where the first bin begins.
+    pub from_ns: u64,
+    /// Nanoseconds each bin covers.
     pub bin_ns: u64,
     /// The highest level in each bin, up to the last change.
     pub peaks: Vec<u64>,
@@ -67,8 +69,9 @@ impl Gauge {
         (self.high, self.high_at)
     }
 
-    pub fn curve(&self) -> Curve {
+    pub fn curve(&self, from_ns: u64) -> Curve {
         Curve {
+            from_ns,
             bin_ns: 1 << self.shift,
             peaks: self.bins.clone(),
         }
@@ -87,7 +90,7 @@ mod tests {
         gauge.set(3000, 2);
         gauge.set(3100, 1);
         gauge.set(6000, 9);
-        let curve = gauge.curve();
+        let curve = gauge.curve(0);
         assert_eq!(curve.bin_ns, 1024);
         assert_eq!(curve.peaks, [5, 5, 5, 2, 1, 9]);
         assert_eq!(gauge.high(), (9, 6000));
@@ -98,8 +101,8 @@ mod tests {
         let mut gauge = Gauge::default();
         gauge.set(0, 7);
         gauge.set(u64::MAX, 1);
-        assert_eq!(gauge.curve().peaks.len(), 512);
-        assert_eq!(gauge.curve().peaks[0], 7);
+        assert_eq!(gauge.curve(0).peaks.len(), 512);
+        assert_eq!(gauge.curve(0).peaks[0], 7);
     }
 
     proptest! {
@@ -109,7 +112,7 @@ mod tests {
             for (at, level) in &steps {
                 gauge.set(*at, *level);
             }
-            let curve = gauge.curve();
+            let curve = gauge.curve(0);
             prop_assert!(curve.peaks.len() <= 512);
             prop_assert_eq!(curve.peaks.iter().max(), steps.iter().map(|(_, level)| level).max());
         }

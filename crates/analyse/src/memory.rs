@@ -174,21 +174,21 @@ struct Flow {
 }
 
 impl Flow {
-    fn change(&mut self, at: u64, more: u64, less: u64) {
+    fn change(&mut self, since: u64, more: u64, less: u64) {
         self.live = (self.live + u128::from(more)).saturating_sub(less.into());
-        self.gauge.set(at, clamp(self.live));
+        self.gauge.set(since, clamp(self.live));
     }
 
-    fn report(&self, space: Option<MemorySpace>) -> SpaceUse {
-        let (peak_bytes, peak_at_ns) = self.gauge.high();
+    fn report(&self, space: Option<MemorySpace>, origin: u64) -> SpaceUse {
+        let (peak_bytes, peak_since) = self.gauge.high();
         SpaceUse {
             space,
             allocations: self.allocations,
             allocated_bytes: clamp(self.allocated),
             peak_bytes,
-            peak_at_ns,
+            peak_at_ns: origin.saturating_add(peak_since),
             live_bytes: clamp(self.live),
-            curve: self.gauge.curve(),
+            curve: self.gauge.curve(origin),
         }
     }
 }
@@ -203,7 +203,8 @@ struct UseKey {
 /// Follows the memory of every process in a trace.
 #[derive(Debug)]
 pub struct MemorySweep {
-    origin: u64,
+    /// Where curves begin: the trace's start, or its first record.
+    origin: Option<u64>,
     live: HashMap<Key, Live, RandomState>,
     uses: Vec<(UseKey, Flow)>,
     use_index: HashMap<UseKey, u32, RandomState>,
@@ -227,10 +228,10 @@ pub struct MemorySweep {
 }
 
 impl MemorySweep {
-    /// `origin` is the time the trace counts from.
-    pub fn new(origin: u64) -> Self {
+    /// `start_ns` is when the trace began; 0 where it does not say.
+    pub fn new(start_ns: u64) -> Self {
         MemorySweep {
-            origin,
+            origin: (start_ns != 0).then_some(start_ns),
             live: HashMap::default(),
             uses: Vec::new(),
             use_index: HashMap::default(),
@@ -254,6 +255,7 @@ impl MemorySweep {
     }
 
     pub fn add(&mut self, record: &Record) {
+        self.origin.get_or_insert(record.ts());
         self.latest = self.latest.max(record.ts());
         match record {
             Record::Meaning(meaning) => match &meaning.what {
@@ -281,8 +283,9 @@ impl MemorySweep {
         }
     }
 
-    fn at(&self, ts: u64) -> u64 {
-        ts.saturating_sub(self.origin)
+    /// Nanoseconds since the curves' beginning.
+    fn since(&self, ts: u64) -> u64 {
+        ts.saturating_sub(self.origin.unwrap_or(0))
     }
 
     fn meaning(&mut self, meaning: &Meaning, memory: &event::Memory) {
@@ -302,7 +305,8 @@ impl MemorySweep {
     }
 
     fn allocated(&mut self, key: Key, meaning: &Meaning, memory: &event::Memory) {
-        let at = self.at(meaning.ts);
+        let at = meaning.ts;
+        let since = self.since(at);
         if !self.pids.contains(&key.pid) && self.pids.len() < MOST_ASKED {
             self.pids.push(key.pid);
         }
@@ -330,7 +334,7 @@ impl MemorySweep {
         ] {
             flow.allocations += 1;
             flow.allocated += u128::from(size);
-            flow.change(at, size, 0);
+            flow.change(since, size, 0);
         }
         self.function(meaning, false, size, call.map_or(0, |call| call.duration));
         if memory.space == Some(MemorySpace::Device) && key.class == Class::Address {
@@ -353,7 +357,7 @@ impl MemorySweep {
     }
 
     fn freed(&mut self, key: Key, meaning: &Meaning, memory: &event::Memory) {
-        let at = self.at(meaning.ts);
+        let at = meaning.ts;
         let time =
             (self.sites.call(meaning.pid, meaning.tid, meaning.op)).map_or(0, |c| c.duration);
         let size = match self.live.remove(&key) {
@@ -384,24 +388,26 @@ impl MemorySweep {
             device: meaning.device,
             space: memory.space,
         });
-        self.uses[usage as usize].1.change(at, 0, size);
+        let since = self.since(at);
+        self.uses[usage as usize].1.change(since, 0, size);
         self.spaces
             .entry(memory.space)
             .or_default()
-            .change(at, 0, size);
+            .change(since, 0, size);
         self.freed += u128::from(size);
         self.not_followed -= 1;
         self.free.freed(key);
     }
 
     fn give_back(&mut self, key: &Key, live: &Live, at: u64) {
+        let since = self.since(at);
         let (use_key, flow) = &mut self.uses[live.usage as usize];
-        flow.change(at, 0, live.size);
+        flow.change(since, 0, live.size);
         let space = use_key.space;
         self.spaces
             .entry(space)
             .or_default()
-            .change(at, 0, live.size);
+            .change(since, 0, live.size);
         self.freed += u128::from(live.size);
         if space == Some(MemorySpace::Device) && key.class == Class::Address {
             self.block_change(key, live.size, at, false);
@@ -428,7 +434,7 @@ impl MemorySweep {
     }
 
     fn function(&mut self, meaning: &Meaning, frees: bool, size: u64, time: u64) {
-        let at = self.at(meaning.ts);
+        let since = self.since(meaning.ts);
         if !self.functions.contains_key(&meaning.name) {
             if self.functions.len() >= MOST_FUNCTIONS {
                 return;
@@ -448,12 +454,12 @@ impl MemorySweep {
             function.calls += 1;
             function.bytes = function.bytes.saturating_add(size);
             function.time_ns = function.time_ns.saturating_add(time);
-            rates.add(at, time);
+            rates.add(since, time);
         }
     }
 
     fn refused(&mut self, call: &Event) {
-        let at = self.at(call.start);
+        let at = call.start;
         let (live, pids) = (&self.live, &self.pids);
         let holds = |pid: u32, ptr: u64| {
             (Class::ALL.iter()).any(|&class| live.contains_key(&Key { pid, class, ptr }))
@@ -483,7 +489,7 @@ impl MemorySweep {
             .filter(|(key, live)| key.pid == event.pid && live.context == context)
             .map(|(key, live)| (*key, *live))
             .collect();
-        let at = self.at(event.end().unwrap_or(event.start));
+        let at = event.end().unwrap_or(event.start);
         for (key, live) in gone {
             self.live.remove(&key);
             self.give_back(&key, &live, at);
@@ -501,6 +507,7 @@ impl MemorySweep {
     }
 
     pub fn finish(self, summary: Option<&Summary>) -> Memory {
+        let origin = self.origin.unwrap_or(0);
         let mut held = leaks::Groups::default();
         for (key, live) in &self.live {
             held.add(key.pid, self.uses[live.usage as usize].0.space, live);
@@ -510,21 +517,21 @@ impl MemorySweep {
         let leaks = leaks::judge(leaks::Evidence {
             summary,
             lost: self.lost,
-            wall: self.at(self.latest),
+            wall: self.since(self.latest),
             held: holders.clone(),
             live: self.live.len() as u64,
             live_bytes: held.bytes(),
             with_context: self.destroyed.holders(&self.sites, made, MOST_HOLDERS),
         });
         let mut spaces: Vec<_> = (self.spaces.iter())
-            .map(|(space, flow)| flow.report(*space))
+            .map(|(space, flow)| flow.report(*space, origin))
             .collect();
         spaces.sort_by_key(|space| (std::cmp::Reverse(space.peak_bytes), space.space));
         let mut uses: Vec<_> = (self.uses.iter())
             .map(|(key, flow)| Use {
                 pid: key.pid,
                 device: key.device,
-                space: flow.report(key.space),
+                space: flow.report(key.space, origin),
             })
             .collect();
         uses.sort_by_key(|one| {
@@ -538,7 +545,7 @@ impl MemorySweep {
         });
         let mut functions: Vec<_> = (self.functions.into_values())
             .map(|(function, rates)| FunctionUse {
-                rate: rates.rate(),
+                rate: rates.rate(origin),
                 ..function
             })
             .collect();

@@ -9,7 +9,9 @@ const FIRST_SHIFT: u32 = 10;
 /// Calls and their time in each of a row of equally long stretches.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Rate {
-    /// Nanoseconds each bin covers; the first begins where the trace does.
+    /// Where the first bin begins.
+    pub from_ns: u64,
+    /// Nanoseconds each bin covers.
     pub bin_ns: u64,
     pub calls: Vec<u64>,
     pub time_ns: Vec<u64>,
@@ -23,7 +25,8 @@ impl Rate {
         for (bin, (calls, time)) in self.calls.iter().zip(&self.time_ns).enumerate() {
             let middle = (bin as u64)
                 .saturating_mul(self.bin_ns)
-                .saturating_add(self.bin_ns / 2);
+                .saturating_add(self.bin_ns / 2)
+                .saturating_add(self.from_ns);
             if (from_ns..to_ns).contains(&middle) {
                 sums.0 = sums.0.saturating_add(*calls);
                 sums.1 = sums.1.saturating_add(*time);
@@ -70,8 +73,9 @@ impl Rates {
         self.bins[bin].1 = self.bins[bin].1.saturating_add(time);
     }
 
-    pub fn rate(&self) -> Rate {
+    pub fn rate(&self, from_ns: u64) -> Rate {
         Rate {
+            from_ns,
             bin_ns: 1 << self.shift,
             calls: self.bins.iter().map(|bin| bin.0).collect(),
             time_ns: self.bins.iter().map(|bin| bin.1).collect(),
@@ -91,7 +95,7 @@ mod tests {
             for (at, time) in &calls {
                 rates.add(*at, *time);
             }
-            let rate = rates.rate();
+            let rate = rates.rate(0);
             prop_assert!(rate.calls.len() <= 256);
             prop_assert_eq!(rate.calls.iter().sum::<u64>(), calls.len() as u64);
             prop_assert_eq!(rate.time_ns.iter().sum::<u64>(), calls.iter().map(|call| call.1).sum::<u64>());
@@ -104,7 +108,7 @@ mod tests {
         for at in [0, 1500, 1600, 5000] {
             rates.add(at, 10);
         }
-        assert_eq!(rates.rate().within(1024, 4000), (2, 20));
-        assert_eq!(rates.rate().within(0, u64::MAX), (4, 40));
+        assert_eq!(rates.rate(0).within(1024, 4000), (2, 20));
+        assert_eq!(rates.rate(0).within(0, u64::MAX), (4, 40));
     }
 }

@@ -158,9 +158,8 @@ struct Pair {
 }
 
 /// Follows every copy of a trace.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TransferSweep {
-    origin: u64,
     ways: HashMap<Direction, Tally, RandomState>,
     busy_calls: ToldAtEnd,
     busy_gpu: ToldAtEnd,
@@ -174,22 +173,6 @@ pub struct TransferSweep {
 }
 
 impl TransferSweep {
-    /// `origin` is the time the trace counts from.
-    pub fn new(origin: u64) -> Self {
-        TransferSweep {
-            origin,
-            ways: HashMap::default(),
-            busy_calls: ToldAtEnd::default(),
-            busy_gpu: ToldAtEnd::default(),
-            sites: Sites::default(),
-            places: HashMap::default(),
-            pairs: HashMap::default(),
-            host: HostMemory::default(),
-            correlated: HashMap::default(),
-            latest: HashMap::default(),
-        }
-    }
-
     pub fn add(&mut self, record: &Record) {
         match record {
             Record::Event(event) if event.layer == Layer::Gpu => self.on_gpu(event),
@@ -282,10 +265,7 @@ impl TransferSweep {
         }
         self.host.copied(meaning.pid, transfer, time);
         let site = self.sites.site(&meaning.name, call, size);
-        let (from, to) = (
-            start.saturating_sub(self.origin),
-            meaning.ts.saturating_sub(self.origin),
-        );
+        let (from, to) = (start, meaning.ts);
         let place = self.places.entry((site, direction)).or_insert(PlaceTally {
             count: 0,
             bytes: 0,

@@ -7,7 +7,7 @@ use event::{Arg, Category, Record};
 use stage::{Stage, US};
 
 fn analysed(records: &[Record]) -> Contexts {
-    let mut sweep = ContextSweep::new(0);
+    let mut sweep = ContextSweep::default();
     for record in records {
         sweep.add(record);
     }

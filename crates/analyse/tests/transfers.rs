@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use stage::{MS, Stage, US};
 
 fn analysed(records: &[Record]) -> Transfers {
-    let mut sweep = TransferSweep::new(0);
+    let mut sweep = TransferSweep::default();
     for record in records {
         sweep.add(record);
     }
