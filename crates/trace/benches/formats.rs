@@ -12,7 +12,7 @@ use std::{
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
-use trace::{create, open};
+use trace::{Parts, create, open, open_with};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -104,6 +104,11 @@ fn main() -> Result<()> {
             ),
             python(&jsonl, &folder.path().join("python.jsonl"))?,
         ];
+        for path in [&jsonl, &arrow] {
+            let name = path.extension().unwrap_or_default().display();
+            let time = timed(|| read_ahead(path, turns))?;
+            println!("  round {round} {name} without arguments, in threads: read {time}");
+        }
         for ((name, (write, read)), best) in names.iter().zip(times).zip(&mut best) {
             println!("  round {round} {name:<12} write {write} read {read}");
             let (best_write, best_read) = best.get_or_insert((write, read));
@@ -154,6 +159,18 @@ fn write(path: &Path, turns: u64) -> Result<()> {
     let mut writer = create(path, &workload::meta())?;
     workload::run(turns, |record| writer.write(record))?;
     writer.finish()?;
+    Ok(())
+}
+
+/// As the analyses read: begin and end records, without arguments, decoded ahead.
+fn read_ahead(path: &Path, turns: u64) -> Result<()> {
+    let mut reader = open_with(path, Parts::NONE)?.ahead();
+    let mut records = 0;
+    while let Some(batch) = reader.next_batch()? {
+        records += batch.len() as u64;
+    }
+    assert_eq!(records, turns * workload::RECORDS_A_TURN);
+    assert!(reader.warnings().is_empty());
     Ok(())
 }
 

@@ -6,14 +6,18 @@
 #![forbid(unsafe_code)]
 
 mod arrow;
-mod assemble;
+mod batch;
 mod convert;
 mod error;
 mod fields;
+mod join;
 mod json;
 mod jsonl;
 mod merge;
 mod names;
+mod parts;
+mod pipeline;
+mod shape;
 mod sink;
 mod source;
 mod time;
@@ -21,5 +25,6 @@ mod time;
 pub use convert::{ConvertReport, convert, convert_to};
 pub use error::{Error, Place, Result, Warning, Warnings};
 pub use merge::Merge;
+pub use parts::Parts;
 pub use sink::{Format, Writer, create};
-pub use source::{Reader, open};
+pub use source::{Reader, open, open_with};

@@ -1,69 +1,142 @@
 //! Where records come from: one narrow interface, whatever the format.
 
-use crate::{Error, Result, Warnings, arrow::ArrowReader, jsonl::JsonlReader, sink::Format};
-use event::{Meta, Record, Summary};
+use crate::{
+    Error, Parts, Result, Warnings, arrow, batch::Batch, join::Joiner, jsonl, pipeline::Batches,
+    sink::Format,
+};
+use event::{Extent, Lost, Meta, Record, Summary};
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
     path::Path,
 };
 
-/// A trace format that can be read.
-pub trait ReadTrace: Send {
-    fn meta(&self) -> &Meta;
-    fn next(&mut self) -> Result<Option<Record>>;
-    /// The tail; known once everything before it has been read.
-    fn summary(&self) -> Option<&Summary>;
-    fn warnings(&self) -> &Warnings;
-    fn only_whole(&mut self);
-    fn open_spans(&self) -> usize;
+/// A trace whose head has been read.
+pub struct Opened {
+    pub meta: Meta,
+    pub warnings: Warnings,
+    /// Lines that the head took.
+    pub lines: u64,
+    pub batches: Box<dyn Batches>,
 }
 
-/// A trace that is being read, in bounded memory: what is kept are the spans that are open.
+/// A trace that is being read, in bounded memory: what is kept are the spans that are open, and
+/// a few batches of records.
 pub struct Reader {
-    format: Box<dyn ReadTrace>,
+    meta: Meta,
+    batches: Box<dyn Batches>,
+    joiner: Joiner,
+    batch: Batch,
+    /// Records of the batch that were handed out.
+    next: usize,
+    ended: bool,
 }
 
 /// Enough to tell the formats apart.
 const SNIFFED: usize = 8;
+/// Threads that decode, at most: one reader alone cannot keep more busy.
+const MOST_WORKERS: usize = 4;
 
 impl Reader {
     /// Read a trace in whichever format it turns out to have; `hint` decides where that is open.
     pub fn new(input: impl Read + Send + 'static, hint: Option<Format>) -> Result<Self> {
+        Reader::with(input, hint, Parts::ALL)
+    }
+
+    /// The same, but leave parts of events unread.
+    pub fn with(
+        input: impl Read + Send + 'static,
+        hint: Option<Format>,
+        parts: Parts,
+    ) -> Result<Self> {
         let mut input = BufReader::with_capacity(256 << 10, input);
         let head = input.fill_buf()?;
         let head = head[..head.len().min(SNIFFED)].to_vec();
-        let format: Box<dyn ReadTrace> = match sniff(&head)?.or(hint) {
-            Some(Format::Arrow) => Box::new(ArrowReader::new(input)?),
-            Some(Format::Jsonl) | None => Box::new(JsonlReader::new(input)?),
+        let opened = match sniff(&head)?.or(hint) {
+            Some(Format::Arrow) => arrow::open(input, parts)?,
+            Some(Format::Jsonl) | None => jsonl::open(input, parts)?,
         };
-        Ok(Reader { format })
+        Ok(Reader {
+            meta: opened.meta,
+            batches: opened.batches,
+            joiner: Joiner::new(opened.warnings, opened.lines),
+            batch: Batch::default(),
+            next: 0,
+            ended: false,
+        })
     }
 
     pub fn meta(&self) -> &Meta {
-        self.format.meta()
+        &self.meta
     }
 
     /// The tail of the trace, once its end has been reached; None if it has none.
     pub fn summary(&self) -> Option<&Summary> {
-        self.format.summary()
+        self.joiner.summary.as_ref()
     }
 
-    /// What could not be read as it stands, so far.
+    /// What could not be read as it stands, so far. Records are read some thousands at a time:
+    /// this may speak of some that are still to be handed out.
     pub fn warnings(&self) -> &Warnings {
-        self.format.warnings()
+        &self.joiner.warnings
     }
 
-    /// Spans that have begun and not ended, so far.
+    /// Spans that have begun and not ended, so far; as with [`Reader::warnings`].
     pub fn open_spans(&self) -> usize {
-        self.format.open_spans()
+        self.joiner.open_spans()
     }
 
     /// From here on give each span once, complete, when it ends; those that never end come last,
     /// open. Without this a span is given twice: open when it begins, closed when it ends.
     pub fn whole(mut self) -> Self {
-        self.format.only_whole();
+        let rest = self.batch.records.drain(self.next..);
+        let (begun, rest): (Vec<Record>, Vec<Record>) = rest.partition(
+            |record| matches!(record, Record::Event(event) if event.extent == Extent::Open),
+        );
+        self.batch.records.extend(rest);
+        let begun = begun.into_iter().filter_map(|record| match record {
+            Record::Event(event) => Some(event),
+            _ => None,
+        });
+        self.joiner.only_whole(begun);
         self
+    }
+
+    /// From here on decode in threads of their own, which run some batches ahead. For traces that
+    /// are long, and readers that have work of their own to do.
+    pub fn ahead(mut self) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.batches = self.batches.ahead(cores.min(MOST_WORKERS));
+        self
+    }
+
+    /// The next records, some thousands at once: cheaper than one by one. None at the end.
+    pub fn next_batch(&mut self) -> Result<Option<&[Record]>> {
+        self.next_records()?;
+        let from = std::mem::replace(&mut self.next, self.batch.records.len());
+        let records = &self.batch.records[from..];
+        Ok((!records.is_empty()).then_some(records))
+    }
+
+    /// Have records to hand out, unless there are none left.
+    fn next_records(&mut self) -> Result<()> {
+        while self.next == self.batch.records.len() && !self.ended {
+            let old = std::mem::take(&mut self.batch);
+            self.next = 0;
+            if !self.joiner.ended
+                && let Some(batch) = self.batches.next(old)?
+            {
+                self.batch = batch;
+                self.joiner.join(&mut self.batch);
+                continue;
+            }
+            self.ended = true;
+            self.joiner.end();
+            self.batch.records = (self.joiner.take_open().into_iter())
+                .map(Record::Event)
+                .collect();
+        }
+        Ok(())
     }
 }
 
@@ -71,18 +144,41 @@ impl Iterator for Reader {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.format.next().transpose()
+        if let Err(error) = self.next_records() {
+            self.ended = true;
+            return Some(Err(error));
+        }
+        let record = self.batch.records.get_mut(self.next)?;
+        self.next += 1;
+        Some(Ok(std::mem::replace(record, handed_out())))
     }
+}
+
+/// What stands where a record was.
+fn handed_out() -> Record {
+    Record::Lost(Lost {
+        ts: 0,
+        count: 0,
+        source: None,
+        layer: None,
+        pid: None,
+        tid: None,
+    })
 }
 
 /// Open a trace, in whichever format it is.
 pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
+    open_with(path, Parts::ALL)
+}
+
+/// Open a trace, and leave parts of its events unread.
+pub fn open_with(path: impl AsRef<Path>, parts: Parts) -> Result<Reader> {
     let path = path.as_ref();
     let file = File::open(path).map_err(|source| Error::Open {
         path: path.into(),
         source,
     })?;
-    Reader::new(file, Format::of(path)).map_err(|source| Error::In {
+    Reader::with(file, Format::of(path), parts).map_err(|source| Error::In {
         path: path.into(),
         source: Box::new(source),
     })

@@ -1,5 +1,7 @@
 //! Decoding one batch. Every length, offset and key in it is checked before it is believed.
 
+use crate::Parts;
+
 use super::{
     columns::Column,
     message::LARGEST_BODY,
@@ -47,10 +49,51 @@ impl Cells {
     }
 }
 
+#[derive(Default)]
 pub struct Batch {
     pub rows: usize,
     /// Only ours, and only those with a value in some row.
     pub columns: Vec<(Column, Cells)>,
+    spare: Spare,
+}
+
+/// Buffers of old batches: large ones are dear to come by anew.
+#[derive(Default)]
+struct Spare {
+    ints: Vec<Vec<u64>>,
+    /// For what is unpacked and at once made something else.
+    unpacked: Vec<u8>,
+}
+
+/// Dictionaries with names of a thread's own: counting references to names that other threads
+/// count too costs more than reading a row.
+#[derive(Default)]
+pub struct OwnDictionaries {
+    own: HashMap<i64, (Arc<Vec<Name>>, Arc<Vec<Name>>)>,
+}
+
+impl OwnDictionaries {
+    /// Take over what is new.
+    pub fn follow(&mut self, dictionaries: &Dictionaries) {
+        for (&id, theirs) in dictionaries {
+            let known = self.own.get(&id);
+            if known.is_some_and(|(known, _)| Arc::ptr_eq(known, theirs)) {
+                continue;
+            }
+            // Dictionaries mostly grow at their end.
+            let old: &[Name] = known.map_or(&[], |(_, own)| own);
+            let own = theirs.iter().enumerate().map(|(place, name)| {
+                let same = old.get(place).filter(|&old| old == name);
+                same.map_or_else(|| Name::from(&**name), Name::clone)
+            });
+            let own = Arc::new(own.collect());
+            self.own.insert(id, (Arc::clone(theirs), own));
+        }
+    }
+
+    fn get(&self, id: i64) -> Option<Arc<Vec<Name>>> {
+        self.own.get(&id).map(|(_, own)| Arc::clone(own))
+    }
 }
 
 /// Rows a batch may have: bounds what a lie about it can cost.
@@ -58,23 +101,37 @@ const MOST_ROWS: i64 = 16 << 20;
 /// Names a dictionary may have.
 const MOST_NAMES: usize = 4 << 20;
 
+/// Decode a batch, but for the parts not wanted, in the place of an old one.
 pub fn decode(
-    batch: RecordBatch<'_>,
+    header: RecordBatch<'_>,
     body: &[u8],
     plan: &Plan,
-    dictionaries: &Dictionaries,
-) -> Decoded<Batch> {
-    let mut input = Input::new(batch, body)?;
-    let rows = input.rows;
-    let mut columns = Vec::new();
+    parts: Parts,
+    dictionaries: &OwnDictionaries,
+    batch: &mut Batch,
+) -> Decoded<()> {
+    let mut input = Input::new(header, body)?;
+    input.spare = std::mem::take(&mut batch.spare);
+    for (_, cells) in batch.columns.drain(..) {
+        if let Values::Ints { values, .. } | Values::Names { keys: values, .. } = cells.values {
+            input.spare.ints.push(values);
+        }
+    }
+    batch.rows = input.rows;
     for &(column, layout) in &plan.columns {
         let nulls = input.node()?;
         if let Layout::Skip { buffers } = layout {
             input.skip(buffers)?;
             continue;
         }
-        let all_null = nulls == rows && rows > 0;
-        let Some(column) = column.filter(|_| !all_null) else {
+        let all_null = nulls == input.rows && input.rows > 0;
+        let wanted = |column: &Column| match column {
+            Column::Details => parts.args || may_have_summary(batch),
+            Column::Decoded => parts.decoded,
+            Column::Stack => parts.stack,
+            _ => true,
+        };
+        let Some(column) = column.filter(|_| !all_null).filter(wanted) else {
             input.skip(if matches!(layout, Layout::Text { .. }) {
                 3
             } else {
@@ -92,15 +149,29 @@ pub fn decode(
             Layout::Keys { keys, dictionary } => Values::Names {
                 keys: input.ints(keys)?,
                 names: dictionaries
-                    .get(&dictionary)
-                    .cloned()
+                    .get(dictionary)
                     .ok_or("a dictionary is missing")?,
             },
             Layout::Skip { .. } => continue,
         };
-        columns.push((column, Cells { values, valid }));
+        batch.columns.push((column, Cells { values, valid }));
     }
-    Ok(Batch { rows, columns })
+    batch.spare = input.spare;
+    Ok(())
+}
+
+/// The tail is in the details of its row.
+fn may_have_summary(batch: &Batch) -> bool {
+    let mut kinds = batch.columns.iter();
+    let kinds = { kinds.find(|(column, _)| *column == Column::Kind) };
+    match kinds.map(|(_, cells)| &cells.values) {
+        Some(Values::Names { keys, names }) => {
+            let summary = names.iter().position(|name| &**name == "summary");
+            summary.is_some_and(|summary| keys.contains(&(summary as u64)))
+        }
+        // Another writer's: its types or their place are not known.
+        _ => true,
+    }
 }
 
 /// The texts of a dictionary batch.
@@ -133,6 +204,7 @@ struct Input<'a> {
     packed: bool,
     /// What may still be unpacked of this batch.
     allowance: u64,
+    spare: Spare,
 }
 
 impl<'a> Input<'a> {
@@ -172,6 +244,7 @@ impl<'a> Input<'a> {
             body,
             packed,
             allowance: LARGEST_BODY,
+            spare: Spare::default(),
         })
     }
 
@@ -198,6 +271,14 @@ impl<'a> Input<'a> {
     }
 
     fn buffer(&mut self) -> Decoded<Vec<u8>> {
+        let mut unpacked = Vec::new();
+        self.buffer_into(&mut unpacked)?;
+        Ok(unpacked)
+    }
+
+    /// Put the next buffer, unpacked, in the place of what `unpacked` holds.
+    fn buffer_into(&mut self, unpacked: &mut Vec<u8>) -> Decoded<()> {
+        unpacked.clear();
         let &(offset, length) = self
             .buffers
             .get(self.next_buffer)
@@ -210,14 +291,16 @@ impl<'a> Input<'a> {
             bytes.and_then(|(offset, length)| self.body.get(offset..offset.checked_add(length)?));
         let bytes = bytes.ok_or("a column lies outside of its batch")?;
         if !self.packed || bytes.is_empty() {
-            return Ok(bytes.to_vec());
+            unpacked.extend_from_slice(bytes);
+            return Ok(());
         }
         let (size, packed) = bytes
             .split_first_chunk()
             .ok_or("a column without its length")?;
         let size = i64::from_le_bytes(*size);
         if size == -1 {
-            return Ok(packed.to_vec());
+            unpacked.extend_from_slice(packed);
+            return Ok(());
         }
         let size = u64::try_from(size).map_err(|_| "a column of an impossible length")?;
         // LZ4 cannot pack tighter than 255 to one: more is a lie.
@@ -225,10 +308,10 @@ impl<'a> Input<'a> {
             return Err("a column of an impossible length");
         }
         self.allowance -= size;
-        let mut unpacked = Vec::with_capacity(size as usize);
+        unpacked.reserve(size as usize);
         let mut decoder = lz4_flex::frame::FrameDecoder::new(packed).take(size + 1);
-        match decoder.read_to_end(&mut unpacked) {
-            Ok(_) if unpacked.len() as u64 == size => Ok(unpacked),
+        match decoder.read_to_end(unpacked) {
+            Ok(_) if unpacked.len() as u64 == size => Ok(()),
             Ok(_) => Err("a column that unpacks to another length"),
             Err(_) => Err("a column that cannot be unpacked"),
         }
@@ -251,33 +334,20 @@ impl<'a> Input<'a> {
     }
 
     fn ints_of(&mut self, layout: IntLayout, count: usize) -> Decoded<Vec<u64>> {
-        let bytes = self.buffer()?;
+        let mut bytes = std::mem::take(&mut self.spare.unpacked);
+        self.buffer_into(&mut bytes)?;
         let length = count
             .checked_mul(layout.bytes)
             .ok_or("a column is too long")?;
-        let bytes = bytes.get(..length).ok_or("a column is too short")?;
-        macro_rules! widen {
-            ($signed:ty, $unsigned:ty) => {{
-                let (chunks, _) = bytes.as_chunks();
-                if layout.signed {
-                    chunks
-                        .iter()
-                        .map(|&bytes| <$signed>::from_le_bytes(bytes) as i64 as u64)
-                        .collect()
-                } else {
-                    chunks
-                        .iter()
-                        .map(|&bytes| <$unsigned>::from_le_bytes(bytes) as u64)
-                        .collect()
-                }
-            }};
-        }
-        Ok(match layout.bytes {
-            1 => widen!(i8, u8),
-            2 => widen!(i16, u16),
-            4 => widen!(i32, u32),
-            _ => widen!(i64, u64),
-        })
+        let mut values = self.spare.ints.pop().unwrap_or_default();
+        values.clear();
+        widen(
+            bytes.get(..length).ok_or("a column is too short")?,
+            layout,
+            &mut values,
+        );
+        self.spare.unpacked = bytes;
+        Ok(values)
     }
 
     fn texts(&mut self, large: bool) -> Decoded<Values> {
@@ -301,5 +371,27 @@ impl<'a> Input<'a> {
         } else {
             Err("texts that lie outside of their column")
         }
+    }
+}
+
+/// Append integers of any width as 64 bits, sign-extended if signed.
+fn widen(bytes: &[u8], layout: IntLayout, values: &mut Vec<u64>) {
+    macro_rules! widen {
+        ($signed:ty, $unsigned:ty) => {{
+            let (chunks, _) = bytes.as_chunks();
+            if layout.signed {
+                let chunks = chunks.iter();
+                values.extend(chunks.map(|&bytes| <$signed>::from_le_bytes(bytes) as i64 as u64));
+            } else {
+                let chunks = chunks.iter();
+                values.extend(chunks.map(|&bytes| <$unsigned>::from_le_bytes(bytes) as u64));
+            }
+        }};
+    }
+    match layout.bytes {
+        1 => widen!(i8, u8),
+        2 => widen!(i16, u16),
+        4 => widen!(i32, u32),
+        _ => widen!(i64, u64),
     }
 }

@@ -48,6 +48,12 @@ impl<R: Read> Messages<R> {
         &self.body
     }
 
+    /// Take the message's buffers, and leave others.
+    pub fn swap(&mut self, header: &mut Vec<u8>, body: &mut Vec<u8>) {
+        std::mem::swap(&mut self.header, header);
+        std::mem::swap(&mut self.body, body);
+    }
+
     pub fn offset(&self) -> u64 {
         self.offset
     }

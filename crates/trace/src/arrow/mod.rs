@@ -7,13 +7,15 @@
 mod batch;
 mod cells;
 mod columns;
+mod decode;
 mod message;
 mod plan;
 mod read;
 mod row;
+mod units;
 mod write;
 
-pub use read::ArrowReader;
+pub use read::open;
 pub use write::ArrowWriter;
 
 /// The key of the trace's head in the schema's metadata.

@@ -5,13 +5,14 @@ use super::{
     columns::Column,
 };
 use crate::{
-    assemble::Problem,
+    Parts,
     fields::{Fields, Word},
     json::{
         parse::{Cursor, Parsed},
         value::{parse_args, parse_stack},
     },
     names::Names,
+    shape::Problem,
 };
 use std::borrow::Cow;
 
@@ -22,6 +23,7 @@ pub fn fields<'a>(
     batch: &'a Batch,
     row: usize,
     names: &mut Names,
+    parts: Parts,
     fields: &mut Fields<'a>,
 ) -> Result<RawDetails<'a>, Problem> {
     let mut details = None;
@@ -80,10 +82,11 @@ pub fn fields<'a>(
     }
     fields.grid = triple(grid);
     fields.block = triple(block);
-    if fields
-        .kind
-        .as_ref()
-        .is_none_or(|kind| kind.as_ref() != "summary")
+    if parts.args
+        && fields
+            .kind
+            .as_ref()
+            .is_none_or(|kind| kind.as_ref() != "summary")
         && let Some(details) = details
     {
         fields.details = Some(json(details, |json| parse_args(json, names))?);

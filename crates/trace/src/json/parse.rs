@@ -277,6 +277,50 @@ impl<'a> Cursor<'a> {
     }
 }
 
+impl Cursor<'_> {
+    /// Step over any value, looking only at what could hide its end: strings and brackets.
+    pub fn skip_quickly(&mut self) -> Parsed<()> {
+        if !matches!(self.peek(), b'{' | b'[') {
+            return self.skip();
+        }
+        let bytes = self.text.as_bytes();
+        let mut depth = 0usize;
+        while let Some(&byte) = bytes.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' => self.rest_of_string()?,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.problem("an object or list without an end")
+    }
+
+    /// Step over the rest of a string, escapes and all.
+    fn rest_of_string(&mut self) -> Parsed<()> {
+        let bytes = self.text.as_bytes();
+        loop {
+            self.at += plain_length(&bytes[self.at..]);
+            match bytes.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                // What is escaped is one byte that could be mistaken, or several that cannot.
+                Some(b'\\') if self.at + 1 < bytes.len() => self.at += 2,
+                Some(b'\\') | None => return self.problem("a string without an end"),
+                Some(_) => return self.problem("a control character in a string"),
+            }
+        }
+    }
+}
+
 /// How many bytes from the start of `bytes` stand for themselves in a JSON string.
 #[inline]
 fn plain_length(bytes: &[u8]) -> usize {
@@ -381,13 +425,21 @@ mod tests {
             "-1.5e3",
             "[]",
             "\"x\"",
+            "{\"a\\\"}\\\\\":[\"]\"]}",
         ] {
             let mut cursor = Cursor::new(json);
             cursor.skip().expect("skipped");
             cursor.end().expect("the end");
+            let mut cursor = Cursor::new(json);
+            cursor.skip_quickly().expect("skipped");
+            cursor.end().expect("the end");
         }
         let deep = "[".repeat(100_000);
         assert!(Cursor::new(&deep).skip().is_err());
+        assert!(Cursor::new(&deep).skip_quickly().is_err());
+        for wrong in ["{\"a\\", "{\"a\\\"}", "{\"a\n\"}", "{\"\\é"] {
+            assert!(Cursor::new(wrong).skip_quickly().is_err(), "{wrong}");
+        }
         assert!(Cursor::new("{\"a\"").skip().is_err());
     }
 

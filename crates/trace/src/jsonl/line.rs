@@ -2,6 +2,7 @@
 
 use super::key::Key;
 use crate::{
+    Parts,
     fields::{Fields, Word},
     json::{
         number::parse_fixed,
@@ -11,10 +12,11 @@ use crate::{
     names::Names,
 };
 
-/// Read a line; names of fields this version does not know are handed to `unknown`.
+/// Read a line, but for the parts not wanted; names of fields this version does not know are handed to `unknown`.
 pub fn parse<'a>(
     text: &'a str,
     names: &mut Names,
+    parts: Parts,
     fields: &mut Fields<'a>,
     mut unknown: impl FnMut(&str),
 ) -> Parsed<()> {
@@ -52,6 +54,9 @@ pub fn parse<'a>(
             Some(Key::Status) => fields.status = Some(cursor.int()?),
             Some(Key::Result) => fields.result = Some(word(cursor)?),
             Some(Key::Cmd) => fields.cmd = Some(cursor.uint()?),
+            Some(Key::Decoded) if !parts.decoded => cursor.skip_quickly()?,
+            Some(Key::Details) if !parts.args => cursor.skip_quickly()?,
+            Some(Key::Stack) if !parts.stack => cursor.skip_quickly()?,
             Some(Key::Decoded) => fields.decoded = Some(parse_args(cursor, names)?),
             Some(Key::Details) => fields.details = Some(parse_args(cursor, names)?),
             Some(Key::Stack) => fields.stack = Some(parse_stack(cursor, names)?),

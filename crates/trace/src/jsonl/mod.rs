@@ -1,12 +1,13 @@
 //! Traces as JSON lines, made for jq.
 
+mod chunks;
+mod decode;
 mod key;
 mod line;
-mod lines;
 mod read;
 mod write;
 
-pub use read::JsonlReader;
+pub use read::open;
 pub use write::JsonlWriter;
 
 /// The longest line that is written or read. What is longer is damage.

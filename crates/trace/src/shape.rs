@@ -1,4 +1,5 @@
-//! Fields become records: ends are joined to their beginnings, times become absolute.
+//! Fields become records, each from its own line or row alone: times become absolute, words
+//! become members of enumerations. Ends are joined to their beginnings in `join`.
 
 use crate::{
     fields::{Class, Fields, Word},
@@ -8,43 +9,45 @@ use event::{
     Category, Event, Extent, Ioctl, Launch, Layer, Lost, Meaning, Memory, MemoryOp, Name, Record,
     Status, Transfer, What,
 };
-use std::{borrow::Cow, collections::HashMap, str::FromStr};
+use std::{borrow::Cow, str::FromStr};
 
 pub type Problem = Cow<'static, str>;
 
-/// The open spans of a trace that is being read, and what else must be remembered between lines.
+/// What turns fields into records.
 #[derive(Default)]
-pub struct Assembler {
+pub struct Shaper {
     /// CLOCK_MONOTONIC at the trace's start.
     pub start: u64,
     pub names: Names,
-    /// Give each span once, when it ends, rather than at both ends.
-    pub whole: bool,
-    open: HashMap<u64, Event, ahash::RandomState>,
-    latest: u64,
     notes: Vec<Problem>,
 }
 
-impl Assembler {
+/// A record, and whether it is the end of a span that does not say how long it was.
+pub struct Shaped {
+    pub record: Record,
+    pub no_duration: bool,
+}
+
+impl Shaper {
     pub fn starting_at(start: u64) -> Self {
-        Assembler {
+        Shaper {
             start,
-            ..Assembler::default()
+            ..Shaper::default()
         }
     }
 
-    /// The record that these fields are. None for the beginning of a span if only whole ones are
-    /// wanted.
-    pub fn record(
-        &mut self,
-        class: Class,
-        fields: &mut Fields<'_>,
-    ) -> Result<Option<Record>, Problem> {
+    /// The record that these fields are. An end has its own time for its start.
+    pub fn record(&mut self, class: Class, fields: &mut Fields<'_>) -> Result<Shaped, Problem> {
+        let record = self.unfinished(class, fields)?;
+        let end = matches!(&record, Record::Event(event) if event.duration().is_some());
+        Ok(Shaped {
+            record,
+            no_duration: end && fields.duration.is_none(),
+        })
+    }
+
+    fn unfinished(&mut self, class: Class, fields: &mut Fields<'_>) -> Result<Record, Problem> {
         let ts = self.time(fields.ts.ok_or("no \"ts\"")?)?;
-        if ts < self.latest {
-            self.note("not in time order");
-        }
-        self.latest = self.latest.max(ts);
         match class {
             Class::Event(kind) => self.event(kind, ts, fields),
             Class::Memory => {
@@ -84,25 +87,20 @@ impl Assembler {
                 });
                 self.meaning(ts, fields, what)
             }
-            Class::Lost => Ok(Some(Record::Lost(Lost {
+            Class::Lost => Ok(Record::Lost(Lost {
                 ts,
                 count: fields.count.ok_or("no \"count\"")?,
                 source: self.name(fields.source.as_ref()),
                 layer: self.layer(fields),
                 pid: fields.pid,
                 tid: fields.tid,
-            }))),
+            })),
             Class::Meta | Class::Summary => Err("a second head or tail".into()),
         }
     }
 
-    fn meaning(
-        &mut self,
-        ts: u64,
-        fields: &mut Fields<'_>,
-        what: What,
-    ) -> Result<Option<Record>, Problem> {
-        Ok(Some(Record::Meaning(Meaning {
+    fn meaning(&mut self, ts: u64, fields: &mut Fields<'_>, what: What) -> Result<Record, Problem> {
+        Ok(Record::Meaning(Meaning {
             ts,
             op: fields.op_id.ok_or("no \"op_id\"")?,
             pid: fields.pid.unwrap_or(0),
@@ -113,7 +111,7 @@ impl Assembler {
             context: fields.context,
             stream: fields.stream,
             what,
-        })))
+        }))
     }
 
     fn event(
@@ -121,7 +119,7 @@ impl Assembler {
         kind: event::Kind,
         ts: u64,
         fields: &mut Fields<'_>,
-    ) -> Result<Option<Record>, Problem> {
+    ) -> Result<Record, Problem> {
         let phase = match fields.phase.as_ref().map(Word::as_ref) {
             None => Extent::Instant,
             Some("B") => Extent::Open,
@@ -147,7 +145,7 @@ impl Assembler {
             (details, Vec::new())
         };
         let layer = self.layer_or(&fields.layer, kind);
-        let mut event = Event {
+        Ok(Record::Event(Event {
             id,
             kind,
             layer,
@@ -177,28 +175,7 @@ impl Assembler {
                 })
             }),
             stack: fields.stack.take().unwrap_or_default(),
-        };
-        match phase {
-            Extent::Instant => Ok(Some(Record::Event(event))),
-            Extent::Open => {
-                let record = (!self.whole).then(|| Record::Event(event.clone()));
-                if self.open.insert(id, event).is_some() {
-                    self.note("a span begins twice");
-                }
-                Ok(record)
-            }
-            Extent::Closed(_) => {
-                match self.open.remove(&id) {
-                    Some(begin) => join(&mut event, begin, fields.duration),
-                    None => {
-                        self.note("a span ends that never began");
-                        event.start = ts.saturating_sub(fields.duration.unwrap_or(0));
-                        event.extent = Extent::Closed(ts - event.start);
-                    }
-                }
-                Ok(Some(Record::Event(event)))
-            }
-        }
+        }))
     }
 
     fn time(&self, ts: i64) -> Result<u64, Problem> {
@@ -231,43 +208,10 @@ impl Assembler {
             .unwrap_or_else(|| kind.usual_layer())
     }
 
-    fn note(&mut self, what: &'static str) {
-        self.notes.push(what.into());
-    }
-
     /// What was odd about the last record, though it could be read.
     pub fn take_notes(&mut self) -> impl Iterator<Item = Problem> + '_ {
         self.notes.drain(..)
     }
-
-    /// Spans that have begun and not ended.
-    pub fn open_spans(&self) -> usize {
-        self.open.len()
-    }
-
-    /// The spans that never ended, oldest first.
-    pub fn take_open(&mut self) -> Vec<Event> {
-        let mut open: Vec<Event> = std::mem::take(&mut self.open).into_values().collect();
-        open.sort_by_key(|event| (event.start, event.id));
-        open
-    }
-}
-
-/// Complete an end with what its beginning said.
-fn join(end: &mut Event, begin: Event, duration: Option<u64>) {
-    let duration = duration.unwrap_or_else(|| end.start.saturating_sub(begin.start));
-    end.extent = Extent::Closed(duration);
-    end.start = begin.start;
-    end.args = begin.args;
-    end.stack = begin.stack;
-    end.cpu = end.cpu.or(begin.cpu);
-    end.device = end.device.or(begin.device);
-    end.context = end.context.or(begin.context);
-    end.stream = end.stream.or(begin.stream);
-    end.parent = end.parent.or(begin.parent);
-    end.correlation = end.correlation.or(begin.correlation);
-    end.status = end.status.take().or(begin.status);
-    end.ioctl = end.ioctl.take().or(begin.ioctl);
 }
 
 /// The member of an enumeration that a word names; None without a word.

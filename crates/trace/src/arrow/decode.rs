@@ -1,0 +1,147 @@
+//! Batches of rows → records.
+
+use super::{
+    batch::{self, Batch as Rows},
+    plan::Plan,
+    row,
+    units::{Unit, nothing_behind},
+};
+use crate::{
+    Parts, Place,
+    batch::{At, Batch, Form, NoteKind, Origin},
+    fields::{Class, Fields},
+    pipeline::Decode,
+    shape::{Problem, Shaper},
+};
+use event::Summary;
+use std::sync::Arc;
+
+/// Decodes batches of rows.
+pub struct Decoder {
+    plan: Arc<Plan>,
+    parts: Parts,
+    shaper: Shaper,
+    unit: Unit,
+    rows: Rows,
+    next_row: usize,
+    /// The unit's columns are decoded.
+    begun: bool,
+    dictionaries: batch::OwnDictionaries,
+}
+
+enum Row {
+    Record,
+    Summary(Box<Summary>),
+}
+
+impl Decoder {
+    pub fn new(plan: Arc<Plan>, parts: Parts) -> Self {
+        Decoder {
+            shaper: Shaper::starting_at(plan.meta.start_ns),
+            plan,
+            parts,
+            unit: Unit::default(),
+            rows: Rows::default(),
+            next_row: 0,
+            begun: true,
+            dictionaries: batch::OwnDictionaries::default(),
+        }
+    }
+
+    fn decode(&mut self) -> Result<(), &'static str> {
+        let no_sense = "a message whose header makes no sense";
+        let message = arrow_ipc::root_as_message(&self.unit.header).map_err(|_| no_sense)?;
+        let header = message.header_as_record_batch().ok_or(no_sense)?;
+        self.dictionaries.follow(&self.unit.dictionaries);
+        batch::decode(
+            header,
+            &self.unit.body,
+            &self.plan,
+            self.parts,
+            &self.dictionaries,
+            &mut self.rows,
+        )
+    }
+
+    fn read_row(&mut self, at: At, batch: &mut Batch) -> Result<Row, Problem> {
+        let mut fields = Fields::default();
+        let names = &mut self.shaper.names;
+        let details = row::fields(&self.rows, self.next_row, names, self.parts, &mut fields)?;
+        match fields.class()? {
+            Class::Summary => {
+                let summary = serde_json::from_str(details.ok_or("a summary without details")?);
+                let summary =
+                    summary.map_err(|error| format!("a summary of another kind: {error}"))?;
+                Ok(Row::Summary(Box::new(summary)))
+            }
+            class => {
+                let shaped = self.shaper.record(class, &mut fields)?;
+                if shaped.no_duration {
+                    batch.note(at, NoteKind::NoDuration);
+                }
+                for note in self.shaper.take_notes() {
+                    batch.warn(at, note);
+                }
+                batch.records.push(shaped.record);
+                batch.at.push(at);
+                Ok(Row::Record)
+            }
+        }
+    }
+}
+
+impl Decode for Decoder {
+    type Unit = Unit;
+
+    fn start(&mut self, unit: Unit) -> Unit {
+        self.begun = false;
+        self.next_row = 0;
+        std::mem::replace(&mut self.unit, unit)
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> bool {
+        batch.origin = Origin {
+            form: Form::Rows,
+            lines: 0,
+            byte: self.unit.offset,
+        };
+        if let Some((place, what)) = self.unit.warning.take() {
+            batch.note(At::default(), NoteKind::WarningAt(place, what));
+            return false;
+        }
+        if !self.begun {
+            self.begun = true;
+            self.rows.rows = 0;
+            if let Err(problem) = self.decode() {
+                self.rows.rows = 0;
+                let place = Place::Byte(self.unit.offset);
+                let what = nothing_behind(problem);
+                batch.note(At::default(), NoteKind::WarningAt(place, what));
+                batch.note(At::default(), NoteKind::End);
+                return false;
+            }
+        }
+        let first = self.next_row;
+        while self.next_row < self.rows.rows && !batch.is_full() {
+            let at = At {
+                line: (self.next_row - first) as u32,
+                byte: 0,
+            };
+            match self.read_row(at, batch) {
+                Ok(Row::Record) => {}
+                Ok(Row::Summary(summary)) => batch.note(at, NoteKind::Summary(summary)),
+                Err(problem) => {
+                    self.shaper.take_notes().for_each(drop);
+                    batch.warn(at, problem);
+                }
+            }
+            self.next_row += 1;
+        }
+        batch.origin.lines = (self.next_row - first) as u32;
+        self.next_row < self.rows.rows
+    }
+
+    fn another(&self) -> Self {
+        Decoder::new(Arc::clone(&self.plan), self.parts)
+    }
+}
