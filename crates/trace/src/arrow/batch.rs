@@ -1,17 +1,16 @@
 //! Decoding one batch. Every length, offset and key in it is checked before it is believed.
 
-use crate::Parts;
-
 use super::{
     columns::Column,
     message::LARGEST_BODY,
     plan::{IntLayout, Layout, Plan},
 };
+use crate::Parts;
 use arrow_ipc::{BodyCompressionMethod, CompressionType, RecordBatch};
 use event::Name;
 use std::{collections::HashMap, io::Read, sync::Arc};
 
-pub type Dictionaries = HashMap<i64, Arc<Vec<Name>>>;
+pub type Dictionaries = HashMap<i64, Texts>;
 type Decoded<T> = Result<T, &'static str>;
 
 /// A decoded column.
@@ -69,8 +68,11 @@ struct Spare {
 /// count too costs more than reading a row.
 #[derive(Default)]
 pub struct OwnDictionaries {
-    own: HashMap<i64, (Arc<Vec<Name>>, Arc<Vec<Name>>)>,
+    /// Theirs, to see that it changed, and ours.
+    own: HashMap<i64, (Texts, Texts)>,
 }
+
+type Texts = Arc<Vec<Name>>;
 
 impl OwnDictionaries {
     /// Take over what is new.
@@ -91,7 +93,7 @@ impl OwnDictionaries {
         }
     }
 
-    fn get(&self, id: i64) -> Option<Arc<Vec<Name>>> {
+    fn get(&self, id: i64) -> Option<Texts> {
         self.own.get(&id).map(|(_, own)| Arc::clone(own))
     }
 }
