@@ -1,0 +1,146 @@
+//! The flame graph's tree: call paths with their times, over all threads. Paths are host stacks
+//! where the trace has them, and spans inside spans.
+
+use ahash::RandomState;
+use std::collections::HashMap;
+
+/// Paths kept apart at most; later ones count for the path they begin with.
+const MAX_NODES: usize = 30_000;
+/// Paths the page shows: the heaviest.
+const MAX_SHOWN: usize = 4_000;
+
+/// What a node stands for: a category of a span, or a frame of a stack.
+pub const FRAME: u8 = u8::MAX;
+
+pub struct Node {
+    pub parent: u32,
+    pub name: u32,
+    pub category: u8,
+    pub count: u64,
+    /// Nanoseconds, with everything inside.
+    pub total: u64,
+    /// Nanoseconds in itself.
+    pub own: u64,
+}
+
+pub struct Flame {
+    nodes: Vec<Node>,
+    children: HashMap<(u32, u32, u8), u32, RandomState>,
+}
+
+/// The two roots: time of host threads, and time of GPU streams.
+pub const HOST: u32 = 0;
+pub const GPU: u32 = 1;
+
+impl Flame {
+    pub fn new() -> Self {
+        let root = || Node {
+            parent: u32::MAX,
+            name: 0,
+            category: FRAME,
+            count: 0,
+            total: 0,
+            own: 0,
+        };
+        Flame {
+            nodes: vec![root(), root()],
+            children: HashMap::default(),
+        }
+    }
+
+    /// The node of `name` below `parent`; the parent itself where there is no room for more.
+    pub fn child(&mut self, parent: u32, name: u32, category: u8) -> u32 {
+        let key = (parent, name, category);
+        if let Some(&node) = self.children.get(&key) {
+            return node;
+        }
+        if self.nodes.len() >= MAX_NODES {
+            return parent;
+        }
+        let node = self.nodes.len() as u32;
+        self.nodes.push(Node {
+            parent,
+            name,
+            category,
+            count: 0,
+            total: 0,
+            own: 0,
+        });
+        self.children.insert(key, node);
+        node
+    }
+
+    /// One span more at a node: `own` of its time was its own.
+    pub fn add(&mut self, node: u32, own: u64) {
+        if let Some(node) = self.nodes.get_mut(node as usize) {
+            node.count += 1;
+            node.own = node.own.saturating_add(own);
+        }
+    }
+
+    /// The heaviest paths, parents before children, with their totals; parents by their new place.
+    pub fn finish(mut self) -> Vec<Node> {
+        // Children come after their parents.
+        for index in (0..self.nodes.len()).rev() {
+            let node = &mut self.nodes[index];
+            node.total = node.total.saturating_add(node.own);
+            let (total, parent) = (node.total, node.parent);
+            if let Some(parent) = self.nodes.get_mut(parent as usize) {
+                parent.total = parent.total.saturating_add(total);
+            }
+        }
+        let mut totals: Vec<u64> = self.nodes.iter().map(|node| node.total).collect();
+        let least = if totals.len() > MAX_SHOWN {
+            totals.sort_unstable_by_key(|&total| std::cmp::Reverse(total));
+            totals[MAX_SHOWN].saturating_add(1)
+        } else {
+            0
+        };
+        let mut places = vec![u32::MAX; self.nodes.len()];
+        let mut shown = Vec::new();
+        for (index, mut node) in self.nodes.into_iter().enumerate() {
+            let is_root = node.parent == u32::MAX;
+            if !is_root {
+                node.parent = places[node.parent as usize];
+            }
+            if is_root || (node.total >= least && node.parent != u32::MAX) {
+                places[index] = shown.len() as u32;
+                shown.push(node);
+            }
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_sums_of_own_times() {
+        let mut flame = Flame::new();
+        let outer = flame.child(HOST, 1, 0);
+        let inner = flame.child(outer, 2, 3);
+        flame.add(inner, 30);
+        flame.add(inner, 30);
+        flame.add(outer, 40);
+        assert_eq!(flame.child(HOST, 1, 0), outer);
+        let nodes = flame.finish();
+        let totals: Vec<_> = nodes.iter().map(|n| (n.total, n.own, n.count)).collect();
+        assert_eq!(totals, [(100, 0, 0), (0, 0, 0), (100, 40, 1), (60, 60, 2)]);
+    }
+
+    #[test]
+    fn paths_without_end_are_bounded_and_the_heaviest_are_shown() {
+        let mut flame = Flame::new();
+        for name in 0..100_000u32 {
+            let node = flame.child(HOST, name, 0);
+            flame.add(node, u64::from(name));
+        }
+        let whole: u64 = (0..100_000u64).sum();
+        let nodes = flame.finish();
+        assert!(nodes.len() <= MAX_SHOWN + 2);
+        assert_eq!(nodes[HOST as usize].total, whole);
+        assert!(nodes.iter().skip(2).all(|node| node.parent == HOST));
+    }
+}

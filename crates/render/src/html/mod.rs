@@ -1,0 +1,55 @@
+//! `export -f html`: one self-contained page, with what `analyse` found and a timeline to look
+//! around in. Nothing is written before the end: the page needs the whole.
+
+mod cells;
+mod durations;
+mod encode;
+mod flame;
+mod lanes;
+mod names;
+mod page;
+mod payload;
+mod rows;
+mod timeline;
+
+use crate::Output;
+use event::{Meta, Record, Summary};
+use std::io::{self, Write};
+use timeline::Timeline;
+
+/// The HTML report.
+pub struct Html<W: Write> {
+    out: W,
+    meta: Meta,
+    timeline: Timeline,
+}
+
+impl<W: Write> Html<W> {
+    pub fn new(out: W, meta: &Meta) -> Self {
+        Html {
+            out,
+            meta: meta.clone(),
+            timeline: Timeline::new(meta.start_ns),
+        }
+    }
+}
+
+impl<W: Write> Output for Html<W> {
+    fn record(&mut self, record: &Record) -> io::Result<()> {
+        self.timeline.add(record);
+        Ok(())
+    }
+
+    fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
+        let end = summary.map_or(0, |summary| summary.end_ns);
+        self.timeline.finish(end.saturating_sub(self.timeline.origin()));
+        let head = serde_json::json!({
+            "meta": self.meta,
+            "summary": summary,
+            "origin_ns": self.timeline.origin(),
+        });
+        let timeline = payload::payload(&mut self.timeline)?;
+        page::write(&mut self.out, &head, &timeline)?;
+        self.out.flush()
+    }
+}

@@ -1,0 +1,253 @@
+//! The timeline's data as the page carries it: a JSON head, then columns of numbers.
+//! `web/data.js` reads what is written here, in the same order.
+
+use super::{
+    cells::{CATEGORIES, Cell},
+    encode::{packed, varint, zigzag},
+    flame::Node,
+    lanes::{Lane, Owner},
+    rows::{Detail, Kept},
+    timeline::Timeline,
+};
+use event::{Category, Direction, Layer, Name};
+use serde::Serialize;
+use std::io;
+
+#[derive(Serialize)]
+struct Head<'a> {
+    end_ns: u64,
+    /// The width of a cell.
+    cell_ns: u64,
+    /// Spans that are in cells only.
+    aggregated: u64,
+    kept: u64,
+    /// Spans that lay too deep to be placed by their beginning.
+    unplaced: u64,
+    names_left_out: u64,
+    lost: &'a [(u64, u64)],
+    lost_total: u64,
+    categories: Vec<&'static str>,
+    layers: Vec<&'static str>,
+    directions: Vec<&'static str>,
+    names: &'a [Name],
+    lanes: Vec<LaneHead>,
+    durations: Vec<Vec<u64>>,
+    rows: usize,
+    flame: usize,
+}
+
+/// A lane's line in the text alternative.
+#[derive(Serialize)]
+struct LaneHead {
+    kind: &'static str,
+    /// Process and thread, or device, context and stream. Handles do not fit a JSON number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<String>,
+    spans: u64,
+    failed: u64,
+    busy: u64,
+    first: u64,
+    last: u64,
+    longest: (u64, u32),
+    by_category: [u64; CATEGORIES],
+}
+
+impl From<&Lane> for LaneHead {
+    fn from(lane: &Lane) -> Self {
+        let mut head = LaneHead {
+            kind: "rest",
+            pid: None,
+            tid: None,
+            device: None,
+            context: None,
+            stream: None,
+            spans: lane.spans,
+            failed: lane.failed,
+            busy: lane.busy,
+            first: lane.first.min(lane.last),
+            last: lane.last,
+            longest: lane.longest,
+            by_category: lane.by_category,
+        };
+        match lane.owner {
+            Owner::Thread { pid, tid } => {
+                head.kind = "thread";
+                (head.pid, head.tid) = (Some(pid), Some(tid));
+            }
+            Owner::Stream {
+                device,
+                context,
+                stream,
+            } => {
+                head.kind = "stream";
+                head.device = Some(device);
+                head.context = context.map(handle);
+                head.stream = stream.map(handle);
+            }
+            Owner::Probes { device } => {
+                head.kind = "probes";
+                head.device = Some(device);
+            }
+            Owner::Rest => {}
+        }
+        head
+    }
+}
+
+/// Small ones are numbers (CUPTI counts streams), large ones addresses.
+fn handle(value: u64) -> String {
+    if value < 1 << 16 {
+        value.to_string()
+    } else {
+        format!("{value:#x}")
+    }
+}
+
+/// Everything, deflated and in base64.
+pub fn payload(timeline: &mut Timeline) -> io::Result<String> {
+    let flame = std::mem::replace(&mut timeline.flame, super::flame::Flame::new()).finish();
+    for row in &mut timeline.rows.rows {
+        // Inner spans of one start lie in other rows: the order within a row is by start alone.
+        row.kept.sort_unstable_by_key(|span| (span.start, span.id));
+    }
+    let head = Head {
+        end_ns: timeline.end,
+        cell_ns: 1 << timeline.rows.grid.shift.min(62),
+        aggregated: timeline.rows.aggregated(),
+        kept: (timeline.rows.rows.iter())
+            .map(|row| row.kept.len() as u64)
+            .sum(),
+        unplaced: timeline.unplaced,
+        names_left_out: timeline.names.left_out,
+        lost: &timeline.lost,
+        lost_total: timeline.lost_total,
+        categories: Category::ALL.iter().map(|c| c.as_str()).collect(),
+        layers: Layer::ALL.iter().map(|layer| layer.as_str()).collect(),
+        directions: Direction::ALL.iter().map(|d| d.as_str()).collect(),
+        names: timeline.names.list(),
+        lanes: timeline.lanes.list.iter().map(LaneHead::from).collect(),
+        durations: timeline.durations.finish(),
+        rows: timeline.rows.rows.len(),
+        flame: flame.len(),
+    };
+    let json = serde_json::to_vec(&head)?;
+    let mut out = Vec::with_capacity(json.len() + 32 * head.kept as usize);
+    varint(&mut out, json.len() as u64);
+    out.extend(json);
+    rows(&mut out, timeline);
+    spans(&mut out, timeline);
+    cells(&mut out, timeline);
+    nodes(&mut out, &flame);
+    packed(&out)
+}
+
+fn rows(out: &mut Vec<u8>, timeline: &Timeline) {
+    for row in &timeline.rows.rows {
+        varint(out, row.lane.into());
+        varint(out, row.depth.into());
+        varint(out, row.spans);
+        varint(out, row.kept.len() as u64);
+        let (first, cells) = row
+            .cells
+            .as_ref()
+            .map_or((0, 0), |cells| (cells.first, cells.cells.len()));
+        varint(out, cells as u64);
+        varint(out, first);
+    }
+}
+
+/// A column of all rows' spans after the other: like next to like deflates best.
+fn spans(out: &mut Vec<u8>, timeline: &Timeline) {
+    let rows = &timeline.rows.rows;
+    for row in rows {
+        let mut before = 0;
+        for span in &row.kept {
+            varint(out, span.start - before);
+            before = span.start;
+        }
+    }
+    let mut column = |put: fn(&mut Vec<u8>, &Kept)| {
+        for span in rows.iter().flat_map(|row| &row.kept) {
+            put(out, span);
+        }
+    };
+    column(|out, span| varint(out, span.duration));
+    column(|out, span| varint(out, span.inside));
+    column(|out, span| varint(out, span.name.into()));
+    column(|out, span| out.push(span.category | u8::from(span.open) << 7));
+    column(|out, span| out.push(span.layer));
+    column(|out, span| match span.status {
+        None => varint(out, 0),
+        Some(code) => varint(out, (((code << 1) ^ (code >> 63)) as u64).saturating_add(1)),
+    });
+    column(|out, span| {
+        out.push(match span.detail {
+            Detail::None => 0,
+            Detail::Kernel(_) => 1,
+            Detail::Allocated(_) => 2,
+            Detail::Freed(_) => 3,
+            Detail::Moved(direction, _) => 4 + direction,
+        });
+    });
+    column(|out, span| match span.detail {
+        Detail::None => {}
+        Detail::Kernel(name) => varint(out, name.into()),
+        Detail::Allocated(size) | Detail::Freed(size) | Detail::Moved(_, size) => varint(out, size),
+    });
+    differences(out, timeline, |span| span.id);
+    differences(out, timeline, |span| span.correlation);
+}
+
+/// Ids that mostly count upwards.
+fn differences(out: &mut Vec<u8>, timeline: &Timeline, value: fn(&Kept) -> u64) {
+    for row in &timeline.rows.rows {
+        let mut before = 0;
+        for span in &row.kept {
+            zigzag(out, value(span).wrapping_sub(before) as i64);
+            before = value(span);
+        }
+    }
+}
+
+/// A cell without anything in it has this category.
+const EMPTY: u8 = u8::MAX;
+
+fn cells(out: &mut Vec<u8>, timeline: &Timeline) {
+    let width = (1u64 << timeline.rows.grid.shift.min(62)) as f32;
+    let all = || {
+        (timeline.rows.rows.iter())
+            .filter_map(|row| row.cells.as_ref())
+            .flat_map(|cells| &cells.cells)
+    };
+    let full = || all().filter(|cell| !cell.is_empty());
+    out.extend(all().map(|cell: &Cell| {
+        if cell.is_empty() {
+            EMPTY
+        } else {
+            cell.dominant()
+        }
+    }));
+    // Rounded up: what is there at all is seen.
+    out.extend(full().map(|cell| (cell.total() / width * 255.0).ceil().min(255.0) as u8));
+    full().for_each(|cell| varint(out, cell.name().into()));
+    full().for_each(|cell| varint(out, cell.count.into()));
+}
+
+fn nodes(out: &mut Vec<u8>, flame: &[Node]) {
+    for node in flame {
+        varint(out, node.parent.wrapping_add(1).into());
+        varint(out, node.name.into());
+        out.push(node.category);
+        varint(out, node.count);
+        varint(out, node.total);
+        varint(out, node.own);
+    }
+}

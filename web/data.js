@@ -1,0 +1,174 @@
+// The data inside the page. The order of reading is the order of writing in the exporter's payload.
+
+const data = (() => {
+  const EMPTY = 255;
+
+  async function load() {
+    const report = JSON.parse(byId('data-report').textContent);
+    const text = atob(byId('data-timeline').textContent);
+    const deflated = Uint8Array.from(text, (character) => character.charCodeAt(0));
+    const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+    const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+    return { ...report, timeline: decode(bytes) };
+  }
+
+  class Input {
+    constructor(bytes) {
+      this.bytes = bytes;
+      this.at = 0;
+    }
+
+    byte() {
+      return this.bytes[this.at++];
+    }
+
+    // Beyond 2^53 the last digits go; no duration of a run is that long.
+    varint() {
+      let value = 0;
+      let scale = 1;
+      for (;;) {
+        const byte = this.bytes[this.at++];
+        value += (byte & 0x7f) * scale;
+        if (byte < 0x80) return value;
+        scale *= 128;
+      }
+    }
+
+    zigzag() {
+      const value = this.varint();
+      return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    }
+
+    take(length) {
+      this.at += length;
+      return this.bytes.subarray(this.at - length, this.at);
+    }
+  }
+
+  function decode(bytes) {
+    const input = new Input(bytes);
+    const length = input.varint();
+    const timeline = JSON.parse(new TextDecoder().decode(input.take(length)));
+    const rows = readRows(input, timeline.rows);
+    readSpans(input, rows);
+    readCells(input, rows);
+    timeline.flame = readFlame(input, timeline.flame);
+    timeline.rows = rows;
+    timeline.lanes.forEach((lane, index) => {
+      lane.index = index;
+      lane.rows = [];
+    });
+    for (const row of rows) timeline.lanes[row.lane].rows.push(row);
+    for (const lane of timeline.lanes) lane.rows.sort((a, b) => a.depth - b.depth);
+    return timeline;
+  }
+
+  function readRows(input, count) {
+    const rows = [];
+    for (let index = 0; index < count; index++) {
+      rows.push({
+        index,
+        lane: input.varint(),
+        depth: input.varint(),
+        total: input.varint(),
+        kept: input.varint(),
+        cellCount: input.varint(),
+        firstCell: input.varint(),
+      });
+    }
+    return rows;
+  }
+
+  function readSpans(input, rows) {
+    const total = rows.reduce((sum, row) => sum + row.kept, 0);
+    const all = {
+      start: new Float64Array(total),
+      duration: new Float64Array(total),
+      inside: new Float64Array(total),
+      name: new Uint32Array(total),
+      category: new Uint8Array(total),
+      open: new Uint8Array(total),
+      layer: new Uint8Array(total),
+      status: new Float64Array(total), // NaN where it is not known
+      detail: new Uint8Array(total),
+      amount: new Float64Array(total),
+      id: new Float64Array(total),
+      correlation: new Float64Array(total),
+    };
+    const running = (column, next) => {
+      let at = 0;
+      for (const row of rows) {
+        let value = 0;
+        for (let i = 0; i < row.kept; i++) column[at++] = value += next();
+      }
+    };
+    const each = (column, next) => {
+      for (let i = 0; i < total; i++) column[i] = next();
+    };
+    running(all.start, () => input.varint());
+    each(all.duration, () => input.varint());
+    each(all.inside, () => input.varint());
+    each(all.name, () => input.varint());
+    for (let i = 0; i < total; i++) {
+      const byte = input.byte();
+      all.category[i] = byte & 0x7f;
+      all.open[i] = byte >> 7;
+    }
+    each(all.layer, () => input.byte());
+    each(all.status, () => {
+      const value = input.varint();
+      if (value === 0) return NaN;
+      return (value - 1) % 2 === 0 ? (value - 1) / 2 : -value / 2;
+    });
+    each(all.detail, () => input.byte());
+    for (let i = 0; i < total; i++) if (all.detail[i] > 0) all.amount[i] = input.varint();
+    running(all.id, () => input.zigzag());
+    running(all.correlation, () => input.zigzag());
+    let at = 0;
+    for (const row of rows) {
+      for (const [name, column] of Object.entries(all)) row[name] = column.subarray(at, at + row.kept);
+      at += row.kept;
+    }
+  }
+
+  function readCells(input, rows) {
+    const total = rows.reduce((sum, row) => sum + row.cellCount, 0);
+    const category = input.take(total);
+    const fill = new Uint8Array(total);
+    const name = new Uint32Array(total);
+    const count = new Uint32Array(total);
+    for (let i = 0; i < total; i++) if (category[i] !== EMPTY) fill[i] = input.byte();
+    for (let i = 0; i < total; i++) if (category[i] !== EMPTY) name[i] = input.varint();
+    for (let i = 0; i < total; i++) if (category[i] !== EMPTY) count[i] = input.varint();
+    let at = 0;
+    for (const row of rows) {
+      const part = (column) => column.subarray(at, at + row.cellCount);
+      row.cells =
+        row.cellCount === 0
+          ? null
+          : { first: row.firstCell, category: part(category), fill: part(fill), name: part(name), count: part(count) };
+      at += row.cellCount;
+    }
+  }
+
+  function readFlame(input, count) {
+    const nodes = [];
+    for (let i = 0; i < count; i++) {
+      const node = {
+        parent: input.varint() - 1,
+        name: input.varint(),
+        category: input.byte(),
+        count: input.varint(),
+        total: input.varint(),
+        own: input.varint(),
+        children: [],
+      };
+      node.up = node.parent >= 0 ? nodes[node.parent] : null;
+      node.up?.children.push(node);
+      nodes.push(node);
+    }
+    return { host: nodes[0], gpu: nodes[1] };
+  }
+
+  return { load, EMPTY };
+})();

@@ -1,0 +1,47 @@
+// The numbers at the top, each a way to where they come from; and how the time divides.
+
+const headline = (() => {
+  function figures(report) {
+    const found = report.report ?? {};
+    const overview = found.overview ?? {};
+    const { timeline, summary } = report;
+    const wall = overview.wall_ns ?? timeline.end_ns;
+    const list = [];
+    const add = (label, value, note, target, bad) => list.push({ label, value, note, target, bad });
+    add('Wall time', format.time(wall), `${format.plural(overview.threads ?? timeline.lanes.filter((lane) => lane.kind === 'thread').length, 'thread', 'threads')}`, 'timeline');
+    const gpu = found.gpu?.all;
+    if (gpu?.operations > 0) add('GPU busy', format.share(gpu.share), `${format.time(gpu.busy_ns)} in ${format.count(gpu.operations)} operations`, 'idle');
+    else add('GPU busy', '–', 'no GPU times in this trace', 'idle');
+    if (overview.api_calls != null) add('CUDA API calls', format.count(overview.api_calls), overview.failed_calls ? `${format.count(overview.failed_calls)} failed` : 'none failed', 'tables', overview.failed_calls > 0);
+    if (overview.launches != null) add('Kernel launches', format.count(overview.launches), wall > 0 ? `${format.count((overview.launches / wall) * 1e9)} a second` : '', 'tables:kernels');
+    const device = (found.memory?.spaces ?? []).find((space) => space.space === 'device') ?? found.memory?.spaces?.[0];
+    if (device) add('Memory peak', format.bytes(device.peak_bytes), `${device.space ?? 'all'} memory, at ${format.time(device.peak_at_ns)}`, 'memory');
+    else if (overview.allocated_bytes != null) add('Allocated', format.bytes(overview.allocated_bytes), format.plural(overview.allocations, 'allocation', 'allocations'), 'memory');
+    if (overview.transferred_bytes != null) add('Transferred', format.bytes(overview.transferred_bytes), format.plural(overview.transfers, 'transfer', 'transfers'), 'tables:transfers');
+    if (overview.ioctls > 0) add('ioctls', format.count(overview.ioctls), `${format.time(overview.ioctl_ns)} in them`, 'tables');
+    const lost = Math.max(overview.lost ?? 0, summary?.lost ?? 0, timeline.lost_total);
+    add('Events lost', format.count(lost), `of ${format.count((summary?.events ?? overview.events ?? 0) + lost)}`, 'environment', lost > 0);
+    return list;
+  }
+
+  function create(report, go) {
+    return figures(report).map(({ label, value, note, target, bad }) =>
+      el('button', { type: 'button', class: 'figure', onclick: () => go.section(target) }, el('span', { class: 'label' }, label), el('span', { class: `value${bad ? ' bad' : ''}` }, value), el('span', { class: 'note', title: note }, note)),
+    );
+  }
+
+  // Host time by category, as one bar: self times, so that nothing is counted twice.
+  function balance(report, go) {
+    const rows = report.report?.categories?.categories ?? [];
+    const total = rows.reduce((sum, row) => sum + row.self_ns, 0);
+    if (total === 0) return null;
+    const parts = [...rows].filter((row) => row.self_ns > 0).sort((a, b) => b.self_ns - a.self_ns);
+    return [
+      el('div', { class: 'stack', role: 'img', 'aria-label': `Host time in traced calls: ${parts.map((row) => `${row.category} ${format.share(row.self_ns / total)}`).join(', ')}` },
+        parts.map((row) => el('i', { title: `${row.category} ${format.time(row.self_ns)}`, style: { width: `${(row.self_ns / total) * 100}%`, background: `var(--cat-${row.category})` } }))),
+      el('div', { class: 'stack-labels' }, el('span', {}, `${format.time(total)} of host time in traced calls:`), parts.slice(0, 8).map((row) => el('button', { class: 'link', onclick: () => go.category(row.category) }, tables.swatch(row.category), `${row.category} ${format.share(row.self_ns / total)}${row.bottleneck ? ' · bottleneck' : ''}`))),
+    ];
+  }
+
+  return { create, balance };
+})();

@@ -1,0 +1,64 @@
+// Keys that work everywhere, and the page that lists them.
+
+const keys = (() => {
+  const LIST = [
+    ['W  S', 'zoom in, zoom out'],
+    ['A  D', 'earlier, later'],
+    ['F', 'everything'],
+    ['← →  ↑ ↓', 'in the timeline: the next call, the call inside or around; with nothing selected, move the view'],
+    ['Enter', 'zoom to what is selected; select the longest'],
+    ['Esc', 'close, clear'],
+    ['/', 'search; Enter goes from match to match'],
+    ['N  Shift N', 'the next match, the one before'],
+    ['T', 'to the timeline'],
+    ['?', 'this list'],
+  ];
+
+  function create(view, find) {
+    const dialog = byId('help');
+    dom.replace(
+      dialog,
+      el('h2', { id: 'help-title' }, 'Keys'),
+      el('dl', {}, LIST.map(([key, what]) => [el('dt', {}, key.split('  ').map((one) => el('kbd', {}, one))), el('dd', {}, what)])),
+      el('p', {}, 'Mouse: the wheel zooms, drag selects a stretch of time and sums it up, Shift and drag moves, a double click zooms to a call. Drag the strip above the timeline to move through the whole run.'),
+      el('p', { class: 'quiet' }, 'A red edge marks a call that failed. Cells that are not full height sum up many calls. The address keeps what you see: copy it to come back.'),
+      el('p', { class: 'actions' }, el('button', { type: 'button', autofocus: true, onclick: () => dialog.close() }, 'Close')),
+    );
+    byId('help-open').addEventListener('click', () => dialog.showModal());
+
+    document.addEventListener('keydown', (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || dialog.open) return;
+      if (event.target.closest('input, textarea, select')) return;
+      if (handle(event)) event.preventDefault();
+    });
+
+    function handle(event) {
+      switch (event.key) {
+        case '/':
+          find.focus();
+          return true;
+        case '?':
+          dialog.showModal();
+          return true;
+        case 'n':
+          find.next(1);
+          return true;
+        case 'N':
+          find.next(-1);
+          return true;
+        case 't':
+          byId('timeline').scrollIntoView();
+          view.canvas.focus({ preventScroll: true });
+          return true;
+        case 'Escape':
+          view.select(null);
+          view.selectRange(null);
+          return true;
+        default:
+          return timelineInput.anywhere(view, event);
+      }
+    }
+  }
+
+  return { create };
+})();

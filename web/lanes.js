@@ -1,0 +1,91 @@
+// The lanes as they lie below each other: GPUs with their streams, then processes with their threads.
+
+const lanes = (() => {
+  const ROW = 17;
+  const HEADER = 24;
+  const GAP = 7;
+
+  function groupsOf(timeline, meta) {
+    const groups = new Map();
+    for (const lane of timeline.lanes) {
+      if (lane.rows.length === 0) continue;
+      const gpu = lane.device != null;
+      const key = gpu ? `gpu ${lane.device}` : lane.kind === 'rest' ? 'rest' : `process ${lane.pid}`;
+      if (!groups.has(key)) {
+        groups.set(key, { key, gpu, number: gpu ? lane.device : lane.pid, lanes: [], collapsed: false });
+      }
+      groups.get(key).lanes.push(lane);
+    }
+    const list = [...groups.values()];
+    for (const group of list) {
+      group.label = groupLabel(group, meta);
+      const contexts = new Set(group.lanes.map((lane) => lane.context));
+      for (const lane of group.lanes) lane.label = laneLabel(lane, contexts.size > 1);
+      group.lanes.sort((a, b) => order(a) - order(b) || b.busy - a.busy);
+    }
+    const rank = (group) => (group.gpu ? 0 : group.key === 'rest' ? 2 : 1);
+    return list.sort((a, b) => rank(a) - rank(b) || a.number - b.number);
+  }
+
+  const order = (lane) => (lane.kind === 'thread' && lane.pid === lane.tid ? 0 : lane.kind === 'probes' ? 2 : 1);
+
+  function groupLabel(group, meta) {
+    if (group.gpu) {
+      const gpu = (meta.gpus ?? []).find((candidate) => candidate.index === group.number);
+      const name = gpu?.name ? ` · ${gpu.name}` : '';
+      return `GPU ${group.number}${name}${gpu?.simulated ? ' (simulated)' : ''}`;
+    }
+    if (group.key === 'rest') return 'More threads and streams';
+    const program = group.number === meta.pid && meta.command?.length ? ` · ${meta.command[0].split('/').pop()}` : '';
+    return `Process ${group.number}${program}`;
+  }
+
+  function laneLabel(lane, withContext) {
+    if (lane.kind === 'thread') return lane.pid === lane.tid ? `${lane.tid} main` : `${lane.tid}`;
+    if (lane.kind === 'probes') return 'probes';
+    if (lane.kind === 'rest') return 'shared lane';
+    const stream = lane.stream == null || lane.stream === '0' ? 'default stream' : `stream ${lane.stream}`;
+    return withContext && lane.context ? `${stream} · ctx ${lane.context}` : stream;
+  }
+
+  // What a reader is told: 'thread 12', 'GPU 0 stream 7'.
+  function fullLabel(lane) {
+    if (lane.kind === 'thread') return `thread ${lane.label}`;
+    if (lane.kind === 'rest') return 'threads without a lane of their own';
+    return `GPU ${lane.device} ${lane.label}`;
+  }
+
+  // Every header and lane with its place.
+  function layout(groups) {
+    const items = [];
+    let y = 0;
+    for (const group of groups) {
+      items.push({ group, y, height: HEADER });
+      group.y = y;
+      y += HEADER;
+      for (const lane of group.lanes) {
+        lane.y = group.collapsed ? null : y;
+        lane.group = group;
+        if (group.collapsed) continue;
+        const height = lane.rows.length * ROW + GAP;
+        items.push({ lane, y, height });
+        y += height;
+      }
+    }
+    return { items, height: y };
+  }
+
+  // The first item that reaches below `y`.
+  function firstAt(items, y) {
+    let low = 0;
+    let high = items.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (items[middle].y + items[middle].height > y) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  return { ROW, HEADER, GAP, groupsOf, layout, firstAt, fullLabel };
+})();

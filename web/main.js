@@ -1,0 +1,196 @@
+// Puts the page together.
+
+const SECTIONS = [
+  ['findings', 'Findings'],
+  ['timeline', 'Timeline'],
+  ['tables', 'Tables'],
+  ['memory', 'Memory'],
+  ['idle', 'Idle'],
+  ['histograms', 'Durations'],
+  ['flame', 'Flame'],
+  ['environment', 'Environment'],
+];
+
+function start(report) {
+  const { meta, timeline } = report;
+  title(meta, report);
+
+  const detail = byId('timeline-detail');
+  const live = byId('timeline-live');
+  const tell = (text) => dom.replace(live, text);
+  const view = timelineView.create(report, {
+    selected(ref, linked) {
+      detail.hidden = !ref;
+      if (!ref) return;
+      dom.replace(detail, details.ofSpan(report, view, ref, linked));
+      tell(`${timeline.names[ref.row.name[ref.i]]}, ${format.time(ref.row.duration[ref.i])}, ${timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(timeline.lanes[ref.row.lane])}.`);
+    },
+    ranged(range) {
+      detail.hidden = !range;
+      if (range) dom.replace(detail, details.ofRange(report, view, range));
+    },
+  });
+  const tooltip = details.tooltip(report);
+  timelineInput.attach(view, tooltip);
+  overview.create(view);
+  let telling = 0;
+  view.onchange(() => {
+    clearTimeout(telling);
+    telling = setTimeout(() => tell(words.ofView(report, view)), 400);
+  });
+
+  const go = navigation(report, view, () => tab);
+  dom.replace(byId('headline'), headline.create(report, go));
+  dom.replace(byId('balance'), headline.balance(report, go));
+  dom.replace(byId('findings-list'), findings.create(report, go));
+  const legend = legendOf(report, view);
+  const tab = tabs.create(report, go, byId('tables-body'), byId('tabs'));
+  dom.replace(byId('memory-body'), memoryView.create(report, go));
+  dom.replace(byId('idle-body'), idleView.create(report, go, view));
+  dom.replace(byId('histograms-body'), charts.durations(report));
+  const flames = flame.create(report, go);
+  dom.replace(byId('environment-body'), environment.create(report));
+  dom.replace(byId('timeline-text-body'), words.table(report, view));
+  dom.replace(byId('footer'), words.aggregation(timeline).map((line) => el('p', {}, line)), el('p', {}, `Made by cutrace${meta.cutrace ? ` ${meta.cutrace}` : ''}. This file is complete: it loads nothing and sends nothing.`));
+
+  const find = search.create(report, view, { tab, flames });
+  go.setSearch = find.set;
+  go.legend = legend;
+  toolbar(view);
+  theme();
+  keys.create(view, find);
+  fromPlace(view);
+  place.changed(() => fromPlace(view));
+  addEventListener('beforeprint', () => view.redraw());
+  document.documentElement.dataset.ready = 'true';
+}
+
+function title(meta, report) {
+  const command = (meta.command ?? []).join(' ');
+  document.title = format.visible(command ? `${command.slice(0, 80)} · cutrace` : 'cutrace report');
+  dom.replace(byId('command'), command);
+  byId('command').title = format.visible(command);
+  const simulated = (meta.gpus ?? []).some((gpu) => gpu.simulated);
+  const lost = Math.max(report.summary?.lost ?? 0, report.timeline.lost_total);
+  dom.replace(
+    byId('badges'),
+    simulated && el('span', { class: 'badge', title: 'softgpu, a software device: no time here is a GPU’s' }, 'simulated GPU'),
+    lost > 0 && el('span', { class: 'badge bad' }, `${format.count(lost)} events lost`),
+    !report.summary && el('span', { class: 'badge bad', title: 'The trace has no tail' }, 'cut off'),
+  );
+  dom.replace(byId('nav'), SECTIONS.map(([id, label]) => el('a', { href: `#${id}`, data: { goto: id } }, label)));
+  document.addEventListener('click', (event) => {
+    const link = event.target.closest('[data-goto]');
+    if (!link) return;
+    event.preventDefault();
+    byId(link.dataset.goto).scrollIntoView();
+    const heading = byId(`${link.dataset.goto}-title`);
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
+  });
+}
+
+// Where clicks lead.
+function navigation(report, view, tabOf) {
+  const { timeline } = report;
+  const showTimeline = () => byId('timeline').scrollIntoView({ block: 'start' });
+  const go = {
+    relative: (absolute) => Math.max(0, absolute - report.origin_ns),
+    section(target) {
+      const [id, table] = target.split(':');
+      if (table) tabOf().choose(table);
+      byId(id).scrollIntoView();
+    },
+    // An operation by its id; where it is not kept one by one, its moment, or its name.
+    operation(id, name, known) {
+      const ref = id == null ? null : view.find.id(id);
+      if (ref) {
+        showTimeline();
+        view.reveal(ref);
+      } else if (known?.duration_ns != null) {
+        showTimeline();
+        const from = go.relative(known.start_ns);
+        view.revealTime(from, from + known.duration_ns);
+      } else if (known?.at_ns != null) go.moment(known.at_ns);
+      else if (name) go.setSearch(name, true);
+    },
+    stretch(from, to) {
+      showTimeline();
+      view.revealTime(from, to);
+    },
+    moment(at) {
+      showTimeline();
+      const width = view.end / 50;
+      view.show(at - width / 2, at + width / 2);
+      view.selectRange({ from: Math.max(0, at - width / 200), to: Math.min(view.end, at + width / 200) });
+    },
+    name(index) {
+      go.setSearch(timeline.names[index], true);
+    },
+    kernel(row) {
+      go.setSearch(row.variants?.[0] ?? row.name, true);
+    },
+    lane(lane) {
+      showTimeline();
+      view.show(lane.first, Math.max(lane.last, lane.first + 20));
+      if (lane.rows[0]) view.scrollTo(lane.rows[0]);
+    },
+    category(category) {
+      showTimeline();
+      go.legend.choose(timeline.categories.indexOf(category));
+    },
+  };
+  return go;
+}
+
+function legendOf(report, view) {
+  const { timeline } = report;
+  const used = timeline.categories.map((category, index) => ({ category, index })).filter(({ index }) => timeline.lanes.some((lane) => lane.by_category[index] > 0));
+  const buttons = used.map(({ category, index }) => el('button', { type: 'button', 'aria-pressed': 'false', onclick: () => choose(view.scene.only === index ? null : index) }, tables.swatch(category), category));
+  dom.replace(byId('legend'), buttons);
+  function choose(index) {
+    view.scene.only = index;
+    buttons.forEach((button, at) => button.setAttribute('aria-pressed', String(used[at].index === index)));
+    view.redraw();
+  }
+  return { choose };
+}
+
+function toolbar(view) {
+  const on = (id, action) => byId(id).addEventListener('click', action);
+  on('zoom-in', () => view.zoom(1 / 1.5));
+  on('zoom-out', () => view.zoom(1.5));
+  on('pan-left', () => view.pan(-0.2));
+  on('pan-right', () => view.pan(0.2));
+  on('zoom-fit', () => view.fit());
+}
+
+function theme() {
+  const button = byId('theme');
+  const show = () => button.setAttribute('aria-pressed', String(palette.isDark()));
+  button.addEventListener('click', () => {
+    const next = palette.isDark() ? 'light' : 'dark';
+    palette.set(next);
+    place.set({ theme: next });
+  });
+  palette.changed(show);
+  if (['light', 'dark'].includes(place.get('theme'))) palette.set(place.get('theme'));
+  show();
+}
+
+// What the address says, shown.
+function fromPlace(view) {
+  const number = (key) => (place.get(key) == null ? NaN : Number(place.get(key)));
+  const [from, to, op] = [number('from'), number('to'), number('op')];
+  const ref = Number.isFinite(op) ? view.find.id(op) : null;
+  if (ref) {
+    view.select(ref);
+    view.scrollTo(ref.row);
+  }
+  if (to > from) view.show(from, to);
+  else if (ref) view.reveal(ref);
+}
+
+data.load().then(start, (error) => {
+  dom.replace(byId('notices'), el('p', { class: 'notice bad', role: 'alert' }, `This report could not be read: ${error}. It needs a browser of 2023 or newer.`));
+});

@@ -1,0 +1,51 @@
+// Memory over time, what holds it, what leaks.
+
+const memoryView = (() => {
+  const COLORS = { device: 'var(--cat-memory)', host: 'var(--cat-transfer)', managed: 'var(--cat-kernel)', array: 'var(--cat-module)' };
+
+  function create(report, go) {
+    const memory = report.report?.memory;
+    if (!memory || !memory.allocations) return el('p', { class: 'quiet' }, 'No allocation in this trace.');
+    const end = Math.max(report.timeline.end_ns, 1);
+    const spaces = (memory.spaces ?? []).filter((space) => space.curve?.peaks?.length > 0);
+    const series = spaces.map((space) => ({ label: space.space ?? 'unknown', color: COLORS[space.space] ?? 'var(--cat-other)', bin: space.curve.bin_ns, values: space.curve.peaks, final: space.live_bytes }));
+    const label = spaces.map((space) => `${space.space ?? 'unknown'} memory reaches ${format.bytes(space.peak_bytes)} at ${format.time(space.peak_at_ns)} and ends at ${format.bytes(space.live_bytes)}`).join('; ');
+    return [
+      el('div', { class: 'panel' },
+        el('div', { class: 'stack-labels' }, spaces.map((space) => el('button', { class: 'link', onclick: () => go.moment(space.peak_at_ns) }, el('i', { class: 'swatch', style: { background: COLORS[space.space] ?? 'var(--cat-other)' } }), `${space.space ?? 'unknown'}: peak ${format.bytes(space.peak_bytes)}, ${format.bytes(space.live_bytes)} live at the end`))),
+        charts.levels({ series, end, unit: format.bytes, title: `Memory in use over time: ${label}`, open: go.moment }),
+      ),
+      el('div', { class: 'columns', style: { marginTop: '10px' } }, holders('Leaks', leakNote(memory.leaks), memory.leaks?.groups, go), holders('What is live at the end', null, memory.holders, go)),
+      badFrees(memory.bad_frees, go),
+      memory.fragmentation && el('p', { class: 'quiet' }, `Fragmentation hint: at ${format.time(memory.fragmentation.at_ns)}, ${format.bytes(memory.fragmentation.live_bytes)} of live memory lay in ${format.bytes(memory.fragmentation.block_held_bytes)} of blocks of ${format.bytes(memory.fragmentation.block_bytes)}.`),
+    ];
+  }
+
+  function leakNote(leaks) {
+    return { program_ended: 'The program ended by itself: what it held then, it never freed.', program_failed: 'The program failed: only memory that kept growing is called a leak.', end_unknown: 'How the program ended is not known: only memory that kept growing is called a leak.', events_lost: 'Events were lost, frees perhaps among them: only memory that kept growing is called a leak.' }[leaks?.judged];
+  }
+
+  function holders(title, note, list, go) {
+    if (!list?.length) return title === 'Leaks' ? el('div', { class: 'panel' }, el('h3', {}, 'No leak found'), el('p', { class: 'quiet' }, note ?? '')) : null;
+    return el('div', { class: 'panel scroll-x' },
+      el('h3', {}, title), note && el('p', { class: 'hint' }, note),
+      el('table', { class: 'small' },
+        el('thead', {}, el('tr', {}, ['bytes', 'count', 'allocated by', 'first'].map((head, index) => el('th', { scope: 'col', class: index < 2 || index === 3 ? 'number' : null }, head)))),
+        el('tbody', {}, list.slice(0, 25).map((holder) => el('tr', {},
+          el('td', { class: 'number' }, format.bytes(holder.bytes)),
+          el('td', { class: 'number' }, format.count(holder.count)),
+          el('td', { class: 'name' }, el('button', { class: 'link', onclick: () => go.operation(holder.op_ids?.[0], holder.place?.function, { at_ns: holder.first_at_ns }) }, holder.place?.function ?? 'unknown'), holder.place?.size_bytes != null && ` of ${format.bytes(holder.place.size_bytes)}`, holder.grows && el('span', { class: 'bad' }, ' grows'), (holder.place?.stack ?? []).length > 0 && el('details', {}, el('summary', {}, holder.place.stack[0]), el('ol', {}, holder.place.stack.map((frame) => el('li', {}, frame))))),
+          el('td', { class: 'number' }, format.time(holder.first_at_ns))))),
+      ),
+    );
+  }
+
+  function badFrees(frees, go) {
+    if (!frees?.bad?.length) return null;
+    const say = { twice: 'freed twice', of_another_process: 'another process’s memory', wrong_function: 'freed by the wrong function', refused: 'refused by the driver' };
+    return el('div', { class: 'panel', style: { marginTop: '10px' } }, el('h3', {}, `${format.plural(frees.bad_count, 'bad free', 'bad frees')}`),
+      el('ul', {}, frees.bad.slice(0, 30).map((bad) => el('li', {}, el('button', { class: 'link', onclick: () => go.operation(bad.op_id, bad.function, { at_ns: bad.at_ns }) }, bad.function), `: ${say[bad.what] ?? bad.what}${bad.error ? ` (${bad.error})` : ''}`))));
+  }
+
+  return { create };
+})();

@@ -1,0 +1,94 @@
+// Questions about spans and cells: which lie where, what they are called, what belongs to them.
+
+const spans = (() => {
+  // The first span of the row that ends after `time`. Spans of one row do not overlap.
+  function firstAfter(row, time) {
+    let low = 0;
+    let high = row.kept;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (row.start[middle] > time) high = middle;
+      else low = middle + 1;
+    }
+    while (low > 0 && row.start[low - 1] + row.duration[low - 1] >= time) low -= 1;
+    return low;
+  }
+
+  // The span of the row at a time, give or take `slack`.
+  function at(row, time, slack) {
+    let best = -1;
+    let distance = Infinity;
+    for (let i = firstAfter(row, time - slack); i < row.kept && row.start[i] <= time + slack; i++) {
+      const end = row.start[i] + row.duration[i];
+      const off = time < row.start[i] ? row.start[i] - time : time > end ? time - end : 0;
+      // Of equally near ones the longest: it is the one that is seen.
+      if (off < distance || (off === distance && row.duration[i] > row.duration[best])) {
+        best = i;
+        distance = off;
+      }
+    }
+    return best;
+  }
+
+  function cellAt(row, time, width) {
+    if (!row.cells) return -1;
+    const cell = Math.floor(time / width) - row.cells.first;
+    if (cell < 0 || cell >= row.cellCount || row.cells.category[cell] === data.EMPTY) return -1;
+    return cell;
+  }
+
+  // Where each id, and each correlation, is found. Built when first asked for.
+  function finder(timeline) {
+    let byId = null;
+    let byCorrelation = null;
+
+    function build() {
+      byId = new Map();
+      byCorrelation = new Map();
+      for (const row of timeline.rows) {
+        for (let i = 0; i < row.kept; i++) {
+          byId.set(row.id[i], { row, i });
+          const key = row.correlation[i];
+          if (key === 0) continue;
+          if (!byCorrelation.has(key)) byCorrelation.set(key, []);
+          byCorrelation.get(key).push({ row, i });
+        }
+      }
+    }
+
+    return {
+      id(id) {
+        if (!byId) build();
+        return byId.get(id) ?? null;
+      },
+      // The others of its correlation, and the call whose id the correlation is.
+      linked({ row, i }) {
+        if (!byId) build();
+        const found = [];
+        const add = (ref) => {
+          const same = ref && ref.row === row && ref.i === i;
+          if (ref && !same && !found.some((other) => other.row === ref.row && other.i === ref.i)) found.push(ref);
+        };
+        const correlation = row.correlation[i];
+        if (correlation !== 0) (byCorrelation.get(correlation) ?? []).slice(0, 50).forEach(add);
+        return found;
+      },
+    };
+  }
+
+  // The spans that enclose a span, outermost first.
+  function enclosing(timeline, { row, i }) {
+    const chain = [];
+    const lane = timeline.lanes[row.lane];
+    const start = row.start[i];
+    const end = start + row.duration[i];
+    for (const above of lane.rows) {
+      if (above.depth >= row.depth) break;
+      const j = at(above, start, 0);
+      if (j >= 0 && above.start[j] <= start && above.start[j] + above.duration[j] >= end) chain.push({ row: above, i: j });
+    }
+    return chain;
+  }
+
+  return { firstAfter, at, cellAt, finder, enclosing };
+})();

@@ -1,0 +1,196 @@
+// The tables of functions, kernels, operations, threads, streams and what else the report counts.
+
+const tabs = (() => {
+  const time = (title, key, hint) => ({ title, key, show: (row) => format.time(key(row)), number: true, hint });
+  const count = (title, key, hint) => ({ title, key, show: (row) => format.count(key(row)), number: true, hint });
+  const text = (title, key) => ({ title, key });
+  const named = (title, key) => ({ title, key, name: true, mark: (row) => row.category && tables.swatch(row.category) });
+
+  // Only what the report holds; each opens its place in the timeline.
+  function all(report, go) {
+    const found = report.report ?? {};
+    const wall = found.overview?.wall_ns || report.timeline.end_ns || 1;
+    const list = [];
+    const add = (id, title, rows, options) => {
+      if (Array.isArray(rows)) list.push({ id, title, rows, ...options });
+    };
+    add('functions', 'Functions', found.functions?.functions, {
+      caption: 'Calls of the host by name. Total time counts nested calls of other functions, self time does not.',
+      sort: 3,
+      search: (row) => `${row.name} ${row.category} ${row.layer}`,
+      open: (row) => go.operation(row.max_op_id, row.name),
+      columns: [
+        named('function', (row) => row.name),
+        text('layer', (row) => row.layer),
+        count('calls', (row) => row.calls),
+        { ...time('total', (row) => row.total_ns), show: (row) => tables.bar(format.time(row.total_ns), row.total_ns / wall) },
+        time('self', (row) => row.self_ns),
+        time('average', (row) => row.average_ns),
+        time('p50', (row) => row.p50_ns),
+        time('p99', (row) => row.p99_ns),
+        time('max', (row) => row.max_ns),
+        time('first call', (row) => row.first_ns, 'How long the first call took'),
+        { ...count('failed', (row) => row.failed), show: (row) => failures(row, go) },
+      ],
+    });
+    add('kernels', 'Kernels', found.functions?.kernels, {
+      caption: 'Work on the GPU by name, instances of one template together. Executions may overlap: their sum is not GPU busy time.',
+      sort: 4,
+      search: (row) => `${row.name} ${row.category} ${(row.variants ?? []).join(' ')}`,
+      open: (row) => (row.executions > 0 ? go.operation(row.max_op_id, row.name) : go.kernel(row)),
+      columns: [
+        { ...named('kernel', (row) => row.name), tip: (row) => (row.variant_count > 1 ? (row.variants ?? []).join('\n') : null) },
+        count('variants', (row) => row.variant_count),
+        count('launches', (row) => row.launches),
+        count('executions', (row) => row.executions),
+        { ...time('GPU time', (row) => row.total_ns), show: (row) => tables.bar(row.executions ? format.time(row.total_ns) : '–', row.total_ns / wall) },
+        ...['average', 'p50', 'p99', 'max'].map((title) => ({
+          ...time(title, (row) => row[`${title}_ns`]),
+          show: (row) => (row.executions ? format.time(row[`${title}_ns`]) : '–'),
+        })),
+      ],
+    });
+    const longest = [...(found.functions?.longest ?? []), ...(found.functions?.longest_gpu ?? [])];
+    add('longest', 'Longest operations', found.functions ? longest : null, {
+      caption: 'Single calls and single pieces of GPU work.',
+      sort: 1,
+      search: (row) => `${row.name} ${row.category} ${row.layer} ${row.op_id}`,
+      open: (row) => go.operation(row.op_id, row.name, row),
+      columns: [
+        named('operation', (row) => row.name),
+        { ...time('duration', (row) => row.duration_ns), show: (row) => tables.bar(format.time(row.duration_ns), row.duration_ns / wall) },
+        time('self', (row) => row.self_ns),
+        { title: 'start', key: (row) => row.start_ns, show: (row) => format.moment(go.relative(row.start_ns), 1e3), number: true },
+        text('layer', (row) => row.layer),
+        { title: 'thread', key: (row) => row.tid, number: true, show: (row) => (row.layer === 'gpu' ? 'GPU' : String(row.tid)) },
+        { title: 'op_id', key: (row) => row.op_id, number: true, show: (row) => String(row.op_id) },
+      ],
+    });
+    add('categories', 'Categories', found.categories?.categories, {
+      caption: 'Host time by what calls are about. Busy: at least one thread was in such a call.',
+      sort: 4,
+      search: (row) => row.category,
+      open: (row) => go.category(row.category),
+      columns: [
+        { ...named('category', (row) => row.category), show: (row) => row.category + (row.bottleneck ? ' · BOTTLENECK' : '') },
+        count('calls', (row) => row.calls),
+        time('total', (row) => row.total_ns),
+        time('average', (row) => row.average_ns),
+        { ...time('self', (row) => row.self_ns), show: (row) => tables.bar(format.time(row.self_ns), row.self_ns / wall) },
+        time('busy', (row) => row.busy_ns),
+        { title: 'busy share', key: (row) => row.share, show: (row) => format.share(row.share), number: true },
+      ],
+    });
+    add('layers', 'Layers', found.categories?.layers, {
+      caption: 'Host time by where it was seen, from the program down to the driver.',
+      sort: 3,
+      search: (row) => row.layer,
+      columns: [
+        text('layer', (row) => row.layer),
+        count('calls', (row) => row.calls),
+        time('total', (row) => row.total_ns),
+        { ...time('self', (row) => row.self_ns), show: (row) => tables.bar(format.time(row.self_ns), row.self_ns / wall) },
+        time('busy', (row) => row.busy_ns),
+        { title: 'busy share', key: (row) => row.share, show: (row) => format.share(row.share), number: true },
+      ],
+    });
+    add('threads', 'Threads', report.timeline.lanes.filter((lane) => lane.kind === 'thread' && lane.spans > 0), {
+      caption: 'Busy: inside some traced call.',
+      sort: 3,
+      search: (row) => `${row.pid} ${row.tid}`,
+      open: (row) => go.lane(row),
+      columns: [
+        { title: 'thread', key: (row) => row.tid, show: (row) => row.label ?? String(row.tid) },
+        { title: 'process', key: (row) => row.pid, number: true, show: (row) => String(row.pid) },
+        count('calls', (row) => row.spans),
+        ...laneTimes(report, wall),
+        count('failed', (row) => row.failed),
+      ],
+    });
+    add('streams', 'GPU streams', report.timeline.lanes.filter((lane) => lane.device != null), {
+      caption: 'Work with GPU times, by stream.',
+      sort: 3,
+      search: (row) => `${row.device} ${row.stream ?? ''} ${row.label ?? ''}`,
+      open: (row) => go.lane(row),
+      columns: [
+        { title: 'stream', key: (row) => row.label ?? '', show: (row) => lanes.fullLabel(row) },
+        { title: 'GPU', key: (row) => row.device, number: true, show: (row) => String(row.device) },
+        count('operations', (row) => row.spans),
+        ...laneTimes(report, wall),
+      ],
+    });
+    add('stream-calls', 'Calls by stream', found.categories?.streams, {
+      caption: 'Host calls that name a stream, by that stream.',
+      sort: 3,
+      search: (row) => `${row.stream} ${row.pid}`,
+      columns: [
+        { title: 'stream', key: (row) => row.stream, show: (row) => handle(row.stream) },
+        { title: 'process', key: (row) => row.pid, number: true, show: (row) => String(row.pid) },
+        count('calls', (row) => row.calls),
+        time('time', (row) => row.total_ns),
+        { title: 'mostly', key: (row) => (row.categories ?? [])[0]?.category ?? '' },
+      ],
+    });
+    return list;
+  }
+
+  const handle = (value) => (value == null || value === 0 ? 'default' : value < 65536 ? String(value) : `0x${value.toString(16)}`);
+
+  function laneTimes(report, wall) {
+    return [
+      { ...time('busy', (row) => row.busy), show: (row) => tables.bar(format.time(row.busy), row.busy / wall) },
+      { title: 'share of wall', key: (row) => row.busy / wall, show: (row) => format.share(row.busy / wall), number: true },
+      { title: 'mostly', key: (row) => mostly(report, row), show: (row) => [tables.swatch(mostly(report, row)), mostly(report, row)] },
+      { ...time('longest', (row) => row.longest[0]), tip: (row) => report.timeline.names[row.longest[1]] },
+      time('from', (row) => row.first),
+      time('to', (row) => row.last),
+    ];
+  }
+
+  function mostly(report, lane) {
+    const most = lane.by_category.indexOf(Math.max(...lane.by_category));
+    return report.timeline.categories[most];
+  }
+
+  function failures(row, go) {
+    if (!row.failed) return '0';
+    if (row.failed_op_id == null) return el('span', { class: 'bad' }, format.count(row.failed));
+    return el('button', { class: 'link', title: 'The first that failed', onclick: () => go.operation(row.failed_op_id, row.name) }, format.count(row.failed));
+  }
+
+  // The tab list and its panels, as the pattern for tabs has it: arrows move between tabs.
+  function create(report, go, container, list) {
+    const made = all(report, go).map((options) => ({ id: options.id, title: options.title, table: tables.create(options) }));
+    const buttons = made.map(({ id, title, table }) =>
+      el('button', { type: 'button', role: 'tab', id: `tab-${id}`, 'aria-controls': `panel-${id}`, onclick: () => choose(id) }, title, ' ', el('span', { class: 'quiet' }, format.count(table.rows.length))),
+    );
+    const panels = made.map(({ id, table }) => el('div', { role: 'tabpanel', id: `panel-${id}`, 'aria-labelledby': `tab-${id}` }, table.node));
+    dom.replace(list, buttons);
+    dom.replace(container, panels);
+
+    function choose(id) {
+      const chosen = made.some((tab) => tab.id === id) ? id : made[0]?.id;
+      made.forEach((tab, index) => {
+        const front = tab.id === chosen;
+        buttons[index].setAttribute('aria-selected', String(front));
+        buttons[index].tabIndex = front ? 0 : -1;
+        panels[index].hidden = !front;
+      });
+      place.set({ tab: chosen === made[0]?.id ? null : chosen });
+    }
+
+    list.addEventListener('keydown', (event) => {
+      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!by) return;
+      const at = buttons.indexOf(document.activeElement);
+      const next = buttons[(at + by + buttons.length) % buttons.length];
+      next.focus();
+      next.click();
+      event.preventDefault();
+    });
+    choose(place.get('tab'));
+    return { choose, filter: (wanted) => made.forEach(({ table }) => table.filter(wanted)) };
+  }
+
+  return { create };
+})();
