@@ -48,7 +48,7 @@ const drawing = (() => {
         if (this.weight[i] > this.weight[best]) best = i;
       }
       const { context } = this;
-      context.globalAlpha = (0.3 + 0.7 * Math.min(1, total)) * this.alphaOf(best, this.name);
+      context.globalAlpha = (0.42 + 0.58 * Math.min(1, total)) * this.alphaOf(best, this.name);
       context.fillStyle = palette.colors.of(this.categories[best]);
       context.fillRect(this.x, this.y, 1, this.height);
       context.globalAlpha = 1;

@@ -56,7 +56,9 @@ mod tests {
     #[test]
     fn packing_can_be_undone() {
         let bytes: Vec<u8> = (0..10_000u32).map(|i| (i % 251) as u8).collect();
-        let deflated = STANDARD.decode(packed(&bytes).expect("packs")).expect("base64");
+        let deflated = STANDARD
+            .decode(packed(&bytes).expect("packs"))
+            .expect("base64");
         let mut back = Vec::new();
         flate2::read::DeflateDecoder::new(&deflated[..])
             .read_to_end(&mut back)
@@ -69,6 +71,9 @@ mod tests {
         let hostile = "</script><!--<script>\u{2028}&lt;";
         let json = inert_json(&hostile).expect("json");
         assert!(!json.contains(['<', '>', '&', '\u{2028}']));
-        assert_eq!(serde_json::from_str::<String>(&json).expect("json"), hostile);
+        assert_eq!(
+            serde_json::from_str::<String>(&json).expect("json"),
+            hostile
+        );
     }
 }

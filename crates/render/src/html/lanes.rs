@@ -76,6 +76,8 @@ pub struct Lane {
     pub open: Vec<Option<Open>>,
     /// The lane's rows, by depth.
     pub rows: Vec<u32>,
+    /// When the last span of each row ended.
+    ends: Vec<u64>,
     /// The span that ended last: what it means comes next.
     pub ended: Option<Ended>,
     pub spans: u64,
@@ -102,6 +104,7 @@ impl Lane {
             owner,
             open: Vec::new(),
             rows: Vec::new(),
+            ends: Vec::new(),
             ended: None,
             spans: 0,
             failed: 0,
@@ -143,6 +146,22 @@ impl Lane {
             self.open.pop();
         }
         Some((depth, span))
+    }
+
+    /// Where a span lies whose beginning was not seen: the first row that was free all the while.
+    pub fn free_since(&self, start: u64) -> usize {
+        let free = |depth: &usize| {
+            self.ends.get(*depth).is_none_or(|&end| end <= start)
+                && self.open.get(*depth).is_none_or(Option::is_none)
+        };
+        (0..MAX_DEPTH).find(free).unwrap_or(MAX_DEPTH - 1)
+    }
+
+    pub fn ends_at(&mut self, depth: usize, end: u64) {
+        if self.ends.len() <= depth {
+            self.ends.resize(depth + 1, 0);
+        }
+        self.ends[depth] = self.ends[depth].max(end);
     }
 
     /// The row of a depth, created when first used.

@@ -13,6 +13,7 @@ mod rows;
 mod timeline;
 
 use crate::Output;
+use analyse::Analysis;
 use event::{Meta, Record, Summary};
 use std::io::{self, Write};
 use timeline::Timeline;
@@ -21,6 +22,8 @@ use timeline::Timeline;
 pub struct Html<W: Write> {
     out: W,
     meta: Meta,
+    /// Taken by the end.
+    analysis: Option<Analysis>,
     timeline: Timeline,
 }
 
@@ -29,6 +32,7 @@ impl<W: Write> Html<W> {
         Html {
             out,
             meta: meta.clone(),
+            analysis: Some(Analysis::new(meta)),
             timeline: Timeline::new(meta.start_ns),
         }
     }
@@ -36,16 +40,21 @@ impl<W: Write> Html<W> {
 
 impl<W: Write> Output for Html<W> {
     fn record(&mut self, record: &Record) -> io::Result<()> {
+        if let Some(analysis) = &mut self.analysis {
+            analysis.add(record);
+        }
         self.timeline.add(record);
         Ok(())
     }
 
     fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
         let end = summary.map_or(0, |summary| summary.end_ns);
-        self.timeline.finish(end.saturating_sub(self.timeline.origin()));
+        self.timeline
+            .finish(end.saturating_sub(self.timeline.origin()));
         let head = serde_json::json!({
             "meta": self.meta,
             "summary": summary,
+            "report": self.analysis.take().map(|analysis| analysis.finish(summary)),
             "origin_ns": self.timeline.origin(),
         });
         let timeline = payload::payload(&mut self.timeline)?;

@@ -44,11 +44,7 @@ const SCRIPTS: &[&str] = &[
 ];
 
 /// Writes the page. `head` is what is known besides the timeline, `timeline` its packed data.
-pub fn write(
-    out: &mut impl Write,
-    head: &impl serde::Serialize,
-    timeline: &str,
-) -> io::Result<()> {
+pub fn write(out: &mut impl Write, head: &impl serde::Serialize, timeline: &str) -> io::Result<()> {
     let script = format!("\"use strict\";\n(() => {{\n{}}})();\n", SCRIPTS.concat());
     write!(
         out,

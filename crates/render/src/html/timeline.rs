@@ -117,7 +117,8 @@ impl Timeline {
         let lane = &mut self.lanes.list[index as usize];
         let (depth, open) = match lane.end(event.id) {
             Some((depth, open)) => (depth, Some(open)),
-            // Its beginning was not seen, or lay too deep: it says itself how deep.
+            // Its beginning was not seen, or lay too deep. A call says itself how deep it lies.
+            None if lane.owner.is_gpu() => (lane.free_since(start), None),
             None => ((event.depth as usize).min(MAX_DEPTH - 1), None),
         };
         let gpu = lane.owner.is_gpu();
@@ -194,6 +195,7 @@ impl Timeline {
         if span.duration >= lane.longest.0 {
             lane.longest = (span.duration, span.name);
         }
+        lane.ends_at(depth, end);
         let row = lane.row(index, depth, &mut self.rows);
         let id = span.id;
         let kept = self.rows.add(row, span);
