@@ -75,6 +75,18 @@ pub struct CallSlot {
 pub const FLAG_PAYLOADS: u16 = 0xFF;
 /// The call never returned: a later one on the same thread shows that its frame is gone.
 pub const FLAG_UNWOUND: u16 = 0x100;
+/// Not 0: the payload lies in the slot itself, in those of `args` that no argument needs, from the
+/// one with this number less one on. A short output then costs no second cache line.
+pub const FLAG_WITHIN: u16 = 0x7 << WITHIN_SHIFT;
+pub const WITHIN_SHIFT: u32 = 9;
+
+/// Which of `args` hold the payload, by a slot's flags; none if it lies in slots of its own.
+pub fn payload_within(flags: u16) -> core::ops::Range<usize> {
+    match usize::from((flags & FLAG_WITHIN) >> WITHIN_SHIFT) {
+        0 => SLOT_ARGS..SLOT_ARGS,
+        first => (first - 1).min(SLOT_ARGS)..SLOT_ARGS,
+    }
+}
 
 impl CallSlot {
     pub fn is_open(&self) -> bool {
@@ -123,6 +135,14 @@ mod tests {
             offset_of!(PayloadSlot, commit),
             offset_of!(CallSlot, commit)
         );
+    }
+
+    #[test]
+    fn a_short_payload_lies_in_words_that_are_free() {
+        let of = |first: u16| payload_within(0x1ff | first << WITHIN_SHIFT);
+        assert_eq!((of(0).len(), of(2), of(4)), (0, 1..4, 3..4));
+        // What no producer writes is no reason to read elsewhere.
+        assert_eq!((of(5).len(), of(7).len()), (0, 0));
     }
 
     #[test]

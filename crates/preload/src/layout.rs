@@ -16,19 +16,35 @@ pub struct Entry {
     pub plan: *const HotPlan,
     /// Slots a call takes: its own and its payload's.
     pub slots: u8,
-    /// [`SAVES_VECTORS`], [`HAS_RESULTS`]
+    /// [`SAVES_VECTORS`], [`HAS_RESULTS`], [`HAS_OUTPUT`]
     pub flags: u8,
     /// Words of arguments to copy from the caller's stack; even, to keep it aligned.
     pub stack_words: u16,
     /// The record's words `function` and `flags`.
     pub label: u32,
-    pub reserved: u64,
+    pub output: Output,
+    pub reserved: u32,
+}
+
+/// With [`HAS_OUTPUT`]: the one value that a function hands back, kept in its call's own slot.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Output {
+    /// Where in the slot the pointer to it is.
+    pub pointer: u8,
+    /// Where in the slot it goes: a word that no argument needs.
+    pub place: u8,
+    /// 4 or 8.
+    pub bytes: u8,
+    pub reserved: u8,
 }
 
 /// The function takes arguments in vector registers.
 pub const SAVES_VECTORS: u8 = 1;
 /// There is more to capture than arguments.
 pub const HAS_RESULTS: u8 = 2;
+/// All there is to capture beyond arguments is one value, and the slot has room for it.
+pub const HAS_OUTPUT: u8 = 4;
 
 /// `cuda::capture::Plan`, compact.
 #[repr(C)]

@@ -6,7 +6,7 @@
 use super::item::{Batch, Item, Step};
 use super::ring::{Ring, SlotWords};
 use cuda::capture::MAX_PAYLOAD_SLOTS;
-use event::ring::{FLAG_PAYLOADS, FLAG_UNWOUND};
+use event::ring::{FLAG_PAYLOADS, FLAG_UNWOUND, payload_within};
 
 /// The ring holds what no producer writes; nothing more can be read from it.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,6 +34,7 @@ struct OpenCall {
     enter: u64,
     stack_pointer: u32,
     payloads: u8,
+    flags: u16,
     /// Its payload has been handed on already.
     complete: bool,
 }
@@ -109,12 +110,17 @@ impl Reader {
     fn begin(&mut self, out: &mut Batch, slot: &SlotWords, payloads: u8) {
         let sequence = self.cursor;
         let enter = slot[0];
+        let flags = (slot[2] >> 16) as u16;
         let stack_pointer = (slot[2] >> 32) as u32;
         self.end_before(out, enter, stack_pointer);
         // Asked again, not taken from the copy: what is read after this is what the call left.
         let complete = self.ring.exit(sequence) != 0;
         let start = out.bytes.len();
         self.ring.payload(sequence, payloads, &mut out.bytes);
+        if complete {
+            self.ring
+                .words(sequence, payload_within(flags), &mut out.bytes);
+        }
         let step = Step::Begin {
             function: slot[2] as u16,
             args: [slot[4], slot[5], slot[6], slot[7]],
@@ -122,7 +128,7 @@ impl Reader {
             complete,
         };
         self.push(out, enter, sequence, step);
-        if (slot[2] >> 16) as u16 & FLAG_UNWOUND != 0 && !complete {
+        if flags & FLAG_UNWOUND != 0 && !complete {
             self.push(out, enter, sequence, Step::Unwound { enter });
             return;
         }
@@ -131,6 +137,7 @@ impl Reader {
             enter,
             stack_pointer,
             payloads,
+            flags,
             complete,
         });
     }
@@ -188,6 +195,8 @@ impl Reader {
                     if !call.complete {
                         self.ring
                             .payload(call.sequence, call.payloads, &mut out.bytes);
+                        let within = payload_within(call.flags);
+                        self.ring.words(call.sequence, within, &mut out.bytes);
                     }
                     let step = Step::End {
                         enter: call.enter,

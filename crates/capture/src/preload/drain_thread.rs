@@ -37,6 +37,8 @@ const SCAN: Duration = Duration::from_millis(5);
 /// How often to ask whether a ring's process is still there.
 const ASK: Duration = Duration::from_millis(200);
 /// A thread that sleeps a little is woken at once on a busy machine; one that spins has to wait.
+/// But each look takes cache lines away from the threads that fill them: the pauses are as long as
+/// the rings allow.
 const TINY_PAUSE: Duration = Duration::from_micros(20);
 const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
@@ -125,8 +127,8 @@ pub fn drain_all(
         }
         pause = match moved {
             Moved::Much => TINY_PAUSE,
-            Moved::Some => SHORTEST_PAUSE,
-            Moved::Nothing => (pause.max(SHORTEST_PAUSE) * 2).min(LONGEST_PAUSE),
+            Moved::Some => (pause / 2).max(SHORTEST_PAUSE),
+            Moved::Little => (pause.max(SHORTEST_PAUSE) * 2).min(LONGEST_PAUSE),
         };
         std::thread::sleep(pause);
     }
@@ -143,7 +145,8 @@ fn be_prompt() {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Moved {
-    Nothing,
+    /// Nothing, or hardly anything beside what the rings can hold.
+    Little,
     Some,
     /// A ring was filling up.
     Much,
@@ -202,20 +205,26 @@ impl Drainer<'_> {
     }
 
     fn round(&mut self) -> Moved {
-        let mut moved = Moved::Nothing;
+        let mut moved = Moved::Little;
         let (messages, ahead) = (self.messages, self.ahead);
         let seen = &mut self.seen;
         self.rings.retain_mut(|found| {
             // Asked before draining: a ring without a producer gets nothing more.
             let over = found.is_over();
-            let full = found.reader.backlog() > found.reader.ring().capacity() / 8;
+            let (backlog, capacity) = (found.reader.backlog(), found.reader.ring().capacity());
+            moved = moved.max(if backlog > capacity / 8 {
+                Moved::Much
+            } else if backlog > capacity / 32 {
+                Moved::Some
+            } else {
+                Moved::Little
+            });
             let mut batch = Batch {
                 ring: found.number,
                 ..Batch::default()
             };
             let drained = found.reader.drain(&mut batch);
             if !batch.items.is_empty() {
-                moved = moved.max(if full { Moved::Much } else { Moved::Some });
                 ahead.more(batch.size());
                 let _ = messages.send(Message::Batch(batch));
             }

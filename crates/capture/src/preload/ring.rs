@@ -5,6 +5,7 @@ use event::ring::{RING_HEADER_SIZE, RING_MAGIC, RingHeader};
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::{self, NonNull};
@@ -160,6 +161,15 @@ impl Ring {
     pub fn result(&self, sequence: u64) -> u32 {
         self.half(self.slot(sequence) + offset_of!(event::ring::CallSlot, result))
             .load(Ordering::Relaxed)
+    }
+
+    /// Appends some of the words of a call's own slot.
+    pub fn words(&self, sequence: u64, which: Range<usize>, bytes: &mut Vec<u8>) {
+        let base = self.slot(sequence) + offset_of!(event::ring::CallSlot, args);
+        for number in which {
+            let word = self.word(base + 8 * number).load(Ordering::Relaxed);
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
     }
 
     /// Appends the payload of a call's following slots.

@@ -1,10 +1,12 @@
 //! A hooked function's row in the table that the code on every call reads: what it takes, by the
 //! tables of CUDA's functions, and what of it is captured.
 
-use crate::layout::{Entry, HAS_RESULTS, HotCount, HotItem, HotKind, HotPlan, SAVES_VECTORS};
+use crate::layout::{
+    Entry, HAS_OUTPUT, HAS_RESULTS, HotCount, HotItem, HotKind, HotPlan, Output, SAVES_VECTORS,
+};
 use alloc::boxed::Box;
 use cuda::capture::{Count, Item, When};
-use event::ring::PAYLOAD_BYTES;
+use event::ring::{PAYLOAD_BYTES, SLOT_ARGS, WITHIN_SHIFT};
 
 /// Words copied for functions whose arguments are not known: more than any has.
 const UNKNOWN_STACK_WORDS: usize = 24;
@@ -48,7 +50,12 @@ pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize) -> Entry {
         words = words.max(SPARE_STACK_WORDS);
     }
     let plan = cuda::capture::plan(text, major);
-    let payloads = plan.payload_slots();
+    let output = newest.and_then(|row| only_output(&plan, row, older));
+    let payloads = if output.is_some() {
+        0
+    } else {
+        plan.payload_slots()
+    };
     let floats = rows().any(|row| {
         row.parameters
             .iter()
@@ -65,15 +72,65 @@ pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize) -> Entry {
     if has_results {
         flags |= HAS_RESULTS;
     }
+    let mut label = u32::from(number) | (payloads as u32) << 16;
+    if let Some((_, first)) = output {
+        flags |= HAS_OUTPUT;
+        label |= (first as u32 + 1) << (16 + WITHIN_SHIFT);
+    }
     Entry {
         target,
         plan: hot.map_or(core::ptr::null(), |plan| Box::leak(Box::new(plan))),
         slots: 1 + payloads as u8,
         flags,
         stack_words: words.next_multiple_of(2) as u16,
-        label: u32::from(number) | (payloads as u32) << 16,
+        label,
+        output: output.map_or(Output::default(), |(output, _)| output),
         reserved: 0,
     }
+}
+
+/// The one value to capture, if it fits into a word of the slot that no argument needs, and the
+/// first such word.
+fn only_output(
+    plan: &cuda::capture::Plan,
+    row: &'static cuda::Function,
+    older: Row,
+) -> Option<(Output, usize)> {
+    let [
+        Item::Memory {
+            arg,
+            offset: 0,
+            bytes: bytes @ (4 | 8),
+            at: When::Exit,
+        },
+    ] = *plan.items()
+    else {
+        return None;
+    };
+    let words = |row: &'static cuda::Function| {
+        let ends = cuda::capture::places(row).map(|place| match place {
+            cuda::capture::Place::Words { first, count } => usize::from(first) + usize::from(count),
+            cuda::capture::Place::Vector { .. } => 0,
+        });
+        ends.max().unwrap_or(0)
+    };
+    let first = words(row).max(older.map_or(0, words));
+    let returns_status = returns_status(row);
+    let in_slot = |word: usize| 32 + 8 * word as u8;
+    (first < SLOT_ARGS && usize::from(arg) < SLOT_ARGS && returns_status).then(|| {
+        let output = Output {
+            pointer: in_slot(arg.into()),
+            place: in_slot(first),
+            bytes: bytes as u8,
+            reserved: 0,
+        };
+        (output, first)
+    })
+}
+
+/// Whether its outputs are only valid if it returned 0.
+fn returns_status(row: &cuda::Function) -> bool {
+    matches!(row.returns.text, "CUresult" | "cudaError_t")
 }
 
 /// Where a word is, from the base of the common part's frame: see `stage::hot`.
@@ -100,7 +157,7 @@ fn compact(plan: &cuda::capture::Plan, row: &cuda::Function) -> HotPlan {
         kept: 0,
     };
     let mut hot = HotPlan {
-        always_succeeds: !matches!(row.returns.text, "CUresult" | "cudaError_t"),
+        always_succeeds: !returns_status(row),
         slots: plan.payload_slots() as u8,
         arguments: 0,
         count: 0,

@@ -320,11 +320,14 @@ impl Hooks {
             return Err("changed in memory (a breakpoint or another hook)");
         }
         // mov r11d, number; jmp common
-        let mut stub = [0u8; 20];
-        stub[..2].copy_from_slice(&[0x41, 0xbb]);
-        stub[2..6].copy_from_slice(&(number as u32).to_le_bytes());
-        stub[6..].copy_from_slice(&text::far_jump(self.common));
         let stub_at = near.next();
+        let mut stub = [0x41, 0xbb].to_vec();
+        stub.extend((number as u32).to_le_bytes());
+        match text::near_jump(stub_at + stub.len(), self.common) {
+            // Without the address as data a call touches one line less.
+            Some(jump) => stub.extend(jump),
+            None => stub.extend(text::far_jump(self.common)),
+        }
         let moved_at = stub_at + stub.len().next_multiple_of(16);
         let moved = prologue::relocate(code, one.address as u64, one.size, moved_at as u64)
             .map_err(prologue::Refusal::reason)?;

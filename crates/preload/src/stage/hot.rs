@@ -234,8 +234,8 @@ cutrace_common:
 .Lcutrace_exited:
     mov rax, r10
     mov [rbx + 24], eax
-    test byte ptr [r13 + 17], 2
-    jnz .Lcutrace_results
+    test byte ptr [r13 + 17], 2 | 4
+    jnz .Lcutrace_outputs
 .Lcutrace_close:
     mov [rbx + 8], rdx
     mov rdx, r11
@@ -281,6 +281,49 @@ cutrace_common:
 2:  call .Lcutrace_write_arguments
 3:  cutrace_restore_arguments
     jmp .Lcutrace_publish
+
+    # One value, read where the callee has just written it.
+.Lcutrace_outputs:
+    test byte ptr [r13 + 17], 4
+    jz .Lcutrace_results
+    test eax, eax
+    jnz .Lcutrace_close
+    movzx ecx, byte ptr [r13 + 24]
+    mov rdi, [rbx + rcx]
+    movzx esi, byte ptr [r13 + 26]
+    mov ecx, edi
+    and ecx, 4095
+    add ecx, esi
+    cmp ecx, 4096
+    ja .Lcutrace_read_output
+    cmp rdi, 4096
+    jb .Lcutrace_read_output
+    cmp esi, 8
+    jne 4f
+    mov rcx, [rdi]
+    jmp .Lcutrace_keep_output
+4:  mov ecx, [rdi]
+.Lcutrace_keep_output:
+    movzx esi, byte ptr [r13 + 25]
+    mov [rbx + rsi], rcx
+    jmp .Lcutrace_close
+
+.Lcutrace_read_output:
+    push rdx
+    push r11
+    push r10
+    sub rsp, 40
+    movups [rsp], xmm0
+    movups [rsp + 16], xmm1
+    call {output}
+    mov rcx, rax
+    movups xmm0, [rsp]
+    movups xmm1, [rsp + 16]
+    add rsp, 40
+    pop rax
+    pop r11
+    pop rdx
+    jmp .Lcutrace_keep_output
 
 .Lcutrace_results:
     push rdx
@@ -339,4 +382,5 @@ cutrace_common:
     "#,
     arguments = sym super::payload::write_arguments,
     results = sym super::payload::write_results,
+    output = sym super::payload::read_output,
 );

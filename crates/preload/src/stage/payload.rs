@@ -208,6 +208,15 @@ pub unsafe extern "C" fn write_results(
     }
 }
 
+/// A value of 4 or 8 bytes that lies where it may not be read directly.
+pub extern "C" fn read_output(pointer: usize, bytes: usize) -> u64 {
+    let mut buffer = [0u8; 8];
+    if pointer >= LOWEST {
+        sys::read_own_memory(pointer, &mut buffer[..bytes.min(8)]);
+    }
+    u64::from_le_bytes(buffer)
+}
+
 /// Nothing is ever mapped below; callers pass small numbers for "none".
 const LOWEST: usize = PAGE;
 

@@ -2,6 +2,7 @@
 
 use event::ring::{
     CallSlot, FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC, RingHeader,
+    payload_within,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
@@ -268,6 +269,9 @@ impl Ring {
             payload.extend(&bytes[32..]);
         }
         assert_eq!(payload.len() % PAYLOAD_BYTES, 0);
+        for word in &slot.args[payload_within(slot.flags)] {
+            payload.extend(word.to_le_bytes());
+        }
         Call {
             pid: self.pid,
             tid: self.tid,
