@@ -52,11 +52,15 @@ fn text(bytes: &[u8]) -> String {
 fn arguments_outputs_strings_and_structs() {
     let run = run();
     let allocations = calls(&run, "cuMemAlloc_v2");
-    assert_eq!(allocations.len(), 2);
+    assert_eq!(allocations.len(), 3);
     assert_eq!((allocations[0].args[1], allocations[0].result), (4096, 0));
     assert_eq!(
         number(&pieces("cuMemAlloc_v2", allocations[0])[0]),
         0x7f00_0000_1000 + 4096
+    );
+    assert_eq!(
+        number(&pieces("cuMemAlloc_v2", allocations[2])[0]),
+        0x7f00_0000_1000 + 77
     );
     assert_eq!(allocations[1].result, 1);
     assert!(allocations[0].exit > allocations[0].enter);

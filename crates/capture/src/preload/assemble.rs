@@ -157,6 +157,11 @@ impl<S: Sink> Assembler<S> {
         }
     }
 
+    /// Batches of which every step has been taken.
+    pub fn used_batches(&mut self) -> impl Iterator<Item = Batch> {
+        self.order.used()
+    }
+
     pub fn flush(&mut self) {
         if self.begun
             && self.totals.failure.is_none()

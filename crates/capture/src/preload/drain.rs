@@ -17,6 +17,9 @@ pub struct Corrupt;
 const STACK: u32 = 64 << 20;
 /// Open calls looked at for each new one. Real nesting is a few deep.
 const LOOKED_AT: usize = 64;
+/// Steps handed on at once: room in the ring is given back in portions, so that its thread need not
+/// wait until all of it has been read.
+const PORTION: usize = 16 << 10;
 
 pub struct Reader {
     ring: Ring,
@@ -56,15 +59,28 @@ impl Reader {
 
     /// Slots that are in use: how near the ring is to being full.
     pub fn backlog(&self) -> u64 {
-        self.ring.head().saturating_sub(self.cursor)
+        self.head().saturating_sub(self.cursor)
     }
 
-    /// Appends what has happened since the last time and frees the slots of ended calls.
-    pub fn drain(&mut self, out: &mut Batch) -> Result<(), Corrupt> {
+    /// The next slot to be written, and the next to be read.
+    pub fn head(&self) -> u64 {
+        self.ring.head()
+    }
+
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Appends what has happened since the last time and frees the slots of ended calls. True:
+    /// there is more, for another batch.
+    pub fn drain(&mut self, out: &mut Batch) -> Result<bool, Corrupt> {
         if !self.ring.is_whole() {
             return Err(Corrupt);
         }
-        let drained = self.read_slots(out).and_then(|()| self.settle(out));
+        let drained = match self.read_slots(out, PORTION) {
+            Ok(false) => self.settle(out).map(|()| false),
+            more => more,
+        };
         let tail = self.open.first().map_or(self.cursor, |call| call.sequence);
         self.ring.release(tail);
         let dropped = self.ring.dropped();
@@ -76,15 +92,19 @@ impl Reader {
         drained
     }
 
-    fn read_slots(&mut self, out: &mut Batch) -> Result<(), Corrupt> {
+    /// True: it stopped because there were enough steps.
+    fn read_slots(&mut self, out: &mut Batch, enough: usize) -> Result<bool, Corrupt> {
         let head = self.ring.head();
         let tail = self.open.first().map_or(self.cursor, |call| call.sequence);
         if head < self.cursor || head - tail > self.ring.capacity() {
             return Err(Corrupt);
         }
         while self.cursor < head {
+            if out.items.len() >= enough {
+                return Ok(true);
+            }
             let Some(slot) = self.ring.committed(self.cursor) else {
-                return Ok(());
+                return Ok(false);
             };
             let payloads = (slot[2] >> 16) as u16 & FLAG_PAYLOADS;
             if usize::from(payloads) > MAX_PAYLOAD_SLOTS
@@ -99,12 +119,12 @@ impl Reader {
                     .is_some()
             };
             if !(1..=payloads).all(filled) {
-                return Ok(());
+                return Ok(false);
             }
             self.begin(out, &slot, payloads);
             self.cursor += 1 + u64::from(payloads);
         }
-        Ok(())
+        Ok(false)
     }
 
     fn begin(&mut self, out: &mut Batch, slot: &SlotWords, payloads: u8) {
@@ -164,7 +184,7 @@ impl Reader {
         let exits = looked_at.map(|call| self.ring.exit(call.sequence));
         let seen = exits.max().unwrap_or(0);
         if seen != 0 {
-            self.read_slots(out)?;
+            self.read_slots(out, usize::MAX)?;
             self.end_returned(out, |exit| exit <= seen);
         }
         Ok(())

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// From the draining thread to the assembling one.
@@ -81,6 +81,9 @@ struct Found {
 struct Drainer<'a> {
     folder: &'a Path,
     messages: &'a Sender<Message>,
+    /// Batches that have been used, whose memory serves again: fresh memory takes the kernel longer
+    /// than filling it takes us.
+    used: &'a Receiver<Batch>,
     ahead: &'a Ahead,
     rings: Vec<Found>,
     /// Files that have been taken up; they are removed when nobody writes to them any more.
@@ -93,11 +96,13 @@ pub fn drain_all(
     folder: &Path,
     stop: &AtomicBool,
     messages: &Sender<Message>,
+    used: &Receiver<Batch>,
     ahead: &Ahead,
 ) -> Duration {
     let mut drainer = Drainer {
         folder,
         messages,
+        used,
         ahead,
         rings: Vec::new(),
         seen: HashSet::new(),
@@ -206,7 +211,7 @@ impl Drainer<'_> {
 
     fn round(&mut self) -> Moved {
         let mut moved = Moved::Little;
-        let (messages, ahead) = (self.messages, self.ahead);
+        let (messages, used, ahead) = (self.messages, self.used, self.ahead);
         let seen = &mut self.seen;
         self.rings.retain_mut(|found| {
             // Asked before draining: a ring without a producer gets nothing more.
@@ -219,18 +224,26 @@ impl Drainer<'_> {
             } else {
                 Moved::Little
             });
-            let mut batch = Batch {
-                ring: found.number,
-                ..Batch::default()
-            };
-            let drained = found.reader.drain(&mut batch);
-            if !batch.items.is_empty() {
-                ahead.more(batch.size());
-                let _ = messages.send(Message::Batch(batch));
-            }
-            if drained.is_err() {
-                let _ = messages.send(Message::Damaged);
-                return false;
+            // What comes while this is read may wait for the next round, and other rings too.
+            let until = found.reader.head();
+            loop {
+                let mut batch = used
+                    .try_recv()
+                    .map_or_else(|_| Batch::default(), Batch::emptied);
+                batch.ring = found.number;
+                let drained = found.reader.drain(&mut batch);
+                if !batch.items.is_empty() {
+                    ahead.more(batch.size());
+                    let _ = messages.send(Message::Batch(batch));
+                }
+                match drained {
+                    Ok(true) if found.reader.cursor() < until => {}
+                    Ok(_) => break,
+                    Err(_) => {
+                        let _ = messages.send(Message::Damaged);
+                        return false;
+                    }
+                }
             }
             if over {
                 // Threads come and go; their rings' memory must too.

@@ -43,6 +43,13 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// An empty one for another ring, with the memory that this one had.
+    pub fn emptied(mut self) -> Batch {
+        self.items.clear();
+        self.bytes.clear();
+        self
+    }
+
     /// The memory it takes.
     pub fn size(&self) -> usize {
         self.items.capacity() * size_of::<Item>() + self.bytes.capacity()

@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
 
+/// Used batches kept until they are asked for.
+const MOST_DONE: usize = 64;
 /// Steps kept for the sake of order, at most: past this they are let go early.
 const MOST_KEPT: usize = 1 << 20;
 
@@ -16,6 +18,8 @@ pub struct Order {
     /// Each ring that has steps, by the time of its first.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     kept: usize,
+    /// Batches of which the last step has been taken; the taker may still hold it.
+    done: Vec<Rc<Batch>>,
 }
 
 impl Order {
@@ -51,7 +55,9 @@ impl Order {
         self.kept -= 1;
         self.places[ring] += 1;
         if self.places[ring] == batch.items.len() {
-            self.rings[ring].pop_front();
+            let done = self.rings[ring].pop_front();
+            self.done
+                .extend(done.filter(|_| self.done.len() < MOST_DONE));
             self.places[ring] = 0;
         }
         let following = self.rings[ring]
@@ -63,6 +69,11 @@ impl Order {
             self.next.push(Reverse((time, ring)));
         }
         Some((time, ring, item, batch))
+    }
+
+    /// Batches whose memory can be used again.
+    pub fn used(&mut self) -> impl Iterator<Item = Batch> {
+        self.done.drain(..).filter_map(Rc::into_inner)
     }
 }
 

@@ -6,6 +6,7 @@ use super::clock::{self, TscClock, monotonic};
 use super::drain_thread::{Ahead, Message, drain_all};
 use super::filter::Filter;
 use super::folder::Folder;
+use super::item::Batch;
 use super::process::{Library, Processes};
 use super::report::Report;
 use super::{PreloadError, SinkError};
@@ -15,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ pub struct Limits {
 const WINDOW: u64 = 50_000_000;
 /// The file on disk is never farther behind than this.
 const FLUSH_EVERY: u64 = 500_000_000;
+/// Used batches kept for use again.
+const SPARE_BATCHES: usize = 64;
 /// What the draining thread may be ahead by, at most.
 const MOST_AHEAD: usize = 4 << 30;
 
@@ -120,16 +123,18 @@ impl Session {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = channel();
+        let (give_back, used) = sync_channel(SPARE_BATCHES);
         let ahead = Arc::new(Ahead::new(most_ahead()));
         let drainer = {
             let (stop, folder) = (stop.clone(), self.folder.path().to_owned());
             let ahead = ahead.clone();
-            let body = move || drain_all(&folder, &stop, &sender, &ahead);
+            let body = move || drain_all(&folder, &stop, &sender, &used, &ahead);
             spawn("drain", body)?
         };
         let assembler = {
             let folder = self.folder.path().to_owned();
-            let body = move || assemble_all(&folder, clock, limits, sink, &receiver, &ahead);
+            let body =
+                move || assemble_all(&folder, clock, limits, sink, &receiver, &give_back, &ahead);
             spawn("assemble", body)?
         };
         Ok(Recording {
@@ -171,6 +176,7 @@ fn assemble_all<S: Sink>(
     limits: Limits,
     sink: S,
     messages: &Receiver<Message>,
+    used: &SyncSender<Batch>,
     ahead: &Ahead,
 ) -> (S, Report) {
     let window = limits.min_duration.saturating_add(WINDOW);
@@ -184,12 +190,18 @@ fn assemble_all<S: Sink>(
                 ahead.less(batch.size());
                 assembler.push(batch);
                 assembler.advance(0);
+                for batch in assembler.used_batches() {
+                    let _ = used.try_send(batch);
+                }
             }
             Message::Damaged => damaged += 1,
             Message::StillRunning(count) => still_running = count,
             Message::Round(pair) => {
                 assembler.clock.add(pair);
                 assembler.advance(pair.host.saturating_sub(window));
+                for batch in assembler.used_batches() {
+                    let _ = used.try_send(batch);
+                }
                 if pair.host.saturating_sub(flushed) > FLUSH_EVERY {
                     assembler.flush();
                     flushed = pair.host;

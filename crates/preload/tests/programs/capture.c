@@ -84,6 +84,9 @@ int main(void) {
     bad |= cuModuleGetFunction(&function, (void *)1, edge) != 0;
     bad |= cuModuleGetFunction(&function, 0, edge) != 400;
     bad |= arrays(pages + 4096);
+    // A value that lies across two pages.
+    char *two = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bad |= cuMemAlloc_v2((unsigned long *)(two + 4093), 77) != 0;
     if (bad) puts("wrong result");
     return bad;
 }

@@ -125,6 +125,7 @@ impl Traced {
             stack_pointer,
             args,
             payload,
+            ..Call::default()
         };
         self.ring(thread).begin(enter, call)
     }

@@ -250,3 +250,54 @@ fn calls_stay_inside_of_their_callers_while_the_program_runs() {
     }
     producer.join().expect("the producer is done");
 }
+
+#[test]
+fn a_full_ring_is_given_back_in_portions() {
+    let (_folder, mut file, mut reader) = ring(32 << 10);
+    for call in 0..20_000u64 {
+        file.call(call * 10 + 1..call * 10 + 5, 0, [0; 4]);
+    }
+    let mut batch = Batch::default();
+    assert_eq!(reader.drain(&mut batch), Ok(true));
+    let (first, tail) = (batch.items.len(), file.tail());
+    assert!(tail > 1000 && tail < 20_000, "{tail}");
+    assert_eq!(reader.drain(&mut batch), Ok(true));
+    let mut rest = batch.emptied();
+    while reader.drain(&mut rest).expect("a sound ring") {
+        rest = rest.emptied();
+    }
+    assert!(first < 20_000);
+    assert_eq!(file.tail(), 20_000);
+    assert_eq!(steps(&mut reader), "");
+}
+
+#[test]
+fn a_payload_within_the_slot_is_read_when_the_call_has_returned() {
+    let (_folder, mut file, mut reader) = ring(16);
+    let call = |args| Call {
+        args,
+        flags: 3 << event::ring::WITHIN_SHIFT,
+        ..Call::default()
+    };
+    let payloads = |reader: &mut Reader| -> Vec<Vec<u8>> {
+        let mut batch = Batch::default();
+        reader.drain(&mut batch).expect("a sound ring");
+        let ranges = batch.items.iter().map(|item| match &item.step {
+            Step::Begin { payload, .. } | Step::End { payload, .. } => payload.clone(),
+            _ => 0..0,
+        });
+        ranges.map(|range| batch.bytes[range].to_vec()).collect()
+    };
+    let words = [[7u64.to_le_bytes(), 8u64.to_le_bytes()].concat(), vec![]];
+    // Returned before it was read: with its beginning.
+    let first = file.begin(10, call([1, 2, 7, 8]));
+    file.end(first, 12, 0);
+    assert_eq!(payloads(&mut reader), words);
+    // After: with its end, and not what was in the words before.
+    let second = file.begin(20, call([1, 2, 5, 5]));
+    assert_eq!(payloads(&mut reader), [vec![]]);
+    let third = file.begin(21, call([1, 2, 7, 8]));
+    file.end(third, 22, 0);
+    file.end(second, 23, 0);
+    assert_eq!(payloads(&mut reader)[2].len(), 16);
+}

@@ -46,7 +46,7 @@ fn impossible_positions_are_found_out() {
     file.set_head(0);
     let mut reader = Reader::new(open(&folder).expect("a ring"));
     file.call(1..2, 0, [0; 4]);
-    assert_eq!(reader.drain(&mut Batch::default()), Ok(()));
+    assert_eq!(reader.drain(&mut Batch::default()), Ok(false));
     file.set_head(0);
     assert_eq!(
         reader.drain(&mut Batch::default()),

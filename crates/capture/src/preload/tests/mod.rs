@@ -77,7 +77,7 @@ impl RingFile {
         let mut bytes = [0u8; 64];
         bytes[..8].copy_from_slice(&enter.to_le_bytes());
         bytes[16..18].copy_from_slice(&call.function.to_le_bytes());
-        bytes[18..20].copy_from_slice(&(payloads as u16).to_le_bytes());
+        bytes[18..20].copy_from_slice(&(payloads as u16 | call.flags).to_le_bytes());
         bytes[20..24].copy_from_slice(&call.stack_pointer.to_le_bytes());
         bytes[28..32].copy_from_slice(&(sequence as u32).wrapping_add(1).to_le_bytes());
         for (place, arg) in call.args.iter().enumerate() {
@@ -124,6 +124,8 @@ pub struct Call<'a> {
     pub stack_pointer: u32,
     pub args: [u64; 4],
     pub payload: &'a [u8],
+    /// Besides the number of payload slots.
+    pub flags: u16,
 }
 
 impl Default for Call<'_> {
@@ -133,6 +135,7 @@ impl Default for Call<'_> {
             stack_pointer: 0x1000_0000,
             args: [0; 4],
             payload: &[],
+            flags: 0,
         }
     }
 }
