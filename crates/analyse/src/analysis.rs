@@ -1,13 +1,18 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Categories, Ended, Functions, Gpu, Known, Nesting, Overview, SymbolId, Symbols,
+    Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Nesting, Overview, Phases, Role,
+    SymbolId, Symbols,
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
+    correlation::CorrelationSweep,
     functions::FunctionsSweep,
-    gpu::GpuSweep,
+    gpu::{self, GpuStep, GpuSweep},
+    host::HostSweep,
+    idle::IdleSweep,
     memory::{Memory, MemorySweep},
     overview::OverviewSweep,
+    phases::PhasesSweep,
     transfers::{TransferSweep, Transfers},
 };
 use event::{Category, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, What};
@@ -27,6 +32,9 @@ pub struct Report {
     pub memory: Memory,
     pub transfers: Transfers,
     pub contexts: Contexts,
+    pub idle: Idle,
+    pub correlation: Correlation,
+    pub phases: Phases,
 }
 
 /// The time in which a program was watched.
@@ -66,6 +74,18 @@ pub struct Analysis {
     memory: MemorySweep,
     transfers: TransferSweep,
     contexts: ContextSweep,
+    host: HostSweep,
+    idle: IdleSweep,
+    correlation: CorrelationSweep,
+    phases: PhasesSweep,
+    /// The call that ended last: a meaning belongs to it nearly always.
+    ended: EndedCall,
+}
+
+#[derive(Clone, Copy, Default)]
+struct EndedCall {
+    id: u64,
+    start: u64,
 }
 
 impl Analysis {
@@ -83,6 +103,11 @@ impl Analysis {
             memory: MemorySweep::new(meta.start_ns),
             transfers: TransferSweep::default(),
             contexts: ContextSweep::default(),
+            host: HostSweep::default(),
+            idle: IdleSweep::default(),
+            correlation: CorrelationSweep::default(),
+            phases: PhasesSweep::default(),
+            ended: EndedCall::default(),
         }
     }
 
@@ -120,28 +145,60 @@ impl Analysis {
     }
 
     fn host_event(&mut self, event: &Event, symbol: SymbolId) {
+        let role = self.symbols.get(symbol).role;
         match event.extent {
             Extent::Instant => {
                 self.overview.event(event, true);
                 self.functions.instant(event, symbol);
             }
-            Extent::Open => {
-                let began = self.nesting.begin(event, symbol);
-                self.give_up();
-                self.overview.event(event, true);
-                self.categories.begin(event, &began);
-            }
+            Extent::Open => self.begin(event, symbol, role),
             Extent::Closed(duration) => {
                 let ended = self.nesting.end(event, symbol, duration);
                 self.give_up();
-                self.overview.event(event, ended.known == Known::Nothing);
-                self.categories.end(&ended);
-                self.functions.end(event, &ended);
-                if let Some(stream) = event.stream {
-                    self.categories.stream(event, stream, &ended);
-                }
+                self.end(event, role, &ended);
             }
         }
+    }
+
+    fn begin(&mut self, event: &Event, symbol: SymbolId, role: Role) {
+        let began = self.nesting.begin(event, symbol);
+        self.give_up();
+        self.overview.event(event, true);
+        self.categories.begin(event, &began);
+        self.correlation
+            .begin(event, symbol, &mut self.nesting, began.thread);
+        self.host.stack(event);
+        self.host.changed(event.start, began.thread, &self.nesting);
+        self.idle.begin(event, symbol, role, &mut self.host);
+        self.phases.begin(event);
+    }
+
+    fn end(&mut self, event: &Event, role: Role, ended: &Ended) {
+        self.overview.event(event, ended.known == Known::Nothing);
+        self.categories.end(ended);
+        if let Some(stream) = event.stream {
+            self.categories.stream(event, stream, ended);
+        }
+        self.functions.end(event, ended);
+        self.correlation.end(ended);
+        self.host.changed(ended.end, ended.thread, &self.nesting);
+        if ended.known == Known::Nothing {
+            self.idle.begin(event, ended.symbol, role, &mut self.host);
+            self.phases.begin(event);
+        }
+        self.idle.end(event, ended.symbol, role, &mut self.host);
+        self.phases.end(role, ended.end);
+        if role == Role::Launch && event.category == Category::Graph {
+            let thread = (event.pid, event.tid);
+            if ended.outermost_in_category {
+                self.phases
+                    .launch(thread, ended.symbol, event.id, event.start);
+            }
+        }
+        self.ended = EndedCall {
+            id: event.id,
+            start: event.start,
+        };
     }
 
     /// Spans that were found to have no end.
@@ -157,14 +214,22 @@ impl Analysis {
     fn unended(&mut self, ended: &Ended) {
         self.categories.end(ended);
         self.functions.unended(ended);
+        self.correlation.end(ended);
     }
 
     fn gpu_event(&mut self, event: &Event, symbol: SymbolId) {
+        if !gpu::is_work(event) {
+            self.overview.event(event, event.extent != Extent::Open);
+            return;
+        }
         let step = self.gpu.add(event);
-        let first = step != crate::gpu::GpuStep::Ended;
+        let first = matches!(step, GpuStep::Began | GpuStep::Whole);
         self.overview.event(event, first);
+        self.idle.gpu(event, symbol, step, &mut self.host);
         if let Extent::Closed(duration) = event.extent {
             self.functions.gpu(event, symbol, duration);
+            self.correlation.gpu(event, symbol, duration);
+            self.phases.work_until(event.start.saturating_add(duration));
         }
     }
 
@@ -175,6 +240,13 @@ impl Analysis {
                 self.symbols
                     .of_name(&launch.kernel, Layer::Gpu, Category::Kernel, Kind::Gpu);
             self.functions.launch(kernel);
+            let start = if self.ended.id == meaning.op {
+                self.ended.start
+            } else {
+                meaning.ts
+            };
+            let thread = (meaning.pid, meaning.tid);
+            self.phases.launch(thread, kernel, meaning.op, start);
         }
     }
 
@@ -210,8 +282,13 @@ impl Analysis {
             .finish(wall, &self.nesting, self.gpu.open(), summary);
         overview.simulated =
             !self.meta.gpus.is_empty() && self.meta.gpus.iter().all(|gpu| gpu.simulated);
+        let known = self.meta.gpus.iter().map(|gpu| gpu.index);
+        let idle = (self.idle).finish(wall, &mut self.host, &self.symbols, known);
         Report {
             overview,
+            idle,
+            correlation: self.correlation.finish(&self.symbols),
+            phases: self.phases.finish(wall, &self.symbols),
             categories: self.categories.finish(wall, &self.nesting),
             functions: self.functions.finish(&self.symbols),
             gpu: self.gpu.finish(wall),

@@ -2,9 +2,9 @@
 //! work. Work of several streams overlaps, so sums of it are not time on the wall.
 
 use crate::{Union, Wall};
-use event::{Category, Event, Extent};
+use event::{Category, Event, Extent, Kind};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 const CATEGORIES: usize = Category::ALL.len();
 
@@ -65,7 +65,7 @@ pub(crate) struct GpuSweep {
     devices: HashMap<Option<u32>, Sums, ahash::RandomState>,
     streams: HashMap<StreamKey, Sums, ahash::RandomState>,
     categories: [Sums; CATEGORIES],
-    open: HashMap<u64, (), ahash::RandomState>,
+    open: HashSet<u64, ahash::RandomState>,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -95,21 +95,36 @@ pub(crate) enum GpuStep {
     Ended,
     /// Its beginning is told with its end.
     Whole,
-    Instant,
+    /// It says nothing of work.
+    Nothing,
+}
+
+/// Whether an event of the GPU is work: not a mark of its end, of memory or of a switch.
+pub(crate) fn is_work(event: &Event) -> bool {
+    event.kind == Kind::Gpu
+        && event.extent != Extent::Instant
+        && matches!(
+            event.category,
+            Category::Kernel
+                | Category::Transfer
+                | Category::Memory
+                | Category::Graph
+                | Category::Other
+        )
 }
 
 impl GpuSweep {
     pub fn add(&mut self, event: &Event) -> GpuStep {
         let step = match event.extent {
-            Extent::Instant => return GpuStep::Instant,
-            Extent::Open if self.open.len() >= MOST_OPEN => return GpuStep::Instant,
+            Extent::Instant => return GpuStep::Nothing,
+            Extent::Open if self.open.len() >= MOST_OPEN => return GpuStep::Nothing,
             Extent::Open => {
-                if self.open.insert(event.id, ()).is_some() {
-                    return GpuStep::Instant;
+                if !self.open.insert(event.id) {
+                    return GpuStep::Nothing;
                 }
                 GpuStep::Began
             }
-            Extent::Closed(_) if self.open.remove(&event.id).is_some() => GpuStep::Ended,
+            Extent::Closed(_) if self.open.remove(&event.id) => GpuStep::Ended,
             Extent::Closed(_) => GpuStep::Whole,
         };
         self.all.add(event, step);
@@ -187,7 +202,7 @@ impl Sums {
             GpuStep::Began => self.busy.begin(event.start),
             GpuStep::Ended => self.busy.end(end),
             GpuStep::Whole => self.busy.add(event.start, end),
-            GpuStep::Instant => {}
+            GpuStep::Nothing => {}
         }
         if let Extent::Closed(duration) = event.extent {
             self.operations += 1;

@@ -6,18 +6,24 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod call_tree;
 pub mod categories;
 pub mod contexts;
+pub mod correlation;
 pub mod frees;
 pub mod functions;
 mod gauge;
 pub mod gpu;
+mod host;
+pub mod idle;
 mod intervals;
 mod kernel_names;
 pub mod leaks;
 pub mod memory;
 mod nesting;
 mod overview;
+mod pending;
+pub mod phases;
 mod pinned;
 mod quantiles;
 mod rate;
@@ -30,13 +36,17 @@ pub mod transfers;
 
 pub use analysis::{Analysis, Report, Wall};
 pub use categories::Categories;
+pub use correlation::Correlation;
 pub use functions::Functions;
 pub use gauge::Curve;
 pub use gpu::Gpu;
+pub use host::HostTime;
+pub use idle::Idle;
 pub use intervals::Union;
 pub use kernel_names::{base_name, demangled};
 pub use nesting::{Began, Below, Ended, Known, Nesting, Open, Thread, ThreadId, Threads};
 pub use overview::{Counts, LayerCount, Overview, counts};
+pub use phases::Phases;
 pub use pinned::HostKind;
 pub use quantiles::Quantiles;
 pub use rate::Rate;

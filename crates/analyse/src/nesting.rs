@@ -5,7 +5,10 @@
 //! span. So the self times of a thread's spans add up to the time in which any was open, whatever
 //! is wrong with the records.
 
-use crate::SymbolId;
+use crate::{
+    SymbolId,
+    call_tree::{NO_NODE, NodeId},
+};
 use event::{Category, Event, Layer};
 use std::collections::{HashMap, HashSet};
 
@@ -50,6 +53,8 @@ pub struct Open {
     layers_around: u8,
     recursive: bool,
     below: Below,
+    /// Its place in the tree of calls.
+    pub(crate) node: NodeId,
 }
 
 /// System calls and driver functions inside a call, however deep.
@@ -101,6 +106,7 @@ pub struct Ended {
     /// It lies inside a call of the same function.
     pub recursive: bool,
     pub below: Below,
+    pub(crate) node: NodeId,
 }
 
 /// Spans deeper than this are not followed: no program nests its calls so.
@@ -121,6 +127,16 @@ impl Nesting {
     /// The open spans of a thread, outermost first.
     pub fn open(&self, thread: ThreadId) -> &[Open] {
         &self.threads.list[thread as usize].open
+    }
+
+    /// Gives the innermost span, if it is that one, its place in the tree of calls.
+    #[inline]
+    pub(crate) fn set_node(&mut self, thread: ThreadId, id: u64, node: NodeId) {
+        if let Some(open) = self.threads.list[thread as usize].open.last_mut()
+            && open.id == id
+        {
+            open.node = node;
+        }
     }
 
     /// Spans that never ended.
@@ -165,6 +181,7 @@ impl Nesting {
             layers_around,
             recursive,
             below: Below::default(),
+            node: NO_NODE,
         };
         let began = Began {
             thread,
@@ -278,6 +295,7 @@ impl Nesting {
                 .is_none_or(|open| (open.layers_around | 1 << open.layer as u8) & layer == 0),
             recursive: false,
             below: Below::default(),
+            node: NO_NODE,
         };
         slot.charge(&ended);
         ended
@@ -377,6 +395,7 @@ impl Open {
             outermost_in_layer: self.outermost_in_layer(),
             recursive: self.recursive,
             below: self.below,
+            node: self.node,
         }
     }
 }
