@@ -60,8 +60,17 @@ fn what_cannot_be_done_is_said_with_status_2() {
     for (arguments, words) in [
         (vec!["missing.jsonl", "-f", "jsonl"], "missing.jsonl"),
         (vec!["noise.jsonl", "-o", "x.arrows"], "noise.jsonl"),
-        (vec![&*example, "-o", "x.txt"], "FILE.jsonl"),
-        (vec![&*example], "-f jsonl"),
+        (vec![&*example, "-o", "x.txt"], ".pftrace"),
+        (vec![&*example], "-f perfetto"),
+        (
+            vec![&*example, "-o", "x.json", "-f", "svg"],
+            "another format",
+        ),
+        (
+            vec![&*example, "-o", "x.json", "--baseline", "y"],
+            "flame graphs",
+        ),
+        (vec!["noise.jsonl", "-o", "x.json"], "noise.jsonl"),
         (vec![&*example, "-o", "/proc/x.jsonl"], "/proc"),
     ] {
         let output = export(&arguments, folder.path());
@@ -71,10 +80,8 @@ fn what_cannot_be_done_is_said_with_status_2() {
             said.contains(words),
             "{arguments:?} should mention {words}: {said}"
         );
-        assert!(
-            !folder.path().join("x.arrows").exists(),
-            "{arguments:?} left a file"
-        );
+        let left = fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 1, "{arguments:?} left a file");
     }
 }
 
@@ -95,4 +102,65 @@ fn a_reader_that_stops_early_is_no_error() {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{output:?}");
     assert!(!String::from_utf8_lossy(&output.stderr).contains("Broken pipe"));
+}
+
+/// A small trace with something of every layer.
+fn layers() -> String {
+    let path = repository().join("fixtures/traces/layers.jsonl");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// Perfetto's published schema reads what is written, and its rules draw what is in the trace.
+#[test]
+fn perfetto_draws_what_is_in_the_trace() {
+    let python = repository().join("target/perfetto/bin/python");
+    if !python.exists() {
+        return common::skip("no Perfetto schema: run scripts/setup-perfetto");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let written = export(&[&layers(), "-o", "layers.pftrace"], folder.path());
+    assert!(written.status.success(), "{written:?}");
+    let read = std::process::Command::new(python)
+        .arg(repository().join("tests/perfetto/check.py"))
+        .arg(folder.path().join("layers.pftrace"))
+        .output()
+        .expect("python runs");
+    let said = String::from_utf8_lossy(&read.stderr);
+    assert!(read.status.success(), "{said}");
+    insta::assert_snapshot!(String::from_utf8_lossy(&read.stdout));
+}
+
+#[test]
+fn chrome_json_says_the_same() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let written = export(&[&layers(), "-f", "chrome"], folder.path());
+    assert!(written.status.success(), "{written:?}");
+    insta::assert_snapshot!(String::from_utf8_lossy(&written.stdout));
+}
+
+#[test]
+fn flame_graphs_by_what_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folded = |arguments: &[&str]| {
+        let trace = layers();
+        let mut all = vec![&*trace, "-f", "folded"];
+        all.extend(arguments);
+        let written = export(&all, folder.path());
+        assert!(written.status.success(), "{written:?}");
+        String::from_utf8_lossy(&written.stdout).into_owned()
+    };
+    let gpu = "cuLaunchKernel;scale(float*, int) 200000\n\
+               cuMemcpyHtoD_v2;memcpy H2D 380000\n";
+    assert_eq!(folded(&["--weight", "gpu"]), gpu);
+    let bytes = folded(&["--weight", "bytes"]);
+    assert!(
+        bytes.contains("cudaMalloc;cuMemAlloc_v2 4194304\n"),
+        "{bytes}"
+    );
+    let same = folded(&["--baseline", &layers()]);
+    assert!(same.contains("cudaMalloc;cuMemAlloc_v2;ioctl;nvidia_unlocked_ioctl 50000 50000\n"));
+    let svg = export(&[&layers(), "-o", "flame.svg"], folder.path());
+    assert!(svg.status.success(), "{svg:?}");
+    let text = fs::read_to_string(folder.path().join("flame.svg")).expect("written");
+    assert!(text.starts_with("<?xml") && text.contains("cuMemAlloc_v2"));
 }

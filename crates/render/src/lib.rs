@@ -1,16 +1,24 @@
 //! What people see: text made from what `analyse` found, one output to a file.
 #![forbid(unsafe_code)]
 
+mod chrome;
+mod counters;
+mod flame;
 mod html;
 mod output;
+mod perfetto;
 mod style;
 mod summary;
 mod table;
 pub mod tables;
+mod tracks;
 pub mod units;
 
+pub use chrome::Chrome;
+pub use flame::{FlameSvg, Folded, Stacks, Weight};
 pub use html::Html;
 pub use output::Output;
+pub use perfetto::Perfetto;
 pub use style::{Paint, Style, columns, printable};
 pub use summary::{RunSummary, summary_text};
 pub use table::{Align, Cell, Table};

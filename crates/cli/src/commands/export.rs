@@ -1,19 +1,38 @@
-//! `cutrace export`: convert one trace, or merge several into one.
+//! `cutrace export`: a trace in another format, or several made one.
 
-use crate::arguments::{Export, Format, Output};
-use anyhow::Result;
-use std::{io, process::ExitCode};
+use super::input::Input;
+use crate::arguments::{Destination, Export, Format, Weight};
+use anyhow::{Context, Result};
+use render::{Chrome, FlameSvg, Folded, Output, Perfetto, Stacks};
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 pub fn run(options: Export) -> Result<ExitCode> {
-    let report = match options.output {
-        Output::File(path) => trace::convert(&options.inputs, path)?,
-        Output::Stdout(format) => {
-            let format = match format {
-                Format::Jsonl => trace::Format::Jsonl,
-                Format::Arrow => trace::Format::Arrow,
-            };
-            trace::convert_to(&options.inputs, io::stdout(), format)?
-        }
+    match trace_format(options.format) {
+        Some(format) => convert(options, format),
+        None => draw(options),
+    }
+}
+
+/// Formats that hold a trace as it is.
+fn trace_format(format: Format) -> Option<trace::Format> {
+    match format {
+        Format::Jsonl => Some(trace::Format::Jsonl),
+        Format::Arrow => Some(trace::Format::Arrow),
+        _ => None,
+    }
+}
+
+fn convert(options: Export, format: trace::Format) -> Result<ExitCode> {
+    let report = match &options.destination {
+        Destination::File(path) => trace::convert(&options.traces, path)?,
+        Destination::Stdout => trace::convert_to(&options.traces, io::stdout(), format)?,
     };
     for warning in &report.warnings {
         eprintln!("cutrace: warning: {warning}");
@@ -24,4 +43,116 @@ pub fn run(options: Export) -> Result<ExitCode> {
     };
     eprintln!("cutrace: {} events written{lost}", report.events);
     Ok(ExitCode::SUCCESS)
+}
+
+fn draw(options: Export) -> Result<ExitCode> {
+    let baseline = (options.baseline.as_ref())
+        .map(|path| folded(path, options.weight))
+        .transpose()?;
+    let input = Input::open(options.traces)?;
+    match options.destination {
+        Destination::Stdout => {
+            let writer = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+            let mut output = output(writer, options.format, options.weight, baseline, &input);
+            input.show(&mut *output)?;
+        }
+        Destination::File(path) => {
+            let file = Unfinished::create(&path)?;
+            let writer = BufWriter::with_capacity(BUFFER, file.file.try_clone()?);
+            let mut output = output(writer, options.format, options.weight, baseline, &input);
+            input.show(&mut *output)?;
+            drop(output);
+            file.finish()?;
+            eprintln!("cutrace: written to {}", path.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const BUFFER: usize = 1 << 20;
+
+fn output<'a>(
+    writer: impl Write + 'a,
+    format: Format,
+    weight: Weight,
+    baseline: Option<Vec<(String, u64)>>,
+    input: &Input,
+) -> Box<dyn Output + 'a> {
+    let meta = input.meta();
+    match format {
+        Format::Perfetto => Box::new(Perfetto::new(writer, meta)),
+        Format::Folded => Box::new(Folded::new(writer, render_weight(weight), baseline)),
+        Format::Svg => {
+            let title = meta.command.join(" ");
+            Box::new(FlameSvg::new(
+                writer,
+                title,
+                render_weight(weight),
+                baseline,
+            ))
+        }
+        _ => Box::new(Chrome::new(writer, meta)),
+    }
+}
+
+fn render_weight(weight: Weight) -> render::Weight {
+    match weight {
+        Weight::Time => render::Weight::Time,
+        Weight::Gpu => render::Weight::GpuTime,
+        Weight::Bytes => render::Weight::Bytes,
+    }
+}
+
+/// The stacks of a trace to compare with.
+fn folded(path: &Path, weight: Weight) -> Result<Vec<(String, u64)>> {
+    let mut stacks = Stacks::new(render_weight(weight));
+    Input::open(vec![path.to_owned()])?.each(|record| {
+        stacks.record(record);
+        Ok(())
+    })?;
+    Ok(stacks.folded())
+}
+
+/// A file that appears under its name when it is whole.
+pub struct Unfinished {
+    file: File,
+    path: PathBuf,
+    unfinished: PathBuf,
+}
+
+impl Unfinished {
+    /// Readable by its owner alone, as traces are: it says what the program did.
+    pub fn create(path: &Path) -> Result<Self> {
+        let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+        name.push(format!(".{}.part", std::process::id()));
+        let unfinished = path.with_file_name(name);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&unfinished)
+            .with_context(|| {
+                format!(
+                    "cannot write {}; choose another place with -o",
+                    path.display()
+                )
+            })?;
+        Ok(Unfinished {
+            file,
+            path: path.to_owned(),
+            unfinished,
+        })
+    }
+
+    pub fn finish(self) -> Result<()> {
+        fs::rename(&self.unfinished, &self.path)
+            .with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After `finish` there is nothing under this name.
+        let _ = fs::remove_file(&self.unfinished);
+    }
 }

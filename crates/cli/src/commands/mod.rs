@@ -2,6 +2,7 @@
 
 mod demo;
 mod export;
+mod input;
 mod record;
 mod softgpu;
 

@@ -1,0 +1,120 @@
+//! `cutrace export`: which traces become what.
+
+use super::usage;
+use clap::ValueEnum;
+use std::path::{Path, PathBuf};
+
+pub struct Export {
+    pub traces: Vec<PathBuf>,
+    pub format: Format,
+    pub destination: Destination,
+    /// Of flame graphs.
+    pub weight: Weight,
+    /// The trace that a flame graph is compared with.
+    pub baseline: Option<PathBuf>,
+}
+
+/// What the width of a flame graph's frames means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Weight {
+    /// Time of the host in the call itself
+    Time,
+    /// Time of the GPU in the work that the call submitted
+    Gpu,
+    /// Bytes copied or allocated
+    Bytes,
+}
+
+pub enum Destination {
+    File(PathBuf),
+    Stdout,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// One JSON object a line, made for jq
+    Jsonl,
+    /// Arrow IPC stream (.arrows): compact, opens in DuckDB, pandas, Polars
+    Arrow,
+    /// Chrome's trace JSON (.json): chrome://tracing, Perfetto, Speedscope
+    Chrome,
+    /// Perfetto's own format (.pftrace), with all there is
+    Perfetto,
+    /// Folded stacks (.folded), for flame graph tools
+    Folded,
+    /// A flame graph (.svg)
+    Svg,
+}
+
+impl Format {
+    /// The endings a file of it may have, the usual one first.
+    const fn extensions(self) -> &'static [&'static str] {
+        match self {
+            Format::Jsonl => &["jsonl"],
+            Format::Arrow => &["arrows"],
+            Format::Chrome => &["json"],
+            Format::Perfetto => &["pftrace", "perfetto-trace"],
+            Format::Folded => &["folded"],
+            Format::Svg => &["svg"],
+        }
+    }
+
+    /// The format that a file's name says.
+    pub fn of(path: &Path) -> Option<Format> {
+        let extension = path.extension()?.to_str()?;
+        Format::value_variants()
+            .iter()
+            .copied()
+            .find(|format| format.extensions().contains(&extension))
+    }
+}
+
+#[derive(clap::Args)]
+pub struct ExportLine {
+    /// The format to write; by default the output file's extension decides
+    #[arg(short, long, value_enum)]
+    format: Option<Format>,
+    /// The file to write; by default standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What a flame graph (folded, svg) shows
+    #[arg(long, value_enum, default_value_t = Weight::Time)]
+    weight: Weight,
+    /// Compare a flame graph (folded, svg) with this trace: red grew, blue shrank
+    #[arg(long, value_name = "TRACE")]
+    baseline: Option<PathBuf>,
+    /// Traces to read (.jsonl, .arrows); several are merged by time
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+}
+
+impl ExportLine {
+    pub fn options(self) -> Export {
+        // "-" is standard output, as in tar and jq.
+        let output = self.output.filter(|path| path.as_os_str() != "-");
+        let named = output.as_deref().and_then(Format::of);
+        let format = match (self.format, named) {
+            (Some(wanted), Some(named)) if wanted != named => {
+                usage("the output's name says another format than -f: leave one of the two away")
+            }
+            (Some(format), _) | (None, Some(format)) => format,
+            (None, None) if output.is_some() => usage(
+                "the output's name says no format: end it in .pftrace, .json, .jsonl, .arrows, \
+                 .folded or .svg, or add -f FORMAT",
+            ),
+            (None, None) => {
+                usage("which format? -f perfetto, say; or an output file: -o FILE.pftrace")
+            }
+        };
+        if self.baseline.is_some() && !matches!(format, Format::Folded | Format::Svg) {
+            usage("--baseline is for flame graphs: -f folded or -f svg");
+        }
+        Export {
+            weight: self.weight,
+            baseline: self.baseline,
+            traces: self.traces,
+            format,
+            destination: output.map_or(Destination::Stdout, Destination::File),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The command line: clap's view of it, turned once into [`Command`]. Nothing below sees clap.
+
+mod export;
+mod record;
+mod times;
+
+pub use export::{Destination, Export, Format, Weight};
+pub use record::Record;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
+
+/// What the user asked for.
+pub enum Command {
+    Record(Record),
+    Demo,
+    Softgpu(Softgpu),
+    Export(Export),
+    Completions(clap_complete::Shell),
+    Manual,
+}
+
+pub enum Softgpu {
+    /// Which driver functions exist, which are implemented.
+    List { all: bool },
+    Run {
+        program: OsString,
+        arguments: Vec<OsString>,
+    },
+}
+
+/// Shows a CUDA program from the API call down to the GPU thread.
+#[derive(Parser)]
+#[command(
+    name = "cutrace",
+    version,
+    arg_required_else_help = true,
+    override_usage = "cutrace [record] [OPTIONS] [--] CMD…\n       cutrace VERB …"
+)]
+struct Line {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Trace a command: every CUDA call of it and of its children (the default verb)
+    ///
+    /// Calls of the runtime and the driver API are written to the trace with their arguments,
+    /// results and times; no root, no CUDA toolkit and no change to the program is needed. The
+    /// command's output, exit status and signals are its own.
+    #[command(arg_required_else_help = true)]
+    Record(record::RecordLine),
+    /// Run a small CUDA program on softgpu, the software device: no GPU needed
+    Demo,
+    /// Run a CUDA program on softgpu, a software CUDA device
+    ///
+    /// Programs built with nvcc -cudart shared and programs that use the driver API run unchanged:
+    /// their PTX is executed on the CPU. Output, exit status and signals are the program's own.
+    #[command(arg_required_else_help = true)]
+    Softgpu {
+        /// List the driver's functions and how many softgpu implements
+        #[arg(long, conflicts_with = "command")]
+        list: bool,
+        /// With --list: name the implemented functions too
+        #[arg(long, requires = "list")]
+        all: bool,
+        /// The command to run
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "CMD"
+        )]
+        command: Vec<OsString>,
+    },
+    /// Convert a trace, or merge several into one
+    #[command(arg_required_else_help = true)]
+    Export(export::ExportLine),
+    /// Print shell completions
+    Completions { shell: clap_complete::Shell },
+    /// Print the manual page
+    #[command(name = "man")]
+    Manual,
+}
+
+/// The command line with its verb: a command to trace may stand alone.
+fn with_verb(mut words: Vec<OsString>) -> Vec<OsString> {
+    let Some(first) = words.get(1).and_then(|word| word.to_str()) else {
+        if words.len() > 1 {
+            words.insert(1, "record".into());
+        }
+        return words;
+    };
+    let own = ["help", "-h", "--help", "-V", "--version"];
+    let line = Line::command();
+    let is_verb = line.get_subcommands().any(|verb| verb.get_name() == first);
+    if !is_verb && !own.contains(&first) {
+        words.insert(1, "record".into());
+    }
+    words
+}
+
+pub fn parse() -> Command {
+    match Line::parse_from(with_verb(std::env::args_os().collect())).verb {
+        Verb::Record(line) => Command::Record(line.options()),
+        Verb::Demo => Command::Demo,
+        Verb::Softgpu {
+            list: true, all, ..
+        } => Command::Softgpu(Softgpu::List { all }),
+        Verb::Softgpu { command, .. } => {
+            let mut words = command.into_iter();
+            let program = words.next().unwrap_or_else(|| {
+                usage("softgpu needs a command to run: cutrace softgpu -- ./app")
+            });
+            Command::Softgpu(Softgpu::Run {
+                program,
+                arguments: words.collect(),
+            })
+        }
+        Verb::Export(line) => Command::Export(line.options()),
+        Verb::Completions { shell } => Command::Completions(shell),
+        Verb::Manual => Command::Manual,
+    }
+}
+
+fn usage(message: &str) -> ! {
+    Line::command()
+        .error(clap::error::ErrorKind::MissingRequiredArgument, message)
+        .exit()
+}
+
+/// The definitions, for completions and the manual.
+pub fn definitions() -> clap::Command {
+    Line::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verb(line: &str) -> Verb {
+        let words = line.split(' ').map(OsString::from).collect();
+        match Line::try_parse_from(with_verb(words)) {
+            Ok(line) => line.verb,
+            Err(error) => panic!("{line}: {error}"),
+        }
+    }
+
+    #[test]
+    fn the_definitions_are_sound() {
+        Line::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_alone_is_recorded() {
+        for line in [
+            "cutrace ./app -o not-ours",
+            "cutrace record ./app -o not-ours",
+            "cutrace -- ./app -o not-ours",
+            "cutrace -e memory --min-duration 10us ./app -o not-ours",
+        ] {
+            let Verb::Record(record) = verb(line) else {
+                panic!("{line}: not recorded");
+            };
+            let options = record.options();
+            assert_eq!(options.program, "./app", "{line}");
+            assert_eq!(options.arguments, ["-o", "not-ours"], "{line}");
+            assert_eq!(options.output, None, "{line}");
+        }
+        assert!(matches!(verb("cutrace demo"), Verb::Demo));
+        assert!(matches!(
+            verb("cutrace softgpu ./app"),
+            Verb::Softgpu { .. }
+        ));
+    }
+}

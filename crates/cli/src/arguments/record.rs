@@ -1,0 +1,112 @@
+//! `cutrace record`: what to trace, and how.
+
+use super::{Format, times, usage};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+/// A command to trace.
+pub struct Record {
+    pub program: OsString,
+    pub arguments: Vec<OsString>,
+    /// None is a new file named after the time.
+    pub output: Option<PathBuf>,
+    /// Categories, layers and function globs.
+    pub filter: Option<String>,
+    /// Library globs, each with a glob over its functions.
+    pub libraries: Vec<(String, String)>,
+    pub min_duration: Duration,
+    pub duration: Option<Duration>,
+    pub summary: bool,
+    /// On softgpu.
+    pub simulate: bool,
+    pub quiet: bool,
+    pub verbose: bool,
+}
+
+#[derive(clap::Args)]
+pub struct RecordLine {
+    /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Trace only these: categories, layers, function globs, '!' to exclude: memory,cuLaunch*,!query
+    #[arg(short = 'e', long = "events", value_name = "SPEC")]
+    filter: Option<String>,
+    /// Trace another library too: its name and its functions, as globs: libnccl.so*:nccl*
+    #[arg(long = "lib", value_name = "LIB:GLOB", value_parser = library)]
+    libraries: Vec<(String, String)>,
+    /// Leave out calls shorter than this: 500ns, 10us, 1.5ms, 1s
+    #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
+    min_duration: Option<Duration>,
+    /// Leave out calls that begin later than this many seconds after the start
+    #[arg(short, long, value_name = "SECS", value_parser = times::seconds)]
+    duration: Option<Duration>,
+    /// Print no summary at the end
+    #[arg(long)]
+    no_summary: bool,
+    /// Run on softgpu, the software device
+    #[arg(long)]
+    sim: bool,
+    /// Print errors only
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Print also what was hooked, and how
+    #[arg(short, long)]
+    verbose: bool,
+    /// The command to run
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+impl RecordLine {
+    pub fn options(self) -> Record {
+        if let Some(path) = &self.output
+            && !matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow))
+        {
+            usage("a trace's name says its format: -o FILE.jsonl or -o FILE.arrows");
+        }
+        let mut words = self.command.into_iter();
+        let program = words
+            .next()
+            .unwrap_or_else(|| usage("record needs a command to trace: cutrace ./app"));
+        Record {
+            program,
+            arguments: words.collect(),
+            output: self.output,
+            filter: self.filter,
+            libraries: self.libraries,
+            min_duration: self.min_duration.unwrap_or_default(),
+            duration: self.duration,
+            summary: !self.no_summary,
+            simulate: self.sim,
+            quiet: self.quiet,
+            verbose: self.verbose,
+        }
+    }
+}
+
+/// `LIB:GLOB`
+fn library(text: &str) -> Result<(String, String), String> {
+    match text.rsplit_once(':') {
+        Some((library, functions)) if !library.is_empty() && !functions.is_empty() => {
+            Ok((library.into(), functions.into()))
+        }
+        _ => Err("a library and its functions are meant, as in libnccl.so*:nccl*".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_has_functions() {
+        assert_eq!(library("libx.so*:f*"), Ok(("libx.so*".into(), "f*".into())));
+        for wrong in ["libx.so", ":f", "libx:"] {
+            assert!(library(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Where events are drawn: host threads, and the streams of each GPU in as many lanes as overlap.
+//!
+//! Work of one stream may overlap (the nodes of a graph do), and viewers draw what is on one
+//! track as nested. So a stream has lanes, and each span takes the first that is free.
+
+use ahash::HashMap;
+use event::{Event, Extent, Layer, Name, Value};
+
+/// Where one event goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Track {
+    Thread {
+        pid: u32,
+        tid: u32,
+    },
+    Stream {
+        device: u32,
+        /// Streams of different processes and contexts may have the same handle.
+        pid: u32,
+        context: u64,
+        stream: u64,
+        lane: u32,
+    },
+}
+
+/// What an event is called in a picture: an ioctl by what it asks for.
+pub fn label(event: &Event) -> &Name {
+    let decoded = event.ioctl.as_ref().and_then(|ioctl| {
+        let name = ioctl.decoded.iter().find(|arg| &*arg.name == "name")?;
+        match &name.value {
+            Value::Str(name) => Some(name),
+            _ => None,
+        }
+    });
+    decoded.unwrap_or(&event.name)
+}
+
+/// One stream, in all its lanes.
+type Stream = (u32, u32, u64, u64);
+
+/// Which tracks are taken by what.
+#[derive(Debug, Default)]
+pub struct Tracks {
+    /// For each stream, the span in each of its lanes.
+    lanes: HashMap<Stream, Vec<Option<u64>>>,
+}
+
+impl Tracks {
+    /// Where this event is drawn. A span keeps its track from its beginning to its end.
+    pub fn of(&mut self, event: &Event) -> Track {
+        if event.layer != Layer::Gpu {
+            return Track::Thread {
+                pid: event.pid,
+                tid: event.tid,
+            };
+        }
+        let stream = (
+            event.device.unwrap_or(0),
+            event.pid,
+            event.context.unwrap_or(0),
+            event.stream.unwrap_or(0),
+        );
+        let lane = match event.extent {
+            Extent::Instant => 0,
+            Extent::Open => self.take(stream, event.id),
+            Extent::Closed(_) => self.leave(stream, event.id),
+        };
+        let (device, pid, context, stream) = stream;
+        Track::Stream {
+            device,
+            pid,
+            context,
+            stream,
+            lane,
+        }
+    }
+
+    fn take(&mut self, stream: Stream, id: u64) -> u32 {
+        let lanes = self.lanes.entry(stream).or_default();
+        let free = lanes.iter().position(Option::is_none);
+        let lane = free.unwrap_or_else(|| {
+            lanes.push(None);
+            lanes.len() - 1
+        });
+        lanes[lane] = Some(id);
+        lane as u32
+    }
+
+    fn leave(&mut self, stream: Stream, id: u64) -> u32 {
+        let lanes = self.lanes.entry(stream).or_default();
+        match lanes.iter().position(|taken| *taken == Some(id)) {
+            Some(lane) => {
+                lanes[lane] = None;
+                lane as u32
+            }
+            // Its beginning was not recorded.
+            None => 0,
+        }
+    }
+}
+
+impl Track {
+    /// The name of a stream's lane.
+    pub fn stream_name(stream: u64, lane: u32) -> String {
+        let name = match stream {
+            0 => "default stream".to_owned(),
+            1 => "legacy default stream".to_owned(),
+            2 => "per-thread default stream".to_owned(),
+            number if number < 1 << 16 => format!("stream {number}"),
+            handle => format!("stream {handle:#x}"),
+        };
+        match lane {
+            0 => name,
+            lane => format!("{name} ({})", lane + 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use event::Category;
+
+    fn work(id: u64, stream: u64, extent: Extent) -> Event {
+        let mut event = Event::new(id, Layer::Gpu, Category::Kernel, "k", 0);
+        event.stream = Some(stream);
+        event.extent = extent;
+        event
+    }
+
+    fn lane(track: Track) -> u32 {
+        match track {
+            Track::Stream { lane, .. } => lane,
+            Track::Thread { .. } => panic!("GPU work on a host thread"),
+        }
+    }
+
+    #[test]
+    fn what_overlaps_on_a_stream_gets_lanes_of_its_own() {
+        let mut tracks = Tracks::default();
+        assert_eq!(lane(tracks.of(&work(1, 7, Extent::Open))), 0);
+        assert_eq!(lane(tracks.of(&work(2, 7, Extent::Open))), 1);
+        assert_eq!(lane(tracks.of(&work(3, 8, Extent::Open))), 0);
+        assert_eq!(lane(tracks.of(&work(1, 7, Extent::Closed(5)))), 0);
+        assert_eq!(lane(tracks.of(&work(4, 7, Extent::Open))), 0);
+        assert_eq!(lane(tracks.of(&work(2, 7, Extent::Closed(5)))), 1);
+        assert_eq!(lane(tracks.of(&work(9, 7, Extent::Closed(5)))), 0);
+    }
+}
