@@ -77,5 +77,14 @@ const format = (() => {
     return String(text).replace(STRANGE, (mark) => `⟨U+${mark.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}⟩`);
   }
 
-  return { time, moment, bytes, rate, count, share, plural, visible };
+  // A kernel's name as short as it can be told: without its return type; `room` letters or fewer
+  // where its parameters can go.
+  function short(name, room) {
+    let text = name.replace(/^(void|static|inline|__global__)\s+/, '');
+    if (text.length > room) text = text.replace(/\(.*$/s, '');
+    if (text.length > room) text = text.replace(/<.*$/s, '<…>');
+    return text;
+  }
+
+  return { time, moment, bytes, rate, count, share, plural, visible, short };
 })();

@@ -1,7 +1,7 @@
 // The numbers at the top, each a way to where they come from; and how the time divides.
 
 const headline = (() => {
-  function figures(report) {
+  function figures(report, go) {
     const found = report.report ?? {};
     const overview = found.overview ?? {};
     const { timeline, summary } = report;
@@ -15,7 +15,7 @@ const headline = (() => {
     if (overview.api_calls != null) add('CUDA API calls', format.count(overview.api_calls), overview.failed_calls ? `${format.count(overview.failed_calls)} failed` : 'none failed', 'tables', overview.failed_calls > 0);
     if (overview.launches != null) add('Kernel launches', format.count(overview.launches), wall > 0 ? `${format.count((overview.launches / wall) * 1e9)} a second` : '', 'tables:kernels');
     const device = (found.memory?.spaces ?? []).find((space) => space.space === 'device') ?? found.memory?.spaces?.[0];
-    if (device) add('Memory peak', format.bytes(device.peak_bytes), `${device.space ?? 'all'} memory, at ${format.time(device.peak_at_ns)}`, 'memory');
+    if (device) add('Memory peak', format.bytes(device.peak_bytes), `${device.space ?? 'all'} memory, at ${format.time(go.relative(device.peak_at_ns))}`, 'memory');
     else if (overview.allocated_bytes != null) add('Allocated', format.bytes(overview.allocated_bytes), format.plural(overview.allocations, 'allocation', 'allocations'), 'memory');
     if (overview.transferred_bytes != null) add('Transferred', format.bytes(overview.transferred_bytes), format.plural(overview.transfers, 'transfer', 'transfers'), 'tables:transfers');
     if (overview.ioctls > 0) add('ioctls', format.count(overview.ioctls), `${format.time(overview.ioctl_ns)} in them`, 'tables');
@@ -25,7 +25,7 @@ const headline = (() => {
   }
 
   function create(report, go) {
-    return figures(report).map(({ label, value, note, target, bad }) =>
+    return figures(report, go).map(({ label, value, note, target, bad }) =>
       el('button', { type: 'button', class: 'figure', onclick: () => go.section(target) }, el('span', { class: 'label' }, label), el('span', { class: `value${bad ? ' bad' : ''}` }, value), el('span', { class: 'note', title: note }, note)),
     );
   }

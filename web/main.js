@@ -42,6 +42,7 @@ function start(report) {
   const go = navigation(report, view, () => tab);
   dom.replace(byId('headline'), headline.create(report, go));
   dom.replace(byId('balance'), headline.balance(report, go));
+  dom.replace(byId('phases'), phasesView.create(report, go));
   dom.replace(byId('findings-list'), findings.create(report, go));
   const legend = legendOf(report, view);
   const tab = tabs.create(report, go, byId('tables-body'), byId('tabs'));
@@ -111,7 +112,7 @@ function navigation(report, view, tabOf) {
         showTimeline();
         const from = go.relative(known.start_ns);
         view.revealTime(from, from + known.duration_ns);
-      } else if (known?.at_ns != null) go.moment(known.at_ns);
+      } else if (known?.at_ns != null) go.moment(go.relative(known.at_ns));
       else if (name) go.setSearch(name, true);
     },
     stretch(from, to) {

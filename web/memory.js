@@ -7,17 +7,18 @@ const memoryView = (() => {
     const memory = report.report?.memory;
     if (!memory || !memory.allocations) return el('p', { class: 'quiet' }, 'No allocation in this trace.');
     const end = Math.max(report.timeline.end_ns, 1);
+    const at = go.relative;
     const spaces = (memory.spaces ?? []).filter((space) => space.curve?.peaks?.length > 0);
     const series = spaces.map((space) => ({ label: space.space ?? 'unknown', color: COLORS[space.space] ?? 'var(--cat-other)', bin: space.curve.bin_ns, values: space.curve.peaks, final: space.live_bytes }));
-    const label = spaces.map((space) => `${space.space ?? 'unknown'} memory reaches ${format.bytes(space.peak_bytes)} at ${format.time(space.peak_at_ns)} and ends at ${format.bytes(space.live_bytes)}`).join('; ');
+    const label = spaces.map((space) => `${space.space ?? 'unknown'} memory reaches ${format.bytes(space.peak_bytes)} at ${format.time(at(space.peak_at_ns))} and ends at ${format.bytes(space.live_bytes)}`).join('; ');
     return [
       el('div', { class: 'panel' },
-        el('div', { class: 'stack-labels' }, spaces.map((space) => el('button', { class: 'link', onclick: () => go.moment(space.peak_at_ns) }, el('i', { class: 'swatch', style: { background: COLORS[space.space] ?? 'var(--cat-other)' } }), `${space.space ?? 'unknown'}: peak ${format.bytes(space.peak_bytes)}, ${format.bytes(space.live_bytes)} live at the end`))),
+        el('div', { class: 'stack-labels' }, spaces.map((space) => el('button', { class: 'link', onclick: () => go.moment(at(space.peak_at_ns)) }, el('i', { class: 'swatch', style: { background: COLORS[space.space] ?? 'var(--cat-other)' } }), `${space.space ?? 'unknown'}: peak ${format.bytes(space.peak_bytes)}, ${format.bytes(space.live_bytes)} live at the end`))),
         charts.levels({ series, end, unit: format.bytes, title: `Memory in use over time: ${label}`, open: go.moment }),
       ),
       el('div', { class: 'columns', style: { marginTop: '10px' } }, holders('Leaks', leakNote(memory.leaks), memory.leaks?.groups, go), holders('What is live at the end', null, memory.holders, go)),
       badFrees(memory.bad_frees, go),
-      memory.fragmentation && el('p', { class: 'quiet' }, `Fragmentation hint: at ${format.time(memory.fragmentation.at_ns)}, ${format.bytes(memory.fragmentation.live_bytes)} of live memory lay in ${format.bytes(memory.fragmentation.block_held_bytes)} of blocks of ${format.bytes(memory.fragmentation.block_bytes)}.`),
+      memory.fragmentation && el('p', { class: 'quiet' }, `Fragmentation hint: at ${format.time(at(memory.fragmentation.at_ns))}, ${format.bytes(memory.fragmentation.live_bytes)} of live memory lay in ${format.bytes(memory.fragmentation.block_held_bytes)} of blocks of ${format.bytes(memory.fragmentation.block_bytes)}.`),
     ];
   }
 
@@ -35,7 +36,7 @@ const memoryView = (() => {
           el('td', { class: 'number' }, format.bytes(holder.bytes)),
           el('td', { class: 'number' }, format.count(holder.count)),
           el('td', { class: 'name' }, el('button', { class: 'link', onclick: () => go.operation(holder.op_ids?.[0], holder.place?.function, { at_ns: holder.first_at_ns }) }, holder.place?.function ?? 'unknown'), holder.place?.size_bytes != null && ` of ${format.bytes(holder.place.size_bytes)}`, holder.grows && el('span', { class: 'bad' }, ' grows'), (holder.place?.stack ?? []).length > 0 && el('details', {}, el('summary', {}, holder.place.stack[0]), el('ol', {}, holder.place.stack.map((frame) => el('li', {}, frame))))),
-          el('td', { class: 'number' }, format.time(holder.first_at_ns))))),
+          el('td', { class: 'number' }, format.time(go.relative(holder.first_at_ns)))))),
       ),
     );
   }

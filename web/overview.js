@@ -9,9 +9,12 @@ const overview = (() => {
     const { timeline } = view.scene;
     let columns = null;
     let width = 0;
+    const left = drawing.GUTTER;
+    const plot = () => Math.max(1, width - left);
+    const timeOf = (event) => ((event.offsetX - left) / plot()) * view.end;
 
     function gather() {
-      const bins = Math.max(1, width);
+      const bins = Math.max(1, Math.round(plot()));
       const number = timeline.categories.length;
       const sums = new Float64Array(bins * number);
       const k = bins / view.end;
@@ -56,17 +59,21 @@ const overview = (() => {
           const tall = (sums[bin * number + category] / most) * (HEIGHT - 4);
           if (tall <= 0) continue;
           context.fillStyle = colors.of(timeline.categories[category]);
-          context.fillRect(bin, y - tall, 1, tall);
+          context.fillRect(left + bin, y - tall, 1, tall);
           y -= tall;
         }
       }
-      const x0 = (view.scene.view.from / view.end) * width;
-      const x1 = (view.scene.view.to / view.end) * width;
+      const x0 = left + (view.scene.view.from / view.end) * plot();
+      const x1 = left + (view.scene.view.to / view.end) * plot();
       context.fillStyle = colors.panel;
       context.globalAlpha = 0.72;
-      context.fillRect(0, 0, x0, HEIGHT);
+      context.fillRect(left, 0, x0 - left, HEIGHT);
       context.fillRect(x1, 0, width - x1, HEIGHT);
       context.globalAlpha = 1;
+      context.fillStyle = colors.soft;
+      context.font = '11px ui-sans-serif, system-ui, sans-serif';
+      context.textBaseline = 'middle';
+      context.fillText(`whole run, ${format.time(timeline.end_ns)}`, 10, HEIGHT / 2);
       context.fillStyle = colors.accent;
       context.fillRect(Math.min(x0, width - 2), 0, 2, HEIGHT);
       context.fillRect(Math.max(x1 - 2, 0), 0, 2, HEIGHT);
@@ -88,9 +95,9 @@ const overview = (() => {
     let grabbed = null;
     canvas.addEventListener('pointerdown', (event) => {
       canvas.setPointerCapture(event.pointerId);
-      const time = (event.offsetX / width) * view.end;
+      const time = timeOf(event);
       const { from, to } = view.scene.view;
-      const near = (6 / width) * view.end;
+      const near = (6 / plot()) * view.end;
       const edge = Math.abs(time - from) < near ? 'from' : Math.abs(time - to) < near ? 'to' : null;
       grabbed = { edge, inside: time >= from && time <= to, time, from, to };
       if (!edge && !grabbed.inside) {
@@ -101,7 +108,7 @@ const overview = (() => {
     });
     canvas.addEventListener('pointermove', (event) => {
       if (!grabbed) return;
-      const time = (event.offsetX / width) * view.end;
+      const time = timeOf(event);
       if (grabbed.edge === 'from') view.show(Math.min(time, grabbed.to - 20), grabbed.to);
       else if (grabbed.edge === 'to') view.show(grabbed.from, Math.max(time, grabbed.from + 20));
       else {

@@ -12,7 +12,7 @@ const tabs = (() => {
     const wall = found.overview?.wall_ns || report.timeline.end_ns || 1;
     const list = [];
     const add = (id, title, rows, options) => {
-      if (Array.isArray(rows)) list.push({ id, title, rows, ...options });
+      if (Array.isArray(rows) && (rows.length > 0 || ['functions', 'kernels', 'longest'].includes(id))) list.push({ id, title, rows, ...options });
     };
     add('functions', 'Functions', found.functions?.functions, {
       caption: 'Calls of the host by name. Total time counts nested calls of other functions, self time does not.',
@@ -94,6 +94,53 @@ const tabs = (() => {
         { title: 'busy share', key: (row) => row.share, show: (row) => format.share(row.share), number: true },
       ],
     });
+    add('below', 'Below the API', found.correlation?.functions, {
+      caption: 'Where calls spend their time: in user space, in system calls, in the driver’s kernel modules; and the GPU work they start.',
+      sort: 2,
+      search: (row) => `${row.name} ${row.layer}`,
+      open: (row) => go.operation(row.syscall_op_id, row.name),
+      columns: [
+        named('function', (row) => row.name),
+        count('calls', (row) => row.calls),
+        { ...time('total', (row) => row.total_ns), show: (row) => tables.bar(format.time(row.total_ns), row.total_ns / wall) },
+        time('user space', (row) => row.user_ns),
+        time('system calls', (row) => row.syscall_ns),
+        count('number', (row) => row.syscalls, 'System calls'),
+        time('kernel modules', (row) => row.kernel_ns),
+        count('GPU operations', (row) => row.gpu_operations),
+        time('GPU time', (row) => row.gpu_ns),
+      ],
+    });
+    add('transfers', 'Transfers', found.transfers?.directions, {
+      caption: 'Copies by direction. Bandwidth only where the time of the copy itself is known.',
+      sort: 2,
+      search: (row) => row.direction,
+      columns: [
+        text('direction', (row) => row.direction),
+        count('copies', (row) => row.count),
+        { title: 'bytes', key: (row) => row.bytes, show: (row) => format.bytes(row.bytes), number: true },
+        { title: 'typical size', key: (row) => typical(row), show: (row) => format.bytes(typical(row)), number: true },
+        time('in calls', (row) => row.call_ns),
+        time('copying', (row) => row.busy_ns),
+        { title: 'bandwidth', key: (row) => row.bytes_per_second, show: (row) => format.rate(row.bytes_per_second), number: true },
+        { title: 'timed by', key: (row) => ({ gpu: 'GPU times', calls: 'blocking calls', nothing: '–' })[row.timed_by] ?? '–' },
+        { title: 'host memory', key: (row) => (row.host ?? []).map((use) => `${use.memory} ${format.count(use.count)}`).join(', ') || '–' },
+      ],
+    });
+    add('copy-places', 'Copies by place', found.transfers?.places, {
+      caption: 'Where most bytes are copied.',
+      sort: 3,
+      search: (row) => `${row.place?.function} ${(row.place?.stack ?? []).join(' ')}`,
+      open: (row) => go.operation(row.op_id, row.place?.function),
+      columns: [
+        { title: 'call', key: (row) => row.place?.function ?? '', name: true, tip: (row) => (row.place?.stack ?? []).join('\n') || null },
+        text('direction', (row) => row.direction),
+        count('copies', (row) => row.count),
+        { title: 'bytes', key: (row) => row.bytes, show: (row) => format.bytes(row.bytes), number: true },
+        time('in calls', (row) => row.call_ns),
+        { title: 'from', key: (row) => (row.place?.stack ?? [])[0] ?? '', name: true },
+      ],
+    });
     add('threads', 'Threads', report.timeline.lanes.filter((lane) => lane.kind === 'thread' && lane.spans > 0), {
       caption: 'Busy: inside some traced call.',
       sort: 3,
@@ -117,6 +164,21 @@ const tabs = (() => {
         { title: 'GPU', key: (row) => row.device, number: true, show: (row) => String(row.device) },
         count('operations', (row) => row.spans),
         ...laneTimes(report, wall),
+      ],
+    });
+    add('contexts', 'Contexts', found.contexts?.contexts, {
+      caption: found.contexts ? `${format.plural(found.contexts.switches, 'switch', 'switches')} of a thread’s current context.` : '',
+      sort: 2,
+      search: (row) => `${row.pid} ${row.context}`,
+      open: (row) => go.operation(row.created_op_id, null, { start_ns: row.first_used_ns, duration_ns: row.last_used_ns - row.first_used_ns }),
+      columns: [
+        { title: 'context', key: (row) => row.context, show: (row) => handle(row.context) },
+        { title: 'process', key: (row) => row.pid, number: true, show: (row) => String(row.pid) },
+        count('calls', (row) => row.calls),
+        count('threads', (row) => row.threads),
+        { title: 'GPU', key: (row) => row.device ?? '–', number: true, show: (row) => String(row.device ?? '–') },
+        { title: 'created', key: (row) => row.created_at_ns, number: true, show: (row) => (row.created_at_ns == null ? 'not seen' : format.time(go.relative(row.created_at_ns))) },
+        { title: 'destroyed', key: (row) => row.destroyed_at_ns, number: true, show: (row) => (row.destroyed_at_ns == null ? 'not seen' : format.time(go.relative(row.destroyed_at_ns))) },
       ],
     });
     add('stream-calls', 'Calls by stream', found.categories?.streams, {
@@ -145,6 +207,12 @@ const tabs = (() => {
       time('from', (row) => row.first),
       time('to', (row) => row.last),
     ];
+  }
+
+  // The size most copies have: the fullest bin's mean.
+  function typical(row) {
+    const bin = (row.sizes ?? []).reduce((best, next) => (next.count > (best?.count ?? 0) ? next : best), null);
+    return bin ? Math.round(bin.bytes / bin.count) : 0;
   }
 
   function mostly(report, lane) {

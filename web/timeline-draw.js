@@ -157,11 +157,11 @@ const drawing = (() => {
     context.textAlign = 'left';
     context.fillText(group.collapsed ? '▸' : '▾', 8, y + height / 2);
     if (group.gpu) gaps(context, scene, y, height);
-    context.fillStyle = colors.faint;
-    context.fillRect(22, y, GUTTER - 22, height);
-    context.fillStyle = colors.ink;
     context.font = `600 ${FONT}`;
-    const text = clipped(context, format.visible(group.label), GUTTER - 30);
+    const text = clipped(context, format.visible(group.label), Math.min(420, scene.width / 3));
+    context.fillStyle = colors.faint;
+    context.fillRect(22, y, Math.max(GUTTER - 22, context.measureText(text).width + 10), height);
+    context.fillStyle = colors.ink;
     context.fillText(text, 22, y + height / 2);
   }
 
@@ -296,9 +296,9 @@ const drawing = (() => {
     put(row, i, x, y, room) {
       const letters = Math.floor(room / this.character);
       if (letters < 2) return;
-      let text = format.visible(this.names[row.name[i]]);
+      let text = format.visible(format.short(this.names[row.name[i]], letters));
       if (row.detail[i] === 1) {
-        const kernel = ` → ${format.visible(this.names[row.amount[i]])}`;
+        const kernel = ` → ${format.visible(format.short(this.names[row.amount[i]], letters - text.length - 3))}`;
         if (text.length + 8 < letters) text += kernel;
       } else if (row.detail[i] > 1) {
         const size = ` ${format.bytes(row.amount[i])}`;

@@ -11,6 +11,7 @@ mod page;
 mod payload;
 mod rows;
 mod timeline;
+mod trim;
 
 use crate::Output;
 use analyse::Analysis;
@@ -51,10 +52,14 @@ impl<W: Write> Output for Html<W> {
         let end = summary.map_or(0, |summary| summary.end_ns);
         self.timeline
             .finish(end.saturating_sub(self.timeline.origin()));
+        let report = match self.analysis.take() {
+            Some(analysis) => trim::trimmed(serde_json::to_value(analysis.finish(summary))?),
+            None => serde_json::Value::Null,
+        };
         let head = serde_json::json!({
             "meta": self.meta,
             "summary": summary,
-            "report": self.analysis.take().map(|analysis| analysis.finish(summary)),
+            "report": report,
             "origin_ns": self.timeline.origin(),
         });
         let timeline = payload::payload(&mut self.timeline)?;

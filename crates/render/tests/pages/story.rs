@@ -46,6 +46,7 @@ impl Story {
         self.next += 1;
         (event.pid, event.tid) = (self.pid, self.tid);
         let frame = |symbol: &&str| Frame {
+            address: symbol.bytes().map(u64::from).sum(),
             symbol: Some((*symbol).into()),
             ..Frame::default()
         };

@@ -1,0 +1,24 @@
+// The phases of the run and its loop, as a strip of words above the timeline.
+
+const phasesView = (() => {
+  const NAMES = { initialisation: 'Initialisation', loading: 'Loading', steady: 'Steady state', work: 'Work', teardown: 'Teardown' };
+
+  function create(report, go) {
+    const phases = report.report?.phases;
+    if (!phases?.phases?.length) return null;
+    const main = phases.loops?.[0];
+    return [
+      el(
+        'div',
+        { class: 'phases' },
+        el('span', {}, 'Phases:'),
+        phases.phases.map((phase) =>
+          el('button', { class: 'link', onclick: () => go.stretch(go.relative(phase.start_ns), go.relative(phase.end_ns)) }, `${NAMES[phase.kind] ?? phase.kind} ${format.time(phase.length_ns)}`),
+        ),
+        main && el('span', {}, `${format.count(main.iterations)} iterations of ${format.plural(main.launches_per_iteration, 'launch', 'launches')}, ${format.time(main.p50_ns)} each (p99 ${format.time(main.p99_ns)}), longest `, el('button', { class: 'link', onclick: () => go.operation(main.max_op_id, main.kernel) }, format.time(main.max_ns))),
+      ),
+    ];
+  }
+
+  return { create };
+})();
