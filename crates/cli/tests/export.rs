@@ -61,7 +61,7 @@ fn what_cannot_be_done_is_said_with_status_2() {
         (vec!["missing.jsonl", "-f", "jsonl"], "missing.jsonl"),
         (vec!["noise.jsonl", "-o", "x.arrows"], "noise.jsonl"),
         (vec![&*example, "-o", "x.txt"], ".pftrace"),
-        (vec![&*example], "-f perfetto"),
+        (vec![&*example], "-f html"),
         (
             vec![&*example, "-o", "x.json", "-f", "svg"],
             "another format",

@@ -44,6 +44,8 @@ pub enum Format {
     Folded,
     /// A flame graph (.svg)
     Svg,
+    /// A report in one file (.html)
+    Html,
 }
 
 impl Format {
@@ -56,6 +58,7 @@ impl Format {
             Format::Perfetto => &["pftrace", "perfetto-trace"],
             Format::Folded => &["folded"],
             Format::Svg => &["svg"],
+            Format::Html => &["html", "htm"],
         }
     }
 
@@ -99,12 +102,10 @@ impl ExportLine {
             }
             (Some(format), _) | (None, Some(format)) => format,
             (None, None) if output.is_some() => usage(
-                "the output's name says no format: end it in .pftrace, .json, .jsonl, .arrows, \
-                 .folded or .svg, or add -f FORMAT",
+                "the output's name says no format: end it in .html, .pftrace, .json, .jsonl, \
+                 .arrows, .folded or .svg, or add -f FORMAT",
             ),
-            (None, None) => {
-                usage("which format? -f perfetto, say; or an output file: -o FILE.pftrace")
-            }
+            (None, None) => usage("which format? -f html, say; or an output file: -o FILE.html"),
         };
         if self.baseline.is_some() && !matches!(format, Format::Folded | Format::Svg) {
             usage("--baseline is for flame graphs: -f folded or -f svg");

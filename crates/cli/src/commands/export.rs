@@ -3,7 +3,7 @@
 use super::input::Input;
 use crate::arguments::{Destination, Export, Format, Weight};
 use anyhow::{Context, Result};
-use render::{Chrome, FlameSvg, Folded, Output, Perfetto, Stacks};
+use render::{Chrome, FlameSvg, Folded, Html, Output, Perfetto, Stacks};
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
+use trace::Parts;
 
 pub fn run(options: Export) -> Result<ExitCode> {
     match trace_format(options.format) {
@@ -49,7 +50,7 @@ fn draw(options: Export) -> Result<ExitCode> {
     let baseline = (options.baseline.as_ref())
         .map(|path| folded(path, options.weight))
         .transpose()?;
-    let input = Input::open(options.traces)?;
+    let input = Input::open(options.traces, parts(options.format))?;
     match options.destination {
         Destination::Stdout => {
             let writer = BufWriter::with_capacity(BUFFER, io::stdout().lock());
@@ -69,6 +70,20 @@ fn draw(options: Export) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What of its events an output shows.
+fn parts(format: Format) -> Parts {
+    match format {
+        Format::Html | Format::Folded | Format::Svg => Parts {
+            stack: true,
+            ..Parts::NONE
+        },
+        _ => Parts {
+            stack: false,
+            ..Parts::ALL
+        },
+    }
+}
+
 const BUFFER: usize = 1 << 20;
 
 fn output<'a>(
@@ -80,6 +95,7 @@ fn output<'a>(
 ) -> Box<dyn Output + 'a> {
     let meta = input.meta();
     match format {
+        Format::Html => Box::new(Html::new(writer, meta)),
         Format::Perfetto => Box::new(Perfetto::new(writer, meta)),
         Format::Folded => Box::new(Folded::new(writer, render_weight(weight), baseline)),
         Format::Svg => {
@@ -106,7 +122,7 @@ fn render_weight(weight: Weight) -> render::Weight {
 /// The stacks of a trace to compare with.
 fn folded(path: &Path, weight: Weight) -> Result<Vec<(String, u64)>> {
     let mut stacks = Stacks::new(render_weight(weight));
-    Input::open(vec![path.to_owned()])?.each(|record| {
+    Input::open(vec![path.to_owned()], parts(Format::Folded))?.each(|record| {
         stacks.record(record);
         Ok(())
     })?;

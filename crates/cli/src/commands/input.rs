@@ -5,62 +5,156 @@ use event::{Meta, Record, Summary};
 use render::Output;
 use std::{
     fs,
+    io::{IsTerminal, Write},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
-use trace::Merge;
+use trace::{Merge, Parts, Reader};
 
 /// Where `record` puts traces that are given no name.
 const FOLDER: &str = "traces";
 
 pub struct Input {
     paths: Vec<PathBuf>,
-    merge: Merge,
+    source: Source,
+}
+
+/// One trace is read in batches; several are put together record by record.
+enum Source {
+    One(Box<Reader>),
+    Several(Box<Merge>),
 }
 
 impl Input {
-    /// No paths are the newest trace of the folder that `record` writes to.
-    pub fn open(mut paths: Vec<PathBuf>) -> Result<Self> {
+    /// No paths are the newest trace of the folder that `record` writes to. `parts` are what the
+    /// command will look at.
+    pub fn open(mut paths: Vec<PathBuf>, parts: Parts) -> Result<Self> {
         if paths.is_empty() {
             let newest = newest(Path::new(FOLDER)).with_context(|| {
-                format!(
-                    "no trace was named and {FOLDER}/ holds none: record one with cutrace ./app"
-                )
+                format!("no trace was named and {FOLDER}/ has none: record one with cutrace ./app")
             })?;
             eprintln!("cutrace: reading {}", newest.display());
             paths.push(newest);
         }
-        let readers = paths
-            .iter()
-            .map(trace::open)
+        let mut readers = (paths.iter())
+            .map(|path| trace::open_with(path, parts))
             .collect::<Result<Vec<_>, _>>()?;
-        let merge = Merge::new(readers)?;
-        Ok(Input { paths, merge })
+        let source = match (readers.len(), readers.pop()) {
+            (1, Some(reader)) => Source::One(Box::new(reader.ahead())),
+            (_, last) => {
+                readers.extend(last);
+                Source::Several(Box::new(Merge::new(readers)?))
+            }
+        };
+        Ok(Input { paths, source })
     }
 
     pub fn meta(&self) -> &Meta {
-        self.merge.meta()
+        match &self.source {
+            Source::One(reader) => reader.meta(),
+            Source::Several(merge) => merge.meta(),
+        }
     }
 
     /// Reads to the end; what was wrong on the way is said.
     pub fn each(mut self, mut take: impl FnMut(&Record) -> Result<()>) -> Result<Option<Summary>> {
-        for record in self.merge.by_ref() {
-            take(&record?)?;
+        let mut progress = Progress::new();
+        match &mut self.source {
+            Source::One(reader) => {
+                while let Some(records) = reader.next_batch()? {
+                    for record in records {
+                        take(record)?;
+                    }
+                    progress.add(records.len());
+                }
+            }
+            Source::Several(merge) => {
+                for record in merge.by_ref() {
+                    take(&record?)?;
+                    progress.add(1);
+                }
+            }
         }
-        for warning in self.merge.warnings() {
-            eprintln!("cutrace: warning: {warning}");
-        }
-        for (path, reader) in self.paths.iter().zip(self.merge.readers()) {
+        progress.end();
+        self.warn();
+        Ok(match self.source {
+            Source::One(reader) => reader.summary().cloned(),
+            Source::Several(merge) => merge.summary(),
+        })
+    }
+
+    fn warn(&self) {
+        let readers: Vec<&Reader> = match &self.source {
+            Source::One(reader) => vec![reader],
+            Source::Several(merge) => {
+                for warning in merge.warnings() {
+                    eprintln!("cutrace: warning: {warning}");
+                }
+                merge.readers().collect()
+            }
+        };
+        for (path, reader) in self.paths.iter().zip(readers) {
             for warning in reader.warnings().as_slice() {
                 eprintln!("cutrace: warning: {}: {warning}", path.display());
             }
         }
-        Ok(self.merge.summary())
     }
 
     /// Gives everything to an output.
     pub fn show(self, output: &mut dyn Output) -> Result<()> {
         let summary = self.each(|record| Ok(output.record(record)?))?;
         Ok(output.finish(summary.as_ref())?)
+    }
+}
+
+/// A line on a terminal's stderr for as long as reading takes.
+struct Progress {
+    began: Instant,
+    records: u64,
+    next: u64,
+    shown: Option<Instant>,
+    terminal: bool,
+}
+
+impl Progress {
+    /// Between looks at the clock.
+    const STEP: u64 = 100_000;
+
+    fn new() -> Self {
+        Progress {
+            began: Instant::now(),
+            records: 0,
+            next: Self::STEP,
+            shown: None,
+            // What goes to the terminal itself needs no other sign of life.
+            terminal: std::io::stderr().is_terminal() && !std::io::stdout().is_terminal(),
+        }
+    }
+
+    fn add(&mut self, records: usize) {
+        self.records += records as u64;
+        if self.records < self.next || !self.terminal {
+            return;
+        }
+        self.next = self.records + Self::STEP;
+        let now = Instant::now();
+        let last = self.shown.unwrap_or(self.began);
+        let pause = match self.shown {
+            None => Duration::from_secs(1),
+            Some(_) => Duration::from_millis(250),
+        };
+        if now.duration_since(last) >= pause {
+            let millions = self.records as f64 / 1e6;
+            eprint!("\r\x1b[Kcutrace: {millions:.1} million records read");
+            let _ = std::io::stderr().flush();
+            self.shown = Some(now);
+        }
+    }
+
+    fn end(&self) {
+        if self.shown.is_some() {
+            eprint!("\r\x1b[K");
+        }
     }
 }
 
