@@ -1,10 +1,12 @@
 //! The command line: clap's view of it, turned once into [`Command`]. Nothing below sees clap.
 
 mod export;
+mod look;
 mod record;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
+pub use look::View;
 pub use record::Record;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -16,6 +18,7 @@ pub enum Command {
     Demo,
     Softgpu(Softgpu),
     Export(Export),
+    View(View),
     Completions(clap_complete::Shell),
     Manual,
 }
@@ -76,6 +79,11 @@ enum Verb {
     /// Convert a trace, or merge several into one
     #[command(arg_required_else_help = true)]
     Export(export::ExportLine),
+    /// Open a trace as a report in the browser
+    ///
+    /// The report is made in memory and served on 127.0.0.1, under an address that only you are
+    /// told, until Ctrl-C. Nothing leaves the machine.
+    View(look::ViewLine),
     /// Print shell completions
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
@@ -118,6 +126,7 @@ pub fn parse() -> Command {
             })
         }
         Verb::Export(line) => Command::Export(line.options()),
+        Verb::View(line) => Command::View(line.options()),
         Verb::Completions { shell } => Command::Completions(shell),
         Verb::Manual => Command::Manual,
     }

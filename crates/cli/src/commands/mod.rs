@@ -5,6 +5,7 @@ mod export;
 mod input;
 mod record;
 mod softgpu;
+mod view;
 
 use crate::arguments::{self, Command};
 use anyhow::Result;
@@ -16,6 +17,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Demo => demo::run(),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Export(options) => export::run(options),
+        Command::View(options) => view::run(options),
         Command::Completions(shell) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut arguments::definitions(), "cutrace", &mut text);
