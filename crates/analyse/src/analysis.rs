@@ -10,6 +10,7 @@ use crate::{
     gpu::{self, GpuStep, GpuSweep},
     host::HostSweep,
     idle::IdleSweep,
+    loops::Step,
     memory::{Memory, MemorySweep},
     overview::OverviewSweep,
     phases::PhasesSweep,
@@ -187,14 +188,7 @@ impl Analysis {
             self.phases.begin(event);
         }
         self.idle.end(event, ended.symbol, role, &mut self.host);
-        self.phases.end(role, ended.end);
-        if role == Role::Launch && event.category == Category::Graph {
-            let thread = (event.pid, event.tid);
-            if ended.outermost_in_category {
-                self.phases
-                    .launch(thread, ended.symbol, event.id, event.start);
-            }
-        }
+        self.phases.end(event, role, ended);
         self.ended = EndedCall {
             id: event.id,
             start: event.start,
@@ -245,8 +239,13 @@ impl Analysis {
             } else {
                 meaning.ts
             };
-            let thread = (meaning.pid, meaning.tid);
-            self.phases.launch(thread, kernel, meaning.op, start);
+            self.phases.step(Step {
+                thread: (meaning.pid, meaning.tid),
+                symbol: kernel,
+                launch: true,
+                op: meaning.op,
+                at: start,
+            });
         }
     }
 

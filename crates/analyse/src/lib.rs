@@ -19,6 +19,7 @@ pub mod idle;
 mod intervals;
 mod kernel_names;
 pub mod leaks;
+mod loops;
 pub mod memory;
 mod nesting;
 mod overview;

@@ -294,8 +294,8 @@ fn the_steady_state_is_the_outer_loop() {
     let report = script.report(0, 22_000);
     let steady = &report.phases.loops[0];
     assert_eq!(
-        (&*steady.kernel, steady.launches_per_iteration),
-        ("prep", 6)
+        (&*steady.mark, steady.launches_per_iteration),
+        ("prep", 6.0)
     );
     assert_eq!(
         (steady.iterations, steady.start_ns, steady.end_ns),

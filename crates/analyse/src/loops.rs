@@ -1,0 +1,374 @@
+//! Loops, found by what a thread gives the GPU to do again and again.
+//!
+//! Launches, copies and waits are steps. For each step's name on each thread the stretch from one
+//! occurrence to the next is compared with those before: if most have as many steps (and, strictly,
+//! the same steps) the name marks an iteration. Everything is kept by name and thread, nothing by
+//! step.
+
+use crate::{Quantiles, SymbolId, Symbols};
+use event::Name;
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Steps that come again and again in one thread.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Loop {
+    pub pid: u32,
+    pub tid: u32,
+    /// The kernel or call that begins an iteration.
+    pub mark: Name,
+    /// Launches, copies and waits in an iteration.
+    pub steps_per_iteration: u64,
+    /// Of them, launches; the mean where iterations differ.
+    pub launches_per_iteration: f64,
+    /// Whether the same kernels are launched each time.
+    pub same_steps: bool,
+    /// Iterations seen whole, from a mark to the next.
+    pub iterations: u64,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// The time of an iteration.
+    pub min_ns: u64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+    /// The step that begins the longest iteration.
+    pub max_op_id: u64,
+    /// What part of the thread's steps lies in it.
+    pub share_of_steps: f64,
+}
+
+/// A step of a thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub thread: (u32, u32),
+    /// The kernel, or the function called.
+    pub symbol: SymbolId,
+    pub launch: bool,
+    pub op: u64,
+    /// When its call began.
+    pub at: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct LoopSweep {
+    threads: HashMap<(u32, u32), Steps, ahash::RandomState>,
+    marks: HashMap<(u32, u32, SymbolId), Mark, ahash::RandomState>,
+}
+
+/// The steps of a thread so far: how many, and a sum that says which.
+#[derive(Default, Clone, Copy)]
+struct Steps {
+    count: u64,
+    launches: u64,
+    sum: u64,
+}
+
+/// A name that may mark an iteration.
+struct Mark {
+    last: Steps,
+    last_time: u64,
+    last_op: u64,
+    /// Stretches of the same steps.
+    strict: Vote,
+    /// Stretches of as many steps.
+    loose: Vote,
+}
+
+/// Which stretch most are like: the majority, if there is one, wins such a vote in one pass.
+#[derive(Default)]
+struct Vote {
+    like: (u64, u64),
+    votes: u64,
+    iterations: u64,
+    /// Stretches that were not like it, since it was first seen.
+    misses: u64,
+    launches: u64,
+    start: u64,
+    end: u64,
+    max_op: u64,
+    times: Quantiles,
+}
+
+/// Fewer iterations are no loop.
+const FEWEST: u64 = 3;
+/// With so many a loop need not be the greatest to be the one that is meant.
+const ENOUGH: u64 = 8;
+/// A loop must have so much of what the best one has.
+const NEARLY: f64 = 0.9;
+/// And so much of all steps of its thread.
+const LEAST_SHARE: f64 = 0.3;
+/// A loop of the same steps may be so much longer than one of as many steps.
+const MUCH_LONGER: u64 = 8;
+const MOST_MARKS: usize = 65_536;
+const MOST_LOOPS: usize = 8;
+
+impl LoopSweep {
+    pub fn step(&mut self, step: &Step) {
+        if self.threads.len() >= MOST_MARKS && !self.threads.contains_key(&step.thread) {
+            return;
+        }
+        let steps = self.threads.entry(step.thread).or_default();
+        steps.count += 1;
+        steps.launches += u64::from(step.launch);
+        steps.sum = steps.sum.wrapping_add(spread(step.symbol));
+        let steps = *steps;
+        let room = self.marks.len() < MOST_MARKS;
+        let key = (step.thread.0, step.thread.1, step.symbol);
+        match self.marks.get_mut(&key) {
+            Some(mark) => mark.next(steps, step),
+            None if room => {
+                let mark = Mark {
+                    last: steps,
+                    last_time: step.at,
+                    last_op: step.op,
+                    strict: Vote::default(),
+                    loose: Vote::default(),
+                };
+                self.marks.insert(key, mark);
+            }
+            None => {}
+        }
+    }
+
+    /// The loops, the one that makes the steady state first.
+    pub fn finish(self, symbols: &Symbols) -> Vec<Loop> {
+        let mut found = Vec::new();
+        for (&(pid, tid, symbol), mark) in &self.marks {
+            let steps = self.threads.get(&(pid, tid)).map_or(1, |steps| steps.count);
+            for (vote, same_steps) in [(&mark.strict, true), (&mark.loose, false)] {
+                let share = vote.covered() as f64 / steps.max(1) as f64;
+                if vote.iterations >= FEWEST && share >= LEAST_SHARE {
+                    let mut one = vote.shown(symbols.name(symbol), same_steps);
+                    (one.pid, one.tid, one.share_of_steps) = (pid, tid, share);
+                    found.push(Found {
+                        clean: vote.misses <= 1 + vote.iterations / 200,
+                        covered: vote.covered() as f64,
+                        one,
+                    });
+                }
+            }
+        }
+        // Outer loops first; of equal ones that which began first.
+        found.sort_by(|a, b| {
+            let (a, b) = (&a.one, &b.one);
+            (b.steps_per_iteration.cmp(&a.steps_per_iteration))
+                .then(a.start_ns.cmp(&b.start_ns))
+                .then(b.same_steps.cmp(&a.same_steps))
+                .then_with(|| (a.pid, a.tid, &a.mark).cmp(&(b.pid, b.tid, &b.mark)))
+        });
+        chosen(found)
+    }
+}
+
+struct Found {
+    one: Loop,
+    covered: f64,
+    /// It was hardly ever broken: loops inside another are, whenever that turns.
+    clean: bool,
+}
+
+/// The loop that is meant, then the others, one for each length.
+fn chosen(found: Vec<Found>) -> Vec<Loop> {
+    let best = found.iter().map(|found| found.covered).fold(0.0, f64::max);
+    let often = |found: &&Found| found.one.iterations >= ENOUGH && found.covered >= NEARLY * best;
+    // The shortest that is clean, and of those as long the first.
+    let shortest = |same_steps: bool| {
+        let clean = found.iter().filter(often).filter(|found| found.clean);
+        clean
+            .filter(|found| found.one.same_steps == same_steps)
+            .min_by_key(|found| (found.one.steps_per_iteration, found.one.start_ns))
+    };
+    let clean = match (shortest(true), shortest(false)) {
+        (Some(strict), Some(loose))
+            if strict.one.steps_per_iteration / MUCH_LONGER
+                >= loose.one.steps_per_iteration.max(1) =>
+        {
+            Some(loose)
+        }
+        (Some(strict), _) => Some(strict),
+        (None, loose) => loose,
+    };
+    let steady = clean
+        .or_else(|| found.iter().find(often))
+        .or_else(|| found.iter().rfind(|found| found.covered >= best));
+    let Some(steady) = steady else {
+        return Vec::new();
+    };
+    let mut loops = vec![steady.one.clone()];
+    for Found { one, .. } in found {
+        let known = |other: &Loop| {
+            (other.pid, other.tid, other.steps_per_iteration)
+                == (one.pid, one.tid, one.steps_per_iteration)
+        };
+        if loops.len() < MOST_LOOPS && !loops.iter().any(known) {
+            loops.push(one);
+        }
+    }
+    loops
+}
+
+impl Mark {
+    fn next(&mut self, steps: Steps, step: &Step) {
+        let stretch = Stretch {
+            count: steps.count - self.last.count,
+            launches: steps.launches - self.last.launches,
+            start: self.last_time,
+            end: step.at.max(self.last_time),
+            op: self.last_op,
+        };
+        let which = steps.sum.wrapping_sub(self.last.sum);
+        self.strict.cast(&stretch, which);
+        self.loose.cast(&stretch, 0);
+        (self.last, self.last_time, self.last_op) = (steps, stretch.end, step.op);
+    }
+}
+
+/// From one mark to the next.
+struct Stretch {
+    count: u64,
+    launches: u64,
+    start: u64,
+    end: u64,
+    /// The step it begins with.
+    op: u64,
+}
+
+impl Vote {
+    fn cast(&mut self, stretch: &Stretch, which: u64) {
+        let like = (stretch.count, which);
+        if like != self.like {
+            if self.votes > 0 {
+                self.votes -= 1;
+                self.misses += 1;
+                return;
+            }
+            *self = Vote {
+                like,
+                start: stretch.start,
+                end: stretch.end,
+                ..Vote::default()
+            };
+        }
+        self.votes += 1;
+        self.iterations += 1;
+        self.launches += stretch.launches;
+        let passed = stretch.end - stretch.start;
+        if self.times.count() == 0 || passed > self.times.greatest() {
+            self.max_op = stretch.op;
+        }
+        self.times.add(passed);
+        self.end = self.end.max(stretch.end);
+    }
+
+    /// Steps that lie in iterations.
+    fn covered(&self) -> u64 {
+        self.iterations.saturating_mul(self.like.0)
+    }
+
+    fn shown(&self, mark: Name, same_steps: bool) -> Loop {
+        Loop {
+            pid: 0,
+            tid: 0,
+            mark,
+            steps_per_iteration: self.like.0,
+            launches_per_iteration: self.launches as f64 / self.iterations.max(1) as f64,
+            same_steps,
+            iterations: self.iterations,
+            start_ns: self.start,
+            end_ns: self.end,
+            min_ns: self.times.least(),
+            p50_ns: self.times.quantile(0.5),
+            p99_ns: self.times.quantile(0.99),
+            max_ns: self.times.greatest(),
+            max_op_id: self.max_op,
+            share_of_steps: 0.0,
+        }
+    }
+}
+
+/// A number for each name such that sums of different ones differ.
+fn spread(symbol: SymbolId) -> u64 {
+    let mut word = u64::from(symbol).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use event::{Category, Kind, Layer};
+
+    /// The loops in a sequence of one-letter steps, ten nanoseconds apart.
+    fn loops(steps: &str) -> Vec<(String, u64, u64)> {
+        let mut symbols = Symbols::default();
+        let mut sweep = LoopSweep::default();
+        for (place, letter) in steps.chars().enumerate() {
+            let name = Name::from(letter.to_string());
+            sweep.step(&Step {
+                thread: (1, 1),
+                symbol: symbols.of_name(&name, Layer::Gpu, Category::Kernel, Kind::Gpu),
+                launch: true,
+                op: place as u64,
+                at: 10 * place as u64,
+            });
+        }
+        let found = sweep.finish(&symbols);
+        let rows = found.iter();
+        rows.map(|found| {
+            (
+                found.mark.to_string(),
+                found.steps_per_iteration,
+                found.iterations,
+            )
+        })
+        .collect()
+    }
+
+    fn first(steps: &str) -> Option<(String, u64, u64)> {
+        loops(steps).into_iter().next()
+    }
+
+    #[test]
+    fn the_loop_that_is_never_broken_is_meant() {
+        assert_eq!(first(&"a".repeat(20)), Some(("a".into(), 1, 19)));
+        assert_eq!(first(&"abc".repeat(20)), Some(("a".into(), 3, 19)));
+        // Layers inside a token, with something before and after.
+        let token = format!("p{}h", "abcd".repeat(12));
+        assert_eq!(first(&token.repeat(20)), Some(("p".into(), 50, 19)));
+        assert!(
+            loops(&token.repeat(20))
+                .iter()
+                .any(|(_, length, _)| *length == 4)
+        );
+        // As many steps each time, but different ones in turn.
+        assert_eq!(first(&"abac".repeat(20)), Some(("b".into(), 4, 19)));
+    }
+
+    #[test]
+    fn a_kernel_that_varies_does_not_hide_the_loop() {
+        let steps: String = (0..60)
+            .map(|turn| {
+                format!(
+                    "pqr{}",
+                    char::from(b'A' + (turn * turn + turn / 3) as u8 % 23)
+                )
+            })
+            .collect();
+        assert_eq!(first(&steps), Some(("p".into(), 4, 59)));
+    }
+
+    #[test]
+    fn what_comes_before_and_after_does_not_matter() {
+        let steps = format!("xyzw{}vvwx", "abc".repeat(30));
+        assert_eq!(first(&steps), Some(("a".into(), 3, 29)));
+    }
+
+    #[test]
+    fn without_repetition_there_is_no_loop() {
+        assert_eq!(first("abcdefgh"), None);
+        assert_eq!(first("abab"), None);
+        assert_eq!(first(""), None);
+    }
+}
