@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+pub mod bins;
 mod call_tree;
 pub mod categories;
 pub mod contexts;
@@ -36,6 +37,7 @@ mod top;
 pub mod transfers;
 
 pub use analysis::{Analysis, Report, Wall};
+pub use bins::Bins;
 pub use categories::Categories;
 pub use correlation::Correlation;
 pub use functions::Functions;

@@ -11,6 +11,7 @@ mod style;
 mod summary;
 mod table;
 pub mod tables;
+pub mod timeline;
 mod tracks;
 pub mod units;
 
@@ -22,3 +23,4 @@ pub use perfetto::Perfetto;
 pub use style::{Paint, Style, columns, printable};
 pub use summary::{RunSummary, summary_text};
 pub use table::{Align, Cell, Table};
+pub use timeline::Timeline;
