@@ -7,9 +7,13 @@ const search = (() => {
     let timer = 0;
     let hits = [];
     let at = -1;
+    let applied = null;
 
     function apply() {
+      clearTimeout(timer);
       const wanted = box.value.trim().toLowerCase();
+      if (wanted === (applied ?? '')) return;
+      applied = wanted;
       place.set({ q: wanted || null });
       const matches = wanted ? new Set(names.flatMap((name, index) => (name.toLowerCase().includes(wanted) ? [index] : []))) : null;
       view.scene.matches = matches;
@@ -54,7 +58,6 @@ const search = (() => {
     });
     box.addEventListener('keydown', (event) => {
       if (event.key === 'Enter') {
-        clearTimeout(timer);
         apply();
         next(event.shiftKey ? -1 : 1);
       } else if (event.key === 'Escape') {

@@ -1,33 +1,124 @@
 //! The HTML report in a real browser: pages made here, looked at by `tests/web`.
 
+#[path = "pages/extremes.rs"]
+mod extremes;
 #[path = "pages/story.rs"]
 mod story;
 
 use event::{Meta, Record, Summary};
 use render::{Html, Output};
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-fn folder() -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/pages");
-    fs::create_dir_all(&folder).expect("target/ can be written");
-    folder
+/// A page of any trace stays below this.
+const MAX_PAGE: usize = 5_000_000;
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn page(meta: &Meta, records: &[Record], summary: Option<&Summary>) -> Vec<u8> {
+/// Writes the page of a trace.
+fn page(
+    name: &str,
+    meta: &Meta,
+    records: impl IntoIterator<Item = Record>,
+    summary: Option<&Summary>,
+) {
     let mut out = Vec::new();
     let mut html = Html::new(&mut out, meta);
     for record in records {
-        html.record(record).expect("a record");
+        html.record(&record).expect("a record");
     }
     html.finish(summary).expect("a page");
     drop(html);
-    out
+    assert!(out.len() < MAX_PAGE, "{name} has {} bytes", out.len());
+    let folder = repository().join("target/pages");
+    fs::create_dir_all(&folder).expect("target/ can be written");
+    fs::write(folder.join(name), &out).expect("a page");
 }
 
-#[test]
 fn pages() {
     let records = story::inference(40);
     let summary = story::summary(&records);
-    let html = page(&story::meta(), &records, Some(&summary));
-    fs::write(folder().join("inference.html"), &html).expect("a page");
+    page("inference.html", &story::meta(), records, Some(&summary));
+    page("hostile.html", &story::meta(), extremes::hostile(), None);
+    page("empty.html", &Meta::default(), [], None);
+    page(
+        "threads.html",
+        &story::meta(),
+        extremes::threads(10_000),
+        None,
+    );
+    page("dense.html", &story::meta(), extremes::dense(150_000), None);
+    page("odd.html", &story::meta(), extremes::odd(), None);
+}
+
+/// Says why a test cannot run here; where everything must run (CI), that is a failure.
+fn skip(why: &str) {
+    assert!(
+        std::env::var_os("CUTRACE_REQUIRE_ALL").is_none_or(|value| value != "1"),
+        "must not be skipped here: {why}"
+    );
+    eprintln!("skipped: {why}");
+}
+
+fn found(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+/// Where playwright-core is, installed if need be.
+fn playwright(repository: &Path) -> Option<PathBuf> {
+    let output = Command::new(repository.join("scripts/setup-browser"))
+        .output()
+        .ok()?;
+    let folder = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| folder.trim().into())
+}
+
+#[test]
+fn the_report_in_a_browser() {
+    pages();
+    let repository = repository();
+    let Some(node) = found("node") else {
+        return skip("node is missing (scripts/setup-packages test)");
+    };
+    let Some(chromium) = found("chromium").or_else(|| found("chromium-browser")) else {
+        return skip("chromium is missing (scripts/setup-packages test)");
+    };
+    let Some(web) = playwright(&repository) else {
+        return skip("playwright-core could not be installed (scripts/setup-browser)");
+    };
+    let output = Command::new(node)
+        .arg("--test")
+        .arg("--test-concurrency=2")
+        .args(["report", "extremes"].map(|name| {
+            repository
+                .join("tests/web")
+                .join(format!("{name}.test.mjs"))
+        }))
+        .env("CUTRACE_WEB", web)
+        .env("CUTRACE_PAGES", repository.join("target/pages"))
+        .env("CUTRACE_CHROMIUM", chromium)
+        .output()
+        .expect("node runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // A run of no tests would succeed as well.
+    let passed = (text.lines())
+        .find_map(|line| {
+            line.trim_start_matches(['#', 'ℹ', ' '])
+                .strip_prefix("pass ")
+        })
+        .and_then(|count| count.trim().parse::<u32>().ok());
+    assert!(passed.is_some_and(|passed| passed >= 20), "{text}");
 }
