@@ -1,10 +1,10 @@
 // Small charts in SVG: levels over time, and histograms on a logarithmic axis.
 
 const charts = (() => {
-  const WIDTH = 1000;
+  const WIDTH = 1400;
 
   // series: [{ label, color, bin, values }], values the highest level in each bin.
-  function levels({ series, end, unit, title, height = 190, open }) {
+  function levels({ series, end, unit, title, height = 200, open }) {
     const left = 70;
     const bottom = 22;
     const most = Math.max(1, ...series.map((line) => line.values.reduce((high, value) => Math.max(high, value), 0)));

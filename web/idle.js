@@ -34,6 +34,7 @@ const idleView = (() => {
     const table = tables.create({
       caption: 'The longest gaps. Press one to see it in the timeline.',
       rows: gaps,
+      page: 10,
       sort: 1,
       search: (gap) => `${gap.before?.name ?? ''} ${gap.after?.name ?? ''}`,
       open: (gap) => go.stretch(stretch(gap).from, stretch(gap).to),

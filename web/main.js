@@ -97,6 +97,7 @@ function navigation(report, view, tabOf) {
   const showTimeline = () => byId('timeline').scrollIntoView({ block: 'start' });
   const go = {
     relative: (absolute) => Math.max(0, absolute - report.origin_ns),
+    known: (id) => view.find.id(id) != null,
     section(target) {
       const [id, table] = target.split(':');
       if (table) tabOf().choose(table);

@@ -3,13 +3,13 @@
 const tables = (() => {
   const PAGE = 60;
 
-  function create({ caption, columns, rows, sort, open, search }) {
+  function create({ caption, columns, rows, sort, open, search, page = PAGE }) {
     const body = el('tbody');
     const more = el('p', { class: 'more' });
     const note = el('span', { role: 'status' });
     let by = columns[sort ?? 0];
     let descending = by.number ?? false;
-    let shown = PAGE;
+    let shown = page;
     let wanted = '';
     let filtered = rows;
 
@@ -78,7 +78,7 @@ const tables = (() => {
 
     function filter(text) {
       wanted = text.trim().toLowerCase();
-      shown = PAGE;
+      shown = page;
       update();
     }
 

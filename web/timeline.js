@@ -57,7 +57,7 @@ const timelineView = (() => {
       scene.layout = lanes.layout(groups);
       const wanted = scene.layout.height + drawing.AXIS + 8;
       spacer.style.height = `${wanted}px`;
-      scroller.style.height = `min(${Math.max(wanted + 2, 140)}px, 68vh)`;
+      scroller.style.height = `min(${Math.max(wanted + 2, 110)}px, 68vh)`;
       resize();
     }
 

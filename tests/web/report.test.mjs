@@ -131,17 +131,6 @@ test('tabs are tabs', async () => {
   await page.context().close();
 });
 
-test('a finding leads to its place', async () => {
-  const page = await open(PAGE);
-  const findings = page.locator('.finding');
-  assert.ok((await findings.count()) > 0, 'the story has findings');
-  assert.equal(await view(page), null);
-  await findings.first().getByRole('button', { name: 'Show in the timeline' }).click();
-  assert.notEqual(await view(page), null);
-  assert.ok(await page.locator('#timeline-detail').isVisible());
-  await page.context().close();
-});
-
 test('dragging selects a stretch and sums it up', async () => {
   const page = await open(PAGE);
   const canvas = page.locator('#timeline-canvas');
