@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the PTX conformance sets on this machine's GPU and leaves their answers in ${OUT:-docs-out}:
 # SET-answers.bin.gz, and what ran where in SET-answers.txt. To keep them, copy main's to
-# fixtures/ptx and boundary's to fixtures/ptx/boundary, without the SET- in front.
-# usage: conformance.sh [main] [boundary]   (both, if none is named)
+# fixtures/ptx and the others' to fixtures/ptx/SET, without the SET- in front.
+# usage: conformance.sh [main] [boundary] [forms]   (all, if none is named)
 # Needs: gcc, python3, a CUDA driver.
 set -eu
 export PYTHONDONTWRITEBYTECODE=1
@@ -13,10 +13,10 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 gcc -O1 -Wall -o "$work/run" "$here/conformance/run.c" -ldl
 
-for set in ${@:-main boundary}; do
+for set in ${@:-main boundary forms}; do
     cases=$work/$set
     option=
-    [ "$set" = boundary ] && option=--boundary
+    [ "$set" = main ] || option=--$set
     python3 "$here/conformance/generate.py" "$cases" $option >"$work/made.txt"
     total=0
     for module in "$cases"/module_*.ptx; do

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes the PTX conformance set: modules of small kernels, their operands, and a list of cases.
 
-usage: generate.py FOLDER [--gzip] [--boundary]
+usage: generate.py FOLDER [--gzip] [--boundary | --forms]
 
---boundary writes the second set (boundary.py) in place of the first.
+--boundary writes the second set (boundary.py) in place of the first, --forms the third (forms.py).
 
 FOLDER gets module_NN.ptx, inputs.bin and cases.tsv (the first two with .gz, if asked); see
 fixtures/ptx/README.md for their form.
@@ -16,6 +16,7 @@ import struct
 import sys
 
 import boundary
+import forms
 import scalar
 import warp
 from values import ROUNDS, Columns
@@ -104,6 +105,8 @@ def main():
     folder, compress = sys.argv[1], "--gzip" in sys.argv[2:]
     if "--boundary" in sys.argv[2:]:
         scalars, machines = boundary.scalars(), boundary.machines()
+    elif "--forms" in sys.argv[2:]:
+        scalars, machines = forms.scalars(), forms.machines()
     else:
         scalars, machines = scalar.cases(), warp.cases()
     os.makedirs(folder, exist_ok=True)

@@ -103,15 +103,23 @@ def floats(exponent, mantissa):
     return one
 
 
-def pairs(of):
-    """Two 16-bit values to a register."""
+def packs(of, width, count):
+    """Several narrow values to a register."""
+    mask = (1 << width) - 1
 
     def one(stream, i, slot, earlier):
-        low = of(stream, i, slot, [e & 0xFFFF for e in earlier])
-        high = of(stream, (i * 7 + 3) % ROUNDS, slot, [e >> 16 for e in earlier])
-        return high << 16 | low
+        value = of(stream, i, slot, [e & mask for e in earlier])
+        for part in range(1, count):
+            at = (i * 7 + 3 * part) % ROUNDS
+            value |= of(stream, at, slot, [e >> width * part & mask for e in earlier]) << width * part
+        return value
 
     return one
+
+
+def pairs(of):
+    """Two 16-bit values to a register."""
+    return packs(of, 16, 2)
 
 
 def decode(bits, exponent, mantissa):

@@ -5,7 +5,7 @@
 //! p = cmp OP c and q = !cmp OP c; on packed halves p is for the low, q for the high half. set
 //! writes all ones or 1.0.
 
-use super::form::{Form, Type, Unsupported};
+use super::form::{Form, Table, Type, Unsupported};
 use super::lanes::{comparison, general, kinds, plain};
 use super::precise;
 use super::{Alu, Eval, Kind, Lanes, WARP};
@@ -36,44 +36,48 @@ enum Combine {
     Xor,
 }
 
-fn test(word: &str) -> Option<(Test, bool)> {
-    use Order::{Eq, Ge, Gt, Le, Lt, Nan, Ne, Num};
-    let (order, unordered, unsigned) = match word {
-        "eq" => (Eq, false, false),
-        "ne" => (Ne, false, false),
-        "lt" => (Lt, false, false),
-        "le" => (Le, false, false),
-        "gt" => (Gt, false, false),
-        "ge" => (Ge, false, false),
-        "lo" => (Lt, false, true),
-        "ls" => (Le, false, true),
-        "hi" => (Gt, false, true),
-        "hs" => (Ge, false, true),
-        "equ" => (Eq, true, false),
-        "neu" => (Ne, true, false),
-        "ltu" => (Lt, true, false),
-        "leu" => (Le, true, false),
-        "gtu" => (Gt, true, false),
-        "geu" => (Ge, true, false),
-        "num" => (Num, false, false),
-        "nan" => (Nan, true, false),
-        _ => return None,
-    };
-    Some((Test { order, unordered }, unsigned))
+const fn entry(
+    word: &'static str,
+    order: Order,
+    unordered: bool,
+    unsigned: bool,
+) -> (&'static str, (Test, bool)) {
+    (word, (Test { order, unordered }, unsigned))
 }
+
+/// Comparisons, and whether they are those of unsigned integers.
+const TESTS: Table<(Test, bool)> = &[
+    entry("eq", Order::Eq, false, false),
+    entry("ne", Order::Ne, false, false),
+    entry("lt", Order::Lt, false, false),
+    entry("le", Order::Le, false, false),
+    entry("gt", Order::Gt, false, false),
+    entry("ge", Order::Ge, false, false),
+    entry("lo", Order::Lt, false, true),
+    entry("ls", Order::Le, false, true),
+    entry("hi", Order::Gt, false, true),
+    entry("hs", Order::Ge, false, true),
+    entry("equ", Order::Eq, true, false),
+    entry("neu", Order::Ne, true, false),
+    entry("ltu", Order::Lt, true, false),
+    entry("leu", Order::Le, true, false),
+    entry("gtu", Order::Gt, true, false),
+    entry("geu", Order::Ge, true, false),
+    entry("num", Order::Num, false, false),
+    entry("nan", Order::Nan, true, false),
+];
+
+const COMBINES: Table<Combine> = &[
+    ("and", Combine::And),
+    ("or", Combine::Or),
+    ("xor", Combine::Xor),
+];
 
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let (test, unsigned) = form
-        .take_one(test)
+        .take_one(TESTS)
         .ok_or_else(|| form.unsupported("wants a comparison"))?;
-    let combine = form.take_one(|w| {
-        Some(match w {
-            "and" => Combine::And,
-            "or" => Combine::Or,
-            "xor" => Combine::Xor,
-            _ => return None,
-        })
-    });
+    let combine = form.take_one(COMBINES);
     let flush = form.take("ftz");
     let (dst, ty) = if form.opcode == "set" {
         form.two_types()?

@@ -89,7 +89,6 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
                 Operation::Div | Operation::Reciprocal | Operation::SquareRoot
             )
         || (half || halves == 2) && form.opcode == "mad"
-        || ty == Type::F32x2 && moves
         || finish.relu && finish.saturate
     {
         return Err(form.unsupported("no such combination"));
@@ -108,7 +107,6 @@ pub fn layout(form: &Form, ty: Type) -> Result<(Format, u32), Unsupported> {
         Type::F64 => (precise::F64, 1),
         Type::F16x2 => (precise::F16, 2),
         Type::BF16x2 => (precise::BF16, 2),
-        Type::F32x2 => (precise::F32, 2),
         _ => return Err(form.unsupported("wants a floating type")),
     })
 }

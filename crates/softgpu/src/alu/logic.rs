@@ -5,7 +5,7 @@
 //! shr.u give 0, shr.s copies of the sign. shf shifts {b, a} (a low) by c, clamped at 32 or taken
 //! modulo 32; `.l` gives the upper word, `.r` the lower. prmt picks bytes of {b, a}.
 
-use super::form::{Form, Type, Unsupported};
+use super::form::{Form, Table, Type, Unsupported};
 use super::lanes::{Lane, binary, plain, quaternary, ternary, unary};
 use super::{Alu, Eval, Kind};
 
@@ -167,7 +167,7 @@ fn permute(form: &mut Form) -> Result<Alu, Unsupported> {
     }
     // For each of the four modes' counts: the byte of {b, a} that result byte i takes.
     type Source = fn(count: u32, i: u32) -> u32;
-    const MODES: [(&str, Source); 6] = [
+    const MODES: Table<Source> = &[
         ("f4e", |n, i| n + i),
         ("b4e", |n, i| n.wrapping_sub(i) & 7),
         ("rc8", |n, _| n),
@@ -175,7 +175,7 @@ fn permute(form: &mut Form) -> Result<Alu, Unsupported> {
         ("ecr", |n, i| n.min(i)),
         ("rc16", |n, i| (n & 1) * 2 + (i & 1)),
     ];
-    let mode = form.take_one(|w| MODES.iter().find(|m| m.0 == w).map(|m| m.1));
+    let mode = form.take_one(MODES);
     let bytes = |a: u32, b: u32| (u64::from(b) << 32 | u64::from(a)).bits();
     let eval = match mode {
         Some(source) => ternary(move |a: u32, b: u32, c: u32| {

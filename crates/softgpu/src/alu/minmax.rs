@@ -24,9 +24,6 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let ty = form.one_type()?;
     let (format, halves) = layout(form, ty)?;
     let double = format == precise::F64;
-    if ty == Type::F32x2 {
-        return Err(form.unsupported("no such type here"));
-    }
     let rule = Rule {
         format,
         least: form.opcode == "min",

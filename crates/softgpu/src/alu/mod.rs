@@ -9,8 +9,12 @@ mod bits;
 mod carry;
 mod compare;
 mod convert;
+#[cfg(test)]
+mod coverage_tests;
 mod directed;
 mod dot;
+#[cfg(test)]
+mod every_form;
 mod floating;
 mod form;
 mod half;
@@ -55,8 +59,6 @@ pub enum Kind {
     BF16x2,
     F32,
     F64,
-    /// Two 32-bit floats in 64 bits.
-    F32x2,
 }
 
 /// Computes all 32 lanes; the caller keeps only active ones. Must not panic for any bits.
@@ -123,26 +125,73 @@ pub fn resolve(opcode: &str, modifiers: &[String]) -> Result<Alu, Unsupported> {
 }
 
 fn resolve_new(opcode: &str, modifiers: &[String]) -> Result<Alu, Unsupported> {
-    let mut form = form::Form::new(opcode, modifiers);
-    let alu =
-        match opcode {
-            "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rcp" | "sqrt" | "rsqrt" | "abs"
-            | "neg" | "min" | "max" | "addc" | "subc" | "madc" | "rem" | "mul24" | "mad24"
-            | "sad" => arithmetic(&mut form)?,
-            "sin" | "cos" | "ex2" | "lg2" | "tanh" => approx::resolve(&mut form)?,
-            "popc" | "clz" | "bfind" | "fns" | "brev" | "bfe" | "bfi" | "szext" | "bmsk" => {
-                bits::resolve(&mut form)?
-            }
-            "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shf" | "shl" | "shr" | "prmt"
-            | "mov" => logic::resolve(&mut form)?,
-            "dp4a" | "dp2a" => dot::resolve(&mut form)?,
-            "setp" | "set" => compare::resolve(&mut form)?,
-            "selp" | "slct" | "testp" | "copysign" => select::resolve(&mut form)?,
-            "cvt" => convert::resolve(&mut form)?,
-            _ if video_packed::is_packed(opcode) => video_packed::resolve(&mut form)?,
-            _ if video::is_video(opcode) => video::resolve(&mut form)?,
-            _ => return Err(form.unsupported("no such instruction")),
-        };
+    resolve_form(&mut form::Form::new(opcode, modifiers))
+}
+
+/// Resolves opcodes of one family.
+type Resolver = fn(&mut form::Form) -> Result<Alu, Unsupported>;
+
+/// Every opcode, by who resolves it.
+const FAMILIES: &[(&[&str], Resolver)] = &[
+    (
+        &[
+            "add", "sub", "mul", "mad", "fma", "div", "rcp", "sqrt", "rsqrt", "abs", "neg", "min",
+            "max", "addc", "subc", "madc", "rem", "mul24", "mad24", "sad",
+        ],
+        arithmetic,
+    ),
+    (&["sin", "cos", "ex2", "lg2", "tanh"], approx::resolve),
+    (
+        &[
+            "popc", "clz", "bfind", "fns", "brev", "bfe", "bfi", "szext", "bmsk",
+        ],
+        bits::resolve,
+    ),
+    (
+        &[
+            "and", "or", "xor", "not", "cnot", "lop3", "shf", "shl", "shr", "prmt", "mov",
+        ],
+        logic::resolve,
+    ),
+    (&["dp4a", "dp2a"], dot::resolve),
+    (&["setp", "set"], compare::resolve),
+    (&["selp", "slct", "testp", "copysign"], select::resolve),
+    (&["cvt"], convert::resolve),
+    (
+        &[
+            "vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vmad", "vset",
+        ],
+        video::resolve,
+    ),
+    (
+        &[
+            "vadd2",
+            "vadd4",
+            "vsub2",
+            "vsub4",
+            "vavrg2",
+            "vavrg4",
+            "vabsdiff2",
+            "vabsdiff4",
+            "vmin2",
+            "vmin4",
+            "vmax2",
+            "vmax4",
+            "vset2",
+            "vset4",
+        ],
+        video_packed::resolve,
+    ),
+];
+
+fn resolve_form(form: &mut form::Form) -> Result<Alu, Unsupported> {
+    let Some((_, family)) = FAMILIES
+        .iter()
+        .find(|(opcodes, _)| opcodes.contains(&form.opcode))
+    else {
+        return Err(form.unsupported("no such instruction"));
+    };
+    let alu = family(form)?;
     form.finish()?;
     Ok(alu)
 }
@@ -150,21 +199,18 @@ fn resolve_new(opcode: &str, modifiers: &[String]) -> Result<Alu, Unsupported> {
 /// The opcodes that integers, floats and packed types share.
 fn arithmetic(form: &mut form::Form) -> Result<Alu, Unsupported> {
     use form::Type;
-    let ty = form.last_type()?;
+    let ty = form.first_type()?;
     if form.has("cc") || matches!(form.opcode, "addc" | "subc" | "madc") {
         return carry::resolve(form);
     }
     match ty {
-        Type::F16
-        | Type::BF16
-        | Type::F16x2
-        | Type::BF16x2
-        | Type::F32x2
-        | Type::F32
-        | Type::F64 => match form.opcode {
-            "min" | "max" => minmax::resolve(form),
-            _ => floating::resolve(form),
-        },
+        Type::F16 | Type::BF16 | Type::F16x2 | Type::BF16x2 | Type::F32 | Type::F64 => {
+            match form.opcode {
+                "min" | "max" => minmax::resolve(form),
+                _ => floating::resolve(form),
+            }
+        }
+        Type::F32x2 => Err(form.needs("sm_100")),
         Type::U16x2 | Type::S16x2 => packed::resolve(form),
         _ => integer::resolve(form),
     }

@@ -3,7 +3,7 @@
 //! selp takes a where the predicate c holds, else b. slct takes a where c >= 0 (a NaN c is not).
 //! testp asks for a float's class. copysign gives b the sign of a.
 
-use super::form::{Form, Type, Unsupported};
+use super::form::{Form, Table, Type, Unsupported};
 use super::lanes::{binary, plain, ternary, unary};
 use super::{Alu, Eval, Kind};
 
@@ -72,29 +72,39 @@ fn value_type(form: &mut Form) -> Result<Type, Unsupported> {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
+enum Class {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
 fn test_property(form: &mut Form) -> Result<Alu, Unsupported> {
-    const CLASSES: [&str; 6] = [
-        "finite",
-        "infinite",
-        "number",
-        "notanumber",
-        "normal",
-        "subnormal",
+    const CLASSES: Table<Class> = &[
+        ("finite", Class::Finite),
+        ("infinite", Class::Infinite),
+        ("number", Class::Number),
+        ("notanumber", Class::NotANumber),
+        ("normal", Class::Normal),
+        ("subnormal", Class::Subnormal),
     ];
     let class = form
-        .take_one(|w| CLASSES.into_iter().find(|c| *c == w))
+        .take_one(CLASSES)
         .ok_or_else(|| form.unsupported("wants a class of floats"))?;
     let ty = form.one_type()?;
     macro_rules! of {
         ($T:ty) => {
             match class {
-                "finite" => unary(|a: $T| a.is_finite()),
-                "infinite" => unary(|a: $T| a.is_infinite()),
-                "number" => unary(|a: $T| !a.is_nan()),
-                "notanumber" => unary(|a: $T| a.is_nan()),
+                Class::Finite => unary(|a: $T| a.is_finite()),
+                Class::Infinite => unary(|a: $T| a.is_infinite()),
+                Class::Number => unary(|a: $T| !a.is_nan()),
+                Class::NotANumber => unary(|a: $T| a.is_nan()),
                 // Zero counts as normal.
-                "normal" => unary(|a: $T| a.is_normal() || a == 0.0),
-                _ => unary(|a: $T| a.is_subnormal()),
+                Class::Normal => unary(|a: $T| a.is_normal() || a == 0.0),
+                Class::Subnormal => unary(|a: $T| a.is_subnormal()),
             }
         };
     }

@@ -6,7 +6,7 @@
 //! `.max`) combines it with c. Where hardware departs from this text, so does this file: the answers
 //! it gave are in fixtures/ptx. Parts of registers (`a.b0`, `a.h1`) are not supported.
 
-use super::form::{Form, Type, Unsupported};
+use super::form::{Form, Table, Type, Unsupported};
 use super::lanes::{plain, single};
 use super::{Alu, Kind};
 
@@ -40,16 +40,9 @@ enum Second {
     Max,
 }
 
-pub fn is_video(opcode: &str) -> bool {
-    matches!(
-        opcode,
-        "vadd" | "vsub" | "vabsdiff" | "vmin" | "vmax" | "vshl" | "vshr" | "vmad" | "vset"
-    )
-}
-
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let types: Vec<bool> = form
-        .types()
+        .types(3)
         .into_iter()
         .map(|ty| match ty {
             Type::Int {
@@ -78,7 +71,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         "vshr" => First::Shr,
         "vmad" => First::Mad,
         _ => First::Set(
-            form.take_one(test)
+            form.take_one(TESTS)
                 .ok_or_else(|| form.unsupported("wants a comparison"))?,
         ),
     };
@@ -92,12 +85,12 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         return Err(form.unsupported("shifts by u32"));
     }
     let mad = matches!(first, First::Mad);
-    let scale = match (mad && form.take("shr7"), mad && form.take("shr15")) {
-        (true, _) => 7,
-        (_, true) => 15,
-        _ => 0,
+    let scale = if mad {
+        form.take_one(SCALES).unwrap_or(0)
+    } else {
+        0
     };
-    let second = if mad { None } else { form.take_one(second) };
+    let second = if mad { None } else { form.take_one(SECONDS) };
     let chooses = matches!(second, Some(Second::Min | Second::Max));
     if shifts && saturate && chooses {
         return Err(form.unsupported("no .min or .max after a saturated shift"));
@@ -144,17 +137,23 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     Ok(plain(kind(to), &all[..count], eval))
 }
 
-pub fn test(word: &str) -> Option<Test> {
-    Some(match word {
-        "eq" => Test::Eq,
-        "ne" => Test::Ne,
-        "lt" => Test::Lt,
-        "le" => Test::Le,
-        "gt" => Test::Gt,
-        "ge" => Test::Ge,
-        _ => return None,
-    })
-}
+pub const TESTS: Table<Test> = &[
+    ("eq", Test::Eq),
+    ("ne", Test::Ne),
+    ("lt", Test::Lt),
+    ("le", Test::Le),
+    ("gt", Test::Gt),
+    ("ge", Test::Ge),
+];
+
+/// vmad's shifts of the result to the right.
+const SCALES: Table<u32> = &[("shr7", 7), ("shr15", 15)];
+
+const SECONDS: Table<Second> = &[
+    ("add", Second::Add),
+    ("min", Second::Min),
+    ("max", Second::Max),
+];
 
 pub fn holds(test: Test, a: i64, b: i64) -> bool {
     match test {
@@ -165,15 +164,6 @@ pub fn holds(test: Test, a: i64, b: i64) -> bool {
         Test::Gt => a > b,
         Test::Ge => a >= b,
     }
-}
-
-fn second(word: &str) -> Option<Second> {
-    Some(match word {
-        "add" => Second::Add,
-        "min" => Second::Min,
-        "max" => Second::Max,
-        _ => return None,
-    })
 }
 
 fn operand(register: u64, signed: bool) -> i64 {

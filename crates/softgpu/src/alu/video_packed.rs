@@ -7,7 +7,7 @@
 
 use super::form::{Form, Type, Unsupported};
 use super::lanes::{plain, single};
-use super::video::{Test, holds, test};
+use super::video::{TESTS, Test, holds};
 use super::{Alu, Kind};
 
 #[derive(Debug, Clone, Copy)]
@@ -21,20 +21,11 @@ enum Operation {
     Set(Test),
 }
 
-pub fn is_packed(opcode: &str) -> bool {
-    let name = opcode.trim_end_matches(['2', '4']);
-    name.len() + 1 == opcode.len()
-        && matches!(
-            name,
-            "vadd" | "vsub" | "vavrg" | "vabsdiff" | "vmin" | "vmax" | "vset"
-        )
-}
-
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let bits = if form.opcode.ends_with('2') { 16 } else { 8 };
     let name = form.opcode.trim_end_matches(['2', '4']);
     let types: Vec<bool> = form
-        .types()
+        .types(3)
         .into_iter()
         .map(|ty| match ty {
             Type::Int {
@@ -60,7 +51,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         "vmin" => Operation::Min,
         "vmax" => Operation::Max,
         _ => Operation::Set(
-            form.take_one(test)
+            form.take_one(TESTS)
                 .ok_or_else(|| form.unsupported("wants a comparison"))?,
         ),
     };

@@ -136,7 +136,7 @@ fn perform(view: View, op: &WarpOp, active: u32) {
             let result = Bits(active)
                 .map(|lane| values[lane] as u32)
                 .reduce(|a, b| combine(*reduce, a, b))
-                .map_or(0, |result| finish(*reduce, result));
+                .unwrap_or(0);
             view.fill(*dst, u64::from(result), active);
         }
         WarpOp::Elect { dst, leader } => {
@@ -197,37 +197,5 @@ fn combine(reduce: Reduce, a: u32, b: u32) -> u32 {
         Reduce::Max => a.max(b),
         Reduce::MinSigned => (a as i32).min(b as i32) as u32,
         Reduce::MaxSigned => (a as i32).max(b as i32) as u32,
-        Reduce::MinF32 { abs, nan } => float_extreme(a, b, abs, nan, false),
-        Reduce::MaxF32 { abs, nan } => float_extreme(a, b, abs, nan, true),
     }
-}
-
-/// Sign and NaN of a float reduction's result.
-fn finish(reduce: Reduce, value: u32) -> u32 {
-    match reduce {
-        Reduce::MinF32 { abs, .. } | Reduce::MaxF32 { abs, .. } => {
-            let value = if abs { value & 0x7FFF_FFFF } else { value };
-            if f32::from_bits(value).is_nan() {
-                0x7FFF_FFFF
-            } else {
-                value
-            }
-        }
-        _ => value,
-    }
-}
-
-fn float_extreme(a: u32, b: u32, abs: bool, nan: bool, greatest: bool) -> u32 {
-    let strip = |bits: u32| if abs { bits & 0x7FFF_FFFF } else { bits };
-    let (a, b) = (strip(a), strip(b));
-    let (x, y) = (f32::from_bits(a), f32::from_bits(b));
-    match (x.is_nan(), y.is_nan()) {
-        (true, true) => return 0x7FFF_FFFF,
-        (true, false) => return if nan { 0x7FFF_FFFF } else { b },
-        (false, true) => return if nan { 0x7FFF_FFFF } else { a },
-        (false, false) => {}
-    }
-    // +0 is greater than -0.
-    let a_is_greater = x > y || (x == y && a >> 31 < b >> 31);
-    if a_is_greater == greatest { a } else { b }
 }

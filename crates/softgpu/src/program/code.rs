@@ -188,8 +188,6 @@ pub enum Reduce {
     Max,
     MinSigned,
     MaxSigned,
-    MinF32 { abs: bool, nan: bool },
-    MaxF32 { abs: bool, nan: bool },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -36,7 +36,11 @@ pub struct Case {
 }
 
 /// The folders of the sets, and the generator's option for each.
-pub const SETS: [(&str, &[&str]); 2] = [(".", &[]), ("boundary", &["--boundary"])];
+pub const SETS: [(&str, &[&str]); 3] = [
+    (".", &[]),
+    ("boundary", &["--boundary"]),
+    ("forms", &["--forms"]),
+];
 
 pub struct Fixture {
     pub set: &'static str,

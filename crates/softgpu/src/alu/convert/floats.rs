@@ -45,6 +45,9 @@ pub fn between(
         if !from_f32 || !nearest_or_zero || shape.flush_source || shape.saturate || relu_away {
             return wrong("no such conversion to tf32");
         }
+        if shape.satfinite && rounding != Some(Rounding::NearestAway) {
+            return Err(form.needs("sm_100"));
+        }
     }
     let rounding = rounding.unwrap_or(Rounding::NearestEven);
     let simple = whole.is_none() && !(shape.saturate || shape.relu || shape.satfinite);

@@ -68,7 +68,7 @@ pub fn pair(
 /// moves up by as much.
 pub fn pack(form: &mut Form) -> Result<Alu, Unsupported> {
     let saturates = form.take("sat");
-    let types = form.types();
+    let types = form.types(3);
     let signed32 = Kind::Int {
         bits: 32,
         signed: true,

@@ -55,7 +55,12 @@ impl Decoder<'_> {
         let (Some(op), Some(ty)) = (op, ty) else {
             return unsupported(inst, "no operation or type");
         };
-        let Some(class) = class(op, ty) else {
+        let form = Form {
+            is_red,
+            noftz: inst.modifiers.iter().any(|word| word == "noftz"),
+            space,
+        };
+        let Some(class) = class(ty).filter(|_| exists(op, ty, vector, form)) else {
             return unsupported(inst, "this operation on this type");
         };
         if matches!(space, Some(Space::Local | Space::Param)) {
@@ -130,10 +135,9 @@ impl Decoder<'_> {
     }
 }
 
-/// How the type is computed with, if the operation exists for it.
-fn class(op: AtomicOp, ty: Type) -> Option<AtomicType> {
-    use AtomicOp as O;
-    let class = match ty {
+/// How the type is computed with.
+fn class(ty: Type) -> Option<AtomicType> {
+    Some(match ty {
         Type::B16 | Type::B32 | Type::B64 | Type::B128 | Type::U32 | Type::U64 => {
             AtomicType::Unsigned
         }
@@ -145,17 +149,43 @@ fn class(op: AtomicOp, ty: Type) -> Option<AtomicType> {
         Type::F32 => AtomicType::F32,
         Type::F64 => AtomicType::F64,
         _ => return None,
-    };
-    let is_integer = matches!(class, AtomicType::Unsigned | AtomicType::Signed);
-    let is_half = !is_integer && !matches!(class, AtomicType::F32 | AtomicType::F64);
-    let is_known = match op {
-        O::Add => !matches!(ty, Type::B16 | Type::B32 | Type::B64 | Type::B128),
-        O::Min | O::Max => {
-            (is_integer && !matches!(ty, Type::B16 | Type::B32 | Type::B64 | Type::B128)) || is_half
+    })
+}
+
+/// Whether the operation exists on so many of a type: what ptxas takes for sm_90, and what the
+/// conformance sets hold an answer to. Vectors are for memory outside the block only.
+fn exists(op: AtomicOp, ty: Type, vector: usize, form: Form) -> bool {
+    use AtomicOp as O;
+    let half = matches!(ty, Type::F16 | Type::BF16 | Type::F16x2 | Type::BF16x2);
+    if form.noftz != half {
+        return false;
+    }
+    let room = vector * layout::type_bits(ty) as usize <= 128;
+    let outside = form.space != Some(Space::Shared);
+    match (op, vector) {
+        (O::Add, 1) => {
+            half || matches!(
+                ty,
+                Type::U32 | Type::S32 | Type::U64 | Type::F32 | Type::F64
+            )
         }
-        O::Exchange | O::CompareSwap => is_integer,
-        O::And | O::Or | O::Xor => is_integer && ty != Type::B128 && ty != Type::B16,
-        O::Inc | O::Dec => ty == Type::U32,
-    };
-    is_known.then_some(class)
+        (O::Min | O::Max, 1) => matches!(ty, Type::U32 | Type::S32 | Type::U64 | Type::S64),
+        (O::And | O::Or | O::Xor, 1) => matches!(ty, Type::B32 | Type::B64),
+        (O::Inc | O::Dec, 1) => ty == Type::U32,
+        (O::Exchange, 1) => !form.is_red && matches!(ty, Type::B32 | Type::B64 | Type::B128),
+        (O::CompareSwap, 1) => {
+            !form.is_red && matches!(ty, Type::B16 | Type::B32 | Type::B64 | Type::B128)
+        }
+        (O::Add, _) => (half || ty == Type::F32) && outside && room,
+        (O::Min | O::Max, _) => half && outside && room,
+        _ => false,
+    }
+}
+
+/// What else decides whether an atomic exists.
+#[derive(Clone, Copy)]
+struct Form {
+    is_red: bool,
+    noftz: bool,
+    space: Option<Space>,
 }

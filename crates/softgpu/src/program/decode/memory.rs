@@ -61,14 +61,27 @@ impl Decoder<'_> {
     }
 
     fn element_type(&self, inst: &Instruction, form: &Form) -> Decoded<Type> {
-        match form.ty {
-            Some(Type::Pred) | None => unsupported(inst, "no known type"),
-            Some(ty) => Ok(ty),
+        let Some(ty) = form.ty else {
+            return unsupported(inst, "no known type");
+        };
+        // Small floats move as the bits they are.
+        if !matches!(kind_of(ty), Kind::Int { .. } | Kind::F32 | Kind::F64) || ty == Type::F32x2 {
+            return unsupported(inst, "this type");
+        }
+        let bits = form.vector * layout::type_bits(ty) as usize;
+        match (form.vector, bits) {
+            (1 | 2 | 4, ..=128) => Ok(ty),
+            (4 | 8, 256) => unsupported(inst, "needs sm_100, and softgpu is an sm_90 device"),
+            _ => unsupported(inst, "more than 128 bits, or eight parts"),
         }
     }
 
     pub fn load(&mut self, inst: &Instruction) -> Decoded {
         let form = self.form(inst)?;
+        let global = inst.modifiers.iter().any(|word| word == "global");
+        if inst.opcode == "ldu" && !(global || form.space.is_none()) {
+            return unsupported(inst, "this state space");
+        }
         let ty = self.element_type(inst, &form)?;
         let elements = self.elements(first(inst));
         if elements.len() != form.vector {
@@ -97,6 +110,9 @@ impl Decoder<'_> {
     pub fn store(&mut self, inst: &Instruction) -> Decoded {
         if inst.modifiers.iter().any(|word| word == "async") {
             return unsupported(inst, "async");
+        }
+        if inst.modifiers.iter().any(|word| word == "const") {
+            return unsupported(inst, "constants are not written");
         }
         let form = self.form(inst)?;
         let ty = self.element_type(inst, &form)?;

@@ -50,7 +50,6 @@ pub fn kind_of(ty: Type) -> Kind {
         Type::BF16x2 => Kind::BF16x2,
         Type::F32 | Type::TF32 => Kind::F32,
         Type::F64 => Kind::F64,
-        Type::F32x2 => Kind::F32x2,
         _ => Kind::Int {
             bits: layout::type_bits(ty).min(64) as u8,
             signed: is_signed(ty),
@@ -64,7 +63,7 @@ pub fn kind_bits(kind: Kind) -> u32 {
         Kind::Int { bits, .. } => u32::from(bits),
         Kind::F16 | Kind::BF16 => 16,
         Kind::F16x2 | Kind::BF16x2 | Kind::F32 => 32,
-        Kind::F64 | Kind::F32x2 => 64,
+        Kind::F64 => 64,
     }
 }
 

@@ -158,30 +158,20 @@ impl Decoder<'_> {
     }
 
     pub fn redux(&mut self, inst: &Instruction) -> Decoded {
-        let has = |word: &str| inst.modifiers.iter().any(|m| m == word);
-        for word in &inst.modifiers {
-            let known = [
-                "sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN", "u32", "s32", "b32",
-                "f32",
-            ];
-            if !known.contains(&word.as_str()) {
-                return unsupported(inst, word);
+        let words: Vec<&str> = inst.modifiers.iter().map(String::as_str).collect();
+        let reduce = match words.as_slice() {
+            ["sync", "add", "u32" | "s32"] => Reduce::Add,
+            ["sync", "min", "u32"] => Reduce::Min,
+            ["sync", "max", "u32"] => Reduce::Max,
+            ["sync", "min", "s32"] => Reduce::MinSigned,
+            ["sync", "max", "s32"] => Reduce::MaxSigned,
+            ["sync", "and", "b32"] => Reduce::And,
+            ["sync", "or", "b32"] => Reduce::Or,
+            ["sync", "xor", "b32"] => Reduce::Xor,
+            [.., "f32"] => {
+                return unsupported(inst, "needs sm_100a, and softgpu is an sm_90 device");
             }
-        }
-        let (abs, nan) = (has("abs"), has("NaN"));
-        let reduce = match (has("f32"), has("s32")) {
-            (true, _) if has("min") => Reduce::MinF32 { abs, nan },
-            (true, _) if has("max") => Reduce::MaxF32 { abs, nan },
-            (true, _) => return unsupported(inst, "this operation on f32"),
-            (_, true) if has("min") => Reduce::MinSigned,
-            (_, true) if has("max") => Reduce::MaxSigned,
-            _ if has("min") => Reduce::Min,
-            _ if has("max") => Reduce::Max,
-            _ if has("add") => Reduce::Add,
-            _ if has("and") => Reduce::And,
-            _ if has("or") => Reduce::Or,
-            _ if has("xor") => Reduce::Xor,
-            _ => return unsupported(inst, "no operation"),
+            _ => return unsupported(inst, "this form"),
         };
         let members = self.members(inst, 2, true)?;
         let value = self.source(operand_at(inst, 1), MASK)?;
