@@ -3,7 +3,8 @@
 //! PTX bounds their error but leaves the bits open. Here each is the true value, computed in f64
 //! and rounded to nearest, with the special cases PTX gives: subnormals are read and written as
 //! zeros where `.ftz` is written (and by the f64 forms always), infinities, zeros and NaN as in
-//! the tables of the PTX manual.
+//! the tables of the PTX manual. sin and cos first turn radians into turns as hardware does, in f32
+//! with 1/2pi cut off: for large angles that, not the sine, decides the result.
 
 use super::floating::{canonical32, each, flush32, layout, nan64};
 use super::form::{Form, Rounding, Type, Unsupported};
@@ -41,8 +42,8 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
                 1.0 / x.sqrt()
             }
         },
-        "sin" => f64::sin,
-        "cos" => f64::cos,
+        "sin" => |x| sine(turns(x)),
+        "cos" => |x| cosine(turns(x)),
         "ex2" => f64::exp2,
         "lg2" => f64::log2,
         "tanh" => f64::tanh,
@@ -84,6 +85,41 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         })
     };
     Ok(plain(kind, &[kind], eval))
+}
+
+/// An f32 angle as the part of a turn beyond whole ones: 1/2pi is an f32, and so, rounded towards
+/// zero, is the product.
+fn turns(x: f64) -> f64 {
+    const A_TURN: f32 = std::f32::consts::FRAC_1_PI / 2.0;
+    let product = x * f64::from(A_TURN);
+    let nearest = product as f32;
+    let cut = if f64::from(nearest).abs() > product.abs() {
+        f32::from_bits(nearest.to_bits() - 1)
+    } else {
+        nearest
+    };
+    f64::from(cut) % 1.0
+}
+
+/// The sine of a part of a turn, exact at the quarters.
+fn sine(turns: f64) -> f64 {
+    let quarter = if turns.abs() > 0.75 {
+        turns - 1f64.copysign(turns)
+    } else if turns.abs() > 0.25 {
+        0.5f64.copysign(turns) - turns
+    } else {
+        turns
+    };
+    (std::f64::consts::TAU * quarter).sin()
+}
+
+fn cosine(turns: f64) -> f64 {
+    let half = if turns.abs() > 0.5 {
+        1.0 - turns.abs()
+    } else {
+        turns.abs()
+    };
+    (std::f64::consts::TAU * (0.25 - half)).sin()
 }
 
 fn widen(bits: u64, format: Format) -> f64 {

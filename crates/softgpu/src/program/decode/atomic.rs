@@ -63,7 +63,8 @@ impl Decoder<'_> {
         let Some(class) = class(ty).filter(|_| exists(op, ty, vector, form)) else {
             return unsupported(inst, "this operation on this type");
         };
-        if matches!(space, Some(Space::Local | Space::Param)) {
+        let constant = inst.modifiers.iter().any(|word| word == "const");
+        if constant || matches!(space, Some(Space::Local | Space::Param)) {
             return unsupported(inst, "this state space");
         }
         // With a destination, everything stands one further.

@@ -39,21 +39,13 @@ impl Decoder<'_> {
     }
 
     pub fn shuffle(&mut self, inst: &Instruction) -> Decoded {
-        let mut sync = false;
-        let mut mode = None;
-        for word in &inst.modifiers {
-            match word.as_str() {
-                "sync" => sync = true,
-                "up" => mode = Some(ShuffleMode::Up),
-                "down" => mode = Some(ShuffleMode::Down),
-                "bfly" => mode = Some(ShuffleMode::Butterfly),
-                "idx" => mode = Some(ShuffleMode::Index),
-                "b32" => {}
-                other => return unsupported(inst, other),
-            }
-        }
-        let Some(mode) = mode else {
-            return unsupported(inst, "no mode");
+        let (sync, words) = synchronised(inst);
+        let mode = match words.as_slice() {
+            ["up", "b32"] => ShuffleMode::Up,
+            ["down", "b32"] => ShuffleMode::Down,
+            ["bfly", "b32"] => ShuffleMode::Butterfly,
+            ["idx", "b32"] => ShuffleMode::Index,
+            _ => return unsupported(inst, "this form"),
         };
         if inst.operands.len() < 4 {
             return self.error(format!("{} lacks operands", full_name(inst)));
@@ -90,21 +82,13 @@ impl Decoder<'_> {
     }
 
     pub fn vote(&mut self, inst: &Instruction) -> Decoded {
-        let mut sync = false;
-        let mut mode = None;
-        for word in &inst.modifiers {
-            match word.as_str() {
-                "sync" => sync = true,
-                "all" => mode = Some(VoteMode::All),
-                "any" => mode = Some(VoteMode::Any),
-                "uni" => mode = Some(VoteMode::Uniform),
-                "ballot" => mode = Some(VoteMode::Ballot),
-                "pred" | "b32" => {}
-                other => return unsupported(inst, other),
-            }
-        }
-        let Some(mode) = mode else {
-            return unsupported(inst, "no mode");
+        let (sync, words) = synchronised(inst);
+        let mode = match words.as_slice() {
+            ["all", "pred"] => VoteMode::All,
+            ["any", "pred"] => VoteMode::Any,
+            ["uni", "pred"] => VoteMode::Uniform,
+            ["ballot", "b32"] => VoteMode::Ballot,
+            _ => return unsupported(inst, "this form"),
         };
         let members = self.members(inst, 2, sync)?;
         let (value, complement) = self.predicate(operand_at(inst, 1))?;
@@ -122,20 +106,13 @@ impl Decoder<'_> {
     }
 
     pub fn matching(&mut self, inst: &Instruction) -> Decoded {
-        let mut all = None;
-        let mut bits = 32;
-        for word in &inst.modifiers {
-            match word.as_str() {
-                "sync" => {}
-                "any" => all = Some(false),
-                "all" => all = Some(true),
-                "b32" => bits = 32,
-                "b64" => bits = 64,
-                other => return unsupported(inst, other),
-            }
-        }
-        let Some(all) = all else {
-            return unsupported(inst, "no mode");
+        let words: Vec<&str> = inst.modifiers.iter().map(String::as_str).collect();
+        let (all, bits) = match words.as_slice() {
+            ["any", "sync", "b32"] => (false, 32),
+            ["any", "sync", "b64"] => (false, 64),
+            ["all", "sync", "b32"] => (true, 32),
+            ["all", "sync", "b64"] => (true, 64),
+            _ => return unsupported(inst, "this form"),
         };
         let members = self.members(inst, 2, true)?;
         let kind = Kind::Int {
@@ -196,4 +173,15 @@ impl Decoder<'_> {
         let members = self.members(inst, 0, true)?;
         self.warp(members, WarpOp::Barrier)
     }
+}
+
+/// Whether a form names its members, and its other words. Those that do not are of PTX before 6.4:
+/// the lanes that run together take part.
+fn synchronised(inst: &Instruction) -> (bool, Vec<&str>) {
+    let mut words: Vec<&str> = inst.modifiers.iter().map(String::as_str).collect();
+    let sync = words.first() == Some(&"sync");
+    if sync {
+        words.remove(0);
+    }
+    (sync, words)
 }
