@@ -56,11 +56,15 @@ impl Symbol {
 }
 
 const STT_FUNC: u8 = 2;
+const DT_PLTRELSZ: i64 = 2;
 const DT_HASH: i64 = 4;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
+const DT_RELA: i64 = 7;
+const DT_RELASZ: i64 = 8;
 const DT_STRSZ: i64 = 10;
 const DT_DEBUG: i64 = 21;
+const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
 /// One object of the loader's list.
@@ -174,6 +178,18 @@ impl Object {
         }
     }
 
+    /// Visits the addresses of the object's relocations, those of its procedure links too.
+    pub fn relocations(&self, mut visit: impl FnMut(usize)) {
+        for (table, size) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
+            // SAFETY: as in `pointer`; this one is a size.
+            let bytes = unsafe { value(self.dynamic, size) }.unwrap_or(0);
+            if let Some(table) = self.pointer(table) {
+                let count = bytes / size_of::<libc::Elf64_Rela>();
+                (0..count).for_each(|index| visit(table + index * size_of::<libc::Elf64_Rela>()));
+            }
+        }
+    }
+
     fn symbol_count(&self) -> usize {
         if let Some(hash) = self.pointer(DT_HASH) {
             // SAFETY: the second word of the classic table is the number of symbols.
@@ -245,6 +261,11 @@ impl Symbols {
             unsafe { core::slice::from_raw_parts(self.strings.add(at), self.string_bytes - at) };
         let end = rest.iter().position(|byte| *byte == 0)?;
         Some((symbol, &rest[..end]))
+    }
+
+    /// Where a symbol is.
+    pub fn address_of(&self, index: usize) -> usize {
+        self.table.wrapping_add(index) as usize
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Symbol, &'static [u8])> + '_ {

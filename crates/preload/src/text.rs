@@ -67,6 +67,25 @@ impl Near {
     }
 }
 
+/// Whether this process may make new code at all.
+pub fn can_make_code() -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a fresh page, which nothing uses.
+    unsafe {
+        let Some(at) = sys::map(0, PAGE, WRITABLE, flags, None) else {
+            return false;
+        };
+        let page = Near {
+            at,
+            bytes: PAGE,
+            used: 0,
+        };
+        let can = page.seal();
+        sys::unmap(at, PAGE);
+        can
+    }
+}
+
 /// Maps `bytes` of writable memory within reach of `place`, in the gap nearest to it.
 fn find_gap(place: usize, bytes: usize) -> Option<usize> {
     let file = File::open(b"/proc/self/maps\0", libc::O_RDONLY, 0)?;

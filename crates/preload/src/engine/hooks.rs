@@ -3,8 +3,10 @@
 use super::code::{self, Part, Patch, Writer};
 use super::entry::{entry, known};
 use super::prologue::{self, JUMP, MOST_BYTES};
+use super::redirect::{Data, How, Redirect};
 use super::report;
-use super::select::{self, Options};
+use super::select::{self, Method, Options};
+use super::thunks;
 use crate::layout::{Entry, MAX_FUNCTIONS, Stage};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
 use crate::sys;
@@ -25,13 +27,15 @@ pub struct Hooks {
     modules: Vec<Module>,
     libraries: Vec<Library>,
     functions: usize,
+    /// Functions that were turned to thunks, with these.
+    turned: BTreeMap<usize, usize>,
 }
 
 /// An object as it was seen in the loader's list.
 struct Module {
     bias: usize,
     dynamic: usize,
-    near: Option<(usize, usize)>,
+    hooked: Hooked,
     seen: bool,
 }
 
@@ -45,6 +49,34 @@ struct Candidate {
     name: &'static [u8],
     address: usize,
     size: usize,
+    /// Where the loader's symbol is; 0: the loader knows none.
+    symbol: usize,
+}
+
+/// What was done to a library, and has to be undone when it is gone.
+#[derive(Default)]
+struct Hooked {
+    near: Option<(usize, usize)>,
+    /// Functions that have been turned to thunks.
+    turned: Vec<usize>,
+}
+
+/// What is about to be done to a library.
+#[derive(Default)]
+struct Work {
+    patches: Vec<Patch>,
+    redirects: Vec<Redirect>,
+    lines: Vec<u8>,
+    hooked: usize,
+}
+
+impl Work {
+    /// Functions that lookups are turned away from.
+    fn turned(&self) -> Vec<usize> {
+        let by_symbols = |redirect: &&Redirect| matches!(redirect.how, How::Symbols(_));
+        let redirects = self.redirects.iter().filter(by_symbols);
+        redirects.map(|redirect| redirect.address).collect()
+    }
 }
 
 impl Hooks {
@@ -57,6 +89,7 @@ impl Hooks {
             modules: Vec::new(),
             libraries: Vec::new(),
             functions: 0,
+            turned: BTreeMap::new(),
         }
     }
 
@@ -75,24 +108,30 @@ impl Hooks {
                 module.seen = true;
                 continue;
             }
-            let near = self.consider(&object);
+            let hooked = self.consider(&object).unwrap_or_default();
             self.modules.push(Module {
                 bias: key.0,
                 dynamic: key.1,
-                near,
+                hooked,
                 seen: true,
             });
         }
+        let turned = &mut self.turned;
         self.modules.retain(|module| {
-            if let (false, Some((at, bytes))) = (module.seen, module.near) {
-                // SAFETY: the library is gone, and with it all that jumped there.
-                unsafe { sys::unmap(at, bytes) };
+            if !module.seen {
+                if let Some((at, bytes)) = module.hooked.near {
+                    // SAFETY: the library is gone, and with it all that jumped there.
+                    unsafe { sys::unmap(at, bytes) };
+                }
+                for function in &module.hooked.turned {
+                    turned.remove(function);
+                }
             }
             module.seen
         });
     }
 
-    fn consider(&mut self, object: &Object) -> Option<(usize, usize)> {
+    fn consider(&mut self, object: &Object) -> Option<Hooked> {
         let path = object.path();
         let exports_cuda = object.defines(b"cuInit") || object.defines(b"cudaMalloc");
         let named = self.options.names_library(path);
@@ -139,7 +178,10 @@ impl Hooks {
         only_known: bool,
         found: &mut Vec<Candidate>,
     ) {
-        for (symbol, name) in symbols.iter() {
+        for index in 0..symbols.count {
+            let Some((symbol, name)) = symbols.get(index) else {
+                continue;
+            };
             if !symbol.is_defined_function() || !self.options.considers(path, name) {
                 continue;
             }
@@ -151,6 +193,11 @@ impl Hooks {
                 name,
                 address: bias.wrapping_add(symbol.value as usize),
                 size: symbol.size as usize,
+                symbol: if only_known {
+                    0
+                } else {
+                    symbols.address_of(index)
+                },
             });
         }
     }
@@ -160,35 +207,33 @@ impl Hooks {
         object: &Object,
         file: &Mapped,
         mut found: Vec<Candidate>,
-    ) -> Option<(usize, usize)> {
+    ) -> Option<Hooked> {
         let exported = found.len();
         // Of several names for one function the plainest stands for all.
         found.sort_by_key(|one| (one.address, one.name.len(), one.name));
-        let (index, library) = self.library(object);
-        let wanted = found
-            .iter()
+        let library = self.library(object);
+        let wanted = (found.iter())
             .filter(|one| self.options.wants(one.name))
             .count();
         let first = found.first()?.address;
-        let mut lines = Vec::new();
-        let Some(mut near) = Near::reserve(first, wanted * ROOM + 4096) else {
-            refuse_all(
-                &mut lines,
-                index,
-                exported,
-                object,
-                "no free memory within reach",
-            );
-            report::say(&lines);
-            return None;
-        };
         let parts = code::parts(object, file);
-        let mut prepared = Vec::new();
-        let mut hooked = 0;
+        let may_patch = self.options.method == Method::Patch;
+        let writer = (may_patch && text::can_make_code())
+            .then(|| Writer::open(&parts))
+            .flatten();
+        let mut near = (writer.as_ref()).and_then(|_| Near::reserve(first, wanted * ROOM + 4096));
+        let refusal = match (&writer, &near) {
+            _ if !may_patch => "told to leave code alone",
+            (None, _) => "this process may not change code",
+            (_, None) => "no free memory within reach",
+            _ => "",
+        };
+        let mut work = Work::default();
+        let mut data = None;
         let mut previous = 0;
         for (place, one) in found.iter().enumerate() {
             if one.address == previous {
-                hooked += 1;
+                work.hooked += 1;
                 continue;
             }
             if !self.options.wants(one.name) {
@@ -198,98 +243,225 @@ impl Hooks {
                 Some(number) => usize::from(*number),
                 None => self.functions,
             };
-            let next = found[place..]
-                .iter()
-                .find(|next| next.address > one.address);
-            if next.is_some_and(|next| next.address < one.address + JUMP) {
-                skip(
-                    &mut lines,
-                    index,
-                    one.name,
-                    "another function begins inside",
-                );
-                continue;
-            }
-            match self.prepare(object, file, one, number, &mut near, &parts) {
+            let rest = &found[place..];
+            let next = rest.iter().find(|next| next.address > one.address);
+            let patched = match &mut near {
+                None => Err(refusal),
+                Some(_) if next.is_some_and(|next| next.address < one.address + JUMP) => {
+                    Err("another function begins inside")
+                }
+                Some(near) => self.prepare(object, file, one, number, near, &parts),
+            };
+            let done = match patched {
                 Ok(patch) => {
-                    prepared.push(patch);
-                    previous = one.address;
-                    hooked += 1;
-                    if number == self.functions {
-                        self.functions += 1;
-                        let numbers = &mut self.libraries[library].numbers;
-                        numbers.insert(one.name.to_vec(), number as u16);
-                        push_line(
-                            &mut lines,
-                            &["function ", &dec(number), " ", &dec(index), " "],
-                            one.name,
-                        );
+                    work.patches.push(patch);
+                    Ok(())
+                }
+                Err(why) => {
+                    let data = data.get_or_insert_with(|| {
+                        let mut data = Data::of(object, file.segments());
+                        data.learn_relocations(object);
+                        data
+                    });
+                    match self.redirect(object, rest, number, data, &parts) {
+                        Some(redirect) => {
+                            work.redirects.push(redirect);
+                            Ok(())
+                        }
+                        None => Err(why),
                     }
                 }
-                Err(why) => skip(&mut lines, index, one.name, why),
+            };
+            match done {
+                Ok(()) => {
+                    previous = one.address;
+                    work.hooked += 1;
+                    self.name(library, one.name, number, &mut work.lines);
+                }
+                Err(why) => skip(&mut work.lines, library, one.name, why),
             }
         }
-        let writer = if near.seal() {
-            Writer::open(&parts)
-        } else {
-            None
-        };
-        let Some(writer) = writer else {
-            let (at, bytes) = near.range();
-            // SAFETY: nothing jumps there.
-            unsafe { sys::unmap(at, bytes) };
-            lines.clear();
-            refuse_all(
-                &mut lines,
-                index,
-                exported,
-                object,
-                "this process may not change code",
-            );
-            report::say(&lines);
+        let sealed = near.as_ref().is_none_or(Near::seal);
+        if work.hooked == 0 || !sealed {
+            if let Some((at, bytes)) = near.map(|near| near.range()) {
+                // SAFETY: nothing jumps there.
+                unsafe { sys::unmap(at, bytes) };
+            }
+            writer.into_iter().for_each(Writer::close);
+            let why = if refusal.is_empty() {
+                "no function's entry can be changed"
+            } else {
+                refusal
+            };
+            refuse_all(&mut work.lines, library, exported, object, why);
+            report::say(&work.lines);
             return None;
-        };
-        let mut head = Vec::new();
-        let method = writer.method();
+        }
+        let turned = work.turned();
+        if !turned.is_empty() {
+            self.hand_out_thunks(library);
+        }
+        self.announce(object, library, exported, &work, writer.as_ref());
+        if let Some(writer) = writer {
+            work.patches.iter().for_each(|patch| writer.write(patch));
+            writer.close();
+        }
+        if let Some(data) = data {
+            self.turn(object, &data, &work.redirects);
+        }
+        Some(Hooked {
+            near: near.map(|near| near.range()),
+            turned,
+        })
+    }
+
+    /// The driver's own lookup knows nothing of symbols.
+    fn hand_out_thunks(&mut self, library: usize) {
+        for name in thunks::LOOKUPS {
+            if let Some(number) = self.libraries[library].numbers.get(name) {
+                // SAFETY: a row of the table; nothing calls it yet.
+                let row = unsafe { &mut *self.entries.add((*number).into()) };
+                row.target = thunks::lookup(name, row.target).unwrap_or(row.target);
+            }
+        }
+    }
+
+    /// Gives a function its number, and says which it is.
+    fn name(&mut self, library: usize, name: &[u8], number: usize, lines: &mut Vec<u8>) {
+        if number == self.functions {
+            self.functions += 1;
+            let numbers = &mut self.libraries[library].numbers;
+            numbers.insert(name.to_vec(), number as u16);
+            push_line(
+                lines,
+                &["function ", &dec(number), " ", &dec(library), " "],
+                name,
+            );
+        }
+    }
+
+    /// Said before the first call can be recorded.
+    fn announce(
+        &self,
+        object: &Object,
+        library: usize,
+        exported: usize,
+        work: &Work,
+        writer: Option<&Writer>,
+    ) {
+        let slots = |redirect: &Redirect| matches!(redirect.how, How::Slot(_));
+        let mut methods = Vec::new();
+        methods.extend(
+            writer
+                .filter(|_| !work.patches.is_empty())
+                .map(Writer::method),
+        );
+        methods.extend(work.redirects.iter().any(slots).then_some("slots"));
+        let by_symbols = work.redirects.iter().any(|redirect| !slots(redirect));
+        methods.extend(by_symbols.then_some("symbols"));
+        let mut lines = Vec::new();
         push_line(
-            &mut head,
+            &mut lines,
             &[
                 "library ",
-                &dec(index),
+                &dec(library),
                 " hooked=",
-                &dec(hooked),
+                &dec(work.hooked),
                 " exported=",
                 &dec(exported),
                 " method=",
-                method,
+                &methods.join("+"),
                 " path=",
             ],
             &path_of(object),
         );
-        head.extend(&lines);
-        // Said before the first call can be recorded.
-        report::say(&head);
-        for patch in &prepared {
-            writer.write(patch);
-        }
-        writer.close();
-        Some(near.range())
+        lines.extend(&work.lines);
+        report::say(&lines);
     }
 
-    fn library(&mut self, object: &Object) -> (usize, usize) {
+    /// Hooks the first of `names` without its code being changed; the others may be names of it too.
+    fn redirect(
+        &mut self,
+        object: &Object,
+        names: &[Candidate],
+        number: usize,
+        data: &Data,
+        parts: &[Part],
+    ) -> Option<Redirect> {
+        let one = names.first()?;
+        let thunk = thunks::of(number)?;
+        let slot = (self.options.method != Method::Symbols)
+            .then(|| data.slot_of(one.address, parts))
+            .flatten();
+        let (how, target) = match slot {
+            Some(slot) => (How::Slot(slot), slot.function),
+            None if self.options.method == Method::Slots => return None,
+            None => {
+                let same = names.iter().filter(|next| next.address == one.address);
+                let symbols: Vec<usize> = same.map(|name| name.symbol).collect();
+                if !symbols.iter().all(|symbol| data.may_change(*symbol)) {
+                    return None;
+                }
+                (How::Symbols(symbols), one.address)
+            }
+        };
+        self.row(object, one.name, number, target);
+        Some(Redirect {
+            address: one.address,
+            thunk,
+            how,
+        })
+    }
+
+    /// Turns what points to the functions to their thunks, in every object there is.
+    fn turn(&mut self, object: &Object, data: &Data, redirects: &[Redirect]) {
+        let mut turned = BTreeMap::new();
+        for redirect in redirects {
+            if data.turn(redirect) && matches!(redirect.how, How::Symbols(_)) {
+                turned.insert(redirect.address, redirect.thunk);
+            }
+        }
+        if turned.is_empty() {
+            return;
+        }
+        self.turned.extend(&turned);
+        thunks::publish(self.turned.iter().map(|(from, to)| (*from, *to)).collect());
+        // SAFETY: the loader's lock is held, and its list is complete.
+        for other in unsafe { objects::objects(self.loader) } {
+            if other.bias == object.bias {
+                data.turn_pointers(&other, &turned);
+            } else if let Some(file) = Mapped::object(&other) {
+                Data::of(&other, file.segments()).turn_pointers(&other, &turned);
+            }
+        }
+    }
+
+    /// A function's row in the table that the code on every call reads.
+    fn row(&mut self, object: &Object, name: &[u8], number: usize, target: usize) {
+        // SAFETY: below the table's length; nothing calls it yet.
+        unsafe {
+            let row = self.entries.add(number);
+            if number == self.functions {
+                row.write(entry(name, object.path(), number as u16, target));
+            } else {
+                (*row).target = target;
+            }
+        }
+    }
+
+    fn library(&mut self, object: &Object) -> usize {
         let path = path_of(object);
         let at = self
             .libraries
             .iter()
             .position(|library| library.path == path);
-        let at = at.unwrap_or_else(|| {
+        at.unwrap_or_else(|| {
             self.libraries.push(Library {
                 path,
                 numbers: BTreeMap::new(),
             });
             self.libraries.len() - 1
-        });
-        (at, at)
+        })
     }
 
     fn prepare(
@@ -334,15 +506,7 @@ impl Hooks {
         let jump = text::near_jump(one.address, stub_at).ok_or("out of reach")?;
         near.push(&stub).ok_or("no room")?;
         near.push(&moved).ok_or("no room")?;
-        // SAFETY: below the table's length; nothing calls it yet.
-        unsafe {
-            let row = self.entries.add(number);
-            if number == self.functions {
-                row.write(entry(one.name, object.path(), number as u16, moved_at));
-            } else {
-                (*row).target = moved_at;
-            }
-        }
+        self.row(object, one.name, number, moved_at);
         Ok(Patch {
             at: one.address,
             jump,

@@ -10,9 +10,11 @@ mod generation;
 pub mod guard;
 mod hooks;
 pub mod prologue;
+mod redirect;
 mod report;
 mod rings;
 pub mod select;
+mod thunks;
 
 use crate::layout::{Engine, Stage};
 use core::cell::UnsafeCell;
@@ -46,6 +48,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         if !generation::start(stage) || !report::begin_process() {
             return;
         }
+        thunks::start(stage.common);
         rings::start(stage);
         rings::set_capacity(options.ring_slots);
         if stage.late {

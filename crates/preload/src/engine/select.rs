@@ -15,6 +15,15 @@ pub struct Options {
     pub ring_slots: Option<u32>,
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
+    pub method: Method,
+}
+
+/// `method slots`, `method symbols`: which way of hooking to take; unsaid, the best that works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    Patch,
+    Slots,
+    Symbols,
 }
 
 /// The value of `-e`: categories, layers and globs, `!` to exclude.
@@ -44,6 +53,7 @@ impl Options {
             filter: Filter::default(),
             ring_slots: None,
             host_clock: false,
+            method: Method::Patch,
         };
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.splitn(2, |byte| *byte == b' ');
@@ -58,6 +68,13 @@ impl Options {
                     }
                 }
                 b"clock" => options.host_clock = value == b"host",
+                b"method" => {
+                    options.method = match value {
+                        b"slots" => Method::Slots,
+                        b"symbols" => Method::Symbols,
+                        _ => Method::Patch,
+                    }
+                }
                 b"filter" => options.filter = Filter::parse(value),
                 b"ring" => {
                     let number = core::str::from_utf8(value).ok();
