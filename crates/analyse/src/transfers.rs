@@ -1,15 +1,17 @@
 //! Copies: by direction and size, how fast they were, and what kind of host memory they used.
 //!
 //! How long a copy took is known from the GPU where the trace has its times. Otherwise it is known
-//! of calls that return when the copy is done; a call that only queues one says nothing of its speed.
+//! of calls that return when the copy is done; a call that only queues one says nothing of its speed,
+//! nor does one that had to wait for kernels first.
 
 use crate::pinned::{HostKind, HostMemory};
+use crate::rate::{Rate, Rates};
 use crate::sites::{Place, Sites, may_mean};
 use crate::told::ToldAtEnd;
 use ahash::RandomState;
 use event::{Category, Direction, Event, Extent, Kind, Layer, Meaning, Record, Transfer, What};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Places listed, most bytes first.
 const MOST_PLACES: usize = 32;
@@ -27,6 +29,8 @@ pub struct Transfers {
     pub bytes: u64,
     /// Time in which at least one copy went on, as far as it is known.
     pub busy_ns: u64,
+    /// That time, call by call, over the run.
+    pub rate: Rate,
     /// One a direction, most bytes first.
     pub directions: Vec<Way>,
     /// Where most bytes are copied.
@@ -42,7 +46,10 @@ pub struct Way {
     pub bytes: u64,
     /// Calls that only queued the copy.
     pub queued: u64,
-    /// Time in these calls, all together.
+    /// Calls that waited for kernels before they copied.
+    pub waited: u64,
+    pub waited_ns: u64,
+    /// Time in all these calls together.
     pub call_ns: u64,
     pub timed_by: TimedBy,
     /// Time in which a copy went on: a union, never a sum.
@@ -62,7 +69,7 @@ pub enum TimedBy {
     Gpu,
     /// Calls that return when the copy is done.
     Calls,
-    /// All calls only queued copies.
+    /// All calls only queued copies, or waited for something else too.
     Nothing,
 }
 
@@ -114,6 +121,8 @@ struct Tally {
     count: u64,
     bytes: u128,
     queued: u64,
+    waited: u64,
+    waited_ns: u64,
     call_ns: u64,
     by_calls: ToldAtEnd,
     by_calls_bytes: u128,
@@ -128,6 +137,8 @@ impl Default for Tally {
             count: 0,
             bytes: 0,
             queued: 0,
+            waited: 0,
+            waited_ns: 0,
             call_ns: 0,
             by_calls: ToldAtEnd::default(),
             by_calls_bytes: 0,
@@ -170,13 +181,22 @@ pub struct TransferSweep {
     /// Directions by correlation, for GPU work whose name does not say its own.
     correlated: HashMap<u64, Direction, RandomState>,
     latest: HashMap<(u32, u32), (u64, u64), RandomState>,
+    /// Processes with kernels that nothing has waited for yet.
+    launched: HashSet<u32, RandomState>,
+    origin: Option<u64>,
+    rates: Rates,
+    gpu_rates: Rates,
 }
 
 impl TransferSweep {
     pub fn add(&mut self, record: &Record) {
+        self.origin.get_or_insert(record.ts());
         match record {
             Record::Event(event) if event.layer == Layer::Gpu => self.on_gpu(event),
             Record::Event(event) => {
+                if event.category == Category::Sync && event.extent != Extent::Open {
+                    self.launched.remove(&event.pid);
+                }
                 if may_mean(record).is_none() {
                     return;
                 }
@@ -195,7 +215,12 @@ impl TransferSweep {
                     self.copied(meaning, transfer);
                 }
                 What::Memory(memory) => self.host.memory(meaning, memory),
-                What::Transfer(_) | What::Launch(_) => {}
+                What::Launch(_) => {
+                    if self.launched.len() < MOST_CORRELATED {
+                        self.launched.insert(meaning.pid);
+                    }
+                }
+                What::Transfer(_) => {}
             },
             Record::Lost(lost) => self.host.lost(lost.pid),
         }
@@ -223,6 +248,10 @@ impl TransferSweep {
             return;
         };
         self.busy_gpu.add(event.start, end);
+        if let Extent::Closed(time) = event.extent {
+            let since = end.saturating_sub(self.origin.unwrap_or(0));
+            self.gpu_rates.add(since, time);
+        }
         let tally = self.ways.entry(direction).or_default();
         tally.on_gpu.add(event.start, end);
         tally.on_gpu_count += 1;
@@ -256,12 +285,19 @@ impl TransferSweep {
             bin.1.saturating_add(size),
             bin.2.saturating_add(time),
         );
+        // Of a copy that waits for kernels first, most of the time may be theirs.
+        let waited = !queued && self.launched.remove(&meaning.pid);
         if queued {
             tally.queued += 1;
+        } else if waited {
+            tally.waited += 1;
+            tally.waited_ns = tally.waited_ns.saturating_add(time);
         } else {
             tally.by_calls.add(start, meaning.ts);
             tally.by_calls_bytes += u128::from(size);
             self.busy_calls.add(start, meaning.ts);
+            let since = meaning.ts.saturating_sub(self.origin.unwrap_or(0));
+            self.rates.add(since, time);
         }
         self.host.copied(meaning.pid, transfer, time);
         let site = self.sites.site(&meaning.name, call, size);
@@ -343,6 +379,11 @@ impl TransferSweep {
         });
         repeated.truncate(MOST_REPEATED);
         let on_gpu = self.busy_gpu.length();
+        let rates = if on_gpu > 0 {
+            &self.gpu_rates
+        } else {
+            &self.rates
+        };
         Transfers {
             count: directions.iter().map(|way| way.count).sum(),
             bytes: directions
@@ -353,6 +394,7 @@ impl TransferSweep {
             } else {
                 self.busy_calls.length()
             },
+            rate: rates.rate(self.origin.unwrap_or(0)),
             directions,
             places,
             repeated,
@@ -368,7 +410,7 @@ impl Tally {
             && (self.on_gpu_count >= self.count || self.by_calls_bytes == 0)
         {
             (TimedBy::Gpu, self.on_gpu.length(), bytes)
-        } else if self.count > self.queued {
+        } else if self.count > self.queued + self.waited {
             let bytes = crate::memory::clamp(self.by_calls_bytes);
             (TimedBy::Calls, self.by_calls.length(), bytes)
         } else {
@@ -380,6 +422,8 @@ impl Tally {
             count: self.count,
             bytes,
             queued: self.queued,
+            waited: self.waited,
+            waited_ns: self.waited_ns,
             call_ns: self.call_ns,
             timed_by,
             busy_ns,

@@ -67,6 +67,32 @@ fn queueing_a_copy_says_nothing_of_its_speed() {
 }
 
 #[test]
+fn a_copy_that_waits_for_kernels_is_not_slow() {
+    let mut stage = Stage::new();
+    stage.copy(TO, HostToDevice, 1000, US, [0x10, 0x9000]);
+    stage.launch("k", US);
+    // Most of this is the kernel.
+    stage.copy(FROM, DeviceToHost, 1000, MS, [0x9000, 0x10]);
+    stage.copy(FROM, DeviceToHost, 1000, US, [0x9000, 0x10]);
+    stage.launch("k", US);
+    stage.call("cuCtxSynchronize", MS);
+    stage.copy(FROM, DeviceToHost, 1000, US, [0x9000, 0x10]);
+    let transfers = analysed(&stage.records);
+    let down = &transfers.directions[0];
+    assert_eq!(
+        (down.direction, down.count, down.waited),
+        (DeviceToHost, 3, 1)
+    );
+    assert_eq!(
+        (down.busy_ns, down.timed_bytes, down.waited_ns),
+        (2 * US, 2000, MS)
+    );
+    assert_eq!(down.bytes_per_second, Some(1_000_000_000));
+    assert_eq!(transfers.busy_ns, 3 * US);
+    assert_eq!(transfers.rate.calls.iter().sum::<u64>(), 3);
+}
+
+#[test]
 fn gpu_work_finds_its_direction_by_correlation() {
     let mut stage = Stage::new();
     stage.copy("cudaMemcpyAsync", DeviceToHost, 10, US, [1, 2]);

@@ -1,10 +1,20 @@
-// The program behind `cutrace demo`: three kernels through the CUDA driver API, each result checked.
+// The program behind `cutrace demo`: a very small language model through the CUDA driver API. It
+// loads weights, then makes one token after another: the input is copied, several kernels run, the
+// token is read back. Every token is checked against the same arithmetic on the CPU.
+//
+// Three things are wrong with it on purpose, for the report to find:
+//   1. the embedding table goes to the device again for every token, though it never changes;
+//   2. between two requests the program waits, and the GPU with it;
+//   3. every token's scratch memory is allocated and never freed.
+// DEMO_HEALTHY=1 leaves all three out.
+//
 // It finds libcuda.so.1 as any program does, so it also runs on a real GPU.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 __asm__(".section .rodata\n"
@@ -13,6 +23,9 @@ __asm__(".section .rodata\n"
         ".byte 0\n"
         ".previous");
 extern const char kernels_ptx[];
+
+enum { WIDTH = 64, LAYERS = 3, VOCABULARY = 131072, CHOICES = 128, REQUESTS = 2, TOKENS = 16 };
+enum { SCRATCH = 256 << 10, WAIT_MS = 80 };
 
 typedef unsigned long long Pointer;
 static void *library;
@@ -35,41 +48,97 @@ static void check(const char *call, int result) {
     exit(1);
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-static Pointer upload(const float *data, size_t count) {
-    Pointer at;
-    CUDA(cuMemAlloc_v2, &at, count * sizeof *data);
-    CUDA(cuMemcpyHtoD_v2, at, data, count * sizeof *data);
-    return at;
-}
-
+// The same numbers in every run, between -1 and 1.
 static float *numbers(size_t count) {
+    static unsigned state = 1;
     float *data = malloc(count * sizeof *data);
     if (!data) exit(1);
-    for (size_t i = 0; i < count; i++) data[i] = (float)(rand() % 1000) / 500.0f - 1.0f;
+    for (size_t i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        data[i] = (float)(int)state / 2147483648.0f;
+    }
     return data;
 }
 
-static double launch(void *module, const char *name, unsigned gx, unsigned gy, unsigned bx, unsigned by,
-                     void **parameters) {
-    void *kernel;
-    CUDA(cuModuleGetFunction, &kernel, module, name);
-    double start = now();
-    CUDA(cuLaunchKernel, kernel, gx, gy, 1u, bx, by, 1u, 0u, (void *)0, parameters, (void **)0);
-    CUDA(cuCtxSynchronize);
-    return (now() - start) * 1e3;
+static Pointer room(size_t bytes) {
+    Pointer at;
+    CUDA(cuMemAlloc_v2, &at, bytes);
+    return at;
 }
 
-static int failures;
-static void report(const char *what, double error, double limit, double ms) {
-    int right = error <= limit;
-    failures += !right;
-    printf("  %-44s %8.1f ms   %s\n", what, ms, right ? "results right" : "RESULTS WRONG");
+static Pointer upload(const void *data, size_t bytes) {
+    Pointer at = room(bytes);
+    CUDA(cuMemcpyHtoD_v2, at, data, bytes);
+    return at;
+}
+
+// The model: on the host, and what of it lies on the device.
+static float *table, *layers[LAYERS], *head;
+static Pointer d_table, d_layers[LAYERS], d_head, d_x, d_token;
+static void *embed, *project, *join, *choose;
+
+static void launch(void *kernel, unsigned blocks, unsigned threads, void **parameters) {
+    CUDA(cuLaunchKernel, kernel, blocks, 1u, 1u, threads, 1u, 1u, 0u, (void *)0, parameters, (void **)0);
+}
+
+static void load_model(void) {
+    void *module;
+    CUDA(cuModuleLoadData, &module, kernels_ptx);
+    CUDA(cuModuleGetFunction, &embed, module, "embed");
+    CUDA(cuModuleGetFunction, &project, module, "project");
+    CUDA(cuModuleGetFunction, &join, module, "join");
+    CUDA(cuModuleGetFunction, &choose, module, "choose");
+    d_table = upload(table = numbers(VOCABULARY * WIDTH), VOCABULARY * WIDTH * sizeof *table);
+    for (int i = 0; i < LAYERS; i++)
+        d_layers[i] = upload(layers[i] = numbers(WIDTH * WIDTH), WIDTH * WIDTH * sizeof *table);
+    d_head = upload(head = numbers(CHOICES * WIDTH), CHOICES * WIDTH * sizeof *head);
+    d_x = room(WIDTH * sizeof(float));
+    d_token = room(sizeof(int));
+    CUDA(cuMemsetD8_v2, d_x, 0, WIDTH * sizeof(float));
+}
+
+// One token on the device. `scratch` is where layers put their results.
+static int next_token(int token, Pointer scratch) {
+    int width = WIDTH, choices = CHOICES;
+    CUDA(cuMemcpyHtoD_v2, d_token, &token, sizeof token);
+    launch(embed, 1, WIDTH, (void *[]){&d_table, &d_token, &d_x, &width});
+    for (int i = 0; i < LAYERS; i++) {
+        launch(project, WIDTH / 8, 256, (void *[]){&d_layers[i], &d_x, &scratch, &width, &width});
+        launch(join, 1, WIDTH, (void *[]){&d_x, &scratch, &width});
+    }
+    launch(project, CHOICES / 8, 256, (void *[]){&d_head, &d_x, &scratch, &choices, &width});
+    launch(choose, 1, 256, (void *[]){&scratch, &choices, &d_token});
+    CUDA(cuMemcpyDtoH_v2, &token, d_token, sizeof token);
+    return token;
+}
+
+// The scores of the next tokens, by the CPU; `x` is its own state.
+static void reference(int token, double *x, double *scores) {
+    double sum = 0, y[WIDTH];
+    for (int i = 0; i < WIDTH; i++) {
+        x[i] = table[token * WIDTH + i] + 0.5 * x[i];
+        sum += x[i] * x[i];
+    }
+    for (int i = 0; i < WIDTH; i++) x[i] /= sqrt(sum / WIDTH + 1e-6);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        for (int i = 0; i < WIDTH; i++) {
+            y[i] = 0;
+            for (int k = 0; k < WIDTH; k++) y[i] += (double)layers[layer][i * WIDTH + k] * x[k];
+        }
+        for (int i = 0; i < WIDTH; i++) x[i] += y[i] / (1 + fabs(y[i]));
+    }
+    for (int i = 0; i < CHOICES; i++) {
+        scores[i] = 0;
+        for (int k = 0; k < WIDTH; k++) scores[i] += (double)head[i * WIDTH + k] * x[k];
+    }
+}
+
+// Whether the device chose one of the best: in its shorter arithmetic near ones may change places.
+static int right(int chosen, const double *scores) {
+    if (chosen < 0 || chosen >= CHOICES) return 0;
+    for (int i = 0; i < CHOICES; i++)
+        if (scores[i] > scores[chosen] + 0.02) return 0;
+    return 1;
 }
 
 int main(void) {
@@ -78,52 +147,50 @@ int main(void) {
         fprintf(stderr, "demo: %s\n", dlerror());
         return 1;
     }
-    void *context, *module;
+    const char *wish = getenv("DEMO_HEALTHY");
+    int healthy = wish && strcmp(wish, "1") == 0;
+    void *context;
     char name[128];
     CUDA(cuInit, 0u);
     CUDA(cuDeviceGetName, name, (int)sizeof name, 0);
     CUDA(cuDevicePrimaryCtxRetain, &context, 0);
     CUDA(cuCtxSetCurrent, context);
-    CUDA(cuModuleLoadData, &module, kernels_ptx);
     printf("device: %s\n", name);
+    load_model();
 
-    int n = 1 << 20;
-    float *a = numbers(n), *b = numbers(n), *c = malloc(n * sizeof *c);
-    if (!c) return 1;
-    Pointer da = upload(a, n), db = upload(b, n), dc = upload(a, n);
-    double ms = launch(module, "vector_add", n / 256, 1, 256, 1, (void *[]){&da, &db, &dc, &n});
-    CUDA(cuMemcpyDtoH_v2, c, dc, n * sizeof *c);
-    double error = 0, sum = 0;
-    for (int i = 0; i < n; i++) error = fmax(error, fabs(c[i] - (a[i] + b[i])));
-    report("vector_add, 1,048,576 elements", error, 0, ms);
-
-    for (int i = 0; i < n; i++) sum += a[i];
-    double total = 0;
-    Pointer dtotal;
-    CUDA(cuMemAlloc_v2, &dtotal, sizeof total);
-    CUDA(cuMemsetD8_v2, dtotal, 0, sizeof total);
-    ms = launch(module, "reduce", n / 256, 1, 256, 1, (void *[]){&da, &dtotal, &n});
-    CUDA(cuMemcpyDtoH_v2, &total, dtotal, sizeof total);
-    report("reduce, shuffles and atomics", fabs(total - sum), 1e-6, ms);
-
-    int side = 256;
-    ms = launch(module, "matmul", side / 16, side / 16, 16, 16, (void *[]){&da, &db, &dc, &side});
-    CUDA(cuMemcpyDtoH_v2, c, dc, (size_t)side * side * sizeof *c);
-    error = 0;
-    for (int row = 0; row < side; row++)
-        for (int column = 0; column < side; column++) {
-            double expected = 0;
-            for (int k = 0; k < side; k++) expected += (double)a[row * side + k] * b[k * side + column];
-            error = fmax(error, fabs(c[row * side + column] - expected));
+    Pointer kept = healthy ? room(SCRATCH) : 0;
+    double x[WIDTH] = {0}, scores[CHOICES];
+    int wrong = 0, token = 1;
+    for (int request = 0; request < REQUESTS; request++) {
+        if (request && !healthy) {
+            // What the second request waits for: nobody knows, and nothing else runs meanwhile.
+            struct timespec wait = {0, WAIT_MS * 1000000L};
+            nanosleep(&wait, NULL);
         }
-    report("matmul, 256 x 256 x 256, shared-memory tiles", error, 1e-3, ms);
+        printf("request %d:", request + 1);
+        for (int i = 0; i < TOKENS; i++) {
+            Pointer scratch = kept;
+            if (!healthy) {
+                CUDA(cuMemcpyHtoD_v2, d_table, table, VOCABULARY * WIDTH * sizeof *table);
+                scratch = room(SCRATCH);
+            }
+            int next = next_token(token, scratch);
+            reference(token, x, scores);
+            wrong += !right(next, scores);
+            token = next;
+            printf(" %d", token);
+        }
+        printf("\n");
+    }
+    printf("  %d tokens, %s\n", REQUESTS * TOKENS, wrong ? "RESULTS WRONG" : "results right");
 
-    CUDA(cuMemFree_v2, da);
-    CUDA(cuMemFree_v2, db);
-    CUDA(cuMemFree_v2, dc);
-    CUDA(cuMemFree_v2, dtotal);
-    CUDA(cuModuleUnload, module);
+    if (healthy) CUDA(cuMemFree_v2, kept);
+    CUDA(cuMemFree_v2, d_table);
+    for (int i = 0; i < LAYERS; i++) CUDA(cuMemFree_v2, d_layers[i]), free(layers[i]);
+    CUDA(cuMemFree_v2, d_head);
+    CUDA(cuMemFree_v2, d_x);
+    CUDA(cuMemFree_v2, d_token);
     CUDA(cuDevicePrimaryCtxRelease_v2, 0);
-    free(a), free(b), free(c);
-    return failures != 0;
+    free(table), free(head);
+    return wrong != 0;
 }
