@@ -1,11 +1,12 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Nesting, Overview, Phases, Role,
-    SymbolId, Symbols,
+    Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Nesting, Open, Overview, Phases,
+    Role, SymbolId, Symbols,
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
     correlation::CorrelationSweep,
+    findings::{self, Finding, SignSweep},
     functions::FunctionsSweep,
     gpu::{self, GpuStep, GpuSweep},
     host::HostSweep,
@@ -36,6 +37,8 @@ pub struct Report {
     pub idle: Idle,
     pub correlation: Correlation,
     pub phases: Phases,
+    /// What is worth changing, worst first.
+    pub findings: Vec<Finding>,
 }
 
 /// The time in which a program was watched.
@@ -79,9 +82,13 @@ pub struct Analysis {
     idle: IdleSweep,
     correlation: CorrelationSweep,
     phases: PhasesSweep,
+    signs: SignSweep,
     /// The call that ended last: a meaning belongs to it nearly always.
     ended: EndedCall,
 }
+
+/// How many enclosing calls are looked at for one of the same kind.
+const DEEPEST_SIGN: usize = 64;
 
 #[derive(Clone, Copy, Default)]
 struct EndedCall {
@@ -108,6 +115,7 @@ impl Analysis {
             idle: IdleSweep::default(),
             correlation: CorrelationSweep::default(),
             phases: PhasesSweep::default(),
+            signs: SignSweep::default(),
             ended: EndedCall::default(),
         }
     }
@@ -189,10 +197,29 @@ impl Analysis {
         }
         self.idle.end(event, ended.symbol, role, &mut self.host);
         self.phases.end(event, role, ended);
+        self.sign(event, role, ended);
         self.ended = EndedCall {
             id: event.id,
             start: event.start,
         };
+    }
+
+    /// What the findings need of a call: of calls inside others, the outermost speaks.
+    fn sign(&mut self, event: &Event, role: Role, ended: &Ended) {
+        let api = |layer| matches!(layer, Layer::Runtime | Layer::Driver);
+        if !api(event.layer) {
+            return;
+        }
+        let around = self.nesting.open(ended.thread);
+        // Real programs nest their calls a few deep.
+        let around = &around[around.len().saturating_sub(DEEPEST_SIGN)..];
+        if !around.iter().any(|open| api(open.layer)) {
+            self.signs.call(event, ended);
+        }
+        let same = |open: &Open| self.symbols.get(open.symbol).role == role;
+        if role != Role::Other && !around.iter().any(same) {
+            self.signs.role(event, ended, role);
+        }
     }
 
     /// Spans that were found to have no end.
@@ -234,6 +261,7 @@ impl Analysis {
                 self.symbols
                     .of_name(&launch.kernel, Layer::Gpu, Category::Kernel, Kind::Gpu);
             self.functions.launch(kernel);
+            self.signs.launch(meaning, launch);
             let start = if self.ended.id == meaning.op {
                 self.ended.start
             } else {
@@ -283,7 +311,8 @@ impl Analysis {
             !self.meta.gpus.is_empty() && self.meta.gpus.iter().all(|gpu| gpu.simulated);
         let known = self.meta.gpus.iter().map(|gpu| gpu.index);
         let idle = (self.idle).finish(wall, &mut self.host, &self.symbols, known);
-        Report {
+        let signs = self.signs.finish();
+        let mut report = Report {
             overview,
             idle,
             correlation: self.correlation.finish(&self.symbols),
@@ -296,6 +325,9 @@ impl Analysis {
             contexts: self.contexts.finish(),
             meta: self.meta,
             summary: summary.cloned(),
-        }
+            findings: Vec::new(),
+        };
+        report.findings = findings::of(&report, &signs);
+        report
     }
 }

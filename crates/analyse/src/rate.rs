@@ -18,21 +18,20 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Calls and their time between two moments, to the precision of the bins: bins of which half
-    /// lies inside count.
+    /// Calls that ended between two moments, and their time there. Of a bin that lies only partly
+    /// inside, the same part counts.
     pub fn within(&self, from_ns: u64, to_ns: u64) -> (u64, u64) {
-        let mut sums = (0u64, 0u64);
+        let mut sums = (0.0, 0.0);
+        let width = self.bin_ns.max(1);
         for (bin, (calls, time)) in self.calls.iter().zip(&self.time_ns).enumerate() {
-            let middle = (bin as u64)
-                .saturating_mul(self.bin_ns)
-                .saturating_add(self.bin_ns / 2)
-                .saturating_add(self.from_ns);
-            if (from_ns..to_ns).contains(&middle) {
-                sums.0 = sums.0.saturating_add(*calls);
-                sums.1 = sums.1.saturating_add(*time);
-            }
+            let start = (self.from_ns).saturating_add((bin as u64).saturating_mul(width));
+            let end = start.saturating_add(width);
+            let inside = end.min(to_ns).saturating_sub(start.max(from_ns));
+            let part = inside as f64 / width as f64;
+            sums.0 += *calls as f64 * part;
+            sums.1 += *time as f64 * part;
         }
-        sums
+        (sums.0.round() as u64, sums.1.round() as u64)
     }
 }
 
@@ -65,12 +64,28 @@ impl Rates {
                 .collect();
             self.bins = merged;
         }
-        let bin = (at >> self.shift) as usize;
-        if bin >= self.bins.len() {
-            self.bins.resize(bin + 1, (0, 0));
+        let last = (at >> self.shift) as usize;
+        if last >= self.bins.len() {
+            self.bins.resize(last + 1, (0, 0));
         }
-        self.bins[bin].0 += 1;
-        self.bins[bin].1 = self.bins[bin].1.saturating_add(time);
+        self.bins[last].0 += 1;
+        // Its time lies where it went on; what was before the first bin counts in the first.
+        let mut left = time;
+        let mut end = at;
+        for bin in (0..=last).rev() {
+            let start = (bin as u64) << self.shift;
+            let here = if bin == 0 {
+                left
+            } else {
+                left.min(end - start)
+            };
+            self.bins[bin].1 = self.bins[bin].1.saturating_add(here);
+            left -= here;
+            end = start;
+            if left == 0 {
+                break;
+            }
+        }
     }
 
     pub fn rate(&self, from_ns: u64) -> Rate {
@@ -108,7 +123,13 @@ mod tests {
         for at in [0, 1500, 1600, 5000] {
             rates.add(at, 10);
         }
-        assert_eq!(rates.rate(0).within(1024, 4000), (2, 20));
+        assert_eq!(rates.rate(0).within(1024, 4096), (2, 20));
         assert_eq!(rates.rate(0).within(0, u64::MAX), (4, 40));
+        assert_eq!(rates.rate(100).within(1024 + 100, 4096 + 100), (2, 20));
+        // A long one lies in all the bins it went on in.
+        let mut long = Rates::default();
+        long.add(4096, 3072);
+        assert_eq!(long.rate(0).within(0, 2048), (0, 1024));
+        assert_eq!(long.rate(0).within(2560, 4096), (0, 1536));
     }
 }

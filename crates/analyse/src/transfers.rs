@@ -96,7 +96,8 @@ pub struct CopyPlace {
     pub direction: Direction,
     pub count: u64,
     pub bytes: u64,
-    pub call_ns: u64,
+    /// Time in its calls, without those that waited for kernels first.
+    pub copy_ns: u64,
     /// The longest of its calls, and the first and the last moment of any.
     pub op_id: u64,
     pub from_ns: u64,
@@ -153,7 +154,7 @@ impl Default for Tally {
 struct PlaceTally {
     count: u64,
     bytes: u64,
-    call_ns: u64,
+    copy_ns: u64,
     longest: (u64, u64),
     from: u64,
     to: u64,
@@ -305,14 +306,16 @@ impl TransferSweep {
         let place = self.places.entry((site, direction)).or_insert(PlaceTally {
             count: 0,
             bytes: 0,
-            call_ns: 0,
+            copy_ns: 0,
             longest: (time, meaning.op),
             from,
             to,
         });
         place.count += 1;
         place.bytes = place.bytes.saturating_add(size);
-        place.call_ns = place.call_ns.saturating_add(time);
+        if !waited {
+            place.copy_ns = place.copy_ns.saturating_add(time);
+        }
         place.to = place.to.max(to);
         if time > place.longest.0 {
             place.longest = (time, meaning.op);
@@ -362,7 +365,7 @@ impl TransferSweep {
                 direction,
                 count: tally.count,
                 bytes: tally.bytes,
-                call_ns: tally.call_ns,
+                copy_ns: tally.copy_ns,
                 op_id: tally.longest.1,
                 from_ns: tally.from,
                 to_ns: tally.to,

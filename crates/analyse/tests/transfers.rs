@@ -173,7 +173,7 @@ fn places_and_repetition() {
     }
     let transfers = analysed(&stage.records);
     let place = &transfers.places[0];
-    assert_eq!((place.count, place.bytes, place.call_ns), (5, 5000, 9 * US));
+    assert_eq!((place.count, place.bytes, place.copy_ns), (5, 5000, 9 * US));
     // The third round's call was the first of the longest: ids 1, 3, 5 are the large ones' first.
     assert_eq!((place.op_id, place.from_ns, place.to_ns), (5, 0, 13 * US));
     assert_eq!(transfers.repeated.len(), 1);

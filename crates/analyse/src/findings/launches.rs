@@ -1,0 +1,208 @@
+//! How kernels are launched: waited for one by one, too small to be worth it, or held in line by the
+//! default stream.
+
+use super::{Draft, Finding, Seen, Severity, limits, words};
+use event::Category;
+
+pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    found.extend(sync_each_launch(seen));
+    found.extend(small_launches(seen));
+    found.extend(default_stream(seen));
+}
+
+fn sync_each_launch(seen: &Seen<'_>) -> Option<Finding> {
+    let (launches, waits) = (seen.signs.launches, &seen.signs.waits);
+    let share = waits.after_one as f64 / launches.max(1) as f64;
+    let cost = waits.gap_ns.min(seen.wall());
+    if launches < limits::MANY_LAUNCHES
+        || share < limits::SYNC_EACH
+        || (cost as f64) < limits::LEAST_SHARE * seen.wall() as f64
+    {
+        return None;
+    }
+    Some(
+        Draft::new("sync-after-every-launch", seen)
+            .costs(cost)
+            .shown_by(waits.ops.iter().copied())
+            .number("launches", launches)
+            .number("waits_after_one_launch", waits.after_one)
+            .number("idle_ns", cost)
+            .number("wait_ns", waits.wait_ns)
+            .between(waits.from, waits.to)
+            .say(
+                seen,
+                format!("{} of {launches} launches are waited for at once", waits.after_one),
+                format!(
+                    "After {} launches the program waited before it did anything else: {} in the \
+                     waiting calls, and then {} until the next launch, in which the GPU had nothing \
+                     to do.",
+                    waits.after_one,
+                    words::time(waits.wait_ns),
+                    words::time(cost)
+                ),
+                "Launch kernels one after the other into one stream, which keeps their order, and \
+                 wait once, where the host needs the result. To check for errors, wait only in debug \
+                 builds. Events order work between streams without the host.",
+            ),
+    )
+}
+
+fn small_launches(seen: &Seen<'_>) -> Option<Finding> {
+    let rows = &seen.report.functions.kernels;
+    let timed: u64 = rows.iter().map(|row| row.executions).sum();
+    if timed > 0 {
+        short_kernels(seen)
+    } else {
+        busy_launching(seen)
+    }
+}
+
+/// The GPU's times say that kernels are shorter than their launches.
+fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
+    let short: Vec<_> = (seen.report.functions.kernels.iter())
+        .filter(|row| row.category == Category::Kernel && row.executions > 0)
+        .filter(|row| row.p50_ns < limits::SHORT_KERNEL_NS)
+        .collect();
+    let count: u64 = short.iter().map(|row| row.executions).sum();
+    let time: u64 = short.iter().map(|row| row.total_ns).sum();
+    let all: u64 = seen
+        .report
+        .functions
+        .kernels
+        .iter()
+        .map(|row| row.executions)
+        .sum();
+    let (from, to) = seen.working()?;
+    let gpu = &seen.report.gpu.all;
+    let idle = (to - from).saturating_sub(gpu.busy_ns);
+    // Host time of the launches, no more than the GPU had nothing to do.
+    let per_launch = seen.signs.launch_ns / seen.signs.launches.max(1);
+    let cost = per_launch.saturating_mul(count).min(idle);
+    if count < limits::MANY_SHORT_KERNELS
+        || count * 2 < all
+        || seen.signs.graph_launches * 2 > seen.signs.launches
+        || (cost as f64) < limits::MEDIUM_SHARE * seen.wall() as f64
+    {
+        return None;
+    }
+    let most = short.iter().max_by_key(|row| row.executions)?;
+    Some(
+        Draft::new("small-launches", seen)
+            .costs(cost)
+            .shown_by([most.max_op_id])
+            .number("short_kernels", count)
+            .number("short_kernel_ns", time)
+            .number("launch_ns", seen.signs.launch_ns)
+            .number("gpu_busy_ns", gpu.busy_ns)
+            .between(from, to)
+            .say(
+                seen,
+                format!("{count} kernels ran for {} on average", words::time(time / count.max(1))),
+                format!(
+                    "Launching one takes the host {}, so the GPU waits for launches: it was busy {} \
+                     of {}. Most frequent: {} ({} times, half of them in {} or less).",
+                    words::time(per_launch),
+                    words::time(gpu.busy_ns),
+                    words::time(to - from),
+                    most.name,
+                    most.executions,
+                    words::time(most.p50_ns),
+                ),
+                ADVICE,
+            ),
+    )
+}
+
+/// Without the GPU's times: the host spends its time launching.
+fn busy_launching(seen: &Seen<'_>) -> Option<Finding> {
+    let signs = seen.signs;
+    let (from, to) = seen.working()?;
+    let time = signs.launch_ns.min(to - from);
+    let share = time as f64 / (to - from) as f64;
+    if signs.launches < limits::MANY_SHORT_KERNELS
+        || share < limits::LAUNCHING
+        || signs.graph_launches * 2 > signs.launches
+        // softgpu's launches cost what its queue costs, which says nothing of a GPU's.
+        || seen.report.overview.simulated
+    {
+        return None;
+    }
+    let row = (seen.report.functions.functions.iter())
+        .filter(|row| row.category == Category::Kernel)
+        .max_by_key(|row| row.calls)?;
+    Some(
+        Draft::new("small-launches", seen)
+            .costs(time)
+            .shown_by([row.max_op_id])
+            .number("launches", signs.launches)
+            .number("launch_ns", time)
+            .number("working_ns", to - from)
+            .number("launches_below_1024_threads", signs.tiny_launches)
+            .between(from, to)
+            .say(
+                seen,
+                format!(
+                    "Launching takes the host {} of the working time",
+                    words::percent(share)
+                ),
+                format!(
+                    "{} launches took {} of {}, {} each; {} of them have fewer than 1,024 threads.",
+                    signs.launches,
+                    words::time(time),
+                    words::time(to - from),
+                    words::time(signs.launch_ns / signs.launches.max(1)),
+                    signs.tiny_launches,
+                ),
+                ADVICE,
+            ),
+    )
+}
+
+const ADVICE: &str = "Record the sequence once as a CUDA graph (stream capture) and launch that: one call \
+    instead of many. Or fuse small kernels, or give each more work.";
+
+fn default_stream(seen: &Seen<'_>) -> Option<Finding> {
+    let mixed = seen.signs.streams.first()?;
+    let all = mixed.default + mixed.others;
+    if mixed.changes < limits::STREAM_CHANGES || mixed.default.min(mixed.others) * 10 < all {
+        return None;
+    }
+    let gpu = &seen.report.gpu;
+    let mut draft = Draft::new("default-stream", seen)
+        .shown_by(mixed.ops.iter().copied())
+        .number("default_stream_launches", mixed.default)
+        .number("other_launches", mixed.others)
+        .number("changes", mixed.changes)
+        .between(mixed.from, mixed.to);
+    let mut detail = format!(
+        "Process {} launched {} kernels into the default stream and {} into other streams, changing \
+         between them {} times. Work in the default stream waits for all of theirs, and theirs for it.",
+        mixed.pid, mixed.default, mixed.others, mixed.changes
+    );
+    if gpu.all.operations > 0 {
+        // Where streams overlap all the same (they were made non-blocking), nothing is lost.
+        let overlap = gpu.all.sum_ns.saturating_sub(gpu.all.busy_ns);
+        if overlap as f64 > limits::NO_OVERLAP * gpu.all.sum_ns as f64 {
+            return None;
+        }
+        let default: u64 = (gpu.streams.iter())
+            .filter(|row| row.pid == mixed.pid && row.stream.is_some_and(|stream| stream <= 1))
+            .map(|row| row.work.busy_ns)
+            .sum();
+        let others = gpu.all.busy_ns.saturating_sub(default);
+        let cost = default.min(others);
+        draft = draft.costs(cost).number("default_stream_busy_ns", default);
+        detail.push_str(&format!(
+            " On the GPU nothing of it overlapped: {} in the default stream, {} in others.",
+            words::time(default),
+            words::time(others)
+        ));
+    }
+    Some(draft.at_least(Severity::Low).say(
+        seen,
+        format!("The default stream holds up the others {} times", mixed.changes),
+        detail,
+        "Give every independent sequence a stream of its own made with cudaStreamNonBlocking, or build \
+         with --default-stream per-thread, and order what depends on each other with events.",
+    ))
+}

@@ -1,0 +1,63 @@
+//! When a finding is worth a reader's time, each limit with its reason. A healthy program stays
+//! below all of them.
+
+/// A fifth of the run is what people notice.
+pub const HIGH_SHARE: f64 = 0.20;
+/// A twentieth is above the noise of most measurements.
+pub const MEDIUM_SHARE: f64 = 0.05;
+/// Below a hundredth nothing is said about time at all.
+pub const LEAST_SHARE: f64 = 0.01;
+
+/// Events named as evidence of one finding.
+pub const OPS: usize = 8;
+
+/// Copies in this part of the working time: more than a pipeline that overlaps them shows.
+pub const TRANSFER_BOUND: f64 = 0.20;
+/// Copies up to this size take the same time whatever their size: the latency of a call and of the
+/// bus, about 10 µs, is what 64 KiB take at the lowest PCIe speed in use.
+pub const SMALL_COPY: u64 = 64 << 10;
+/// So many of them make a habit.
+pub const MANY_SMALL_COPIES: u64 = 100;
+/// Pageable memory matters where it is copied by the mebibyte: below, latency hides it.
+pub const PAGEABLE_BYTES: u64 = 16 << 20;
+
+/// So many launches make a pattern.
+pub const MANY_LAUNCHES: u64 = 32;
+/// Half of all launches waited for at once is no accident.
+pub const SYNC_EACH: f64 = 0.5;
+/// A launch takes the host 2 to 10 µs, so that kernels shorter than this cannot keep a GPU busy.
+pub const SHORT_KERNEL_NS: u64 = 10_000;
+/// So many short kernels are worth a graph.
+pub const MANY_SHORT_KERNELS: u64 = 200;
+/// Launch calls in this part of the working time: the host is busy launching.
+pub const LAUNCHING: f64 = 0.20;
+/// Changes between the default stream and others: fewer are a set-up, not a habit.
+pub const STREAM_CHANGES: u64 = 16;
+/// Streams that overlap by less than this part run one after the other.
+pub const NO_OVERLAP: f64 = 0.05;
+
+/// Allocations in the working time: fewer are caches that fill up.
+pub const LOOP_ALLOCATIONS: u64 = 16;
+/// Or one in so many iterations.
+pub const ALLOCATIONS_PER_ITERATION: f64 = 0.5;
+/// Blocks that hold so much more than is live …
+pub const WASTED_BYTES: u64 = 64 << 20;
+/// … and of which less than this part is live.
+pub const LIVE_OF_BLOCKS: f64 = 0.5;
+
+/// The GPU without work for this part of the working time.
+pub const IDLE_SHARE: f64 = 0.10;
+/// A single gap as long as this part of the run stands out by itself.
+pub const GAP_SHARE: f64 = 0.05;
+/// And is no gap that a person would call one below 1 ms.
+pub const GAP_NS: u64 = 1_000_000;
+
+/// Changes of the current context: fewer are a set-up, not a habit.
+pub const CONTEXT_SWITCHES: u64 = 100;
+/// Or so many a second.
+pub const GPU_SWITCHES: u64 = 100;
+
+/// A first call so many times longer than the usual one was doing something else too.
+pub const FIRST_CALL_RATIO: u64 = 10;
+/// Loading code for less than this is not worth a word.
+pub const LOADING_NS: u64 = 50_000_000;

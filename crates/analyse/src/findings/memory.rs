@@ -1,0 +1,246 @@
+//! Memory: allocations where work repeats, what is never freed, frees that are wrong, blocks that
+//! stay because of little.
+
+use super::{Draft, Finding, Seen, Severity, limits, words};
+use crate::frees::BadFree;
+use crate::leaks::{Judged, Leak};
+
+/// Leaking places that get a finding of their own.
+const MOST_LEAKS: usize = 4;
+
+pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    found.extend(allocation_in_loop(seen));
+    leaks(seen, found);
+    found.extend(bad_frees(seen));
+    found.extend(fragmentation(seen));
+}
+
+fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
+    let (from, to) = seen.working()?;
+    let (mut allocations, mut frees, mut time) = (0u64, 0u64, 0u64);
+    let mut most: Option<(u64, &crate::memory::FunctionUse)> = None;
+    for function in &seen.report.memory.functions {
+        // From a pool in stream order: made for loops.
+        if function.function.contains("Async") {
+            continue;
+        }
+        let (calls, ns) = function.rate.within(from, to);
+        time = time.saturating_add(ns);
+        if function.frees {
+            frees += calls;
+        } else {
+            allocations += calls;
+            if calls > most.map_or(0, |(most, _)| most) {
+                most = Some((calls, function));
+            }
+        }
+    }
+    let (calls, function) = most?;
+    let per_iteration = seen
+        .iterations()
+        .map(|turns| allocations as f64 / turns as f64);
+    let time = time.min(to - from);
+    let often = allocations >= limits::LOOP_ALLOCATIONS
+        && per_iteration.is_none_or(|each| each >= limits::ALLOCATIONS_PER_ITERATION);
+    if !often || (time as f64) < limits::LEAST_SHARE * seen.wall() as f64 / 10.0 {
+        return None;
+    }
+    let each = per_iteration.map_or(String::new(), |each| format!(", {each:.1} an iteration"));
+    let row = (seen.report.functions.functions.iter()).find(|row| row.name == function.function);
+    Some(
+        Draft::new("allocation-in-loop", seen)
+            .costs(time)
+            .shown_by(row.map(|row| row.max_op_id))
+            .number("allocations", allocations)
+            .number("frees", frees)
+            .number("call_ns", time)
+            .between(from, to)
+            .say(
+                seen,
+                format!("{allocations} allocations where work repeats"),
+                format!(
+                    "{allocations} allocations and {frees} frees between the first kernel and the last{each}, \
+                     in {}; {calls} of them by {}. Allocating may wait for the GPU, and so may freeing.",
+                    words::time(time),
+                    function.function,
+                ),
+                "Allocate once before the loop and use it again, or take memory from a pool in stream \
+                 order (cudaMallocAsync, cuMemAllocAsync), which does not wait.",
+            ),
+    )
+}
+
+fn leaks(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let leaks = &seen.report.memory.leaks;
+    let (growing, kept): (Vec<_>, Vec<_>) = leaks.groups.iter().partition(|leak| leak.grows);
+    for leak in growing.iter().take(MOST_LEAKS) {
+        found.push(growing_leak(seen, leak));
+    }
+    // What is kept for the program's life goes with the process: worth a line, not an alarm.
+    let Some(largest) = kept.first() else { return };
+    let count: u64 = kept.iter().map(|leak| leak.holder.count).sum();
+    let bytes = kept
+        .iter()
+        .fold(0u64, |sum, leak| sum.saturating_add(leak.holder.bytes));
+    let how = match (largest.with_context, leaks.judged) {
+        (true, _) => "when its context was destroyed",
+        (false, Judged::ProgramEnded) => "when the program ended",
+        (false, _) => "at the end",
+    };
+    found.push(
+        Draft::new("never-freed", seen)
+            .costs_bytes(bytes)
+            .shown_by(largest.holder.op_ids.iter().copied())
+            .number("allocations", count)
+            .number("bytes", bytes)
+            .number("places", kept.len() as u64)
+            .between(largest.holder.first_at_ns, largest.holder.last_at_ns)
+            .say(
+                seen,
+                format!("{} never freed", words::bytes(bytes)),
+                format!(
+                    "{} from {} still held memory {how}. Most: {} by {}{}.",
+                    words::count(count, "allocation", "allocations"),
+                    words::count(kept.len() as u64, "place", "places"),
+                    words::bytes(largest.holder.bytes),
+                    largest.holder.place.function,
+                    place_words(largest),
+                ),
+                "It was not seen to grow, and the driver takes it back when the process ends. In a \
+                 library or a server, free it.",
+            ),
+    );
+}
+
+fn growing_leak(seen: &Seen<'_>, leak: &Leak) -> Finding {
+    let holder = &leak.holder;
+    let span = holder.last_at_ns - holder.first_at_ns;
+    let per_second = (u128::from(holder.bytes) * 1_000_000_000).checked_div(u128::from(span));
+    let rate = per_second.map_or(0, crate::memory::clamp);
+    let each = seen.iterations().map_or(String::new(), |turns| {
+        format!(", {:.1} an iteration", holder.count as f64 / turns as f64)
+    });
+    Draft::new("leak", seen)
+        .costs_bytes(holder.bytes)
+        .shown_by(holder.op_ids.iter().copied())
+        .number("allocations", holder.count)
+        .number("bytes", holder.bytes)
+        .number("bytes_per_second", rate)
+        .number("launches_between", holder.launches_between)
+        .between(holder.first_at_ns, holder.last_at_ns)
+        .at_least(Severity::Medium)
+        .say(
+            seen,
+            format!("{} leaked by {}", words::bytes(holder.bytes), holder.place.function),
+            format!(
+                "{} of the {} allocations made there{} were never freed{each}, and {} kernels were launched \
+                 between the first and the last: it grows by {} a second.",
+                holder.count,
+                holder.allocations,
+                place_words(leak),
+                holder.launches_between,
+                words::bytes(rate),
+            ),
+            "Free it at the end of each round, or allocate it once and use it again.",
+        )
+}
+
+/// Where it was, as far as the trace tells.
+fn place_words(leak: &Leak) -> String {
+    let place = &leak.holder.place;
+    match (place.stack.as_slice(), place.size_bytes) {
+        // The innermost frames may be the library's own: the first few say where in the program.
+        ([first, rest @ ..], _) => {
+            let callers: Vec<_> = rest
+                .iter()
+                .take(2)
+                .map(|frame| format!(" < {frame}"))
+                .collect();
+            format!(" (called from {first}{})", callers.join(""))
+        }
+        ([], Some(size)) => format!(" ({} each)", words::bytes(size)),
+        ([], None) => String::new(),
+    }
+}
+
+fn bad_frees(seen: &Seen<'_>) -> Option<Finding> {
+    let frees = &seen.report.memory.bad_frees;
+    let first = frees.bad.first()?;
+    // With events lost, an allocation between two frees may be among them.
+    let (certain, lost) = (seen.report.overview.lost == 0, seen.report.overview.lost);
+    let count = |what| frees.bad.iter().filter(|bad| bad.what == what).count();
+    let kinds: Vec<_> = [
+        (BadFree::Twice, "freed twice"),
+        (BadFree::OfAnotherProcess, "of another process"),
+        (BadFree::WrongFunction, "by the wrong function"),
+        (BadFree::Refused, "refused"),
+    ]
+    .into_iter()
+    .filter(|(what, _)| count(*what) > 0)
+    .map(|(what, words)| format!("{} {words}", count(what)))
+    .collect();
+    let error = first
+        .error
+        .as_ref()
+        .map_or(String::new(), |error| format!(" with {error}"));
+    let pointer = first
+        .ptr
+        .map_or(String::new(), |ptr| format!(" of {ptr:#x}"));
+    let doubt = if certain {
+        String::new()
+    } else {
+        format!(" {lost} events were lost: an allocation may be among them.")
+    };
+    let last = frees.bad.last().map_or(first.at_ns, |bad| bad.at_ns);
+    Some(
+        Draft::new("bad-free", seen)
+            .shown_by(frees.bad.iter().map(|bad| bad.op_id))
+            .number("bad_frees", frees.bad_count)
+            .between(first.at_ns, last)
+            .at_least(if certain { Severity::Medium } else { Severity::Low })
+            .say(
+                seen,
+                format!("{} went wrong", words::count(frees.bad_count, "free", "frees")),
+                format!(
+                    "{}. First: {}{pointer}{error}, in process {}.{doubt}",
+                    kinds.join(", "),
+                    first.function,
+                    first.pid
+                ),
+                "Find who frees the pointer first: two owners of one buffer, or a buffer freed by a \
+                 function of another kind than the one that made it.",
+            ),
+    )
+}
+
+fn fragmentation(seen: &Seen<'_>) -> Option<Finding> {
+    let hint = seen.report.memory.fragmentation?;
+    let wasted = hint.block_held_bytes.saturating_sub(hint.live_bytes);
+    let live = hint.live_bytes as f64 / hint.block_held_bytes.max(1) as f64;
+    // softgpu has no such blocks.
+    if wasted < limits::WASTED_BYTES
+        || live > limits::LIVE_OF_BLOCKS
+        || seen.report.overview.simulated
+    {
+        return None;
+    }
+    Some(
+        Draft::new("fragmentation", seen)
+            .costs_bytes(wasted)
+            .number("live_bytes", hint.live_bytes)
+            .number("block_held_bytes", hint.block_held_bytes)
+            .between(hint.at_ns, hint.at_ns)
+            .say(
+                seen,
+                format!("About {} held by little", words::bytes(wasted)),
+                format!(
+                    "{} of live device memory lay scattered over blocks of {} in all. That is reckoned \
+                     with blocks of {}, as the driver hands memory out; it is a hint, not a measurement.",
+                    words::bytes(hint.live_bytes),
+                    words::bytes(hint.block_held_bytes),
+                    words::bytes(hint.block_bytes),
+                ),
+                "Allocate what lives long first and together, and take short-lived buffers from a pool.",
+            ),
+    )
+}

@@ -1,0 +1,218 @@
+//! Copies that hold a program up: too much, too small, or from memory that must be copied twice.
+
+use super::{Draft, Finding, Seen, limits, words};
+use crate::pinned::HostKind;
+use crate::transfers::{CopyPlace, TimedBy};
+use event::Direction;
+
+pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    found.extend(transfer_bound(seen));
+    found.extend(pageable(seen));
+    found.extend(small(seen));
+}
+
+/// Copies take much of the working time.
+fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
+    let transfers = &seen.report.transfers;
+    let (from, to) = seen.working()?;
+    let (copies, time) = transfers.rate.within(from, to);
+    // Copies may overlap: what they take together is no more than the stretch.
+    let time = time.min(to - from).min(transfers.busy_ns);
+    let share = time as f64 / (to - from) as f64;
+    if share < limits::TRANSFER_BOUND || (time as f64) < limits::LEAST_SHARE * seen.wall() as f64 {
+        return None;
+    }
+    let in_loop = |place: &&CopyPlace| place.to_ns > from && place.from_ns < to;
+    let largest = transfers
+        .places
+        .iter()
+        .filter(in_loop)
+        .max_by_key(|place| place.copy_ns)?;
+    let again = (transfers.repeated.iter())
+        .filter(|pair| pair.direction == Direction::HostToDevice)
+        .max_by_key(|pair| pair.call_ns)
+        .filter(|pair| pair.call_ns.saturating_mul(2) >= largest.copy_ns);
+    let mut detail = format!(
+        "{} of copying in the {} from the first kernel to the last ({}). Most of it: {} by {}, in the whole run {} in {}.",
+        words::time(time),
+        words::time(to - from),
+        words::percent(share),
+        words::count(largest.count, "copy", "copies"),
+        largest.place.function,
+        words::bytes(largest.bytes),
+        words::time(largest.copy_ns),
+    );
+    let mut ops = vec![largest.op_id];
+    let advice = match again {
+        Some(pair) => {
+            detail.push_str(&format!(
+                " {} went from one host address to one device address {} times.",
+                words::bytes(pair.size_bytes),
+                pair.count
+            ));
+            ops.extend([pair.first_op_id, pair.last_op_id]);
+            "If what is copied does not change, copy it once and keep it on the device. What must be \
+             copied every time: from pinned memory with an async copy in a stream of its own, so that \
+             it overlaps the kernels."
+        }
+        None => {
+            "Copy from pinned memory with async copies in a stream of their own, so that they overlap \
+             the kernels; keep on the device what the next kernel needs anyway."
+        }
+    };
+    Some(
+        Draft::new("transfer-bound", seen)
+            .costs(time)
+            .costs_bytes(largest.bytes)
+            .shown_by(ops)
+            .number("copy_ns", time)
+            .number("working_ns", to - from)
+            .number("copies", copies)
+            .number("largest_place_bytes", largest.bytes)
+            .number("largest_place_copies", largest.count)
+            .between(largest.from_ns.max(from), largest.to_ns.min(to))
+            .say(
+                seen,
+                format!("Copies take {} of the working time", words::percent(share)),
+                detail,
+                advice,
+            ),
+    )
+}
+
+/// Copies from or to pageable memory: the driver copies them once more, through a buffer of its own.
+fn pageable(seen: &Seen<'_>) -> Option<Finding> {
+    let transfers = &seen.report.transfers;
+    let mut sums = (0u64, 0u64, 0u64);
+    for way in &transfers.directions {
+        for host in way
+            .host
+            .iter()
+            .filter(|host| host.memory == HostKind::Pageable)
+        {
+            sums.0 += host.count;
+            sums.1 = sums.1.saturating_add(host.bytes);
+            // The wait for kernels is not the copies'.
+            sums.2 = sums
+                .2
+                .saturating_add(host.call_ns.saturating_sub(way.waited_ns));
+        }
+    }
+    let (count, bytes, time) = sums;
+    // What is loaded once before the work begins is slow once.
+    let (from, to) = seen.working()?;
+    let (_, in_work) = transfers.rate.within(from, to);
+    let time = time.min(in_work).min(to - from);
+    if bytes < limits::PAGEABLE_BYTES || (time as f64) < limits::MEDIUM_SHARE * seen.wall() as f64 {
+        return None;
+    }
+    let largest = (transfers.places.iter())
+        .filter(|place| {
+            matches!(
+                place.direction,
+                Direction::HostToDevice | Direction::DeviceToHost
+            )
+        })
+        .max_by_key(|place| place.bytes)?;
+    let pinned: u64 = (transfers.directions.iter().flat_map(|way| &way.host))
+        .filter(|host| host.memory == HostKind::Pinned)
+        .map(|host| host.bytes)
+        .sum();
+    let speed: Vec<_> = (transfers.directions.iter())
+        .filter(|way| way.timed_by != TimedBy::Nothing && way.bytes > limits::PAGEABLE_BYTES)
+        .filter_map(|way| {
+            let rate = way.bytes_per_second?;
+            Some(format!(
+                "{} at {:.1} GB/s",
+                way.direction,
+                rate as f64 / 1e9
+            ))
+        })
+        .collect();
+    let mut detail = format!(
+        "{} moved {} from or to memory that is not pinned, in {} of the working time; {} used \
+         pinned memory. Largest: {} by {}.",
+        words::count(count, "copy", "copies"),
+        words::bytes(bytes),
+        words::time(time),
+        words::bytes(pinned),
+        words::bytes(largest.bytes),
+        largest.place.function,
+    );
+    if !speed.is_empty() {
+        detail.push_str(&format!(" Copies ran {}.", speed.join(", ")));
+    }
+    Some(
+        Draft::new("pageable-copies", seen)
+            // Reckoned at half: what is saved is the driver's own copy of it.
+            .costs(time / 2)
+            .costs_bytes(bytes)
+            .shown_by([largest.op_id])
+            .number("copies", count)
+            .number("pageable_bytes", bytes)
+            .number("pageable_ns", time)
+            .number("pinned_bytes", pinned)
+            .between(largest.from_ns, largest.to_ns)
+            .say(
+                seen,
+                format!("{} copied from or to pageable memory", words::bytes(bytes)),
+                detail,
+                "Allocate the host side with cuMemHostAlloc or cudaMallocHost, or register it once \
+                 with cuMemHostRegister: the driver need not copy it through its own buffer, and \
+                 async copies can overlap kernels.",
+            ),
+    )
+}
+
+/// Many copies that are too small to be worth their latency.
+fn small(seen: &Seen<'_>) -> Option<Finding> {
+    let (mut count, mut bytes, mut time) = (0u64, 0u64, 0u64);
+    let mut waited = 0u64;
+    for way in &seen.report.transfers.directions {
+        for bin in way
+            .sizes
+            .iter()
+            .filter(|bin| bin.from_bytes < limits::SMALL_COPY)
+        {
+            count += bin.count;
+            bytes = bytes.saturating_add(bin.bytes);
+            time = time.saturating_add(bin.call_ns);
+        }
+        waited = waited.saturating_add(way.waited_ns);
+    }
+    let time = time.saturating_sub(waited).min(seen.wall());
+    if count < limits::MANY_SMALL_COPIES
+        || (time as f64) < limits::MEDIUM_SHARE * seen.wall() as f64
+    {
+        return None;
+    }
+    let place = (seen.report.transfers.places.iter())
+        .filter(|place| place.bytes / place.count.max(1) < limits::SMALL_COPY)
+        .max_by_key(|place| place.count);
+    let most = place.map_or(String::new(), |place| {
+        format!(" Most by {}: {}.", place.place.function, place.count)
+    });
+    Some(
+        Draft::new("small-copies", seen)
+            .costs(time)
+            .costs_bytes(bytes)
+            .shown_by(place.map(|place| place.op_id))
+            .number("copies", count)
+            .number("bytes", bytes)
+            .number("call_ns", time)
+            .say(
+                seen,
+                format!(
+                    "{count} copies of less than {}",
+                    words::bytes(limits::SMALL_COPY)
+                ),
+                format!(
+                    "Together {}, in {}: their time is latency, not bandwidth.{most}",
+                    words::bytes(bytes),
+                    words::time(time)
+                ),
+                "Gather what is copied into one buffer and copy it at once, pass small values as \
+                 kernel arguments, or let kernels read pinned host memory directly.",
+            ),
+    )
+}
