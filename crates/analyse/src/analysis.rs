@@ -11,6 +11,7 @@ use crate::{
     gpu::{self, GpuStep, GpuSweep},
     host::HostSweep,
     idle::IdleSweep,
+    ioctls::{IoctlSweep, Ioctls},
     loops::Step,
     memory::{Memory, MemorySweep},
     overview::OverviewSweep,
@@ -36,6 +37,7 @@ pub struct Report {
     pub contexts: Contexts,
     pub idle: Idle,
     pub correlation: Correlation,
+    pub ioctls: Ioctls,
     pub phases: Phases,
     /// What is worth changing, worst first.
     pub findings: Vec<Finding>,
@@ -81,6 +83,7 @@ pub struct Analysis {
     host: HostSweep,
     idle: IdleSweep,
     correlation: CorrelationSweep,
+    ioctls: IoctlSweep,
     phases: PhasesSweep,
     signs: SignSweep,
     /// The call that ended last: a meaning belongs to it nearly always.
@@ -114,6 +117,7 @@ impl Analysis {
             host: HostSweep::default(),
             idle: IdleSweep::default(),
             correlation: CorrelationSweep::default(),
+            ioctls: IoctlSweep::default(),
             phases: PhasesSweep::default(),
             signs: SignSweep::default(),
             ended: EndedCall::default(),
@@ -190,6 +194,9 @@ impl Analysis {
         }
         self.functions.end(event, ended);
         self.correlation.end(ended);
+        if let (Some(ioctl), Some(duration)) = (&event.ioctl, ended.duration_ns) {
+            self.ioctls.end(event, ioctl, duration);
+        }
         self.host.changed(ended.end, ended.thread, &self.nesting);
         if ended.known == Known::Nothing {
             self.idle.begin(event, ended.symbol, role, &mut self.host);
@@ -316,6 +323,7 @@ impl Analysis {
             overview,
             idle,
             correlation: self.correlation.finish(&self.symbols),
+            ioctls: self.ioctls.finish(),
             phases: self.phases.finish(wall, &self.symbols),
             categories: self.categories.finish(wall, &self.nesting),
             functions: self.functions.finish(&self.symbols),

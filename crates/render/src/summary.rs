@@ -30,7 +30,7 @@ pub fn summary_text(run: &RunSummary) -> String {
     text
 }
 
-fn userspace(text: &mut String, counts: &Counts) {
+pub(crate) fn userspace(text: &mut String, counts: &Counts) {
     text.push_str("USERSPACE (libcuda.so):\n");
     let _ = writeln!(text, "  Total CUDA API calls: {}", counts.api_calls);
     let _ = writeln!(text, "  Kernel launches: {}", counts.launches);
@@ -48,7 +48,7 @@ fn userspace(text: &mut String, counts: &Counts) {
     );
 }
 
-fn kernel_space(text: &mut String, counts: &Counts) {
+pub(crate) fn kernel_space(text: &mut String, counts: &Counts) {
     text.push_str("KERNEL SPACE (nvidia.ko):\n");
     if !counts.has_kernel() {
         text.push_str("  not traced\n\n");

@@ -92,6 +92,16 @@ impl Script {
         id
     }
 
+    /// Changes both records of an event.
+    pub fn change(&mut self, id: u64, change: impl Fn(&mut Event)) {
+        for (_, _, record) in &mut self.steps {
+            match record {
+                Record::Event(event) if event.id == id => change(event),
+                _ => {}
+            }
+        }
+    }
+
     /// GPU work of a call.
     pub fn gpu(&mut self, name: &str, stream: u64, at: At, correlation: Option<u64>) -> u64 {
         let mut event = self.event(name, at);

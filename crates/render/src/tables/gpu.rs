@@ -1,0 +1,120 @@
+//! What the GPU did.
+
+use super::{
+    section::{Section, device_name, stream_name},
+    top,
+};
+use crate::{
+    Style, Table,
+    units::{count, share},
+};
+use analyse::{Report, gpu::Work};
+
+/// Streams shown.
+const ROWS: usize = 10;
+
+pub fn gpu(report: &Report, style: &Style) -> String {
+    let mut section = Section::new(style);
+    let gpu = &report.gpu;
+    section.heading("GPU");
+    for found in &report.meta.gpus {
+        let memory = found.memory.map_or_else(String::new, |bytes| {
+            format!(", {}", crate::units::bytes(bytes))
+        });
+        let kind = if found.simulated {
+            ", a software device: its times are not a GPU's"
+        } else {
+            ""
+        };
+        section.line(&format!("{}: {}{memory}{kind}", found.index, found.name));
+    }
+    if gpu.all.operations == 0 {
+        section.line("The trace has no GPU times. What was launched, by name:");
+        top::kernels(&mut section, report);
+        return section.finish();
+    }
+    let wall = report.overview.wall_ns;
+    section.line(&format!(
+        "{} operations, busy {} of {} ({}); their times add up to {}, overlaps counted twice.",
+        count(gpu.all.operations),
+        section.time(gpu.all.busy_ns),
+        section.time(wall),
+        share(gpu.all.busy_ns, wall),
+        section.time(gpu.all.sum_ns),
+    ));
+    works(
+        &mut section,
+        "By GPU",
+        "GPU",
+        wall,
+        gpu.devices
+            .iter()
+            .map(|row| (device_name(row.device), &row.work)),
+    );
+    works(
+        &mut section,
+        "By kind of work",
+        "Kind",
+        wall,
+        gpu.categories
+            .iter()
+            .map(|row| (row.category.to_string(), &row.work)),
+    );
+    works(
+        &mut section,
+        "By stream",
+        "Stream",
+        wall,
+        (gpu.streams.iter().take(ROWS)).map(|row| {
+            let stream = stream_name(row.stream);
+            let name = format!("{stream} of GPU {}", device_name(row.device));
+            (name, &row.work)
+        }),
+    );
+    section.more(ROWS, gpu.stream_count);
+    top::kernels(&mut section, report);
+
+    let queue = &report.correlation.queue;
+    section.heading("From call to GPU");
+    if queue.linked > 0 {
+        section.line(&format!(
+            "Work began p50 {}, p99 {}, at most {} (event {}) after its call began.",
+            section.time(queue.p50_ns),
+            section.time(queue.p99_ns),
+            section.time(queue.max_ns),
+            queue.max_op_id.unwrap_or(0),
+        ));
+    }
+    section.line(&format!(
+        "Work whose call is in the trace: {}; without: {}.",
+        count(queue.linked),
+        count(queue.unlinked)
+    ));
+    section.finish()
+}
+
+fn works<'a>(
+    section: &mut Section<'_>,
+    heading: &str,
+    what: &str,
+    wall: u64,
+    rows: impl Iterator<Item = (String, &'a Work)>,
+) {
+    section.heading(heading);
+    let mut table = Table::new()
+        .left(what)
+        .right("Operations")
+        .right("Busy")
+        .right("Of wall")
+        .right("Sum");
+    for (name, work) in rows {
+        table.row([
+            name,
+            count(work.operations),
+            section.time(work.busy_ns),
+            share(work.busy_ns, wall),
+            section.time(work.sum_ns),
+        ]);
+    }
+    section.table(&table);
+}

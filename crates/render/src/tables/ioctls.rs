@@ -1,0 +1,193 @@
+//! From API calls down: system calls into the driver, its functions, and time by layer.
+
+use super::section::Section;
+use crate::{
+    Cell, Paint, Style, Table,
+    units::{count, share},
+};
+use analyse::{Report, correlation::CallNode};
+use event::Layer;
+
+/// Functions and commands shown.
+const ROWS: usize = 15;
+/// Calls shown in the tree.
+const TREE_ROWS: usize = 40;
+
+pub fn ioctls(report: &Report, style: &Style) -> String {
+    let mut section = Section::new(style);
+    layers(&mut section, report);
+    below(&mut section, report);
+    commands(&mut section, report);
+    driver(&mut section, report);
+    tree(&mut section, report);
+    section.finish()
+}
+
+fn layers(section: &mut Section<'_>, report: &Report) {
+    let found = &report.correlation;
+    section.heading("Time by layer, of all threads");
+    if found.layers.is_empty() {
+        section.line("no calls were traced");
+        return;
+    }
+    let mut table = Table::new()
+        .left("Layer")
+        .right("Calls")
+        .right("Self")
+        .right("Of traced");
+    for row in &found.layers {
+        table.row([
+            row.layer.to_string(),
+            count(row.calls),
+            section.time(row.self_ns),
+            share(row.self_ns, found.host_ns),
+        ]);
+    }
+    section.table(&table);
+}
+
+fn below(section: &mut Section<'_>, report: &Report) {
+    let rows = (report.correlation.functions.iter()).filter(|row| row.syscalls > 0);
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    section.heading("A call on average: system calls inside it, and the rest in user space");
+    let mut table = Table::new()
+        .left("Function")
+        .right("Calls")
+        .right("Average")
+        .right("Syscalls")
+        .right("in them")
+        .right("Driver")
+        .right("User space");
+    for row in rows.iter().take(ROWS) {
+        let each = |sum: u64| section.time(sum / row.calls.max(1));
+        table.row([
+            row.name.to_string(),
+            count(row.calls),
+            each(row.total_ns),
+            format!("{:.1}", row.syscalls as f64 / row.calls.max(1) as f64),
+            each(row.syscall_ns),
+            if row.kernel_calls > 0 {
+                each(row.kernel_ns)
+            } else {
+                "-".into()
+            },
+            each(row.user_ns),
+        ]);
+    }
+    section.table(&table);
+    section.more(ROWS, rows.len() as u64);
+}
+
+fn commands(section: &mut Section<'_>, report: &Report) {
+    let found = &report.ioctls;
+    section.heading("ioctls by command");
+    if found.calls == 0 {
+        section.line("none were traced; record with --kernel or --method syscall to see them");
+        return;
+    }
+    let mut table = Table::new()
+        .left("Command")
+        .right("Calls")
+        .right("Total")
+        .right("p50")
+        .right("p99")
+        .right("Max")
+        .left("");
+    for row in found.commands.iter().take(ROWS) {
+        let name = match &row.name {
+            Some(name) => name.to_string(),
+            None => format!("{:#010x}", row.cmd),
+        };
+        let mark = match row.failed {
+            0 => String::new(),
+            failed => format!("{} failed", count(failed)),
+        };
+        table.row([
+            name.into(),
+            count(row.calls).into(),
+            section.time(row.total_ns).into(),
+            section.time(row.p50_ns).into(),
+            section.time(row.p99_ns).into(),
+            section.time(row.max_ns).into(),
+            Cell::painted(mark, Paint::Warning),
+        ]);
+    }
+    section.table(&table);
+    section.more(ROWS, found.commands.len() as u64);
+}
+
+fn driver(section: &mut Section<'_>, report: &Report) {
+    let rows = (report.functions.functions.iter()).filter(|row| row.layer == Layer::Kernel);
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    section.heading("Functions of the driver");
+    let mut table = Table::new()
+        .left("Function")
+        .right("Calls")
+        .right("Total")
+        .right("Self")
+        .right("p50")
+        .right("p99")
+        .right("Max");
+    for row in rows.iter().take(ROWS) {
+        table.row([
+            row.name.to_string(),
+            count(row.calls),
+            section.time(row.total_ns),
+            section.time(row.self_ns),
+            section.time(row.p50_ns),
+            section.time(row.p99_ns),
+            section.time(row.max_ns),
+        ]);
+    }
+    section.table(&table);
+    section.more(ROWS, rows.len() as u64);
+}
+
+fn tree(section: &mut Section<'_>, report: &Report) {
+    let roots = &report.correlation.tree;
+    if roots.iter().all(|root| root.children.is_empty()) {
+        return;
+    }
+    section.heading("Who calls what");
+    let mut table = Table::new()
+        .left("Call")
+        .left("Layer")
+        .right("Calls")
+        .right("Total")
+        .right("Self");
+    let mut room = TREE_ROWS;
+    for root in roots.iter().filter(|root| !root.children.is_empty()) {
+        branch(root, 0, &mut room, &mut |node, depth| {
+            table.row([
+                format!("{}{}", "  ".repeat(depth), node.name),
+                node.layer.to_string(),
+                count(node.calls),
+                section.time(node.total_ns),
+                section.time(node.self_ns),
+            ]);
+        });
+    }
+    section.table(&table);
+}
+
+fn branch(
+    node: &CallNode,
+    depth: usize,
+    room: &mut usize,
+    tell: &mut impl FnMut(&CallNode, usize),
+) {
+    if *room == 0 {
+        return;
+    }
+    *room -= 1;
+    tell(node, depth);
+    for child in &node.children {
+        branch(child, depth + 1, room, tell);
+    }
+}

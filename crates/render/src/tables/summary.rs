@@ -1,0 +1,178 @@
+//! A trace in short: the counts that end a run, the GPU, where the time went, phases.
+
+use super::section::{Section, host_words, since_start};
+use crate::{
+    Cell, Paint, Style, Table, summary as counts,
+    units::{count, share},
+};
+use analyse::{Report, idle::Basis};
+
+/// Functions shown.
+const ROWS: usize = 5;
+
+pub fn summary(report: &Report, style: &Style) -> String {
+    let mut text = String::from("=== TRACE SUMMARY ===\n\n");
+    counts::userspace(&mut text, &report.overview.counts);
+    counts::kernel_space(&mut text, &report.overview.counts);
+    let mut section = Section::new(style);
+    gpu(&mut section, report);
+    categories(&mut section, report);
+    functions(&mut section, report);
+    phases(&mut section, report);
+    tail(&mut section, report);
+    text + &section.finish()
+}
+
+fn gpu(section: &mut Section<'_>, report: &Report) {
+    let (idle, wall) = (&report.idle, report.overview.wall_ns);
+    let simulated = if report.overview.simulated {
+        ", softgpu"
+    } else {
+        ""
+    };
+    section.heading(&match idle.basis {
+        Basis::GpuTimes => format!("GPU (measured{simulated}):"),
+        Basis::Launches => format!("GPU (no GPU times; from launches and waits{simulated}):"),
+    });
+    let (busy, least) = match idle.basis {
+        Basis::GpuTimes => ("Busy", ""),
+        Basis::Launches => ("Busy at most", "at least "),
+    };
+    if idle.basis == Basis::GpuTimes {
+        section.line(&format!("Operations: {}", count(report.gpu.all.operations)));
+    }
+    section.line(&format!(
+        "{busy}: {} of {} ({})",
+        section.time(idle.all.busy_ns),
+        section.time(wall),
+        share(idle.all.busy_ns, wall),
+    ));
+    section.line(&format!(
+        "Idle: {least}{} ({}); another workload could have had {}",
+        section.time(idle.all.idle_ns),
+        share(idle.all.idle_ns, wall),
+        section.time(idle.opportunity_ns),
+    ));
+    if let Some(gap) = idle.gaps.first() {
+        section.line(&format!(
+            "Longest gap: {} at {}; the host: {}",
+            section.time(gap.length_ns),
+            since_start(report, gap.start_ns, section.style),
+            host_words(&gap.host, 3, section.style),
+        ));
+    }
+}
+
+fn categories(section: &mut Section<'_>, report: &Report) {
+    let rows = &report.categories.categories;
+    if rows.is_empty() {
+        return;
+    }
+    section.heading("Time by category:");
+    let mut table = Table::new()
+        .left("Category")
+        .right("Calls")
+        .right("Total")
+        .right("Average")
+        .right("Of wall")
+        .left("");
+    for row in rows.iter().take(ROWS) {
+        let mark = if row.bottleneck { "BOTTLENECK" } else { "" };
+        table.row([
+            row.category.as_str().into(),
+            count(row.time.calls).into(),
+            section.time(row.time.total_ns).into(),
+            section.time(row.average_ns).into(),
+            share(row.busy_ns, report.overview.wall_ns).into(),
+            Cell::painted(mark, Paint::Alarm),
+        ]);
+    }
+    section.table(&table);
+}
+
+fn functions(section: &mut Section<'_>, report: &Report) {
+    let rows = &report.functions.functions;
+    if rows.is_empty() {
+        return;
+    }
+    section.heading("Most time in:");
+    let mut table = Table::new()
+        .left("Function")
+        .right("Calls")
+        .right("Total")
+        .right("Self")
+        .right("p50")
+        .right("p99");
+    for row in rows.iter().take(ROWS) {
+        table.row([
+            row.name.to_string(),
+            count(row.calls),
+            section.time(row.total_ns),
+            section.time(row.self_ns),
+            section.time(row.p50_ns),
+            section.time(row.p99_ns),
+        ]);
+    }
+    section.table(&table);
+}
+
+fn phases(section: &mut Section<'_>, report: &Report) {
+    let found = &report.phases;
+    if found.phases.is_empty() {
+        return;
+    }
+    section.heading("Phases:");
+    let mut table = Table::new().left("").right("").right("").right("");
+    for phase in &found.phases {
+        table.row([
+            phase.kind.as_str().to_owned(),
+            since_start(report, phase.start_ns, section.style),
+            section.time(phase.length_ns),
+            share(phase.length_ns, report.overview.wall_ns),
+        ]);
+    }
+    section.table(&table);
+    if let Some(steady) = found.loops.first() {
+        section.line(&format!(
+            "The loop: {} iterations of {} launches, p50 {}, p99 {} each; each begins with {}",
+            count(steady.iterations),
+            (steady.launches_per_iteration * 10.0).round() / 10.0,
+            section.time(steady.p50_ns),
+            section.time(steady.p99_ns),
+            analyse::base_name(&steady.mark),
+        ));
+    }
+}
+
+fn tail(section: &mut Section<'_>, report: &Report) {
+    let overview = &report.overview;
+    section.heading("Coverage:");
+    let hooks = report.meta.hooks;
+    if hooks.total > 0 {
+        section.line(&format!(
+            "Hooked {} of {} functions",
+            count(hooks.attached),
+            count(hooks.total)
+        ));
+    }
+    if overview.counts.library_calls > 0 {
+        section.line(&format!(
+            "Calls of other libraries: {}",
+            count(overview.counts.library_calls)
+        ));
+    }
+    if overview.counts.failed_calls > 0 {
+        section.line(&format!(
+            "Calls that returned an error: {}",
+            count(overview.counts.failed_calls)
+        ));
+    }
+    if overview.open_spans > 0 {
+        section.line(&format!(
+            "Calls that never returned: {}",
+            count(overview.open_spans)
+        ));
+    }
+    section.line(&format!("Events: {}", count(overview.events)));
+    section.line(&format!("Events lost: {}", count(overview.lost)));
+}

@@ -1,0 +1,177 @@
+//! Functions and kernels by time, and the longest operations.
+
+use super::section::{Section, since_start};
+use crate::{
+    Cell, Paint, Style, Table,
+    units::{count, share},
+};
+use analyse::{Report, functions::FunctionRow};
+
+/// Functions, kernels and operations shown.
+const ROWS: usize = 20;
+
+pub fn top(report: &Report, style: &Style) -> String {
+    let mut section = Section::new(style);
+    let found = &report.functions;
+    section.heading("Functions by total time");
+    if found.functions.is_empty() {
+        section.line("no calls were traced");
+    }
+    functions(&mut section, found.functions.iter());
+    section.more(ROWS, found.functions.len() as u64);
+
+    let mut by_self: Vec<&FunctionRow> = found.functions.iter().collect();
+    by_self.sort_by_key(|row| std::cmp::Reverse(row.self_ns));
+    if by_self.iter().any(|row| row.self_ns != row.total_ns) {
+        section.heading("Functions by self time");
+        functions(&mut section, by_self.into_iter().take(ROWS / 2));
+    }
+    failures(&mut section, report);
+    kernels(&mut section, report);
+    longest(&mut section, report);
+    section.finish()
+}
+
+fn functions<'a>(section: &mut Section<'_>, rows: impl Iterator<Item = &'a FunctionRow>) {
+    let mut table = Table::new()
+        .left("Function")
+        .right("Calls")
+        .right("Total")
+        .right("Self")
+        .right("p50")
+        .right("p99")
+        .right("Max");
+    for row in rows.take(ROWS) {
+        // Of calls that never returned no length is known.
+        let ended = |ns: u64| {
+            if row.calls == row.open {
+                "-".into()
+            } else {
+                section.time(ns)
+            }
+        };
+        table.row([
+            row.name.to_string(),
+            count(row.calls),
+            section.time(row.total_ns),
+            section.time(row.self_ns),
+            ended(row.p50_ns),
+            ended(row.p99_ns),
+            ended(row.max_ns),
+        ]);
+    }
+    section.table(&table);
+}
+
+/// Calls that returned an error, and calls that did not return.
+fn failures(section: &mut Section<'_>, report: &Report) {
+    let bad = |row: &&FunctionRow| row.failed + row.open > 0;
+    let rows: Vec<&FunctionRow> = report.functions.functions.iter().filter(bad).collect();
+    if rows.is_empty() {
+        return;
+    }
+    section.heading("Calls that failed or never returned");
+    let mut table = Table::new()
+        .left("Function")
+        .right("Calls")
+        .right("Failed")
+        .right("Open")
+        .right("First failure");
+    for row in rows.iter().take(ROWS) {
+        let first = row.failed_op_id;
+        table.row([
+            Cell::from(&*row.name),
+            count(row.calls).into(),
+            Cell::painted(count(row.failed), Paint::Warning),
+            count(row.open).into(),
+            first
+                .map_or_else(String::new, |id| format!("event {id}"))
+                .into(),
+        ]);
+    }
+    section.table(&table);
+    section.more(ROWS, rows.len() as u64);
+}
+
+/// Also a part of the table of the GPU.
+pub(super) fn kernels(section: &mut Section<'_>, report: &Report) {
+    let found = &report.functions.kernels;
+    if found.is_empty() {
+        return;
+    }
+    let timed = found.iter().any(|row| row.executions > 0);
+    section.heading(if timed {
+        "GPU work by time"
+    } else {
+        "Kernels by launches (no GPU times in this trace)"
+    });
+    let mut table = Table::new().left("Name").right("Launches");
+    if timed {
+        for heading in ["Runs", "Total", "Of sum", "p50", "p99", "Max"] {
+            table = table.right(heading);
+        }
+    }
+    let sum = report.gpu.all.sum_ns;
+    for row in found.iter().take(ROWS) {
+        let name = match row.variant_count {
+            0 | 1 => row.name.clone(),
+            variants => format!("{} ({variants} variants)", row.name),
+        };
+        let mut cells = vec![name, count(row.launches)];
+        if timed {
+            cells.extend([
+                count(row.executions),
+                section.time(row.total_ns),
+                share(row.total_ns, sum),
+                section.time(row.p50_ns),
+                section.time(row.p99_ns),
+                section.time(row.max_ns),
+            ]);
+        }
+        table.row(cells);
+    }
+    section.table(&table);
+    section.more(ROWS, found.len() as u64);
+}
+
+fn longest(section: &mut Section<'_>, report: &Report) {
+    let found = &report.functions;
+    if !found.longest.is_empty() {
+        section.heading("Longest operations");
+        let mut table = Table::new()
+            .right("Event")
+            .right("At")
+            .right("Took")
+            .right("Self")
+            .right("Thread")
+            .left("Name");
+        for row in found.longest.iter().take(ROWS / 2) {
+            table.row([
+                row.op_id.to_string(),
+                since_start(report, row.start_ns, section.style),
+                section.time(row.duration_ns),
+                section.time(row.self_ns),
+                row.tid.to_string(),
+                row.name.to_string(),
+            ]);
+        }
+        section.table(&table);
+    }
+    if !found.longest_gpu.is_empty() {
+        section.heading("Longest operations on the GPU");
+        let mut table = Table::new()
+            .right("Event")
+            .right("At")
+            .right("Took")
+            .left("Name");
+        for row in found.longest_gpu.iter().take(ROWS / 2) {
+            table.row([
+                row.op_id.to_string(),
+                since_start(report, row.start_ns, section.style),
+                section.time(row.duration_ns),
+                analyse::demangled(&row.name).into_owned(),
+            ]);
+        }
+        section.table(&table);
+    }
+}
