@@ -42,6 +42,7 @@ pub use analysis::{Analysis, Report, Wall};
 pub use bins::Bins;
 pub use categories::Categories;
 pub use correlation::Correlation;
+pub use cuda::family;
 pub use functions::Functions;
 pub use gauge::Curve;
 pub use gpu::Gpu;

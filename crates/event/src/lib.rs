@@ -22,6 +22,8 @@ mod meta;
 #[cfg(feature = "alloc")]
 mod record;
 #[cfg(feature = "alloc")]
+mod select;
+#[cfg(feature = "alloc")]
 mod summary;
 #[cfg(feature = "alloc")]
 mod value;
@@ -38,6 +40,8 @@ pub use meaning::{Direction, Launch, Meaning, Memory, MemoryOp, MemorySpace, Tra
 pub use meta::{Backend, ClockError, Gpu, Hooks, Host, Meta, VERSION};
 #[cfg(feature = "alloc")]
 pub use record::{Event, Extent, Frame, Ioctl, Lost, Record, Status};
+#[cfg(feature = "alloc")]
+pub use select::{Candidate, Selection, means};
 #[cfg(feature = "alloc")]
 pub use summary::{Overhead, Summary, Tally};
 #[cfg(feature = "alloc")]

@@ -2,37 +2,25 @@
 //! hooked besides, so that what was asked for can be understood, and is not shown.
 
 use super::role::{Observed, Role};
+use event::{Candidate, Selection, means};
 
 /// Categories, layers and function globs; `!` excludes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     text: String,
-    wanted: Vec<String>,
-    unwanted: Vec<String>,
+    selection: Selection,
 }
 
 impl Filter {
     pub fn parse(text: &str) -> Self {
-        let mut filter = Filter {
+        Filter {
             text: text.to_owned(),
-            ..Filter::default()
-        };
-        for item in text
-            .split(',')
-            .map(str::trim)
-            .filter(|item| !item.is_empty())
-        {
-            match item.strip_prefix('!') {
-                Some(item) => filter.unwanted.push(item.to_owned()),
-                None => filter.wanted.push(item.to_owned()),
-            }
+            selection: Selection::parse(text),
         }
-        filter
     }
 
     pub fn wants(&self, name: &str) -> bool {
-        let meant = |items: &[String]| items.iter().any(|item| means(item, name));
-        (self.wanted.is_empty() || meant(&self.wanted)) && !meant(&self.unwanted)
+        self.selection.wants(&known(name))
     }
 
     /// What injected code is to hook: launches have kernels' names only if the calls that tell
@@ -41,7 +29,7 @@ impl Filter {
         let launches = (cuda::functions().iter())
             .any(|function| Role::of(function.name) == Role::Launch && self.wants(function.name));
         let mut text = self.text.clone();
-        if launches && !self.wanted.is_empty() {
+        if launches && self.selection.is_positive() {
             for function in cuda::functions() {
                 if tells_kernel_names(function.name) && !self.wants(function.name) {
                     text.push(',');
@@ -55,10 +43,8 @@ impl Filter {
     /// Items that no known function is meant by: perhaps they are misspelt.
     pub fn meaningless(&self) -> impl Iterator<Item = &str> {
         let all = || cuda::functions().iter().chain(cuda::older_functions());
-        let items = self.wanted.iter().chain(&self.unwanted);
-        items
-            .filter(move |item| !all().any(|function| means(item, function.name)))
-            .map(String::as_str)
+        (self.selection.items())
+            .filter(move |item| !all().any(|function| means(item, &known(function.name))))
     }
 }
 
@@ -69,38 +55,14 @@ fn tells_kernel_names(name: &str) -> bool {
     )
 }
 
-fn means(item: &str, name: &str) -> bool {
-    item == cuda::category(name).as_str()
-        || item == cuda::layer(name).as_str()
-        || matches_glob(item.as_bytes(), name.as_bytes())
-        || matches_glob(item.as_bytes(), cuda::family(name).as_bytes())
-}
-
-/// Globs of `*` and `?`, in time that is linear for each star.
-fn matches_glob(glob: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut place) = (0, 0);
-    // The last star, and the place in the text that it was tried up to.
-    let mut star: Option<(usize, usize)> = None;
-    while place < text.len() {
-        match glob.get(at) {
-            Some(b'*') => {
-                star = Some((at, place));
-                at += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == text[place] => {
-                at += 1;
-                place += 1;
-            }
-            _ => {
-                let Some((last, tried)) = star else {
-                    return false;
-                };
-                star = Some((last, tried + 1));
-                (at, place) = (last + 1, tried + 1);
-            }
-        }
+/// What a function's name says about its calls.
+fn known(name: &str) -> Candidate<'_> {
+    Candidate {
+        name,
+        family: cuda::family(name),
+        category: cuda::category(name),
+        layer: cuda::layer(name),
     }
-    glob[at..].iter().all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]

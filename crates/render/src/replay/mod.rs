@@ -1,0 +1,342 @@
+//! Calls one after the other, nested and decoded, as strace and uftrace print them.
+//!
+//! A call without others inside it is one line, written when it ends. A call with others is
+//! opened before the first of them and closed after the last.
+
+mod text;
+
+use crate::{Output, Paint, Style, units};
+use event::{Candidate, Event, Extent, Layer, Lost, Meaning, Meta, Record, Selection, Summary};
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+};
+
+/// What is shown, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub style: Style,
+    /// What `-e` asks for.
+    pub selection: Selection,
+    pub pid: Option<u32>,
+    pub tid: Option<u32>,
+    /// Nanoseconds since the trace's start.
+    pub from: Option<u64>,
+    pub to: Option<u64>,
+}
+
+pub struct Replay<W: Write> {
+    out: W,
+    options: Options,
+    start: u64,
+    threads: HashMap<(u32, u32), Vec<Frame>, ahash::RandomState>,
+    /// GPU work that has begun.
+    work: HashMap<u64, Event, ahash::RandomState>,
+    /// Whose line was written last.
+    last: Option<(u32, u32)>,
+    /// The call whose line is not written yet: its meaning may come next.
+    waiting: Option<u64>,
+    line: String,
+    /// Lines written.
+    any: bool,
+}
+
+/// A call that has begun.
+struct Frame {
+    event: Event,
+    /// Its beginning was written: something inside it was shown.
+    opened: bool,
+}
+
+/// Deeper calls are indented no further.
+const DEEPEST: usize = 24;
+
+impl<W: Write> Replay<W> {
+    pub fn new(out: W, meta: &Meta, options: Options) -> Self {
+        Replay {
+            out,
+            options,
+            start: meta.start_ns,
+            threads: HashMap::default(),
+            work: HashMap::default(),
+            last: None,
+            waiting: None,
+            line: String::new(),
+            any: false,
+        }
+    }
+
+    /// Whether it is of the threads and functions asked for.
+    fn wanted(&self, event: &Event) -> bool {
+        let options = &self.options;
+        options.pid.is_none_or(|pid| pid == event.pid)
+            && options.tid.is_none_or(|tid| tid == event.tid)
+            && options.selection.wants(&Candidate {
+                name: &event.name,
+                family: analyse::family(&event.name),
+                category: event.category,
+                layer: event.layer,
+            })
+    }
+
+    /// Whether any of it lies in the time asked for.
+    fn in_time(&self, start: u64, end: u64) -> bool {
+        let (start, end) = (
+            start.saturating_sub(self.start),
+            end.saturating_sub(self.start),
+        );
+        self.options.from.is_none_or(|from| end >= from)
+            && self.options.to.is_none_or(|to| start <= to)
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        if event.extent == Extent::Open && !self.in_time(event.start, u64::MAX) {
+            return Ok(());
+        }
+        let key = (event.pid, event.tid);
+        match event.extent {
+            Extent::Open if event.layer == Layer::Gpu => {
+                if self.wanted(event) {
+                    self.work.insert(event.id, event.clone());
+                }
+                Ok(())
+            }
+            Extent::Open => {
+                if self.wanted(event) {
+                    self.threads.entry(key).or_default().push(Frame {
+                        event: event.clone(),
+                        opened: false,
+                    });
+                }
+                Ok(())
+            }
+            Extent::Closed(_) if event.layer == Layer::Gpu => {
+                self.work.remove(&event.id);
+                self.shown_whole(event)
+            }
+            Extent::Instant => self.shown_whole(event),
+            Extent::Closed(_) => self.closed(event),
+        }
+    }
+
+    /// An instant, GPU work, or a call whose beginning was not seen.
+    fn shown_whole(&mut self, event: &Event) -> io::Result<()> {
+        let end = event.end().unwrap_or(event.start);
+        if !self.wanted(event) || !self.in_time(event.start, end) {
+            return Ok(());
+        }
+        let depth = if event.layer == Layer::Gpu {
+            0
+        } else {
+            self.open_all((event.pid, event.tid))?
+        };
+        self.begin_line(event, depth)?;
+        text::call(&mut self.line, event, &self.options.style);
+        self.waiting = Some(event.id);
+        Ok(())
+    }
+
+    fn closed(&mut self, event: &Event) -> io::Result<()> {
+        let key = (event.pid, event.tid);
+        let stack = self.threads.get_mut(&key);
+        let place = (stack.as_ref())
+            .and_then(|stack| stack.iter().rposition(|frame| frame.event.id == event.id));
+        let (Some(stack), Some(place)) = (stack, place) else {
+            return self.shown_whole(event);
+        };
+        // What is still open inside of it never ended: the thread went on without.
+        let inner = stack.split_off(place + 1);
+        let Some(frame) = stack.pop() else {
+            return Ok(());
+        };
+        let mut opened = frame.opened;
+        for (number, frame) in inner.into_iter().enumerate() {
+            if !opened {
+                self.open_all(key)?;
+                self.open_line(event, place)?;
+                opened = true;
+            }
+            self.unfinished(&frame, place + 1 + number)?;
+        }
+        let end = event.end().unwrap_or(event.start);
+        if opened {
+            self.begin_line_at(event, end, place)?;
+            text::close(&mut self.line, event, &self.options.style);
+        } else if self.in_time(event.start, end) {
+            self.open_all(key)?;
+            self.begin_line(event, place)?;
+            text::call(&mut self.line, event, &self.options.style);
+        } else {
+            return Ok(());
+        }
+        self.waiting = Some(event.id);
+        Ok(())
+    }
+
+    /// Write the beginnings of the calls around what comes next. Returns how deep that is.
+    fn open_all(&mut self, key: (u32, u32)) -> io::Result<usize> {
+        let Some(mut stack) = self.threads.remove(&key) else {
+            return Ok(0);
+        };
+        for (depth, frame) in stack.iter_mut().enumerate() {
+            if !std::mem::replace(&mut frame.opened, true) {
+                self.open_line(&frame.event, depth)?;
+            }
+        }
+        let depth = stack.len();
+        self.threads.insert(key, stack);
+        Ok(depth)
+    }
+
+    fn open_line(&mut self, event: &Event, depth: usize) -> io::Result<()> {
+        self.begin_line(event, depth)?;
+        text::open(&mut self.line, event, &self.options.style);
+        self.flush_line()
+    }
+
+    /// A call that never ended.
+    fn unfinished(&mut self, frame: &Frame, depth: usize) -> io::Result<()> {
+        self.begin_line(&frame.event, depth)?;
+        text::unfinished(
+            &mut self.line,
+            &frame.event,
+            frame.opened,
+            &self.options.style,
+        );
+        self.flush_line()
+    }
+
+    fn begin_line(&mut self, event: &Event, depth: usize) -> io::Result<()> {
+        self.begin_line_at(event, event.start, depth)
+    }
+
+    /// Time, thread where it is another than the line's before, indentation.
+    fn begin_line_at(&mut self, event: &Event, at: u64, depth: usize) -> io::Result<()> {
+        self.flush_line()?;
+        let who = (event.pid, event.tid);
+        let thread = if event.layer == Layer::Gpu {
+            self.last = None;
+            text::stream(event)
+        } else if self.last.replace(who) == Some(who) {
+            String::new()
+        } else if event.pid == event.tid {
+            event.pid.to_string()
+        } else {
+            format!("{}/{}", event.pid, event.tid)
+        };
+        self.begin_any(at, &thread);
+        let indentation = 2 * depth.min(DEEPEST);
+        self.line.extend(std::iter::repeat_n(' ', indentation));
+        Ok(())
+    }
+
+    fn begin_any(&mut self, at: u64, thread: &str) {
+        let time = text::milliseconds(at, self.start);
+        let style = &self.options.style;
+        self.line.push_str(&style.paint(Paint::Faint, &time));
+        self.line.push_str(&format!("  {thread:<12}  "));
+    }
+
+    fn flush_line(&mut self) -> io::Result<()> {
+        self.waiting = None;
+        if self.line.is_empty() {
+            return Ok(());
+        }
+        self.any = true;
+        self.line.push('\n');
+        self.out.write_all(self.line.as_bytes())?;
+        self.line.clear();
+        Ok(())
+    }
+
+    /// Behind its call's line, or, where that is gone, in a line of its own.
+    fn meaning(&mut self, meaning: &Meaning) -> io::Result<()> {
+        let style = self.options.style;
+        if self.waiting == Some(meaning.op) {
+            text::meaning(&mut self.line, &meaning.what, &style);
+            return Ok(());
+        }
+        let call = Event {
+            pid: meaning.pid,
+            tid: meaning.tid,
+            ..Event::new(
+                meaning.op,
+                meaning.layer.unwrap_or(Layer::Driver),
+                event::Category::Other,
+                meaning.name.clone(),
+                meaning.ts,
+            )
+        };
+        // Of a call that is not shown, or whose line others have followed.
+        let selective = self.options.selection != Selection::default();
+        if selective || !self.wanted(&call) || !self.in_time(meaning.ts, meaning.ts) {
+            return Ok(());
+        }
+        let stack = self.threads.get(&(meaning.pid, meaning.tid));
+        let depth = stack.map_or(0, Vec::len);
+        self.begin_line(&call, depth)?;
+        self.line.push_str(&style.paint(Paint::Name, &meaning.name));
+        text::meaning(&mut self.line, &meaning.what, &style);
+        self.flush_line()
+    }
+
+    fn lost(&mut self, lost: &Lost) -> io::Result<()> {
+        let options = &self.options;
+        let of_others = |asked: Option<u32>, of: Option<u32>| {
+            asked.is_some_and(|asked| of.is_some_and(|of| of != asked))
+        };
+        if of_others(options.pid, lost.pid)
+            || of_others(options.tid, lost.tid)
+            || !self.in_time(lost.ts, lost.ts)
+        {
+            return Ok(());
+        }
+        self.flush_line()?;
+        self.last = None;
+        self.begin_any(lost.ts, "");
+        let source = lost.source.as_ref().map(|source| format!(" by {source}"));
+        let text = format!(
+            "--- {} events lost{} ---",
+            units::count(lost.count),
+            crate::printable(&source.unwrap_or_default())
+        );
+        let text = self.options.style.paint(Paint::Alarm, &text);
+        self.line.push_str(&text);
+        self.flush_line()
+    }
+}
+
+impl<W: Write> Output for Replay<W> {
+    fn record(&mut self, record: &Record) -> io::Result<()> {
+        match record {
+            Record::Event(event) => self.event(event),
+            Record::Meaning(meaning) => self.meaning(meaning),
+            Record::Lost(lost) => self.lost(lost),
+        }
+    }
+
+    fn finish(&mut self, _: Option<&Summary>) -> io::Result<()> {
+        self.flush_line()?;
+        let mut open: Vec<_> = std::mem::take(&mut self.threads).into_iter().collect();
+        open.sort_by_key(|(key, _)| *key);
+        for (_, stack) in open {
+            // From the outermost to the innermost: where the thread was.
+            for (depth, frame) in stack.iter().enumerate() {
+                self.unfinished(frame, depth)?;
+            }
+        }
+        let mut work: Vec<Event> = std::mem::take(&mut self.work).into_values().collect();
+        work.sort_by_key(|event| (event.start, event.id));
+        for event in work {
+            let frame = Frame {
+                event,
+                opened: false,
+            };
+            self.unfinished(&frame, 0)?;
+        }
+        if !self.any {
+            writeln!(self.out, "no events to show")?;
+        }
+        self.out.flush()
+    }
+}

@@ -1,0 +1,178 @@
+//! Calls one after the other, whole, on small traces and on odd ones.
+
+mod traces;
+
+use event::{Arg, Category, Event, Extent, Layer, Meta, Record, Selection, Value};
+use render::{Output, Replay, Style, replay::Options};
+use traces::{Builder, START, inference, meta};
+
+fn replayed(records: &[Record], options: Options) -> String {
+    let mut out = Vec::new();
+    let mut replay = Replay::new(&mut out, &meta(), options);
+    for record in records {
+        replay.record(record).expect("memory can be written");
+    }
+    replay.finish(None).expect("memory can be written");
+    drop(replay);
+    String::from_utf8(out).expect("UTF-8")
+}
+
+fn ascii() -> Options {
+    Options {
+        style: Style {
+            unicode: false,
+            ..Style::default()
+        },
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_run() {
+    insta::assert_snapshot!("run_unicode", replayed(&inference(), Options::default()));
+    let text = replayed(&inference(), ascii());
+    assert!(text.is_ascii());
+    insta::assert_snapshot!("run_ascii", text);
+}
+
+#[test]
+fn the_width_of_a_terminal_cuts_nothing() {
+    let wide = replayed(&inference(), Options::default());
+    for width in [40, 80, 200] {
+        let mut options = Options::default();
+        options.style.width = width;
+        assert_eq!(replayed(&inference(), options), wide);
+    }
+}
+
+#[test]
+fn parts_of_a_run() {
+    let selected = |text: &str| Options {
+        selection: Selection::parse(text),
+        ..Options::default()
+    };
+    let names = |options| -> Vec<String> {
+        let text = replayed(&inference(), options);
+        text.lines().map(|line| line[29..].to_owned()).collect()
+    };
+    let memory = names(selected("memory,!ioctl"));
+    assert_eq!(memory.len(), 3, "{memory:#?}");
+    assert!(memory[0].starts_with("cuMemAlloc_v2("), "{memory:#?}");
+    assert!(memory[1].contains("events lost"), "{memory:#?}");
+    assert!(memory[2].starts_with("cuMemFree_v2("), "{memory:#?}");
+    let gpu = names(selected("gpu"));
+    assert_eq!(gpu.len(), 9, "eight kernels and a loss: {gpu:#?}");
+
+    let worker = Options {
+        tid: Some(4_243),
+        ..Options::default()
+    };
+    insta::assert_snapshot!("worker", replayed(&inference(), worker));
+    let part = Options {
+        from: Some(325_000),
+        to: Some(405_000),
+        ..Options::default()
+    };
+    insta::assert_snapshot!("part", replayed(&inference(), part));
+    let nothing = Options {
+        pid: Some(1),
+        ..selected("graph")
+    };
+    assert_eq!(replayed(&inference(), nothing), "no events to show\n");
+}
+
+#[test]
+fn colours_mark_what_failed() {
+    let mut options = Options::default();
+    options.style.color = true;
+    let text = replayed(&inference(), options);
+    assert!(text.contains("\x1b[1;31mCUDA_ERROR_INVALID_VALUE\x1b[0m"));
+}
+
+#[test]
+fn names_and_texts_cannot_paint_or_flood() {
+    let mut event = Event::new(1, Layer::Driver, Category::Other, "evil\x1b[31m\n", START);
+    event.args = vec![
+        Arg::new("text", "\x1b[2J".to_owned() + &"x".repeat(1_000)),
+        Arg::new("list", Value::List(vec![Value::from(1u64); 1_000])),
+        Arg::new("pointer", Value::Pointer(0)),
+    ];
+    let text = replayed(&[event.into()], Options::default());
+    assert!(
+        !text.contains('\x1b') && text.lines().count() == 1,
+        "{text:?}"
+    );
+    assert!(text.len() < 300 && text.contains("pointer=NULL"), "{text}");
+}
+
+#[test]
+fn odd_traces_are_shown_too() {
+    assert_eq!(replayed(&[], Options::default()), "no events to show\n");
+    // Ends without beginnings, beginnings without ends inside of what ended, times that step.
+    let event = |id, name: &str, at, extent| {
+        let mut event = Event::new(id, Layer::Driver, Category::Sync, name, START + at);
+        event.extent = extent;
+        Record::from(event)
+    };
+    let records = [
+        event(9, "cuNeverBegan", 5, Extent::Closed(5)),
+        event(1, "cuOuter", 20, Extent::Open),
+        event(2, "cuInnerNeverEnds", 30, Extent::Open),
+        event(1, "cuOuter", 20, Extent::Closed(40)),
+        event(3, "cuBack", 10, Extent::Open),
+        event(3, "cuBack", 10, Extent::Closed(u64::MAX)),
+        event(4, "cuOpenOuter", 70, Extent::Open),
+        event(5, "cuOpenInner", 80, Extent::Open),
+    ];
+    insta::assert_snapshot!("odd", replayed(&records, Options::default()));
+    // Before the start, which a trace without a head has at 0.
+    let mut out = Vec::new();
+    let late = Meta {
+        start_ns: START + 1_000,
+        ..Meta::default()
+    };
+    let mut replay = Replay::new(&mut out, &late, Options::default());
+    replay.record(&records[0]).expect("written");
+    replay.finish(None).expect("written");
+    drop(replay);
+    assert!(String::from_utf8_lossy(&out).contains("-0.000995"));
+}
+
+#[test]
+fn ten_thousand_threads_take_turns() {
+    let mut trace = Builder::new();
+    for tid in 0..10_000u32 {
+        trace.call(
+            (1, tid + 1),
+            "cuInit",
+            Category::Init,
+            u64::from(tid),
+            Some(20_000),
+        );
+    }
+    let text = replayed(&trace.records(), Options::default());
+    assert_eq!(text.lines().count(), 10_000);
+    assert!(text.contains("1/10000 "));
+}
+
+/// A pipe whose reader has gone: the error comes back as it is, for the caller to judge.
+#[test]
+fn a_broken_pipe_is_an_error_of_its_own_kind() {
+    struct Broken;
+    impl std::io::Write for Broken {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut replay = Replay::new(Broken, &meta(), Options::default());
+    let error = inference()
+        .iter()
+        .find_map(|record| replay.record(record).err());
+    assert_eq!(
+        error.map(|error| error.kind()),
+        Some(std::io::ErrorKind::BrokenPipe)
+    );
+}
