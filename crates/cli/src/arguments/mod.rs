@@ -6,7 +6,7 @@ mod record;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
-pub use look::View;
+pub use look::{Color, Look, Timeline, View};
 pub use record::Record;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -18,6 +18,7 @@ pub enum Command {
     Demo,
     Softgpu(Softgpu),
     Export(Export),
+    Timeline(Timeline),
     View(View),
     Completions(clap_complete::Shell),
     Manual,
@@ -76,6 +77,8 @@ enum Verb {
         )]
         command: Vec<OsString>,
     },
+    /// The trace as a timeline in the terminal
+    Timeline(look::TimelineLine),
     /// Convert a trace, or merge several into one
     #[command(arg_required_else_help = true)]
     Export(export::ExportLine),
@@ -126,6 +129,7 @@ pub fn parse() -> Command {
             })
         }
         Verb::Export(line) => Command::Export(line.options()),
+        Verb::Timeline(line) => Command::Timeline(line.options()),
         Verb::View(line) => Command::View(line.options()),
         Verb::Completions { shell } => Command::Completions(shell),
         Verb::Manual => Command::Manual,

@@ -5,6 +5,8 @@ mod export;
 mod input;
 mod record;
 mod softgpu;
+mod style;
+mod timeline;
 mod view;
 
 use crate::arguments::{self, Command};
@@ -17,6 +19,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Demo => demo::run(),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Export(options) => export::run(options),
+        Command::Timeline(options) => timeline::run(options),
         Command::View(options) => view::run(options),
         Command::Completions(shell) => {
             let mut text = Vec::new();

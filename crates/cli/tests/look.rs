@@ -1,0 +1,87 @@
+//! The verbs that look at a trace in the terminal.
+
+mod common;
+
+use common::{cutrace, repository};
+use std::{fs, process::Output};
+
+fn layers() -> String {
+    let path = repository().join("fixtures/traces/layers.jsonl");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn look(arguments: &[&str]) -> Output {
+    cutrace()
+        .args(arguments)
+        .env_remove("COLUMNS")
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .expect("cutrace runs")
+}
+
+fn shown(arguments: &[&str]) -> String {
+    let output = look(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn the_timeline_fits_where_it_is_shown() {
+    insta::assert_snapshot!("timeline_80", shown(&["timeline", &layers()]));
+    let narrow = shown(&["timeline", &layers(), "--width", "50", "--ascii"]);
+    assert!(
+        narrow.is_ascii() && narrow.lines().all(|line| line.len() <= 50),
+        "{narrow}"
+    );
+    assert!(!narrow.contains('\x1b'), "no colours into a pipe");
+    let colored = shown(&["timeline", &layers(), "--color", "always"]);
+    assert!(colored.contains('\x1b'));
+}
+
+#[test]
+fn the_timeline_zooms() {
+    insta::assert_snapshot!(
+        "timeline_from_to",
+        shown(&["timeline", &layers(), "--from", "690us", "--to", "0.92ms"])
+    );
+    // The second launch: what is around it, not the whole run.
+    insta::assert_snapshot!(
+        "timeline_around",
+        shown(&["timeline", &layers(), "--around", "8"])
+    );
+    let output = look(&["timeline", &layers(), "--around", "12345"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no event 12345"));
+}
+
+#[test]
+fn without_a_name_the_newest_trace_is_meant() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let in_folder = |arguments: &[&str]| {
+        let mut command = cutrace();
+        command.args(arguments).current_dir(folder.path());
+        command.output().expect("cutrace runs")
+    };
+    let none = in_folder(&["timeline"]);
+    assert_eq!(none.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&none.stderr);
+    assert!(said.contains("cutrace ./app"), "{said}");
+    let traces = folder.path().join("traces");
+    fs::create_dir(&traces).expect("made");
+    fs::write(traces.join("old.jsonl"), "{}\n").expect("written");
+    fs::write(traces.join("notes.txt"), "not a trace").expect("written");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    let file = fs::File::options()
+        .write(true)
+        .open(traces.join("old.jsonl"))
+        .expect("there");
+    file.set_modified(old).expect("aged");
+    fs::copy(layers(), traces.join("trace_1.jsonl")).expect("copied");
+    let newest = in_folder(&["timeline"]);
+    let said = String::from_utf8_lossy(&newest.stderr);
+    assert!(
+        newest.status.success() && said.contains("traces/trace_1.jsonl"),
+        "{said}"
+    );
+}
