@@ -194,7 +194,9 @@ impl Track {
         match self.idle_since {
             None => self.first = Some((at, host.spent_at(at), work)),
             Some((since, before)) if at > since => {
-                let host = host.spent_at(at).since(&before);
+                let spent = host.spent_at(at);
+                let host = spent.since(&before);
+                self.idle_since = Some((at, spent));
                 self.gap(RawGap {
                     place: GapPlace::Between,
                     start: since,
