@@ -2,7 +2,7 @@
 //! fills, and how the stages call each other. Everything is laid out as C would: they are linked
 //! apart.
 
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32};
 
 /// Functions a process can have hooked: numbers are 16 bits in a record.
 pub const MAX_FUNCTIONS: usize = 1 << 16;
@@ -149,6 +149,8 @@ pub struct Stage {
     pub refill: *const AtomicPtr<()>,
     /// Not 0: times are the kernel's, not the processor's counter.
     pub host_clock: *const AtomicU8,
+    /// Set when no more system calls may be made.
+    pub quiet: *const AtomicBool,
     /// The session's folder, without a NUL.
     pub session: *const u8,
     pub session_bytes: usize,

@@ -8,6 +8,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 const PAGE: usize = 4096;
 /// A child that is being set up, by one of its threads.
 const STARTING: u32 = 1;
+/// No process has this id.
+const STOPPED: u32 = u32::MAX - 1;
 
 static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -30,6 +32,20 @@ pub fn start(stage: &Stage) -> bool {
         (*stage.generation).store(word, Ordering::Release);
     }
     true
+}
+
+/// This process's id, if it is set up already.
+pub fn settled() -> Option<u32> {
+    // SAFETY: set before any function was hooked.
+    let word = unsafe { &*WORD.load(Ordering::Relaxed) };
+    let pid = word.load(Ordering::Acquire);
+    (pid > STARTING && pid != STOPPED).then_some(pid)
+}
+
+/// Nothing more is recorded in this process.
+pub fn stop() {
+    // SAFETY: as above.
+    unsafe { &*WORD.load(Ordering::Relaxed) }.store(STOPPED, Ordering::Release);
 }
 
 /// This process's id; sets up a forked child first, by `begin`. None: another thread is at it and

@@ -6,7 +6,7 @@ use super::prologue::{self, JUMP, MOST_BYTES};
 use super::redirect::{Data, How, Redirect};
 use super::report;
 use super::select::{self, Method, Options};
-use super::thunks;
+use super::{thunks, watch};
 use crate::layout::{Entry, MAX_FUNCTIONS, Stage};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
 use crate::sys;
@@ -16,6 +16,8 @@ use alloc::vec::Vec;
 
 /// Stub and moved beginning of one function.
 const ROOM: usize = 16 + MOST_BYTES + 16;
+const UNWATCHED: &[u8] =
+    b"note the C library could not be changed: if the program gives up system calls (seccomp), tracing may end it\n";
 /// Bytes of an entry that are compared with the file.
 const COMPARED: u64 = 16;
 
@@ -29,6 +31,8 @@ pub struct Hooks {
     functions: usize,
     /// Functions that were turned to thunks, with these.
     turned: BTreeMap<usize, usize>,
+    /// The C library has been seen to.
+    watches: bool,
 }
 
 /// An object as it was seen in the loader's list.
@@ -90,6 +94,7 @@ impl Hooks {
             libraries: Vec::new(),
             functions: 0,
             turned: BTreeMap::new(),
+            watches: false,
         }
     }
 
@@ -109,6 +114,12 @@ impl Hooks {
                 continue;
             }
             let hooked = self.consider(&object).unwrap_or_default();
+            if !self.watches && watch::is_libc(&object) {
+                self.watches = true;
+                if !watch::install(&object, self.loader) {
+                    report::say(UNWATCHED);
+                }
+            }
             self.modules.push(Module {
                 bias: key.0,
                 dynamic: key.1,

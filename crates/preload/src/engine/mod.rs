@@ -10,11 +10,13 @@ mod generation;
 pub mod guard;
 mod hooks;
 pub mod prologue;
+mod quiet;
 mod redirect;
 mod report;
 mod rings;
 pub mod select;
 mod thunks;
+mod watch;
 
 use crate::layout::{Engine, Stage};
 use core::cell::UnsafeCell;
@@ -51,6 +53,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         thunks::start(stage.common);
         rings::start(stage);
         rings::set_capacity(options.ring_slots);
+        quiet::prepare(stage, options.spare_rings);
         if stage.late {
             report::say(b"note injected after CUDA was loaded: earlier calls were not seen\n");
         }

@@ -1,8 +1,8 @@
 //! Rings: one for each thread, made at its first hooked call. Runs on any thread, perhaps in a
 //! signal handler: no allocation, no locks that wait for ever.
 
-use super::generation;
 use super::report::{self, Line};
+use super::{generation, quiet};
 use crate::layout::{MARGIN, Stage, Thread};
 use crate::sys::{self, File};
 use core::fmt::Write;
@@ -16,13 +16,15 @@ const MODEST_SLOTS: u32 = 8192;
 const PLENTY: u64 = 1 << 30;
 /// Slots that get their memory at once: few threads use more.
 const PORTION: u64 = 8192;
-const LEAST_SLOTS: u32 = 256;
+/// Which of a header's reserved words says that all of its slots have memory.
+pub const BACKED: usize = 0;
+pub const LEAST_SLOTS: u32 = 256;
 const MOST_SLOTS: u32 = 1 << 22;
 const SLOT_BYTES: usize = 64;
 const MOST_NAMES: u32 = 10_000;
 
 /// A thread's ring could not be made; its calls go unrecorded.
-const WITHOUT_RING: u32 = 2;
+pub const WITHOUT_RING: u32 = 2;
 /// The ring is being made: a signal handler that interrupts this goes unrecorded.
 const MAKING: u32 = 1;
 
@@ -30,6 +32,8 @@ static CAPACITY: AtomicU32 = AtomicU32::new(MODEST_SLOTS);
 /// Calls that went unrecorded for want of a ring, until one is made that can say so.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 static NUMBER: AtomicU32 = AtomicU32::new(0);
+/// Threads that are making rings or waiting for room.
+pub static AT_WORK: AtomicU32 = AtomicU32::new(0);
 
 /// Rings of this process, so that those of ended threads can be given back. 0: free; odd: taken.
 const KNOWN: usize = 1024;
@@ -67,6 +71,17 @@ pub fn set_capacity(slots: Option<u32>) {
 extern "C" fn refill(thread: *mut Thread) -> bool {
     // SAFETY: the calling thread's own; signal handlers only see it between whole steps.
     let thread = unsafe { &mut *thread };
+    AT_WORK.fetch_add(1, Ordering::SeqCst);
+    let again = if sys::is_quiet() {
+        quiet::refill(thread)
+    } else {
+        find_room(thread)
+    };
+    AT_WORK.fetch_sub(1, Ordering::SeqCst);
+    again
+}
+
+fn find_room(thread: &mut Thread) -> bool {
     let Some(pid) = generation::current(begin_child) else {
         MISSED.fetch_add(1, Ordering::Relaxed);
         return false;
@@ -173,21 +188,34 @@ fn wait_for_room(thread: &mut Thread) -> bool {
         }
     }
     thread.stalled_tail = header.tail.load(Ordering::Relaxed).wrapping_add(1);
-    dropped.store(dropped.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    dropped.fetch_add(1, Ordering::Relaxed);
     false
 }
 
 fn make(thread: &mut Thread, pid: u32) -> bool {
     give_back_ended(pid);
     let capacity = CAPACITY.load(Ordering::Relaxed);
-    let bytes = RING_HEADER_SIZE + capacity as usize * SLOT_BYTES;
     let id = sys::thread_id();
-    if sys::file_size_limit() < bytes as u64 {
-        return false;
-    }
-    let Some((path, file)) = create_file(pid, id) else {
+    let Some((at, backed)) = map_new(pid, id, capacity) else {
         return false;
     };
+    publish(at, id);
+    // SAFETY: as above; nothing else writes to it yet.
+    unsafe { &*(at as *const RingHeader) }
+        .dropped
+        .store(MISSED.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    remember(at);
+    adopt(thread, pid, at, backed);
+    true
+}
+
+/// A new ring that no thread has yet, and how many of its slots have memory.
+pub fn map_new(pid: u32, name: u32, capacity: u32) -> Option<(usize, u64)> {
+    let bytes = RING_HEADER_SIZE + capacity as usize * SLOT_BYTES;
+    if sys::file_size_limit() < bytes as u64 {
+        return None;
+    }
+    let (path, file) = create_file(pid, name)?;
     // Reserved before it is used: a write to a mapping that finds no space would be a SIGBUS.
     let backed = if can_extend() {
         PORTION.min(capacity.into())
@@ -197,28 +225,38 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
     let first = RING_HEADER_SIZE as u64 + backed * SLOT_BYTES as u64;
     if !file.set_size(bytes as u64) || !file.reserve(0, first) {
         sys::unlink(path.bytes());
-        return false;
+        return None;
     }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED;
     // SAFETY: a fresh mapping.
     let Some(at) = (unsafe { sys::map(0, bytes, protection, flags, Some((&file, 0))) }) else {
         sys::unlink(path.bytes());
-        return false;
+        return None;
     };
     // SAFETY: the file is all zeros and as long as the header at least.
     unsafe {
         let header = at as *mut RingHeader;
         (&raw mut (*header).capacity).write(capacity);
         (&raw mut (*header).pid).write(pid);
-        (&raw mut (*header).tid).write(id);
+    }
+    Some((at, backed))
+}
+
+/// Lets the tracer find a ring: it is this thread's.
+pub fn publish(ring: usize, thread: u32) {
+    // SAFETY: a ring that no one else has yet.
+    unsafe {
+        let header = ring as *mut RingHeader;
+        (&raw mut (*header).tid).write(thread);
         (*header).magic.store(RING_MAGIC, Ordering::Release);
     }
-    // SAFETY: as above; nothing else writes to it yet.
-    unsafe { &*(at as *const RingHeader) }
-        .dropped
-        .store(MISSED.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-    remember(at);
+}
+
+/// The calling thread writes to this ring from now on.
+pub fn adopt(thread: &mut Thread, pid: u32, at: usize, backed: u64) {
+    // SAFETY: a mapped ring.
+    let capacity = unsafe { &*(at as *const RingHeader) }.capacity;
     thread.slots = at + RING_HEADER_SIZE;
     thread.mask = u64::from(capacity) - 1;
     thread.limit = backed - MARGIN;
@@ -228,7 +266,21 @@ fn make(thread: &mut Thread, pid: u32) -> bool {
     // Last: from here on the hot path uses it.
     // SAFETY: an aligned word of the thread's own.
     unsafe { AtomicU32::from_ptr(&raw mut thread.pid) }.store(pid, Ordering::Release);
-    true
+}
+
+/// Gets all of their memory for the rings there are: later none can be asked for.
+pub fn back_all() {
+    for known in &RINGS {
+        let at = known.load(Ordering::Acquire);
+        if at != 0 && at & 1 == 0 {
+            let bytes = bytes_of(at);
+            if sys::advise(at, bytes, libc::MADV_POPULATE_WRITE) {
+                // SAFETY: mapped until its place is freed, which only a thread's first call does.
+                let header = unsafe { &mut *(at as *mut RingHeader) };
+                header.reserved[BACKED] = 1;
+            }
+        }
+    }
 }
 
 /// The next free name: what this process ran before an exec, or an earlier process with its number,

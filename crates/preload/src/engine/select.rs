@@ -13,6 +13,8 @@ pub struct Options {
     filter: Filter,
     /// None: as many as there is room for.
     pub ring_slots: Option<u32>,
+    /// `spare`: rings for threads that begin after the program has given up system calls.
+    pub spare_rings: Option<usize>,
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
     pub method: Method,
@@ -52,6 +54,7 @@ impl Options {
             libraries: Vec::new(),
             filter: Filter::default(),
             ring_slots: None,
+            spare_rings: None,
             host_clock: false,
             method: Method::Patch,
         };
@@ -68,6 +71,10 @@ impl Options {
                     }
                 }
                 b"clock" => options.host_clock = value == b"host",
+                b"spare" => {
+                    let number = core::str::from_utf8(value).ok();
+                    options.spare_rings = number.and_then(|text| text.trim().parse().ok());
+                }
                 b"method" => {
                     options.method = match value {
                         b"slots" => Method::Slots,

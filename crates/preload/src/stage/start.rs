@@ -19,6 +19,8 @@ struct State {
     /// Every library may be of interest: the user named some.
     hooks_more: bool,
     late: bool,
+    /// Filters of system calls that the process began with: a container's.
+    filters: u32,
     engine: Engine,
     /// The engine was tried and cannot work here.
     failed: bool,
@@ -34,6 +36,7 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
     loader: null(),
     hooks_more: false,
     late: false,
+    filters: 0,
     engine: Engine {
         scan: None,
         finish: None,
@@ -65,6 +68,7 @@ pub extern "C" fn start() {
     };
     state.loader = loader;
     state.hooks_more = names_libraries(state);
+    state.filters = filters();
     state.late = comes_after_cuda(loader);
     // SAFETY: the loader has called us: its list is complete.
     unsafe { trigger::install(loader) };
@@ -103,6 +107,11 @@ pub extern "C" fn changed() {
         return;
     }
     if state.engine.scan.is_none() && !state.failed {
+        // A program that has restricted itself since may not survive what we would do.
+        if filters() > state.filters {
+            state.failed = true;
+            return;
+        }
         // SAFETY: the list is complete and the lock is held.
         let mut found = unsafe { objects::objects(state.loader) };
         if !state.hooks_more && !found.any(|object| is_cuda(&object)) {
@@ -123,6 +132,7 @@ fn load_engine(state: &mut State) {
         generation: &raw const hot::cutrace_generation,
         refill: &raw const hot::cutrace_refill,
         host_clock: &raw const hot::cutrace_host_clock,
+        quiet: &raw const crate::sys::QUIET,
         session: state.session.as_ptr(),
         session_bytes: state.session_bytes,
         loader: state.loader,
@@ -144,6 +154,25 @@ fn is_cuda(object: &Object) -> bool {
     object.defines(b"cuInit")
         || object.defines(b"cudaMalloc")
         || crate::objects::file::has_static_runtime(object)
+}
+
+/// How many filters the kernel puts this process's system calls through; older kernels say only
+/// whether there are any.
+fn filters() -> u32 {
+    let Some(file) = File::open(b"/proc/self/status\0", libc::O_RDONLY, 0) else {
+        return 0;
+    };
+    let mut buffer = [0u8; 4096];
+    let read = file.read(&mut buffer);
+    let lines = buffer[..read].split(|byte| *byte == b'\n');
+    let numbers = lines.filter_map(|line| {
+        let line = line.strip_prefix(b"Seccomp")?;
+        let digits = line.iter().filter(|byte| byte.is_ascii_digit());
+        Some(digits.fold(0u32, |number, digit| {
+            number.wrapping_mul(10).wrapping_add((*digit - b'0').into())
+        }))
+    });
+    numbers.fold(0, u32::wrapping_add)
 }
 
 fn find_variable(state: &mut State) -> bool {
