@@ -47,6 +47,9 @@ pub struct FunctionRow {
     pub first_op_id: u64,
     /// The first call that failed.
     pub failed_op_id: Option<u64>,
+    /// Of all calls, to compare two runs by.
+    #[serde(skip)]
+    pub durations: Quantiles,
 }
 
 /// GPU work of one name, template arguments left aside.
@@ -69,6 +72,9 @@ pub struct KernelRow {
     /// The full names that are counted here, most frequent first, ten at most.
     pub variants: Vec<String>,
     pub variant_count: u64,
+    /// Of all executions, to compare two runs by.
+    #[serde(skip)]
+    pub durations: Quantiles,
 }
 
 /// One operation.
@@ -292,6 +298,7 @@ impl Stats {
             first_ns,
             first_op_id,
             failed_op_id: self.failed_op,
+            durations: self.durations.clone(),
         }
     }
 }
@@ -367,6 +374,7 @@ impl Kernel {
             max_ns: stats.durations.greatest(),
             max_op_id: stats.max_op,
             variant_count: self.variants.len() as u64,
+            durations: stats.durations.clone(),
             variants: (self.variants.iter())
                 .take(MOST_VARIANTS)
                 .map(|(_, name)| kernel_names::demangled(name).into_owned())

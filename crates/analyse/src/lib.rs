@@ -11,6 +11,7 @@ mod call_tree;
 pub mod categories;
 pub mod contexts;
 pub mod correlation;
+pub mod diff;
 pub mod findings;
 pub mod frees;
 pub mod functions;

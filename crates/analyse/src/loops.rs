@@ -36,6 +36,9 @@ pub struct Loop {
     pub max_op_id: u64,
     /// What part of the thread's steps lies in it.
     pub share_of_steps: f64,
+    /// Of all iterations, to compare two runs by.
+    #[serde(skip)]
+    pub times: Quantiles,
 }
 
 /// A step of a thread.
@@ -283,6 +286,7 @@ impl Vote {
             max_ns: self.times.greatest(),
             max_op_id: self.max_op,
             share_of_steps: 0.0,
+            times: self.times.clone(),
         }
     }
 }

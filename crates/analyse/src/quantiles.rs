@@ -45,6 +45,14 @@ impl Quantiles {
         self.first = bucket;
     }
 
+    /// How many values fell into each bucket, the buckets in order of their values.
+    pub fn buckets(&self) -> impl Iterator<Item = (u32, u64)> {
+        (self.first..)
+            .zip(&self.counts)
+            .map(|(bucket, &count)| (bucket, u64::from(count)))
+            .filter(|(_, count)| *count > 0)
+    }
+
     pub fn count(&self) -> u64 {
         self.total
     }

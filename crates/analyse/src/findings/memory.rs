@@ -40,9 +40,12 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
         .iterations()
         .map(|turns| allocations as f64 / turns as f64);
     let time = time.min(to - from);
-    let often = allocations >= limits::LOOP_ALLOCATIONS
-        && per_iteration.is_none_or(|each| each >= limits::ALLOCATIONS_PER_ITERATION);
-    if !often || (time as f64) < limits::LEAST_SHARE * seen.wall() as f64 / 10.0 {
+    // One a round is a habit whatever it costs here: on a busy GPU each may wait.
+    let habit = match per_iteration {
+        Some(each) => each >= limits::ALLOCATIONS_PER_ITERATION,
+        None => time as f64 >= limits::LEAST_SHARE * seen.wall() as f64,
+    };
+    if allocations < limits::LOOP_ALLOCATIONS || !habit {
         return None;
     }
     let each = per_iteration.map_or(String::new(), |each| format!(", {each:.1} an iteration"));
