@@ -16,20 +16,14 @@ const findings = (() => {
       'li',
       { class: `finding ${finding.severity ?? ''}` },
       el('div', { class: 'rank', 'aria-hidden': 'true' }, String(index + 1)),
+      el('h3', {}, finding.title),
+      el('div', { class: 'worth' }, cost(finding), el('span', { class: `severity ${finding.severity}` }, SEVERITY[finding.severity] ?? finding.severity)),
       el(
         'div',
-        {},
-        el('h3', {}, finding.title),
+        { class: 'body' },
         el('p', {}, finding.detail),
         el('p', { class: 'advice' }, finding.advice),
-        evidence(finding, go),
-      ),
-      el(
-        'div',
-        { class: 'worth' },
-        el('span', { class: `severity ${finding.severity}` }, SEVERITY[finding.severity] ?? finding.severity),
-        cost(finding),
-        el('button', { type: 'button', onclick: show, 'aria-label': `Show in the timeline: ${finding.title}` }, 'Show in the timeline'),
+        el('div', { class: 'foot' }, evidence(finding, go), el('button', { type: 'button', class: 'link', onclick: show, 'aria-label': `Show in the timeline: ${finding.title}` }, 'Show in the timeline →')),
       ),
     );
     return dom.clickable(item, show);

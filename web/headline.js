@@ -11,7 +11,8 @@ const headline = (() => {
     add('Wall time', format.time(wall), `${format.plural(overview.threads ?? timeline.lanes.filter((lane) => lane.kind === 'thread').length, 'thread', 'threads')}`, 'timeline');
     const gpu = found.gpu?.all;
     if (gpu?.operations > 0) add('GPU busy', format.share(gpu.share), `${format.time(gpu.busy_ns)} in ${format.count(gpu.operations)} operations`, 'idle');
-    else add('GPU busy', '–', 'no GPU times in this trace', 'idle');
+    else if (found.idle?.busy_ns > 0) add('GPU busy', `≤ ${format.share(found.idle.busy_share)}`, 'estimated from launches', 'idle');
+    else add('GPU busy', '–', 'no GPU work in this trace', 'idle');
     if (overview.api_calls != null) add('CUDA API calls', format.count(overview.api_calls), overview.failed_calls ? `${format.count(overview.failed_calls)} failed` : 'none failed', 'tables', overview.failed_calls > 0);
     if (overview.launches != null) add('Kernel launches', format.count(overview.launches), wall > 0 ? `${format.count((overview.launches / wall) * 1e9)} a second` : '', 'tables:kernels');
     const device = (found.memory?.spaces ?? []).find((space) => space.space === 'device') ?? found.memory?.spaces?.[0];

@@ -34,9 +34,15 @@ export async function open(name, { hash = '', ...options } = {}) {
   return page;
 }
 
+// The address is written, and pictures are drawn, a moment after the last change. The page's own
+// clock says when that is over, however slow the machine.
+export function settled(page) {
+  return page.evaluate(() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 170)));
+}
+
 // The part of the trace in view, in nanoseconds, as the address says it; null is everything.
 export async function view(page) {
-  await page.waitForTimeout(220); // The address is written a moment after the last change.
+  await settled(page);
   const hash = new URLSearchParams(new URL(page.url()).hash.slice(1));
   return hash.has('from') ? { from: Number(hash.get('from')), to: Number(hash.get('to')) } : null;
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { colors, open, view, width } from './browser.mjs';
+import { colors, open, settled, view, width } from './browser.mjs';
 
 test('hostile names are text and nothing else', async () => {
   const page = await open('hostile.html');
@@ -58,7 +58,7 @@ test('ten thousand threads scroll', async () => {
   const height = await scroller.evaluate((node) => node.scrollHeight);
   assert.ok(height > 200_000, `${height}`);
   await scroller.evaluate((node) => (node.scrollTop = node.scrollHeight / 2));
-  await page.waitForTimeout(200);
+  await settled(page);
   const drawn = await colors(page, { x: 200, y: 40, width: 1000, height: 300 });
   assert.ok(drawn.length > 3, 'the middle is drawn');
   await page.locator('#tab-threads').click();

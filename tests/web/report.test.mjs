@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { colors, open, view, width } from './browser.mjs';
+import { colors, open, settled, view, width } from './browser.mjs';
 
 const PAGE = 'inference.html';
 const PLOT = { x: 700, y: 60 };
@@ -25,7 +25,7 @@ test('the wheel zooms where the mouse is', async () => {
   const page = await open(PAGE);
   const canvas = page.locator('#timeline-canvas');
   await canvas.scrollIntoViewIfNeeded();
-  await page.waitForTimeout(300);
+  await page.waitForTimeout(300); // A wheel that scrolled the page there does not zoom.
   await canvas.hover({ position: PLOT });
   assert.equal(await view(page), null);
   await page.mouse.wheel(0, -240);
@@ -122,12 +122,23 @@ test('tabs are tabs', async () => {
   assert.ok(await page.locator('#panel-kernels').isVisible());
   assert.ok(await page.locator('#panel-functions').isHidden());
   assert.match(await page.locator('#panel-kernels').innerText(), /gemm/);
-  await page.waitForTimeout(200);
+  await settled(page);
   assert.match(page.url(), /tab=kernels/);
   for (const name of [/^Longest/, /^Threads/, /^GPU streams/]) {
     await page.getByRole('tab', { name }).click();
     assert.ok((await page.locator('[role=tabpanel]:visible tbody tr').count()) > 1);
   }
+  await page.context().close();
+});
+
+test('a finding leads to its place', async () => {
+  const page = await open(PAGE);
+  const findings = page.locator('.finding');
+  assert.ok((await findings.count()) > 0, 'the story has findings');
+  assert.equal(await view(page), null);
+  await findings.first().getByRole('button', { name: /^Show in the timeline/ }).click();
+  assert.notEqual(await view(page), null);
+  assert.ok(await page.locator('#timeline-detail').isVisible());
   await page.context().close();
 });
 
@@ -181,7 +192,7 @@ test('light and dark, by the system and by hand', async () => {
   await light.locator('#theme').click();
   assert.equal(await paper(light), one);
   assert.equal(await light.locator('#theme').getAttribute('aria-pressed'), 'true');
-  await light.waitForTimeout(100);
+  await settled(light);
   assert.notDeepEqual(await colors(light, { x: 2, y: 2, width: 4, height: 4 }), before, 'the canvas follows');
   await dark.context().close();
   await light.context().close();
