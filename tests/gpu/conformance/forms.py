@@ -1,7 +1,9 @@
-"""The third set: the arithmetic forms that the first two leave out, and more operands for the
-approximate instructions. With it, every form that the interpreter's arithmetic knows has an answer."""
+"""The third set: the arithmetic forms that the first two leave out, more operands for the approximate
+instructions, all kinds of accesses, and what runs beside the threads. With it, every form that the
+interpreter's arithmetic knows has an answer."""
 
 import access
+import asynchronous
 import boundary
 import scalar
 from scalar import INT_TESTS, Scalar
@@ -78,4 +80,4 @@ def approximate():
 
 
 def machines():
-    return access.cases()
+    return access.cases() + asynchronous.cases()
