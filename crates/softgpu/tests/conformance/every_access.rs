@@ -144,9 +144,16 @@ fn every_access_that_loads_has_a_hardware_answer() {
         "{} forms load that no set has a case of: {unanswered:?}",
         unanswered.len()
     );
-    // What is tried here has not fallen behind: it finds all of the third set.
+    // What is tried here has not fallen behind: it finds all of the third set that is of its kind.
+    let tried = |name: &str| {
+        let operation = name.split('.').next().unwrap_or_default();
+        forms.iter().any(|(form, _)| {
+            (form.strip_prefix(operation)).is_some_and(|rest| rest.starts_with('.'))
+        })
+    };
     let third = Fixture::load("forms");
-    for case in third.cases.iter().filter(|c| c.class == Class::Machine) {
+    let machine = third.cases.iter().filter(|c| c.class == Class::Machine);
+    for case in machine.filter(|case| tried(&case.name)) {
         assert!(known.contains(&case.name), "{} does not load", case.name);
     }
     println!("{} of {} forms load", known.len(), forms.len());
