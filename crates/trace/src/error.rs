@@ -25,7 +25,7 @@ pub enum Error {
          read it with a newer cutrace"
     )]
     Version { found: u64, supported: u32 },
-    #[error("{0}: the extension says the format: use .jsonl or .arrows")]
+    #[error("{0}: the extension says the format: use .jsonl, .arrows, .csv or .parquet")]
     Extension(PathBuf),
     #[error("event {id} is {size} bytes as text, more than the {limit} a trace's line may have")]
     TooLong { id: u64, size: usize, limit: usize },

@@ -20,6 +20,7 @@ mod pipeline;
 mod shape;
 mod sink;
 mod source;
+mod table;
 mod time;
 
 pub use convert::{ConvertReport, convert, convert_to};

@@ -1,6 +1,11 @@
 //! Where records go: one narrow interface, whatever the format.
 
-use crate::{Error, Result, arrow::ArrowWriter, jsonl::JsonlWriter};
+use crate::{
+    Error, Result,
+    arrow::ArrowWriter,
+    jsonl::JsonlWriter,
+    table::{CsvWriter, ParquetWriter},
+};
 use event::{Event, Extent, Meta, Record, Summary, Tally};
 use std::{
     collections::HashSet,
@@ -23,6 +28,10 @@ pub trait WriteTrace: Send {
 pub enum Format {
     Jsonl,
     Arrow,
+    /// A table, to be written only.
+    Csv,
+    /// A table, to be written only.
+    Parquet,
 }
 
 impl Format {
@@ -30,8 +39,15 @@ impl Format {
         match path.extension()?.to_str()? {
             "jsonl" => Some(Format::Jsonl),
             "arrows" => Some(Format::Arrow),
+            "csv" => Some(Format::Csv),
+            "parquet" => Some(Format::Parquet),
             _ => None,
         }
+    }
+
+    /// Whether it holds a whole trace, that can be read again.
+    pub fn is_trace(self) -> bool {
+        matches!(self, Format::Jsonl | Format::Arrow)
     }
 }
 
@@ -51,6 +67,8 @@ impl Writer {
             format: match format {
                 Format::Jsonl => Box::new(JsonlWriter::new(out, meta)?),
                 Format::Arrow => Box::new(ArrowWriter::new(out, meta)?),
+                Format::Csv => Box::new(CsvWriter::new(out, meta)?),
+                Format::Parquet => Box::new(ParquetWriter::new(out, meta)?),
             },
             open: HashSet::default(),
             tally: Tally::default(),

@@ -54,7 +54,11 @@ impl Reader {
         let head = head[..head.len().min(SNIFFED)].to_vec();
         let opened = match sniff(&head)?.or(hint) {
             Some(Format::Arrow) => arrow::open(input, parts)?,
-            Some(Format::Jsonl) | None => jsonl::open(input, parts)?,
+            Some(Format::Csv) => {
+                let what = "a CSV table, which is for export only: name the trace it was made of";
+                return Err(Error::NotATrace(what.into()));
+            }
+            Some(Format::Jsonl | Format::Parquet) | None => jsonl::open(input, parts)?,
         };
         Ok(Reader {
             meta: opened.meta,

@@ -166,7 +166,7 @@ fn newest(folder: &Path) -> Result<PathBuf> {
             continue;
         };
         let newer = found.as_ref().is_none_or(|(latest, _)| changed > *latest);
-        if newer && trace::Format::of(&path).is_some() {
+        if newer && trace::Format::of(&path).is_some_and(trace::Format::is_trace) {
             found = Some((changed, path));
         }
     }

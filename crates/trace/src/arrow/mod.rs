@@ -12,10 +12,12 @@ mod message;
 mod plan;
 mod read;
 mod row;
+mod rows;
 mod units;
 mod write;
 
 pub use read::open;
+pub use rows::Rows;
 pub use write::ArrowWriter;
 
 /// The key of the trace's head in the schema's metadata.

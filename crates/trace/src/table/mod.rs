@@ -1,0 +1,8 @@
+//! Tables for other tools: the rows and columns of the Arrow form, in files that are written and
+//! not read again.
+
+mod csv;
+mod parquet;
+
+pub use csv::CsvWriter;
+pub use parquet::ParquetWriter;

@@ -1,0 +1,105 @@
+//! CSV and Parquet hold the rows of the Arrow form, as other readers see them.
+
+mod common;
+
+use common::{Trace, any_trace};
+use event::{Category, Event, Extent, Layer, Meta, Record, Summary};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use proptest::prelude::*;
+use trace::Format;
+
+/// Records split into fields, quotes undone; None is no value.
+fn parse_csv(text: &str) -> Vec<Vec<Option<String>>> {
+    let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), None::<String>);
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => {
+                let field = field.get_or_insert_default();
+                while let Some(inside) = letters.next() {
+                    if inside != '"' {
+                        field.push(inside);
+                    } else if letters.next_if_eq(&'"').is_some() {
+                        field.push('"');
+                    } else {
+                        break;
+                    }
+                }
+            }
+            ',' => row.push(field.take()),
+            '\n' => {
+                row.push(field.take());
+                rows.push(std::mem::take(&mut row));
+            }
+            other => field.get_or_insert_default().push(other),
+        }
+    }
+    rows
+}
+
+fn parquet_rows(bytes: Vec<u8>) -> (Vec<Vec<Option<String>>>, Vec<String>) {
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+    let pairs = reader.metadata().file_metadata().key_value_metadata();
+    let keys = pairs.map_or(Vec::new(), |pairs| {
+        pairs.iter().map(|pair| pair.key.clone()).collect()
+    });
+    let rows = reader.get_row_iter(None).expect("rows").map(|row| {
+        let row = row.expect("a row");
+        let cells = row.get_column_iter().map(|(_, field)| match field {
+            Field::Null => None,
+            Field::Str(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        });
+        cells.collect()
+    });
+    (rows.collect(), keys)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn csv_and_parquet_say_the_same(trace in any_trace()) {
+        let csv = String::from_utf8(trace.write(Format::Csv)).expect("UTF-8");
+        let csv = parse_csv(&csv);
+        prop_assert_eq!(csv.len(), trace.records.len() + 1);
+        prop_assert_eq!(csv[0][0].as_deref(), Some("ts_ns"));
+        let (parquet, keys) = parquet_rows(trace.write(Format::Parquet));
+        prop_assert_eq!(&csv[1..], &parquet[..]);
+        prop_assert!(keys.contains(&"cutrace".to_owned()) && keys.contains(&"cutrace_summary".to_owned()));
+    }
+}
+
+#[test]
+fn a_csv_table() {
+    let mut event = Event::new(1, Layer::Driver, Category::Memory, "k<int, \"x\">", 1_000);
+    event.extent = Extent::Open;
+    let begin = Record::from(event.clone());
+    event.extent = Extent::Closed(500);
+    let trace = Trace {
+        meta: Meta::default(),
+        records: vec![begin, event.into()],
+        summary: Some(Summary::default()),
+    };
+    let text = String::from_utf8(trace.write(Format::Csv)).expect("UTF-8");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("ts_ns,pid,tid,type,layer,name,category,phase,op_id,"));
+    assert!(
+        lines[2]
+            .starts_with("1500,0,0,userspace,driver,\"k<int, \"\"x\"\">\",memory,E,1,0,,,,,,,500,")
+    );
+}
+
+#[test]
+fn tables_are_not_read_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["t.csv", "t.parquet"] {
+        let path = folder.path().join(name);
+        trace::create(&path, &Meta::default())
+            .and_then(trace::Writer::finish)
+            .expect("written");
+        let error = trace::open(&path).err().expect("refused").to_string();
+        assert!(error.contains("for export only"), "{error}");
+    }
+}
