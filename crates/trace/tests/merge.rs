@@ -12,6 +12,8 @@ fn extension(format: Format) -> &'static str {
     match format {
         Format::Jsonl => "jsonl",
         Format::Arrow => "arrows",
+        Format::Csv => "csv",
+        Format::Parquet => "parquet",
     }
 }
 

@@ -36,6 +36,10 @@ pub enum Format {
     Jsonl,
     /// Arrow IPC stream (.arrows): compact, opens in DuckDB, pandas, Polars
     Arrow,
+    /// A table (.parquet) with the rows of the Arrow stream
+    Parquet,
+    /// The same table as text (.csv)
+    Csv,
     /// Chrome's trace JSON (.json): chrome://tracing, Perfetto, Speedscope
     Chrome,
     /// Perfetto's own format (.pftrace), with all there is
@@ -54,6 +58,8 @@ impl Format {
         match self {
             Format::Jsonl => &["jsonl"],
             Format::Arrow => &["arrows"],
+            Format::Parquet => &["parquet"],
+            Format::Csv => &["csv"],
             Format::Chrome => &["json"],
             Format::Perfetto => &["pftrace", "perfetto-trace"],
             Format::Folded => &["folded"],
@@ -103,7 +109,7 @@ impl ExportLine {
             (Some(format), _) | (None, Some(format)) => format,
             (None, None) if output.is_some() => usage(
                 "the output's name says no format: end it in .html, .pftrace, .json, .jsonl, \
-                 .arrows, .folded or .svg, or add -f FORMAT",
+                 .arrows, .parquet, .csv, .folded or .svg, or add -f FORMAT",
             ),
             (None, None) => usage("which format? -f html, say; or an output file: -o FILE.html"),
         };

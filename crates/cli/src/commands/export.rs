@@ -26,6 +26,8 @@ fn trace_format(format: Format) -> Option<trace::Format> {
     match format {
         Format::Jsonl => Some(trace::Format::Jsonl),
         Format::Arrow => Some(trace::Format::Arrow),
+        Format::Parquet => Some(trace::Format::Parquet),
+        Format::Csv => Some(trace::Format::Csv),
         _ => None,
     }
 }
