@@ -15,7 +15,7 @@ pub const SLOT_WORDS: usize = 4;
 /// Integer registers that carry arguments.
 pub const REGISTER_WORDS: usize = 6;
 /// Most payload slots of a call.
-pub const MAX_PAYLOAD_SLOTS: usize = 10;
+pub const MAX_PAYLOAD_SLOTS: usize = 12;
 /// Bytes a call's payload may have.
 pub const MAX_PAYLOAD: usize = MAX_PAYLOAD_SLOTS * event::ring::PAYLOAD_BYTES;
 /// Most items of a plan.
@@ -118,6 +118,7 @@ pub struct Plan {
     items: [Item; MAX_ITEMS],
     count: usize,
     bytes: usize,
+    short: bool,
 }
 
 impl Plan {
@@ -125,6 +126,7 @@ impl Plan {
         items: [Item::Arg { index: 0 }; MAX_ITEMS],
         count: 0,
         bytes: 0,
+        short: false,
     };
 
     pub fn items(&self) -> &[Item] {
@@ -151,12 +153,19 @@ impl Plan {
         self.bytes.div_ceil(event::ring::PAYLOAD_BYTES)
     }
 
+    /// Whether something was left out for want of room.
+    pub fn is_short(&self) -> bool {
+        self.short
+    }
+
     /// Adds what still fits; the rest is left out.
     fn push(&mut self, item: Item) {
         if self.count < MAX_ITEMS && self.bytes + item.bytes() <= MAX_PAYLOAD {
             self.items[self.count] = item;
             self.count += 1;
             self.bytes += item.bytes();
+        } else {
+            self.short = true;
         }
     }
 }

@@ -3,6 +3,7 @@
 use core::fmt::{self, Display, Formatter};
 
 use crate::model::{Enum, Field, Kind, Struct, Type};
+use crate::unions::is_meant;
 
 /// A value of a known type, as the bits in a register or in memory, for display.
 #[derive(Clone, Copy, Debug)]
@@ -113,16 +114,15 @@ impl Display for StructValue<'_> {
 fn write_struct(out: &mut Formatter<'_>, layout: &Struct, bytes: &[u8], depth: u32) -> fmt::Result {
     out.write_str("{")?;
     let mut first = true;
-    // A union's arms are shown only where there is nothing else to show.
-    let all_shared = layout.fields.iter().all(|field| field.shared);
+    let tag = |name: Option<&str>| {
+        let field = layout.field(name?)?;
+        read(field, bytes).map(|raw| raw as u32)
+    };
     for field in layout.fields {
+        let meant = is_meant(layout, field, tag);
         let bytes = bytes.get(field.offset as usize..).unwrap_or_default();
         let size = field.kind.size as usize;
-        if size == 0
-            || bytes.len() < size
-            || (field.shared && !all_shared)
-            || field.name.contains("reserved")
-        {
+        if size == 0 || bytes.len() < size || !meant || field.is_filler() {
             continue;
         }
         write!(out, "{}{}=", if first { "" } else { ", " }, field.name)?;

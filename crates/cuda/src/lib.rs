@@ -26,6 +26,7 @@ pub mod format;
 mod generated;
 pub mod lookup;
 pub mod model;
+pub mod unions;
 
 pub use category::category;
 pub use format::{StructValue, Value};

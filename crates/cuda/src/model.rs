@@ -129,6 +129,14 @@ impl Enum {
     }
 }
 
+impl Field {
+    /// There for its size only.
+    pub fn is_filler(&self) -> bool {
+        let last = self.name.rsplit('.').next().unwrap_or(self.name);
+        last.contains("reserved") || matches!(last, "pad" | "_internal_padding" | "_oversize")
+    }
+}
+
 impl Struct {
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)

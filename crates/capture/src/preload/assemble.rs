@@ -541,14 +541,11 @@ fn kernel_name(
 
 /// Texts that were cut are read whole from the process, if it still lives.
 fn complete_text(pid: u32, signature: &Signature, words: &Words, payload: &[u8], args: &mut [Arg]) {
-    let Some(address) = signature.cut_text(words, payload) else {
+    let Some((name, address)) = signature.cut_text(words, payload) else {
         return;
     };
-    let cut = args.iter_mut().rev().find_map(|arg| match &mut arg.value {
-        Value::Str(text) => Some(text),
-        _ => None,
-    });
-    if let Some(text) = cut {
+    let cut = args.iter_mut().find(|arg| arg.name == *name);
+    if let Some(Value::Str(text)) = cut.map(|arg| &mut arg.value) {
         *text = match remote::read_text(pid, address) {
             Some(whole) if whole.starts_with(&**text) => whole.into(),
             _ => format!("{text}…").into(),

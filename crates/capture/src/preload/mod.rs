@@ -15,6 +15,7 @@ mod folder;
 mod item;
 mod meaning;
 mod order;
+mod parameter;
 mod process;
 mod remote;
 mod report;

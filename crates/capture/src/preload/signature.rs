@@ -1,15 +1,21 @@
 //! What is known of a traced function: how its raw record becomes arguments, outputs and a status.
 
+use super::parameter::{Parameter, parameters, sum};
 use super::process::Named;
 use super::role::{Observed, Role};
-use super::value::{in_bytes, in_word, text};
-use cuda::capture::{Item, Place, When, places, plan};
-use cuda::{Direction, Kind, Type};
+use super::value::{little_endian, text};
+use cuda::Type;
+use cuda::capture::{Item, When, plan};
 use event::{Arg, Category, Layer, Name, Status, Value};
 
 /// Words of arguments, registers and stack, that are kept: no CUDA function has more than 16
 /// parameters, and structs by value are short.
 pub const WORDS: usize = 24;
+/// Vector registers that carry floats, after the words.
+const VECTORS: usize = 8;
+
+/// What the sum of an array of sizes is shown as.
+pub const TOTAL: &str = "totalBytes";
 
 #[derive(Debug)]
 pub struct Signature {
@@ -23,27 +29,13 @@ pub struct Signature {
     parameters: Vec<Parameter>,
     /// Which words lie where in the payload.
     words: Vec<(usize, usize)>,
+    /// Where in the payload what was returned lies, and how long it is: 8 bytes, or a text.
+    returned: Option<(usize, usize)>,
+    /// Where in the payload the sum of an array of sizes lies.
+    sum: Option<usize>,
     returns: Returns,
     /// The name of status 0, which nearly all calls return.
     success: Option<Name>,
-}
-
-#[derive(Debug)]
-struct Parameter {
-    name: Name,
-    kind: &'static Type,
-    direction: Direction,
-    place: Place,
-    behind: Option<Behind>,
-}
-
-/// What was copied from behind a pointer, and where in the payload it lies.
-#[derive(Debug, Clone, Copy)]
-struct Behind {
-    start: usize,
-    length: usize,
-    at: When,
-    text: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,15 +48,20 @@ enum Returns {
 /// The words of a call's arguments; those that were not captured are missing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Words {
-    values: [u64; WORDS],
+    values: [u64; WORDS + VECTORS],
     /// A bit for each that is there.
     known: u32,
 }
 
 impl Words {
     pub fn get(&self, index: usize) -> Option<u64> {
-        let known = index < WORDS && self.known >> index & 1 == 1;
-        known.then(|| self.values[index])
+        let known = self.known.checked_shr(index.try_into().ok()?)? & 1 == 1;
+        known.then(|| self.values.get(index).copied())?
+    }
+
+    /// The low half of a vector register.
+    pub fn vector(&self, register: usize) -> Option<u64> {
+        self.get(WORDS.checked_add(register)?)
     }
 
     fn set(&mut self, index: usize, value: u64) {
@@ -85,64 +82,17 @@ impl Signature {
         };
         let plan = plan(name, major);
         let mut words = Vec::new();
-        let mut behind = Vec::new();
+        let mut returned = None;
         for (start, item) in plan.placed() {
-            let length = item.bytes();
             match item {
                 Item::Arg { index } => words.push((usize::from(index), start)),
-                // Parts of long structs.
-                Item::Memory { arg, .. } if behind.iter().any(|(known, _)| *known == arg) => {}
-                Item::Memory { arg, at, .. } => {
-                    let text = false;
-                    behind.push((
-                        arg,
-                        Behind {
-                            start,
-                            length,
-                            at,
-                            text,
-                        },
-                    ));
-                }
-                Item::Vector { .. }
-                | Item::TextBehind { .. }
-                | Item::Array { .. }
-                | Item::Nested { .. }
-                | Item::Gathered { .. }
-                | Item::Sum { .. }
-                | Item::Returned
-                | Item::ReturnedText { .. } => {}
-                Item::Text { arg, at, .. } => {
-                    let text = true;
-                    behind.push((
-                        arg,
-                        Behind {
-                            start,
-                            length,
-                            at,
-                            text,
-                        },
-                    ));
-                }
+                Item::Vector { register } => words.push((WORDS + usize::from(register), start)),
+                Item::Returned => returned = Some((start, 8)),
+                Item::ReturnedText { bytes } => returned = Some((start, usize::from(bytes))),
+                _ => {}
             }
         }
-        let parameters = table.map_or(Vec::new(), |table| {
-            let rows = table.parameters.iter().zip(places(table));
-            rows.map(|(row, place)| Parameter {
-                name: row.name.into(),
-                kind: row.kind,
-                direction: row.direction,
-                place,
-                behind: match place {
-                    Place::Words { first, .. } => behind
-                        .iter()
-                        .find(|(arg, _)| *arg == first)
-                        .map(|found| found.1),
-                    Place::Vector { .. } => None,
-                },
-            })
-            .collect()
-        });
+        let parameters = table.map_or(Vec::new(), |table| parameters(table, &plan));
         let status = match table {
             Some(table) => matches!(table.returns.text, "CUresult" | "cudaError_t"),
             // Libraries return codes of their own; what CUDA's unknown internals return is unknown.
@@ -157,6 +107,8 @@ impl Signature {
             hidden: false,
             parameters,
             words,
+            returned,
+            sum: sum(&plan),
             success: cuda::result_name(cuda::layer(name), 0).map(Name::from),
             returns: if status {
                 Returns::Status
@@ -186,41 +138,58 @@ impl Signature {
     /// What was passed in. Memory behind pointers is known only once the call has returned: the
     /// payload is None before.
     pub fn arguments(&self, words: &Words, payload: Option<&[u8]>) -> Vec<Arg> {
-        let shown = self
-            .parameters
-            .iter()
-            .filter(|parameter| !parameter.comes_back());
-        shown
+        let shown = self.parameters.iter().filter(|one| !one.comes_back());
+        let mut args: Vec<Arg> = shown
             .filter_map(|parameter| {
-                let value = match (parameter.behind, payload) {
-                    (Some(behind), Some(payload)) => parameter.read(behind, words, payload)?,
+                let value = match (parameter.read_at(), payload) {
+                    (Some(_), Some(payload)) => parameter.read(words, payload)?,
                     (Some(_), None) => return None,
                     (None, _) => parameter.passed(words)?,
                 };
                 Some(Arg::new(parameter.name.clone(), value))
             })
-            .collect()
+            .collect();
+        args.extend(payload.and_then(|payload| self.summed(payload)));
+        args
     }
 
     /// The arguments that [`Signature::arguments`] could not give without the payload.
     pub fn late_arguments(&self, words: &Words, payload: &[u8]) -> Vec<Arg> {
-        self.read(words, payload, When::Enter)
+        let mut args = self.read(words, payload, When::Enter);
+        args.extend(self.summed(payload));
+        args
     }
 
     /// What came back; worth reading after success only.
     pub fn outputs(&self, words: &Words, payload: &[u8]) -> Vec<Arg> {
-        self.read(words, payload, When::Exit)
+        let mut args = self.read(words, payload, When::Exit);
+        let returned = self.returned.and_then(|(start, length)| {
+            let bytes = payload.get(start..start + length)?;
+            let value = match length {
+                8 => little_endian(bytes, 8).map(Value::Pointer)?,
+                _ => text(bytes),
+            };
+            Some(Arg::new("returned", value))
+        });
+        args.extend(returned);
+        args
+    }
+
+    /// All the sizes in an array, together: of the array itself only the first elements are kept.
+    fn summed(&self, payload: &[u8]) -> Option<Arg> {
+        let sum = little_endian(payload.get(self.sum?..)?, 8)?;
+        Some(Arg::new(TOTAL, sum))
     }
 
     fn read(&self, words: &Words, payload: &[u8], at: When) -> Vec<Arg> {
         (self.parameters.iter())
+            .filter(|parameter| parameter.read_at() == Some(at))
             .filter_map(|parameter| {
-                let behind = parameter.behind.filter(|behind| behind.at == at)?;
                 // A null pointer asked for nothing; as an argument it is worth showing.
                 if at == When::Exit && parameter.word(words)? == 0 {
                     return None;
                 }
-                let value = parameter.read(behind, words, payload)?;
+                let value = parameter.read(words, payload)?;
                 Some(Arg::new(parameter.name.clone(), value))
             })
             .collect()
@@ -253,61 +222,12 @@ impl Signature {
         self.returns == Returns::Other || result == 0
     }
 
-    /// A text argument's address, if its capture was too short for it.
-    pub fn cut_text(&self, words: &Words, payload: &[u8]) -> Option<u64> {
-        let parameter = self.parameters.iter().find(|parameter| {
-            parameter
-                .behind
-                .is_some_and(|behind| behind.text && behind.at == When::Enter)
-        })?;
-        let behind = parameter.behind?;
-        let bytes = payload.get(behind.start..behind.start + behind.length)?;
-        if bytes.contains(&0) {
-            return None;
-        }
-        parameter.word(words).filter(|address| *address != 0)
-    }
-}
-
-impl Parameter {
-    /// Its value is known at the end only.
-    fn comes_back(&self) -> bool {
-        self.direction != Direction::In && self.behind.is_some()
-    }
-
-    fn word(&self, words: &Words) -> Option<u64> {
-        match self.place {
-            Place::Words { first, count: 1 } => words.get(first.into()),
-            _ => None,
-        }
-    }
-
-    /// The value itself.
-    fn passed(&self, words: &Words) -> Option<Value> {
-        let Place::Words { first, count } = self.place else {
-            return None;
-        };
-        if self.kind.kind != Kind::Struct {
-            return Some(in_word(self.kind, words.get(first.into())?));
-        }
-        let mut bytes = Vec::with_capacity(8 * usize::from(count));
-        for word in first..first.checked_add(count)? {
-            bytes.extend_from_slice(&words.get(word.into())?.to_le_bytes());
-        }
-        bytes.truncate(self.kind.size as usize);
-        Some(in_bytes(self.kind, &bytes))
-    }
-
-    /// The value behind the pointer.
-    fn read(&self, behind: Behind, words: &Words, payload: &[u8]) -> Option<Value> {
-        if self.word(words)? == 0 {
-            return Some(Value::Null);
-        }
-        let bytes = payload.get(behind.start..behind.start + behind.length)?;
-        if behind.text {
-            return Some(text(bytes));
-        }
-        Some(in_bytes(self.kind.pointee()?, bytes))
+    /// A text argument and its address, if its capture was too short for it.
+    pub fn cut_text(&self, words: &Words, payload: &[u8]) -> Option<(&Name, u64)> {
+        let cut = |one: &Parameter| one.cut_text(words, payload);
+        self.parameters
+            .iter()
+            .find_map(|one| Some((&one.name, cut(one)?)))
     }
 }
 
@@ -382,7 +302,10 @@ mod tests {
         );
         assert_eq!(get.cut_text(&words, &payload), None);
         payload[8..].fill(b'x');
-        assert_eq!(get.cut_text(&words, &payload), Some(0x500));
+        assert_eq!(
+            get.cut_text(&words, &payload),
+            Some((&"name".into(), 0x500))
+        );
     }
 
     #[test]

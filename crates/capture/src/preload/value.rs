@@ -1,7 +1,10 @@
 //! Bits and bytes of a known C type as values of an event.
 
-use cuda::{Kind, Type};
+use cuda::attributes::{Held, held};
+use cuda::unions::is_meant;
+use cuda::{Enum, Field, Kind, Struct, Type};
 use event::{Arg, Value};
+use std::fmt::Write as _;
 
 /// Structs in structs, at most: real ones go three deep.
 const MOST_DEPTH: u32 = 6;
@@ -15,16 +18,31 @@ pub fn in_word(kind: &'static Type, word: u64) -> Value {
 
 /// A value in memory. What the bytes are too short for is null.
 pub fn in_bytes(kind: &'static Type, bytes: &[u8]) -> Value {
-    at_depth(kind, bytes, MOST_DEPTH)
+    in_parts(kind, &[(0, bytes)], None)
 }
 
-fn at_depth(kind: &'static Type, bytes: &[u8], depth: u32) -> Value {
+/// A value of which parts are there, each with the place where it begins. `tag` says which arm of
+/// a union is meant where the value itself does not.
+pub fn in_parts(kind: &'static Type, parts: &[Part<'_>], tag: Option<u32>) -> Value {
+    at_depth(kind, parts, MOST_DEPTH, tag)
+}
+
+/// The elements of an array, one after the other.
+pub fn list(kind: &'static Type, bytes: &[u8], stride: usize) -> Value {
+    let elements = bytes.chunks_exact(stride.max(1)).take(MOST_ELEMENTS);
+    Value::List(elements.map(|bytes| in_bytes(kind, bytes)).collect())
+}
+
+pub type Part<'a> = (usize, &'a [u8]);
+
+fn at_depth(kind: &'static Type, parts: &[Part<'_>], depth: u32, tag: Option<u32>) -> Value {
     if let (Kind::Struct, Some(layout)) = (kind.kind, kind.structure()) {
         return match depth {
             0 => Value::Null,
-            _ => structure(layout, bytes, depth),
+            _ => structure(layout, parts, depth, tag),
         };
     }
+    let bytes = parts.first().map_or(&[][..], |part| part.1);
     let Some(raw) = little_endian(bytes, kind.size as usize) else {
         return Value::Null;
     };
@@ -42,6 +60,23 @@ fn at_depth(kind: &'static Type, bytes: &[u8], depth: u32) -> Value {
     }
 }
 
+/// The value of an attribute, by which attribute it is.
+pub fn attribute(names: &'static Enum, key: u32, bytes: &[u8]) -> Value {
+    let number = |size| little_endian(bytes, size);
+    let value = match held(names, key) {
+        Held::Flag => number(1).map(|flag| Value::Bool(flag != 0)),
+        Held::Signed32 => number(4).map(|raw| Value::from(raw as i32)),
+        Held::Unsigned64 => number(8).map(Value::Uint),
+        Held::Pointer => number(8).map(Value::Pointer),
+        Held::Enum(name) => number(4).map(|raw| {
+            let known = cuda::enum_name(name, i64::from(raw as i32));
+            known.map_or(Value::from(raw as i32), Value::from)
+        }),
+        Held::Other => None,
+    };
+    value.unwrap_or(Value::Null)
+}
+
 /// By name; by number where it has none.
 fn enumerated(kind: &'static Type, raw: u64) -> Value {
     let name = kind
@@ -57,45 +92,74 @@ fn enumerated(kind: &'static Type, raw: u64) -> Value {
     }
 }
 
-fn structure(layout: &'static cuda::Struct, bytes: &[u8], depth: u32) -> Value {
+fn structure(layout: &'static Struct, parts: &[Part<'_>], depth: u32, tag: Option<u32>) -> Value {
+    let whole = parts.first().map_or(&[][..], |part| part.1);
     // Sizes of grids and blocks are read as lists everywhere else.
     if matches!(layout.name, "dim3" | "uint3") {
-        let sizes = bytes.chunks_exact(4).take(3);
+        let sizes = whole.chunks_exact(4).take(3);
         return Value::List(
             sizes
                 .map(|size| little_endian(size, 4).unwrap_or(0).into())
                 .collect(),
         );
     }
-    // Which arm of a union is meant is not known here; where there are only arms, show them.
-    let only_arms = layout.fields.iter().all(|field| field.shared);
+    let held = |field: &Field| {
+        let at = field.offset as usize;
+        parts
+            .iter()
+            .filter_map(|(start, bytes)| bytes.get(at.checked_sub(*start)?..))
+            .find(|bytes| !bytes.is_empty())
+    };
+    let number = |field: &Field| little_endian(held(field)?, 4).map(|raw| raw as u32);
+    let tag = |name: Option<&str>| match name {
+        Some(name) => number(layout.field(name)?),
+        None => tag,
+    };
+    // What the unions of inner structs go by.
+    let own = || layout.fields.iter().find(|one| one.kind.kind == Kind::Enum);
     let mut fields = Vec::new();
     for field in layout.fields {
         let size = field.kind.size as usize;
-        let bytes = bytes.get(field.offset as usize..).unwrap_or_default();
-        if size == 0
-            || bytes.len() < size
-            || (field.shared && !only_arms)
-            || field.name.contains("reserved")
-        {
+        let Some(bytes) = held(field).filter(|_| size > 0) else {
+            continue;
+        };
+        // A struct may be cut short: its own fields see to that. So may text.
+        let cut = bytes.len() < size && field.kind.kind != Kind::Struct;
+        if cut || field.is_filler() || !is_meant(layout, field, tag) {
             continue;
         }
         let value = if field.count == 1 {
-            at_depth(field.kind, bytes, depth - 1)
-        } else if field.kind.text.ends_with("char") {
-            text(&bytes[..bytes.len().min(field.count as usize)])
+            at_depth(field.kind, &[(0, bytes)], depth - 1, own().and_then(number))
+        } else if field.kind.size == 1 {
+            let bytes = &bytes[..bytes.len().min(field.count as usize)];
+            match field.name.ends_with("name") {
+                true => text(bytes),
+                false => hexadecimal(bytes),
+            }
         } else {
             let shown = MOST_ELEMENTS.min(field.count as usize);
             let elements = bytes.chunks_exact(size).take(shown);
             Value::List(
                 elements
-                    .map(|bytes| at_depth(field.kind, bytes, depth - 1))
+                    .map(|bytes| at_depth(field.kind, &[(0, bytes)], depth - 1, None))
                     .collect(),
             )
         };
         fields.push(Arg::new(field.name, value));
     }
+    // Handles that go between processes: nothing but bytes, and the same there.
+    if fields.is_empty() && layout.size <= 64 && layout.fields.iter().all(Field::is_filler) {
+        return hexadecimal(&whole[..whole.len().min(layout.size as usize)]);
+    }
     Value::Map(fields)
+}
+
+fn hexadecimal(bytes: &[u8]) -> Value {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.into()
 }
 
 /// Characters up to a NUL.

@@ -10,7 +10,8 @@ use crate::model::{Direction, Extent, Function, Kind, Parameter, Struct};
 const STRUCT_BYTES: u32 = 256;
 /// Numbers and handles kept of an array, at most.
 const MOST_NUMBERS: u16 = 16;
-/// Bytes kept of an array of structs; at least one element is.
+/// Structs kept of an array, at most, and their bytes; at least one is.
+const MOST_STRUCTS: u16 = 4;
 const ARRAY_BYTES: u16 = 240;
 /// Bytes kept of text in a buffer of the caller's.
 const BUFFER_TEXT: u16 = 120;
@@ -157,7 +158,7 @@ fn push_one(function: &'static Function, parameter: &Parameter, arg: u8, plan: &
                 0 => return,
                 1 => BUFFER_TEXT,
                 2..=8 => stride * MOST_NUMBERS,
-                _ => stride * (ARRAY_BYTES / stride).max(1),
+                _ => stride * (ARRAY_BYTES / stride).clamp(1, MOST_STRUCTS),
             };
             plan.push(Item::Array {
                 arg,

@@ -1,6 +1,7 @@
 //! Rings written by hand, as injected code writes them, and what the tracer makes of them.
 
 mod calls;
+mod decoding;
 mod draining;
 mod hostile;
 mod sessions;
