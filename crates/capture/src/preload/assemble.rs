@@ -11,7 +11,7 @@ use super::signature::{Signature, Words};
 use super::state::{ProcessState, ThreadState};
 use super::{meaning, process::Named};
 use super::{remote, report};
-use event::{Arg, Event, Extent, Lost, Meaning, Name, Record, Value};
+use event::{Arg, Event, Extent, Layer, Lost, Meaning, Name, Record, Value, What};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -70,8 +70,8 @@ struct OpenCall {
     /// All of it, once the call has returned.
     payload: Option<Box<[u8]>>,
     hidden: bool,
-    /// The kernel that a launch below this one named.
-    kernel_below: Option<Name>,
+    /// What calls below this one meant, for it to tell.
+    below: Vec<What>,
 }
 
 impl<S: Sink> Assembler<S> {
@@ -230,7 +230,12 @@ impl<S: Sink> Assembler<S> {
         event.device = thread.state.device(&self.states.all[thread.process]);
         event.stream = signature
             .stream(&words)
-            .or_else(|| stream_in_config(&event));
+            .or_else(|| stream_in_config(&event).map(|stream| signature.default_stream(stream)));
+        self.place(ring, &mut event);
+        if let Some(device) = signature.device(&words) {
+            (event.device, event.context) = (Some(device), None);
+        }
+        let thread = &self.rings[ring];
         let hidden = signature.hidden
             || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
             || begin.time > self.limits.until;
@@ -251,7 +256,7 @@ impl<S: Sink> Assembler<S> {
             words,
             payload,
             hidden,
-            kernel_below: None,
+            below: Vec::new(),
         });
     }
 
@@ -275,10 +280,10 @@ impl<S: Sink> Assembler<S> {
         };
         let duration = time.saturating_sub(call.event.start);
         call.event.extent = Extent::Closed(duration);
-        let what = match result {
+        let meanings = match result {
             None => {
                 call.event.outputs = vec![Arg::new("unwound", true)];
-                None
+                std::mem::take(&mut call.below)
             }
             Some(result) => {
                 call.event.status = call.signature.status(result);
@@ -296,58 +301,109 @@ impl<S: Sink> Assembler<S> {
                     call.event.outputs = late;
                     call.payload = Some(payload);
                 }
-                let success = call.signature.succeeded(result);
-                success.then(|| self.succeeded(ring, &mut call)).flatten()
+                if call.signature.succeeded(result) {
+                    self.succeeded(ring, &mut call)
+                } else {
+                    // What was done below was done all the same.
+                    std::mem::take(&mut call.below)
+                }
             }
         };
         if !call.hidden {
             let record = Record::Event(call.event);
             self.write(&record);
-            if let (Some(what), Record::Event(event)) = (what, &record) {
-                self.write(&Record::Meaning(Meaning::of(event, what)));
+            if let Record::Event(event) = &record {
+                for what in meanings {
+                    self.write(&Record::Meaning(Meaning::of(event, what)));
+                }
             }
         }
     }
 
-    /// A call's outputs, what it tells of later calls, and what it meant.
-    fn succeeded(&mut self, ring: usize, call: &mut OpenCall) -> Option<event::What> {
+    /// A call's outputs, what it tells of later calls, and what it meant. Of nested calls that say
+    /// the same the outermost one speaks, once, and by what those inside of it knew where it does
+    /// not know itself.
+    fn succeeded(&mut self, ring: usize, call: &mut OpenCall) -> Vec<What> {
         let payload = call.payload.as_deref().unwrap_or_default();
         let outputs = call.signature.outputs(&call.words, payload);
         call.event.outputs.extend(outputs);
         if call.event.stream.is_none() {
-            call.event.stream = stream_in_config(&call.event);
+            let stream = stream_in_config(&call.event);
+            call.event.stream = stream.map(|stream| call.signature.default_stream(stream));
+            self.place(ring, &mut call.event);
+        }
+        if let Some(kernel) = meaning::node_kernel(&call.event) {
+            let thread = &self.rings[ring];
+            let (image, pid) = (thread.image, thread.pid);
+            let name = kernel_name(&self.states, &self.processes, image, pid, kernel);
+            if let Some(name) = name {
+                call.event.outputs.push(Arg::new("kernel", name));
+            }
         }
         self.observe(ring, call);
+        if call.event.layer == Layer::Runtime && call.event.device.is_none() {
+            // The runtime chooses a device when it first needs one: inside of this call.
+            let thread = &self.rings[ring];
+            call.event.device = thread.state.device(&self.states.all[thread.process]);
+            call.event.context = thread.state.context();
+        }
         let role = call.signature.role;
+        let below = std::mem::take(&mut call.below);
         if role == Role::None {
-            return None;
+            return below;
         }
         let thread = &mut self.rings[ring];
-        let kernel = match role {
-            Role::Launch => meaning::kernel_handle(&call.event)
-                .and_then(|handle| {
-                    kernel_name(
-                        &self.states,
-                        &self.processes,
-                        thread.image,
-                        thread.pid,
-                        handle,
-                    )
-                })
-                .or_else(|| call.kernel_below.take()),
-            _ => None,
+        let kernels: Vec<Option<Name>> = match role {
+            Role::Launch(form) => {
+                let handles = meaning::kernel_handles(&call.event, form).into_iter();
+                let below = below.iter().map(|what| match what {
+                    What::Launch(launch) if !launch.kernel.starts_with("0x") => {
+                        Some(launch.kernel.clone())
+                    }
+                    _ => None,
+                });
+                let below = below.chain(std::iter::repeat(None));
+                let states = (&self.states, &self.processes);
+                handles
+                    .zip(below)
+                    .map(|(handle, below)| {
+                        kernel_name(states.0, states.1, thread.image, thread.pid, handle).or(below)
+                    })
+                    .collect()
+            }
+            _ => Vec::new(),
+        };
+        let process = &mut self.states.all[thread.process];
+        // What is given back is gone from the books after the call inside.
+        let meant = if role == Role::Free && !below.is_empty() {
+            below
+        } else {
+            let meant = meaning::of(role, &call.event, &kernels, process);
+            if meant.is_empty() { below } else { meant }
         };
         let outer = thread
             .open
             .iter_mut()
             .rev()
-            .find(|outer| outer.signature.role.says_the_same(role));
+            .find(|outer| !outer.hidden && outer.signature.role.says_the_same(role));
         if let Some(outer) = outer {
-            outer.kernel_below = kernel;
-            return None;
+            outer.below.extend(meant);
+            return Vec::new();
         }
-        let process = &mut self.states.all[thread.process];
-        meaning::of(role, &call.event, kernel, process)
+        meant
+    }
+
+    /// Device and context of a call: those of its stream where that is known, else the thread's.
+    fn place(&self, ring: usize, call: &mut Event) {
+        let thread = &self.rings[ring];
+        let process = &self.states.all[thread.process];
+        let of_stream = call
+            .stream
+            .and_then(|stream| process.contexts.of_stream(stream));
+        if let Some((context, device)) = of_stream {
+            call.context = context.or(call.context);
+            call.device = device.or(call.device);
+        }
     }
 
     fn observe(&mut self, ring: usize, call: &OpenCall) {
@@ -357,8 +413,21 @@ impl<S: Sink> Assembler<S> {
             Observed::Nothing => {}
             Observed::KernelName { handle, text } => {
                 let name = call.event.arg(text).and_then(Value::as_str);
-                if let (Some(handle), Some(name)) = (number(handle), name) {
-                    self.states.all[thread.process].name_kernel(handle, name);
+                // One that comes back may have been cut, and is worth less than one that was given.
+                let whole = |name: &&str| name.len() < cuda::capture::TEXT_BYTES.into();
+                let process = &mut self.states.all[thread.process];
+                match (number(handle), name) {
+                    (Some(handle), Some(name))
+                        if call.event.args.iter().any(|arg| &*arg.name == text) =>
+                    {
+                        process.name_kernel(handle, name);
+                    }
+                    (Some(handle), Some(name))
+                        if whole(&name) && process.kernel(handle).is_none() =>
+                    {
+                        process.name_kernel(handle, name);
+                    }
+                    _ => {}
                 }
             }
             Observed::KernelAlias { handle, known } => {
@@ -373,6 +442,19 @@ impl<S: Sink> Assembler<S> {
                 });
                 if let (Some(handle), Some(name)) = (number(handle), name) {
                     self.states.all[thread.process].set_kernel(handle, name);
+                }
+            }
+            Observed::BlockShape => {
+                let size = |name| number(name).and_then(|size| u32::try_from(size).ok());
+                if let (Some(kernel), Some(x), Some(y), Some(z)) =
+                    (number("hfunc"), size("x"), size("y"), size("z"))
+                {
+                    self.states.all[thread.process].set_block(kernel, [x, y, z]);
+                }
+            }
+            Observed::SharedSize => {
+                if let (Some(kernel), Some(bytes)) = (number("hfunc"), number("bytes")) {
+                    self.states.all[thread.process].set_shared(kernel, bytes);
                 }
             }
             Observed::Context(step) => {

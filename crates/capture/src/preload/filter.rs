@@ -26,8 +26,9 @@ impl Filter {
     /// What injected code is to hook: launches have kernels' names only if the calls that tell
     /// these names are seen too.
     pub fn for_injection(&self) -> String {
-        let launches = (cuda::functions().iter())
-            .any(|function| Role::of(function.name) == Role::Launch && self.wants(function.name));
+        let launches = (cuda::functions().iter()).any(|function| {
+            matches!(Role::of(function.name), Role::Launch(_)) && self.wants(function.name)
+        });
         let mut text = self.text.clone();
         if launches && self.selection.is_positive() {
             for function in cuda::functions() {

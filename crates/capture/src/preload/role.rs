@@ -8,8 +8,12 @@ pub enum Role {
     None,
     Allocate(MemorySpace),
     Free,
+    /// Memory whose address and bytes come and go apart: see `state::physical`.
+    Physical(Physical),
+    /// Memory of another process or API becomes visible, or goes: nobody's allocation here.
+    Foreign(Foreign),
     Transfer(Route),
-    Launch,
+    Launch(Form),
 }
 
 /// What a copying function's name says of the way.
@@ -22,72 +26,201 @@ pub enum Route {
     ByStruct,
     /// The addresses say it.
     ByAddress,
+    /// The runtime's struct: its kind says it, and its extent counts elements where arrays are.
+    Parameters,
+    /// Arrays of addresses and sizes.
+    Batch,
+    /// An array of structs.
+    Batch3D,
 }
+
+/// How a launch names its kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// One kernel, its sizes in the arguments or in a struct.
+    One,
+    /// The sizes of blocks were set before.
+    Legacy,
+    /// A list of launches, one a device.
+    List,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Physical {
+    Create,
+    /// A handle of memory that another process made.
+    Import,
+    /// One more handle of the memory at an address.
+    Retain,
+    Release,
+    Map,
+    Unmap,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Foreign {
+    Open,
+    Close,
+}
+
+const DEVICE: Role = Role::Allocate(MemorySpace::Device);
+const HOST: Role = Role::Allocate(MemorySpace::Host);
+const MANAGED: Role = Role::Allocate(MemorySpace::Managed);
+const ARRAY: Role = Role::Allocate(MemorySpace::Array);
+const ONE: Role = Role::Launch(Form::One);
+const H2D: Role = Role::Transfer(Route::Known(Direction::HostToDevice));
+const D2H: Role = Role::Transfer(Route::Known(Direction::DeviceToHost));
+const D2D: Role = Role::Transfer(Route::Known(Direction::DeviceToDevice));
+const PEER: Role = Role::Transfer(Route::Known(Direction::Peer));
+const BY_KIND: Role = Role::Transfer(Route::ByKind);
+const BY_STRUCT: Role = Role::Transfer(Route::ByStruct);
+const BY_ADDRESS: Role = Role::Transfer(Route::ByAddress);
+const PARAMETERS: Role = Role::Transfer(Route::Parameters);
+const BATCH: Role = Role::Transfer(Route::Batch);
+const BATCH_3D: Role = Role::Transfer(Route::Batch3D);
+
+/// Names without versions, sorted.
+const ROLES: &[(&str, Role)] = &[
+    ("__cudaLaunchKernel", ONE),
+    ("cuArray3DCreate", ARRAY),
+    ("cuArrayCreate", ARRAY),
+    ("cuArrayDestroy", Role::Free),
+    (
+        "cuExternalMemoryGetMappedBuffer",
+        Role::Foreign(Foreign::Open),
+    ),
+    ("cuIpcCloseMemHandle", Role::Foreign(Foreign::Close)),
+    ("cuIpcOpenMemHandle", Role::Foreign(Foreign::Open)),
+    ("cuLaunch", Role::Launch(Form::Legacy)),
+    ("cuLaunchCooperativeKernel", ONE),
+    (
+        "cuLaunchCooperativeKernelMultiDevice",
+        Role::Launch(Form::List),
+    ),
+    ("cuLaunchGrid", Role::Launch(Form::Legacy)),
+    ("cuLaunchGridAsync", Role::Launch(Form::Legacy)),
+    ("cuLaunchKernel", ONE),
+    ("cuLaunchKernelEx", ONE),
+    ("cuMemAlloc", DEVICE),
+    ("cuMemAllocAsync", DEVICE),
+    ("cuMemAllocFromPoolAsync", DEVICE),
+    ("cuMemAllocHost", HOST),
+    ("cuMemAllocManaged", MANAGED),
+    ("cuMemAllocPitch", DEVICE),
+    ("cuMemCreate", Role::Physical(Physical::Create)),
+    ("cuMemFree", Role::Free),
+    ("cuMemFreeAsync", Role::Free),
+    ("cuMemFreeHost", Role::Free),
+    ("cuMemHostAlloc", HOST),
+    (
+        "cuMemImportFromShareableHandle",
+        Role::Physical(Physical::Import),
+    ),
+    ("cuMemMap", Role::Physical(Physical::Map)),
+    ("cuMemPoolImportPointer", Role::Foreign(Foreign::Open)),
+    ("cuMemRelease", Role::Physical(Physical::Release)),
+    (
+        "cuMemRetainAllocationHandle",
+        Role::Physical(Physical::Retain),
+    ),
+    ("cuMemUnmap", Role::Physical(Physical::Unmap)),
+    ("cuMemcpy", BY_ADDRESS),
+    ("cuMemcpy2D", BY_STRUCT),
+    ("cuMemcpy2DAsync", BY_STRUCT),
+    ("cuMemcpy2DUnaligned", BY_STRUCT),
+    ("cuMemcpy3D", BY_STRUCT),
+    ("cuMemcpy3DAsync", BY_STRUCT),
+    ("cuMemcpy3DBatchAsync", BATCH_3D),
+    ("cuMemcpy3DPeer", PEER),
+    ("cuMemcpy3DPeerAsync", PEER),
+    ("cuMemcpyAsync", BY_ADDRESS),
+    ("cuMemcpyAtoA", D2D),
+    ("cuMemcpyAtoD", D2D),
+    ("cuMemcpyAtoH", D2H),
+    ("cuMemcpyAtoHAsync", D2H),
+    ("cuMemcpyBatchAsync", BATCH),
+    ("cuMemcpyDtoA", D2D),
+    ("cuMemcpyDtoD", D2D),
+    ("cuMemcpyDtoDAsync", D2D),
+    ("cuMemcpyDtoH", D2H),
+    ("cuMemcpyDtoHAsync", D2H),
+    ("cuMemcpyHtoA", H2D),
+    ("cuMemcpyHtoAAsync", H2D),
+    ("cuMemcpyHtoD", H2D),
+    ("cuMemcpyHtoDAsync", H2D),
+    ("cuMemcpyPeer", PEER),
+    ("cuMemcpyPeerAsync", PEER),
+    ("cuMipmappedArrayCreate", ARRAY),
+    ("cuMipmappedArrayDestroy", Role::Free),
+    (
+        "cudaExternalMemoryGetMappedBuffer",
+        Role::Foreign(Foreign::Open),
+    ),
+    ("cudaFree", Role::Free),
+    ("cudaFreeArray", Role::Free),
+    ("cudaFreeAsync", Role::Free),
+    ("cudaFreeHost", Role::Free),
+    ("cudaFreeMipmappedArray", Role::Free),
+    ("cudaHostAlloc", HOST),
+    ("cudaIpcCloseMemHandle", Role::Foreign(Foreign::Close)),
+    ("cudaIpcOpenMemHandle", Role::Foreign(Foreign::Open)),
+    ("cudaLaunchCooperativeKernel", ONE),
+    (
+        "cudaLaunchCooperativeKernelMultiDevice",
+        Role::Launch(Form::List),
+    ),
+    ("cudaLaunchKernel", ONE),
+    ("cudaLaunchKernelExC", ONE),
+    ("cudaMalloc", DEVICE),
+    ("cudaMalloc3D", DEVICE),
+    ("cudaMalloc3DArray", ARRAY),
+    ("cudaMallocArray", ARRAY),
+    ("cudaMallocAsync", DEVICE),
+    ("cudaMallocFromPoolAsync", DEVICE),
+    ("cudaMallocHost", HOST),
+    ("cudaMallocManaged", MANAGED),
+    ("cudaMallocMipmappedArray", ARRAY),
+    ("cudaMallocPitch", DEVICE),
+    ("cudaMemPoolImportPointer", Role::Foreign(Foreign::Open)),
+    ("cudaMemcpy", BY_KIND),
+    ("cudaMemcpy2D", BY_KIND),
+    ("cudaMemcpy2DArrayToArray", BY_KIND),
+    ("cudaMemcpy2DAsync", BY_KIND),
+    ("cudaMemcpy2DFromArray", BY_KIND),
+    ("cudaMemcpy2DFromArrayAsync", BY_KIND),
+    ("cudaMemcpy2DToArray", BY_KIND),
+    ("cudaMemcpy2DToArrayAsync", BY_KIND),
+    ("cudaMemcpy3D", PARAMETERS),
+    ("cudaMemcpy3DAsync", PARAMETERS),
+    ("cudaMemcpy3DBatchAsync", BATCH_3D),
+    ("cudaMemcpy3DPeer", PARAMETERS),
+    ("cudaMemcpy3DPeerAsync", PARAMETERS),
+    ("cudaMemcpyArrayToArray", BY_KIND),
+    ("cudaMemcpyAsync", BY_KIND),
+    ("cudaMemcpyBatchAsync", BATCH),
+    ("cudaMemcpyFromArray", BY_KIND),
+    ("cudaMemcpyFromArrayAsync", BY_KIND),
+    ("cudaMemcpyFromSymbol", BY_KIND),
+    ("cudaMemcpyFromSymbolAsync", BY_KIND),
+    ("cudaMemcpyPeer", PEER),
+    ("cudaMemcpyPeerAsync", PEER),
+    ("cudaMemcpyToArray", BY_KIND),
+    ("cudaMemcpyToArrayAsync", BY_KIND),
+    ("cudaMemcpyToSymbol", BY_KIND),
+    ("cudaMemcpyToSymbolAsync", BY_KIND),
+];
 
 impl Role {
     pub fn of(name: &str) -> Self {
-        use MemorySpace::{Device, Host, Managed};
-        match cuda::family(name) {
-            "cuMemAlloc"
-            | "cuMemAllocAsync"
-            | "cuMemAllocFromPoolAsync"
-            | "cuMemAllocPitch"
-            | "cuMemCreate"
-            | "cudaMalloc"
-            | "cudaMallocAsync"
-            | "cudaMallocFromPoolAsync"
-            | "cudaMallocPitch"
-            | "cudaMalloc3D" => Role::Allocate(Device),
-            "cuMemAllocHost" | "cuMemHostAlloc" | "cudaMallocHost" | "cudaHostAlloc" => {
-                Role::Allocate(Host)
-            }
-            "cuMemAllocManaged" | "cudaMallocManaged" => Role::Allocate(Managed),
-            "cuArrayCreate" | "cuArray3DCreate" => Role::Allocate(MemorySpace::Array),
-            "cuMemFree" | "cuMemFreeAsync" | "cuMemFreeHost" | "cuMemRelease"
-            | "cuArrayDestroy" | "cudaFree" | "cudaFreeAsync" | "cudaFreeHost" => Role::Free,
-            "cuLaunchKernel"
-            | "cuLaunchKernelEx"
-            | "cuLaunchCooperativeKernel"
-            | "cudaLaunchKernel"
-            | "cudaLaunchKernelExC"
-            | "cudaLaunchCooperativeKernel"
-            | "__cudaLaunchKernel" => Role::Launch,
-            family => Route::of(family).map_or(Role::None, Role::Transfer),
-        }
+        let family = cuda::family(name);
+        ROLES
+            .binary_search_by(|row| row.0.cmp(family))
+            .map_or(Role::None, |at| ROLES[at].1)
     }
 
     /// Whether the two say the same thing: of nested calls the outer one speaks for both.
     pub fn says_the_same(self, other: Role) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
-    }
-}
-
-impl Route {
-    fn of(family: &str) -> Option<Self> {
-        use Direction::{DeviceToDevice, DeviceToHost, HostToDevice, HostToHost, Peer};
-        if let Some(rest) = family.strip_prefix("cuMemcpy") {
-            let rest = rest.strip_suffix("Async").unwrap_or(rest);
-            return match rest {
-                "HtoD" | "HtoA" => Some(Route::Known(HostToDevice)),
-                "DtoH" | "AtoH" => Some(Route::Known(DeviceToHost)),
-                "DtoD" | "AtoD" | "DtoA" | "AtoA" => Some(Route::Known(DeviceToDevice)),
-                "HtoH" => Some(Route::Known(HostToHost)),
-                "Peer" | "3DPeer" => Some(Route::Known(Peer)),
-                "2D" | "2DUnaligned" | "3D" => Some(Route::ByStruct),
-                "" => Some(Route::ByAddress),
-                // Batches are arrays of copies, which are not captured.
-                _ => None,
-            };
-        }
-        let rest = family.strip_prefix("cudaMemcpy")?;
-        let rest = rest.strip_suffix("Async").unwrap_or(rest);
-        match rest {
-            "Peer" => Some(Route::Known(Peer)),
-            "" | "2D" | "2DToArray" | "2DFromArray" | "ToArray" | "FromArray" | "ArrayToArray"
-            | "2DArrayToArray" | "ToSymbol" | "FromSymbol" => Some(Route::ByKind),
-            // Their extents count elements of arrays: the driver's call below knows the bytes.
-            _ => None,
-        }
+        self != Role::None && std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 }
 
@@ -105,6 +238,9 @@ pub enum Observed {
         handle: &'static str,
         known: &'static str,
     },
+    /// The sizes that a legacy launch of this kernel goes by.
+    BlockShape,
+    SharedSize,
     Context(ContextStep),
 }
 
@@ -125,6 +261,13 @@ pub enum ContextStep {
     GetDevice,
     /// The runtime's current device was chosen.
     SetDevice,
+    /// A primary context lost all it had.
+    Reset,
+    /// A stream was made in what is current.
+    StreamCreate,
+    StreamDestroy,
+    /// It was told which context a stream is in.
+    StreamContext,
 }
 
 impl Observed {
@@ -136,6 +279,14 @@ impl Observed {
             },
             "cuLibraryGetKernel" | "cudaLibraryGetKernel" => Observed::KernelName {
                 handle: "pKernel",
+                text: "name",
+            },
+            "cuFuncGetName" | "cuKernelGetName" => Observed::KernelName {
+                handle: "hfunc",
+                text: "name",
+            },
+            "cudaFuncGetName" => Observed::KernelName {
+                handle: "func",
                 text: "name",
             },
             "__cudaRegisterFunction" => Observed::KernelName {
@@ -158,6 +309,8 @@ impl Observed {
                 handle: "kernel",
                 known: "hostFun",
             },
+            "cuFuncSetBlockShape" => Observed::BlockShape,
+            "cuFuncSetSharedSize" => Observed::SharedSize,
             "cuCtxCreate" => Observed::Context(ContextStep::Create),
             "cuCtxSetCurrent" => Observed::Context(ContextStep::Set),
             "cuCtxPushCurrent" => Observed::Context(ContextStep::Push),
@@ -167,6 +320,16 @@ impl Observed {
             "cuCtxGetCurrent" => Observed::Context(ContextStep::Get),
             "cuCtxGetDevice" | "cudaGetDevice" => Observed::Context(ContextStep::GetDevice),
             "cudaSetDevice" => Observed::Context(ContextStep::SetDevice),
+            "cuDevicePrimaryCtxReset" => Observed::Context(ContextStep::Reset),
+            "cuStreamCreate"
+            | "cuStreamCreateWithPriority"
+            | "cudaStreamCreate"
+            | "cudaStreamCreateWithFlags"
+            | "cudaStreamCreateWithPriority" => Observed::Context(ContextStep::StreamCreate),
+            "cuStreamDestroy" | "cudaStreamDestroy" => {
+                Observed::Context(ContextStep::StreamDestroy)
+            }
+            "cuStreamGetCtx" => Observed::Context(ContextStep::StreamContext),
             _ => Observed::Nothing,
         }
     }
@@ -183,37 +346,108 @@ mod tests {
             match Observed::of(function.name) {
                 Observed::KernelName { handle, text } => assert!(has(handle) && has(text)),
                 Observed::KernelAlias { handle, known } => assert!(has(handle) && has(known)),
-                Observed::Context(_) | Observed::Nothing => {}
+                _ => {}
             }
         }
     }
 
     #[test]
-    fn every_copy_has_a_route_or_is_listed_here() {
-        let without: Vec<_> = cuda::functions()
+    fn roles_are_sorted_and_of_functions_that_exist() {
+        assert!(ROLES.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        let names: Vec<_> = cuda::functions()
             .iter()
-            .map(|function| function.name)
-            .filter(|name| name.starts_with("cuMemcpy") || name.starts_with("cudaMemcpy"))
-            .filter(|name| Role::of(name) == Role::None)
+            .chain(cuda::older_functions())
+            .map(|function| cuda::family(function.name))
             .collect();
-        assert_eq!(
-            without,
-            [
-                "cuMemcpy3DBatchAsync",
-                "cuMemcpy3DBatchAsync_v2",
-                "cuMemcpyBatchAsync",
-                "cuMemcpyBatchAsync_v2",
-                "cudaMemcpy3D",
-                "cudaMemcpy3DAsync",
-                "cudaMemcpy3DBatchAsync",
-                "cudaMemcpy3DPeer",
-                "cudaMemcpy3DPeerAsync",
-                "cudaMemcpyBatchAsync",
-            ]
-        );
+        for (name, _) in ROLES {
+            assert!(names.contains(name), "{name}");
+        }
         assert_eq!(
             Role::of("cuMemcpyHtoDAsync_v2_ptsz"),
             Role::of("cuMemcpyHtoD")
         );
+    }
+
+    /// Functions whose names promise that memory comes or goes, bytes move or kernels run, and
+    /// that have no line of their own.
+    const WITHOUT: &[(&str, &str)] = &[
+        (
+            "Graph",
+            "describes or asks for nodes: what they do, they do when the graph runs",
+        ),
+        (
+            "GraphLaunch",
+            "runs a graph: which kernels that are is told by the GPU's own events",
+        ),
+        ("LaunchHostFunc", "calls the program back on the host"),
+        ("memset", "writes memory, and moves nothing"),
+        (
+            "Prefetch",
+            "managed memory moves as far as it is not there yet: bytes are not known",
+        ),
+        ("HostRegister", "pins memory that the program has already"),
+        ("HostUnregister", "pins memory that the program has already"),
+        ("AddressFree", "addresses without memory"),
+        ("AllocationGranularity", "only asks"),
+        ("AllocationPropertiesFromHandle", "only asks"),
+        ("IpcGetMemHandle", "only asks"),
+        ("SetMemPool", "chooses a pool"),
+        (
+            "MemPoolImportFromShareableHandle",
+            "a pool; memory from it is told of when it comes",
+        ),
+        (
+            "MemMapArrayAsync",
+            "sparse arrays: memory of cuMemCreate behind an array that exists",
+        ),
+    ];
+
+    #[test]
+    fn every_function_that_sounds_like_one_has_a_role_or_a_reason() {
+        let sounds = [
+            "alloc",
+            "free",
+            "memcpy",
+            "memset",
+            "launch",
+            "arraycreate",
+            "array3dcreate",
+            "arraydestroy",
+            "memcreate",
+            "memrelease",
+            "memmap",
+            "memunmap",
+            "prefetch",
+            "hostregister",
+            "hostunregister",
+            "memhandle",
+            "mappedbuffer",
+            "importfrom",
+            "importpointer",
+        ];
+        let (mut with, mut without) = (0, std::collections::BTreeMap::new());
+        for function in cuda::functions().iter().chain(cuda::older_functions()) {
+            let lower = function.name.to_lowercase();
+            if !sounds.iter().any(|sound| lower.contains(sound)) {
+                continue;
+            }
+            if Role::of(function.name) != Role::None {
+                with += 1;
+                continue;
+            }
+            let reason = WITHOUT
+                .iter()
+                .rev()
+                .find(|(part, _)| lower.contains(&part.to_lowercase()));
+            let reason = reason.unwrap_or_else(|| panic!("{} has no role", function.name));
+            *without.entry(reason.0).or_insert(0) += 1;
+        }
+        assert!(with > 120, "{with}");
+        for (part, _) in WITHOUT {
+            assert!(
+                without.contains_key(part),
+                "{part} is the reason of nothing"
+            );
+        }
     }
 }

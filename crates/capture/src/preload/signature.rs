@@ -26,6 +26,12 @@ pub struct Signature {
     pub observed: Observed,
     /// Hooked for what it tells of other calls, and not asked for.
     pub hidden: bool,
+    /// Which parameter names the device that the call is about.
+    device: Option<usize>,
+    /// 0 means the thread's own default stream.
+    per_thread: bool,
+    /// It works on the default stream without naming it.
+    on_default_stream: bool,
     parameters: Vec<Parameter>,
     /// Which words lie where in the payload.
     words: Vec<(usize, usize)>,
@@ -105,6 +111,9 @@ impl Signature {
             role: Role::of(name),
             observed: Observed::of(name),
             hidden: false,
+            device: names_device(&parameters),
+            per_thread: cuda::without_stream_suffix(name) != name,
+            on_default_stream: works_on_default_stream(name),
             parameters,
             words,
             returned,
@@ -195,14 +204,33 @@ impl Signature {
             .collect()
     }
 
-    /// The stream that is passed by value, if there is one.
+    /// The stream that is passed by value, or that a call without one works on.
     pub fn stream(&self, words: &Words) -> Option<u64> {
         let is_stream =
             |kind: &Type| matches!(kind.text, "CUstream" | "cudaStream_t" | "CUstream_st*");
-        self.parameters
-            .iter()
-            .find(|parameter| is_stream(parameter.kind))?
-            .word(words)
+        let passed = self.parameters.iter().find(|one| is_stream(one.kind));
+        match passed {
+            Some(passed) => passed.word(words).map(|stream| self.default_stream(stream)),
+            None if self.on_default_stream => Some(self.default_stream(0)),
+            None => None,
+        }
+    }
+
+    /// Variants for programs built with a default stream a thread mean that one by 0.
+    pub fn default_stream(&self, stream: u64) -> u64 {
+        if stream == 0 && self.per_thread {
+            PER_THREAD
+        } else {
+            stream
+        }
+    }
+
+    /// The device that is asked about or worked on, where an argument names it.
+    pub fn device(&self, words: &Words) -> Option<u32> {
+        let device = self.device?;
+        let device = self.parameters.get(device)?.word(words)? as u32;
+        // Negative numbers stand for the host, or for nothing.
+        i32::try_from(device).ok().map(i32::cast_unsigned)
     }
 
     pub fn status(&self, result: u32) -> Option<Status> {
@@ -229,6 +257,24 @@ impl Signature {
             .iter()
             .find_map(|one| Some((&one.name, cut(one)?)))
     }
+}
+
+/// `CU_STREAM_PER_THREAD`
+const PER_THREAD: u64 = 2;
+
+fn names_device(parameters: &[Parameter]) -> Option<usize> {
+    parameters.iter().position(|one| {
+        let runtime = one.kind.text == "int" && &*one.name == "device";
+        one.kind.text == "CUdevice" && matches!(&*one.name, "dev" | "device") || runtime
+    })
+}
+
+/// Copies and fills that wait, and the launches of old.
+fn works_on_default_stream(name: &str) -> bool {
+    let family = cuda::family(name);
+    let bare = family.strip_prefix("cuda").or(family.strip_prefix("cu"));
+    let copies = bare.is_some_and(|rest| rest.starts_with("Memcpy") || rest.starts_with("Memset"));
+    copies || matches!(family, "cuLaunch" | "cuLaunchGrid")
 }
 
 #[cfg(test)]

@@ -1,26 +1,35 @@
 //! What earlier calls have told: kernels by handle, contexts and devices, live allocations.
 
-use super::role::ContextStep;
-use event::{Event, MemorySpace, Name, Value};
+mod contexts;
+mod physical;
+
+pub use contexts::{Contexts, ThreadState};
+pub use physical::PhysicalMemory;
+
+use event::{MemorySpace, Name};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// Bounds for programs that never give anything back.
 const MOST_KERNELS: usize = 1 << 20;
 const MOST_ALLOCATIONS: usize = 1 << 22;
-const MOST_CONTEXTS: usize = 1 << 16;
-const MOST_PUSHED: usize = 256;
 /// A demangled name, at most: a short mangled name can mean an enormous one.
 const LONGEST_NAME: usize = 8 << 10;
 
 /// Of one process.
 #[derive(Debug, Default)]
 pub struct ProcessState {
+    pub contexts: Contexts,
+    pub physical: PhysicalMemory,
     kernels: HashMap<u64, Name>,
-    /// Contexts and the devices they are on.
-    contexts: HashMap<u64, u32>,
+    /// Sizes of blocks and of shared memory that legacy launches go by.
+    blocks: HashMap<u64, ([u32; 3], u64)>,
     /// By address, so that pointers into the middle are found.
     allocations: BTreeMap<u64, Allocation>,
+    /// Memory that somebody else made.
+    foreign: BTreeMap<u64, Allocation>,
+    /// Bytes of an element, by array.
+    arrays: HashMap<u64, u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,84 +59,75 @@ impl ProcessState {
         }
     }
 
-    pub fn free(&mut self, address: u64) -> Option<Allocation> {
-        self.allocations.remove(&address)
+    pub fn free(&mut self, address: u64) -> Freed {
+        self.arrays.remove(&address);
+        match self.allocations.remove(&address) {
+            Some(allocation) => Freed::Known(allocation),
+            None if self.foreign.remove(&address).is_some() => Freed::Foreign,
+            None => Freed::Unknown,
+        }
     }
 
-    /// Where an address lies, if it is in an allocation that was seen.
+    /// Memory that is not made here, but can be reached now.
+    pub fn see(&mut self, address: u64, allocation: Allocation) {
+        if self.foreign.len() < MOST_ALLOCATIONS {
+            self.foreign.insert(address, allocation);
+        }
+    }
+
+    pub fn forget(&mut self, address: u64) {
+        self.foreign.remove(&address);
+    }
+
+    /// Where an address lies, if it is in memory that was seen to come.
     pub fn space_of(&self, address: u64) -> Option<MemorySpace> {
-        let (start, allocation) = self.allocations.range(..=address).next_back()?;
-        let inside = address - start < allocation.size.unwrap_or(1);
-        inside.then_some(allocation.space)
-    }
-}
-
-/// Of one thread.
-#[derive(Debug, Default)]
-pub struct ThreadState {
-    current: Vec<u64>,
-    device: Option<u32>,
-}
-
-impl ThreadState {
-    pub fn context(&self) -> Option<u64> {
-        self.current.last().copied().filter(|context| *context != 0)
+        let inside = |places: &BTreeMap<u64, Allocation>| {
+            let (start, allocation) = places.range(..=address).next_back()?;
+            let inside = address - start < allocation.size.unwrap_or(1);
+            inside.then_some(allocation.space)
+        };
+        inside(&self.allocations)
+            .or_else(|| inside(&self.foreign))
+            .or_else(|| self.physical.space_of(address))
     }
 
-    pub fn device(&self, process: &ProcessState) -> Option<u32> {
-        let of_context = self
-            .context()
-            .and_then(|context| process.contexts.get(&context));
-        of_context.copied().or(self.device)
-    }
-
-    /// A call that succeeded changed, or told, what is current.
-    pub fn step(&mut self, step: ContextStep, call: &Event, process: &mut ProcessState) {
-        let number = |name: &str| call.arg(name).and_then(Value::as_u64);
-        let device = |name: &str| number(name).and_then(|device| u32::try_from(device).ok());
-        match step {
-            ContextStep::Create | ContextStep::Retain => {
-                if let (Some(context), Some(device)) = (number("pctx"), device("dev"))
-                    && process.contexts.len() < MOST_CONTEXTS
-                {
-                    process.contexts.insert(context, device);
-                }
-                if step == ContextStep::Create {
-                    self.push(number("pctx"));
-                }
-            }
-            ContextStep::Push => self.push(number("ctx")),
-            ContextStep::Set => self.replace(number("ctx")),
-            ContextStep::Get => self.replace(number("pctx")),
-            ContextStep::Pop => {
-                self.current.pop();
-            }
-            ContextStep::Destroy => {
-                if let Some(context) = number("ctx") {
-                    process.contexts.remove(&context);
-                    if self.current.last() == Some(&context) {
-                        self.current.pop();
-                    }
-                }
-            }
-            ContextStep::GetDevice | ContextStep::SetDevice => {
-                self.device = device("device").or(self.device);
-            }
+    pub fn set_array(&mut self, array: u64, element: u64) {
+        if self.arrays.len() < MOST_ALLOCATIONS {
+            self.arrays.insert(array, element);
         }
     }
 
-    fn push(&mut self, context: Option<u64>) {
-        if let Some(context) = context
-            && self.current.len() < MOST_PUSHED
-        {
-            self.current.push(context);
+    /// Bytes of an array's element.
+    pub fn array_element(&self, array: u64) -> Option<u64> {
+        self.arrays.get(&array).copied()
+    }
+
+    pub fn set_block(&mut self, kernel: u64, block: [u32; 3]) {
+        self.legacy(kernel, |sizes| sizes.0 = block);
+    }
+
+    pub fn set_shared(&mut self, kernel: u64, bytes: u64) {
+        self.legacy(kernel, |sizes| sizes.1 = bytes);
+    }
+
+    fn legacy(&mut self, kernel: u64, change: impl FnOnce(&mut ([u32; 3], u64))) {
+        if self.blocks.len() < MOST_KERNELS {
+            change(self.blocks.entry(kernel).or_insert(([1; 3], 0)));
         }
     }
 
-    fn replace(&mut self, context: Option<u64>) {
-        self.current.pop();
-        self.push(context);
+    pub fn legacy_sizes(&self, kernel: u64) -> ([u32; 3], u64) {
+        self.blocks.get(&kernel).copied().unwrap_or(([1; 3], 0))
     }
+}
+
+/// What an address that is given back was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freed {
+    Known(Allocation),
+    /// Somebody else's: only the way to it is given up.
+    Foreign,
+    Unknown,
 }
 
 /// A kernel's name as it was written; as it stands where it is no C++ name.
@@ -184,7 +184,11 @@ mod tests {
             (state.space_of(0x1100), state.space_of(0xfff)),
             (None, None)
         );
-        assert_eq!(state.free(0x1000), Some(allocation));
+        assert_eq!(state.free(0x1000), Freed::Known(allocation));
+        assert_eq!(state.free(0x1000), Freed::Unknown);
+        state.see(0x9000, allocation);
+        assert_eq!(state.space_of(0x9001), Some(MemorySpace::Device));
+        assert_eq!(state.free(0x9000), Freed::Foreign);
         assert_eq!(state.space_of(0x1000), None);
     }
 }

@@ -178,21 +178,20 @@ fn text(text: &str) -> Vec<u8> {
     bytes
 }
 
-fn value(value: &Value) -> String {
-    match value {
+fn value(one: &Value) -> String {
+    match one {
         Value::Pointer(address) => format!("{address:#x}"),
         Value::Uint(number) => number.to_string(),
         Value::Int(number) => number.to_string(),
         Value::Str(text) => text.to_string(),
         Value::Bool(flag) => flag.to_string(),
-        Value::List(list) => format!("{:?}", list.iter().map(value_).collect::<Vec<_>>()),
+        Value::List(list) => {
+            let shown: Vec<_> = list.iter().map(value).collect();
+            format!("[{}]", shown.join(", "))
+        }
         Value::Map(fields) => format!("{{{}}}", args(fields)),
         other => format!("{other:?}"),
     }
-}
-
-fn value_(one: &Value) -> u64 {
-    one.as_u64().expect("a number")
 }
 
 fn args(args: &[Arg]) -> String {

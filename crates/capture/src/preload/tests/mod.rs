@@ -4,6 +4,8 @@ mod calls;
 mod decoding;
 mod draining;
 mod hostile;
+mod meanings;
+mod places;
 mod sessions;
 
 use event::ring::{PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC};
