@@ -21,7 +21,7 @@ pub const MAX_PAYLOAD: usize = MAX_PAYLOAD_SLOTS * event::ring::PAYLOAD_BYTES;
 /// Most items of a plan.
 pub const MAX_ITEMS: usize = 24;
 /// Bytes kept of a string, the NUL that ends it (or pads it) included where it fits.
-pub const TEXT_BYTES: u16 = 120;
+pub const TEXT_BYTES: u16 = 248;
 
 /// Which calls have the bytes. All of them are written before the call is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -229,8 +229,8 @@ impl Signature {
     pub fn device(&self, words: &Words) -> Option<u32> {
         let device = self.device?;
         let device = self.parameters.get(device)?.word(words)? as u32;
-        // Negative numbers stand for the host, or for nothing.
-        i32::try_from(device).ok().map(i32::cast_unsigned)
+        // Negative and absurd numbers are mistakes, or stand for something else.
+        Some(device).filter(|device| *device < MOST_DEVICES)
     }
 
     pub fn status(&self, result: u32) -> Option<Status> {
@@ -259,6 +259,7 @@ impl Signature {
     }
 }
 
+const MOST_DEVICES: u32 = 1024;
 /// `CU_STREAM_PER_THREAD`
 const PER_THREAD: u64 = 2;
 
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!(shown(&get.arguments(&words, None)), "hmod=Pointer(16)");
         let mut payload = 0x99u64.to_le_bytes().to_vec();
         payload.extend_from_slice(b"vecAdd");
-        payload.resize(8 + 120, 0);
+        payload.resize(8 + usize::from(cuda::capture::TEXT_BYTES), 0);
         assert_eq!(
             shown(&get.late_arguments(&words, &payload)),
             "name=Str(\"vecAdd\")"

@@ -3,7 +3,9 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod normalise;
 mod processes;
+mod programs;
 mod transparency;
 
 use common::{cutrace, repository, skip};

@@ -1,0 +1,177 @@
+//! A trace as text that is the same on every run: times are left out, addresses are named.
+
+use super::Run;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+};
+
+/// What the program itself called, and what that meant, a line each, thread by thread: the first
+/// one's, then the others', in the order of their text. Addresses and handles that CUDA gave out
+/// are numbered until they are given back, others (the program's own memory) are not told apart.
+/// Arguments and outputs stand together, for which of a call's two lines a text is in depends on
+/// how long the call took. Equal lines are told once, with their count.
+pub fn normalised(run: &Run) -> String {
+    let mut threads: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
+    for line in &run.lines {
+        if let Some(tid) = line["tid"].as_u64() {
+            threads.entry(tid).or_default().push(line);
+        }
+    }
+    let first = run.lines.iter().find_map(|line| line["tid"].as_u64());
+    let mut main = Addresses::default();
+    let mut text = String::new();
+    if let Some(lines) = first.and_then(|first| threads.remove(&first)) {
+        text = thread(&lines, &mut main);
+    }
+    let mut others: Vec<String> = threads
+        .values()
+        .map(|lines| {
+            let mut own = Addresses {
+                known: main.ever.clone(),
+                ..Addresses::default()
+            };
+            thread(lines, &mut own)
+        })
+        .collect();
+    others.sort();
+    for other in others {
+        let _ = write!(text, "--- another thread ---\n{other}");
+    }
+    text
+}
+
+fn thread(lines: &[&Value], given: &mut Addresses) -> String {
+    let mut begun: HashMap<u64, Value> = HashMap::new();
+    let mut all: Vec<(String, usize)> = Vec::new();
+    let mut push = |line: String| match all.last_mut() {
+        Some((last, count)) if *last == line => *count += 1,
+        _ => all.push((line, 1)),
+    };
+    for line in lines {
+        let id = line["op_id"].as_u64().unwrap_or_default();
+        match line["type"].as_str().expect("a type") {
+            "userspace" if line["depth"] != 0 => {}
+            "userspace" if line["phase"] == "B" => {
+                begun.insert(id, (*line).clone());
+            }
+            "userspace" => {
+                let begin = begun.remove(&id).expect("an end has a beginning");
+                push(call(&begin, line, given));
+            }
+            "memory" | "transfer" | "kernel" | "lost" => push(meaning(line, given)),
+            _ => {}
+        }
+    }
+    for begin in begun.values() {
+        push(format!("{} never returned", begin["name"]));
+    }
+    let mut text = String::new();
+    for (line, count) in all {
+        let _ = match count {
+            1 => writeln!(text, "{line}"),
+            _ => writeln!(text, "{line} (× {count})"),
+        };
+    }
+    text
+}
+
+fn call(begin: &Value, end: &Value, given: &mut Addresses) -> String {
+    let name = end["name"].as_str().expect("a name");
+    let mut details = begin["details"].clone();
+    given.show(&mut details, false);
+    let mut outputs = end["details"].clone();
+    given.show(&mut outputs, true);
+    merge(&mut details, outputs);
+    let mut place = [end["device"].clone(), end["stream"].clone()];
+    place.iter_mut().for_each(|value| given.show(value, false));
+    let [device, stream] = place;
+    let result = end["result"].as_str().unwrap_or("-");
+    let gives_back = [
+        "Free",
+        "Destroy",
+        "Unload",
+        "Release",
+        "Unregister",
+        "Unmap",
+    ];
+    if gives_back.iter().any(|word| name.contains(word)) && end["status"] == 0 {
+        given.forget(&begin["details"]);
+    }
+    format!("{name} {details} = {result} [device {device}, stream {stream}]")
+}
+
+fn meaning(line: &Value, given: &mut Addresses) -> String {
+    let mut line = line.clone();
+    let members = line.as_object_mut().expect("an object");
+    let volatile = [
+        "event_id",
+        "ts",
+        "pid",
+        "tid",
+        "op_id",
+        "duration_us",
+        "context",
+    ];
+    for name in volatile {
+        members.remove(name);
+    }
+    given.show(&mut line, false);
+    format!("    {line}")
+}
+
+fn merge(details: &mut Value, more: Value) {
+    match (details, more) {
+        (Value::Object(details), Value::Object(more)) => details.extend(more),
+        (details @ Value::Null, more) => *details = more,
+        _ => {}
+    }
+}
+
+#[derive(Default)]
+struct Addresses {
+    /// Names of those that are in use.
+    known: HashMap<String, String>,
+    /// Names of all there were: lines that tell of a free come after it.
+    ever: HashMap<String, String>,
+    count: usize,
+}
+
+impl Addresses {
+    fn show(&mut self, value: &mut Value, output: bool) {
+        match value {
+            Value::String(text) if text.starts_with("0x") && text != "0x0" => {
+                if output && !self.known.contains_key(text) {
+                    self.count += 1;
+                    let name = format!("address {}", self.count);
+                    self.known.insert(text.clone(), name.clone());
+                    self.ever.insert(text.clone(), name);
+                }
+                let name = self.known.get(text).or_else(|| self.ever.get(text));
+                *text = name.cloned().unwrap_or_else(|| "its own".into());
+            }
+            // Times that events measured.
+            Value::Number(number) if number.is_f64() => *value = "a fraction".into(),
+            Value::Array(list) => list.iter_mut().for_each(|value| self.show(value, output)),
+            Value::Object(members) => {
+                let mut values: Vec<_> = members.iter_mut().collect();
+                values.sort_by(|one, other| one.0.cmp(other.0));
+                for (_, value) in values {
+                    self.show(value, output);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => {
+                self.known.remove(text);
+            }
+            Value::Object(members) => members.values().for_each(|value| self.forget(value)),
+            _ => {}
+        }
+    }
+}
