@@ -26,19 +26,27 @@ impl Filter {
     /// What injected code is to hook: launches have kernels' names only if the calls that tell
     /// these names are seen too.
     pub fn for_injection(&self) -> String {
-        let launches = (cuda::functions().iter()).any(|function| {
-            matches!(Role::of(function.name), Role::Launch(_)) && self.wants(function.name)
-        });
-        let mut text = self.text.clone();
-        if launches && self.selection.is_positive() {
-            for function in cuda::functions() {
-                if tells_kernel_names(function.name) && !self.wants(function.name) {
-                    text.push(',');
-                    text.push_str(function.name);
-                }
+        let mut all = cuda::functions().iter().chain(cuda::older_functions());
+        let launches =
+            all.any(|one| matches!(Role::of(one.name), Role::Launch(_)) && self.wants(one.name));
+        let tellers = || {
+            let names = cuda::functions().iter().map(|function| function.name);
+            names.filter(|name| tells_kernel_names(name))
+        };
+        if !launches || tellers().all(|name| self.wants(name)) {
+            return self.text.clone();
+        }
+        let mut items = Vec::new();
+        for item in self.text.split(',').map(str::trim) {
+            match item.strip_prefix('!') {
+                Some(unwanted) => items.extend(without_tellers(unwanted)),
+                None => items.push(item.to_owned()),
             }
         }
-        text
+        if self.selection.is_positive() {
+            items.extend(tellers().map(str::to_owned));
+        }
+        items.join(",")
     }
 
     /// Items that no known function is meant by: perhaps they are misspelt.
@@ -49,11 +57,30 @@ impl Filter {
     }
 }
 
+/// What is not wanted, without the functions that tell names; the tracer leaves those out itself.
+fn without_tellers(item: &str) -> Vec<String> {
+    let all = || cuda::functions().iter().chain(cuda::older_functions());
+    let meant = |name: &str| means(item, &known(name));
+    if !all().any(|one| tells_kernel_names(one.name) && meant(one.name)) {
+        return vec![format!("!{item}")];
+    }
+    let mut rest: Vec<String> = all()
+        .filter(|one| meant(one.name) && !tells_kernel_names(one.name))
+        // Variants for default streams go with the plain ones.
+        .map(|one| format!("!{}", cuda::family(one.name)))
+        .collect();
+    rest.sort();
+    rest.dedup();
+    rest
+}
+
+/// Functions that programs must call to have a kernel at all; those that only ask are not needed.
 fn tells_kernel_names(name: &str) -> bool {
-    matches!(
-        Observed::of(name),
-        Observed::KernelName { .. } | Observed::KernelAlias { .. }
-    )
+    !name.ends_with("GetName")
+        && matches!(
+            Observed::of(name),
+            Observed::KernelName { .. } | Observed::KernelAlias { .. }
+        )
 }
 
 /// What a function's name says about its calls.
@@ -94,6 +121,16 @@ mod tests {
             assert!(injected.split(',').any(|item| item == name), "{injected}");
         }
         assert!(!Filter::parse("kernel").wants("cuModuleGetFunction"));
+        let injected = Filter::parse("!module").for_injection();
+        let unwanted = |name: &str| injected.split(',').any(|item| item == name);
+        assert!(
+            unwanted("!cuModuleLoadData") && !unwanted("!cuModuleGetFunction"),
+            "{injected}"
+        );
+        assert!(!injected.contains("!module"), "{injected}");
+        let injected = Filter::parse("kernel,!__cuda*").for_injection();
+        assert!(injected.contains(",__cudaRegisterFunction"), "{injected}");
+        assert!(!injected.contains("!__cudaRegisterFunction"), "{injected}");
         for unchanged in ["memory", "!query", ""] {
             assert_eq!(Filter::parse(unchanged).for_injection(), unchanged);
         }

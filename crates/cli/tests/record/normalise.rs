@@ -36,8 +36,13 @@ pub fn normalised(run: &Run) -> String {
         })
         .collect();
     others.sort();
-    for other in others {
-        let _ = write!(text, "--- another thread ---\n{other}");
+    for alike in others.chunk_by(|one, other| one == other) {
+        let _ = write!(
+            text,
+            "--- threads like this: {} ---\n{}",
+            alike.len(),
+            alike[0]
+        );
     }
     text
 }
