@@ -146,7 +146,8 @@ struct Addresses {
 impl Addresses {
     fn show(&mut self, value: &mut Value, output: bool) {
         match value {
-            Value::String(text) if text.starts_with("0x") && text != "0x0" => {
+            // One digit: null, or a default stream.
+            Value::String(text) if text.starts_with("0x") && text.len() > 3 => {
                 if output && !self.known.contains_key(text) {
                     self.count += 1;
                     let name = format!("address {}", self.count);
