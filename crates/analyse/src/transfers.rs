@@ -381,22 +381,18 @@ impl TransferSweep {
             (std::cmp::Reverse(bytes), pair.first_op_id)
         });
         repeated.truncate(MOST_REPEATED);
-        let on_gpu = self.busy_gpu.length();
-        let rates = if on_gpu > 0 {
-            &self.gpu_rates
-        } else {
-            &self.rates
+        let gpu_only = (directions.iter()).all(|way| way.timed_by == TimedBy::Gpu);
+        // Where the GPU told of some copies only, calls know of the others.
+        let (busy_ns, rates) = match (gpu_only, self.busy_gpu.length(), self.busy_calls.length()) {
+            (false, on_gpu, in_calls) if in_calls >= on_gpu => (in_calls, &self.rates),
+            (_, on_gpu, _) => (on_gpu, &self.gpu_rates),
         };
         Transfers {
             count: directions.iter().map(|way| way.count).sum(),
             bytes: directions
                 .iter()
                 .fold(0, |sum, way| sum.saturating_add(way.bytes)),
-            busy_ns: if on_gpu > 0 {
-                on_gpu
-            } else {
-                self.busy_calls.length()
-            },
+            busy_ns,
             rate: rates.rate(self.origin.unwrap_or(0)),
             directions,
             places,

@@ -7,9 +7,11 @@ use super::{Draft, Finding, Seen, Severity, words};
 const MOST_NAMED: usize = 5;
 
 pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    // A failure after which the thread called nothing more was not passed over.
+    // A failure after which the thread called nothing more was not passed over. Frees have a finding
+    // of their own.
     let ignored: Vec<_> = (seen.signs.failures.iter())
         .filter(|failure| failure.calls_after > 0 && !expected(failure))
+        .filter(|failure| !crate::frees::frees_memory(&failure.function))
         .collect();
     let Some(first) = ignored.iter().min_by_key(|failure| failure.from) else {
         return;

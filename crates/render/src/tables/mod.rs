@@ -1,18 +1,28 @@
 //! The tables of `cutrace report`, one a file: from a report to lines of text.
 
 mod categories;
+mod contexts;
 mod coverage;
+mod diff;
+mod findings;
 mod gpu;
 mod idle;
 mod ioctls;
+mod memory;
 mod section;
 mod summary;
 mod top;
+mod transfers;
 
 pub use categories::categories;
+pub use contexts::contexts;
 pub use coverage::coverage;
+pub use diff::{diff, outcomes};
+pub use findings::{findings, top_findings};
 pub use gpu::gpu;
 pub use idle::idle;
 pub use ioctls::ioctls;
+pub use memory::memory;
 pub use summary::summary;
 pub use top::top;
+pub use transfers::transfers;

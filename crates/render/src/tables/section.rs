@@ -32,13 +32,31 @@ impl<'a> Section<'a> {
 
     /// A line, indented by two, going on further in where it is too long.
     pub fn line(&mut self, text: &str) {
+        self.wrapped(&printable(text), 2, 4);
+    }
+
+    /// A line with colours in it already: nothing that came from a traced program unseen.
+    pub fn painted_line(&mut self, text: &str) {
+        self.wrapped(text, 2, 5);
+    }
+
+    /// A paragraph below a line.
+    pub fn indented(&mut self, text: &str) {
+        self.wrapped(&printable(text), 5, 5);
+    }
+
+    pub fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    fn wrapped(&mut self, text: &str, first: usize, further: usize) {
         let limit = self.style.width.max(20);
-        let mut line = String::from(" ");
-        for word in printable(text).split(' ') {
+        let mut line = " ".repeat(first - 1);
+        for word in text.split(' ') {
             if columns(&line) + 1 + columns(word) > limit && !line.trim().is_empty() {
                 self.text.push_str(&line);
                 self.text.push('\n');
-                line = "   ".into();
+                line = " ".repeat(further - 1);
             }
             line.push(' ');
             line.push_str(word);
