@@ -18,7 +18,9 @@ use crate::{
     phases::PhasesSweep,
     transfers::{TransferSweep, Transfers},
 };
-use event::{Category, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, What};
+use event::{
+    Category, Direction, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, What,
+};
 use serde::Serialize;
 
 /// Everything that was found in a trace. Times are nanoseconds, ids are those of events.
@@ -86,6 +88,8 @@ pub struct Analysis {
     ioctls: IoctlSweep,
     phases: PhasesSweep,
     signs: SignSweep,
+    /// What copies are called as steps of a loop, by direction.
+    copies: [SymbolId; Direction::ALL.len()],
     /// The call that ended last: a meaning belongs to it nearly always.
     ended: EndedCall,
 }
@@ -101,11 +105,17 @@ struct EndedCall {
 
 impl Analysis {
     pub fn new(meta: &Meta) -> Self {
+        let mut symbols = Symbols::default();
+        let copies = std::array::from_fn(|place| {
+            let name = format!("copy {}", Direction::ALL[place]).into();
+            symbols.of_name(&name, Layer::Driver, Category::Transfer, Kind::Userspace)
+        });
         Analysis {
             meta: meta.clone(),
             first: None,
             last: 0,
-            symbols: Symbols::default(),
+            symbols,
+            copies,
             nesting: Nesting::default(),
             overview: OverviewSweep::default(),
             categories: CategoriesSweep::default(),
@@ -182,7 +192,10 @@ impl Analysis {
             .begin(event, symbol, &mut self.nesting, began.thread);
         self.host.stack(event);
         self.host.changed(event.start, began.thread, &self.nesting);
-        self.idle.begin(event, symbol, role, &mut self.host);
+        // A runtime call and the driver's call in it do the same.
+        if began.outermost_in_category {
+            self.idle.begin(event, symbol, role, &mut self.host);
+        }
         self.phases.begin(event);
     }
 
@@ -199,10 +212,14 @@ impl Analysis {
         }
         self.host.changed(ended.end, ended.thread, &self.nesting);
         if ended.known == Known::Nothing {
-            self.idle.begin(event, ended.symbol, role, &mut self.host);
             self.phases.begin(event);
         }
-        self.idle.end(event, ended.symbol, role, &mut self.host);
+        if ended.outermost_in_category {
+            if ended.known == Known::Nothing {
+                self.idle.begin(event, ended.symbol, role, &mut self.host);
+            }
+            self.idle.end(event, ended.symbol, role, &mut self.host);
+        }
         self.phases.end(event, role, ended);
         self.sign(event, role, ended);
         self.ended = EndedCall {
@@ -263,25 +280,30 @@ impl Analysis {
 
     fn meaning(&mut self, meaning: &Meaning) {
         self.overview.meaning(&meaning.what);
-        if let What::Launch(launch) = &meaning.what {
-            let kernel =
-                self.symbols
-                    .of_name(&launch.kernel, Layer::Gpu, Category::Kernel, Kind::Gpu);
-            self.functions.launch(kernel);
-            self.signs.launch(meaning, launch);
-            let start = if self.ended.id == meaning.op {
-                self.ended.start
-            } else {
-                meaning.ts
-            };
-            self.phases.step(Step {
-                thread: (meaning.pid, meaning.tid),
-                symbol: kernel,
-                launch: true,
-                op: meaning.op,
-                at: start,
-            });
-        }
+        let (symbol, launch) = match &meaning.what {
+            What::Launch(launch) => {
+                let kernel = &launch.kernel;
+                let kernel =
+                    (self.symbols).of_name(kernel, Layer::Gpu, Category::Kernel, Kind::Gpu);
+                self.functions.launch(kernel);
+                self.signs.launch(meaning, launch);
+                (kernel, true)
+            }
+            What::Transfer(transfer) => (self.copies[transfer.direction as usize], false),
+            What::Memory(_) => return,
+        };
+        let at = if self.ended.id == meaning.op {
+            self.ended.start
+        } else {
+            meaning.ts
+        };
+        self.phases.step(Step {
+            thread: (meaning.pid, meaning.tid),
+            symbol,
+            launch,
+            op: meaning.op,
+            at,
+        });
     }
 
     /// The time watched: from the trace's start to its end, as far as it says so, and in any

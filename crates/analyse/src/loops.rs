@@ -174,15 +174,16 @@ struct Found {
 /// The loop that is meant, then the others, one for each length.
 fn chosen(found: Vec<Found>) -> Vec<Loop> {
     let best = found.iter().map(|found| found.covered).fold(0.0, f64::max);
-    let often = |found: &&Found| found.one.iterations >= ENOUGH && found.covered >= NEARLY * best;
+    let nearly = |found: &&Found| found.covered >= NEARLY * best;
+    let often = |found: &&Found| found.one.iterations >= ENOUGH;
     // The shortest that is clean, and of those as long the first.
-    let shortest = |same_steps: bool| {
-        let clean = found.iter().filter(often).filter(|found| found.clean);
+    let shortest = |same_steps: bool, fewest: u64| {
+        let clean = found.iter().filter(nearly).filter(|found| found.clean);
         clean
-            .filter(|found| found.one.same_steps == same_steps)
+            .filter(|found| found.one.same_steps == same_steps && found.one.iterations >= fewest)
             .min_by_key(|found| (found.one.steps_per_iteration, found.one.start_ns))
     };
-    let clean = match (shortest(true), shortest(false)) {
+    let clean = match (shortest(true, ENOUGH), shortest(false, ENOUGH)) {
         (Some(strict), Some(loose))
             if strict.one.steps_per_iteration / MUCH_LONGER
                 >= loose.one.steps_per_iteration.max(1) =>
@@ -190,10 +191,10 @@ fn chosen(found: Vec<Found>) -> Vec<Loop> {
             Some(loose)
         }
         (Some(strict), _) => Some(strict),
-        (None, loose) => loose,
+        (None, loose) => shortest(true, FEWEST).or(loose),
     };
     let steady = clean
-        .or_else(|| found.iter().find(often))
+        .or_else(|| found.iter().filter(nearly).find(often))
         .or_else(|| found.iter().rfind(|found| found.covered >= best));
     let Some(steady) = steady else {
         return Vec::new();

@@ -27,7 +27,19 @@ struct Stream {
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     has_work: bool,
-    recorded: bool,
+    /// Calls that give it work and have not returned.
+    giving: u32,
+    /// When the last of those that returned did.
+    given: u64,
+    /// When an event was recorded in it, if it was given nothing since.
+    recorded: Option<u64>,
+}
+
+impl State {
+    /// Whether waiting from that moment on waits for all its work.
+    fn waited_for(&self, since: u64) -> bool {
+        self.giving == 0 && self.given <= since
+    }
 }
 
 const MOST_STREAMS: usize = 65_536;
@@ -42,7 +54,8 @@ impl Pending {
             return None;
         }
         let state = self.streams.entry(stream).or_default();
-        if std::mem::take(&mut state.recorded) {
+        state.giving = state.giving.saturating_add(1);
+        if state.recorded.take().is_some() {
             self.recorded.retain(|other| *other != stream);
         }
         let had_work = std::mem::replace(&mut state.has_work, true);
@@ -51,65 +64,91 @@ impl Pending {
 
     /// A call has returned: tells the device of each stream that has no more work.
     pub fn done(&mut self, event: &Event, role: Role, mut tell: impl FnMut(Option<u32>)) {
-        let succeeded = event.status.as_ref().is_none_or(|status| status.code == 0);
-        if !succeeded {
+        let stream = stream_of(event);
+        let since = event.start;
+        let end = event.end().unwrap_or(event.start);
+        if role.starts_work()
+            && let Some(state) = self.streams.get_mut(&stream)
+        {
+            state.giving = state.giving.saturating_sub(1);
+            // A copy that has returned is over, and all that was before it in its stream.
+            if role != Role::Copy || !succeeded(event) || !state.waited_for(since) {
+                state.given = state.given.max(end);
+                return;
+            }
+        }
+        if !succeeded(event) {
             return;
         }
-        let stream = stream_of(event);
         match role {
             Role::SyncStream | Role::QueryStream | Role::Copy => {
-                self.clear(stream, &mut tell);
+                self.clear(stream, since, &mut tell);
                 // Work that was given before its device was known.
                 let device = None;
-                self.clear(Stream { device, ..stream }, &mut tell);
+                self.clear(Stream { device, ..stream }, since, &mut tell);
             }
             Role::SyncDevice | Role::EndContext => {
-                let of_device = |other: &Stream| same_device(other, &stream);
-                self.recorded.retain(|other| !of_device(other));
+                let over = |other: &Stream, state: &State| {
+                    same_device(other, &stream)
+                        && (role == Role::EndContext || state.waited_for(since))
+                };
                 self.streams.retain(|other, state| {
-                    let done = of_device(other);
-                    if done && state.has_work {
+                    let over = over(other, state);
+                    if over && state.has_work {
                         tell(other.device);
                     }
-                    !done
+                    !over
                 });
+                let streams = &self.streams;
+                self.recorded.retain(|other| streams.contains_key(other));
             }
-            Role::RecordEvent => self.record(stream),
+            Role::RecordEvent => self.record(stream, end),
             Role::SyncEvent => {
                 let mut candidates =
                     (self.recorded.iter()).filter(|other| same_device(other, &stream));
                 if self.recorded.len() < MOST_RECORDED
                     && let (Some(&only), None) = (candidates.next(), candidates.next())
+                    && let Some(state) = self.streams.get(&only)
+                    && state.recorded.is_some_and(|at| at <= since)
                 {
-                    self.clear(only, &mut tell);
+                    self.clear(only, since, &mut tell);
                 }
             }
-            Role::Launch | Role::QueueCopy | Role::Alloc | Role::Free | Role::Other => {}
+            Role::Launch | Role::QueueCopy | Role::Fill => {}
+            Role::Alloc | Role::Free | Role::Other => {}
         }
     }
 
-    fn record(&mut self, stream: Stream) {
+    fn record(&mut self, stream: Stream, at: u64) {
         if let Some(state) = self.streams.get_mut(&stream)
             && state.has_work
-            && !state.recorded
+            && state.waited_for(at)
             && self.recorded.len() < MOST_RECORDED
+            && state.recorded.replace(at).is_none()
         {
-            state.recorded = true;
             self.recorded.push(stream);
         }
     }
 
-    fn clear(&mut self, stream: Stream, tell: &mut impl FnMut(Option<u32>)) {
+    /// A wait for the stream, since that moment, is over.
+    fn clear(&mut self, stream: Stream, since: u64, tell: &mut impl FnMut(Option<u32>)) {
         let Some(state) = self.streams.get_mut(&stream) else {
             return;
         };
-        if std::mem::take(&mut state.recorded) {
+        if !state.waited_for(since) {
+            return;
+        }
+        if state.recorded.take().is_some() {
             self.recorded.retain(|other| *other != stream);
         }
         if std::mem::take(&mut state.has_work) {
             tell(stream.device);
         }
     }
+}
+
+fn succeeded(event: &Event) -> bool {
+    event.status.as_ref().is_none_or(|status| status.code == 0)
 }
 
 fn stream_of(event: &Event) -> Stream {

@@ -36,9 +36,9 @@ pub enum PhaseKind {
     Initialisation,
     /// From there up to the first launch that counts.
     Loading,
-    /// The loop; without one, from the first launch to the last work.
+    /// The loop.
     Steady,
-    /// Launches without a loop.
+    /// Launches, copies and waits after the loop; without one, from the first launch.
     Work,
     /// What comes after.
     Teardown,
@@ -55,6 +55,9 @@ impl PhaseKind {
         }
     }
 }
+
+/// What part of the time from the first launch to the last work a loop must last.
+const LEAST_STEADY: f64 = 0.1;
 
 #[derive(Default)]
 pub(crate) struct PhasesSweep {
@@ -85,9 +88,9 @@ impl PhasesSweep {
         match role {
             Role::Other | Role::Alloc | Role::Free | Role::EndContext => return,
             Role::QueryStream => {}
-            // What a launch launched is told after it.
+            // What was launched or copied is told after the call.
             Role::Launch if event.category != Category::Graph => {}
-            Role::RecordEvent => {}
+            Role::Copy | Role::QueueCopy | Role::RecordEvent => {}
             // A runtime call and the driver's call in it are one step.
             _ if ended.outermost_in_category => self.step(Step {
                 thread: (event.pid, event.tid),
@@ -139,25 +142,29 @@ impl Cuts {
         let within = |at: u64| at.clamp(wall.start, wall.end);
         let first_use = within(self.first_use.or(self.first_launch).unwrap_or(wall.end));
         let last_work = within(self.last_work.unwrap_or(first_use)).max(first_use);
-        let (kind, from, to) = match steady {
-            // The last iteration begins with the last launch that was seen.
-            Some(found) => (
-                PhaseKind::Steady,
-                found.start_ns,
-                (found.end_ns.saturating_add(found.p50_ns)).min(last_work.max(found.end_ns)),
-            ),
-            None => {
-                let from = self.first_launch.unwrap_or(last_work);
-                (PhaseKind::Work, from, last_work)
+        let first_launch = within(self.first_launch.unwrap_or(last_work)).max(first_use);
+        let working = last_work.saturating_sub(first_launch);
+        // A loop of a moment is no steady state.
+        let steady = steady.filter(|found| {
+            (found.end_ns - found.start_ns) as f64 >= LEAST_STEADY * working as f64
+        });
+        let (from, to) = match steady {
+            // The last iteration begins with the last mark that was seen.
+            Some(found) => {
+                let to = found.end_ns.saturating_add(found.p50_ns);
+                (found.start_ns, to.min(last_work.max(found.end_ns)))
             }
+            None => (first_launch, first_launch),
         };
         let from = within(from).max(first_use);
         let to = within(to).max(from);
+        let last_work = last_work.max(to);
         let cuts = [
             (PhaseKind::Initialisation, wall.start, first_use),
             (PhaseKind::Loading, first_use, from),
-            (kind, from, to),
-            (PhaseKind::Teardown, to, wall.end),
+            (PhaseKind::Steady, from, to),
+            (PhaseKind::Work, to, last_work),
+            (PhaseKind::Teardown, last_work, wall.end),
         ];
         cuts.into_iter()
             .filter(|(_, start, end)| end > start)

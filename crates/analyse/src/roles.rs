@@ -8,8 +8,10 @@ use event::Layer;
 pub enum Role {
     /// Puts a kernel or a graph into a stream.
     Launch,
-    /// Puts a copy or a fill into a stream and may return before it is done.
+    /// Puts a copy into a stream and may return before it is done.
     QueueCopy,
+    /// Fills or moves device memory, and may return before that is done.
+    Fill,
     /// Copies, and returns when the copy is done or the source can be reused.
     Copy,
     /// Returns when one stream's work is done.
@@ -34,6 +36,7 @@ impl Role {
         if !matches!(layer, Layer::Runtime | Layer::Driver) {
             return Role::Other;
         }
+        let name = name.strip_prefix("__").unwrap_or(name);
         let stem = name
             .strip_prefix("cuda")
             .or_else(|| name.strip_prefix("cu"));
@@ -57,7 +60,7 @@ impl Role {
             "LaunchHostFunc" => Role::Other,
             "GraphLaunch" => Role::Launch,
             _ if stem.starts_with("Launch") => Role::Launch,
-            _ if stem.starts_with("Memset") || stem.contains("Prefetch") => Role::QueueCopy,
+            _ if stem.starts_with("Memset") || stem.contains("Prefetch") => Role::Fill,
             _ if stem.starts_with("Memcpy") && stem.contains("Async") => Role::QueueCopy,
             _ if stem.starts_with("Memcpy") => Role::Copy,
             _ if stem.starts_with("Malloc")
@@ -80,7 +83,10 @@ impl Role {
 
     /// Whether it gives the GPU something to do.
     pub fn starts_work(self) -> bool {
-        matches!(self, Role::Launch | Role::QueueCopy | Role::Copy)
+        matches!(
+            self,
+            Role::Launch | Role::QueueCopy | Role::Copy | Role::Fill
+        )
     }
 }
 
@@ -94,13 +100,14 @@ mod tests {
             ("cuLaunchKernel", Role::Launch),
             ("cudaLaunchKernelExC", Role::Launch),
             ("cuLaunchKernel_ptsz", Role::Launch),
+            ("__cudaLaunchKernel", Role::Launch),
             ("cuGraphLaunch", Role::Launch),
             ("cudaLaunchHostFunc", Role::Other),
             ("cuMemcpyHtoDAsync_v2", Role::QueueCopy),
             ("cuMemcpyHtoDAsync_v2_ptsz", Role::QueueCopy),
             ("cudaMemcpy", Role::Copy),
             ("cuMemcpyDtoH_v2", Role::Copy),
-            ("cuMemsetD8_v2", Role::QueueCopy),
+            ("cuMemsetD8_v2", Role::Fill),
             ("cudaDeviceSynchronize", Role::SyncDevice),
             ("cuStreamSynchronize_ptsz", Role::SyncStream),
             ("cuEventRecord", Role::RecordEvent),

@@ -190,6 +190,42 @@ fn gaps_from_launches_lie_between_a_wait_and_the_next_launch() {
     assert_eq!((gap.host.allocating_ns, gap.host.untraced_ns), (100, 200));
 }
 
+/// A wait says nothing of work that another thread gives the stream meanwhile.
+#[test]
+fn a_wait_ends_only_what_was_before_it() {
+    let mut script = Script::new();
+    script.launch("a", at(1, 100, 110));
+    script.span("cuStreamSynchronize", at(1, 120, 200));
+    script.launch("b", at(2, 150, 160));
+    let report = script.report(100, 1_000);
+    assert_eq!(report.idle.all.idle_ns, 0);
+
+    let mut script = Script::new();
+    script.launch("a", at(1, 100, 110));
+    script.span("cuStreamSynchronize", at(1, 120, 200));
+    script.launch("b", at(2, 250, 260));
+    script.span("cuStreamSynchronize", at(2, 270, 300));
+    let report = script.report(100, 1_000);
+    assert_eq!(
+        (report.idle.all.between_ns, report.idle.all.trailing_ns),
+        (50, 700)
+    );
+}
+
+/// A copy that has returned is over, with all that was before it: runtime and driver as one.
+#[test]
+fn a_copy_that_returns_ends_the_work_before_it() {
+    let mut script = Script::new();
+    script.launch("a", at(1, 100, 110));
+    script.span("cudaMemcpy", at(1, 150, 400));
+    script.span("cuMemcpyDtoH_v2", at(1, 160, 390));
+    let report = script.report(100, 1_000);
+    assert_eq!(
+        (report.idle.all.busy_ns, report.idle.all.trailing_ns),
+        (300, 600)
+    );
+}
+
 /// One event recorded in two streams one after the other: waiting for it says nothing of which.
 #[test]
 fn events_are_used_again_and_end_only_what_they_must() {

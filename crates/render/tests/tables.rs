@@ -169,6 +169,24 @@ fn a_run_without_gpu_times_says_so() {
     insta::assert_snapshot!("gpu_from_launches", tables::gpu(&report, &style));
 }
 
+/// A trace as it lies in a file, with something of every layer.
+#[test]
+fn every_table_of_a_recorded_trace() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fixtures/traces/layers.jsonl"
+    );
+    let mut reader = trace::open(std::path::Path::new(path)).expect("the fixture is a trace");
+    let mut analysis = analyse::Analysis::new(reader.meta());
+    for record in reader.by_ref() {
+        analysis.add(&record.expect("a whole record"));
+    }
+    let report = analysis.finish(reader.summary());
+    for (name, table) in TABLES {
+        insta::assert_snapshot!(format!("layers_{name}"), table(&report, &Style::default()));
+    }
+}
+
 #[test]
 fn tables_fit_80_columns_and_colours_do_not_move_them() {
     for gpu_times in [false, true] {

@@ -142,7 +142,7 @@ impl SignSweep {
                 thread.since_wait = 0;
                 thread.waited_until = None;
             }
-            Role::QueueCopy => thread.waited_until = None,
+            Role::QueueCopy | Role::Fill => thread.waited_until = None,
             _ => {}
         }
     }

@@ -109,8 +109,8 @@ fn functions(section: &mut Section<'_>, report: &Report) {
             count(row.calls),
             section.time(row.total_ns),
             section.time(row.self_ns),
-            section.time(row.p50_ns),
-            section.time(row.p99_ns),
+            super::top::of_ended(section, row, row.p50_ns),
+            super::top::of_ended(section, row, row.p99_ns),
         ]);
     }
     section.table(&table);
@@ -133,10 +133,11 @@ fn phases(section: &mut Section<'_>, report: &Report) {
     }
     section.table(&table);
     if let Some(steady) = found.loops.first() {
+        let launches = (steady.launches_per_iteration * 10.0).round() / 10.0;
         section.line(&format!(
-            "The loop: {} iterations of {} launches, p50 {}, p99 {} each; each begins with {}",
+            "The loop: {} iterations of {launches} launch{}, p50 {}, p99 {} each; each begins with {}",
             count(steady.iterations),
-            (steady.launches_per_iteration * 10.0).round() / 10.0,
+            if launches == 1.0 { "" } else { "es" },
             section.time(steady.p50_ns),
             section.time(steady.p99_ns),
             analyse::base_name(&steady.mark),

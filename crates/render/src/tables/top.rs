@@ -42,25 +42,26 @@ fn functions<'a>(section: &mut Section<'_>, rows: impl Iterator<Item = &'a Funct
         .right("p99")
         .right("Max");
     for row in rows.take(ROWS) {
-        // Of calls that never returned no length is known.
-        let ended = |ns: u64| {
-            if row.calls == row.open {
-                "-".into()
-            } else {
-                section.time(ns)
-            }
-        };
         table.row([
             row.name.to_string(),
             count(row.calls),
             section.time(row.total_ns),
             section.time(row.self_ns),
-            ended(row.p50_ns),
-            ended(row.p99_ns),
-            ended(row.max_ns),
+            of_ended(section, row, row.p50_ns),
+            of_ended(section, row, row.p99_ns),
+            of_ended(section, row, row.max_ns),
         ]);
     }
     section.table(&table);
+}
+
+/// A quantile of a function's calls; of calls that never returned no length is known.
+pub(super) fn of_ended(section: &Section<'_>, row: &FunctionRow, ns: u64) -> String {
+    if row.calls == row.open {
+        "-".into()
+    } else {
+        section.time(ns)
+    }
 }
 
 /// Calls that returned an error, and calls that did not return.
