@@ -197,7 +197,7 @@ fn what_cannot_be_converted_is_said_plainly() {
         wrong
             .expect_err("no such format")
             .to_string()
-            .contains("use .jsonl or .arrows")
+            .contains("use .jsonl, .arrows, .csv or .parquet")
     );
     let missing = convert(
         &[folder.path().join("no.jsonl")],
