@@ -4,13 +4,12 @@
 #   tests/gpu/record.sh CUTRACE FOLDER    FOLDER: what `make -C tests/programs all static` made
 #
 # For each program: the same output and exit status with and without cutrace, calls recorded, none
-# lost. Then PyTorch (python3 with torch, if there is one): the same result, and its slowdown.
+# lost. PyTorch is in record_torch.sh, what it costs in record_bench.sh.
 # Writes ${OUT:-.}/record.txt; exits 1 if anything differs.
 set -u
 cutrace=${1:?usage: record.sh CUTRACE FOLDER}
 folder=${2:?usage: record.sh CUTRACE FOLDER}
 out=${OUT:-.}
-here=$(cd "$(dirname "$0")" && pwd)
 table=$out/record.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -48,18 +47,5 @@ for program in "$folder"/* "$folder"/static/*; do
     check "${program#"$folder"/}" "$program"
 done
 
-if python3 -c 'import torch' 2>/dev/null; then
-    # The machine has fast and slow seconds: interleave, and compare the best of each.
-    for round in 1 2 3 4; do
-        python3 "$here/torch_linear.py" >>"$work/torch.plain" 2>&1
-        "$cutrace" record -q -o "$work/torch.arrows" -- python3 "$here/torch_linear.py" >>"$work/torch.traced" 2>&1
-    done
-    best() { awk '{ if (!b || $2 < b) b = $2 } END { print b }' "$1"; }
-    sums() { awk '{ print $4 }' "$work/torch.plain" "$work/torch.traced" | sort -u | wc -l; }
-    a=$(best "$work/torch.plain") b=$(best "$work/torch.traced")
-    printf 'PyTorch, 8 Linear layers: plain %s us, traced %s us, %s x\n' "$a" "$b" \
-        "$(awk -v a="$a" -v b="$b" 'BEGIN { printf "%.2f", b / a }')" | tee -a "$table"
-    [ "$(sums)" = 1 ] || { echo "PyTorch's results differ" | tee -a "$table"; failed=$((failed + 1)); }
-fi
 printf '%d failed\n' $failed | tee -a "$table"
 [ $failed = 0 ]

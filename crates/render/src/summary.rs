@@ -1,7 +1,7 @@
 //! The summary that ends a run.
 
 use analyse::Counts;
-use event::Hooks;
+use event::{Hooks, Overhead};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ pub struct RunSummary {
     pub libraries: Vec<(String, Hooks)>,
     /// CPU time the tracer itself has used.
     pub tracer_cpu: Duration,
+    /// What recording took in the program's threads.
+    pub overhead: Option<Overhead>,
     /// How long the run took.
     pub elapsed: Duration,
     /// Where the trace is.
@@ -96,6 +98,14 @@ fn tail(text: &mut String, run: &RunSummary) {
         let _ = writeln!(text, "Calls that never returned: {}", counts.open_spans());
     }
     let _ = writeln!(text, "Events lost: {}", counts.lost);
+    if let Some(overhead) = &run.overhead {
+        let _ = writeln!(
+            text,
+            "Cost in the program: {:.1} ns a call as measured here, about {:.3} ms in all",
+            overhead.per_event_ns,
+            overhead.total_ns as f64 / 1e6
+        );
+    }
     let _ = writeln!(
         text,
         "Tracer's own CPU time: {:.3} s in {:.3} s of run",
@@ -135,6 +145,10 @@ mod tests {
                 },
             )],
             tracer_cpu: Duration::from_millis(12),
+            overhead: Some(Overhead {
+                total_ns: 21_175,
+                per_event_ns: 25.0,
+            }),
             elapsed: Duration::from_millis(1_500),
             trace: "traces/trace_20260101_000000.jsonl".into(),
             notes: Vec::new(),

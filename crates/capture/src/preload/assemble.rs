@@ -37,6 +37,9 @@ pub struct Assembler<S> {
 /// What happened while records were made.
 #[derive(Debug, Default)]
 pub struct Totals {
+    /// Calls that were recorded.
+    pub recorded: u64,
+    /// Those of them that were asked for.
     pub calls: u64,
     pub lost: u64,
     /// Records that came too late for their place in time.
@@ -239,6 +242,7 @@ impl<S: Sink> Assembler<S> {
         let hidden = signature.hidden
             || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
             || begin.time > self.limits.until;
+        self.totals.recorded += 1;
         if !hidden {
             self.totals.calls += 1;
         }

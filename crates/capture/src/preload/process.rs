@@ -31,6 +31,8 @@ pub struct Image {
     pub libraries: BTreeMap<u32, Library>,
     functions: HashMap<u16, (u32, Name)>,
     pub notes: Vec<String>,
+    /// Nanoseconds that recording adds to a call, as the process measured it.
+    pub cost: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -253,6 +255,7 @@ impl Image {
                     *library.skipped.entry(reason.to_owned()).or_default() += 1;
                 }
             }
+            "cost" => self.cost = rest.parse().ok().filter(|cost| (0.0..1e9).contains(cost)),
             "note" if self.notes.len() < MOST_NOTES => self.notes.push(rest.to_owned()),
             _ => {}
         }
@@ -286,6 +289,7 @@ mod tests {
         function 0 0 cuInit\n\
         function 1 0 cuMemAlloc_v2\n\
         skipped 0 cuOdd branch into the prologue\n\
+        cost 24.5\n\
         note one library came too late\n";
 
     fn processes(contents: &[(&str, &str)]) -> (tempfile::TempDir, Processes) {
@@ -318,6 +322,7 @@ mod tests {
         assert_eq!(library.path, "/usr/lib/lib cuda.so.1");
         assert_eq!(library.skipped["branch into the prologue"], 1);
         assert_eq!(image.notes, ["one library came too late"]);
+        assert_eq!(image.cost, Some(24.5));
         let named = processes.function(0, 1).expect("known");
         assert_eq!(&*named.name, "cuMemAlloc_v2");
         assert_eq!(processes.function(0, 2), None);

@@ -3,7 +3,7 @@
 use super::SinkError;
 use super::assemble::Totals;
 use super::process::{Library, Processes};
-use event::ClockError;
+use event::{ClockError, Overhead};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub struct Report {
     pub clock: ClockError,
     /// CPU time of the tracer's threads.
     pub tracer_cpu: Duration,
+    /// What recording took in the program's threads.
+    pub overhead: Option<Overhead>,
     /// Records that could not be kept, and why not.
     pub unwritten: u64,
     pub failure: Option<SinkError>,
@@ -49,6 +51,16 @@ pub(super) fn libraries(processes: &Processes) -> Vec<Library> {
         }
     }
     libraries.into_values().cloned().collect()
+}
+
+/// By what the processes measured when they began; the dearest stands for all.
+fn overhead(processes: &Processes, calls: u64) -> Option<Overhead> {
+    let costs = processes.images().iter().filter_map(|image| image.cost);
+    let dearest = costs.max_by(f64::total_cmp)?;
+    Some(Overhead {
+        total_ns: (dearest * calls as f64) as u64,
+        per_event_ns: dearest,
+    })
 }
 
 impl Report {
@@ -86,6 +98,7 @@ impl Report {
             late: totals.late,
             clock,
             tracer_cpu: Duration::ZERO,
+            overhead: overhead(processes, totals.recorded),
             unwritten: totals.unwritten,
             failure: totals.failure,
         }

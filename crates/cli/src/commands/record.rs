@@ -53,6 +53,7 @@ pub fn run(options: Record) -> Result<ExitCode> {
             summary.end_ns = summary.end_ns.max(meta::monotonic());
             summary.exit = Some(status(exit));
             summary.clocks = vec![report.clock.clone()];
+            summary.overhead = report.overhead.clone();
         })
         .with_context(|| format!("the trace in {} is not whole", path.display()));
     if let Some(failure) = &report.failure {

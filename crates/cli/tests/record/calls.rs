@@ -41,6 +41,12 @@ fn the_summary_counts_what_the_program_did() {
     let hooks = &meta["hooks"];
     assert!(hooks["attached"].as_u64() > Some(1000), "{hooks}");
     assert_eq!(hooks["attached"], hooks["total"]);
+    let overhead = &run.summary()["overhead"];
+    assert!(overhead["per_event_ns"].as_f64() > Some(1.0), "{overhead}");
+    assert!(
+        stderr.contains("Cost in the program: "),
+        "measured where the program ran: {stderr}"
+    );
 }
 
 /// The one-liners that docs promise of any trace.

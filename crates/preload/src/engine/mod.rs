@@ -5,6 +5,7 @@
 
 mod clock;
 mod code;
+mod cost;
 mod entry;
 mod generation;
 pub mod guard;
@@ -53,6 +54,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         thunks::start(stage.common);
         rings::start(stage);
         rings::set_capacity(options.ring_slots);
+        report::say_cost(cost::measure(stage));
         quiet::prepare(stage, options.spare_rings);
         if stage.late {
             report::say(b"note injected after CUDA was loaded: earlier calls were not seen\n");

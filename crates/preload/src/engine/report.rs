@@ -167,6 +167,15 @@ pub fn say(lines: &[u8]) {
     append(lines);
 }
 
+/// What recording a call costs, in tenths of nanoseconds.
+pub fn say_cost(cost: Option<u64>) {
+    if let Some(cost) = cost {
+        let mut line = Line::<40>::new();
+        let _ = writeln!(line, "cost {}.{}", cost / 10, cost % 10);
+        say(line.bytes());
+    }
+}
+
 /// A note about this process alone; may come from any thread.
 pub fn note(line: &[u8]) {
     append(line);

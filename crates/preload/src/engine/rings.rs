@@ -2,7 +2,7 @@
 //! signal handler: no allocation, no locks that wait for ever.
 
 use super::report::{self, Line};
-use super::{generation, quiet};
+use super::{cost, generation, quiet};
 use crate::layout::{MARGIN, Stage, Thread};
 use crate::sys::{self, File};
 use core::fmt::Write;
@@ -88,6 +88,9 @@ fn find_room(thread: &mut Thread) -> bool {
     };
     if thread.pid == pid && thread.header != 0 {
         return wait_for_room(thread);
+    }
+    if cost::adopt(thread, pid) {
+        return true;
     }
     let inherited = thread.pid != pid && thread.pid != u32::MAX;
     if inherited {

@@ -64,6 +64,7 @@ pub fn summary(
             })
             .collect(),
         tracer_cpu: report.tracer_cpu,
+        overhead: report.overhead.clone(),
         elapsed,
         trace: trace.display().to_string(),
         notes,
