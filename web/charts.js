@@ -81,6 +81,24 @@ const charts = (() => {
     return list.map((entry) => entry.node);
   }
 
+  // Copies by their size, a direction each.
+  function sizes(report) {
+    return (report.report?.transfers?.directions ?? []).map((way) => {
+      const bins = way.sizes ?? [];
+      if (bins.length === 0) return null;
+      const first = Math.log2(Math.max(1, bins[0].from_bytes));
+      const last = Math.log2(Math.max(1, bins.at(-1).from_bytes));
+      const bars = [];
+      for (let power = Math.round(first); power <= Math.round(last); power++) {
+        const bin = bins.find((candidate) => Math.round(Math.log2(Math.max(1, candidate.from_bytes))) === power);
+        const label = format.bytes(2 ** power);
+        bars.push({ value: bin?.count ?? 0, label, tip: `from ${label}: ${format.plural(bin?.count ?? 0, 'copy', 'copies')}, ${format.bytes(bin?.bytes ?? 0)}` });
+      }
+      const title = `${way.direction}: ${format.plural(way.count, 'copy', 'copies')} of ${format.bytes(way.bytes)} in all`;
+      return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, tables.swatch('transfer'), `${way.direction} · size of copies`), histogram({ bars, color: 'var(--cat-transfer)', title, labelEvery: 3 }), el('figcaption', { class: 'hint' }, title.slice(title.indexOf(':') + 2)));
+    });
+  }
+
   function median(counts, first, total) {
     let seen = 0;
     for (let index = 0; index < counts.length; index++) {
@@ -90,5 +108,5 @@ const charts = (() => {
     return 0;
   }
 
-  return { levels, histogram, durations };
+  return { levels, histogram, durations, sizes };
 })();

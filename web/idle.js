@@ -28,7 +28,7 @@ const idleView = (() => {
     if (!idle) return el('p', { class: 'quiet' }, 'Nothing is known of the GPU’s work in this trace.');
     const gaps = idle.gaps ?? [];
     const stretch = (gap) => ({ from: go.relative(gap.start_ns), to: go.relative(gap.end_ns) });
-    view.scene.marks = gaps.map((gap) => ({ ...stretch(gap), label: `idle ${format.time(gap.length_ns)}` }));
+    view.scene.marks = gaps.map((gap) => ({ ...stretch(gap), label: `GPU idle ${format.time(gap.length_ns)}` }));
     const measured = idle.basis === 'gpu_times';
     const total = parts(idle.host).reduce((sum, part) => sum + part.time, 0);
     const table = tables.create({

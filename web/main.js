@@ -48,7 +48,7 @@ function start(report) {
   const tab = tabs.create(report, go, byId('tables-body'), byId('tabs'));
   dom.replace(byId('memory-body'), memoryView.create(report, go));
   dom.replace(byId('idle-body'), idleView.create(report, go, view));
-  dom.replace(byId('histograms-body'), charts.durations(report));
+  dom.replace(byId('histograms-body'), charts.durations(report), charts.sizes(report));
   const flames = flame.create(report, go);
   dom.replace(byId('environment-body'), environment.create(report));
   dom.replace(byId('timeline-text-body'), words.table(report, view));
@@ -62,7 +62,7 @@ function start(report) {
   keys.create(view, find);
   fromPlace(view);
   place.changed(() => fromPlace(view));
-  addEventListener('beforeprint', () => view.redraw());
+  palette.onPaper(view.drawNow);
   document.documentElement.dataset.ready = 'true';
 }
 

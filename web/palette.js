@@ -49,6 +49,14 @@ const palette = (() => {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   dark.addEventListener('change', () => set(root.dataset.theme));
 
+  // On paper everything is light. Paper does not wait for the next frame: `now` draws at once.
+  function onPaper(now) {
+    matchMedia('print').addEventListener('change', () => {
+      set(root.dataset.theme);
+      now();
+    });
+  }
+
   function isDark() {
     return root.dataset.theme ? root.dataset.theme === 'dark' : dark.matches;
   }
@@ -59,6 +67,7 @@ const palette = (() => {
       return colors;
     },
     set,
+    onPaper,
     isDark,
     changed: (listener) => listeners.push(listener),
   };

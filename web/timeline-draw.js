@@ -156,7 +156,9 @@ const drawing = (() => {
     context.font = FONT;
     context.textAlign = 'left';
     context.fillText(group.collapsed ? '▸' : '▾', 8, y + height / 2);
-    if (group.gpu) gaps(context, scene, y, height);
+    // Without GPU lanes the gaps are still worth seeing: above the first process.
+    const bare = !scene.groups[0].gpu && group === scene.groups[0];
+    if (group.gpu || bare) gaps(context, scene, y, height);
     context.font = `600 ${FONT}`;
     const text = clipped(context, format.visible(group.label), Math.min(420, scene.width / 3));
     context.fillStyle = colors.faint;

@@ -196,6 +196,7 @@ const timelineView = (() => {
       scrollTo,
       relayout,
       redraw,
+      drawNow: () => drawing.draw(context, scene),
       fit: () => show(0, end),
       onchange: (listener) => listeners.push(listener),
     };

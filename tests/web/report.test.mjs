@@ -209,6 +209,17 @@ test('on paper everything is there and nothing to press', async () => {
   await page.context().close();
 });
 
+test('on paper the dark is light', async () => {
+  const page = await open(PAGE, { colorScheme: 'dark' });
+  const corner = { x: 2, y: 2, width: 2, height: 2 };
+  assert.notDeepEqual(await colors(page, corner), ['255,255,255']);
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  await settled(page);
+  assert.deepEqual(await colors(page, corner), ['255,255,255']);
+  assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(255, 255, 255)');
+  await page.context().close();
+});
+
 test('help opens, and Escape closes it', async () => {
   const page = await open(PAGE);
   await page.keyboard.press('?');
