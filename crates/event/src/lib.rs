@@ -13,8 +13,11 @@ mod clock;
 mod kind;
 mod layer;
 mod named;
+pub mod note;
 pub mod ring;
 
+#[cfg(feature = "alloc")]
+mod frame;
 #[cfg(feature = "alloc")]
 mod meaning;
 #[cfg(feature = "alloc")]
@@ -35,11 +38,13 @@ pub use layer::{Layer, StatusDomain};
 pub use named::UnknownName;
 
 #[cfg(feature = "alloc")]
+pub use frame::{Frame, FrameKind};
+#[cfg(feature = "alloc")]
 pub use meaning::{Direction, Launch, Meaning, Memory, MemoryOp, MemorySpace, Transfer, What};
 #[cfg(feature = "alloc")]
 pub use meta::{Backend, ClockError, Gpu, Hooks, Host, Meta, VERSION};
 #[cfg(feature = "alloc")]
-pub use record::{Event, Extent, Frame, Ioctl, Lost, Record, Status};
+pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
 #[cfg(feature = "alloc")]
 pub use select::{Candidate, Selection, means};
 #[cfg(feature = "alloc")]

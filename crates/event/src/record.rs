@@ -1,6 +1,6 @@
 //! Events, and the records a trace is a stream of.
 
-use crate::{Category, Kind, Layer, Meaning, Name, StatusDomain, value::Arg};
+use crate::{Category, Frame, Kind, Layer, Meaning, Name, StatusDomain, value::Arg};
 use alloc::{boxed::Box, vec::Vec};
 
 /// How far an event reaches in time.
@@ -18,17 +18,6 @@ pub enum Extent {
 pub struct Status {
     pub code: i64,
     pub name: Option<Name>,
-}
-
-/// One frame of a stack, innermost first.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Frame {
-    pub address: u64,
-    pub symbol: Option<Name>,
-    /// Distance from the symbol's start.
-    pub offset: Option<u64>,
-    /// The mapped file it lies in.
-    pub module: Option<Name>,
 }
 
 /// The command word of an ioctl and what it was decoded to.

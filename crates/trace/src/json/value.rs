@@ -11,7 +11,7 @@ use super::{
     write,
 };
 use crate::names::Names;
-use event::{Arg, Frame, Value};
+use event::{Arg, Frame, FrameKind, Value};
 
 /// Arguments are nested deeper than [`MOST_NESTING`].
 pub struct TooDeep;
@@ -173,6 +173,10 @@ pub fn write_stack(out: &mut Vec<u8>, stack: &[Frame]) {
         separator = b',';
         out.extend_from_slice(b"{\"addr\":");
         write::hex(out, frame.address);
+        if frame.kind != FrameKind::Native {
+            out.extend_from_slice(b",\"kind\":");
+            write::string(out, frame.kind.as_str());
+        }
         if let Some(symbol) = &frame.symbol {
             out.extend_from_slice(b",\"sym\":");
             write::string(out, symbol);
@@ -184,6 +188,14 @@ pub fn write_stack(out: &mut Vec<u8>, stack: &[Frame]) {
         if let Some(module) = &frame.module {
             out.extend_from_slice(b",\"lib\":");
             write::string(out, module);
+        }
+        if let Some(file) = &frame.file {
+            out.extend_from_slice(b",\"file\":");
+            write::string(out, file);
+        }
+        if let Some(line) = frame.line {
+            out.extend_from_slice(b",\"line\":");
+            write::uint(out, line.into());
         }
         out.push(b'}');
     }
@@ -204,6 +216,10 @@ pub fn parse_stack(cursor: &mut Cursor<'_>, names: &mut Names) -> Parsed<Vec<Fra
                 "sym" => frame.symbol = Some(names.get(&cursor.string()?.text)),
                 "off" => frame.offset = Some(cursor.uint()?),
                 "lib" => frame.module = Some(names.get(&cursor.string()?.text)),
+                "file" => frame.file = Some(names.get(&cursor.string()?.text)),
+                "line" => frame.line = u32::try_from(cursor.uint()?).ok(),
+                // A kind of tomorrow's is still a frame.
+                "kind" => frame.kind = cursor.string()?.text.parse().unwrap_or_default(),
                 _ => cursor.skip()?,
             }
         }

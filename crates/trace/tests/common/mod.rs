@@ -2,8 +2,9 @@
 #![allow(dead_code)] // Each test uses some of it.
 
 use event::{
-    Arg, Category, Direction, Event, Extent, Frame, Ioctl, Kind, Launch, Layer, Lost, Meaning,
-    Memory, MemoryOp, MemorySpace, Meta, Name, Record, Status, Summary, Transfer, Value, What,
+    Arg, Category, Direction, Event, Extent, Frame, FrameKind, Ioctl, Kind, Launch, Layer, Lost,
+    Meaning, Memory, MemoryOp, MemorySpace, Meta, Name, Record, Status, Summary, Transfer, Value,
+    What,
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use std::{
@@ -118,12 +119,20 @@ fn frame() -> impl Strategy<Value = Frame> {
         option::of(name()),
         option::of(any::<u64>()),
         option::of(name()),
+        (
+            option::of(name()),
+            option::of(any::<u32>()),
+            select(FrameKind::ALL),
+        ),
     )
-        .prop_map(|(address, symbol, offset, module)| Frame {
+        .prop_map(|(address, symbol, offset, module, more)| Frame {
+            kind: more.2,
             address,
             symbol,
             offset,
             module,
+            file: more.0,
+            line: more.1,
         })
 }
 
