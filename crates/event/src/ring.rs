@@ -87,6 +87,7 @@ pub fn payload_within(flags: u16) -> core::ops::Range<usize> {
         first => (first - 1).min(SLOT_ARGS)..SLOT_ARGS,
     }
 }
+
 /// No call: the slot says something of the call that comes next (`event::note`).
 pub const FLAG_NOTE: u16 = 0x8000;
 

@@ -139,6 +139,18 @@ pub const MARGIN: u64 = 64;
 
 const _: () = assert!(size_of::<Entry>() == 32 && size_of::<Thread>() == 64);
 
+/// What the caller of a hooked function had in its registers, as `stage::stack` saves them.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Caller {
+    /// rbx, rbp, r12, r13, r14, r15
+    pub saved: [u64; 6],
+    /// Where it goes on.
+    pub rip: u64,
+    /// Its stack pointer once the function has returned.
+    pub rsp: u64,
+}
+
 /// What stage one offers the engine.
 #[repr(C)]
 pub struct Stage {
@@ -147,6 +159,9 @@ pub struct Stage {
     pub common: usize,
     pub generation: *const AtomicPtr<AtomicU32>,
     pub refill: *const AtomicPtr<()>,
+    /// Where stubs jump to whose callers' stacks are wanted.
+    pub stack_entry: usize,
+    pub note_stack: *const AtomicPtr<()>,
     /// Not 0: times are the kernel's, not the processor's counter.
     pub host_clock: *const AtomicU8,
     /// Set when no more system calls may be made.

@@ -217,15 +217,25 @@ impl Object {
 
     /// Whether it defines a function of this name.
     pub fn defines(&self, name: &[u8]) -> bool {
+        self.find(name, Symbol::is_defined_function).is_some()
+    }
+
+    /// Where what it defines under this name is in memory.
+    pub fn address_of(&self, name: &[u8]) -> Option<usize> {
+        let is_defined = |symbol: &Symbol| symbol.section != 0 && symbol.value != 0;
+        let symbol = self.find(name, is_defined)?;
+        Some(self.bias.wrapping_add(symbol.value as usize))
+    }
+
+    fn find(&self, name: &[u8], is_it: impl Fn(&Symbol) -> bool) -> Option<Symbol> {
         let symbols = self.symbols();
-        let is_it = |index: usize| {
-            symbols
-                .get(index)
-                .is_some_and(|(symbol, found)| found == name && symbol.is_defined_function())
+        let look = |index: usize| {
+            let (symbol, found) = symbols.get(index)?;
+            (found == name && is_it(&symbol)).then_some(symbol)
         };
         match self.gnu_hash() {
-            Some(hash) => hash.chain(name).any(is_it),
-            None => (0..symbols.count).any(is_it),
+            Some(hash) => hash.chain(name).find_map(look),
+            None => (0..symbols.count).find_map(look),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::prologue::{self, JUMP, MOST_BYTES};
 use super::redirect::{Data, How, Redirect};
 use super::report;
 use super::select::{self, Method, Options};
-use super::{thunks, watch};
+use super::{stack, thunks, watch};
 use crate::layout::{Entry, MAX_FUNCTIONS, Stage};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
 use crate::sys;
@@ -24,6 +24,7 @@ const COMPARED: u64 = 16;
 pub struct Hooks {
     entries: *mut Entry,
     common: usize,
+    stack_entry: usize,
     loader: *const Loader,
     options: Options,
     modules: Vec<Module>,
@@ -88,6 +89,7 @@ impl Hooks {
         Hooks {
             entries: stage.entries,
             common: stage.common,
+            stack_entry: stage.stack_entry,
             loader: stage.loader,
             options,
             modules: Vec::new(),
@@ -113,6 +115,9 @@ impl Hooks {
                 module.seen = true;
                 continue;
             }
+            if self.options.has_stacks() {
+                stack::add_object(&object);
+            }
             let hooked = self.consider(&object).unwrap_or_default();
             if !self.watches && watch::is_libc(&object) {
                 self.watches = true;
@@ -137,6 +142,7 @@ impl Hooks {
                 for function in &module.hooked.turned {
                     turned.remove(function);
                 }
+                stack::remove_object(module.bias, module.dynamic);
             }
             module.seen
         });
@@ -503,13 +509,18 @@ impl Hooks {
             return Err("changed in memory (a breakpoint or another hook)");
         }
         // mov r11d, number; jmp common
+        let common = if self.options.wants_stack(one.name) {
+            self.stack_entry
+        } else {
+            self.common
+        };
         let stub_at = near.next();
         let mut stub = [0x41, 0xbb].to_vec();
         stub.extend((number as u32).to_le_bytes());
-        match text::near_jump(stub_at + stub.len(), self.common) {
+        match text::near_jump(stub_at + stub.len(), common) {
             // Without the address as data a call touches one line less.
             Some(jump) => stub.extend(jump),
-            None => stub.extend(text::far_jump(self.common)),
+            None => stub.extend(text::far_jump(common)),
         }
         let moved_at = stub_at + stub.len().next_multiple_of(16);
         let moved = prologue::relocate(code, one.address as u64, one.size, moved_at as u64)

@@ -11,11 +11,13 @@ mod generation;
 pub mod guard;
 mod hooks;
 pub mod prologue;
+pub mod python;
 mod quiet;
 mod redirect;
 mod report;
 mod rings;
 pub mod select;
+pub mod stack;
 mod thunks;
 mod watch;
 
@@ -56,6 +58,9 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         rings::set_capacity(options.ring_slots);
         report::say_cost(cost::measure(stage));
         quiet::prepare(stage, options.spare_rings);
+        if options.has_stacks() {
+            stack::start(stage);
+        }
         if stage.late {
             report::say(b"note injected after CUDA was loaded: earlier calls were not seen\n");
         }

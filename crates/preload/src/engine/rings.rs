@@ -87,7 +87,7 @@ fn find_room(thread: &mut Thread) -> bool {
         return false;
     };
     if thread.pid == pid && thread.header != 0 {
-        return wait_for_room(thread);
+        return wait_for_room(thread, (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64);
     }
     if cost::adopt(thread, pid) {
         return true;
@@ -153,11 +153,37 @@ fn bytes_of(header: usize) -> usize {
     RING_HEADER_SIZE + header.capacity as usize * SLOT_BYTES
 }
 
-fn wait_for_room(thread: &mut Thread) -> bool {
+/// Reserves slots for something that a call brings along, if there is room for the call as well.
+/// The sequence number of the first.
+pub fn reserve(thread: &mut Thread, slots: u64) -> Option<u64> {
+    let most = slots + (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64;
+    if thread.pid != generation::known() || thread.header == 0 {
+        // A new thread, or a forked child's first call.
+        if !refill(thread) {
+            // The call itself is about to be counted as lost.
+            MISSED.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+    }
+    // SAFETY: the thread's own ring.
+    let header = unsafe { &*(thread.header as *const RingHeader) };
+    if header.head.load(Ordering::Relaxed).wrapping_add(most) > thread.limit
+        && !wait_for_room(thread, most)
+    {
+        let dropped = header.dropped.load(Ordering::Relaxed);
+        header
+            .dropped
+            .store(dropped.saturating_sub(1), Ordering::Relaxed);
+        return None;
+    }
+    Some(header.head.fetch_add(slots, Ordering::Relaxed))
+}
+
+/// The thread's ring has room for so many slots, or gets it within a bounded time.
+fn wait_for_room(thread: &mut Thread, most: u64) -> bool {
     // SAFETY: the thread's own ring.
     let header = unsafe { &*(thread.header as *const RingHeader) };
     let capacity = thread.mask + 1;
-    let most = (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64;
     let dropped = &header.dropped;
     for attempt in 0..PATIENCE {
         let tail = header.tail.load(Ordering::Acquire);

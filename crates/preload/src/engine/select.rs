@@ -11,6 +11,8 @@ pub struct Options {
     /// (library, functions), both globs.
     libraries: Vec<(Vec<u8>, Vec<u8>)>,
     filter: Filter,
+    /// Whose callers' stacks are wanted; None: nobody's.
+    stacks: Option<Filter>,
     /// None: as many as there is room for.
     pub ring_slots: Option<u32>,
     /// `spare`: rings for threads that begin after the program has given up system calls.
@@ -53,6 +55,7 @@ impl Options {
         let mut options = Options {
             libraries: Vec::new(),
             filter: Filter::default(),
+            stacks: None,
             ring_slots: None,
             spare_rings: None,
             host_clock: false,
@@ -83,6 +86,7 @@ impl Options {
                     }
                 }
                 b"filter" => options.filter = Filter::parse(value),
+                b"stack" => options.stacks = Some(Filter::parse(value)),
                 b"ring" => {
                     let number = core::str::from_utf8(value).ok();
                     options.ring_slots = number.and_then(|text| text.trim().parse().ok());
@@ -109,6 +113,18 @@ impl Options {
             is_library(library, path) && matches(functions, name)
         };
         self.libraries.iter().any(named) && !returns_twice(name)
+    }
+
+    /// Whether any stacks are wanted.
+    pub fn has_stacks(&self) -> bool {
+        self.stacks.is_some()
+    }
+
+    /// Whether its calls are to be recorded with their stacks.
+    pub fn wants_stack(&self, name: &[u8]) -> bool {
+        self.stacks
+            .as_ref()
+            .is_some_and(|filter| filter.admits(name))
     }
 
     /// Whether its calls are to be recorded.
@@ -262,6 +278,15 @@ mod tests {
         assert!(wants("driver,!cuCtx*", "cuInit") && !wants("driver,!cuCtx*", "cuCtxCreate_v2"));
         assert!(!wants("driver", "cudaMalloc") && wants("cuMemAlloc", "cuMemAlloc_v2"));
         assert!(wants("", "cuInit"));
+    }
+
+    #[test]
+    fn stacks_are_asked_for() {
+        let wants = |text: &[u8], name: &[u8]| Options::parse(text).wants_stack(name);
+        assert!(!Options::parse(b"filter memory\n").has_stacks());
+        assert!(wants(b"stack\n", b"cuInit") && wants(b"stack \n", b"ncclInit"));
+        assert!(wants(b"stack memory,!cuMemFree*\n", b"cuMemAlloc_v2"));
+        assert!(!wants(b"stack memory,!cuMemFree*\n", b"cuMemFree_v2"));
     }
 
     #[test]

@@ -3,5 +3,6 @@
 mod embedded;
 pub mod hot;
 mod payload;
+mod stack;
 pub mod start;
 pub mod trigger;

@@ -1,6 +1,6 @@
 //! The constructor: is this process traced, and is there CUDA in it already?
 
-use super::{embedded, hot, trigger};
+use super::{embedded, hot, stack, trigger};
 use crate::layout::{Engine, Stage};
 use crate::objects::{self, CONSISTENT, Loader, Object};
 use crate::sys::File;
@@ -131,6 +131,8 @@ fn load_engine(state: &mut State) {
         common: hot::cutrace_common as *const () as usize,
         generation: &raw const hot::cutrace_generation,
         refill: &raw const hot::cutrace_refill,
+        stack_entry: stack::cutrace_stack_entry as *const () as usize,
+        note_stack: &raw const stack::cutrace_note_stack,
         host_clock: &raw const hot::cutrace_host_clock,
         quiet: &raw const crate::sys::QUIET,
         session: state.session.as_ptr(),

@@ -1,0 +1,203 @@
+//! Where a call comes from: called by `stage::stack` before the call is recorded, walks the stack
+//! of the calling thread and leaves a note in its ring.
+//!
+//! A stack is written once and named from then on, so that a call from a known place costs the walk
+//! and one slot.
+
+mod cfi;
+mod expression;
+mod image;
+mod loaded;
+mod memory;
+mod note;
+mod unwind;
+mod walker;
+
+use super::{clock, generation, python};
+use crate::layout::{Caller, Stage, Thread};
+use crate::objects::Object;
+use core::sync::atomic::{Ordering, compiler_fence};
+use event::note::{Note, PythonFrame};
+use memory::Memory;
+use note::Call;
+use walker::{Room, Walker};
+
+/// Stacks farther apart than this are not the same.
+const APART: u64 = 64 << 20;
+
+pub fn start(stage: &Stage) {
+    loaded::start();
+    let note: extern "C" fn(*mut Thread, *mut usize, *const Caller, u32) = note_stack;
+    // SAFETY: the stage's variable lives as long as the process.
+    unsafe { (*stage.note_stack).store(note as *mut (), Ordering::Release) };
+}
+
+pub fn add_object(object: &Object) {
+    loaded::add(object);
+    python::consider(object);
+}
+
+pub fn remove_object(bias: usize, dynamic: usize) {
+    loaded::remove(bias, dynamic);
+    python::forget(bias);
+}
+
+extern "C" fn note_stack(
+    thread: *mut Thread,
+    kept: *mut usize,
+    caller: *const Caller,
+    function: u32,
+) {
+    // SAFETY: the calling thread's own; signal handlers only see them between whole steps.
+    let (thread, kept, caller) = unsafe { (&mut *thread, &mut *kept, &*caller) };
+    let pid = match generation::known() {
+        // A forked child that is not set up yet.
+        0 | 1 => crate::sys::pid(),
+        pid => pid,
+    };
+    let Some(walker) = walker::of_thread(kept, pid) else {
+        return;
+    };
+    // A walk that was left by a longjmp out of a signal handler is not under way any more.
+    if walker.depth > 0 && caller.rsp.wrapping_sub(walker.began) < APART {
+        walker.depth = 0;
+    }
+    let depth = walker.depth;
+    if depth >= 2 {
+        return;
+    }
+    walker.depth = depth + 1;
+    if depth == 0 {
+        walker.began = caller.rsp;
+    }
+    compiler_fence(Ordering::SeqCst);
+    let call = Call {
+        function: function as u16,
+        // The call's own record has the stack pointer at its entry.
+        stack_pointer: (caller.rsp as u32).wrapping_sub(8),
+        time: clock::now(),
+    };
+    if depth == 0 {
+        note_new_or_known(thread, walker, caller, call);
+    } else {
+        note_once(thread, walker, caller, call);
+    }
+    compiler_fence(Ordering::SeqCst);
+    walker.depth = depth;
+}
+
+fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: Call) {
+    let loaded = loaded::generation();
+    if walker.generation != loaded {
+        walker.forget_rules();
+        walker.generation = loaded;
+    }
+    walker.find_stack(caller.rsp);
+    let [room, _] = &mut walker.rooms;
+    let mut memory = Memory::new(walker.own_stack, &mut room.chunk);
+    let walked = unwind::walk(
+        caller,
+        &mut memory,
+        Some(&mut walker.rules),
+        &mut room.native,
+    );
+    let mut frames = python::walk(&mut room.python, walked.in_signal);
+    let mut hash = 0;
+    for address in room.native.iter().take(walked.count) {
+        hash = mix(hash, *address);
+    }
+    for found in room.python.iter().take(frames) {
+        hash = mix(mix(hash, found.code), found.mark());
+    }
+    let place = match walker::stack(&mut walker.stacks, hash) {
+        Ok(stack) => {
+            note::write(thread, call, Note::Known { stack }, [&[], &[]]);
+            return;
+        }
+        Err(place) => place,
+    };
+    for (found, word) in room.python.iter_mut().zip(&mut room.words).take(frames) {
+        let code = match walker::code(&mut walker.codes, found.code, found.check) {
+            Ok(code) => code,
+            Err(place) => {
+                let code = walker.next_code;
+                let mut text = python::Text::new();
+                if found.code != 0 && !python::describe(found, &mut text) {
+                    // What cannot be read is no code object: the rest is not believed either.
+                    frames = 0;
+                    break;
+                }
+                if !write_code(thread, call, &text, code) {
+                    // No room: another time.
+                    return;
+                }
+                walker.next_code = code.wrapping_add(1).max(1);
+                place.set(found.code, found.check, code);
+                code
+            }
+        };
+        let frame = PythonFrame {
+            code: if found.code == 0 { 0 } else { code },
+            line: python::line(found),
+            entry: found.entry,
+        };
+        *word = frame.word();
+    }
+    let stack = walker.next_stack;
+    if write_stack(thread, call, room, stack, walked.count, frames) {
+        walker.next_stack = stack.wrapping_add(1).max(1);
+        place.set(hash, stack);
+    }
+}
+
+/// In a signal handler that interrupted a walk: nothing that the walk uses is touched.
+fn note_once(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: Call) {
+    let own_stack = walker.own_stack;
+    let [_, room] = &mut walker.rooms;
+    let mut memory = Memory::new(own_stack, &mut room.chunk);
+    let walked = unwind::walk(caller, &mut memory, None, &mut room.native);
+    // From the other end: the interrupted walk may be about to use the next number.
+    let stack = u32::MAX - (call.time as u32 >> 1);
+    write_stack(thread, call, room, stack, walked.count, 0);
+}
+
+fn write_stack(
+    thread: &mut Thread,
+    call: Call,
+    room: &Room,
+    stack: u32,
+    native: usize,
+    python: usize,
+) -> bool {
+    let note = Note::Stack {
+        stack,
+        native: native as u16,
+        python: python as u16,
+    };
+    let parts = [
+        bytes_of(&room.native, native),
+        bytes_of(&room.words, python),
+    ];
+    note::write(thread, call, note, parts)
+}
+
+fn write_code(thread: &mut Thread, call: Call, text: &python::Text, code: u32) -> bool {
+    let note = Note::Code {
+        code,
+        name: text.name().len() as u16,
+        file: text.file().len() as u16,
+    };
+    note::write(thread, call, note, [text.name(), text.file()])
+}
+
+fn bytes_of(words: &[u64], count: usize) -> &[u8] {
+    let words = words.get(..count).unwrap_or(&[]);
+    // SAFETY: plain numbers may be read as bytes.
+    unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
+fn mix(hash: u64, word: u64) -> u64 {
+    let word = word.wrapping_mul(0x87c3_7b91_1142_53d5);
+    let word = word ^ word >> 31;
+    (hash.rotate_left(27) ^ word).wrapping_mul(0x4cf5_ad43_2745_937f)
+}

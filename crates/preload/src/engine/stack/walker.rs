@@ -1,0 +1,219 @@
+//! What a thread keeps for walking its stack: rules and stacks it has met, and room to work in.
+//! Mapped at the thread's first call, taken over by another when the thread has ended.
+
+use super::memory::{Bounds, CHUNK, own_stack};
+use super::unwind::CachedRule;
+use crate::engine::python;
+use crate::sys;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use event::note::{MOST_NATIVE, MOST_PYTHON};
+
+const RULES: usize = 2048;
+const STACKS: usize = 8192;
+const CODES: usize = 4096;
+/// Places looked at before one is taken from another.
+const PROBES: usize = 8;
+/// Threads that can have stacks at a time.
+const MOST_WALKERS: usize = 4096;
+
+/// All zeros is a fresh one.
+#[repr(C)]
+pub struct Walker {
+    /// Whose it is.
+    tid: AtomicU32,
+    pid: u32,
+    /// Walks under way: one, and one more in a signal handler that interrupts it.
+    pub depth: u32,
+    /// What was loaded when the rules were found.
+    pub generation: u32,
+    /// Where the outer walk began.
+    pub began: u64,
+    pub next_stack: u32,
+    pub next_code: u32,
+    pub own_stack: Bounds,
+    /// Times the thread's stack was looked for in vain.
+    missed: u32,
+    pub rooms: [Room; 2],
+    pub rules: [CachedRule; RULES],
+    pub stacks: [KnownStack; STACKS],
+    pub codes: [KnownCode; CODES],
+}
+
+/// Where one walk leaves what it finds.
+#[repr(C)]
+pub struct Room {
+    pub native: [u64; MOST_NATIVE],
+    pub python: [python::Found; MOST_PYTHON],
+    pub words: [u64; MOST_PYTHON],
+    pub chunk: [u64; CHUNK],
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct KnownStack {
+    /// 0: free.
+    hash: u64,
+    number: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct KnownCode {
+    /// 0: free.
+    code: u64,
+    check: u64,
+    number: u32,
+}
+
+static WALKERS: [AtomicUsize; MOST_WALKERS] = [const { AtomicUsize::new(0) }; MOST_WALKERS];
+
+/// The calling thread's; `kept` is its word in thread-local storage.
+pub fn of_thread(kept: &mut usize, pid: u32) -> Option<&'static mut Walker> {
+    if *kept == 0 {
+        *kept = take(pid)?;
+    }
+    // SAFETY: the thread's own; a signal handler that comes in between is told by `depth`.
+    let walker = unsafe { &mut *(*kept as *mut Walker) };
+    if walker.pid != pid {
+        // A forked child: the ring that its numbers were for is its parent's.
+        walker.tid.store(sys::thread_id(), Ordering::Relaxed);
+        walker.renew(pid);
+    }
+    Some(walker)
+}
+
+fn take(pid: u32) -> Option<usize> {
+    let tid = sys::thread_id();
+    for known in &WALKERS {
+        let at = known.load(Ordering::Acquire);
+        if at == 0 {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let bytes = size_of::<Walker>();
+            // SAFETY: a fresh mapping.
+            let at = unsafe { sys::map(0, bytes, protection, flags, None) }?;
+            // SAFETY: all zeros is a walker.
+            let walker = unsafe { &mut *(at as *mut Walker) };
+            walker.tid.store(tid, Ordering::Relaxed);
+            walker.renew(pid);
+            if known
+                .compare_exchange(0, at, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                return Some(at);
+            }
+            // SAFETY: nobody else has seen it.
+            unsafe { sys::unmap(at, bytes) };
+            continue;
+        }
+        // SAFETY: never unmapped once it is here.
+        let owner = unsafe { &(*(at as *const Walker)).tid };
+        let old = owner.load(Ordering::Relaxed);
+        // One under this thread's number is that of an earlier thread: this one has none yet.
+        if old != tid && sys::thread_lives(pid, old) {
+            continue;
+        }
+        if owner
+            .compare_exchange(old, tid, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            // SAFETY: now this thread's.
+            unsafe { (*(at as *mut Walker)).renew(pid) };
+            return Some(at);
+        }
+    }
+    None
+}
+
+impl Walker {
+    fn renew(&mut self, pid: u32) {
+        self.pid = pid;
+        self.depth = 0;
+        self.next_stack = 1;
+        self.next_code = 1;
+        self.own_stack = Bounds::default();
+        self.missed = 0;
+        self.forget_rules();
+        // SAFETY: plain numbers, of which zeros mean that nothing is known.
+        unsafe {
+            core::ptr::write_bytes(&raw mut self.stacks, 0, 1);
+            core::ptr::write_bytes(&raw mut self.codes, 0, 1);
+        }
+    }
+
+    pub fn forget_rules(&mut self) {
+        // SAFETY: plain numbers, of which zeros mean that nothing is known.
+        unsafe { core::ptr::write_bytes(&raw mut self.rules, 0, 1) };
+    }
+
+    /// Looks for the thread's stack until it is known, a few times at most.
+    pub fn find_stack(&mut self, stack_pointer: u64) {
+        if self.own_stack.high != 0 || self.missed > 8 {
+            return;
+        }
+        match own_stack(stack_pointer) {
+            Some(bounds) => self.own_stack = bounds,
+            None => self.missed += 1,
+        }
+    }
+}
+
+/// The number of a stack by its hash: known, or new and to be kept by [`KnownStack::set`].
+pub fn stack(stacks: &mut [KnownStack; STACKS], hash: u64) -> Result<u32, &mut KnownStack> {
+    let hash = hash.max(1);
+    let first = (hash >> 40) as usize % STACKS;
+    let mut place = first;
+    for probe in 0..PROBES {
+        let at = (first + probe) % STACKS;
+        match stacks.get(at) {
+            Some(known) if known.hash == hash => return Ok(known.number),
+            Some(known) if known.hash == 0 => {
+                place = at;
+                break;
+            }
+            _ => {}
+        }
+    }
+    // In bounds: a remainder of the length.
+    Err(&mut stacks[place % STACKS])
+}
+
+impl KnownStack {
+    pub fn set(&mut self, hash: u64, number: u32) {
+        self.number = number;
+        self.hash = hash.max(1);
+    }
+}
+
+/// The number of a code object, likewise.
+pub fn code(codes: &mut [KnownCode; CODES], code: u64, check: u64) -> Result<u32, &mut KnownCode> {
+    let first = (code.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % CODES;
+    let mut place = first;
+    for probe in 0..PROBES {
+        let at = (first + probe) % CODES;
+        match codes.get(at) {
+            // Another object where an old one was takes its place.
+            Some(known) if known.code == code && known.check != check => {
+                place = at;
+                break;
+            }
+            Some(known) if known.code == code => return Ok(known.number),
+            Some(known) if known.code == 0 => {
+                place = at;
+                break;
+            }
+            _ => {}
+        }
+    }
+    Err(&mut codes[place % CODES])
+}
+
+impl KnownCode {
+    pub fn set(&mut self, code: u64, check: u64, number: u32) {
+        self.check = check;
+        self.number = number;
+        self.code = code;
+    }
+}
+
+const _: () = assert!(RULES.is_power_of_two());
