@@ -7,7 +7,7 @@ named_enum! {
     FrameKind, "kind of frame",
         /// Machine code that was called.
         Native = "native",
-        /// A function that the compiler put into the frame before this one.
+        /// A function that the compiler put into the one after it, which is next in the stack.
         Inlined = "inlined",
         /// A function of an interpreter's language.
         Python = "python",

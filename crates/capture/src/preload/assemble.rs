@@ -3,15 +3,18 @@
 use super::SinkError;
 use super::clock::TscClock;
 use super::item::{Batch, Item, Step};
+use super::loaded::Objects;
 use super::order::Order;
 use super::process::{Processes, TimeSource};
 use super::role::{Observed, Role};
 use super::session::{Limits, Sink};
 use super::signature::{Signature, Words};
+use super::stacks::Stacks;
 use super::state::{ProcessState, ThreadState};
+use super::symbols::Symbols;
 use super::{meaning, process::Named};
 use super::{remote, report};
-use event::{Arg, Event, Extent, Layer, Lost, Meaning, Name, Record, Value, What};
+use event::{Arg, Event, Extent, Frame, Layer, Lost, Meaning, Name, Record, Value, What};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -26,6 +29,7 @@ pub struct Assembler<S> {
     /// By image, then by number.
     signatures: Vec<Vec<Option<Arc<Signature>>>>,
     by_name: HashMap<(Name, Option<String>), Arc<Signature>>,
+    symbols: Option<Symbols>,
     next_id: u64,
     /// The process files were read again since the last batch came.
     refreshed: bool,
@@ -63,6 +67,7 @@ struct Thread {
     ended: HashMap<u64, Box<[u8]>>,
     /// Calls that were shorter than what is asked for.
     short: HashSet<u64>,
+    stacks: Stacks,
 }
 
 struct OpenCall {
@@ -89,6 +94,7 @@ impl<S: Sink> Assembler<S> {
             states: States::default(),
             signatures: Vec::new(),
             by_name: HashMap::new(),
+            symbols: None,
             next_id: 1,
             refreshed: false,
             latest: 0,
@@ -109,6 +115,7 @@ impl<S: Sink> Assembler<S> {
             state: ThreadState::default(),
             ended: HashMap::new(),
             short: HashSet::new(),
+            stacks: Stacks::default(),
         });
     }
 
@@ -185,6 +192,7 @@ impl<S: Sink> Assembler<S> {
                 args,
                 payload,
                 complete,
+                stack,
             } => {
                 let payload = batch.bytes.get(payload.clone()).unwrap_or_default();
                 let begin = Begin {
@@ -193,9 +201,20 @@ impl<S: Sink> Assembler<S> {
                     args: *args,
                     payload,
                     complete: *complete,
+                    stack: if *stack == 0 {
+                        Vec::new()
+                    } else {
+                        self.frames(ring, *stack, item.time)
+                    },
                 };
                 let signature = self.signature(ring, *function);
-                self.begin(ring, signature, &begin);
+                self.begin(ring, signature, begin);
+            }
+            Step::Note { note, payload } => {
+                let payload = batch.bytes.get(payload.clone()).unwrap_or_default();
+                if let Some(thread) = self.rings.get_mut(ring) {
+                    thread.stacks.note(*note, payload);
+                }
             }
             Step::End { result, .. } => self.end(ring, time, item.sequence, Some(*result)),
             Step::Unwound { .. } => self.end(ring, time, item.sequence, None),
@@ -203,7 +222,25 @@ impl<S: Sink> Assembler<S> {
         }
     }
 
-    fn begin(&mut self, ring: usize, signature: Arc<Signature>, begin: &Begin<'_>) {
+    /// The stack of that number; `time` is of the process's own clock.
+    fn frames(&mut self, ring: usize, stack: u32, time: u64) -> Vec<Frame> {
+        let nothing = Objects::default();
+        let Some(thread) = self.rings.get_mut(ring) else {
+            return Vec::new();
+        };
+        // What was loaded was said before it was called from.
+        if !thread.stacks.is_named(stack) && !std::mem::replace(&mut self.refreshed, true) {
+            self.processes.refresh();
+        }
+        let image = thread
+            .image
+            .and_then(|image| self.processes.images().get(image));
+        let objects = image.map_or(&nothing, |image| &image.objects);
+        let symbols = self.symbols.get_or_insert_default();
+        thread.stacks.frames(stack, time, objects, symbols).to_vec()
+    }
+
+    fn begin(&mut self, ring: usize, signature: Arc<Signature>, begin: Begin<'_>) {
         let thread = &mut self.rings[ring];
         let ended = taken(&mut thread.ended, begin.sequence);
         let payload: Option<Box<[u8]>> = match ended {
@@ -239,6 +276,7 @@ impl<S: Sink> Assembler<S> {
             (event.device, event.context) = (Some(device), None);
         }
         let thread = &self.rings[ring];
+        event.stack = begin.stack;
         let hidden = signature.hidden
             || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
             || begin.time > self.limits.until;
@@ -582,6 +620,7 @@ struct Begin<'a> {
     args: [u64; 4],
     payload: &'a [u8],
     complete: bool,
+    stack: Vec<Frame>,
 }
 
 fn unknown(function: u16) -> Named {

@@ -6,7 +6,8 @@
 use super::item::{Batch, Item, Step};
 use super::ring::{Ring, SlotWords};
 use cuda::capture::MAX_PAYLOAD_SLOTS;
-use event::ring::{FLAG_PAYLOADS, FLAG_UNWOUND, payload_within};
+use event::note::{MOST_PAYLOADS, Note};
+use event::ring::{FLAG_NOTE, FLAG_PAYLOADS, FLAG_UNWOUND, payload_within};
 
 /// The ring holds what no producer writes; nothing more can be read from it.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,10 +28,22 @@ pub struct Reader {
     cursor: u64,
     /// Calls that have begun and not ended, outermost first.
     open: Vec<OpenCall>,
+    /// Notes whose calls have not come yet.
+    callers: Vec<Caller>,
     dropped: u64,
     /// Time never goes back in a thread.
     latest: u64,
 }
+
+/// Where a call that is about to come was called from.
+struct Caller {
+    function: u16,
+    stack_pointer: u32,
+    stack: u32,
+}
+
+/// A signal handler may come between a note and its call, and another between its own.
+const MOST_CALLERS: usize = 16;
 
 struct OpenCall {
     sequence: u64,
@@ -48,6 +61,7 @@ impl Reader {
             ring,
             cursor: 0,
             open: Vec::new(),
+            callers: Vec::new(),
             dropped: 0,
             latest: 0,
         }
@@ -106,10 +120,15 @@ impl Reader {
             let Some(slot) = self.ring.committed(self.cursor) else {
                 return Ok(false);
             };
-            let payloads = (slot[2] >> 16) as u16 & FLAG_PAYLOADS;
-            if usize::from(payloads) > MAX_PAYLOAD_SLOTS
-                || u64::from(payloads) >= head - self.cursor
-            {
+            let flags = (slot[2] >> 16) as u16;
+            let is_note = flags & FLAG_NOTE != 0;
+            let most = if is_note {
+                MOST_PAYLOADS
+            } else {
+                MAX_PAYLOAD_SLOTS
+            };
+            let payloads = flags & FLAG_PAYLOADS;
+            if usize::from(payloads) > most || u64::from(payloads) >= head - self.cursor {
                 return Err(Corrupt);
             }
             let payloads = payloads as u8;
@@ -121,10 +140,50 @@ impl Reader {
             if !(1..=payloads).all(filled) {
                 return Ok(false);
             }
-            self.begin(out, &slot, payloads);
+            if is_note {
+                self.note(out, &slot, payloads);
+            } else {
+                self.begin(out, &slot, payloads);
+            }
             self.cursor += 1 + u64::from(payloads);
         }
         Ok(false)
+    }
+
+    fn note(&mut self, out: &mut Batch, slot: &SlotWords, payloads: u8) {
+        let Some(note) = Note::from_words(slot[4], slot[5]) else {
+            return;
+        };
+        if let Note::Known { stack } | Note::Stack { stack, .. } = note {
+            if self.callers.len() >= MOST_CALLERS {
+                self.callers.remove(0);
+            }
+            self.callers.push(Caller {
+                function: slot[2] as u16,
+                stack_pointer: (slot[2] >> 32) as u32,
+                stack,
+            });
+        }
+        if payloads > 0 {
+            let start = out.bytes.len();
+            self.ring.payload(self.cursor, payloads, &mut out.bytes);
+            let payload = start..out.bytes.len().min(start + note.bytes());
+            self.push(out, slot[0], self.cursor, Step::Note { note, payload });
+        }
+    }
+
+    /// Where the call comes from, by the note that was left for it.
+    fn stack_of(&mut self, function: u16, stack_pointer: u32) -> u32 {
+        let place = self.callers.iter().rposition(|caller| {
+            caller.stack_pointer == stack_pointer && caller.function == function
+        });
+        let Some(place) = place else {
+            return 0;
+        };
+        let stack = self.callers[place].stack;
+        // What came after it was in signal handlers that have returned.
+        self.callers.truncate(place);
+        stack
     }
 
     fn begin(&mut self, out: &mut Batch, slot: &SlotWords, payloads: u8) {
@@ -146,6 +205,7 @@ impl Reader {
             args: [slot[4], slot[5], slot[6], slot[7]],
             payload: start..out.bytes.len(),
             complete,
+            stack: self.stack_of(slot[2] as u16, stack_pointer),
         };
         self.push(out, enter, sequence, step);
         if flags & FLAG_UNWOUND != 0 && !complete {

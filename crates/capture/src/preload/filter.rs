@@ -19,6 +19,11 @@ impl Filter {
         }
     }
 
+    /// As it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     pub fn wants(&self, name: &str) -> bool {
         self.selection.wants(&known(name))
     }

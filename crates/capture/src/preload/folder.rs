@@ -124,6 +124,13 @@ fn option_lines(options: &Options) -> Result<String, PreloadError> {
     if let Some(filter) = &options.filter {
         let _ = writeln!(text, "filter {}", one_line("-e", filter.for_injection())?);
     }
+    if let Some(filter) = &options.stacks {
+        let _ = writeln!(
+            text,
+            "stack {}",
+            one_line("--stack", filter.text().to_owned())?
+        );
+    }
     if let Some(slots) = options.ring_slots {
         let _ = writeln!(text, "ring {slots}");
     }
@@ -183,13 +190,14 @@ mod tests {
         let options = Options {
             libraries: vec![("libnccl.so*".into(), "nccl*".into())],
             filter: Some(Filter::parse("memory,!query")),
+            stacks: Some(Filter::parse("kernel")),
             ring_slots: Some(64),
             ..Options::default()
         };
         let lines = option_lines(&options).expect("plain");
         assert_eq!(
             lines,
-            "lib libnccl.so*:nccl*\nfilter memory,!query\nring 64\n"
+            "lib libnccl.so*:nccl*\nfilter memory,!query\nstack kernel\nring 64\n"
         );
         let filter = Some(Filter::parse("a\nlib x:y"));
         assert!(

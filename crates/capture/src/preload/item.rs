@@ -1,5 +1,6 @@
 //! What the draining thread hands to the assembling one: beginnings and ends of calls, still raw.
 
+use event::note::Note;
 use std::ops::Range;
 
 /// One step of one thread, in the order of the thread's time.
@@ -21,7 +22,11 @@ pub enum Step {
         /// The call had returned when it was read: all of its payload is there. Otherwise only
         /// the words of its arguments are, and the end brings the payload again.
         complete: bool,
+        /// The number of the stack it was called from; 0 if that is not known.
+        stack: u32,
     },
+    /// A stack or a code object that later beginnings refer to.
+    Note { note: Note, payload: Range<usize> },
     End {
         enter: u64,
         result: u32,

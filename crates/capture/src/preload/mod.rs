@@ -7,12 +7,14 @@
 
 mod assemble;
 mod clock;
+mod demangle;
 mod drain;
 mod drain_thread;
 mod error;
 mod filter;
 mod folder;
 mod item;
+mod loaded;
 mod meaning;
 mod order;
 mod parameter;
@@ -23,7 +25,9 @@ mod ring;
 mod role;
 mod session;
 mod signature;
+mod stacks;
 mod state;
+mod symbols;
 #[cfg(test)]
 mod tests;
 mod value;

@@ -4,6 +4,7 @@
 //! with a new `process` line: each such line opens an image with tables of its own.
 
 use super::clock::TscClock;
+use super::loaded::Objects;
 use event::{ClockMap, ClockPair, Name};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -33,6 +34,8 @@ pub struct Image {
     pub notes: Vec<String>,
     /// Nanoseconds that recording adds to a call, as the process measured it.
     pub cost: Option<f64>,
+    /// What its addresses mean, if stacks are wanted.
+    pub objects: Objects,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -256,6 +259,8 @@ impl Image {
                 }
             }
             "cost" => self.cost = rest.parse().ok().filter(|cost| (0.0..1e9).contains(cost)),
+            "loaded" => self.objects.loaded(rest, &self.exe)?,
+            "unloaded" => self.objects.unloaded(rest)?,
             "note" if self.notes.len() < MOST_NOTES => self.notes.push(rest.to_owned()),
             _ => {}
         }

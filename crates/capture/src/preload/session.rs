@@ -26,6 +26,8 @@ pub struct Options {
     /// More libraries than CUDA's: globs over library names, and over their functions.
     pub libraries: Vec<(String, String)>,
     pub filter: Option<Filter>,
+    /// Whose calls come with the stacks they were made from.
+    pub stacks: Option<Filter>,
     /// Slots of each thread's ring.
     pub ring_slots: Option<u32>,
     /// Calls shorter than this are left out.

@@ -6,15 +6,13 @@ mod physical;
 pub use contexts::{Contexts, ThreadState};
 pub use physical::PhysicalMemory;
 
+use super::demangle::demangled;
 use event::{MemorySpace, Name};
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 /// Bounds for programs that never give anything back.
 const MOST_KERNELS: usize = 1 << 20;
 const MOST_ALLOCATIONS: usize = 1 << 22;
-/// A demangled name, at most: a short mangled name can mean an enormous one.
-const LONGEST_NAME: usize = 8 << 10;
 
 /// Of one process.
 #[derive(Debug, Default)]
@@ -130,46 +128,9 @@ pub enum Freed {
     Unknown,
 }
 
-/// A kernel's name as it was written; as it stands where it is no C++ name.
-pub fn demangled(mangled: &str) -> Name {
-    let mut text = Bounded(String::new());
-    let options = cpp_demangle::DemangleOptions::new();
-    let whole = cpp_demangle::Symbol::new(mangled)
-        .is_ok_and(|symbol| symbol.structured_demangle(&mut text, &options).is_ok());
-    if whole { text.0.into() } else { mangled.into() }
-}
-
-struct Bounded(String);
-
-impl fmt::Write for Bounded {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > LONGEST_NAME {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kernels_are_named_as_written() {
-        assert_eq!(
-            &*demangled("_Z9vectorAddPKfS0_Pfi"),
-            "vectorAdd(float const*, float const*, float*, int)"
-        );
-        assert_eq!(&*demangled("plain_c"), "plain_c");
-        assert_eq!(&*demangled("_Z9cut"), "_Z9cut");
-        // Each substitution doubles the name.
-        let mut bomb = String::from("_Z1fSt4pairIiiE");
-        for _ in 0..40 {
-            bomb.push_str("St4pairIS_S_E");
-        }
-        assert!(demangled(&bomb).len() <= LONGEST_NAME.max(bomb.len()));
-    }
 
     #[test]
     fn addresses_are_found_inside_allocations_only() {

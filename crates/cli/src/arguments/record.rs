@@ -11,6 +11,8 @@ pub struct Record {
     pub output: Option<PathBuf>,
     /// Categories, layers and function globs.
     pub filter: Option<String>,
+    /// Calls that come with their stacks, likewise; empty is all.
+    pub stacks: Option<String>,
     /// Library globs, each with a glob over its functions.
     pub libraries: Vec<(String, String)>,
     pub min_duration: Duration,
@@ -30,6 +32,9 @@ pub struct RecordLine {
     /// Trace only these: categories, layers, function globs, '!' to exclude: memory,cuLaunch*,!query
     #[arg(short = 'e', long = "events", value_name = "SPEC")]
     filter: Option<String>,
+    /// Record where calls come from, native and Python frames; of all calls, or of these as in -e
+    #[arg(long = "stack", value_name = "SPEC", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    stacks: Option<String>,
     /// Trace another library too: its name and its functions, as globs: libnccl.so*:nccl*
     #[arg(long = "lib", value_name = "LIB:GLOB", value_parser = library)]
     libraries: Vec<(String, String)>,
@@ -77,6 +82,7 @@ impl RecordLine {
             arguments: words.collect(),
             output: self.output,
             filter: self.filter,
+            stacks: self.stacks,
             libraries: self.libraries,
             min_duration: self.min_duration.unwrap_or_default(),
             duration: self.duration,

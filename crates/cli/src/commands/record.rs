@@ -21,6 +21,7 @@ pub fn run(options: Record) -> Result<ExitCode> {
     let session = Session::create(Options {
         libraries: options.libraries.clone(),
         filter: options.filter.as_deref().map(Filter::parse),
+        stacks: options.stacks.as_deref().map(Filter::parse),
         ring_slots: None,
         min_duration: options.min_duration,
         duration: options.duration,

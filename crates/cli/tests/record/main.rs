@@ -6,6 +6,7 @@ mod common;
 mod normalise;
 mod processes;
 mod programs;
+mod stacks;
 mod transparency;
 
 use common::{cutrace, repository, skip};

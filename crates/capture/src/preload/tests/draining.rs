@@ -27,6 +27,7 @@ fn steps(reader: &mut Reader) -> String {
             Step::End { result, .. } => format!("E{}@{}={result}", item.sequence, item.time),
             Step::Unwound { .. } => format!("U{}@{}", item.sequence, item.time),
             Step::Lost { count } => format!("L{count}"),
+            Step::Note { note, .. } => format!("{note:?}"),
         })
         .collect();
     shown.join(" ")

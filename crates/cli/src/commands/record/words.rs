@@ -27,12 +27,14 @@ pub fn summary(
     if report.libraries.is_empty() {
         notes.insert(0, why_nothing(&options.program));
     }
-    if let Some(filter) = options.filter.as_deref().map(Filter::parse)
-        && options.libraries.is_empty()
-    {
-        notes.extend(filter.meaningless().map(|item| {
-            format!("-e {item}: no category, no layer and no function that cutrace knows")
-        }));
+    for (option, spec) in [("-e ", &options.filter), ("--stack=", &options.stacks)] {
+        if let Some(filter) = spec.as_deref().map(Filter::parse)
+            && options.libraries.is_empty()
+        {
+            notes.extend(filter.meaningless().map(|item| {
+                format!("{option}{item}: no category, no layer and no function that cutrace knows")
+            }));
+        }
     }
     if !options.min_duration.is_zero() {
         notes.push(format!(
