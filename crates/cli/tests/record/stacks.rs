@@ -93,16 +93,30 @@ fn with_and_without_frame_pointers() {
         assert_eq!(chain_of(call), ["inner", "middle", "outer", "main"]);
         assert!(!is_cut(call), "{call}");
         // What libc calls is there as well, up to the very start.
-        assert!(names(call).last().is_some_and(|last| *last == "_start"), "{call}");
+        assert!(
+            names(call).last().is_some_and(|last| *last == "_start"),
+            "{call}"
+        );
         let frame = &call["stack"][0];
         let source = fs::read_to_string(Path::new(SOURCES).join("chain.c")).expect("its source");
         let line = frame["line"].as_u64().expect("a line") as usize;
         let said = source.lines().nth(line - 1).expect("that line");
-        assert!(said.contains("cuInit(number)") || said.contains("sink += result"), "{said}");
-        assert!(frame["file"].as_str().is_some_and(|file| file.ends_with("stacks/chain.c")));
+        assert!(
+            said.contains("cuInit(number)") || said.contains("sink += result"),
+            "{said}"
+        );
+        assert!(
+            frame["file"]
+                .as_str()
+                .is_some_and(|file| file.ends_with("stacks/chain.c"))
+        );
         assert_eq!(frame["lib"], text(&program));
         assert!(frame["off"].as_u64().is_some_and(|offset| offset > 0));
-        assert!(frame["addr"].as_str().is_some_and(|address| address.starts_with("0x")));
+        assert!(
+            frame["addr"]
+                .as_str()
+                .is_some_and(|address| address.starts_with("0x"))
+        );
     }
 }
 
@@ -114,7 +128,11 @@ fn only_where_they_are_asked_for() {
     let run = record(&[], &[text(&program)]);
     assert!(only(&run, "cuInit").get("stack").is_none());
     let run = record(&["--stack=memry"], &[text(&program)]);
-    assert!(run.stderr().contains("--stack=memry: no category"), "{}", run.stderr());
+    assert!(
+        run.stderr().contains("--stack=memry: no category"),
+        "{}",
+        run.stderr()
+    );
 }
 
 #[test]
@@ -124,16 +142,26 @@ fn from_threads_and_signal_handlers() {
     let run = of("thread");
     assert_done(&run);
     let call = only(&run, "cuInit");
-    assert_eq!(names(call)[..4], ["inner", "middle", "outer", "thread_body"]);
+    assert_eq!(
+        names(call)[..4],
+        ["inner", "middle", "outer", "thread_body"]
+    );
     assert!(!is_cut(call), "{call}");
     for way in ["signal", "signal stack"] {
         let run = of(way);
         assert_done(&run);
         let call = only(&run, "cuInit");
         let chain = chain_of(call);
-        assert_eq!(chain[..3], ["inner", "handler", "<signal handler called>"], "{way}");
+        assert_eq!(
+            chain[..3],
+            ["inner", "handler", "<signal handler called>"],
+            "{way}"
+        );
         // Through the C library's raise, which was interrupted.
-        assert!(chain.ends_with(&["interrupted", "main"]), "{way}: {chain:?}");
+        assert!(
+            chain.ends_with(&["interrupted", "main"]),
+            "{way}: {chain:?}"
+        );
         assert!(!is_cut(call), "{way}: {call}");
     }
 }
@@ -170,10 +198,15 @@ fn through_exceptions_in_a_library_that_comes_and_goes() {
         let begins = ["inner", "middle", "outer", "plug::Guard::~Guard()"];
         assert_eq!(unwinding[..4], begins);
         assert!(
-            unwinding.iter().any(|name| name.starts_with("int plug::thrower<long>(")),
+            unwinding
+                .iter()
+                .any(|name| name.starts_with("int plug::thrower<long>(")),
             "{unwinding:?}"
         );
-        assert!(unwinding.ends_with(&["plug_call", "plugged", "main"]), "{unwinding:?}");
+        assert!(
+            unwinding.ends_with(&["plug_call", "plugged", "main"]),
+            "{unwinding:?}"
+        );
         assert_eq!(
             caught,
             ["inner", "middle", "outer", "plug_call", "plugged", "main"]
@@ -199,10 +232,16 @@ fn interpreters() -> Vec<(String, String)> {
     let names = (9..=14).map(|minor| format!("python3.{minor}"));
     let given = std::env::var("CUTRACE_PYTHONS").unwrap_or_default();
     let given = given.split(':').filter(|name| !name.is_empty());
-    let all = given.map(str::to_owned).chain(names).chain(["python3".into()]);
+    let all = given
+        .map(str::to_owned)
+        .chain(names)
+        .chain(["python3".into()]);
     for name in all {
         let asked = Command::new(&name)
-            .args(["-c", "import ctypes, sys; print('%d.%d' % sys.version_info[:2])"])
+            .args([
+                "-c",
+                "import ctypes, sys; print('%d.%d' % sys.version_info[:2])",
+            ])
             .output();
         if let Ok(output) = asked
             && output.status.success()
@@ -233,7 +272,11 @@ fn pythons_frames() {
 
 fn pythons_frames_are_right(run: &Run, version: &str, script: &str) {
     let qualified = |new: &'static str, old: &'static str| {
-        if matches!(version, "3.9" | "3.10") { old } else { new }
+        if matches!(version, "3.9" | "3.10") {
+            old
+        } else {
+            new
+        }
     };
     let inlined = matches!(version, "3.12" | "3.13" | "3.14");
     let calls: Vec<&Value> = run.calls("cuMemAlloc_v2").collect();
@@ -253,7 +296,9 @@ fn pythons_frames_are_right(run: &Run, version: &str, script: &str) {
             .collect()
     };
     let expected = |list: &[(&str, u64)]| -> Vec<(String, u64)> {
-        list.iter().map(|(name, line)| ((*name).to_owned(), *line)).collect()
+        list.iter()
+            .map(|(name, line)| ((*name).to_owned(), *line))
+            .collect()
     };
     assert_eq!(
         python(calls[0]),
@@ -269,8 +314,16 @@ fn pythons_frames_are_right(run: &Run, version: &str, script: &str) {
     // Native frames lie between them, and none of the interpreter's own.
     let frames = names(calls[0]);
     let place = |name: &str| frames.iter().position(|frame| *frame == name);
-    assert!(place("allocate") < place(qualified("Model.forward", "forward")), "{frames:?}");
-    assert!(frames.iter().all(|name| !name.starts_with("_PyEval_EvalFrameDefault")), "{frames:?}");
+    assert!(
+        place("allocate") < place(qualified("Model.forward", "forward")),
+        "{frames:?}"
+    );
+    assert!(
+        frames
+            .iter()
+            .all(|name| !name.starts_with("_PyEval_EvalFrameDefault")),
+        "{frames:?}"
+    );
     assert_eq!(frames.last(), Some(&"_start"), "{frames:?}");
     assert!(!is_cut(calls[0]), "{}", calls[0]);
     assert_eq!(
@@ -285,7 +338,10 @@ fn pythons_frames_are_right(run: &Run, version: &str, script: &str) {
     );
     let mut lambda = vec![("allocate", 8)];
     if !inlined {
-        lambda.push((qualified("train.<locals>.<lambda>.<locals>.<listcomp>", "<listcomp>"), 25));
+        lambda.push((
+            qualified("train.<locals>.<lambda>.<locals>.<listcomp>", "<listcomp>"),
+            25,
+        ));
     }
     lambda.push((qualified("train.<locals>.<lambda>", "<lambda>"), 25));
     lambda.extend([("train", 26), ("<module>", 32)]);

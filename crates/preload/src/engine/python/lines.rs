@@ -138,6 +138,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::unusual_byte_groupings)] // as the fields are
     fn locations_of_3_11() {
         let table = [
             0b1_1011_001,

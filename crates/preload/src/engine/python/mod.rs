@@ -222,9 +222,7 @@ fn one(
     }
     // Tagged from 3.14 on; objects are aligned.
     let code = source.word(at(layout.code))? & !7;
-    let part = |offset: u16| source.word(code.wrapping_add(offset.into()));
-    let check = part(layout.name)? ^ part(layout.file)?.rotate_left(17);
-    let first_line = u32::from_le_bytes(source.bytes(code.wrapping_add(layout.first_line.into()))?);
+    let check = identity(source, layout, code)?;
     let offset = match layout.position {
         Position::Index(unit) => {
             let index = i32::from_le_bytes(source.bytes(at(layout.instruction))?);
@@ -240,12 +238,44 @@ fn one(
         count,
         Found {
             code,
-            check: check ^ u64::from(first_line).rotate_left(40),
+            check,
             offset,
             entry,
         },
     );
     Some(previous)
+}
+
+/// Code objects come and go, and a new one may lie where an old one was, with the same name in the
+/// same file: the lines tell them apart, by the two ends of their table.
+fn identity(source: &impl Source, layout: &Layout, code: u64) -> Option<u64> {
+    let part = |offset: u16| source.word(code.wrapping_add(offset.into()));
+    let mix =
+        |sum: u64, word: u64| (sum.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let first_line = source.bytes(code.wrapping_add(layout.first_line.into()))?;
+    let mut sum = mix(part(layout.name)?, part(layout.file)?);
+    sum = mix(sum, u32::from_le_bytes(first_line).into());
+    let table = part(layout.line_table)?;
+    let size = source.word(table.wrapping_add(layout.bytes_size.into()))?;
+    sum = mix(sum, size);
+    let bytes = table.wrapping_add(layout.bytes_data.into());
+    if size < 1 << 30 {
+        // A table ends with a NUL, and is preceded by its size: 8 bytes are always there.
+        let last = bytes.wrapping_add(size).wrapping_sub(7);
+        sum = mix(sum, source.word(last)?);
+        if size >= 24 {
+            sum = mix(sum, source.word(bytes)?);
+            sum = mix(sum, source.word(bytes.wrapping_add(8))?);
+            sum = mix(sum, source.word(last.wrapping_sub(8))?);
+        }
+        if size >= 8 {
+            sum = mix(
+                sum,
+                source.word(bytes.wrapping_add(size / 2).wrapping_sub(4))?,
+            );
+        }
+    }
+    Some(sum)
 }
 
 fn put(out: &mut [Found], count: &mut usize, found: Found) {

@@ -107,7 +107,7 @@ fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, 
         hash = mix(hash, *address);
     }
     for found in room.python.iter().take(frames) {
-        hash = mix(mix(hash, found.code), found.mark());
+        hash = mix(mix(hash, found.code ^ found.check), found.mark());
     }
     let place = match walker::stack(&mut walker.stacks, hash) {
         Ok(stack) => {
