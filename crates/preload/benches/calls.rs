@@ -66,6 +66,11 @@ fn main() {
         lost += run.drained.dropped();
         note("hooked, drained", &run.stdout);
         drop(session);
+        let session = Session::new("stack\n");
+        let run = session.run(session.command(&program).arg(CALLS));
+        lost += run.drained.dropped();
+        note("with --stack", &run.stdout);
+        drop(session);
         // Tools that many have at hand, where they are; ltrace stops the program twice a call.
         let mut ltrace = Command::new("ltrace");
         let functions = "cuInit+cuMemAlloc_v2+cuLaunchKernel";
@@ -99,6 +104,7 @@ fn main() {
         "direct",
         "hooked, not read",
         "hooked, drained",
+        "with --stack",
         "naive hook",
         "uftrace record",
         "ltrace -c",
@@ -113,6 +119,11 @@ fn main() {
             print!("{:>18}", shown(all[0], all[all.len() / 2]));
         }
         println!();
+    }
+    for kind in KINDS {
+        let least = |way| times[&(way, kind)].iter().copied().fold(f64::MAX, f64::min);
+        let ratio = least("with --stack") / least("hooked, drained");
+        println!("{kind}: with --stack {ratio:.2} times as long as without, drained both");
     }
     for threads in ["1", "4"] {
         let session = Session::new("");

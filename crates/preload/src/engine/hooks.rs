@@ -459,6 +459,9 @@ impl Hooks {
         unsafe {
             let row = self.entries.add(number);
             if number == self.functions {
+                if self.options.wants_stack(name) {
+                    stack::want(number);
+                }
                 row.write(entry(name, object.path(), number as u16, target));
             } else {
                 (*row).target = target;

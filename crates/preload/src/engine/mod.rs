@@ -53,7 +53,11 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         if !generation::start(stage) || !report::begin_process() {
             return;
         }
-        thunks::start(stage.common);
+        thunks::start(if options.has_stacks() {
+            stage.stack_entry
+        } else {
+            stage.common
+        });
         rings::start(stage);
         rings::set_capacity(options.ring_slots);
         report::say_cost(cost::measure(stage));

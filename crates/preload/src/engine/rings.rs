@@ -157,24 +157,33 @@ fn bytes_of(header: usize) -> usize {
 /// The sequence number of the first.
 pub fn reserve(thread: &mut Thread, slots: u64) -> Option<u64> {
     let most = slots + (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64;
-    if thread.pid != generation::known() || thread.header == 0 {
+    let is_ready = generation::settled().is_some_and(|pid| pid == thread.pid);
+    if !is_ready || thread.header == 0 {
         // A new thread, or a forked child's first call.
+        if sys::is_quiet() {
+            return None;
+        }
         if !refill(thread) {
             // The call itself is about to be counted as lost.
-            MISSED.fetch_sub(1, Ordering::Relaxed);
+            let less = |missed: u64| missed.checked_sub(1);
+            let _ = MISSED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
             return None;
         }
     }
     // SAFETY: the thread's own ring.
     let header = unsafe { &*(thread.header as *const RingHeader) };
-    if header.head.load(Ordering::Relaxed).wrapping_add(most) > thread.limit
-        && !wait_for_room(thread, most)
-    {
-        let dropped = header.dropped.load(Ordering::Relaxed);
-        header
-            .dropped
-            .store(dropped.saturating_sub(1), Ordering::Relaxed);
-        return None;
+    if header.head.load(Ordering::Relaxed).wrapping_add(most) > thread.limit {
+        // Without system calls it is left to the call itself to wait.
+        if sys::is_quiet() {
+            return None;
+        }
+        if !wait_for_room(thread, most) {
+            let dropped = header.dropped.load(Ordering::Relaxed);
+            header
+                .dropped
+                .store(dropped.saturating_sub(1), Ordering::Relaxed);
+            return None;
+        }
     }
     Some(header.head.fetch_add(slots, Ordering::Relaxed))
 }

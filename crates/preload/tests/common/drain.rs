@@ -1,7 +1,7 @@
 //! The consumer's side of the rings.
 
 use event::ring::{
-    CallSlot, FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC, RingHeader,
+    CallSlot, FLAG_NOTE, FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC, RingHeader,
     payload_within,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -156,6 +156,10 @@ impl Drained {
             return false;
         }
         let slot = ring.slot(sequence);
+        if slot.flags & FLAG_NOTE != 0 {
+            ring.next += 1 + u64::from(slot.flags & FLAG_PAYLOADS);
+            return true;
+        }
         // Frames at or below this one's are gone.
         while let Some(last) = ring.open.back().filter(|open| open.2 <= slot.stack_pointer) {
             let slot = ring.slot(last.0);

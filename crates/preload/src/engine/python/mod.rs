@@ -12,7 +12,7 @@ mod text;
 use crate::engine::report;
 use crate::objects::Object;
 use crate::sys;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use layout::{Entry, FIRST_SHIM_OWNER, Layout, Position};
 pub use text::Text;
 
@@ -23,6 +23,8 @@ struct Interpreter {
     /// `PyGILState_GetThisThreadState`: reads a thread's own variable and nothing else.
     thread_state: extern "C" fn() -> u64,
     code_type: u64,
+    /// Frames were found where they must be: from then on they are read directly.
+    proven: AtomicBool,
 }
 
 static INTERPRETER: AtomicPtr<Interpreter> = AtomicPtr::new(core::ptr::null_mut());
@@ -67,6 +69,7 @@ pub fn consider(object: &Object) {
         // SAFETY: CPython's function takes nothing and returns a pointer.
         thread_state: unsafe { core::mem::transmute::<usize, extern "C" fn() -> u64>(state) },
         code_type: code_type as u64,
+        proven: AtomicBool::new(false),
     };
     let kept = alloc::boxed::Box::leak(alloc::boxed::Box::new(interpreter));
     INTERPRETER.store(kept, Ordering::Release);
@@ -144,7 +147,7 @@ pub fn walk(out: &mut [Found], in_signal: bool) -> usize {
     if state == 0 {
         return 0;
     }
-    if in_signal {
+    if in_signal || !interpreter.proven.load(Ordering::Relaxed) {
         walk_from(&Careful, interpreter, state, out)
     } else {
         walk_from(&Direct, interpreter, state, out)
@@ -299,7 +302,10 @@ pub fn describe(found: &Found, text: &mut Text) -> bool {
         text.read(&Careful, layout, part(layout.name)?, part(layout.file)?)
     };
     let described = read().is_some();
+    interpreter.proven.fetch_or(described, Ordering::Relaxed);
+    // Once the program has given up system calls nothing new can be read, and that says nothing.
     if !described
+        && !sys::is_quiet()
         && !INTERPRETER
             .swap(core::ptr::null_mut(), Ordering::AcqRel)
             .is_null()

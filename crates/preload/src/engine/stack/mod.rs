@@ -13,10 +13,12 @@ mod note;
 mod unwind;
 mod walker;
 
+use super::rings::AT_WORK;
 use super::{clock, generation, python};
-use crate::layout::{Caller, Stage, Thread};
+use crate::layout::{Caller, MAX_FUNCTIONS, Stage, Thread};
 use crate::objects::Object;
-use core::sync::atomic::{Ordering, compiler_fence};
+use crate::sys;
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use event::note::{Note, PythonFrame};
 use memory::Memory;
 use note::Call;
@@ -42,6 +44,21 @@ pub fn remove_object(bias: usize, dynamic: usize) {
     python::forget(bias);
 }
 
+/// Functions whose callers' stacks are wanted, by number: a bit each. Where code may not be changed
+/// all functions come through here.
+static WANTED: [AtomicU64; MAX_FUNCTIONS / 64] = [const { AtomicU64::new(0) }; MAX_FUNCTIONS / 64];
+
+pub fn want(function: usize) {
+    if let Some(word) = WANTED.get(function / 64) {
+        word.fetch_or(1 << (function % 64), Ordering::Relaxed);
+    }
+}
+
+fn is_wanted(function: u32) -> bool {
+    let word = WANTED.get(function as usize / 64);
+    word.is_some_and(|word| word.load(Ordering::Relaxed) >> (function % 64) & 1 == 1)
+}
+
 extern "C" fn note_stack(
     thread: *mut Thread,
     kept: *mut usize,
@@ -50,11 +67,11 @@ extern "C" fn note_stack(
 ) {
     // SAFETY: the calling thread's own; signal handlers only see them between whole steps.
     let (thread, kept, caller) = unsafe { (&mut *thread, &mut *kept, &*caller) };
-    let pid = match generation::known() {
-        // A forked child that is not set up yet.
-        0 | 1 => crate::sys::pid(),
-        pid => pid,
-    };
+    if !is_wanted(function) {
+        return;
+    }
+    // A forked child that is not set up yet has to ask.
+    let pid = generation::settled().unwrap_or_else(sys::pid);
     let Some(walker) = walker::of_thread(kept, pid) else {
         return;
     };
@@ -101,7 +118,7 @@ fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, 
         Some(&mut walker.rules),
         &mut room.native,
     );
-    let mut frames = python::walk(&mut room.python, walked.in_signal);
+    let frames = python::walk(&mut room.python, walked.in_signal);
     let mut hash = 0;
     for address in room.native.iter().take(walked.count) {
         hash = mix(hash, *address);
@@ -109,17 +126,29 @@ fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, 
     for found in room.python.iter().take(frames) {
         hash = mix(mix(hash, found.code ^ found.check), found.mark());
     }
-    let place = match walker::stack(&mut walker.stacks, hash) {
-        Ok(stack) => {
-            note::write(thread, call, Note::Known { stack }, [&[], &[]]);
-            return;
-        }
-        Err(place) => place,
-    };
+    if let Some(stack) = walker::stack(&mut walker.stacks, hash) {
+        note::write(thread, call, Note::Known { stack }, [&[], &[]]);
+        return;
+    }
+    AT_WORK.fetch_add(1, Ordering::SeqCst);
+    note_new(thread, walker, call, hash, walked.count, frames);
+    AT_WORK.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Writes a stack down that has not been met before.
+fn note_new(
+    thread: &mut Thread,
+    walker: &mut Walker,
+    call: Call,
+    hash: u64,
+    native: usize,
+    mut frames: usize,
+) {
+    let [room, _] = &mut walker.rooms;
     for (found, word) in room.python.iter_mut().zip(&mut room.words).take(frames) {
         let code = match walker::code(&mut walker.codes, found.code, found.check) {
-            Ok(code) => code,
-            Err(place) => {
+            Some(code) => code,
+            None => {
                 let code = walker.next_code;
                 let mut text = python::Text::new();
                 if found.code != 0 && !python::describe(found, &mut text) {
@@ -132,7 +161,7 @@ fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, 
                     return;
                 }
                 walker.next_code = code.wrapping_add(1).max(1);
-                place.set(found.code, found.check, code);
+                walker::keep_code(&mut walker.codes, found.code, found.check, code);
                 code
             }
         };
@@ -144,9 +173,9 @@ fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, 
         *word = frame.word();
     }
     let stack = walker.next_stack;
-    if write_stack(thread, call, room, stack, walked.count, frames) {
+    if write_stack(thread, call, room, stack, native, frames) {
         walker.next_stack = stack.wrapping_add(1).max(1);
-        place.set(hash, stack);
+        walker::keep_stack(&mut walker.stacks, hash, stack);
     }
 }
 

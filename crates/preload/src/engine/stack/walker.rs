@@ -4,6 +4,7 @@
 use super::memory::{Bounds, CHUNK, own_stack};
 use super::unwind::CachedRule;
 use crate::engine::python;
+use crate::engine::rings::AT_WORK;
 use crate::sys;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use event::note::{MOST_NATIVE, MOST_PYTHON};
@@ -70,7 +71,13 @@ static WALKERS: [AtomicUsize; MOST_WALKERS] = [const { AtomicUsize::new(0) }; MO
 /// The calling thread's; `kept` is its word in thread-local storage.
 pub fn of_thread(kept: &mut usize, pid: u32) -> Option<&'static mut Walker> {
     if *kept == 0 {
-        *kept = take(pid)?;
+        if sys::is_quiet() {
+            return None;
+        }
+        AT_WORK.fetch_add(1, Ordering::SeqCst);
+        let taken = take(pid);
+        AT_WORK.fetch_sub(1, Ordering::SeqCst);
+        *kept = taken?;
     }
     // SAFETY: the thread's own; a signal handler that comes in between is told by `depth`.
     let walker = unsafe { &mut *(*kept as *mut Walker) };
@@ -151,69 +158,71 @@ impl Walker {
         if self.own_stack.high != 0 || self.missed > 8 {
             return;
         }
-        match own_stack(stack_pointer) {
+        AT_WORK.fetch_add(1, Ordering::SeqCst);
+        let found = own_stack(stack_pointer);
+        AT_WORK.fetch_sub(1, Ordering::SeqCst);
+        match found {
             Some(bounds) => self.own_stack = bounds,
             None => self.missed += 1,
         }
     }
 }
 
-/// The number of a stack by its hash: known, or new and to be kept by [`KnownStack::set`].
-pub fn stack(stacks: &mut [KnownStack; STACKS], hash: u64) -> Result<u32, &mut KnownStack> {
-    let hash = hash.max(1);
-    let first = (hash >> 40) as usize % STACKS;
-    let mut place = first;
-    for probe in 0..PROBES {
-        let at = (first + probe) % STACKS;
-        match stacks.get(at) {
-            Some(known) if known.hash == hash => return Ok(known.number),
-            Some(known) if known.hash == 0 => {
-                place = at;
-                break;
-            }
-            _ => {}
-        }
-    }
-    // In bounds: a remainder of the length.
-    Err(&mut stacks[place % STACKS])
+/// The number of a stack by its hash, if it is known.
+pub fn stack(stacks: &mut [KnownStack], hash: u64) -> Option<u32> {
+    let place = place_of_stack(stacks, hash);
+    let known = stacks.get(place)?;
+    (known.hash == hash.max(1)).then_some(known.number)
 }
 
-impl KnownStack {
-    pub fn set(&mut self, hash: u64, number: u32) {
-        self.number = number;
-        self.hash = hash.max(1);
+pub fn keep_stack(stacks: &mut [KnownStack], hash: u64, number: u32) {
+    let place = place_of_stack(stacks, hash);
+    if let Some(slot) = stacks.get_mut(place) {
+        slot.number = number;
+        slot.hash = hash.max(1);
     }
 }
 
-/// The number of a code object, likewise.
-pub fn code(codes: &mut [KnownCode; CODES], code: u64, check: u64) -> Result<u32, &mut KnownCode> {
-    let first = (code.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize % CODES;
-    let mut place = first;
-    for probe in 0..PROBES {
-        let at = (first + probe) % CODES;
-        match codes.get(at) {
-            // Another object where an old one was takes its place.
-            Some(known) if known.code == code && known.check != check => {
-                place = at;
-                break;
-            }
-            Some(known) if known.code == code => return Ok(known.number),
-            Some(known) if known.code == 0 => {
-                place = at;
-                break;
-            }
-            _ => {}
-        }
-    }
-    Err(&mut codes[place % CODES])
+/// Where it is or may be put; the first place of all where there is no room.
+fn place_of_stack(stacks: &[KnownStack], hash: u64) -> usize {
+    let (hash, first) = (hash.max(1), (hash >> 40) as usize);
+    let places = (first..first + PROBES).map(|place| place % STACKS);
+    let fits = |place: &usize| {
+        stacks
+            .get(*place)
+            .is_some_and(|known| known.hash == hash || known.hash == 0)
+    };
+    places.into_iter().find(fits).unwrap_or(first % STACKS)
 }
 
-impl KnownCode {
-    pub fn set(&mut self, code: u64, check: u64, number: u32) {
-        self.check = check;
-        self.number = number;
-        self.code = code;
+/// The number of a code object, if it is known.
+pub fn code(codes: &mut [KnownCode], code: u64, check: u64) -> Option<u32> {
+    let place = place_of_code(codes, code);
+    let known = codes.get(place)?;
+    (known.code == code && known.check == check).then_some(known.number)
+}
+
+/// Another object where an old one was takes its place.
+pub fn keep_code(codes: &mut [KnownCode], code: u64, check: u64, number: u32) {
+    let place = place_of_code(codes, code);
+    if let Some(slot) = codes.get_mut(place) {
+        *slot = KnownCode {
+            code,
+            check,
+            number,
+        };
     }
+}
+
+fn place_of_code(codes: &[KnownCode], code: u64) -> usize {
+    let first = (code.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+    let places = (first..first + PROBES).map(|place| place % CODES);
+    let fits = |place: &usize| {
+        codes
+            .get(*place)
+            .is_some_and(|known| known.code == code || known.code == 0)
+    };
+    places.into_iter().find(fits).unwrap_or(first % CODES)
 }
 
 const _: () = assert!(RULES.is_power_of_two());
