@@ -2,6 +2,7 @@
 
 mod file;
 mod meta;
+mod progress;
 mod words;
 
 use super::softgpu::softgpu_environment;
@@ -12,6 +13,7 @@ use capture::{
     preload::{Filter, Options, Report, Session},
 };
 use file::TraceFile;
+use progress::Progress;
 use std::{env, process::ExitCode, time::Instant};
 
 pub fn run(options: Record) -> Result<ExitCode> {
@@ -31,7 +33,9 @@ pub fn run(options: Record) -> Result<ExitCode> {
     let meta = meta::of_run(&options, session.start_ns());
     let file = TraceFile::create(options.output.as_deref(), meta)?;
     let path = file.path().to_owned();
+    let seen = file.seen();
     let recording = session.start(file)?;
+    let progress = (!options.quiet).then(|| Progress::start(seen)).flatten();
     let began = Instant::now();
     let ended = launch::run(&launch::Command {
         program: options.program.clone(),
@@ -40,6 +44,7 @@ pub fn run(options: Record) -> Result<ExitCode> {
     });
     let elapsed = began.elapsed();
     let (file, report) = recording.finish();
+    drop(progress);
     let exit = match ended {
         Ok(exit) => exit,
         Err(error) => {

@@ -6,6 +6,7 @@ mod common;
 mod normalise;
 mod processes;
 mod programs;
+mod progress;
 mod stacks;
 mod transparency;
 

@@ -1,5 +1,6 @@
 //! The trace being written, and what it holds so far.
 
+use super::progress::Seen;
 use analyse::Counts;
 use anyhow::{Context, Result};
 use capture::preload::{Library, Sink, SinkError};
@@ -8,6 +9,7 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use trace::{Format, Writer};
 
@@ -20,6 +22,7 @@ pub struct TraceFile {
     file: Option<File>,
     writer: Option<Writer>,
     counts: Counts,
+    seen: Arc<Seen>,
 }
 
 impl TraceFile {
@@ -41,7 +44,13 @@ impl TraceFile {
             file: Some(file),
             writer: None,
             counts: Counts::default(),
+            seen: Arc::default(),
         })
+    }
+
+    /// What it holds so far, for others to look at meanwhile.
+    pub fn seen(&self) -> Arc<Seen> {
+        self.seen.clone()
     }
 
     pub fn path(&self) -> &Path {
@@ -89,6 +98,7 @@ impl Sink for TraceFile {
             writer.write(record)?;
         }
         self.counts.add(record);
+        self.seen.add(record);
         Ok(())
     }
 

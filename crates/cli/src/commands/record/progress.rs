@@ -1,0 +1,215 @@
+//! The line that long runs show on a terminal: events, how fast they come, how many were lost.
+//! It appears after a second, is drawn over itself a few times a second, and is gone at the end.
+
+use event::{Extent, Record};
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// Runs that are shorter than this show nothing.
+const FIRST: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_millis(250);
+/// How far back the rate looks: shorter than that it jumps.
+const RATE_OVER: usize = 8;
+/// Goes to the line's beginning and empties it.
+const CLEAR: &str = "\r\x1b[K";
+
+/// What has been seen so far, counted by whoever writes the trace.
+#[derive(Debug, Default)]
+pub struct Seen {
+    events: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl Seen {
+    pub fn add(&self, record: &Record) {
+        match record {
+            Record::Event(event) if event.extent != Extent::Open => {
+                self.events.fetch_add(1, Ordering::Relaxed);
+            }
+            Record::Lost(lost) => {
+                self.lost.fetch_add(lost.count, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The line; it is erased when this is dropped.
+pub struct Progress {
+    /// Dropped to stop the thread.
+    running: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    /// None where nobody would see it.
+    pub fn start(seen: Arc<Seen>) -> Option<Self> {
+        if !io::stderr().is_terminal() || std::env::var_os("TERM").is_some_and(|it| it == "dumb") {
+            return None;
+        }
+        let (running, stop) = mpsc::channel::<()>();
+        let body = move || {
+            block_signals();
+            let mut rate = Rate::default();
+            let mut drawn = false;
+            let mut wait = FIRST;
+            while stop.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                wait = EVERY;
+                let events = seen.events.load(Ordering::Relaxed);
+                let lost = seen.lost.load(Ordering::Relaxed);
+                let rate = rate.after(events, Instant::now());
+                // A program that has taken the terminal for itself is not to be drawn over.
+                if in_foreground() {
+                    draw(&line(events, rate, lost, width()));
+                    drawn = true;
+                }
+            }
+            if drawn && in_foreground() {
+                draw("");
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("cutrace-progress".into())
+            .spawn(body)
+            .ok()?;
+        Some(Progress {
+            running: Some(running),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// In one write, so that nothing of the program's comes between; the cursor is left at the line's
+/// beginning, so that what the program writes goes over it.
+fn draw(line: &str) {
+    let text = if line.is_empty() {
+        CLEAR.to_owned()
+    } else {
+        format!("{CLEAR}{line}\r")
+    };
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn line(events: u64, rate: u64, lost: u64, width: usize) -> String {
+    let text = format!(
+        "cutrace: {} events, {}/s, {} lost",
+        grouped(events),
+        grouped(rate),
+        grouped(lost)
+    );
+    // A line that wraps could not be erased.
+    text.chars().take(width.saturating_sub(1)).collect()
+}
+
+/// 1234567 as 1,234,567.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Events a second, over the last two seconds or so.
+#[derive(Default)]
+struct Rate {
+    marks: Vec<(Instant, u64)>,
+}
+
+impl Rate {
+    fn after(&mut self, events: u64, now: Instant) -> u64 {
+        self.marks.push((now, events));
+        if self.marks.len() > RATE_OVER {
+            self.marks.remove(0);
+        }
+        let (then, before) = self.marks[0];
+        let seconds = now.duration_since(then).as_secs_f64();
+        if seconds == 0.0 {
+            // The first look: since the start.
+            return (events as f64 / FIRST.as_secs_f64()) as u64;
+        }
+        (events.saturating_sub(before) as f64 / seconds) as u64
+    }
+}
+
+fn width() -> usize {
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: the call writes the struct and nothing else.
+    let asked = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &mut size) };
+    match size.ws_col {
+        columns if asked == 0 && columns > 0 => columns.into(),
+        _ => 80,
+    }
+}
+
+/// Whether the terminal listens to us. One that is nobody's in particular does.
+fn in_foreground() -> bool {
+    // SAFETY: questions without side effects.
+    let (owner, own) = unsafe { (libc::tcgetpgrp(libc::STDERR_FILENO), libc::getpgrp()) };
+    owner == -1 || owner == own
+}
+
+/// Signals belong to the thread that runs the program.
+fn block_signals() {
+    // SAFETY: the set is initialised before it is used.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_fits_and_its_numbers_can_be_read() {
+        let text = "cutrace: 1,234,567 events, 999/s, 0 lost";
+        assert_eq!(line(1_234_567, 999, 0, 80), text);
+        assert_eq!(line(1_234_567, 999, 0, 10), "cutrace: ");
+        assert_eq!(line(1, 1, 1, 0), "");
+        assert_eq!((grouped(0), grouped(1000)), ("0".into(), "1,000".into()));
+    }
+
+    #[test]
+    fn the_rate_is_of_the_last_moments() {
+        let mut rate = Rate::default();
+        let start = Instant::now();
+        let at = |quarters| start + Duration::from_millis(250 * quarters);
+        assert_eq!(rate.after(1000, at(0)), 1000);
+        for quarter in 1..=20 {
+            assert_eq!(rate.after(1000 + 100 * quarter, at(quarter)), 400);
+        }
+        for quarter in 21..40 {
+            rate.after(3000, at(quarter));
+        }
+        assert_eq!(rate.after(3000, at(40)), 0);
+    }
+}
