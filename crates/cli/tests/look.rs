@@ -56,6 +56,84 @@ fn the_timeline_zooms() {
 }
 
 #[test]
+fn every_part_of_a_report() {
+    let parts = [
+        "summary",
+        "top",
+        "categories",
+        "idle",
+        "memory",
+        "transfers",
+        "contexts",
+        "ioctls",
+        "gpu",
+        "findings",
+        "coverage",
+    ];
+    for part in parts {
+        let text = shown(&["report", part, &layers()]);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        insta::assert_snapshot!(format!("report_{part}"), text);
+        let json = shown(&["report", part, &layers(), "--json"]);
+        let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert!(
+            value.as_object().is_some_and(|parts| !parts.is_empty()),
+            "{part}"
+        );
+    }
+    assert_eq!(
+        shown(&["report", &layers()]),
+        shown(&["report", "summary", &layers()])
+    );
+    let unknown = look(&["report", "nonsense", &layers()]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn calls_are_replayed_and_chosen() {
+    insta::assert_snapshot!("replay", shown(&["replay", &layers()]));
+    let chosen = shown(&[
+        "replay",
+        &layers(),
+        "-e",
+        "memory,!cuMemFree*",
+        "--to",
+        "0.15ms",
+    ]);
+    assert!(
+        chosen.contains("cuMemAlloc_v2") && !chosen.contains("cuMemFree"),
+        "{chosen}"
+    );
+    let other = shown(&["replay", &layers(), "--tid", "102"]);
+    assert!(
+        other.contains("cuMemFree_v2(dptr=0x1)") && !other.contains("cudaMalloc"),
+        "{other}"
+    );
+}
+
+#[test]
+fn a_condition_that_holds_is_an_exit_status() {
+    let same = look(&["diff", &layers(), &layers(), "--fail-on", "total>+5%"]);
+    assert_eq!(same.status.code(), Some(0), "{same:?}");
+    let few = look(&[
+        "diff",
+        &layers(),
+        &layers(),
+        "--fail-on",
+        "cuLaunchKernel.count>1",
+    ]);
+    assert_eq!(few.status.code(), Some(1), "{few:?}");
+    let json = shown(&["diff", &layers(), &layers(), "--json"]);
+    serde_json::from_str::<serde_json::Value>(&json).expect("JSON");
+    let wrong = look(&["diff", &layers(), &layers(), "--fail-on", "total >> 5"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("total >> 5"));
+}
+
+#[test]
 fn without_a_name_the_newest_trace_is_meant() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let in_folder = |arguments: &[&str]| {

@@ -1,4 +1,4 @@
-//! The verbs that look at a trace.
+//! The verbs that look at a trace: report, timeline, replay, view, diff.
 
 use super::times;
 use clap::ValueEnum;
@@ -36,12 +36,55 @@ pub struct Window {
     pub to: Option<Duration>,
 }
 
+/// One side of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The whole in short
+    Summary,
+    /// Functions and kernels by time, and the longest operations
+    Top,
+    /// Time by category, layer, process, thread and stream
+    Categories,
+    /// When the GPU had nothing to do, and what the host did then
+    Idle,
+    /// Allocations, the high-water mark, leaks
+    Memory,
+    /// Copies by direction and size
+    Transfers,
+    /// Contexts and the switches between them
+    Contexts,
+    /// System calls into the driver, and time by layer
+    Ioctls,
+    /// What the GPU did
+    Gpu,
+    /// What is worth changing, most expensive first
+    Findings,
+    /// What was hooked, what was not, what was lost
+    Coverage,
+}
+
+pub struct Report {
+    pub part: Part,
+    pub traces: Vec<PathBuf>,
+    pub json: bool,
+    pub look: Look,
+}
+
 pub struct Timeline {
     pub traces: Vec<PathBuf>,
     pub window: Window,
     /// An event to look at, by its op_id.
     pub around: Option<u64>,
     pub depth: Option<u32>,
+    pub look: Look,
+}
+
+pub struct Replay {
+    pub traces: Vec<PathBuf>,
+    pub window: Window,
+    pub filter: Option<String>,
+    pub pid: Option<u32>,
+    pub tid: Option<u32>,
     pub look: Look,
 }
 
@@ -53,12 +96,34 @@ pub struct View {
     pub open: bool,
 }
 
+pub struct Diff {
+    pub before: PathBuf,
+    pub after: PathBuf,
+    pub fail_on: Vec<String>,
+    pub json: bool,
+    pub look: Look,
+}
+
 impl Window {
     /// Its ends, nanoseconds since the trace's start.
     pub fn since_start(self) -> (Option<u64>, Option<u64>) {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         (self.from.map(nanoseconds), self.to.map(nanoseconds))
     }
+}
+
+#[derive(clap::Args)]
+pub struct ReportLine {
+    /// summary (the default), top, categories, idle, memory, transfers, contexts, ioctls, gpu,
+    /// findings or coverage; then the traces (.jsonl, .arrows), several of which are merged. By
+    /// default the newest in traces/
+    #[arg(value_name = "PART|TRACE")]
+    words: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    look: Look,
 }
 
 #[derive(clap::Args)]
@@ -79,6 +144,26 @@ pub struct TimelineLine {
 }
 
 #[derive(clap::Args)]
+pub struct ReplayLine {
+    /// Traces to read; by default the newest in traces/
+    #[arg(value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    window: Window,
+    /// Only these: categories, layers, function globs, '!' to exclude: memory,cuLaunch*,!query
+    #[arg(short = 'e', long = "events", value_name = "SPEC")]
+    filter: Option<String>,
+    /// Only this process
+    #[arg(long)]
+    pid: Option<u32>,
+    /// Only this thread
+    #[arg(long)]
+    tid: Option<u32>,
+    #[command(flatten)]
+    look: Look,
+}
+
+#[derive(clap::Args)]
 pub struct ViewLine {
     /// Traces to read; by default the newest in traces/
     #[arg(value_name = "TRACE")]
@@ -89,6 +174,41 @@ pub struct ViewLine {
     /// Start no browser: only say the address
     #[arg(long)]
     no_open: bool,
+}
+
+#[derive(clap::Args)]
+pub struct DiffLine {
+    /// The trace to compare with
+    #[arg(value_name = "A")]
+    before: PathBuf,
+    /// The trace that may have changed
+    #[arg(value_name = "B")]
+    after: PathBuf,
+    /// Exit with 1 where this holds, as in 'total>+5%' or 'cuMemAlloc_v2.count>100' (repeatable)
+    #[arg(long, value_name = "CONDITION")]
+    fail_on: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    look: Look,
+}
+
+impl ReportLine {
+    pub fn options(self) -> Report {
+        let mut words = self.words;
+        let named = words.first().and_then(|word| word.to_str());
+        let part = named.and_then(|word| Part::from_str(word, false).ok());
+        if part.is_some() {
+            words.remove(0);
+        }
+        Report {
+            part: part.unwrap_or(Part::Summary),
+            traces: words,
+            json: self.json,
+            look: self.look,
+        }
+    }
 }
 
 impl TimelineLine {
@@ -103,12 +223,37 @@ impl TimelineLine {
     }
 }
 
+impl ReplayLine {
+    pub fn options(self) -> Replay {
+        Replay {
+            traces: self.traces,
+            window: self.window,
+            filter: self.filter,
+            pid: self.pid,
+            tid: self.tid,
+            look: self.look,
+        }
+    }
+}
+
 impl ViewLine {
     pub fn options(self) -> View {
         View {
             traces: self.traces,
             port: self.port,
             open: !self.no_open,
+        }
+    }
+}
+
+impl DiffLine {
+    pub fn options(self) -> Diff {
+        Diff {
+            before: self.before,
+            after: self.after,
+            fail_on: self.fail_on,
+            json: self.json,
+            look: self.look,
         }
     }
 }

@@ -6,7 +6,7 @@ mod record;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
-pub use look::{Color, Look, Timeline, View};
+pub use look::{Color, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use record::Record;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -18,8 +18,11 @@ pub enum Command {
     Demo,
     Softgpu(Softgpu),
     Export(Export),
+    Report(Report),
     Timeline(Timeline),
+    Replay(Replay),
     View(View),
+    Diff(Diff),
     Completions(clap_complete::Shell),
     Manual,
 }
@@ -77,8 +80,12 @@ enum Verb {
         )]
         command: Vec<OsString>,
     },
+    /// What a trace says: a summary, or tables of one of its sides
+    Report(look::ReportLine),
     /// The trace as a timeline in the terminal
     Timeline(look::TimelineLine),
+    /// The calls of a trace, one decoded line each, nested as they were
+    Replay(look::ReplayLine),
     /// Convert a trace, or merge several into one
     #[command(arg_required_else_help = true)]
     Export(export::ExportLine),
@@ -87,6 +94,9 @@ enum Verb {
     /// The report is made in memory and served on 127.0.0.1, under an address that only you are
     /// told, until Ctrl-C. Nothing leaves the machine.
     View(look::ViewLine),
+    /// Compare two traces, by function and by category
+    #[command(arg_required_else_help = true)]
+    Diff(look::DiffLine),
     /// Print shell completions
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
@@ -129,6 +139,9 @@ pub fn parse() -> Command {
             })
         }
         Verb::Export(line) => Command::Export(line.options()),
+        Verb::Report(line) => Command::Report(line.options()),
+        Verb::Replay(line) => Command::Replay(line.options()),
+        Verb::Diff(line) => Command::Diff(line.options()),
         Verb::Timeline(line) => Command::Timeline(line.options()),
         Verb::View(line) => Command::View(line.options()),
         Verb::Completions { shell } => Command::Completions(shell),

@@ -1,9 +1,12 @@
 //! One file a subcommand.
 
 mod demo;
+mod diff;
 mod export;
 mod input;
 mod record;
+mod replay;
+mod report;
 mod softgpu;
 mod style;
 mod timeline;
@@ -19,6 +22,9 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Demo => demo::run(),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Export(options) => export::run(options),
+        Command::Report(options) => report::run(options),
+        Command::Replay(options) => replay::run(options),
+        Command::Diff(options) => diff::run(options),
         Command::Timeline(options) => timeline::run(options),
         Command::View(options) => view::run(options),
         Command::Completions(shell) => {

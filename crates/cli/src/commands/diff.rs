@@ -1,0 +1,51 @@
+//! `cutrace diff`: what changed from one trace to another.
+
+use super::{report::analysed, style::style};
+use crate::arguments::Diff;
+use analyse::diff::{Conditions, Outcome};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// A condition of `--fail-on` holds.
+const HOLDS: u8 = 1;
+
+#[derive(Serialize)]
+struct Compared<'a> {
+    #[serde(flatten)]
+    diff: &'a analyse::diff::Diff,
+    conditions: &'a [Outcome],
+}
+
+pub fn run(options: Diff) -> Result<ExitCode> {
+    // Read before the traces: a mistake in it should not take long to tell.
+    let conditions = (options.fail_on.iter())
+        .map(|text| text.parse::<Conditions>())
+        .collect::<Result<Vec<_>, _>>()?;
+    let before = analysed(vec![options.before])?;
+    let after = analysed(vec![options.after])?;
+    let mut outcomes = Vec::new();
+    for condition in &conditions {
+        outcomes.extend(condition.check(&before, &after).context("--fail-on")?);
+    }
+    let diff = analyse::diff::diff(&before, &after);
+    let mut out = io::stdout().lock();
+    if options.json {
+        let compared = Compared {
+            diff: &diff,
+            conditions: &outcomes,
+        };
+        serde_json::to_writer_pretty(&mut out, &compared)?;
+        writeln!(out)?;
+    } else {
+        let style = style(&options.look);
+        out.write_all(render::tables::diff(&diff, &style).as_bytes())?;
+        out.write_all(render::tables::outcomes(&outcomes, &style).as_bytes())?;
+    }
+    out.flush()?;
+    let holds = outcomes.iter().any(|outcome| outcome.holds);
+    Ok(ExitCode::from(if holds { HOLDS } else { 0 }))
+}

@@ -1,0 +1,33 @@
+//! `cutrace replay`: the calls of a trace, one decoded line each.
+
+use super::{input::Input, style::style};
+use crate::arguments::Replay;
+use anyhow::Result;
+use event::Selection;
+use render::replay::Options;
+use std::{
+    io::{self, BufWriter},
+    process::ExitCode,
+};
+use trace::Parts;
+
+pub fn run(options: Replay) -> Result<ExitCode> {
+    let parts = Parts {
+        stack: false,
+        ..Parts::ALL
+    };
+    let input = Input::open(options.traces, parts)?;
+    let (from, to) = options.window.since_start();
+    let shown = Options {
+        style: style(&options.look),
+        selection: (options.filter.as_deref()).map_or_else(Selection::default, Selection::parse),
+        pid: options.pid,
+        tid: options.tid,
+        from,
+        to,
+    };
+    let out = BufWriter::new(io::stdout().lock());
+    let mut replay = render::Replay::new(out, input.meta(), shown);
+    input.show(&mut replay)?;
+    Ok(ExitCode::SUCCESS)
+}

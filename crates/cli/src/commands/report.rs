@@ -1,0 +1,93 @@
+//! `cutrace report`: what a trace says, as tables or as JSON.
+
+use super::{input::Input, style::style};
+use crate::arguments::{Part, Report};
+use analyse::Analysis;
+use anyhow::Result;
+use render::{Style, tables};
+use serde_json::Value;
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+use trace::Parts;
+
+/// How many findings a summary ends with.
+const FINDINGS: usize = 3;
+
+pub fn run(options: Report) -> Result<ExitCode> {
+    let report = analysed(options.traces)?;
+    let mut out = io::stdout().lock();
+    if options.json {
+        serde_json::to_writer_pretty(&mut out, &of_part(options.part, &report)?)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(table(options.part, &report, &style(&options.look)).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(part: Part, report: &analyse::Report, style: &Style) -> String {
+    match part {
+        Part::Summary => {
+            let findings = tables::top_findings(report, FINDINGS, style);
+            let heading = if findings.is_empty() {
+                ""
+            } else {
+                "\nFindings (more with: cutrace report findings):\n"
+            };
+            format!("{}{heading}{findings}", tables::summary(report, style))
+        }
+        Part::Top => tables::top(report, style),
+        Part::Categories => tables::categories(report, style),
+        Part::Idle => tables::idle(report, style),
+        Part::Memory => tables::memory(report, style),
+        Part::Transfers => tables::transfers(report, style),
+        Part::Contexts => tables::contexts(report, style),
+        Part::Ioctls => tables::ioctls(report, style),
+        Part::Gpu => tables::gpu(report, style),
+        Part::Findings => tables::findings(report, style),
+        Part::Coverage => tables::coverage(report, style),
+    }
+}
+
+/// The same as data: the report's parts, under their names.
+fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
+    let all = serde_json::to_value(report)?;
+    let wanted: &[&str] = match part {
+        Part::Summary => return Ok(all),
+        Part::Top => &["functions"],
+        Part::Categories => &["categories"],
+        Part::Idle => &["idle"],
+        Part::Memory => &["memory"],
+        Part::Transfers => &["transfers"],
+        Part::Contexts => &["contexts"],
+        Part::Ioctls => &["ioctls", "correlation"],
+        Part::Gpu => &["gpu", "functions"],
+        Part::Findings => &["findings"],
+        Part::Coverage => &["meta", "summary"],
+    };
+    let Value::Object(mut parts) = all else {
+        return Ok(all);
+    };
+    parts.retain(|name, _| wanted.contains(&name.as_str()));
+    Ok(Value::Object(parts))
+}
+
+/// What is in these traces.
+pub fn analysed(traces: Vec<PathBuf>) -> Result<analyse::Report> {
+    // Stacks say where leaks come from; what ioctls ask for is in what they were decoded to.
+    let parts = Parts {
+        args: false,
+        ..Parts::ALL
+    };
+    let input = Input::open(traces, parts)?;
+    let mut analysis = Analysis::new(input.meta());
+    let summary = input.each(|record| {
+        analysis.add(record);
+        Ok(())
+    })?;
+    Ok(analysis.finish(summary.as_ref()))
+}
