@@ -28,6 +28,19 @@ fn every_kind_of_call_works_and_is_counted() {
 }
 
 #[test]
+fn stacks_change_nothing_of_it() {
+    let program = stress("stress.cpp", "stress");
+    let session = Session::new("stack\nlib libstress.so:s_*\n");
+    let run = session.run(session.command(&program).args(["500", "40"]));
+    assert!(run.status.success(), "{}", run.stderr);
+    assert!(run.stderr.contains("0 failures"));
+    run.assert_counts();
+    assert_eq!(run.drained.unwound, 100 + 101 + 1);
+    // Each call has its own, those in forked children and in signal handlers too.
+    assert_eq!(run.drained.stacks, run.drained.total());
+}
+
+#[test]
 fn times_can_be_the_kernels() {
     let program = stress("stress.cpp", "stress");
     let session = Session::new("clock host\nlib libstress.so:s_*\n");

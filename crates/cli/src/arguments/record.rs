@@ -11,7 +11,7 @@ pub struct Record {
     pub output: Option<PathBuf>,
     /// Categories, layers and function globs.
     pub filter: Option<String>,
-    /// Calls that come with their stacks, likewise; empty is all.
+    /// Calls that come with their stacks, likewise.
     pub stacks: Option<String>,
     /// Library globs, each with a glob over its functions.
     pub libraries: Vec<(String, String)>,
@@ -32,8 +32,9 @@ pub struct RecordLine {
     /// Trace only these: categories, layers, function globs, '!' to exclude: memory,cuLaunch*,!query
     #[arg(short = 'e', long = "events", value_name = "SPEC")]
     filter: Option<String>,
-    /// Record where calls come from, native and Python frames; of all calls, or of these as in -e
-    #[arg(long = "stack", value_name = "SPEC", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    /// Record where calls come from, native and Python frames; of all calls but __cuda*, or of these
+    /// as in -e
+    #[arg(long = "stack", value_name = "SPEC", num_args = 0..=1, require_equals = true, default_missing_value = "!__cuda*")]
     stacks: Option<String>,
     /// Trace another library too: its name and its functions, as globs: libnccl.so*:nccl*
     #[arg(long = "lib", value_name = "LIB:GLOB", value_parser = library)]

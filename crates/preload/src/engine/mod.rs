@@ -53,17 +53,15 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         if !generation::start(stage) || !report::begin_process() {
             return;
         }
-        thunks::start(if options.has_stacks() {
-            stage.stack_entry
-        } else {
-            stage.common
-        });
+        thunks::start(stage.common);
         rings::start(stage);
         rings::set_capacity(options.ring_slots);
         report::say_cost(cost::measure(stage));
         quiet::prepare(stage, options.spare_rings);
+        // After the cost is measured: what a stack costs depends on its depth.
         if options.has_stacks() {
             stack::start(stage);
+            thunks::start(stage.stack_entry);
         }
         if stage.late {
             report::say(b"note injected after CUDA was loaded: earlier calls were not seen\n");

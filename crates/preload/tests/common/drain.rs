@@ -1,5 +1,6 @@
 //! The consumer's side of the rings.
 
+use event::note::Note;
 use event::ring::{
     CallSlot, FLAG_NOTE, FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC, RingHeader,
     payload_within,
@@ -50,6 +51,8 @@ pub struct Drained {
     pub calls: Vec<Call>,
     /// Calls that a later one shows to have been left by an exception or a jump.
     pub unwound: u64,
+    /// Notes of the stacks that calls come from.
+    pub stacks: u64,
 }
 
 impl Drained {
@@ -60,6 +63,7 @@ impl Drained {
             rings: Vec::new(),
             calls: Vec::new(),
             unwound: 0,
+            stacks: 0,
         }
     }
 
@@ -158,6 +162,8 @@ impl Drained {
         let slot = ring.slot(sequence);
         if slot.flags & FLAG_NOTE != 0 {
             ring.next += 1 + u64::from(slot.flags & FLAG_PAYLOADS);
+            let note = Note::from_words(slot.args[0], slot.args[1]);
+            self.stacks += u64::from(!matches!(note, None | Some(Note::Code { .. })));
             return true;
         }
         // Frames at or below this one's are gone.

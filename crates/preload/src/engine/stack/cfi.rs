@@ -426,3 +426,98 @@ impl Run<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    /// The unwind information of the test itself, and the bounds of its code.
+    fn own() -> (Vec<u8>, u64, u64, core::ops::Range<u64>) {
+        let file = std::fs::read("/proc/self/exe").expect("its own file");
+        let number = |at: usize, bytes: usize| {
+            let mut all = [0; 8];
+            all[..bytes].copy_from_slice(&file[at..at + bytes]);
+            u64::from_le_bytes(all)
+        };
+        let (first, count) = (number(32, 8) as usize, number(56, 2) as usize);
+        let segments: Vec<_> = (0..count)
+            .map(|index| {
+                let at = first + index * 56;
+                // type, flags, offset, address, bytes
+                let eight = |place| number(at + place, 8);
+                (
+                    number(at, 4),
+                    number(at + 4, 4),
+                    eight(8),
+                    eight(16),
+                    eight(32),
+                )
+            })
+            .collect();
+        let header = segments.iter().find(|segment| segment.0 == 0x6474_e550);
+        let header = header.expect("unwind information").3;
+        let holds = |segment: &&(u64, u64, u64, u64, u64)| {
+            segment.0 == 1 && (segment.3..segment.3 + segment.4).contains(&header)
+        };
+        let image = segments.iter().find(holds).expect("its segment");
+        let code = segments
+            .iter()
+            .find(|segment| segment.0 == 1 && segment.1 & 1 == 1)
+            .expect("code");
+        let bytes = file[image.2 as usize..(image.2 + image.4) as usize].to_vec();
+        (bytes, image.3, header, code.3..code.3 + code.4)
+    }
+
+    #[test]
+    fn most_code_has_a_rule_that_makes_sense() {
+        let (bytes, address, header, code) = own();
+        // SAFETY: outlives it.
+        let image = unsafe { Image::new(bytes.as_ptr(), address, bytes.len() as u64) };
+        let unwind = Unwind { image, header };
+        let (mut found, mut usual) = (0, 0);
+        let addresses = code.step_by(101);
+        let all = addresses.clone().count();
+        for rule in addresses.filter_map(|address| unwind.rule(address)) {
+            found += 1;
+            usual += usize::from(rule.places[RETURN] == Place::At(-8));
+        }
+        assert!(
+            found * 10 > all * 9 && usual * 100 > found * 99,
+            "{usual} {found} {all}"
+        );
+        assert_eq!(unwind.rule(0), None);
+        assert_eq!(unwind.rule(u64::MAX), None);
+    }
+
+    #[test]
+    fn damage_has_no_rule_or_another_one() {
+        let (sound, address, header, code) = own();
+        let mut random = 12345u64;
+        let mut next = |below: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 33) % below
+        };
+        let mut bytes = sound.clone();
+        for _ in 0..400 {
+            for _ in 0..sound.len() / 200 {
+                let at = next(bytes.len() as u64) as usize;
+                bytes[at] = next(256) as u8;
+            }
+            // SAFETY: outlives it.
+            let image = unsafe { Image::new(bytes.as_ptr(), address, bytes.len() as u64) };
+            // The header itself is left alone now and then, else nothing behind it is reached.
+            let start = (header - address) as usize;
+            if next(4) > 0 {
+                bytes[start..start + 12].copy_from_slice(&sound[start..start + 12]);
+            }
+            let unwind = Unwind { image, header };
+            for _ in 0..50 {
+                let _ = unwind.rule(code.start + next(code.end - code.start));
+            }
+        }
+    }
+}

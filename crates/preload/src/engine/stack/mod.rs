@@ -24,9 +24,6 @@ use memory::Memory;
 use note::Call;
 use walker::{Room, Walker};
 
-/// Stacks farther apart than this are not the same.
-const APART: u64 = 64 << 20;
-
 pub fn start(stage: &Stage) {
     loaded::start();
     let note: extern "C" fn(*mut Thread, *mut usize, *const Caller, u32) = note_stack;
@@ -76,7 +73,12 @@ extern "C" fn note_stack(
         return;
     };
     // A walk that was left by a longjmp out of a signal handler is not under way any more.
-    if walker.depth > 0 && caller.rsp.wrapping_sub(walker.began) < APART {
+    let own = walker.own_stack;
+    if walker.depth > 0
+        && own.holds(caller.rsp)
+        && own.holds(walker.began)
+        && caller.rsp >= walker.began
+    {
         walker.depth = 0;
     }
     let depth = walker.depth;
