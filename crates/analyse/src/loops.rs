@@ -103,7 +103,7 @@ const NEARLY: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.3;
 /// A loop of the same steps may be so much longer than one of as many steps.
 const MUCH_LONGER: u64 = 8;
-const MOST_MARKS: usize = 65_536;
+const MOST_MARKS: usize = 16_384;
 const MOST_LOOPS: usize = 8;
 
 impl LoopSweep {

@@ -110,7 +110,7 @@ pub struct Ended {
 }
 
 /// Spans deeper than this are not followed: no program nests its calls so.
-const DEEPEST: usize = 4_096;
+const DEEPEST: usize = 512;
 /// How many enclosing spans are compared to find recursion.
 const RECURSION: usize = 64;
 const MOST_GIVEN_UP: usize = 65_536;
