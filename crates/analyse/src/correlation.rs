@@ -10,7 +10,6 @@ use crate::{
 };
 use event::{Category, Event, Layer, Name};
 use serde::Serialize;
-use std::collections::{HashMap, VecDeque};
 
 pub use crate::call_tree::CallNode;
 
@@ -73,17 +72,16 @@ pub struct Queue {
     pub max_op_id: Option<u64>,
 }
 
-/// Calls that may yet be found to have started work. Where more are ahead of the GPU, the oldest
-/// are forgotten.
-const MOST_AHEAD: usize = 65_536;
+/// Calls that may yet be found to have started work: each has a place by its correlation, and
+/// gives way to a later one with the same place. Numbers that count up so forget the oldest.
+const PLACES: usize = 65_536;
 
 #[derive(Default)]
 pub(crate) struct CorrelationSweep {
     layers: [(u64, u64); Layer::ALL.len()],
     functions: Vec<Sums>,
     tree: CallTree,
-    calls: HashMap<(u32, u64), Call, ahash::RandomState>,
-    oldest: VecDeque<(u32, u64)>,
+    calls: Vec<Option<Call>>,
     linked: u64,
     unlinked: u64,
     delays: Quantiles,
@@ -104,6 +102,8 @@ struct Sums {
 /// A call that names a correlation.
 #[derive(Clone, Copy)]
 struct Call {
+    pid: u32,
+    correlation: u64,
     symbol: SymbolId,
     /// The API call it was made from, if it was.
     outer: SymbolId,
@@ -129,27 +129,29 @@ impl CorrelationSweep {
         {
             let outer = open.iter().find(|open| is_call(open.layer));
             let outer = outer.map_or(symbol, |open| open.symbol);
-            let call = Call {
+            self.remember(Call {
+                pid: event.pid,
+                correlation,
                 symbol,
                 outer,
                 node,
                 start: event.start,
-            };
-            self.remember((event.pid, correlation), call);
+            });
         }
         nesting.set_node(thread, event.id, node);
     }
 
-    fn remember(&mut self, key: (u32, u64), call: Call) {
-        if self.calls.insert(key, call).is_some() {
-            return;
+    fn remember(&mut self, call: Call) {
+        if self.calls.is_empty() {
+            self.calls.resize(PLACES, None);
         }
-        self.oldest.push_back(key);
-        if self.oldest.len() > MOST_AHEAD
-            && let Some(oldest) = self.oldest.pop_front()
-        {
-            self.calls.remove(&oldest);
-        }
+        let place = place_of(call.pid, call.correlation);
+        self.calls[place] = Some(call);
+    }
+
+    fn call_of(&self, pid: u32, correlation: u64) -> Option<Call> {
+        let call = (*self.calls.get(place_of(pid, correlation))?)?;
+        (call.pid == pid && call.correlation == correlation).then_some(call)
     }
 
     /// A span on the host ended, or will not.
@@ -204,7 +206,7 @@ impl CorrelationSweep {
     pub fn gpu(&mut self, event: &Event, symbol: SymbolId, duration: u64) {
         let call = event
             .correlation
-            .and_then(|correlation| self.calls.get(&(event.pid, correlation)).copied());
+            .and_then(|correlation| self.call_of(event.pid, correlation));
         let Some(call) = call else {
             self.unlinked += 1;
             return;
@@ -260,6 +262,12 @@ impl CorrelationSweep {
             },
         }
     }
+}
+
+/// Numbers that count up lie side by side; those of several processes are set apart.
+fn place_of(pid: u32, correlation: u64) -> usize {
+    let apart = u64::from(pid).wrapping_mul(0x9e37_79b9);
+    (correlation.wrapping_add(apart) % PLACES as u64) as usize
 }
 
 impl Sums {

@@ -62,8 +62,12 @@ pub struct GpuCategoryRow {
 #[derive(Default)]
 pub(crate) struct GpuSweep {
     all: Sums,
-    devices: HashMap<Option<u32>, Sums, ahash::RandomState>,
-    streams: HashMap<StreamKey, Sums, ahash::RandomState>,
+    /// Few: a search is as quick as any.
+    devices: Vec<(Option<u32>, Sums)>,
+    streams: Vec<(StreamKey, Sums)>,
+    by_stream: HashMap<StreamKey, usize, ahash::RandomState>,
+    /// The stream of the last work: the next is often of the same.
+    latest: usize,
     categories: [Sums; CATEGORIES],
     open: HashSet<u64, ahash::RandomState>,
 }
@@ -84,6 +88,7 @@ struct StreamKey {
 }
 
 const MOST_STREAMS: usize = 65_536;
+const MOST_DEVICES: usize = 256;
 const MOST_ROWS: usize = 1_000;
 const MOST_OPEN: usize = 1_048_576;
 
@@ -128,10 +133,19 @@ impl GpuSweep {
             Extent::Closed(_) => GpuStep::Whole,
         };
         self.all.add(event, step);
-        self.devices
-            .entry(event.device)
-            .or_default()
-            .add(event, step);
+        let device = self
+            .devices
+            .iter()
+            .position(|(device, _)| *device == event.device);
+        match device {
+            Some(place) => self.devices[place].1.add(event, step),
+            None if self.devices.len() < MOST_DEVICES => {
+                let mut sums = Sums::default();
+                sums.add(event, step);
+                self.devices.push((event.device, sums));
+            }
+            None => {}
+        }
         self.categories[event.category as usize].add(event, step);
         let key = StreamKey {
             pid: event.pid,
@@ -139,12 +153,32 @@ impl GpuSweep {
             context: event.context,
             stream: event.stream,
         };
-        if let Some(sums) = self.streams.get_mut(&key) {
-            sums.add(event, step);
-        } else if self.streams.len() < MOST_STREAMS {
-            self.streams.entry(key).or_default().add(event, step);
+        if let Some(place) = self.stream(key) {
+            self.streams[place].1.add(event, step);
         }
         step
+    }
+
+    /// The place of a stream; None if there are too many.
+    fn stream(&mut self, key: StreamKey) -> Option<usize> {
+        if self
+            .streams
+            .get(self.latest)
+            .is_some_and(|(latest, _)| *latest == key)
+        {
+            return Some(self.latest);
+        }
+        let place = match self.by_stream.get(&key) {
+            Some(&place) => place,
+            None if self.streams.len() >= MOST_STREAMS => return None,
+            None => {
+                self.by_stream.insert(key, self.streams.len());
+                self.streams.push((key, Sums::default()));
+                self.streams.len() - 1
+            }
+        };
+        self.latest = place;
+        Some(place)
     }
 
     pub fn open(&self) -> u64 {
@@ -153,8 +187,8 @@ impl GpuSweep {
 
     pub fn finish(self, wall: Wall) -> Gpu {
         let mut devices: Vec<DeviceRow> = (self.devices.iter())
-            .map(|(&device, sums)| DeviceRow {
-                device,
+            .map(|(device, sums)| DeviceRow {
+                device: *device,
                 work: sums.work(wall),
             })
             .collect();

@@ -12,7 +12,6 @@ use crate::{
 };
 use event::{Event, Name};
 use serde::Serialize;
-use std::collections::HashMap;
 
 /// When the GPU was idle, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -122,7 +121,7 @@ pub struct GapBucket {
 /// Switching to another process's work costs the GPU about as much.
 const WORTH_HAVING: u64 = 100_000;
 const MOST_GAPS: usize = 100;
-const MOST_DEVICES: usize = 1_024;
+const MOST_DEVICES: usize = 256;
 /// Decades from 1 µs to 1 s; anything longer is in the last bucket.
 const BUCKETS: usize = 8;
 
@@ -294,14 +293,15 @@ impl Track {
 /// All GPUs together, and each.
 struct Tracks {
     all: Track,
-    devices: HashMap<Option<u32>, Track, ahash::RandomState>,
+    /// Few: a search is as quick as any.
+    devices: Vec<(Option<u32>, Track)>,
 }
 
 impl Default for Tracks {
     fn default() -> Self {
         Tracks {
             all: Track::new(MOST_GAPS),
-            devices: HashMap::default(),
+            devices: Vec::new(),
         }
     }
 }
@@ -309,10 +309,23 @@ impl Default for Tracks {
 impl Tracks {
     fn each(&mut self, device: Option<u32>, mut tell: impl FnMut(&mut Track)) {
         tell(&mut self.all);
-        if self.devices.len() < MOST_DEVICES || self.devices.contains_key(&device) {
-            let track = self.devices.entry(device);
-            tell(track.or_insert_with(|| Track::new(0)));
+        if let Some(track) = self.device(device) {
+            tell(track);
         }
+    }
+
+    /// The track of a device; None if there are too many.
+    fn device(&mut self, device: Option<u32>) -> Option<&mut Track> {
+        let known = self.devices.iter().position(|(known, _)| *known == device);
+        let place = match known {
+            Some(place) => place,
+            None if self.devices.len() >= MOST_DEVICES => return None,
+            None => {
+                self.devices.push((device, Track::new(0)));
+                self.devices.len() - 1
+            }
+        };
+        Some(&mut self.devices[place].1)
     }
 }
 
@@ -359,12 +372,9 @@ impl IdleSweep {
         }
         let work = (event.id, symbol);
         let end = event.end().unwrap_or(event.start);
-        let Tracks { all, devices } = &mut self.launched;
+        let launched = &mut self.launched;
         self.pending.done(event, role, |device| {
-            all.end(end, work, host);
-            if let Some(track) = devices.get_mut(&device) {
-                track.end(end, work, host);
-            }
+            launched.each(device, |track| track.end(end, work, host));
         });
     }
 
@@ -379,16 +389,14 @@ impl IdleSweep {
             Some(tracks) => (Basis::GpuTimes, tracks),
             None => (Basis::Launches, self.launched),
         };
-        let Tracks {
-            mut all,
-            mut devices,
-        } = tracks;
-        all.finish(wall, host);
-        if devices.is_empty() || devices.keys().all(Option::is_some) {
+        let mut tracks = tracks;
+        tracks.all.finish(wall, host);
+        if tracks.devices.iter().all(|(device, _)| device.is_some()) {
             for device in known.take(MOST_DEVICES) {
-                devices.entry(Some(device)).or_insert_with(|| Track::new(0));
+                tracks.device(Some(device));
             }
         }
+        let Tracks { all, devices } = tracks;
         let mut devices: Vec<DeviceIdle> = devices
             .into_iter()
             .map(|(device, mut track)| {
