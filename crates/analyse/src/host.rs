@@ -2,7 +2,7 @@
 //! times of a stretch add up to its length.
 
 use crate::{Nesting, ThreadId, nesting::is_call};
-use event::{Category, Event, Frame, Layer};
+use event::{Category, Event, Frame, FrameKind, Layer};
 use serde::Serialize;
 use std::collections::VecDeque;
 
@@ -235,14 +235,14 @@ fn kind_of(nesting: &Nesting, thread: ThreadId) -> u8 {
     }
 }
 
+/// A frame of Python's, or of its interpreter where its own frames were not read.
 fn is_python(frame: &Frame) -> bool {
     let symbol = frame.symbol.as_deref().unwrap_or_default();
     let module = frame.module.as_deref().unwrap_or_default();
-    symbol.starts_with("Py")
-        || symbol.starts_with("_Py")
-        || module.ends_with(".py")
-        || module
-            .rsplit('/')
-            .next()
-            .is_some_and(|file| file.starts_with("python") || file.starts_with("libpython"))
+    let file = module.rsplit('/').next().unwrap_or_default();
+    frame.kind == FrameKind::Python
+        || symbol.starts_with("_PyEval_")
+        || symbol.starts_with("PyEval_")
+        || file.starts_with("python")
+        || file.starts_with("libpython")
 }

@@ -189,6 +189,7 @@ mod tests {
                 symbol: Some("load".into()),
                 offset: Some(0x10),
                 module: Some("/usr/bin/app".into()),
+                ..Frame::default()
             })
             .collect();
         event

@@ -6,7 +6,7 @@ use analyse::{
     idle::{Basis, GapPlace},
     phases::PhaseKind,
 };
-use event::{Category, Layer, Record};
+use event::{Category, Frame, FrameKind, Layer, Record};
 use script::{Script, at, report};
 
 /// Wall 0..1000:
@@ -146,6 +146,32 @@ fn a_gap_says_what_the_host_did() {
     assert_eq!((host.allocating_ns, host.copying_ns), (50, 200));
     assert_eq!((host.system_calls_ns, host.untraced_ns), (10, 540));
     assert_eq!(host.total_ns(), 800);
+}
+
+/// Between calls that come from Python it is Python that runs.
+#[test]
+fn a_gap_between_calls_from_python_is_pythons() {
+    let mut script = Script::new();
+    script.gpu("a", 1, at(0, 10, 100), None);
+    for (start, python) in [(200, true), (400, false), (600, true)] {
+        let call = script.span("cuMemGetInfo_v2", at(1, start, start + 50));
+        let frame = Frame {
+            kind: if python {
+                FrameKind::Python
+            } else {
+                FrameKind::Native
+            },
+            symbol: Some("train".into()),
+            ..Frame::default()
+        };
+        script.change(call, |event| event.stack = vec![frame.clone()]);
+    }
+    script.gpu("b", 1, at(0, 800, 900), None);
+    let report = script.report(10, 900);
+    let host = report.idle.gaps[0].host;
+    assert_eq!((host.other_api_ns, host.total_ns()), (150, 700));
+    // After the first and the third call; before the first nothing is known.
+    assert_eq!((host.python_ns, host.untraced_ns), (150 + 150, 100 + 150));
 }
 
 /// The same, though the GPU's work is told only when it is over, and late.
