@@ -139,3 +139,77 @@ fn what_was_preloaded_stays_preloaded() {
         "{stdout}"
     );
 }
+
+#[test]
+fn why_nothing_could_be_hooked_is_said() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let source = folder.path().join("empty.c");
+    fs::write(&source, "int main(void) { return 3; }").expect("written");
+    let build = |name: &str, flags: &[&str]| {
+        let program = folder.path().join(name);
+        let mut compiler = Command::new(std::env::var_os("CC").unwrap_or("cc".into()));
+        compiler.arg("-o").arg(&program).arg(&source).args(flags);
+        compiler
+            .status()
+            .is_ok_and(|status| status.success())
+            .then_some(program)
+    };
+    let alone = build("alone", &["-static"]).expect("a static program");
+    let run = record(&[], &[path(&alone)]);
+    assert_eq!(run.output.status.code(), Some(3));
+    let stderr = run.stderr();
+    assert!(stderr.contains("is statically linked"), "{stderr}");
+
+    let changing = build("changing", &[]).expect("a program");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4755);
+    fs::set_permissions(&changing, mode).expect("our own file");
+    let run = record(&[], &[path(&changing)]);
+    assert_eq!(run.output.status.code(), Some(3));
+    let stderr = run.stderr();
+    assert!(stderr.contains("changes its user"), "{stderr}");
+}
+
+/// Its children find neither us nor the software device: they run as they would have.
+#[test]
+fn a_program_that_clears_its_environment_is_left_to_itself() {
+    let run = record(
+        &[],
+        &[
+            "env",
+            "-i",
+            "/bin/sh",
+            "-c",
+            "echo \"<$LD_PRELOAD>\"; exit 4",
+        ],
+    );
+    assert_eq!(run.output.status.code(), Some(4));
+    assert_eq!(run.output.stdout, b"<>\n");
+    let stderr = run.stderr();
+    assert!(stderr.contains("cleared the environment"), "{stderr}");
+}
+
+#[test]
+fn what_was_preloaded_comes_behind_us_and_works() {
+    let Some(program) = program("vector_add") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (source, library) = (folder.path().join("own.c"), folder.path().join("own.so"));
+    let code = "#include <unistd.h>\n__attribute__((constructor)) static void here(void) \
+        { (void)!write(2, \"preloaded\\n\", 10); }";
+    fs::write(&source, code).expect("written");
+    let mut compiler = Command::new(std::env::var_os("CC").unwrap_or("cc".into()));
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library);
+    assert!(
+        compiler
+            .arg(&source)
+            .status()
+            .is_ok_and(|status| status.success())
+    );
+    let run = record_with(&[], &[path(&program), "1000"], |cutrace: &mut Command| {
+        cutrace.env("LD_PRELOAD", &library);
+    });
+    assert!(run.output.status.success(), "{}", run.stderr());
+    assert!(run.stderr().contains("preloaded\n"), "{}", run.stderr());
+    assert_eq!(run.calls("cudaMalloc").count(), 3);
+}
