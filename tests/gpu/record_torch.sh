@@ -60,8 +60,8 @@ count() { # name, library path, options of compare, command…
 for program in vector_add driver_api streams_overlap threads8 graph events static/threads8; do
     count $program "$libraries" "" "$folder/$program"
 done
-count "torch inference" "" --static-runtimes python3 "$here/torch_programs.py" inference
-count "torch train" "" --static-runtimes python3 "$here/torch_programs.py" train
-count "torch graph" "" --static-runtimes python3 "$here/torch_programs.py" graph
+count "torch inference" "" --hidden-runtimes python3 "$here/torch_programs.py" inference
+count "torch train" "" --hidden-runtimes python3 "$here/torch_programs.py" train
+count "torch graph" "" --hidden-runtimes python3 "$here/torch_programs.py" graph
 say "$failed failed"
 [ $failed = 0 ]

@@ -9,7 +9,7 @@ use super::session::thread_time;
 use event::ClockPair;
 use std::collections::HashSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -73,7 +73,6 @@ impl Ahead {
 
 struct Found {
     number: usize,
-    path: PathBuf,
     reader: Reader,
     asked: Instant,
 }
@@ -86,8 +85,6 @@ struct Drainer<'a> {
     used: &'a Receiver<Batch>,
     ahead: &'a Ahead,
     rings: Vec<Found>,
-    /// Files that have been taken up; they are removed when nobody writes to them any more.
-    seen: HashSet<PathBuf>,
     count: usize,
 }
 
@@ -105,7 +102,6 @@ pub fn drain_all(
         used,
         ahead,
         rings: Vec::new(),
-        seen: HashSet::new(),
         count: 0,
     };
     be_prompt();
@@ -179,19 +175,18 @@ impl Drainer<'_> {
         for entry in entries.flatten() {
             let is_ring = entry.file_name().as_encoded_bytes().starts_with(b"ring.");
             let path = entry.path();
-            if !is_ring || self.rings.len() >= MOST_RINGS || self.seen.contains(&path) {
+            if !is_ring || self.rings.len() >= MOST_RINGS {
                 continue;
             }
-            // One that is not whole yet is looked at again next time.
-            if let Some(ring) = Ring::open(&path) {
-                self.seen.insert(path.clone());
+            // One that is not whole yet is looked at again next time. One that is loses its name: it
+            // is not taken up twice, and its memory is free as soon as both sides let go of it.
+            if let Some(ring) = Ring::open(&path).filter(|_| fs::remove_file(&path).is_ok()) {
                 let (pid, tid) = (ring.pid, ring.tid);
                 if self.messages.send(Message::Ring { pid, tid }).is_err() {
                     return;
                 }
                 self.rings.push(Found {
                     number: self.count,
-                    path,
                     reader: Reader::new(ring),
                     asked: Instant::now(),
                 });
@@ -212,7 +207,6 @@ impl Drainer<'_> {
     fn round(&mut self) -> Moved {
         let mut moved = Moved::Little;
         let (messages, used, ahead) = (self.messages, self.used, self.ahead);
-        let seen = &mut self.seen;
         self.rings.retain_mut(|found| {
             // Asked before draining: a ring without a producer gets nothing more.
             let over = found.is_over();
@@ -244,11 +238,6 @@ impl Drainer<'_> {
                         return false;
                     }
                 }
-            }
-            if over {
-                // Threads come and go; their rings' memory must too.
-                let _ = fs::remove_file(&found.path);
-                seen.remove(&found.path);
             }
             !over
         });
