@@ -120,6 +120,20 @@ pub struct ContextSweep {
     threads: HashMap<(u32, u32), Thread, RandomState>,
     gpus: HashMap<Option<u32>, Gpu, RandomState>,
     totals: Contexts,
+    /// Calls in a row of one thread in one context, which is nearly all of them: they are put down
+    /// together.
+    row: Option<InARow>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct InARow {
+    pid: u32,
+    tid: u32,
+    context: u64,
+    device: Option<u32>,
+    /// Not put down yet.
+    calls: u64,
+    last: u64,
 }
 
 impl ContextSweep {
@@ -168,6 +182,23 @@ impl ContextSweep {
 
     fn used(&mut self, event: &Event, context: u64) {
         let at = event.end().unwrap_or(event.start);
+        if let Some(row) = &mut self.row
+            && (row.pid, row.tid, row.context) == (event.pid, event.tid, context)
+            && row.device == event.device
+        {
+            row.calls += 1;
+            row.last = row.last.max(at);
+            return;
+        }
+        self.put_down();
+        self.row = Some(InARow {
+            pid: event.pid,
+            tid: event.tid,
+            context,
+            device: event.device,
+            calls: 0,
+            last: at,
+        });
         if let Some(used) = self.context(event, context, at) {
             used.row.calls += 1;
             used.row.last_used_ns = used.row.last_used_ns.max(at);
@@ -200,6 +231,15 @@ impl ContextSweep {
             row.ops.push(event.id);
         }
         self.totals.switches += 1;
+    }
+
+    fn put_down(&mut self) {
+        if let Some(row) = self.row.take()
+            && let Some(used) = self.contexts.get_mut(&(row.pid, row.context))
+        {
+            used.row.calls += row.calls;
+            used.row.last_used_ns = used.row.last_used_ns.max(row.last);
+        }
     }
 
     fn context(&mut self, event: &Event, context: u64, at: u64) -> Option<&mut UsedContext> {
@@ -285,7 +325,8 @@ impl ContextSweep {
         }
     }
 
-    pub fn finish(self) -> Contexts {
+    pub fn finish(mut self) -> Contexts {
+        self.put_down();
         let mut contexts: Vec<_> = (self.contexts.into_values())
             .map(|used| Context {
                 threads: used.threads.len() as u64,

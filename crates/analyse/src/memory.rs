@@ -1,7 +1,7 @@
 //! Memory over time: what was allocated and freed, by process, device and space, how high it went,
 //! and what was left at the end.
 //!
-//! Exact while no more than [`MOST_LIVE`] allocations are live at once; what comes on top is
+//! Exact while no more than four million allocations are live at once; what comes on top is
 //! counted, and the report says so.
 
 use crate::frees::{FreeSweep, Frees, Owner, frees_memory};
@@ -119,6 +119,15 @@ pub struct Fragmentation {
     pub block_held_bytes: u64,
 }
 
+/// Functions whose memory goes by a handle; it goes with the last handle or the last mapping.
+const HANDLES: [&str; 5] = [
+    "cuMemCreate",
+    "cuMemImportFromShareableHandle",
+    "cuMemRelease",
+    "cuMemRetainAllocationHandle",
+    "cuMemUnmap",
+];
+
 /// What numbers a free names, each with values of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
@@ -133,10 +142,7 @@ impl Class {
     fn of(function: &str) -> Self {
         if function.contains("Array") {
             Class::Array
-        } else if ["cuMemCreate", "cuMemRelease", "cuMemRetain", "cuMemImport"]
-            .iter()
-            .any(|handles| function.starts_with(handles))
-        {
+        } else if HANDLES.contains(&cuda::family(function)) {
             Class::Handle
         } else {
             Class::Address
@@ -205,6 +211,7 @@ struct UseKey {
 pub struct MemorySweep {
     /// Where curves begin: the trace's start, or its first record.
     origin: Option<u64>,
+    most_live: usize,
     live: HashMap<Key, Live, RandomState>,
     uses: Vec<(UseKey, Flow)>,
     use_index: HashMap<UseKey, u32, RandomState>,
@@ -230,8 +237,14 @@ pub struct MemorySweep {
 impl MemorySweep {
     /// `start_ns` is when the trace began; 0 where it does not say.
     pub fn new(start_ns: u64) -> Self {
+        MemorySweep::following(start_ns, MOST_LIVE)
+    }
+
+    /// Follows no more than so many live allocations one by one: each takes about 100 bytes.
+    pub fn following(start_ns: u64, most_live: usize) -> Self {
         MemorySweep {
             origin: (start_ns != 0).then_some(start_ns),
+            most_live,
             live: HashMap::default(),
             uses: Vec::new(),
             use_index: HashMap::default(),
@@ -340,7 +353,7 @@ impl MemorySweep {
         if memory.space == Some(MemorySpace::Device) && key.class == Class::Address {
             self.block_change(&key, size, at, true);
         }
-        if self.live.len() >= MOST_LIVE {
+        if self.live.len() >= self.most_live {
             self.not_followed += 1;
             return;
         }

@@ -4,9 +4,9 @@
 //! the trace may have missed one: it began late, lost events, or saw a registration it could not read.
 
 use ahash::RandomState;
-use event::{Direction, Event, Meaning, MemoryOp, MemorySpace, Transfer};
+use event::{Direction, Event, Meaning, MemoryOp, MemorySpace, Transfer, Value};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::transfers::HostUse;
 
@@ -14,8 +14,6 @@ use crate::transfers::HostUse;
 const MOST_RANGES: usize = 1 << 20;
 /// Processes told apart.
 const MOST_PROCESSES: usize = 1 << 12;
-/// Registrations whose meaning may still come.
-const MOST_REGISTERING: usize = 1 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,7 +37,6 @@ struct Process {
 #[derive(Debug, Default)]
 pub(crate) struct HostMemory {
     processes: HashMap<u32, Process, RandomState>,
-    registering: HashMap<u64, u32, RandomState>,
     all_uncertain: bool,
 }
 
@@ -52,22 +49,43 @@ impl HostMemory {
         Some(self.processes.entry(pid).or_default())
     }
 
-    /// A call about memory has ended.
+    /// A call about memory has ended. Memory that is registered is no allocation, so that its call
+    /// must be read here.
     pub fn called(&mut self, event: &Event) {
         let succeeded = (event.status.as_ref()).is_none_or(|status| status.code == 0);
-        if succeeded && event.name.contains("HostRegister") {
-            if self.registering.len() >= MOST_REGISTERING {
-                self.all_uncertain = true;
-                self.registering.clear();
+        if !succeeded || !event.name.contains("Host") {
+            return;
+        }
+        let family = cuda::family(&event.name);
+        let argument = |names: [&str; 2]| {
+            (names.iter().find_map(|name| event.arg(name))).and_then(Value::as_u64)
+        };
+        let start = argument(["p", "ptr"]);
+        match family {
+            "cuMemHostRegister" | "cudaHostRegister" => {
+                let size = argument(["bytesize", "size"]);
+                let known = start.zip(size);
+                let Some(process) = self.process(event.pid) else {
+                    return;
+                };
+                match known {
+                    Some((start, size)) if process.ranges.len() < MOST_RANGES => {
+                        let last = start.saturating_add(size.saturating_sub(1));
+                        process.ranges.insert(start, (last, HostKind::Pinned));
+                    }
+                    _ => process.uncertain = true,
+                }
             }
-            self.registering.insert(event.id, event.pid);
+            "cuMemHostUnregister" | "cudaHostUnregister" => {
+                if let (Some(start), Some(process)) = (start, self.process(event.pid)) {
+                    process.ranges.remove(&start);
+                }
+            }
+            _ => {}
         }
     }
 
     pub fn memory(&mut self, meaning: &Meaning, memory: &event::Memory) {
-        if memory.op == MemoryOp::Alloc {
-            self.registering.remove(&meaning.op);
-        }
         let kind = match memory.space {
             Some(MemorySpace::Managed) => HostKind::Managed,
             _ => HostKind::Pinned,
@@ -131,10 +149,9 @@ impl HostMemory {
     }
 
     pub fn finish(self) -> HostUses {
-        let registering: HashSet<u32> = self.registering.values().copied().collect();
         let mut uses = HostUses::default();
-        for (pid, process) in self.processes {
-            let uncertain = self.all_uncertain || process.uncertain || registering.contains(&pid);
+        for process in self.processes.into_values() {
+            let uncertain = self.all_uncertain || process.uncertain;
             for ((direction, kind), (count, bytes, time)) in process.uses {
                 let kind = match kind {
                     HostKind::Pageable if uncertain => HostKind::Unknown,

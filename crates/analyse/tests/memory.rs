@@ -5,7 +5,7 @@ mod stage;
 use analyse::frees::BadFree;
 use analyse::leaks::Judged;
 use analyse::memory::{Memory, MemorySweep};
-use event::{Arg, MemorySpace, Record, Summary};
+use event::{Arg, MemorySpace, Record, Summary, What};
 use proptest::prelude::*;
 use stage::{MS, Stage};
 
@@ -152,6 +152,21 @@ fn a_destroyed_context_takes_its_memory_along() {
 }
 
 #[test]
+fn memory_with_a_handle_goes_with_its_handle_or_its_mapping() {
+    let mut stage = Stage::new();
+    let create = "cuMemCreate";
+    stage.alloc_in(create, MemorySpace::Device, 1, 100);
+    stage.alloc_in(create, MemorySpace::Device, 2, 200);
+    // An address that has the same value as a handle is another matter.
+    stage.alloc(1, 7);
+    stage.free_by("cuMemUnmap", 1);
+    stage.free_by("cuMemRelease", 2);
+    let memory = analysed(&stage.records, ended(Some(0)));
+    assert_eq!((memory.live, memory.live_bytes), (1, 7));
+    assert_eq!(memory.bad_frees.of_older_memory, 0);
+}
+
+#[test]
 fn two_processes_may_have_one_pointer() {
     let mut stage = Stage::new();
     stage.alloc(0x1000, 100);
@@ -245,6 +260,47 @@ fn small_allocations_that_stay_hold_whole_blocks() {
     assert_eq!(
         (hint.live_bytes, hint.block_held_bytes),
         (8 * 4096, 16 * MIB)
+    );
+}
+
+#[test]
+fn too_many_to_follow_are_counted_and_said() {
+    let mut stage = Stage::new();
+    for place in 1..=25 {
+        stage.alloc(place << 12, 100);
+    }
+    let mut sweep = MemorySweep::following(0, 10);
+    stage.records.iter().for_each(|record| sweep.add(record));
+    let memory = sweep.finish(ended(Some(0)).as_ref());
+    assert_eq!((memory.not_followed, memory.live), (15, 25));
+    assert_eq!(
+        (memory.live_bytes, memory.spaces[0].peak_bytes),
+        (2500, 2500)
+    );
+    assert_eq!(
+        memory.holders[0].count, 10,
+        "places are known of those followed"
+    );
+    // Frees that say their size, as tracers do that saw the allocation, bring it down again.
+    for place in 1..=25 {
+        stage.free(place << 12);
+        if let Some(Record::Meaning(meaning)) = stage.records.last_mut()
+            && let What::Memory(memory) = &mut meaning.what
+        {
+            memory.size = Some(100);
+            memory.space = Some(MemorySpace::Device);
+        }
+    }
+    let mut sweep = MemorySweep::following(0, 10);
+    stage.records.iter().for_each(|record| sweep.add(record));
+    let memory = sweep.finish(ended(Some(0)).as_ref());
+    assert_eq!(
+        (memory.not_followed, memory.live, memory.live_bytes),
+        (0, 0, 0)
+    );
+    assert_eq!(
+        (memory.freed_bytes, memory.bad_frees.of_older_memory),
+        (2500, 0)
     );
 }
 

@@ -5,7 +5,7 @@ mod stage;
 use analyse::HostKind;
 use analyse::transfers::{TimedBy, TransferSweep, Transfers};
 use event::Direction::{DeviceToHost, HostToDevice};
-use event::{Category, Direction, MemorySpace, Record};
+use event::{Arg, Category, Direction, MemorySpace, Record};
 use proptest::prelude::*;
 use stage::{MS, Stage, US};
 
@@ -158,10 +158,21 @@ fn a_trace_that_may_have_missed_a_pinned_range_says_unknown() {
     registered.call("cuMemHostRegister_v2", US);
     copy(&mut registered);
     assert_eq!(kinds(&registered.records), [(HostKind::Unknown, 1)]);
+    // With its arguments the call says what it pins; the runtime's and the driver's say the same.
     let mut readable = Stage::new();
-    readable.alloc_in("cuMemHostRegister_v2", MemorySpace::Host, 0x10, 0x10);
+    let mut register = readable.call("cuMemHostRegister_v2", US);
+    register.args = vec![Arg::new("p", 0x10u64), Arg::new("bytesize", 0x10u64)];
+    *readable.records.last_mut().unwrap() = register.into();
     copy(&mut readable);
     assert_eq!(kinds(&readable.records), [(HostKind::Pinned, 1)]);
+    let mut unregister = readable.call("cuMemHostUnregister", US);
+    unregister.args = vec![Arg::new("p", 0x10u64)];
+    *readable.records.last_mut().unwrap() = unregister.into();
+    copy(&mut readable);
+    assert_eq!(
+        kinds(&readable.records),
+        [(HostKind::Pinned, 1), (HostKind::Pageable, 1)]
+    );
 }
 
 #[test]

@@ -47,8 +47,8 @@ pub const LIVE_OF_BLOCKS: f64 = 0.5;
 
 /// The GPU without work for this part of the working time.
 pub const IDLE_SHARE: f64 = 0.10;
-/// A single gap as long as this part of the run stands out by itself.
-pub const GAP_SHARE: f64 = 0.05;
+/// A single gap as long as this part of the run stands out, if it is also much longer than the others.
+pub const GAP_SHARE: f64 = 0.02;
 /// And is no gap that a person would call one below 1 ms.
 pub const GAP_NS: u64 = 1_000_000;
 

@@ -3,6 +3,7 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod demo;
 mod normalise;
 mod processes;
 mod programs;
