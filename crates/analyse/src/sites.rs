@@ -89,6 +89,12 @@ impl Sites {
         let mut hasher = std::hash::DefaultHasher::new();
         for frame in frames {
             frame.address.hash(&mut hasher);
+            frame.line.hash(&mut hasher);
+            // Frames of an interpreter have no address: their names tell them apart.
+            if frame.address == 0 {
+                frame.symbol.hash(&mut hasher);
+                frame.file.hash(&mut hasher);
+            }
         }
         let hash = hasher.finish();
         if self.stacks.len() < MOST_STACKS {
@@ -139,18 +145,23 @@ impl Sites {
     }
 }
 
-/// `symbol+0x12 (module)`, or what of it is known.
+/// `symbol (file:line)`, `symbol+0x12 (module)`, or what of it is known.
 fn frame_text(frame: &Frame) -> String {
+    let last = |path: &Name| path.rsplit('/').next().unwrap_or(path).to_owned();
     let mut text = match &frame.symbol {
         Some(symbol) => symbol.to_string(),
         None => format!("{:#x}", frame.address),
     };
+    if let Some(file) = &frame.file {
+        let line = frame.line.map_or(String::new(), |line| format!(":{line}"));
+        text.push_str(&format!(" ({}{line})", last(file)));
+        return text;
+    }
     if let (Some(_), Some(offset)) = (&frame.symbol, frame.offset) {
         text.push_str(&format!("+{offset:#x}"));
     }
     if let Some(module) = &frame.module {
-        let file = module.rsplit('/').next().unwrap_or(module);
-        text.push_str(&format!(" ({file})"));
+        text.push_str(&format!(" ({})", last(module)));
     }
     text
 }
@@ -215,6 +226,28 @@ mod tests {
             (named.size_bytes, sites.place(3).size_bytes),
             (None, Some(20))
         );
+    }
+
+    #[test]
+    fn frames_of_an_interpreter_are_told_apart_by_name_and_line() {
+        let mut sites = Sites::default();
+        let function: Name = "cudaMalloc".into();
+        let mut place = |id, line| {
+            let mut event = call(id, &[]);
+            event.stack = vec![Frame {
+                kind: event::FrameKind::Python,
+                symbol: Some("forward".into()),
+                file: Some("/srv/model.py".into()),
+                line: Some(line),
+                ..Frame::default()
+            }];
+            sites.called(&event);
+            let latest = sites.call(0, 0, id);
+            sites.site(&function, latest, 8)
+        };
+        assert_ne!(place(1, 10), place(2, 11));
+        assert_eq!(place(3, 10), place(4, 10));
+        assert_eq!(sites.place(0).stack, ["forward (model.py:10)"]);
     }
 
     #[test]

@@ -57,8 +57,11 @@ pub fn diff(diff: &Diff, style: &Style) -> String {
     section.finish()
 }
 
-/// What became of each condition of `--fail-on`.
+/// What became of each condition of `--fail-on`; nothing where there are none.
 pub fn outcomes(outcomes: &[Outcome], style: &Style) -> String {
+    if outcomes.is_empty() {
+        return String::new();
+    }
     let mut section = Section::new(style);
     section.heading("Conditions");
     let mut table = Table::new()
@@ -82,7 +85,8 @@ pub fn outcomes(outcomes: &[Outcome], style: &Style) -> String {
         ]);
     }
     section.table(&table);
-    section.finish()
+    // It stands below the comparison, apart from it.
+    format!("\n{}", section.finish())
 }
 
 fn totals(section: &mut Section<'_>, diff: &Diff) {
