@@ -1,14 +1,19 @@
 //! The summary that ends a run.
 
-use analyse::Counts;
+use crate::{Style, tables};
+use analyse::{Counts, Report};
 use event::{Hooks, Overhead};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+/// How many findings a run ends with.
+const FINDINGS: usize = 3;
+
 /// What is said at the end of a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct RunSummary {
-    pub counts: Counts,
+    /// What the run's trace says.
+    pub report: Report,
     /// Each library's name, with what of it was hooked.
     pub libraries: Vec<(String, Hooks)>,
     /// CPU time the tracer itself has used.
@@ -23,11 +28,19 @@ pub struct RunSummary {
     pub notes: Vec<String>,
 }
 
-pub fn summary_text(run: &RunSummary) -> String {
+pub fn summary_text(run: &RunSummary, style: &Style) -> String {
     let mut text = String::from("=== TRACE SUMMARY ===\n\n");
-    userspace(&mut text, &run.counts);
-    kernel_space(&mut text, &run.counts);
-    gpu(&mut text, &run.counts);
+    let counts = &run.report.overview.counts;
+    userspace(&mut text, counts);
+    kernel_space(&mut text, counts);
+    text.push_str(&tables::gpu_in_short(&run.report, style));
+    text.push('\n');
+    let findings = tables::top_findings(&run.report, FINDINGS, style);
+    if !findings.is_empty() {
+        text.push_str("FINDINGS:\n");
+        text.push_str(&findings);
+        text.push('\n');
+    }
     tail(&mut text, run);
     text
 }
@@ -62,18 +75,8 @@ pub(crate) fn kernel_space(text: &mut String, counts: &Counts) {
     let _ = writeln!(text, "  Scheduler calls: {}\n", counts.scheduler_calls);
 }
 
-fn gpu(text: &mut String, counts: &Counts) {
-    text.push_str("GPU:\n");
-    match counts.gpu_operations {
-        0 => text.push_str("  not traced\n\n"),
-        operations => {
-            let _ = writeln!(text, "  Operations: {operations}\n");
-        }
-    }
-}
-
 fn tail(text: &mut String, run: &RunSummary) {
-    let counts = &run.counts;
+    let (overview, counts) = (&run.report.overview, &run.report.overview.counts);
     let hooked: u64 = run.libraries.iter().map(|(_, hooks)| hooks.attached).sum();
     let total: u64 = run.libraries.iter().map(|(_, hooks)| hooks.total).sum();
     let _ = write!(text, "Hooked {hooked} of {total} functions");
@@ -94,10 +97,10 @@ fn tail(text: &mut String, run: &RunSummary) {
             counts.failed_calls
         );
     }
-    if counts.open_spans() > 0 {
-        let _ = writeln!(text, "Calls that never returned: {}", counts.open_spans());
+    if overview.open_spans > 0 {
+        let _ = writeln!(text, "Calls that never returned: {}", overview.open_spans);
     }
-    let _ = writeln!(text, "Events lost: {}", counts.lost);
+    let _ = writeln!(text, "Events lost: {}", overview.lost);
     if let Some(overhead) = &run.overhead {
         let _ = writeln!(
             text,
@@ -127,16 +130,9 @@ fn bytes(count: u64) -> String {
 mod tests {
     use super::*;
 
-    fn run() -> RunSummary {
-        let mut counts = Counts::default();
-        counts.api_calls = 847;
-        counts.launches = 42;
-        counts.allocations = 15;
-        counts.allocated_bytes = 524_288_000;
-        counts.transfers = 128;
-        counts.transferred_bytes = 1_048_576_000;
+    fn run(report: Report) -> RunSummary {
         RunSummary {
-            counts,
+            report,
             libraries: vec![(
                 "libcuda.so.1".into(),
                 Hooks {
@@ -155,22 +151,41 @@ mod tests {
         }
     }
 
+    fn nothing() -> Report {
+        analyse::Analysis::new(&event::Meta::default()).finish(None)
+    }
+
     #[test]
     fn a_run_without_the_kernel_side() {
-        insta::assert_snapshot!(summary_text(&run()));
+        let mut report = nothing();
+        let counts = &mut report.overview.counts;
+        counts.api_calls = 847;
+        counts.launches = 42;
+        counts.allocations = 15;
+        counts.allocated_bytes = 524_288_000;
+        counts.transfers = 128;
+        counts.transferred_bytes = 1_048_576_000;
+        insta::assert_snapshot!(summary_text(&run(report), &Style::default()));
     }
 
     #[test]
     fn everything_there_is_to_say() {
-        let mut run = run();
-        run.counts.ioctls = 1024;
-        run.counts.ioctl_time = 15_234_000;
-        run.counts.scheduler_calls = 256;
-        run.counts.gpu_operations = 42;
-        run.counts.library_calls = 3;
-        run.counts.failed_calls = 2;
-        run.counts.lost = 7;
+        let mut report = nothing();
+        let counts = &mut report.overview.counts;
+        counts.ioctls = 1024;
+        counts.ioctl_time = 15_234_000;
+        counts.scheduler_calls = 256;
+        counts.gpu_operations = 42;
+        counts.library_calls = 3;
+        counts.failed_calls = 2;
+        report.overview.lost = 7;
+        let mut run = run(report);
         run.notes = vec!["one library came too late".into()];
-        insta::assert_snapshot!(summary_text(&run));
+        insta::assert_snapshot!(summary_text(&run, &Style::default()));
+    }
+
+    #[test]
+    fn a_run_without_cuda() {
+        insta::assert_snapshot!(summary_text(&run(nothing()), &Style::default()));
     }
 }

@@ -5,7 +5,7 @@ mod meta;
 mod progress;
 mod words;
 
-use super::softgpu::softgpu_environment;
+use super::{softgpu::softgpu_environment, style::stderr_style};
 use crate::{arguments::Record, embedded};
 use anyhow::{Context, Result};
 use capture::{
@@ -31,7 +31,11 @@ pub fn run(options: Record) -> Result<ExitCode> {
     let mut environment = session.environment(&library, env::var_os("LD_PRELOAD").as_deref())?;
     environment.extend(softgpu);
     let meta = meta::of_run(&options, session.start_ns());
-    let file = TraceFile::create(options.output.as_deref(), meta)?;
+    let file = TraceFile::create(
+        options.output.as_deref(),
+        meta,
+        options.summary && !options.quiet,
+    )?;
     let path = file.path().to_owned();
     let seen = file.seen();
     let recording = session.start(file)?;
@@ -53,15 +57,14 @@ pub fn run(options: Record) -> Result<ExitCode> {
             return Err(error.into());
         }
     };
-    let counts = file.counts().clone();
-    let finished = file
-        .finish(|summary| {
-            summary.end_ns = summary.end_ns.max(meta::monotonic());
-            summary.exit = Some(status(exit));
-            summary.clocks = vec![report.clock.clone()];
-            summary.overhead = report.overhead.clone();
-        })
-        .with_context(|| format!("the trace in {} is not whole", path.display()));
+    let (finished, said) = file.finish(|summary| {
+        summary.end_ns = summary.end_ns.max(meta::monotonic());
+        summary.exit = Some(status(exit));
+        summary.clocks = vec![report.clock.clone()];
+        summary.overhead = report.overhead.clone();
+    });
+    let finished =
+        finished.with_context(|| format!("the trace in {} is not whole", path.display()));
     if let Some(failure) = &report.failure {
         eprintln!(
             "cutrace: the trace in {} ends early: {failure} ({} records were not written)",
@@ -72,7 +75,7 @@ pub fn run(options: Record) -> Result<ExitCode> {
         eprintln!("cutrace: {error:#}");
     }
     if !options.quiet {
-        say(&options, &report, counts, &path, elapsed);
+        say(&options, &report, said, &path, elapsed);
     }
     exit.pass_on()
 }
@@ -80,7 +83,7 @@ pub fn run(options: Record) -> Result<ExitCode> {
 fn say(
     options: &Record,
     report: &Report,
-    counts: analyse::Counts,
+    said: analyse::Report,
     path: &std::path::Path,
     elapsed: std::time::Duration,
 ) {
@@ -90,8 +93,8 @@ fn say(
     if !options.summary {
         return;
     }
-    let run = words::summary(options, report, counts, path, elapsed);
-    eprint!("\n{}", render::summary_text(&run));
+    let run = words::summary(options, report, said, path, elapsed);
+    eprint!("\n{}", render::summary_text(&run, &stderr_style()));
 }
 
 /// What a shell would say of it.

@@ -1,35 +1,53 @@
-//! How text to standard output is to look: the terminal's colours, width and letters.
+//! How text is to look: the terminal's colours, width and letters.
 
 use crate::arguments::{Color, Look};
 use render::Style;
-use std::{env, io::IsTerminal};
+use std::{
+    env,
+    io::{self, IsTerminal},
+    os::fd::{AsRawFd, RawFd},
+};
 
+/// For standard output, as asked for.
 pub fn style(look: &Look) -> Style {
-    let terminal = std::io::stdout().is_terminal();
-    let color = match look.color {
-        Color::Always => true,
-        Color::Never => false,
-        // https://no-color.org: set and not empty.
-        Color::Auto => terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-    };
+    let found = style_on(&io::stdout());
     Style {
-        color,
-        width: look.width.map_or_else(|| columns(terminal), usize::from),
-        unicode: !look.ascii && locale_is_unicode(),
+        color: match look.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => found.color,
+        },
+        width: look.width.map_or(found.width, usize::from),
+        unicode: !look.ascii && found.unicode,
+    }
+}
+
+/// For cutrace's own words about a run.
+pub fn stderr_style() -> Style {
+    style_on(&io::stderr())
+}
+
+fn style_on(stream: &(impl IsTerminal + AsRawFd)) -> Style {
+    let terminal = stream.is_terminal();
+    Style {
+        // https://no-color.org: set and not empty.
+        color: terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        width: columns(terminal.then(|| stream.as_raw_fd())),
+        unicode: locale_is_unicode(),
     }
 }
 
 /// The terminal's columns; what is piped is for people and files of no known width.
-fn columns(terminal: bool) -> usize {
+fn columns(terminal: Option<RawFd>) -> usize {
     const USUAL: usize = 80;
     let named = env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    let asked = || {
+    let asked = |terminal| {
         // SAFETY: the kernel fills the structure or says that it did not.
         let mut size: libc::winsize = unsafe { std::mem::zeroed() };
-        let known = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+        let known = unsafe { libc::ioctl(terminal, libc::TIOCGWINSZ, &mut size) } == 0;
         (known && size.ws_col > 0).then_some(usize::from(size.ws_col))
     };
-    let known = if terminal { asked() } else { None };
+    let known = terminal.and_then(asked);
     known.or(named).unwrap_or(USUAL).max(20)
 }
 

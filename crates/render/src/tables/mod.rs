@@ -23,6 +23,6 @@ pub use gpu::gpu;
 pub use idle::idle;
 pub use ioctls::ioctls;
 pub use memory::memory;
-pub use summary::summary;
+pub use summary::{gpu_in_short, summary};
 pub use top::top;
 pub use transfers::transfers;

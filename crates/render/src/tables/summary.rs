@@ -23,6 +23,17 @@ pub fn summary(report: &Report, style: &Style) -> String {
     text + &section.finish()
 }
 
+/// How busy the GPU was, for the end of a run.
+pub fn gpu_in_short(report: &Report, style: &Style) -> String {
+    let counts = &report.overview.counts;
+    if counts.launches + counts.transfers + counts.gpu_operations == 0 {
+        return "GPU:\n  no work seen\n".to_owned();
+    }
+    let mut section = Section::new(style);
+    gpu(&mut section, report);
+    section.finish()
+}
+
 fn gpu(section: &mut Section<'_>, report: &Report) {
     let (idle, wall) = (&report.idle, report.overview.wall_ns);
     let simulated = if report.overview.simulated {

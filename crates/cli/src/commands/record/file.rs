@@ -1,7 +1,7 @@
 //! The trace being written, and what it holds so far.
 
 use super::progress::Seen;
-use analyse::Counts;
+use analyse::{Analysis, Report};
 use anyhow::{Context, Result};
 use capture::preload::{Library, Sink, SinkError};
 use event::{Backend, Hooks, Meta, Record, Summary};
@@ -21,13 +21,15 @@ pub struct TraceFile {
     /// None once the writer has it.
     file: Option<File>,
     writer: Option<Writer>,
-    counts: Counts,
+    /// What the run will be summed up with; None if nobody asks.
+    analysis: Option<Analysis>,
+    summed_up: bool,
     seen: Arc<Seen>,
 }
 
 impl TraceFile {
     /// Without a path, `traces/trace_<now>.jsonl`.
-    pub fn create(path: Option<&Path>, meta: Meta) -> Result<Self> {
+    pub fn create(path: Option<&Path>, meta: Meta, summed_up: bool) -> Result<Self> {
         let (path, file) = match path {
             Some(path) => (path.to_owned(), create(path, false)),
             None => unused(),
@@ -43,7 +45,8 @@ impl TraceFile {
             meta,
             file: Some(file),
             writer: None,
-            counts: Counts::default(),
+            analysis: None,
+            summed_up,
             seen: Arc::default(),
         })
     }
@@ -57,18 +60,17 @@ impl TraceFile {
         &self.path
     }
 
-    pub fn counts(&self) -> &Counts {
-        &self.counts
-    }
-
-    /// Writes the tail, with what only the tracer knows filled in.
-    pub fn finish(self, complete: impl FnOnce(&mut Summary)) -> Result<()> {
+    /// Writes the tail, with what only the tracer knows filled in. What the trace says comes
+    /// back also where it could not be written.
+    pub fn finish(self, complete: impl FnOnce(&mut Summary)) -> (Result<()>, Report) {
+        let analysis = self.analysis.unwrap_or_else(|| Analysis::new(&self.meta));
         let Some(writer) = self.writer else {
-            return Ok(());
+            return (Ok(()), analysis.finish(None));
         };
         let mut summary = writer.summary();
         complete(&mut summary);
-        Ok(writer.finish_with(&summary)?)
+        let report = analysis.finish(Some(&summary));
+        (writer.finish_with(&summary).map_err(Into::into), report)
     }
 }
 
@@ -86,6 +88,7 @@ impl Sink for TraceFile {
             hooks,
             missing: super::words::missing(hooked),
         }];
+        self.analysis = self.summed_up.then(|| Analysis::new(&self.meta));
         let format = Format::of(&self.path).unwrap_or(Format::Jsonl);
         if let Some(file) = self.file.take() {
             self.writer = Some(Writer::new(file, format, &self.meta)?);
@@ -97,7 +100,9 @@ impl Sink for TraceFile {
         if let Some(writer) = &mut self.writer {
             writer.write(record)?;
         }
-        self.counts.add(record);
+        if let Some(analysis) = &mut self.analysis {
+            analysis.add(record);
+        }
         self.seen.add(record);
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! What is said about a run: its summary, what was missed and why, details for the curious.
 
 use crate::arguments::Record;
-use analyse::Counts;
 use capture::preload::{Filter, Library, Report};
 use event::Hooks;
 use render::RunSummary;
@@ -19,7 +18,7 @@ use std::{
 pub fn summary(
     options: &Record,
     report: &Report,
-    counts: Counts,
+    said: analyse::Report,
     trace: &Path,
     elapsed: Duration,
 ) -> RunSummary {
@@ -55,7 +54,7 @@ pub fn summary(
         ));
     }
     RunSummary {
-        counts,
+        report: said,
         libraries: (report.libraries.iter())
             .map(|library| {
                 let hooks = Hooks {
