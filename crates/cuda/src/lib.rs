@@ -16,7 +16,7 @@
 //! assert_eq!(category("cuMemAllocSomehow_v9"), event::Category::Memory);
 //! ```
 
-#![no_std]
+#![cfg_attr(not(feature = "nvidia"), no_std)]
 
 pub mod attributes;
 pub mod capture;
@@ -26,6 +26,8 @@ pub mod format;
 mod generated;
 pub mod lookup;
 pub mod model;
+#[cfg(feature = "nvidia")]
+pub mod nvidia;
 pub mod unions;
 
 pub use category::category;
