@@ -1,5 +1,5 @@
 //! What a call costs: direct, hooked (read by a consumer and not), through a naive hook, and under
-//! uftrace and ltrace where they are installed. The kinds take turns, so that whatever else the
+//! uftrace, bpftrace and ltrace where they are installed and allowed. The kinds take turns, so that whatever else the
 //! machine does falls on all of them.
 
 #[path = "../tests/common/mod.rs"]
@@ -18,7 +18,7 @@ fn main() {
         .skip(1)
         .find_map(|word| word.parse().ok())
         .unwrap_or(9);
-    compile(
+    let driver = compile(
         "driver.c",
         "libcuda.so.1",
         &["-shared", "-fPIC", "-O2", "-Wl,-soname,libcuda.so.1"],
@@ -92,6 +92,17 @@ fn main() {
             note("uftrace record", &String::from_utf8_lossy(&output.stdout));
         }
         let _ = std::fs::remove_dir_all(&folder);
+        // A line of JSON at entry and at return, as its users write it.
+        let mut bpftrace = Command::new("bpftrace");
+        bpftrace.args(["-o", "/dev/null", "-e", &bpf_program(&driver)]);
+        bpftrace
+            .arg("-c")
+            .arg(format!("{} 20000", program.display()));
+        if let Ok(output) = bpftrace.output()
+            && output.stdout.windows(6).any(|word| word == b"launch")
+        {
+            note("bpftrace printf", &String::from_utf8_lossy(&output.stdout));
+        }
         note(
             "naive hook",
             &plain(Command::new(&program).arg(CALLS).env("LD_PRELOAD", &naive)),
@@ -107,6 +118,7 @@ fn main() {
         "with --stack",
         "naive hook",
         "uftrace record",
+        "bpftrace printf",
         "ltrace -c",
     ] {
         print!("{way:<22}");
@@ -140,6 +152,17 @@ fn main() {
             rate / 1e6
         );
     }
+}
+
+fn bpf_program(library: &std::path::Path) -> String {
+    let probes = |kind: &str| {
+        let names = ["cuInit", "cuMemAlloc_v2", "cuLaunchKernel"];
+        let probe = |name| format!("{kind}:{}:{name}", library.display());
+        names.map(probe).join(",")
+    };
+    let line = r#"printf("{\"name\":\"%s\",\"ts\":%lu}\n", probe, nsecs);"#;
+    let (begin, end) = (probes("uprobe"), probes("uretprobe"));
+    format!("{begin} {{ {line} }} {end} {{ {line} }}")
 }
 
 fn shown(least: f64, median: f64) -> String {
