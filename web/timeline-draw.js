@@ -150,36 +150,35 @@ const drawing = (() => {
 
   function header(context, scene, { group, height }, y) {
     const colors = palette.colors;
+    const middle = y + height / 2;
     context.fillStyle = colors.faint;
     context.fillRect(0, y, scene.width, height);
+    context.textAlign = 'left';
     context.fillStyle = colors.soft;
     context.font = FONT;
-    context.textAlign = 'left';
-    context.fillText(group.collapsed ? '▸' : '▾', 8, y + height / 2);
-    // Without GPU lanes the gaps are still worth seeing: above the first process.
-    const bare = !scene.groups[0].gpu && group === scene.groups[0];
-    if (group.gpu || bare) gaps(context, scene, y, height);
+    context.fillText(group.collapsed ? '▸' : '▾', 8, middle);
+    context.fillStyle = colors.ink;
     context.font = `600 ${FONT}`;
     const text = clipped(context, format.visible(group.label), Math.min(420, scene.width / 3));
-    context.fillStyle = colors.faint;
-    context.fillRect(22, y, Math.max(GUTTER - 22, context.measureText(text).width + 10), height);
-    context.fillStyle = colors.ink;
-    context.fillText(text, 22, y + height / 2);
+    context.fillText(text, 22, middle);
+    const left = Math.max(GUTTER, 32 + context.measureText(text).width);
+    // Without GPU lanes the gaps are still worth seeing: above the first process.
+    const bare = !scene.groups[0].gpu && group === scene.groups[0];
+    if (group.gpu || bare) gaps(context, scene, left, y, height);
   }
 
-  function gaps(context, scene, y, height) {
+  function gaps(context, scene, left, y, height) {
     const colors = palette.colors;
     context.font = FONT;
     for (const gap of scene.marks) {
-      const x0 = Math.max(GUTTER, xOf(scene, gap.from));
+      const x0 = Math.max(left, xOf(scene, gap.from));
       const x1 = Math.min(scene.width, xOf(scene, gap.to));
       if (x1 - x0 < 1) continue;
       context.fillStyle = colors.gap;
       context.fillRect(x0, y + 4, x1 - x0, height - 8);
-      const label = gap.label;
-      if (context.measureText(label).width + 8 < x1 - x0) {
+      if (context.measureText(gap.label).width + 8 < x1 - x0) {
         context.fillStyle = colors.soft;
-        context.fillText(label, x0 + 5, y + height / 2);
+        context.fillText(gap.label, x0 + 5, y + height / 2);
       }
     }
   }

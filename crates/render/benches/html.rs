@@ -1,6 +1,6 @@
 //! What the HTML report costs: nanoseconds a record, bytes of page, for a trace of many events.
 //!
-//! usage: cargo bench -p cutrace-render --bench html [EVENTS]
+//! usage: cargo bench -p cutrace-render --bench html -- [EVENTS [THREADS]]
 
 use event::{Category, Event, Extent, Launch, Layer, Meaning, Meta, Name, Record, What};
 use render::{Html, Output};
@@ -14,10 +14,11 @@ struct Records {
     names: Vec<(Name, Name, Category)>,
     kernels: Vec<Name>,
     events: u64,
+    threads: u64,
 }
 
 impl Records {
-    fn new() -> Self {
+    fn new(threads: u64) -> Self {
         let name = |text: &str, category| -> (Name, Name, Category) {
             let runtime = format!("cuda{text}");
             (runtime.into(), format!("cu{text}").into(), category)
@@ -37,6 +38,7 @@ impl Records {
                 .map(|i| format!("void kernel<{i}>(float*, int)").into())
                 .collect(),
             events: 0,
+            threads,
         }
     }
 
@@ -55,7 +57,7 @@ impl Records {
         // A cheap scatter, the same on every run.
         let random = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         let (runtime, driver, category) = self.names[(turn % 6) as usize].clone();
-        let tid = 100 + (turn / 64 % 8) as u32;
+        let tid = 100 + (turn / 64 % self.threads) as u32;
         let mut outer = self.event(Layer::Runtime, category, &runtime, tid);
         give(&outer.clone().into());
         self.now += 300 + random % 200;
@@ -111,8 +113,8 @@ impl io::Write for Counter {
 }
 
 /// Events, records, and the time it took to make them and give them away.
-fn run(wanted: u64, mut give: impl FnMut(&Record)) -> (u64, u64, f64) {
-    let mut records = Records::new();
+fn run(wanted: u64, threads: u64, mut give: impl FnMut(&Record)) -> (u64, u64, f64) {
+    let mut records = Records::new(threads);
     let mut count = 0u64;
     let start = Instant::now();
     while records.events < wanted {
@@ -125,17 +127,19 @@ fn run(wanted: u64, mut give: impl FnMut(&Record)) -> (u64, u64, f64) {
 }
 
 fn main() {
-    let wanted = std::env::args()
-        .find_map(|argument| argument.parse().ok())
-        .unwrap_or(1_000_000);
-    let (_, _, making) = run(wanted, |record| {
+    let mut numbers = std::env::args().filter_map(|argument| argument.parse::<u64>().ok());
+    let wanted = numbers.next().unwrap_or(1_000_000);
+    let threads = numbers.next().unwrap_or(8).max(1);
+    let (_, _, making) = run(wanted, threads, |record| {
         std::hint::black_box(record);
     });
     let mut analysis = analyse::Analysis::new(&Meta::default());
-    let (_, _, analysing) = run(wanted, |record| analysis.add(record));
+    let (_, _, analysing) = run(wanted, threads, |record| analysis.add(record));
     let mut size = Counter(0);
     let mut html = Html::new(&mut size, &Meta::default());
-    let (events, count, fed) = run(wanted, |record| html.record(record).expect("a record"));
+    let (events, count, fed) = run(wanted, threads, |record| {
+        html.record(record).expect("a record")
+    });
     let start = Instant::now();
     html.finish(None).expect("a page");
     let writing = start.elapsed().as_secs_f64();
