@@ -42,7 +42,8 @@ impl State {
     }
 }
 
-const MOST_STREAMS: usize = 65_536;
+/// All of them are looked at when a device is waited for; programs have some dozens.
+const MOST_STREAMS: usize = 2_048;
 /// With so many candidates there is doubt in any case.
 const MOST_RECORDED: usize = 64;
 
