@@ -120,6 +120,9 @@ pub struct ContextSweep {
     threads: HashMap<(u32, u32), Thread, RandomState>,
     gpus: HashMap<Option<u32>, Gpu, RandomState>,
     totals: Contexts,
+    /// The first call of each process that made a context without saying which: the next context
+    /// that appears is taken for it.
+    made: HashMap<u32, Option<(u64, u64)>, RandomState>,
     /// Calls in a row of one thread in one context, which is nearly all of them: they are put down
     /// together.
     row: Option<InARow>,
@@ -248,12 +251,13 @@ impl ContextSweep {
             if self.contexts.len() >= MOST_CONTEXTS {
                 return None;
             }
+            let made = self.made.get_mut(&event.pid).and_then(Option::take);
             let row = Context {
                 pid: event.pid,
                 context,
                 device: event.device,
-                created_at_ns: None,
-                created_op_id: None,
+                created_at_ns: made.map(|(at, _)| at),
+                created_op_id: made.map(|(_, op)| op),
                 destroyed_at_ns: None,
                 destroyed_op_id: None,
                 first_used_ns: at,
@@ -274,7 +278,15 @@ impl ContextSweep {
         match cuda::family(&event.name) {
             "cuCtxCreate" | "cuDevicePrimaryCtxRetain" | "cuCtxFromGreenCtx" => {
                 let made = argument("pctx").or(argument("pContext"));
+                // A fast reading leaves out what came back.
                 let mut new = event.name.starts_with("cuCtx");
+                if made.is_none()
+                    && self.made.len() < MOST_CONTEXTS
+                    && !self.made.contains_key(&event.pid)
+                {
+                    new = true;
+                    self.made.insert(event.pid, Some((at, event.id)));
+                }
                 if let Some(used) = made.and_then(|made| self.context(event, made, at))
                     && used.row.created_at_ns.is_none()
                 {

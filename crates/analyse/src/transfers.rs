@@ -182,8 +182,8 @@ pub struct TransferSweep {
     /// Directions by correlation, for GPU work whose name does not say its own.
     correlated: HashMap<u64, Direction, RandomState>,
     latest: HashMap<(u32, u32), (u64, u64), RandomState>,
-    /// Processes with kernels that nothing has waited for yet.
-    launched: HashSet<u32, RandomState>,
+    /// Threads that launched kernels and have not waited yet.
+    launched: HashSet<(u32, u32), RandomState>,
     origin: Option<u64>,
     rates: Rates,
     gpu_rates: Rates,
@@ -196,7 +196,7 @@ impl TransferSweep {
             Record::Event(event) if event.layer == Layer::Gpu => self.on_gpu(event),
             Record::Event(event) => {
                 if event.category == Category::Sync && event.extent != Extent::Open {
-                    self.launched.remove(&event.pid);
+                    self.launched.remove(&(event.pid, event.tid));
                 }
                 if may_mean(record).is_none() {
                     return;
@@ -218,7 +218,7 @@ impl TransferSweep {
                 What::Memory(memory) => self.host.memory(meaning, memory),
                 What::Launch(_) => {
                     if self.launched.len() < MOST_CORRELATED {
-                        self.launched.insert(meaning.pid);
+                        self.launched.insert((meaning.pid, meaning.tid));
                     }
                 }
                 What::Transfer(_) => {}
@@ -287,7 +287,7 @@ impl TransferSweep {
             bin.2.saturating_add(time),
         );
         // Of a copy that waits for kernels first, most of the time may be theirs.
-        let waited = !queued && self.launched.remove(&meaning.pid);
+        let waited = !queued && self.launched.remove(&(meaning.pid, meaning.tid));
         if queued {
             tally.queued += 1;
         } else if waited {

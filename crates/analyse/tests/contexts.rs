@@ -66,6 +66,23 @@ fn the_primary_context_is_made_once() {
 }
 
 #[test]
+fn a_reading_without_arguments_still_knows_when_the_primary_context_came() {
+    let mut stage = Stage::new();
+    stage.context = None;
+    let first = stage.call("cuDevicePrimaryCtxRetain", 10 * US).id;
+    stage.call("cuDevicePrimaryCtxRetain", 10 * US);
+    stage.context = Some(0xa);
+    stage.call("cuMemsetD8_v2", US);
+    let contexts = analysed(&stage.records);
+    assert_eq!((contexts.created, contexts.seen), (1, 1));
+    let one = &contexts.contexts[0];
+    assert_eq!(
+        (one.created_at_ns, one.created_op_id),
+        (Some(10 * US), Some(first))
+    );
+}
+
+#[test]
 fn switches_are_counted_where_the_context_changes() {
     let mut stage = Stage::new();
     for round in 0..4u64 {

@@ -17,7 +17,12 @@ use trace::Parts;
 const FINDINGS: usize = 3;
 
 pub fn run(options: Report) -> Result<ExitCode> {
-    let report = analysed(options.traces)?;
+    // Only these need arguments: which pointer a free was refused, which context was destroyed.
+    let args = matches!(
+        options.part,
+        Part::Memory | Part::Contexts | Part::Transfers | Part::Findings
+    );
+    let report = read(options.traces, args)?;
     let mut out = io::stdout().lock();
     if options.json {
         serde_json::to_writer_pretty(&mut out, &of_part(options.part, &report)?)?;
@@ -78,11 +83,12 @@ fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
 
 /// What is in these traces.
 pub fn analysed(traces: Vec<PathBuf>) -> Result<analyse::Report> {
+    read(traces, false)
+}
+
+fn read(traces: Vec<PathBuf>, args: bool) -> Result<analyse::Report> {
     // Stacks say where leaks come from; what ioctls ask for is in what they were decoded to.
-    let parts = Parts {
-        args: false,
-        ..Parts::ALL
-    };
+    let parts = Parts { args, ..Parts::ALL };
     let input = Input::open(traces, parts)?;
     let mut analysis = Analysis::new(input.meta());
     let summary = input.each(|record| {
