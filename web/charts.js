@@ -24,8 +24,9 @@ const charts = (() => {
       line.values.forEach((value, index) => {
         path += `L${x(Math.min(index * line.bin, end)).toFixed(1)} ${y(value).toFixed(1)}L${x(Math.min((index + 1) * line.bin, end)).toFixed(1)} ${y(value).toFixed(1)}`;
       });
-      const last = line.values.at(-1) ?? 0;
-      path += `L${x(end)} ${y(line.final ?? last).toFixed(1)}`;
+      // After the last change the level stays.
+      const last = y(line.final ?? line.values.at(-1) ?? 0).toFixed(1);
+      path += `L${x(Math.min(line.values.length * line.bin, end)).toFixed(1)} ${last}L${x(end)} ${last}`;
       parts.push(svg('path', { d: `${path}L${x(end)} ${y(0)}Z`, fill: line.color, 'fill-opacity': 0.16, stroke: 'none' }));
       parts.push(svg('path', { d: path, fill: 'none', stroke: line.color, 'stroke-width': 1.6, 'vector-effect': 'non-scaling-stroke' }));
     }

@@ -54,6 +54,34 @@ fn pages() {
     );
     page("dense.html", &story::meta(), extremes::dense(150_000), None);
     page("odd.html", &story::meta(), extremes::odd(), None);
+    recorded();
+}
+
+/// The traces of fixtures/traces: recorded ones, and one written by hand.
+fn recorded() {
+    let folder = repository().join("fixtures/traces");
+    for entry in fs::read_dir(folder).expect("fixtures/traces").flatten() {
+        let path = entry.path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "jsonl")
+        {
+            continue;
+        }
+        let mut reader = trace::open(&path).expect("a trace");
+        let meta = reader.meta().clone();
+        let records: Vec<_> = reader
+            .by_ref()
+            .map(|record| record.expect("a record"))
+            .collect();
+        let stem = path.file_stem().expect("a name").to_string_lossy();
+        page(
+            &format!("recorded-{stem}.html"),
+            &meta,
+            records,
+            reader.summary(),
+        );
+    }
 }
 
 /// Says why a test cannot run here; where everything must run (CI), that is a failure.
@@ -97,7 +125,7 @@ fn the_report_in_a_browser() {
     let output = Command::new(node)
         .arg("--test")
         .arg("--test-concurrency=2")
-        .args(["report", "extremes"].map(|name| {
+        .args(["report", "extremes", "recorded"].map(|name| {
             repository
                 .join("tests/web")
                 .join(format!("{name}.test.mjs"))

@@ -1,0 +1,50 @@
+// The traces of fixtures/traces: recorded on softgpu and on an H200, and one written by hand.
+
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { test } from 'node:test';
+import { open } from './browser.mjs';
+
+const PAGES = readdirSync(process.env.CUTRACE_PAGES).filter((name) => name.startsWith('recorded-'));
+
+test('every recorded trace opens without complaint', async () => {
+  assert.ok(PAGES.length >= 6, PAGES.join(' '));
+  for (const name of PAGES) {
+    const page = await open(name);
+    assert.deepEqual(page.problems, [], name);
+    assert.ok((await page.locator('#panel-functions tbody tr').count()) > 5, name);
+    const simulated = await page.getByText('simulated GPU').count();
+    assert.equal(simulated, name.startsWith('recorded-demo') ? 1 : 0, `${name}: softgpu says so, hardware does not`);
+    await page.context().close();
+  }
+});
+
+test('the demo shows what was planted in it', async () => {
+  const page = await open('recorded-demo.html');
+  const findings = await page.locator('#findings-list').innerText();
+  for (const planted of [/Copies take/, /nothing to do for/, /leaked by cuMemAlloc/]) assert.match(findings, planted);
+  await page.getByRole('button', { name: /^Show in the timeline: The GPU had nothing to do/ }).click();
+  assert.match(await page.locator('#timeline-detail').innerText(), /from \d/);
+  await page.context().close();
+});
+
+// fixtures/traces/layers.py writes them: thread 101 has 120 + 400 + 6 + 6 + 180 + 20 µs of outermost calls,
+// and 100 µs of one that never ends.
+test('a trace written by hand reads as it was written', async () => {
+  const page = await open('recorded-layers.html');
+  await page.locator('#timeline-text summary').click();
+  const lines = await page.locator('#timeline-text tbody tr').evaluateAll((rows) => rows.map((row) => [...row.cells].slice(0, 6).map((cell) => cell.textContent.replaceAll('\u2009', ' ')).join(' | ')));
+  assert.deepEqual(lines, [
+    'GPU 0 default stream | GPU 0 · NVIDIA H200 | 1 | 380 µs | 210 µs | 590 µs',
+    'GPU 0 stream 7 | GPU 0 · NVIDIA H200 | 2 | 100 µs | 720 µs | 900 µs',
+    'thread 101 | Process 100 · app | 11 | 832 µs | 10.0 µs | 1.30 ms',
+    'thread 102 | Process 100 · app | 1 | 10.0 µs | 1.10 ms | 1.11 ms',
+  ]);
+  await page.locator('#timeline-canvas').focus();
+  await page.locator('#search').fill('ioctl');
+  await page.keyboard.press('Enter');
+  const detail = await page.locator('#timeline-detail').innerText();
+  assert.match(detail.replaceAll('\u2009', ' '), /duration\s+60.0 µs/);
+  assert.match(detail, /Inside cudaMalloc › cuMemAlloc_v2/);
+  await page.context().close();
+});
