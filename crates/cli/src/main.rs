@@ -41,7 +41,7 @@ impl arguments::Command {
     fn failure(&self) -> u8 {
         match self {
             arguments::Command::Record(_)
-            | arguments::Command::Demo
+            | arguments::Command::Demo(_)
             | arguments::Command::Softgpu(_) => LaunchError::OWN_FAILURE,
             _ => BAD_INPUT,
         }

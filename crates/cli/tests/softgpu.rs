@@ -155,7 +155,7 @@ fn the_demo_runs_from_a_copy_of_the_binary_alone() {
             .arg("demo")
             .env_clear()
             .env("HOME", home.path())
-            .current_dir("/")
+            .current_dir(home.path())
             .output()
             .expect("the copy runs")
     };
@@ -172,6 +172,15 @@ fn the_demo_runs_from_a_copy_of_the_binary_alone() {
             1,
             "{round}:\n{stdout}"
         );
+        // The three things that are wrong with it are named.
+        for finding in ["transfer-bound", "idle-gap", "leak"] {
+            assert!(stdout.contains(finding), "{round}: no {finding}:\n{stdout}");
+        }
+        for file in ["trace.jsonl", "trace.pftrace", "report.html"] {
+            let path = home.path().join("traces/demo").join(file);
+            let size = fs::metadata(&path).map_or(0, |data| data.len());
+            assert!(size > 10_000, "{round}: {file} has {size} bytes");
+        }
     }
 }
 

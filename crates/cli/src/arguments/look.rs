@@ -1,4 +1,4 @@
-//! The verbs that look at a trace: report, timeline, replay, view, diff.
+//! The verbs that look at a trace: report, timeline, replay, view, diff, and the tour of them all.
 
 use super::times;
 use clap::ValueEnum;
@@ -102,6 +102,33 @@ pub struct Diff {
     pub fail_on: Vec<String>,
     pub json: bool,
     pub look: Look,
+}
+
+/// The tour.
+pub struct Demo {
+    /// On this machine's GPU rather than on softgpu.
+    pub gpu: bool,
+    /// Where its files go.
+    pub folder: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub struct DemoLine {
+    /// Run it on this machine's GPU
+    #[arg(long)]
+    gpu: bool,
+    /// Where to put the trace and its pictures; by default traces/demo
+    #[arg(short, long = "output", value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+impl DemoLine {
+    pub fn options(self) -> Demo {
+        Demo {
+            gpu: self.gpu,
+            folder: self.folder,
+        }
+    }
 }
 
 impl Window {

@@ -6,7 +6,7 @@ mod record;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
-pub use look::{Color, Diff, Look, Part, Replay, Report, Timeline, View};
+pub use look::{Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use record::Record;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 /// What the user asked for.
 pub enum Command {
     Record(Record),
-    Demo,
+    Demo(Demo),
     Softgpu(Softgpu),
     Export(Export),
     Report(Report),
@@ -58,8 +58,11 @@ enum Verb {
     /// command's output, exit status and signals are its own.
     #[command(arg_required_else_help = true)]
     Record(record::RecordLine),
-    /// Run a small CUDA program on softgpu, the software device: no GPU needed
-    Demo,
+    /// The tour: record a small CUDA program on softgpu, the software device, and look at it
+    ///
+    /// The program has a bottleneck, an idle gap and a leak. Its trace, a Perfetto trace and the HTML
+    /// report are left in traces/demo. No GPU is needed.
+    Demo(look::DemoLine),
     /// Run a CUDA program on softgpu, a software CUDA device
     ///
     /// Programs built with nvcc -cudart shared and programs that use the driver API run unchanged:
@@ -124,7 +127,7 @@ fn with_verb(mut words: Vec<OsString>) -> Vec<OsString> {
 pub fn parse() -> Command {
     match Line::parse_from(with_verb(std::env::args_os().collect())).verb {
         Verb::Record(line) => Command::Record(line.options()),
-        Verb::Demo => Command::Demo,
+        Verb::Demo(line) => Command::Demo(line.options()),
         Verb::Softgpu {
             list: true, all, ..
         } => Command::Softgpu(Softgpu::List { all }),
@@ -193,7 +196,7 @@ mod tests {
             assert_eq!(options.arguments, ["-o", "not-ours"], "{line}");
             assert_eq!(options.output, None, "{line}");
         }
-        assert!(matches!(verb("cutrace demo"), Verb::Demo));
+        assert!(matches!(verb("cutrace demo"), Verb::Demo(_)));
         assert!(matches!(
             verb("cutrace softgpu ./app"),
             Verb::Softgpu { .. }

@@ -52,24 +52,45 @@ fn draw(options: Export) -> Result<ExitCode> {
     let baseline = (options.baseline.as_ref())
         .map(|path| folded(path, options.weight))
         .transpose()?;
-    let input = Input::open(options.traces, parts(options.format))?;
+    let flame = Flame {
+        weight: render_weight(options.weight),
+        baseline,
+    };
     match options.destination {
         Destination::Stdout => {
+            let input = Input::open(options.traces, parts(options.format))?;
             let writer = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-            let mut output = output(writer, options.format, options.weight, baseline, &input);
+            let mut output = output(writer, options.format, flame, &input);
             input.show(&mut *output)?;
         }
         Destination::File(path) => {
-            let file = Unfinished::create(&path)?;
-            let writer = BufWriter::with_capacity(BUFFER, file.file.try_clone()?);
-            let mut output = output(writer, options.format, options.weight, baseline, &input);
-            input.show(&mut *output)?;
-            drop(output);
-            file.finish()?;
+            draw_to(options.traces, options.format, flame, &path)?;
             eprintln!("cutrace: written to {}", path.display());
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Draws traces into a file.
+pub fn write(traces: Vec<PathBuf>, format: Format, path: &Path) -> Result<()> {
+    draw_to(traces, format, Flame::default(), path)
+}
+
+fn draw_to(traces: Vec<PathBuf>, format: Format, flame: Flame, path: &Path) -> Result<()> {
+    let input = Input::open(traces, parts(format))?;
+    let file = Unfinished::create(path)?;
+    let writer = BufWriter::with_capacity(BUFFER, file.file.try_clone()?);
+    let mut output = output(writer, format, flame, &input);
+    input.show(&mut *output)?;
+    drop(output);
+    file.finish()
+}
+
+/// What flame graphs want to know.
+#[derive(Default)]
+struct Flame {
+    weight: render::Weight,
+    baseline: Option<Vec<(String, u64)>>,
 }
 
 /// What of its events an output shows.
@@ -91,23 +112,17 @@ const BUFFER: usize = 1 << 20;
 fn output<'a>(
     writer: impl Write + 'a,
     format: Format,
-    weight: Weight,
-    baseline: Option<Vec<(String, u64)>>,
+    flame: Flame,
     input: &Input,
 ) -> Box<dyn Output + 'a> {
     let meta = input.meta();
     match format {
         Format::Html => Box::new(Html::new(writer, meta)),
         Format::Perfetto => Box::new(Perfetto::new(writer, meta)),
-        Format::Folded => Box::new(Folded::new(writer, render_weight(weight), baseline)),
+        Format::Folded => Box::new(Folded::new(writer, flame.weight, flame.baseline)),
         Format::Svg => {
             let title = meta.command.join(" ");
-            Box::new(FlameSvg::new(
-                writer,
-                title,
-                render_weight(weight),
-                baseline,
-            ))
+            Box::new(FlameSvg::new(writer, title, flame.weight, flame.baseline))
         }
         _ => Box::new(Chrome::new(writer, meta)),
     }

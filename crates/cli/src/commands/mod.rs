@@ -19,7 +19,7 @@ use std::{io, process::ExitCode};
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Record(options) => record::run(options),
-        Command::Demo => demo::run(),
+        Command::Demo(options) => demo::run(options),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Export(options) => export::run(options),
         Command::Report(options) => report::run(options),

@@ -14,9 +14,32 @@ use capture::{
 };
 use file::TraceFile;
 use progress::Progress;
-use std::{env, process::ExitCode, time::Instant};
+use render::RunSummary;
+use std::{env, path::PathBuf, process::ExitCode, time::Instant};
+
+/// A run that was traced.
+pub struct Recorded {
+    pub exit: Exit,
+    /// Where the trace is.
+    pub path: PathBuf,
+    pub summary: RunSummary,
+    watched: Report,
+}
 
 pub fn run(options: Record) -> Result<ExitCode> {
+    let recorded = record(&options)?;
+    if options.verbose {
+        eprint!("{}", words::details(&recorded.watched));
+    }
+    if options.summary && !options.quiet {
+        let text = render::summary_text(&recorded.summary, &stderr_style());
+        eprint!("\n{text}");
+    }
+    recorded.exit.pass_on()
+}
+
+/// Runs the command and writes its trace.
+pub fn record(options: &Record) -> Result<Recorded> {
     // Unpacked before the session's clock starts: the first run takes a moment for it.
     let library = embedded::preload_library()?;
     let softgpu = options.simulate.then(softgpu_environment).transpose()?;
@@ -30,7 +53,7 @@ pub fn run(options: Record) -> Result<ExitCode> {
     })?;
     let mut environment = session.environment(&library, env::var_os("LD_PRELOAD").as_deref())?;
     environment.extend(softgpu);
-    let meta = meta::of_run(&options, session.start_ns());
+    let meta = meta::of_run(options, session.start_ns());
     let file = TraceFile::create(
         options.output.as_deref(),
         meta,
@@ -74,27 +97,12 @@ pub fn run(options: Record) -> Result<ExitCode> {
     } else if let Err(error) = finished {
         eprintln!("cutrace: {error:#}");
     }
-    if !options.quiet {
-        say(&options, &report, said, &path, elapsed);
-    }
-    exit.pass_on()
-}
-
-fn say(
-    options: &Record,
-    report: &Report,
-    said: analyse::Report,
-    path: &std::path::Path,
-    elapsed: std::time::Duration,
-) {
-    if options.verbose {
-        eprint!("{}", words::details(report));
-    }
-    if !options.summary {
-        return;
-    }
-    let run = words::summary(options, report, said, path, elapsed);
-    eprint!("\n{}", render::summary_text(&run, &stderr_style()));
+    Ok(Recorded {
+        exit,
+        summary: words::summary(options, &report, said, &path, elapsed),
+        path,
+        watched: report,
+    })
 }
 
 /// What a shell would say of it.

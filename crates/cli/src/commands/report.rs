@@ -72,7 +72,7 @@ fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
         Part::Ioctls => &["ioctls", "correlation"],
         Part::Gpu => &["gpu", "functions"],
         Part::Findings => &["findings"],
-        Part::Coverage => &["meta", "summary"],
+        Part::Coverage => &["meta", "summary", "overview"],
     };
     let Value::Object(mut parts) = all else {
         return Ok(all);
