@@ -94,7 +94,7 @@ extern "C" fn note_stack(
         function: function as u16,
         // The call's own record has the stack pointer at its entry.
         stack_pointer: (caller.rsp as u32).wrapping_sub(8),
-        time: clock::now(),
+        time: 0,
     };
     if depth == 0 {
         note_new_or_known(thread, walker, caller, call);
@@ -146,6 +146,10 @@ fn note_new(
     native: usize,
     mut frames: usize,
 ) {
+    let call = Call {
+        time: clock::now(),
+        ..call
+    };
     let [room, _] = &mut walker.rooms;
     for (found, word) in room.python.iter_mut().zip(&mut room.words).take(frames) {
         let code = match walker::code(&mut walker.codes, found.code, found.check) {
@@ -183,6 +187,10 @@ fn note_new(
 
 /// In a signal handler that interrupted a walk: nothing that the walk uses is touched.
 fn note_once(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: Call) {
+    let call = Call {
+        time: clock::now(),
+        ..call
+    };
     let own_stack = walker.own_stack;
     let [_, room] = &mut walker.rooms;
     let mut memory = Memory::new(own_stack, &mut room.chunk);

@@ -13,6 +13,7 @@ const FIRST: usize = 28;
 pub struct Call {
     pub function: u16,
     pub stack_pointer: u32,
+    /// When; not asked for where nothing new is said.
     pub time: u64,
 }
 

@@ -49,15 +49,26 @@ pub struct CachedRule {
     /// 0: free.
     address: u64,
     offset: i32,
-    /// Which register the frame's address is counted from: one of the saved, or 6 for rsp.
+    /// Which register the frame's address is counted from: one of the saved, or 6 for rsp; 7: there
+    /// is no caller.
     base: u8,
     /// Where registers are saved, in words below the frame's address; 0: not at all.
     saved: [u8; TRACKED - 1],
 }
 
 const FROM_RSP: u8 = 6;
+const OUTERMOST: u8 = 7;
 
 impl CachedRule {
+    fn outermost(address: u64) -> CachedRule {
+        CachedRule {
+            address,
+            offset: 0,
+            base: OUTERMOST,
+            saved: [0; TRACKED - 1],
+        }
+    }
+
     fn of(address: u64, rule: &Rule) -> Option<CachedRule> {
         let Cfa::Register { register, offset } = rule.cfa else {
             return None;
@@ -184,6 +195,9 @@ fn step(
     if let Some(rule) = rules.as_deref().and_then(|rules| rules.get(place))
         && rule.address == address
     {
+        if rule.base == OUTERMOST {
+            return Step::End;
+        }
         return match follow(rule, registers, memory) {
             Some(()) => Step::Next { signal: false },
             None => Step::Lost,
@@ -200,14 +214,18 @@ fn step(
             Step::Lost
         };
     };
+    let mut keep = |simple: CachedRule| {
+        if let Some(slot) = rules.as_deref_mut().and_then(|rules| rules.get_mut(place)) {
+            *slot = simple;
+        }
+    };
     if rule.places[RETURN] == Place::Undefined {
+        keep(CachedRule::outermost(address));
         return Step::End;
     }
     if let Some(simple) = CachedRule::of(address, &rule) {
         let done = follow(&simple, registers, memory);
-        if let Some(slot) = rules.as_deref_mut().and_then(|rules| rules.get_mut(place)) {
-            *slot = simple;
-        }
+        keep(simple);
         return done.map_or(Step::Lost, |()| Step::Next { signal: false });
     }
     match follow_any(&unwind.image, &rule, registers, memory) {
