@@ -2,8 +2,8 @@
 
     compare_counts.py TRACE.jsonl COUNTS [--hidden-runtimes]
 
-COUNTS is what cupti.so wrote. CUPTI is loaded by the first cuInit: calls that began before that had
-returned are left out of cutrace's counts. Prints one line for each name whose counts still differ,
+COUNTS is what cupti.so wrote. CUPTI is loaded by the first cuInit: driver calls that began before that
+had returned are left out of cutrace's counts (the runtime call around it CUPTI does report). Prints one line for each name whose counts still differ,
 with the reason where there is one, and a last line with the totals. Exits 1 if a difference has no
 reason. With --hidden-runtimes, libraries have runtimes linked in without symbols.
 """
@@ -39,7 +39,7 @@ def traced(path):
                 continue
             pid = event["pid"]
             if event["phase"] == "B":
-                if initialised.get(pid):
+                if initialised.get(pid) or event["layer"] == "runtime":
                     counts[family(event["name"])] += 1
                 else:
                     early += 1
