@@ -58,6 +58,16 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    /// Step over `text` if it comes next, byte for byte.
+    #[inline]
+    pub fn take_exactly(&mut self, text: &[u8]) -> bool {
+        let found = self.text.as_bytes()[self.at..].starts_with(text);
+        if found {
+            self.at += text.len();
+        }
+        found
+    }
+
     #[inline]
     pub fn expect(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
         if self.take(byte) {
@@ -216,6 +226,21 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     pub fn uint(&mut self) -> Parsed<u64> {
+        self.peek();
+        let bytes = &self.text.as_bytes()[self.at..];
+        let (mut number, mut length) = (0u64, 0);
+        // So many digits always fit.
+        while length < 19
+            && let Some(digit) = bytes.get(length).map(|byte| byte.wrapping_sub(b'0'))
+            && digit < 10
+        {
+            number = number * 10 + u64::from(digit);
+            length += 1;
+        }
+        if length > 0 && matches!(bytes.get(length), Some(b',' | b'}' | b']')) {
+            self.at += length;
+            return Ok(number);
+        }
         let token = self.number()?;
         match parse_uint(token.as_bytes()).or_else(|| integral(token)) {
             Some(number) => Ok(number),

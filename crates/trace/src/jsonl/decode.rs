@@ -1,7 +1,7 @@
 //! Lines → records. A damaged line is skipped with a warning that says where it is; the lines
 //! around it are whole.
 
-use super::{LONGEST_LINE, chunks::Chunk, line};
+use super::{LONGEST_LINE, chunks::Chunk, key::Order, line};
 use crate::{
     Parts,
     batch::{At, Batch, Form, NoteKind, Origin},
@@ -14,6 +14,7 @@ use crate::{
 pub struct Decoder {
     pub shaper: Shaper,
     pub parts: Parts,
+    order: Order,
     chunk: Chunk,
     /// The next line's first byte.
     at: usize,
@@ -34,6 +35,7 @@ impl Decoder {
         Decoder {
             shaper: Shaper::default(),
             parts,
+            order: Order::default(),
             chunk: Chunk::default(),
             at: 0,
         }
@@ -118,7 +120,14 @@ impl Decode for Decoder {
             let line = match text {
                 _ if bytes.len() > LONGEST_LINE => Line::Damaged(too_long()),
                 _ if is_blank(bytes) => Line::Blank,
-                Some(text) => read_line(text, &mut self.shaper, self.parts, at, batch),
+                Some(text) => read_line(
+                    text,
+                    &mut self.shaper,
+                    &mut self.order,
+                    self.parts,
+                    at,
+                    batch,
+                ),
                 None => Line::Damaged("not UTF-8".into()),
             };
             match line {
@@ -164,9 +173,16 @@ pub fn cut_or(terminated: bool, what: Problem) -> Problem {
 }
 
 /// One line, into the batch.
-fn read_line(text: &str, shaper: &mut Shaper, parts: Parts, at: At, batch: &mut Batch) -> Line {
+fn read_line(
+    text: &str,
+    shaper: &mut Shaper,
+    order: &mut Order,
+    parts: Parts,
+    at: At,
+    batch: &mut Batch,
+) -> Line {
     let mut fields = Fields::default();
-    let parsed = line::parse(text, &mut shaper.names, parts, &mut fields, |name| {
+    let parsed = line::parse(text, &mut shaper.names, parts, order, &mut fields, |name| {
         let name: String = name.chars().take(40).collect();
         batch.warn(at, format!("unknown field {name:?}: ignored"));
     });

@@ -7,6 +7,9 @@ macro_rules! keys {
         pub enum Key { $($member,)+ }
 
         const KEYS: &[(&str, Key)] = &[$(($name, Key::$member),)+];
+
+        /// The same as they stand between two fields.
+        const BETWEEN: &[&[u8]] = &[$(concat!(",\"", $name, "\":").as_bytes(),)+];
     };
 }
 
@@ -87,6 +90,35 @@ impl Key {
     }
 }
 
+/// Which field followed which the last time: lines are much alike, and comparing with what is
+/// expected is cheaper than reading a name and looking it up.
+pub struct Order {
+    next: [Option<Key>; KEYS.len()],
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Order {
+            next: [None; KEYS.len()],
+        }
+    }
+}
+
+impl Order {
+    /// What will probably follow, with the comma before it and the colon behind it.
+    #[inline]
+    pub fn after(&self, last: Key) -> Option<(Key, &'static [u8])> {
+        self.next[last as usize].map(|key| (key, BETWEEN[key as usize]))
+    }
+
+    #[inline]
+    pub fn learn(&mut self, last: Option<Key>, key: Key) {
+        if let Some(last) = last {
+            self.next[last as usize] = Some(key);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +128,7 @@ mod tests {
         for &(name, key) in KEYS {
             assert_eq!(Key::of(name), Some(key));
             assert_eq!(Key::of(&format!("{name}_")), None);
+            assert_eq!(BETWEEN[key as usize], format!(",\"{name}\":").as_bytes());
         }
         assert_eq!(Key::of(""), None);
     }

@@ -1,6 +1,6 @@
 //! One JSON line → fields.
 
-use super::key::Key;
+use super::key::{Key, Order};
 use crate::{
     Parts,
     fields::{Fields, Word},
@@ -17,19 +17,41 @@ pub fn parse<'a>(
     text: &'a str,
     names: &mut Names,
     parts: Parts,
+    order: &mut Order,
     fields: &mut Fields<'a>,
     mut unknown: impl FnMut(&str),
 ) -> Parsed<()> {
     let cursor = &mut Cursor::new(text);
     cursor.expect(b'{', "not a JSON object")?;
+    let mut last = None;
     let mut first = true;
-    while cursor.another(b'}', first)? {
+    loop {
+        let expected = last.and_then(|last| order.after(last));
+        let key = match expected {
+            Some((key, text)) if cursor.take_exactly(text) => Some(key),
+            _ => {
+                if !cursor.another(b'}', first)? {
+                    break;
+                }
+                let name = cursor.key()?;
+                let key = Key::of(&name.text);
+                match key {
+                    Some(key) => order.learn(last, key),
+                    // Heads and tails have fields of their own, and are read again as a whole.
+                    None if fields.kind.as_ref().is_some_and(is_head_or_tail) => {}
+                    // What is null is not there.
+                    None if cursor.peek() == b'n' => {}
+                    None => unknown(&name.text),
+                }
+                key
+            }
+        };
         first = false;
-        let key = cursor.key()?;
+        last = key.or(last);
         if cursor.peek() == b'n' && cursor.word("null") {
             continue;
         }
-        match Key::of(&key.text) {
+        match key {
             Some(Key::EventId) => fields.event_id = Some(cursor.uint()?),
             Some(Key::Ts) => fields.ts = Some(fixed(cursor, 6)?),
             Some(Key::Pid) => fields.pid = Some(small(cursor)?),
@@ -76,13 +98,7 @@ pub fn parse<'a>(
             Some(Key::Source) => fields.source = Some(word(cursor)?),
             // Derived from grid and block.
             Some(Key::Threads) => cursor.skip()?,
-            None => {
-                // Heads and tails have fields of their own, and are read again as a whole.
-                if !fields.kind.as_ref().is_some_and(is_head_or_tail) {
-                    unknown(&key.text);
-                }
-                cursor.skip()?;
-            }
+            None => cursor.skip()?,
         }
     }
     cursor.end()

@@ -3,6 +3,7 @@
 use super::{
     chunks::{Chunk, Chunks},
     decode::{Decoder, cut_or, is_blank},
+    key::Order,
     line,
 };
 use crate::{
@@ -95,7 +96,9 @@ fn read_head(bytes: &[u8]) -> Result<Head> {
     let mut fields = Fields::default();
     let mut shaper = Shaper::default();
     // What is odd about a record is told when it is read as one.
-    if let Err(problem) = line::parse(text, &mut shaper.names, Parts::ALL, &mut fields, |_| {}) {
+    let order = &mut Order::default();
+    let names = &mut shaper.names;
+    if let Err(problem) = line::parse(text, names, Parts::ALL, order, &mut fields, |_| {}) {
         return Ok(Head::Damaged(problem.what));
     }
     Ok(match fields.class() {
