@@ -1,8 +1,9 @@
 //! Chrome's trace JSON: opens in chrome://tracing, in Perfetto and in Speedscope.
 //!
-//! A span is a `B` and an `E` line, in the order of the trace: a span that never ended has no `E`,
-//! and spans that begin at the same moment keep their nesting. GPUs are processes whose threads
-//! are the streams; arrows go from the call that submitted work to the work.
+//! A span is one `X` line: readers pair `B` and `E` by rules of their own, some by the arguments.
+//! Of spans that begin at the same moment the outer one must come first, so what is inside a call
+//! waits for the call's end. GPUs are processes whose threads are the streams; arrows go from the
+//! call that submitted work to the work.
 
 use crate::{
     Output,
@@ -16,9 +17,12 @@ use std::io::{self, Write};
 /// Processes of the host have smaller ids, and viewers take 32 bits.
 const FIRST_GPU: u64 = 1_000_000_000;
 
+/// A call with more inside it than this is written before its end, its insides in their own order.
+const MOST_WAITING: usize = 100_000;
+
 pub struct Chrome<W: Write> {
     writer: W,
-    /// One line before it is written.
+    /// One line before it is written or put by.
     line: Vec<u8>,
     begun: bool,
     meta: Meta,
@@ -28,7 +32,24 @@ pub struct Chrome<W: Write> {
     processes: HashMap<u64, ()>,
     /// How many streams each GPU has so far.
     streams: HashMap<u32, u64>,
+    /// What is under way on each track.
+    under_way: HashMap<Track, UnderWay>,
     counters: Counters,
+}
+
+/// One line, or its beginning.
+struct Line {
+    start: u64,
+    depth: usize,
+    bytes: Vec<u8>,
+}
+
+/// The outermost call of a track, and all inside it.
+#[derive(Default)]
+struct UnderWay {
+    /// Lines of spans that have not ended, outermost first.
+    open: Vec<(u64, Line)>,
+    done: Vec<Line>,
 }
 
 impl<W: Write> Chrome<W> {
@@ -42,39 +63,122 @@ impl<W: Write> Chrome<W> {
             named: HashMap::default(),
             processes: HashMap::default(),
             streams: HashMap::default(),
+            under_way: HashMap::default(),
             counters: Counters::default(),
         }
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
         let track = self.tracks.of(event);
-        let (pid, tid) = self.place(track)?;
-        let end = matches!(event.extent, Extent::Closed(_));
-        let moment = event.end().unwrap_or(event.start);
-        let phase = match event.extent {
-            Extent::Open => "B",
-            Extent::Closed(_) => "E",
-            Extent::Instant => "i",
-        };
-        self.open(phase, moment, pid, tid);
-        if !end {
-            self.text(",\"name\":", label(event));
-            self.text(",\"cat\":", event.category.as_str());
-            if event.extent == Extent::Instant {
-                self.line.extend_from_slice(b",\"s\":\"t\"");
+        match event.extent {
+            Extent::Open => self.begin_span(event, track)?,
+            Extent::Closed(duration) => {
+                let position = self.under_way.get(&track).and_then(|under_way| {
+                    under_way.open.iter().rposition(|(id, _)| *id == event.id)
+                });
+                let position = match position {
+                    Some(position) => position,
+                    // Its beginning was not recorded.
+                    None => {
+                        self.begin_span(event, track)?;
+                        let under_way = self.under_way.entry(track).or_default();
+                        under_way.open.len() - 1
+                    }
+                };
+                self.end_span(event, track, position, duration)?;
             }
-        }
-        self.arguments(event, end);
-        self.close()?;
-        if let (Extent::Open, Some(correlation)) = (event.extent, event.correlation) {
-            self.flow(event, correlation, pid, tid)?;
+            Extent::Instant => {
+                let (pid, tid) = self.place(track)?;
+                self.open("i", event.start, pid, tid);
+                self.head(event);
+                self.line.extend_from_slice(b",\"s\":\"t\",\"args\":{");
+                self.inputs(event);
+                self.outputs(event);
+                self.end_arguments();
+                self.line.push(b'}');
+                self.put_by(track, event.start);
+                self.write_ended(track)?;
+            }
         }
         self.counters.event(event);
         self.counts()
     }
 
-    /// One end of the arrow from a call to its work.
-    fn flow(&mut self, event: &Event, correlation: u64, pid: u64, tid: u64) -> io::Result<()> {
+    fn begin_span(&mut self, event: &Event, track: Track) -> io::Result<()> {
+        let (pid, tid) = self.place(track)?;
+        self.open("X", event.start, pid, tid);
+        self.head(event);
+        self.line.extend_from_slice(b",\"args\":{");
+        self.inputs(event);
+        let bytes = std::mem::take(&mut self.line);
+        let under_way = self.under_way.entry(track).or_default();
+        let line = Line {
+            start: event.start,
+            depth: 2 * under_way.open.len(),
+            bytes,
+        };
+        under_way.open.push((event.id, line));
+        if let Some(correlation) = event.correlation
+            && self.flow(event, correlation, pid, tid)
+        {
+            self.put_by(track, event.start);
+        }
+        Ok(())
+    }
+
+    fn end_span(
+        &mut self,
+        event: &Event,
+        track: Track,
+        position: usize,
+        duration: u64,
+    ) -> io::Result<()> {
+        let under_way = self.under_way.entry(track).or_default();
+        let (_, mut line) = under_way.open.remove(position);
+        self.line = std::mem::take(&mut line.bytes);
+        self.outputs(event);
+        self.end_arguments();
+        let _ = write!(
+            self.line,
+            ",\"dur\":{}.{:03}}}",
+            duration / 1_000,
+            duration % 1_000
+        );
+        line.bytes = std::mem::take(&mut self.line);
+        self.under_way.entry(track).or_default().done.push(line);
+        self.write_ended(track)
+    }
+
+    /// What is in `line` waits for the call around it.
+    fn put_by(&mut self, track: Track, start: u64) {
+        let under_way = self.under_way.entry(track).or_default();
+        under_way.done.push(Line {
+            start,
+            // After the span that it belongs to, before those inside that.
+            depth: (2 * under_way.open.len()).saturating_sub(1),
+            bytes: std::mem::take(&mut self.line),
+        });
+    }
+
+    /// Writes what the outermost call held, once it has ended.
+    fn write_ended(&mut self, track: Track) -> io::Result<()> {
+        let Some(under_way) = self.under_way.get_mut(&track) else {
+            return Ok(());
+        };
+        if !under_way.open.is_empty() && under_way.done.len() < MOST_WAITING {
+            return Ok(());
+        }
+        let mut done = std::mem::take(&mut under_way.done);
+        done.sort_by_key(|line| (line.start, line.depth));
+        for line in done {
+            self.line = line.bytes;
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// One end of the arrow from a call to its work: in `line`, if there is one.
+    fn flow(&mut self, event: &Event, correlation: u64, pid: u64, tid: u64) -> bool {
         let submits = matches!(
             event.category,
             Category::Kernel | Category::Transfer | Category::Memory | Category::Graph
@@ -82,7 +186,7 @@ impl<W: Write> Chrome<W> {
         let phase = match event.layer {
             Layer::Gpu => "f",
             Layer::Runtime | Layer::Driver if submits => "s",
-            _ => return Ok(()),
+            _ => return false,
         };
         self.open(phase, event.start, pid, tid);
         self.text(",\"name\":", "submit");
@@ -91,25 +195,31 @@ impl<W: Write> Chrome<W> {
         if phase == "f" {
             self.line.extend_from_slice(b",\"bp\":\"e\"");
         }
-        self.close()
+        self.line.push(b'}');
+        true
     }
 
-    fn arguments(&mut self, event: &Event, end: bool) {
-        const BEFORE: &[u8] = b",\"args\":{";
-        self.line.extend_from_slice(BEFORE);
-        let from = self.line.len();
-        if !end {
-            let _ = write!(self.line, "\"op_id\":{},", event.id);
-            self.member("layer", event.layer.as_str());
-            if let Some(stream) = event.stream {
-                let _ = write!(self.line, "\"stream\":\"{stream:#x}\",");
-            }
-            if let Some(device) = event.device {
-                let _ = write!(self.line, "\"device\":{device},");
-            }
-            self.values(&event.args);
+    fn head(&mut self, event: &Event) {
+        self.text(",\"name\":", label(event));
+        self.text(",\"cat\":", event.category.as_str());
+    }
+
+    /// What is known when an event begins.
+    fn inputs(&mut self, event: &Event) {
+        let _ = write!(self.line, "\"op_id\":{},", event.id);
+        self.member("layer", event.layer.as_str());
+        if let Some(stream) = event.stream {
+            let _ = write!(self.line, "\"stream\":\"{stream:#x}\",");
         }
-        if let (true, Some(status)) = (end || event.extent == Extent::Instant, &event.status) {
+        if let Some(device) = event.device {
+            let _ = write!(self.line, "\"device\":{device},");
+        }
+        self.values(&event.args);
+    }
+
+    /// What is known when it has ended.
+    fn outputs(&mut self, event: &Event) {
+        if let Some(status) = &event.status {
             match &status.name {
                 Some(name) => self.member("result", name),
                 None => {
@@ -117,15 +227,13 @@ impl<W: Write> Chrome<W> {
                 }
             }
         }
-        if end || event.extent == Extent::Instant {
-            self.values(&event.outputs);
-        }
-        if self.line.len() > from {
-            self.line.pop();
-            self.line.push(b'}');
-        } else {
-            self.line.truncate(from - BEFORE.len());
-        }
+        self.values(&event.outputs);
+    }
+
+    /// `op_id` is always there, so there is a comma to take away.
+    fn end_arguments(&mut self) {
+        self.line.pop();
+        self.line.push(b'}');
     }
 
     fn values(&mut self, values: &[Arg]) {
@@ -243,9 +351,35 @@ impl<W: Write> Chrome<W> {
     /// Ends the object in `line` and writes it.
     fn close(&mut self) -> io::Result<()> {
         self.line.push(b'}');
+        self.write()
+    }
+
+    fn write(&mut self) -> io::Result<()> {
         self.begin()?;
         self.writer.write_all(&self.line)?;
         self.line.clear();
+        Ok(())
+    }
+
+    /// What never ended is drawn to the trace's end.
+    fn unfinished(&mut self, summary: Option<&Summary>) -> io::Result<()> {
+        let mut tracks: Vec<Track> = self.under_way.keys().copied().collect();
+        tracks.sort();
+        for track in tracks {
+            let under_way = self.under_way.entry(track).or_default();
+            for (_, mut line) in under_way.open.drain(..).rev() {
+                let end = summary.map_or(line.start, |summary| summary.end_ns);
+                let duration = end.saturating_sub(line.start);
+                let _ = write!(
+                    line.bytes,
+                    "\"unfinished\":true}},\"dur\":{}.{:03}}}",
+                    duration / 1_000,
+                    duration % 1_000
+                );
+                under_way.done.push(line);
+            }
+            self.write_ended(track)?;
+        }
         Ok(())
     }
 
@@ -282,6 +416,7 @@ impl<W: Write> Output for Chrome<W> {
     }
 
     fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
+        self.unfinished(summary)?;
         if !self.begun {
             self.begun = true;
             self.writer.write_all(b"{\"traceEvents\":[")?;
