@@ -17,6 +17,12 @@ after(async () => {
   await browser?.close();
 });
 
+// A page with nothing in it.
+export async function blank() {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+  return context.newPage();
+}
+
 // Opens a page of the report and waits until it has drawn itself. Whatever it complains of, and
 // whatever it asks the network for, is kept.
 export async function open(name, { hash = '', ...options } = {}) {

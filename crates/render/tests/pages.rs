@@ -6,7 +6,7 @@ mod extremes;
 mod story;
 
 use event::{Meta, Record, Summary};
-use render::{Html, Output};
+use render::{Chrome, Html, Output};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -75,12 +75,21 @@ fn recorded() {
             .map(|record| record.expect("a record"))
             .collect();
         let stem = path.file_stem().expect("a name").to_string_lossy();
+        let mut json = Vec::new();
+        let mut chrome = Chrome::new(&mut json, &meta);
+        for record in &records {
+            chrome.record(record).expect("a record");
+        }
+        chrome.finish(reader.summary()).expect("written");
+        drop(chrome);
         page(
             &format!("recorded-{stem}.html"),
             &meta,
             records,
             reader.summary(),
         );
+        let folder = repository().join("target/pages");
+        fs::write(folder.join(format!("chrome-{stem}.json")), json).expect("written");
     }
 }
 
@@ -125,7 +134,7 @@ fn the_report_in_a_browser() {
     let output = Command::new(node)
         .arg("--test")
         .arg("--test-concurrency=2")
-        .args(["report", "extremes", "recorded"].map(|name| {
+        .args(["report", "extremes", "recorded", "chrome"].map(|name| {
             repository
                 .join("tests/web")
                 .join(format!("{name}.test.mjs"))
