@@ -1,11 +1,13 @@
 //! The command line: clap's view of it, turned once into [`Command`]. Nothing below sees clap.
 
 mod export;
+mod ioctl;
 mod look;
 mod record;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
+pub use ioctl::Ioctl;
 pub use look::{Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use record::Record;
 
@@ -23,6 +25,7 @@ pub enum Command {
     Replay(Replay),
     View(View),
     Diff(Diff),
+    Ioctl(Ioctl),
     Completions(clap_complete::Shell),
     Manual,
 }
@@ -100,6 +103,12 @@ enum Verb {
     /// Compare two traces, by function and by category
     #[command(arg_required_else_help = true)]
     Diff(look::DiffLine),
+    /// Decode one ioctl of NVIDIA's driver by hand
+    ///
+    /// Requests, controls, classes, statuses and struct fields are named as the driver's version
+    /// has them. Of other drivers' requests the parts of the number are shown.
+    #[command(arg_required_else_help = true)]
+    Ioctl(ioctl::IoctlLine),
     /// Print shell completions
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
@@ -147,6 +156,7 @@ pub fn parse() -> Command {
         Verb::Diff(line) => Command::Diff(line.options()),
         Verb::Timeline(line) => Command::Timeline(line.options()),
         Verb::View(line) => Command::View(line.options()),
+        Verb::Ioctl(line) => Command::Ioctl(line.options()),
         Verb::Completions { shell } => Command::Completions(shell),
         Verb::Manual => Command::Manual,
     }

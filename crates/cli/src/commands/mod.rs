@@ -4,6 +4,7 @@ mod demo;
 mod diff;
 mod export;
 mod input;
+mod ioctl;
 mod record;
 mod replay;
 mod report;
@@ -27,6 +28,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Diff(options) => diff::run(options),
         Command::Timeline(options) => timeline::run(options),
         Command::View(options) => view::run(options),
+        Command::Ioctl(options) => ioctl::run(options),
         Command::Completions(shell) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut arguments::definitions(), "cutrace", &mut text);

@@ -14,7 +14,7 @@ use super::version::Version;
 const MOST_OBJECTS: usize = 1 << 16;
 
 /// An object of the driver, by client and handle.
-pub type Key = (u32, u32);
+type Key = (u32, u32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Object {

@@ -13,7 +13,7 @@ pub struct Named {
     pub name: &'static str,
     /// Where several are possible the size decides.
     pub structs: Vec<&'static str>,
-    columns: u16,
+    columns: u32,
 }
 
 /// All names of one kind, by number.
@@ -55,7 +55,7 @@ impl Table {
         let bit = self.columns.bit(version);
         same()
             .find(|row| row.columns & bit != 0)
-            .or_else(|| same().max_by_key(|row| u16::BITS - row.columns.leading_zeros()))
+            .or_else(|| same().max_by_key(|row| u32::BITS - row.columns.leading_zeros()))
     }
 
     pub fn rows(&self) -> &[Named] {
@@ -102,7 +102,7 @@ table!(
 table!(statuses, "status.tsv");
 
 /// The layouts a struct has had: columns, layout.
-type Variants = Vec<(u16, Struct)>;
+type Variants = Vec<(u32, Struct)>;
 
 struct Structs {
     columns: Columns,

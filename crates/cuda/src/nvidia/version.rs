@@ -118,13 +118,13 @@ impl Columns {
     }
 
     /// The bit of the column that speaks for a version.
-    pub fn bit(&self, version: Version) -> u16 {
+    pub fn bit(&self, version: Version) -> u32 {
         let at = self.0.iter().rposition(|from| *from <= version);
-        1 << at.unwrap_or(0).min(15)
+        1 << at.unwrap_or(0).min(31)
     }
 
     /// The columns in `535-560,570-`, as bits.
-    pub fn bits(&self, ranges: &str) -> u16 {
+    pub fn bits(&self, ranges: &str) -> u32 {
         let position = |text: &str| {
             let version = Columns::parse(&format!("# columns {text}"));
             self.0
@@ -136,7 +136,7 @@ impl Columns {
             let (first, end) = range.split_once('-').unwrap_or((range, range));
             let end = position(end).unwrap_or(last);
             let columns = position(first).map_or(0..0, |first| first..end + 1);
-            columns.fold(bits, |bits, column| bits | 1 << column.min(15))
+            columns.fold(bits, |bits, column| bits | 1 << column.min(31))
         })
     }
 }

@@ -3,6 +3,7 @@
 //! A call without others inside it is one line, written when it ends. A call with others is
 //! opened before the first of them and closed after the last.
 
+mod driver;
 mod text;
 
 use crate::{Output, Paint, Style, units};

@@ -96,8 +96,12 @@ fn head(line: &mut String, event: &Event, outputs: bool, style: &Style) {
     line.push(')');
 }
 
-/// `NV_ESC_RM_ALLOC {size=48, …}`, or the command word where nothing more is known.
+/// `NV_ESC_RM_ALLOC {size=48, …}`, or the command word where nothing more is known. Requests that
+/// were decoded further are told in words.
 fn decoded(line: &mut String, ioctl: &event::Ioctl, style: &Style) {
+    if super::driver::request(line, &ioctl.decoded, style) {
+        return;
+    }
     let is_name = |arg: &&Arg| &*arg.name == "name";
     let name = ioctl.decoded.iter().find(is_name);
     match name.and_then(|arg| arg.value.as_str()) {
@@ -117,14 +121,14 @@ fn decoded(line: &mut String, ioctl: &event::Ioctl, style: &Style) {
     }
 }
 
-fn argument(line: &mut String, arg: &Arg, sign: &str, style: &Style) {
+pub(super) fn argument(line: &mut String, arg: &Arg, sign: &str, style: &Style) {
     line.push_str(&printable(&arg.name));
     line.push_str(sign);
     value(line, &arg.value, style);
 }
 
 // Readers bound the nesting of values.
-fn value(line: &mut String, value_of: &Value, style: &Style) {
+pub(super) fn value(line: &mut String, value_of: &Value, style: &Style) {
     // Writing to a String cannot fail.
     let _ = match value_of {
         Value::Null => write!(line, "NULL"),
@@ -246,6 +250,6 @@ fn sizes([x, y, z]: [u32; 3]) -> String {
     }
 }
 
-fn arrow(style: &Style) -> &'static str {
+pub(super) fn arrow(style: &Style) -> &'static str {
     if style.unicode { "→" } else { "->" }
 }
