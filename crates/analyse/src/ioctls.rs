@@ -5,7 +5,7 @@ use event::{Event, Ioctl, Name, Value};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// ioctls by command, most time first.
+/// ioctls by command, most time first; the driver's controls and allocations by what they ask for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Ioctls {
     pub calls: u64,
@@ -36,8 +36,11 @@ const MOST_COMMANDS: usize = 4_096;
 pub(crate) struct IoctlSweep {
     calls: u64,
     total_ns: u64,
-    commands: HashMap<u64, Sums, ahash::RandomState>,
+    commands: HashMap<Key, Sums, ahash::RandomState>,
 }
+
+/// The command, and the control or class where one command serves many.
+type Key = (u64, Option<Name>);
 
 #[derive(Default)]
 struct Sums {
@@ -53,14 +56,20 @@ impl IoctlSweep {
     pub fn end(&mut self, event: &Event, ioctl: &Ioctl, duration: u64) {
         self.calls += 1;
         self.total_ns = self.total_ns.saturating_add(duration);
-        if self.commands.len() >= MOST_COMMANDS && !self.commands.contains_key(&ioctl.cmd) {
+        let key = (
+            ioctl.cmd,
+            text(ioctl, "control").or_else(|| text(ioctl, "class")),
+        );
+        if self.commands.len() >= MOST_COMMANDS && !self.commands.contains_key(&key) {
             return;
         }
-        let sums = self.commands.entry(ioctl.cmd).or_default();
+        let sums = self.commands.entry(key).or_default();
         if sums.name.is_none() {
-            sums.name = decoded_name(ioctl);
+            sums.name = text(ioctl, "name");
         }
-        sums.failed += u64::from(failed(event));
+        // The driver refuses in its struct; the system call succeeds all the same.
+        let refused = text(ioctl, "status").is_some_and(|status| &*status != "NV_OK");
+        sums.failed += u64::from(refused || failed(event));
         sums.total_ns = sums.total_ns.saturating_add(duration);
         if sums.times.count() == 0 || duration > sums.times.greatest() {
             sums.max_op = event.id;
@@ -70,7 +79,7 @@ impl IoctlSweep {
 
     pub fn finish(self) -> Ioctls {
         let mut commands: Vec<IoctlRow> = (self.commands.into_iter())
-            .map(|(cmd, sums)| IoctlRow {
+            .map(|((cmd, subject), sums)| IoctlRow {
                 cmd,
                 calls: sums.times.count(),
                 failed: sums.failed,
@@ -80,10 +89,16 @@ impl IoctlSweep {
                 p99_ns: sums.times.quantile(0.99),
                 max_ns: sums.times.greatest(),
                 max_op_id: sums.max_op,
-                name: sums.name,
+                name: match (sums.name, subject) {
+                    (Some(name), Some(subject)) => Some(format!("{name} {subject}").into()),
+                    (name, _) => name,
+                },
             })
             .collect();
-        commands.sort_by_key(|row| (std::cmp::Reverse((row.total_ns, row.calls)), row.cmd));
+        commands.sort_by(|a, b| {
+            let order = |row: &IoctlRow| (std::cmp::Reverse((row.total_ns, row.calls)), row.cmd);
+            order(a).cmp(&order(b)).then_with(|| a.name.cmp(&b.name))
+        });
         Ioctls {
             calls: self.calls,
             total_ns: self.total_ns,
@@ -92,10 +107,10 @@ impl IoctlSweep {
     }
 }
 
-fn decoded_name(ioctl: &Ioctl) -> Option<Name> {
-    let name = ioctl.decoded.iter().find(|arg| &*arg.name == "name")?;
-    match &name.value {
-        Value::Str(name) => Some(name.clone()),
+fn text(ioctl: &Ioctl, name: &str) -> Option<Name> {
+    let arg = ioctl.decoded.iter().find(|arg| &*arg.name == name)?;
+    match &arg.value {
+        Value::Str(text) => Some(text.clone()),
         _ => None,
     }
 }
@@ -127,6 +142,34 @@ mod tests {
         assert_eq!(
             (found.commands[1].failed, &found.commands[1].name),
             (1, &None)
+        );
+    }
+
+    #[test]
+    fn controls_are_told_apart_and_refusals_counted() {
+        let mut sweep = IoctlSweep::default();
+        for (id, control, status) in [
+            (1, "A", "NV_OK"),
+            (2, "B", "NV_ERR_BUSY_RETRY"),
+            (3, "A", "NV_OK"),
+        ] {
+            let event = Event::new(id, Layer::Syscall, Category::Other, "ioctl", 0);
+            let decoded = vec![
+                Arg::new("name", "NV_ESC_RM_CONTROL"),
+                Arg::new("control", control),
+                Arg::new("status", status),
+            ];
+            sweep.end(&event, &Ioctl { cmd: 7, decoded }, 10 * id);
+        }
+        let rows: Vec<_> = (sweep.finish().commands.iter())
+            .map(|row| (row.name.clone().unwrap().to_string(), row.calls, row.failed))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("NV_ESC_RM_CONTROL A".to_owned(), 2, 0),
+                ("NV_ESC_RM_CONTROL B".to_owned(), 1, 1)
+            ]
         );
     }
 }

@@ -66,8 +66,7 @@ fn one(field: &Field, bytes: &[u8], label: &Label<'_>) -> Option<Value> {
             let inner = values(fields, bytes, label);
             return (!inner.is_empty()).then_some(Value::Map(inner));
         }
-        // Which arm holds is not known here.
-        Kind::Union(_) => return None,
+        Kind::Union(arms) => return union_text(arms, bytes),
         Kind::Text => return text(bytes),
         Kind::Uuid => return uuid(bytes),
         _ => {}
@@ -91,6 +90,20 @@ fn one(field: &Field, bytes: &[u8], label: &Label<'_>) -> Option<Value> {
         _ if is_hexadecimal(field.name) => Value::Pointer(raw),
         _ => Value::Uint(raw),
     })
+}
+
+/// Which arm of a union holds is not known here: only a text is shown, which proves itself.
+fn union_text(arms: &[Field], bytes: &[u8]) -> Option<Value> {
+    let letters = |arm: &&Field| arm.size == 1 && arm.count.is_some() && arm.kind == Kind::Unsigned;
+    let arm = arms.iter().find(letters)?;
+    let bytes = bytes.get(arm.offset..)?;
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    let (text_bytes, rest) = bytes.split_at(end);
+    let is_text = text_bytes.len() >= 4 && rest.iter().all(|byte| *byte == 0);
+    let printable = text_bytes
+        .iter()
+        .all(|byte| byte.is_ascii_graphic() || *byte == b' ');
+    (is_text && printable).then(|| text(text_bytes)).flatten()
 }
 
 /// An element among others that are not zero.
@@ -199,6 +212,10 @@ mod tests {
                 Arg::new("none", vec![0xffffu64])
             ]
         );
+        let name = b"an H200\0\0\0\0\0";
+        let union = "n:0:(ascii:0:u1*12,unicode:0:u2*6)12";
+        assert_eq!(show(union, name), [Arg::new("n", "an H200")]);
+        assert_eq!(show(union, &[1; 12]), []);
         let list = show("l:0:{i:0:u1,v:1:u1}2*3", &[1, 2, 0, 3, 0, 0]);
         let element = |args: &[(&str, u64)]| {
             Value::Map(
