@@ -93,3 +93,14 @@ fn bad_words_are_explained() {
         assert!(errors.contains(said), "{words:?}: {errors}");
     }
 }
+
+#[test]
+fn the_documented_example_is_what_it_prints() {
+    let text = include_str!("../../../docs/IOCTLS.md");
+    let (_, block) = text.split_once("```console\n").expect("an example");
+    let (block, _) = block.split_once("```").expect("its end");
+    let (line, expected) = block.split_once('\n').expect("its output");
+    let words = line.strip_prefix("$ cutrace ioctl ").expect("the command");
+    let words: Vec<&str> = words.split(' ').collect();
+    assert_eq!(decoded(&words), expected);
+}

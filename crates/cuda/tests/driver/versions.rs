@@ -4,7 +4,7 @@ use super::layouts::version;
 use cuda::nvidia::{Call, DeviceFile, Memory, decode};
 
 /// A buffer with some words in it.
-fn bytes(size: usize, words: &[(usize, u32)]) -> Vec<u8> {
+pub fn bytes(size: usize, words: &[(usize, u32)]) -> Vec<u8> {
     let mut bytes = vec![0; size];
     for (at, word) in words {
         bytes[*at..at + 4].copy_from_slice(&word.to_le_bytes());
