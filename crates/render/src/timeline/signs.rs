@@ -67,11 +67,12 @@ impl Sign {
         }
     }
 
+    /// The colours of the HTML report, as far as a terminal has them.
     const fn code(self) -> &'static str {
         match self {
             Sign::Init => "35",
-            Sign::Memory => "33",
-            Sign::Transfer => "34",
+            Sign::Memory => "34",
+            Sign::Transfer => "33",
             Sign::Kernel => "32",
             Sign::Sync => "31",
             Sign::Other | Sign::Idle => "2",
