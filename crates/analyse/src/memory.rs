@@ -104,6 +104,9 @@ pub struct FunctionUse {
     pub calls: u64,
     pub bytes: u64,
     pub time_ns: u64,
+    /// The last call and when it ended.
+    pub last_op_id: u64,
+    pub last_at_ns: u64,
     /// Calls over time, to tell a loop from a beginning.
     pub rate: Rate,
 }
@@ -458,6 +461,8 @@ impl MemorySweep {
                 calls: 0,
                 bytes: 0,
                 time_ns: 0,
+                last_op_id: 0,
+                last_at_ns: 0,
                 rate: Rate::default(),
             };
             self.functions
@@ -467,6 +472,8 @@ impl MemorySweep {
             function.calls += 1;
             function.bytes = function.bytes.saturating_add(size);
             function.time_ns = function.time_ns.saturating_add(time);
+            function.last_op_id = meaning.op;
+            function.last_at_ns = meaning.ts;
             rates.add(since, time);
         }
     }

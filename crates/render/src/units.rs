@@ -71,6 +71,11 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// `1 copy`, `1,234 copies`
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 /// `42.0 %` of a whole; `-` of nothing.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 {

@@ -90,11 +90,14 @@ fn many_gaps(seen: &Seen<'_>, gaps: &[&Gap], rest: u64, working: u64) -> Finding
         .at_least(Severity::Low)
         .say(
             seen,
-            format!("The GPU is idle {} of the working time", words::percent(rest as f64 / working.max(1) as f64)),
             format!(
-                "{} in {} gaps between works. {}{} Another workload could have had {} of all idle time.",
+                "The GPU is idle {} of the working time",
+                words::percent(rest as f64 / working.max(1) as f64)
+            ),
+            format!(
+                "{} in {} between works. {}{} Another workload could have had {} of all idle time.",
                 words::time(rest),
-                idle.all.gap_count,
+                words::count(idle.all.gap_count, "gap", "gaps"),
                 host_words(&parts, all),
                 basis(seen),
                 words::time(idle.opportunity_ns),

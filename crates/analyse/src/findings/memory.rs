@@ -25,6 +25,10 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
             continue;
         }
         let (calls, ns) = function.rate.within(from, to);
+        // What only reaches into the stretch, as the frees after a loop do, is not in it.
+        if calls == 0 {
+            continue;
+        }
         time = time.saturating_add(ns);
         if function.frees {
             frees += calls;
@@ -49,11 +53,12 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
         return None;
     }
     let each = per_iteration.map_or(String::new(), |each| format!(", {each:.1} an iteration"));
-    let row = (seen.report.functions.functions.iter()).find(|row| row.name == function.function);
+    // What was allocated once before the loop does not show it.
+    let inside = (from..=to).contains(&function.last_at_ns);
     Some(
         Draft::new("allocation-in-loop", seen)
             .costs(time)
-            .shown_by(row.map(|row| row.max_op_id))
+            .shown_by(inside.then_some(function.last_op_id))
             .number("allocations", allocations)
             .number("frees", frees)
             .number("call_ns", time)

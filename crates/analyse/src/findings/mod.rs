@@ -141,7 +141,15 @@ impl Draft {
     }
 
     fn shown_by(mut self, op_ids: impl IntoIterator<Item = u64>) -> Self {
-        self.op_ids = op_ids.into_iter().take(limits::OPS).collect();
+        for op_id in op_ids {
+            if self.op_ids.len() == limits::OPS {
+                break;
+            }
+            // One event may be the first and the largest at once.
+            if !self.op_ids.contains(&op_id) {
+                self.op_ids.push(op_id);
+            }
+        }
         self
     }
 

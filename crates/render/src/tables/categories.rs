@@ -41,8 +41,8 @@ pub fn categories(report: &Report, style: &Style) -> String {
     }
     section.table(&table);
     section.line(
-        "Total: calls inside others of their category not counted again. Self: without calls \
-         further in. Of wall: time in which some thread was in such a call.",
+        "Total and average: calls inside others of their category not counted again. Self: \
+         without calls further in. Of wall: time in which some thread was in such a call.",
     );
 
     section.heading("By layer");

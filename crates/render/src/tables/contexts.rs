@@ -1,7 +1,10 @@
 //! Contexts: their lives, and how threads and GPUs change between them.
 
 use super::section::{Section, device_name, since_start};
-use crate::{Style, Table, units::count};
+use crate::{
+    Style, Table,
+    units::{count, counted},
+};
 use analyse::Report;
 
 /// Rows shown of each table.
@@ -24,9 +27,9 @@ pub fn contexts(report: &Report, style: &Style) -> String {
         section.time(contexts.destruction_ns),
     ));
     section.line(&format!(
-        "Threads changed their current context {} times; {} calls that set it took {}.",
-        count(contexts.switches),
-        count(contexts.set_calls),
+        "Threads changed their current context {}; {} that set it took {}.",
+        counted(contexts.switches, "time", "times"),
+        counted(contexts.set_calls, "call", "calls"),
         section.time(contexts.set_ns),
     ));
     lives(&mut section, report);

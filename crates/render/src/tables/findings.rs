@@ -68,7 +68,8 @@ fn one(section: &mut Section<'_>, report: &Report, number: usize, finding: &Find
     }
     if !finding.op_ids.is_empty() {
         let ids: Vec<_> = finding.op_ids.iter().map(u64::to_string).collect();
-        place.push_str(&format!("; events {}", ids.join(", ")));
+        let word = if ids.len() == 1 { "event" } else { "events" };
+        place.push_str(&format!("; {word} {}", ids.join(", ")));
     }
     place.push('.');
     section.indented(&place);

@@ -3,7 +3,7 @@
 use super::section::{Section, device_name, since_start};
 use crate::{
     Cell, Paint, Style, Table,
-    units::{bytes, count},
+    units::{bytes, count, counted},
 };
 use analyse::{
     Curve, Place, Report,
@@ -26,24 +26,24 @@ pub fn memory(report: &Report, style: &Style) -> String {
         return section.finish();
     }
     section.line(&format!(
-        "Allocated {} times, {}; freed {} times, {}; live at the end: {}, {}.",
-        count(memory.allocations),
+        "Allocated {}, {}; freed {}, {}; live at the end: {}, {}.",
+        counted(memory.allocations, "time", "times"),
         bytes(memory.allocated_bytes),
-        count(memory.frees),
+        counted(memory.frees, "time", "times"),
         bytes(memory.freed_bytes),
         count(memory.live),
         bytes(memory.live_bytes),
     ));
     if memory.of_unknown_size > 0 {
         section.line(&format!(
-            "Of {} allocations the trace does not say the size: their bytes are not counted.",
-            count(memory.of_unknown_size)
+            "Of {} the trace does not say the size: those bytes are not counted.",
+            counted(memory.of_unknown_size, "allocation", "allocations")
         ));
     }
     if memory.not_followed > 0 {
         section.line(&format!(
-            "{} live allocations were only counted, because there were too many to follow.",
-            count(memory.not_followed)
+            "Live and only counted, because there were too many to follow: {}.",
+            counted(memory.not_followed, "allocation", "allocations")
         ));
     }
     uses(&mut section, report);

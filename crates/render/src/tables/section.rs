@@ -52,8 +52,12 @@ impl<'a> Section<'a> {
     fn wrapped(&mut self, text: &str, first: usize, further: usize) {
         let limit = self.style.width.max(20);
         let mut line = " ".repeat(first - 1);
-        for word in text.split(' ') {
-            if columns(&line) + 1 + columns(word) > limit && !line.trim().is_empty() {
+        let mut words = text.split(' ').peekable();
+        while let Some(word) = words.next() {
+            // A number stays with its unit.
+            let unit = (words.peek()).filter(|next| ends_in_digit(word) && is_unit(next));
+            let wide = columns(word) + unit.map_or(0, |unit| 1 + columns(unit));
+            if columns(&line) + 1 + wide > limit && !line.trim().is_empty() {
                 self.text.push_str(&line);
                 self.text.push('\n');
                 line = " ".repeat(further - 1);
@@ -89,6 +93,18 @@ impl<'a> Section<'a> {
     pub fn finish(self) -> String {
         self.text
     }
+}
+
+fn ends_in_digit(word: &str) -> bool {
+    word.ends_with(|letter: char| letter.is_ascii_digit())
+}
+
+fn is_unit(word: &str) -> bool {
+    const UNITS: [&str; 16] = [
+        "ns", "µs", "us", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "MB/s", "GB/s",
+        "TB/s", "%",
+    ];
+    UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')']))
 }
 
 /// When something was, from the beginning of the trace.

@@ -4,7 +4,7 @@ use super::memory::place_words;
 use super::section::{Section, since_start};
 use crate::{
     Style, Table,
-    units::{bytes, count, share},
+    units::{bytes, count, counted, share},
 };
 use analyse::{
     HostKind, Report,
@@ -22,12 +22,18 @@ pub fn transfers(report: &Report, style: &Style) -> String {
         section.line("The trace holds no copy.");
         return section.finish();
     }
+    let time = match transfers.busy_ns {
+        0 => "how long they went on is not known".into(),
+        busy => format!(
+            "at least one went on for {} ({} of the run)",
+            section.time(busy),
+            share(busy, report.overview.wall_ns)
+        ),
+    };
     section.line(&format!(
-        "{} copies of {}; at least one went on for {} ({} of the run).",
-        count(transfers.count),
+        "{} of {}; {time}.",
+        counted(transfers.count, "copy", "copies"),
         bytes(transfers.bytes),
-        section.time(transfers.busy_ns),
-        share(transfers.busy_ns, report.overview.wall_ns),
     ));
     directions(&mut section, report);
     host_memory(&mut section, report);
@@ -76,8 +82,8 @@ fn directions(section: &mut Section<'_>, report: &Report) {
         let time = (report.transfers.directions.iter())
             .fold(0u64, |sum, way| sum.saturating_add(way.waited_ns));
         section.line(&format!(
-            "{} copies waited for kernels first, {} in all: that is not counted as copying.",
-            count(waited),
+            "{} waited for kernels first, {} in all: that is not counted as copying.",
+            counted(waited, "copy", "copies"),
             section.time(time)
         ));
     }
@@ -160,13 +166,22 @@ fn places(section: &mut Section<'_>, report: &Report) {
         .right("From")
         .right("Event");
     let places = &report.transfers.places;
+    // What nothing timed, or what was queued, took no known time.
+    let timed = |direction| {
+        (report.transfers.directions.iter())
+            .any(|way| way.direction == direction && way.bytes_per_second.is_some())
+    };
     for place in places.iter().take(ROWS) {
+        let time = match timed(place.direction) {
+            true => section.time(place.copy_ns),
+            false => "-".into(),
+        };
         table.row([
             place.direction.to_string(),
             place_words(&place.place),
             count(place.count),
             bytes(place.bytes),
-            section.time(place.copy_ns),
+            time,
             since_start(report, place.from_ns, section.style),
             place.op_id.to_string(),
         ]);
