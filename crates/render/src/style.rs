@@ -83,11 +83,16 @@ pub fn columns(text: &str) -> usize {
     count
 }
 
-/// Names come from traced programs: what would move the cursor or change colours is shown as `?`.
+/// Names come from traced programs: what would move the cursor, change colours or
+/// turn the text around is shown as `?`.
 pub fn printable(text: &str) -> String {
+    const DIRECTION: [std::ops::RangeInclusive<char>; 3] = [
+        '\u{200e}'..='\u{200f}',
+        '\u{2028}'..='\u{202e}',
+        '\u{2066}'..='\u{2069}',
+    ];
     let bad = |character: char| {
-        character.is_control()
-            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        character.is_control() || DIRECTION.iter().any(|marks| marks.contains(&character))
     };
     text.chars()
         .map(|character| if bad(character) { '?' } else { character })
@@ -113,6 +118,6 @@ mod tests {
 
     #[test]
     fn names_cannot_paint() {
-        assert_eq!(printable("a\x1b[31mb\n\u{202e}"), "a?[31mb??");
+        assert_eq!(printable("a\x1b[31mb\n\u{202e}\u{200f}"), "a?[31mb???");
     }
 }

@@ -204,11 +204,9 @@ impl Stacks {
     fn path(&self, mut index: usize) -> String {
         let mut frames = Vec::new();
         while index != 0 {
-            // Both have a meaning in folded stacks; a line break would end the line.
-            let name = (self.nodes[index].name)
-                .replace(';', ":")
-                .replace(char::is_control, " ");
-            frames.push(name);
+            // It has a meaning in folded stacks, and a line break would end the line.
+            let name = self.nodes[index].name.replace(';', ":");
+            frames.push(crate::printable(&name));
             index = self.nodes[index].parent;
         }
         frames.reverse();

@@ -276,7 +276,8 @@ impl<W: Write> Replay<W> {
         let stack = self.threads.get(&(meaning.pid, meaning.tid));
         let depth = stack.map_or(0, Vec::len);
         self.begin_line(&call, depth)?;
-        self.line.push_str(&style.paint(Paint::Name, &meaning.name));
+        let name = crate::printable(&meaning.name);
+        self.line.push_str(&style.paint(Paint::Name, &name));
         text::meaning(&mut self.line, &meaning.what, &style);
         self.flush_line()
     }
