@@ -115,11 +115,19 @@ fn odd() -> Vec<(&'static str, String)> {
         );
     }
     let hostile_head = HEAD.replace("./app", r"./\u001b[31mapp\u202e");
-    let huge = format!(
-        "{}{}",
-        call(1, 1, "cuInit", "init", 0, u64::MAX),
-        call(2, 1, "cuCtxCreate_v2", "context", 1, u64::MAX / 1_000),
-    );
+    // The first ends beyond all times; of the others no two can be added up.
+    let mut huge = call(1, 1, "cuInit", "init", 0, u64::MAX);
+    for (id, (name, category)) in (2u64..).zip([
+        ("cuCtxCreate_v2", "context"),
+        ("cuModuleLoadData", "module"),
+        ("cuMemcpyHtoD_v2", "transfer"),
+        ("cuLaunchKernel", "kernel"),
+        ("cuCtxSynchronize", "sync"),
+        ("cuMemAlloc_v2", "memory"),
+    ]) {
+        let thread = id as u32;
+        huge += &call(id, thread, name, category, 1, u64::MAX / 1_500);
+    }
     let unknown = format!(
         "{}{}{}\n",
         call(1, 1, "cuFromTheFuture_v9", "", 1, 5),

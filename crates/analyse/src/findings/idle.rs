@@ -76,7 +76,7 @@ fn one_gap(seen: &Seen<'_>, gap: &Gap) -> Finding {
 fn many_gaps(seen: &Seen<'_>, gaps: &[&Gap], rest: u64, working: u64) -> Finding {
     let idle = &seen.report.idle;
     let parts = idle.all.host.parts();
-    let all: u64 = parts.iter().map(|(_, ns)| *ns).sum();
+    let all = (parts.iter().map(|(_, ns)| *ns)).fold(0u64, u64::saturating_add);
     let ops = gaps
         .iter()
         .filter_map(|gap| Some(gap.before.as_ref()?.op_id));

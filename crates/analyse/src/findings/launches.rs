@@ -64,7 +64,7 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
         .filter(|row| row.p50_ns < limits::SHORT_KERNEL_NS)
         .collect();
     let count: u64 = short.iter().map(|row| row.executions).sum();
-    let time: u64 = short.iter().map(|row| row.total_ns).sum();
+    let time = (short.iter().map(|row| row.total_ns)).fold(0u64, u64::saturating_add);
     let all: u64 = seen
         .report
         .functions
@@ -185,10 +185,10 @@ fn default_stream(seen: &Seen<'_>) -> Option<Finding> {
         if overlap as f64 > limits::NO_OVERLAP * gpu.all.sum_ns as f64 {
             return None;
         }
-        let default: u64 = (gpu.streams.iter())
+        let default = (gpu.streams.iter())
             .filter(|row| row.pid == mixed.pid && row.stream.is_some_and(|stream| stream <= 1))
             .map(|row| row.work.busy_ns)
-            .sum();
+            .fold(0u64, u64::saturating_add);
         let others = gpu.all.busy_ns.saturating_sub(default);
         let cost = default.min(others);
         draft = draft.costs(cost).number("default_stream_busy_ns", default);

@@ -24,7 +24,7 @@ fn loading_code(seen: &Seen<'_>) -> Option<Finding> {
         .filter(|row| loads_code(row))
         .collect();
     // Self time: a runtime call around the driver's must not count it twice.
-    let time: u64 = rows.iter().map(|row| row.self_ns).sum();
+    let time = (rows.iter().map(|row| row.self_ns)).fold(0u64, u64::saturating_add);
     if time < limits::LOADING_NS || (time as f64) < limits::MEDIUM_SHARE * seen.wall() as f64 {
         return None;
     }

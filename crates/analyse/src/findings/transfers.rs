@@ -114,10 +114,10 @@ fn pageable(seen: &Seen<'_>) -> Option<Finding> {
             )
         })
         .max_by_key(|place| place.bytes)?;
-    let pinned: u64 = (transfers.directions.iter().flat_map(|way| &way.host))
+    let pinned = (transfers.directions.iter().flat_map(|way| &way.host))
         .filter(|host| host.memory == HostKind::Pinned)
         .map(|host| host.bytes)
-        .sum();
+        .fold(0u64, u64::saturating_add);
     let speed: Vec<_> = (transfers.directions.iter())
         .filter(|way| way.timed_by != TimedBy::Nothing && way.bytes > limits::PAGEABLE_BYTES)
         .filter_map(|way| {

@@ -147,7 +147,7 @@ fn streams(section: &mut Section<'_>, report: &Report) {
 
 /// The categories with the most self time, as far as they matter.
 fn mostly(categories: &[CategoryTime]) -> String {
-    let all: u64 = categories.iter().map(|part| part.time.self_ns).sum();
+    let all = (categories.iter().map(|part| part.time.self_ns)).fold(0u64, u64::saturating_add);
     let names = categories
         .iter()
         .take(3)
