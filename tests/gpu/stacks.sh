@@ -44,7 +44,8 @@ for line in open(sys.argv[1]):
 print(f"{sys.argv[2]}: {calls} calls, {stacks} with a stack, {python} with Python frames, {cut} cut short")
 for place, count in where.most_common(4):
     print(f"    {count} launches from {place or '(no Python frame)'}")
-sys.exit(not (launches and where.most_common(1)[0][0]))
+# What autograd's own threads launch has no Python frame: they run none.
+sys.exit(not any(where))
 P
     say "$(cat "$work/stacks")"
 done

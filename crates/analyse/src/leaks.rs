@@ -14,7 +14,7 @@ const MOST_GROUPS: usize = 1 << 16;
 const OPS: usize = 8;
 /// A place grows when it holds at least so many allocations: fewer may be chance.
 const GROWS_FROM: u64 = 4;
-/// … made over at least this part of the trace: a model that is loaded comes all at once.
+/// … made over at least this part of the working time: a model that is loaded comes all at once.
 const GROWS_OVER: u64 = 4;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -142,8 +142,8 @@ impl Groups {
 pub(crate) struct Evidence<'a> {
     pub summary: Option<&'a Summary>,
     pub lost: u64,
-    /// How long the trace is.
-    pub wall: u64,
+    /// Nanoseconds from the first launch to the last: start-up may take long and says nothing.
+    pub working: u64,
     /// The largest of what was held at the end, of `live` allocations with `live_bytes`.
     pub held: Vec<Holder>,
     pub live: u64,
@@ -156,7 +156,7 @@ pub(crate) struct Evidence<'a> {
 pub(crate) fn judge(evidence: Evidence<'_>) -> Leaks {
     let Evidence {
         summary,
-        wall,
+        working,
         live,
         live_bytes,
         ..
@@ -169,7 +169,7 @@ pub(crate) fn judge(evidence: Evidence<'_>) -> Leaks {
         None => Judged::EndUnknown,
     };
     let leak = |holder: Holder, with_context| Leak {
-        grows: grows(&holder, wall),
+        grows: grows(&holder, working),
         holder,
         with_context,
     };
@@ -209,11 +209,11 @@ fn totals(leaks: &[Leak]) -> (u64, u64) {
     })
 }
 
-/// Several allocations of one place were kept, with work between them, over much of the trace, and
+/// Several allocations of one place were kept, with work between them, over much of the work, and
 /// most of all it ever made: a pool that is filled and emptied keeps few of the many it makes.
-fn grows(holder: &Holder, wall: u64) -> bool {
+fn grows(holder: &Holder, working: u64) -> bool {
     holder.count >= GROWS_FROM
         && holder.launches_between >= holder.count - 1
-        && (holder.last_at_ns - holder.first_at_ns).saturating_mul(GROWS_OVER) >= wall
+        && (holder.last_at_ns - holder.first_at_ns).saturating_mul(GROWS_OVER) >= working
         && holder.count.saturating_mul(2) >= holder.allocations
 }

@@ -226,6 +226,8 @@ pub struct MemorySweep {
     free: FreeSweep,
     pids: Vec<u32>,
     launches: HashMap<u32, u32, RandomState>,
+    /// From the first launch to the last.
+    working: Option<(u64, u64)>,
     latest: u64,
     frees: u64,
     freed: u128,
@@ -258,6 +260,7 @@ impl MemorySweep {
             free: FreeSweep::default(),
             pids: Vec::new(),
             launches: HashMap::default(),
+            working: None,
             latest: 0,
             frees: 0,
             freed: 0,
@@ -277,6 +280,8 @@ impl MemorySweep {
             Record::Meaning(meaning) => match &meaning.what {
                 What::Memory(memory) => self.meaning(meaning, memory),
                 What::Launch(_) => {
+                    let (first, _) = self.working.unwrap_or((meaning.ts, 0));
+                    self.working = Some((first, meaning.ts));
                     if self.launches.len() < MOST_USES || self.launches.contains_key(&meaning.pid) {
                         let launches = self.launches.entry(meaning.pid).or_default();
                         *launches = launches.saturating_add(1);
@@ -537,7 +542,10 @@ impl MemorySweep {
         let leaks = leaks::judge(leaks::Evidence {
             summary,
             lost: self.lost,
-            wall: self.since(self.latest),
+            working: match self.working {
+                Some((first, last)) => last.saturating_sub(first),
+                None => self.since(self.latest),
+            },
             held: holders.clone(),
             live: self.live.len() as u64,
             live_bytes: held.bytes(),

@@ -115,6 +115,8 @@ fn growth_is_a_leak_however_the_program_ended() {
     for layer in 0..10 {
         stage.alloc(0x10_0000 + layer * 0x1000, 4096);
     }
+    // However long it takes until work begins.
+    stage.wait(1_000 * MS);
     // Eight rounds that each keep a buffer, and use one that they free.
     for round in 0..8 {
         stage.alloc(0x20_0000 + round * 0x1000, 512);
