@@ -171,6 +171,8 @@ pub(crate) struct Live {
     /// Kernels the process had launched by then.
     pub launches: u32,
     usage: u32,
+    /// A node of a graph made it, and makes it again whenever the graph is launched.
+    again: bool,
 }
 
 /// Exact sums: sizes of a hostile trace must not wrap, and what is added must come off again.
@@ -373,6 +375,7 @@ impl MemorySweep {
             site,
             launches: self.launches.get(&meaning.pid).copied().unwrap_or(0),
             usage,
+            again: cuda::family(&meaning.name).ends_with("GraphAddMemAllocNode"),
         };
         self.live.insert(key, live);
     }
@@ -384,7 +387,10 @@ impl MemorySweep {
         let size = match self.live.remove(&key) {
             Some(live) => {
                 self.give_back(&key, &live, at);
-                self.free.freed(key);
+                // Freed after every launch of its graph, it is not freed twice.
+                if !live.again {
+                    self.free.freed(key);
+                }
                 live.size
             }
             None => {

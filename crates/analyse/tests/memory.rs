@@ -201,6 +201,18 @@ fn older_memory_is_no_mistake_and_freeing_twice_is() {
     );
 }
 
+/// Its node makes it at every launch, and the trace says so once.
+#[test]
+fn memory_of_a_graph_may_be_freed_after_each_launch() {
+    let mut stage = Stage::new();
+    stage.alloc_in("cudaGraphAddMemAllocNode", MemorySpace::Device, 0x1000, 100);
+    stage.free_by("cudaFreeAsync", 0x1000);
+    stage.free_by("cudaFreeAsync", 0x1000);
+    let memory = analysed(&stage.records, ended(Some(0)));
+    assert_eq!((memory.bad_frees.bad_count, memory.live), (0, 0));
+    assert_eq!((memory.allocated_bytes, memory.freed_bytes), (100, 100));
+}
+
 /// The last two records are a call, which failed freeing `ptr`.
 fn with_pointer(stage: &mut Stage, ptr: u64) {
     if let Some(Record::Event(event)) = stage.records.last_mut() {

@@ -64,6 +64,9 @@ pub enum Foreign {
 }
 
 const DEVICE: Role = Role::Allocate(MemorySpace::Device);
+/// The address of a graph's memory is given away when the node is added, and stays the node's: it is
+/// told of then, and goes when a node that frees it is added or the program frees it.
+const GRAPH: Role = DEVICE;
 const HOST: Role = Role::Allocate(MemorySpace::Host);
 const MANAGED: Role = Role::Allocate(MemorySpace::Managed);
 const ARRAY: Role = Role::Allocate(MemorySpace::Array);
@@ -89,6 +92,8 @@ const ROLES: &[(&str, Role)] = &[
         "cuExternalMemoryGetMappedBuffer",
         Role::Foreign(Foreign::Open),
     ),
+    ("cuGraphAddMemAllocNode", GRAPH),
+    ("cuGraphAddMemFreeNode", Role::Free),
     ("cuIpcCloseMemHandle", Role::Foreign(Foreign::Close)),
     ("cuIpcOpenMemHandle", Role::Foreign(Foreign::Open)),
     ("cuLaunch", Role::Launch(Form::Legacy)),
@@ -161,6 +166,8 @@ const ROLES: &[(&str, Role)] = &[
     ("cudaFreeAsync", Role::Free),
     ("cudaFreeHost", Role::Free),
     ("cudaFreeMipmappedArray", Role::Free),
+    ("cudaGraphAddMemAllocNode", GRAPH),
+    ("cudaGraphAddMemFreeNode", Role::Free),
     ("cudaHostAlloc", HOST),
     ("cudaIpcCloseMemHandle", Role::Foreign(Foreign::Close)),
     ("cudaIpcOpenMemHandle", Role::Foreign(Foreign::Open)),
@@ -373,7 +380,8 @@ mod tests {
     const WITHOUT: &[(&str, &str)] = &[
         (
             "Graph",
-            "describes or asks for nodes: what they do, they do when the graph runs",
+            "describes or asks for nodes: what they do, they do when the graph runs; only memory has \
+             its address before, by the functions that add just that",
         ),
         (
             "GraphLaunch",

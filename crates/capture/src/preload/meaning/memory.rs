@@ -19,6 +19,8 @@ pub fn allocated(call: &Event, space: MemorySpace, process: &mut ProcessState) -
         let height = number(extent, "height")?;
         let size = product(&[number(pitched, "pitch")?, height, number(extent, "depth")?]);
         (number(pitched, "ptr")?, size)
+    } else if let Some(node) = fields(call, "nodeParams") {
+        (number(node, "dptr")?, number(node, "bytesize"))
     } else {
         // The address is the one thing that comes back first.
         let ptr = first(call, &["dptr", "devPtr", "pp", "ptr", "pHost"])?;

@@ -152,6 +152,37 @@ fn memory_of_every_kind_comes_and_goes() {
 }
 
 #[test]
+fn memory_of_graphs_comes_and_goes_with_its_nodes() {
+    let mut script = Script::new();
+    // The pool's 88 bytes, its access list, the size and the address.
+    let node = |size, address| {
+        let mut node = vec![0; 104];
+        node.extend(longs(&[size, address]));
+        ("nodeParams", node)
+    };
+    let outer = script.begin(
+        "cudaGraphAddMemAllocNode",
+        [1, 2, 0, 0],
+        &[node(64, 0x1000)],
+    );
+    script.call("cuGraphAddMemAllocNode", [1, 2, 0, 0], &[node(64, 0x1000)]);
+    script.end(outer, 0);
+    script.call("cuGraphAddMemAllocNode", [1, 2, 0, 0], &[node(65, 0x2000)]);
+    let pointer = [("dptr:word", longs(&[0x1000]))];
+    script.call("cuGraphAddMemFreeNode", [1, 2, 0, 0], &pointer);
+    script.call("cuMemFreeAsync", [0x2000, 0, 0, 0], &[]);
+    assert_eq!(
+        script.told(),
+        [
+            "memory alloc Some(64) 0x1000 Some(\"device\")",
+            "memory alloc Some(65) 0x2000 Some(\"device\")",
+            "memory free Some(64) 0x1000 Some(\"device\")",
+            "memory free Some(65) 0x2000 Some(\"device\")",
+        ]
+    );
+}
+
+#[test]
 fn pitched_memory_and_arrays_have_their_real_sizes() {
     let mut script = Script::new();
     let pitched = [("dptr", longs(&[0x1000])), ("pPitch", longs(&[512]))];
