@@ -48,3 +48,21 @@ test('a trace written by hand reads as it was written', async () => {
   assert.match(detail, /Inside cudaMalloc › cuMemAlloc_v2/);
   await page.context().close();
 });
+
+// Memory in use holds its level until the next allocation or free: a slope would show what never was.
+test('memory over time is drawn in steps', async () => {
+  for (const name of ['recorded-demo.html', 'recorded-layers.html', 'recorded-h200_graph.html']) {
+    const page = await open(name);
+    const paths = await page.locator('#memory-body svg[aria-label^="Memory in use over time"] path').evaluateAll((drawn) => drawn.map((path) => path.getAttribute('d')));
+    assert.ok(paths.length >= 2, name);
+    for (const path of paths) {
+      const points = path.replace(/^M|Z$/g, '').split('L').map((point) => point.split(' ').map(Number));
+      assert.ok(points.length > 2, `${name}: ${path}`);
+      points.slice(1).forEach(([x, y], index) => {
+        const [before, level] = points[index];
+        assert.ok(x === before || y === level, `${name}: from ${before} ${level} to ${x} ${y}`);
+      });
+    }
+    await page.context().close();
+  }
+});

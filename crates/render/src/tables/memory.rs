@@ -6,7 +6,7 @@ use crate::{
     units::{bytes, count, counted},
 };
 use analyse::{
-    Curve, Place, Report,
+    Place, Report,
     frees::BadFree,
     leaks::{Judged, Leak},
     memory::SpaceUse,
@@ -98,7 +98,7 @@ fn over_time(section: &mut Section<'_>, report: &Report) {
     for space in spaces {
         table.row([
             space_name(space).to_owned(),
-            sparkline(&space.curve, report, width, section.style),
+            sparkline(space, report, width, section.style),
             bytes(space.peak_bytes),
         ]);
     }
@@ -106,7 +106,8 @@ fn over_time(section: &mut Section<'_>, report: &Report) {
 }
 
 /// A row of bars, one a column, as high as the level went in it.
-fn sparkline(curve: &Curve, report: &Report, width: usize, style: &Style) -> String {
+fn sparkline(space: &SpaceUse, report: &Report, width: usize, style: &Style) -> String {
+    let curve = &space.curve;
     let bars: &[char] = if style.unicode {
         &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
     } else {
@@ -120,11 +121,11 @@ fn sparkline(curve: &Curve, report: &Report, width: usize, style: &Style) -> Str
         let step = |column: u128| u128::from(length) * column / width as u128;
         let first = bin(step(column));
         let last = bin(step(column + 1).saturating_sub(1)).max(first);
-        // Beyond the last change the level stays what it was.
+        // Beyond the last change the level stays what that made it.
         let end = curve.peaks.len().saturating_sub(1);
-        let level = (curve.peaks.get(first.min(end)..=last.min(end)))
+        let level = (curve.peaks.get(first..=last.min(end)))
             .and_then(|levels| levels.iter().copied().max())
-            .unwrap_or(0);
+            .unwrap_or(space.live_bytes);
         let height = u128::from(level) * bars.len() as u128 / u128::from(top);
         text.push(match (level, height as usize) {
             (0, _) => ' ',
