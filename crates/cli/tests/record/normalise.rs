@@ -157,6 +157,7 @@ impl Addresses {
                 let name = self.known.get(text).or_else(|| self.ever.get(text));
                 *text = name.cloned().unwrap_or_else(|| "its own".into());
             }
+            Value::String(text) if text.contains("_INTERNAL_") => *text = without_hashes(text),
             // Times that events measured.
             Value::Number(number) if number.is_f64() => *value = "a fraction".into(),
             Value::Array(list) => list.iter_mut().for_each(|value| self.show(value, output)),
@@ -180,4 +181,20 @@ impl Addresses {
             _ => {}
         }
     }
+}
+
+/// nvcc puts hashes of the source's path into the names of what only one file sees.
+fn without_hashes(name: &str) -> String {
+    let mut without = name.to_owned();
+    for before in ["_INTERNAL_", "_cu_"] {
+        let Some(at) = name.find(before).map(|at| at + before.len()) else {
+            continue;
+        };
+        if let Some(hash) = name.get(at..at + 8)
+            && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
+        {
+            without = without.replace(hash, "HASH");
+        }
+    }
+    without
 }
