@@ -5,23 +5,8 @@
 
 mod common;
 
-use common::{cutrace, repository};
+use common::{PARTS, cutrace, repository};
 use std::{fmt::Write as _, fs, path::Path, process::Command};
-
-/// The parts of `report`.
-const PARTS: [&str; 11] = [
-    "summary",
-    "top",
-    "categories",
-    "idle",
-    "memory",
-    "transfers",
-    "contexts",
-    "ioctls",
-    "gpu",
-    "findings",
-    "coverage",
-];
 
 fn shown(arguments: &[&str]) -> String {
     let output = cutrace()

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cutrace, repository};
+use common::{PARTS, cutrace, repository};
 use std::{fs, process::Output};
 
 fn layers() -> String {
@@ -57,20 +57,7 @@ fn the_timeline_zooms() {
 
 #[test]
 fn every_part_of_a_report() {
-    let parts = [
-        "summary",
-        "top",
-        "categories",
-        "idle",
-        "memory",
-        "transfers",
-        "contexts",
-        "ioctls",
-        "gpu",
-        "findings",
-        "coverage",
-    ];
-    for part in parts {
+    for part in PARTS {
         let text = shown(&["report", part, &layers()]);
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),

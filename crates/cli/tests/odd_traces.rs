@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{cutrace, repository};
+use common::{PARTS, cutrace, repository};
 use std::{
     fmt::Write as _,
     fs,
@@ -12,19 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PARTS: [&str; 11] = [
-    "summary",
-    "top",
-    "categories",
-    "idle",
-    "memory",
-    "transfers",
-    "contexts",
-    "ioctls",
-    "gpu",
-    "findings",
-    "coverage",
-];
 const FORMATS: [&str; 9] = [
     "jsonl", "arrow", "parquet", "csv", "chrome", "perfetto", "folded", "svg", "html",
 ];

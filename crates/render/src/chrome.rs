@@ -8,10 +8,10 @@
 use crate::{
     Output,
     counters::{Counter, Counters},
-    tracks::{Track, Tracks, label},
+    tracks::{Track, Tracks, label, submits},
 };
 use ahash::HashMap;
-use event::{Arg, Category, Event, Extent, Layer, Meta, Record, Summary, Value};
+use event::{Arg, Event, Extent, Layer, Meta, Record, Summary, Value};
 use std::io::{self, Write};
 
 /// Processes of the host have smaller ids, and viewers take 32 bits.
@@ -179,13 +179,9 @@ impl<W: Write> Chrome<W> {
 
     /// One end of the arrow from a call to its work: in `line`, if there is one.
     fn flow(&mut self, event: &Event, correlation: u64, pid: u64, tid: u64) -> bool {
-        let submits = matches!(
-            event.category,
-            Category::Kernel | Category::Transfer | Category::Memory | Category::Graph
-        );
         let phase = match event.layer {
             Layer::Gpu => "f",
-            Layer::Runtime | Layer::Driver if submits => "s",
+            _ if submits(event) => "s",
             _ => return false,
         };
         self.open(phase, event.start, pid, tid);

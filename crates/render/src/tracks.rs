@@ -4,7 +4,7 @@
 //! track as nested. So a stream has lanes, and each span takes the first that is free.
 
 use ahash::HashMap;
-use event::{Event, Extent, Layer, Name, Value};
+use event::{Category, Event, Extent, Layer, Name, Value};
 
 /// Where one event goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,6 +33,15 @@ pub fn label(event: &Event) -> &Name {
         }
     });
     decoded.unwrap_or(&event.name)
+}
+
+/// Whether a call may hand work to the GPU: its correlation id then leads to that work.
+pub fn submits(event: &Event) -> bool {
+    matches!(event.layer, Layer::Runtime | Layer::Driver)
+        && matches!(
+            event.category,
+            Category::Kernel | Category::Transfer | Category::Memory | Category::Graph
+        )
 }
 
 /// One stream, in all its lanes.
@@ -119,7 +128,6 @@ impl Track {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use event::Category;
 
     fn work(id: u64, stream: u64, extent: Extent) -> Event {
         let mut event = Event::new(id, Layer::Gpu, Category::Kernel, "k", 0);

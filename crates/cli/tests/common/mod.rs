@@ -2,6 +2,22 @@
 
 use std::{path::PathBuf, process::Command};
 
+/// The parts of `report`.
+#[allow(dead_code)] // Not every test file needs it.
+pub const PARTS: [&str; 11] = [
+    "summary",
+    "top",
+    "categories",
+    "idle",
+    "memory",
+    "transfers",
+    "contexts",
+    "ioctls",
+    "gpu",
+    "findings",
+    "coverage",
+];
+
 pub fn cutrace() -> Command {
     Command::new(env!("CARGO_BIN_EXE_cutrace"))
 }

@@ -10,10 +10,10 @@ mod schema;
 use crate::{
     Output,
     counters::{Counter, Counters},
-    tracks::{Track, Tracks, label},
+    tracks::{Track, Tracks, label, submits},
 };
 use ahash::{HashMap, HashSet};
-use event::{Arg, Category, Event, Extent, Layer, Meta, Name, Record, Summary, Value};
+use event::{Arg, Event, Extent, Layer, Meta, Name, Record, Summary, Value};
 use interning::Interning;
 use prost::{Message, encoding::encode_varint};
 use schema::{
@@ -409,11 +409,7 @@ impl<W: Write> Output for Perfetto<W> {
 
 /// The ids of the work this call submits, for the calls that submit any.
 fn submitted(event: &Event) -> Option<GpuCorrelation> {
-    let submits = matches!(
-        event.category,
-        Category::Kernel | Category::Transfer | Category::Memory | Category::Graph
-    );
-    let correlation = event.correlation.filter(|_| submits)?;
+    let correlation = event.correlation.filter(|_| submits(event))?;
     Some(GpuCorrelation {
         render_stage_submission_event_ids: vec![correlation],
     })
