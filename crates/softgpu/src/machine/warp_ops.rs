@@ -4,7 +4,7 @@ use super::execute::Executor;
 use super::registers::{Bits, View};
 use super::warp::{Group, State};
 use crate::alu::{Lanes, WARP};
-use crate::program::code::{NONE, Reduce, Reg, ShuffleMode, VoteMode, WarpOp};
+use crate::program::code::{Reduce, Reg, ShuffleMode, VoteMode, WarpOp};
 
 impl Executor<'_, '_> {
     /// True if the group (or part of it) has to wait; its entry is up to date then.
@@ -16,10 +16,6 @@ impl Executor<'_, '_> {
         op: &WarpOp,
         active: u32,
     ) -> bool {
-        if members == NONE {
-            perform(view, op, active);
-            return false;
-        }
         // Lanes may name different masks, as after match.any: each mask is an operation of its own.
         let masks = *view.get(members);
         let mut rest = active;

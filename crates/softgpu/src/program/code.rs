@@ -219,7 +219,7 @@ pub enum ShuffleMode {
     Index,
 }
 
-/// Warp operations; `members` is [`NONE`] for the forms without `.sync`.
+/// Warp operations.
 pub enum WarpOp {
     Shuffle {
         mode: ShuffleMode,

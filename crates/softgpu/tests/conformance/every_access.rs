@@ -13,19 +13,6 @@ const TYPES: &str = "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 
 const SPACES: [&str; 6] = ["global", "shared", "local", "const", "param", ""];
 const VECTORS: [(&str, usize); 4] = [("", 1), ("v2", 2), ("v4", 4), ("v8", 8)];
 
-/// PTX before 6.4 has these without `.sync`; newer text, which the sets are written in, has not. They run
-/// as the recorded ones do, with the lanes that are together as members.
-const OLD: [&str; 8] = [
-    "shfl.up.b32",
-    "shfl.down.b32",
-    "shfl.bfly.b32",
-    "shfl.idx.b32",
-    "vote.all.pred",
-    "vote.any.pred",
-    "vote.uni.pred",
-    "vote.ballot.b32",
-];
-
 fn loads(instruction: &str) -> bool {
     let text = format!(
         ".version 8.6\n.target sm_90\n.address_size 64\n\
@@ -137,7 +124,7 @@ fn every_access_that_loads_has_a_hardware_answer() {
         .collect();
     let unanswered: Vec<_> = known
         .iter()
-        .filter(|name| !recorded.contains(**name) && !OLD.contains(&name.as_str()))
+        .filter(|name| !recorded.contains(**name))
         .collect();
     assert!(
         unanswered.is_empty(),

@@ -31,22 +31,19 @@ fn shuffles_with_every_clamp_and_segment() {
             for c in [
                 0u32, 31, 7, 0x1800, 0x181F, 0x1C1F, 0x1000, 0x101F, 0x1F1F, 0x0F0F,
             ] {
-                for sync in [true, false] {
-                    let (form, members) = if sync { ("sync.", ", -1") } else { ("", "") };
-                    let got = outputs(
-                        &store(&format!(
-                            "add.u32 %r1, %r0, 100;
-                             shfl.{form}{mode}.b32 %r2|%p1, %r1, {b}, {c}{members};
-                             selp.u32 %r3, 1000, 0, %p1;
-                             add.u32 %r9, %r2, %r3;"
-                        )),
-                        32,
-                    );
-                    for (lane, value) in got.into_iter().enumerate() {
-                        let (source, valid) = shuffle(mode, lane as u32, b, c);
-                        let expected = source + 100 + u32::from(valid) * 1000;
-                        assert_eq!(value, expected, "{mode} {b} {c:#x} lane {lane}");
-                    }
+                let got = outputs(
+                    &store(&format!(
+                        "add.u32 %r1, %r0, 100;
+                         shfl.sync.{mode}.b32 %r2|%p1, %r1, {b}, {c}, -1;
+                         selp.u32 %r3, 1000, 0, %p1;
+                         add.u32 %r9, %r2, %r3;"
+                    )),
+                    32,
+                );
+                for (lane, value) in got.into_iter().enumerate() {
+                    let (source, valid) = shuffle(mode, lane as u32, b, c);
+                    let expected = source + 100 + u32::from(valid) * 1000;
+                    assert_eq!(value, expected, "{mode} {b} {c:#x} lane {lane}");
                 }
             }
         }

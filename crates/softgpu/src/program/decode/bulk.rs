@@ -13,6 +13,10 @@ impl Decoder<'_> {
         let (to, from, rest) = match words {
             ["commit_group" | "wait_group", ..] | ["prefetch", "L2", ..] => return Ok(()),
             [to, from, rest @ ..] => match (space(to), space(from)) {
+                // An illegal instruction on an H200 in a launch without clusters.
+                (Some(Space::Shared), Some(Space::Shared)) => {
+                    return unsupported(inst, "from shared memory to shared memory");
+                }
                 (Some(to), Some(from)) => (to, from, rest),
                 _ => return unsupported(inst, "between these state spaces"),
             },

@@ -2,7 +2,7 @@
 
 use ptx::ast::{Instruction, Operand};
 
-use super::super::code::{NONE, Op, Reduce, Reg, ShuffleMode, VoteMode, WarpOp};
+use super::super::code::{Op, Reduce, Reg, ShuffleMode, VoteMode, WarpOp};
 use super::{Decoded, Decoder, first, full_name, operand_at, unsupported};
 use crate::alu::Kind;
 
@@ -13,10 +13,7 @@ const MASK: Kind = Kind::Int {
 
 impl Decoder<'_> {
     /// The membermask operand of a `.sync` form.
-    fn members(&mut self, inst: &Instruction, at: usize, sync: bool) -> Decoded<Reg> {
-        if !sync {
-            return Ok(NONE);
-        }
+    fn members(&mut self, inst: &Instruction, at: usize) -> Decoded<Reg> {
         if inst.operands.len() <= at {
             return self.error(format!("{} lacks its member mask", full_name(inst)));
         }
@@ -39,7 +36,7 @@ impl Decoder<'_> {
     }
 
     pub fn shuffle(&mut self, inst: &Instruction) -> Decoded {
-        let (sync, words) = synchronised(inst);
+        let words = synchronised(inst)?;
         let mode = match words.as_slice() {
             ["up", "b32"] => ShuffleMode::Up,
             ["down", "b32"] => ShuffleMode::Down,
@@ -50,7 +47,7 @@ impl Decoder<'_> {
         if inst.operands.len() < 4 {
             return self.error(format!("{} lacks operands", full_name(inst)));
         }
-        let members = self.members(inst, 4, sync)?;
+        let members = self.members(inst, 4)?;
         let value = self.source(operand_at(inst, 1), MASK)?;
         let lane = self.source(operand_at(inst, 2), MASK)?;
         let clamp = self.source(operand_at(inst, 3), MASK)?;
@@ -82,7 +79,7 @@ impl Decoder<'_> {
     }
 
     pub fn vote(&mut self, inst: &Instruction) -> Decoded {
-        let (sync, words) = synchronised(inst);
+        let words = synchronised(inst)?;
         let mode = match words.as_slice() {
             ["all", "pred"] => VoteMode::All,
             ["any", "pred"] => VoteMode::Any,
@@ -90,7 +87,7 @@ impl Decoder<'_> {
             ["ballot", "b32"] => VoteMode::Ballot,
             _ => return unsupported(inst, "this form"),
         };
-        let members = self.members(inst, 2, sync)?;
+        let members = self.members(inst, 2)?;
         let (value, complement) = self.predicate(operand_at(inst, 1))?;
         let bits = if mode == VoteMode::Ballot { 32 } else { 1 };
         let dst = self.destination(first(inst), bits)?;
@@ -114,7 +111,7 @@ impl Decoder<'_> {
             ["all", "sync", "b64"] => (true, 64),
             _ => return unsupported(inst, "this form"),
         };
-        let members = self.members(inst, 2, true)?;
+        let members = self.members(inst, 2)?;
         let kind = Kind::Int {
             bits,
             signed: false,
@@ -150,7 +147,7 @@ impl Decoder<'_> {
             }
             _ => return unsupported(inst, "this form"),
         };
-        let members = self.members(inst, 2, true)?;
+        let members = self.members(inst, 2)?;
         let value = self.source(operand_at(inst, 1), MASK)?;
         let dst = self.destination(first(inst), 32)?;
         self.warp(members, WarpOp::Redux { reduce, dst, value })
@@ -160,7 +157,7 @@ impl Decoder<'_> {
         if inst.modifiers != ["sync"] {
             return unsupported(inst, "this form");
         }
-        let members = self.members(inst, 1, true)?;
+        let members = self.members(inst, 1)?;
         let Operand::Pair(dst, leader) = first(inst) else {
             return self.error("elect.sync writes a lane and a predicate");
         };
@@ -170,18 +167,17 @@ impl Decoder<'_> {
     }
 
     pub fn warp_barrier(&mut self, inst: &Instruction) -> Decoded {
-        let members = self.members(inst, 0, true)?;
+        let members = self.members(inst, 0)?;
         self.warp(members, WarpOp::Barrier)
     }
 }
 
-/// Whether a form names its members, and its other words. Those that do not are of PTX before 6.4:
-/// the lanes that run together take part.
-fn synchronised(inst: &Instruction) -> (bool, Vec<&str>) {
-    let mut words: Vec<&str> = inst.modifiers.iter().map(String::as_str).collect();
-    let sync = words.first() == Some(&"sync");
-    if sync {
-        words.remove(0);
+/// The words after `sync`. Without it (PTX before 6.4) results are unpredictable on sm_70 and newer,
+/// as ptxas warns: softgpu would have to make them up.
+fn synchronised(inst: &Instruction) -> Decoded<Vec<&str>> {
+    let mut words = inst.modifiers.iter().map(String::as_str);
+    if words.next() != Some("sync") {
+        return unsupported(inst, "without .sync: unpredictable on sm_70 and newer");
     }
-    (sync, words)
+    Ok(words.collect())
 }
