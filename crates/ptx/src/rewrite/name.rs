@@ -1,0 +1,216 @@
+//! Which kernels are meant: by their mangled name, their demangled one, a glob or a `/regex/`.
+
+use cpp_demangle::Symbol;
+use regex_lite::Regex;
+
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    text: String,
+    how: How,
+}
+
+#[derive(Debug, Clone)]
+enum How {
+    Any,
+    Name,
+    Glob,
+    Regex(Regex),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    #[error("the kernel's name is empty")]
+    Empty,
+    #[error("/{text}/ is no regular expression: {why}")]
+    Regex { text: String, why: String },
+}
+
+impl Pattern {
+    /// Every kernel.
+    pub fn any() -> Pattern {
+        Pattern {
+            text: "*".into(),
+            how: How::Any,
+        }
+    }
+
+    pub fn parse(text: &str) -> Result<Pattern, PatternError> {
+        let inside = text
+            .strip_prefix('/')
+            .and_then(|rest| rest.strip_suffix('/'));
+        let how = match inside {
+            _ if text.is_empty() => return Err(PatternError::Empty),
+            Some(inside) => How::Regex(Regex::new(inside).map_err(|why| PatternError::Regex {
+                text: inside.to_owned(),
+                why: why.to_string(),
+            })?),
+            None if text == "*" => How::Any,
+            // `operator*` and pointers in a demangled name have parentheses behind or before them.
+            None if text.contains(['*', '?']) && !text.contains('(') => How::Glob,
+            None => How::Name,
+        };
+        Ok(Pattern {
+            text: text.to_owned(),
+            how,
+        })
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn matches(&self, mangled: &str) -> bool {
+        if matches!(self.how, How::Any) || mangled == self.text {
+            return true;
+        }
+        let whole = demangled(mangled);
+        let whole = whole.as_deref().unwrap_or(mangled);
+        // Of templates the demangled name has the result too, and a kernel's is nothing.
+        let whole = whole.strip_prefix("void ").unwrap_or(whole);
+        match &self.how {
+            How::Any => true,
+            How::Name => {
+                let text = self.text.strip_prefix("void ").unwrap_or(&self.text);
+                same_words(whole, text) || bare(whole) == text
+            }
+            How::Glob => [mangled, whole, bare(whole)]
+                .into_iter()
+                .any(|name| glob(self.text.as_bytes(), name.as_bytes())),
+            How::Regex(regex) => regex.is_match(mangled) || regex.is_match(whole),
+        }
+    }
+}
+
+/// A name as its source has it, if it is mangled.
+pub fn demangled(name: &str) -> Option<String> {
+    // A hostile name must not cost more than a real one.
+    if !name.starts_with("_Z") || name.len() > 64 << 10 {
+        return None;
+    }
+    Symbol::new(name).ok()?.demangle().ok()
+}
+
+/// Equal but for blanks.
+fn same_words(a: &str, b: &str) -> bool {
+    let dense = |text: &'_ str| -> String { text.chars().filter(|c| !c.is_whitespace()).collect() };
+    dense(a) == dense(b)
+}
+
+/// The name without its parameters, template arguments, result and scopes' parameters.
+fn bare(demangled: &str) -> &str {
+    let end = demangled.find(['(', '<']).unwrap_or(demangled.len());
+    let name = demangled.get(..end).unwrap_or(demangled);
+    name.rsplit_once(' ').map_or(name, |(_, name)| name)
+}
+
+fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut star = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    p = at + 1;
+                    n = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+/// Names like the one that was not found, the likeliest first.
+pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let plain = demangled(wanted);
+    let wanted = plain.as_deref().map_or(wanted, bare);
+    let mut ranked: Vec<(usize, &str)> = (names.into_iter())
+        .map(|name| {
+            let whole = demangled(name);
+            let own = whole.as_deref().map_or(name, bare);
+            let inside = own.contains(wanted) || wanted.contains(own);
+            (if inside { 0 } else { distance(wanted, own) }, name)
+        })
+        .collect();
+    ranked.sort();
+    ranked.dedup();
+    ranked.truncate(5);
+    ranked
+        .into_iter()
+        .map(|(_, name)| name.to_owned())
+        .collect()
+}
+
+/// Changes of one letter that lead from one to the other; long names are cut.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) =
+        (a.chars().take(64).collect(), b.chars().take(64).collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.iter().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let change = before + usize::from(from != to);
+            before = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(before + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_meant_in_four_ways() {
+        let name = "_Z9vectorAddPKfS0_Pfi";
+        for text in [
+            name,
+            "vectorAdd",
+            "vectorAdd(float const*, float const*, float*, int)",
+            "vectorAdd(float const*,float const*,float*,int)",
+            "vector*",
+            "_Z9vector*",
+            "*Add",
+            "/^vector(Add|Sub)/",
+            "*",
+        ] {
+            assert!(Pattern::parse(text).unwrap().matches(name), "{text}");
+        }
+        for text in [
+            "vector",
+            "vectorAd",
+            "_Z9vectorAddPKfS0_Pf",
+            "Vector*",
+            "/^Add/",
+        ] {
+            assert!(!Pattern::parse(text).unwrap().matches(name), "{text}");
+        }
+        assert!(Pattern::parse("/(/").is_err());
+        assert!(Pattern::parse("").is_err());
+        let spaced = "_ZN4math5scaleIfEEvPT_";
+        assert!(Pattern::parse("math::scale").unwrap().matches(spaced));
+        assert!(
+            Pattern::parse("math::scale<float>*")
+                .unwrap()
+                .matches(spaced)
+        );
+    }
+
+    #[test]
+    fn the_nearest_name_comes_first() {
+        let names = ["_Z6matmulPf", "_Z9vectorAddPKfS0_Pf", "reduce"];
+        assert_eq!(nearest("vectoradd", names)[0], "_Z9vectorAddPKfS0_Pf");
+        assert_eq!(nearest("mat", names)[0], "_Z6matmulPf");
+    }
+}
