@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
+ *
+ * A call of a user-space function: its beginning and its return become records. Before this is
+ * included, SLEEPABLE says whether the programs may wait for pages. */
+#ifndef CUTRACE_CALLS_H
+#define CUTRACE_CALLS_H
+
+#include <linux/bpf.h>
+#include <asm/ptrace.h>
+#include <bpf/bpf_helpers.h>
+
+#define PAGE 4096
+
+#if SLEEPABLE
+#define READ(to, bytes, from) bpf_copy_from_user(to, bytes, (const void *)(from))
+
+/* Strings are read from pages that are there; those that are not are brought in first. */
+static __always_inline long read_text(void *to, __u32 bytes, __u64 from)
+{
+	long got = bpf_probe_read_user_str(to, bytes, (const void *)from);
+	char one;
+
+	if (got >= 0)
+		return got;
+	if (bpf_copy_from_user(&one, 1, (const void *)from) < 0)
+		return -1;
+	bpf_copy_from_user(&one, 1, (const void *)((from | (PAGE - 1)) + 1));
+	return bpf_probe_read_user_str(to, bytes, (const void *)from);
+}
+#define READ_TEXT(to, bytes, from) read_text(to, bytes, from)
+#else
+#define READ(to, bytes, from) bpf_probe_read_user(to, bytes, (const void *)(from))
+#define READ_TEXT(to, bytes, from) bpf_probe_read_user_str(to, bytes, (const void *)(from))
+#endif
+
+#include "steps.h"
+
+/* The words of calls that have out-parameters, until they return. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct call_key);
+	__type(value, struct saved_words);
+} saved SEC(".maps");
+
+/* Calls whose beginnings were left out, so that their returns are, too. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct call_key);
+	__type(value, __u8);
+} left_out SEC(".maps");
+
+/* How many of these there are: mostly none, and nothing has to be looked up. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} left_out_count SEC(".maps");
+
+static __always_inline void leave_out(const struct call_key *key)
+{
+	__u32 zero = 0;
+	__u8 one = 1;
+	__u64 *number = bpf_map_lookup_elem(&left_out_count, &zero);
+
+	if (number && !bpf_map_update_elem(&left_out, key, &one, BPF_ANY))
+		__sync_fetch_and_add(number, 1);
+}
+
+static __always_inline int was_left_out(const struct call_key *key)
+{
+	__u32 zero = 0;
+	__u64 *number = bpf_map_lookup_elem(&left_out_count, &zero);
+
+	if (!number || !*number || bpf_map_delete_elem(&left_out, key))
+		return 0;
+	__sync_fetch_and_add(number, -1);
+	return 1;
+}
+
+#define TAKEN 0
+#define LEFT_OUT 1
+
+/* Writes a beginning with a body of `size` bytes. */
+static __always_inline int begin_sized(const __u32 size, const struct spec *spec, __u64 cookie,
+				       __u64 now, __u64 id, const struct words *words)
+{
+	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + size, 0);
+	char *body;
+
+	if (!record) {
+		count(COUNT_LOST, 1);
+		return LEFT_OUT;
+	}
+	fill_head(record, now, id, spec->flags & SPEC_INSTANT ? KIND_INSTANT : KIND_ENTER);
+	record->function = (__u32)cookie;
+	record->key = words->stack;
+	record->words = spec->words;
+	body = (char *)(record + 1);
+	__builtin_memcpy(body, words->at, 24);
+	if (size >= BODY_1 && spec->words > 3)
+		__builtin_memcpy(body + 24, words->at + 3, 24);
+	if (size >= BODY_2 && spec->words > 6)
+		__builtin_memcpy(body + 48, words->at + 6, 48);
+	if (size >= BODY_3 && spec->words > 12)
+		__builtin_memcpy(body + 96, words->at + 12, 32);
+	if (spec->enter_steps)
+		take_steps(record, size, spec, 0, spec->enter_steps, words);
+	if (spec->conditions && !is_meant(body, size, spec)) {
+		count(COUNT_UNWANTED, 1);
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return LEFT_OUT;
+	}
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return TAKEN;
+}
+
+static __always_inline int end_sized(const __u32 size, const struct spec *spec, __u64 cookie,
+				     __u64 now, __u64 id, const struct words *words)
+{
+	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + size, 0);
+
+	if (!record) {
+		count(COUNT_LOST_ENDS, 1);
+		return LEFT_OUT;
+	}
+	fill_head(record, now, id, KIND_RETURN);
+	record->function = (__u32)cookie;
+	record->key = words->stack;
+	record->result = words->result;
+	if (size && spec)
+		take_steps(record, size, spec, spec->enter_steps, spec->return_steps, words);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return TAKEN;
+}
+
+static __always_inline void read_words(struct words *words, const struct pt_regs *ctx, __u8 wanted)
+{
+	words->at[0] = ctx->rdi;
+	words->at[1] = ctx->rsi;
+	words->at[2] = ctx->rdx;
+	words->at[3] = ctx->rcx;
+	words->at[4] = ctx->r8;
+	words->at[5] = ctx->r9;
+	words->stack = ctx->rsp;
+	words->result = 0;
+	/* Above the return address; the caller has just written there. */
+	if (wanted > 6)
+		bpf_probe_read_user(words->at + 6, 80, (const void *)(ctx->rsp + 8));
+	else
+		__builtin_memset(words->at + 6, 0, 80);
+}
+
+/* A function has begun. LEFT_OUT: its return is of no interest. */
+static __always_inline int begin_call(const struct pt_regs *ctx, __u64 cookie)
+{
+	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
+	struct settings *set = wanted(id, now);
+	__u32 number = cookie >> 32;
+	struct words words;
+	struct spec *spec;
+	int done;
+
+	if (!set)
+		return LEFT_OUT;
+	spec = bpf_map_lookup_elem(&specs, &number);
+	if (!spec)
+		return LEFT_OUT;
+	/* The rest of the ring is for the returns of calls that are under way. */
+	if (is_crowded(set)) {
+		count(COUNT_LOST, 1);
+		done = LEFT_OUT;
+	} else {
+		read_words(&words, ctx, spec->words);
+		switch (spec->enter_class) {
+		case 0:
+			done = begin_sized(BODY_0, spec, cookie, now, id, &words);
+			break;
+		case 1:
+			done = begin_sized(BODY_1, spec, cookie, now, id, &words);
+			break;
+		case 2:
+			done = begin_sized(BODY_2, spec, cookie, now, id, &words);
+			break;
+		case 3:
+			done = begin_sized(BODY_3, spec, cookie, now, id, &words);
+			break;
+		case 4:
+			done = begin_sized(BODY_4, spec, cookie, now, id, &words);
+			break;
+		default:
+			done = begin_sized(BODY_5, spec, cookie, now, id, &words);
+		}
+	}
+	if (spec->flags & (SPEC_NO_RETURN | SPEC_INSTANT))
+		return LEFT_OUT;
+	if (done == LEFT_OUT || spec->return_steps) {
+		struct call_key key = { .stack = ctx->rsp, .thread = (__u32)id };
+
+		if (done == LEFT_OUT)
+			leave_out(&key);
+		else if (bpf_map_update_elem(&saved, &key, words.at, BPF_ANY))
+			count(COUNT_UNSAVED, 1);
+	}
+	return done;
+}
+
+static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie)
+{
+	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
+	__u32 number = cookie >> 32, zero = 0;
+	/* The return address has been taken off. */
+	struct call_key key = { .stack = ctx->rsp - 8, .thread = (__u32)id };
+	__u32 process = id >> 32;
+	struct words words;
+	struct spec *spec;
+	struct saved_words *kept;
+
+	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+	if (!set || set->disabled || process == set->own)
+		return 0;
+	if (set->filter & FILTER_TREE && !bpf_map_lookup_elem(&tree, &process))
+		return 0;
+	if (was_left_out(&key))
+		return 0;
+	spec = bpf_map_lookup_elem(&specs, &number);
+	if (!spec || spec->flags & (SPEC_NO_RETURN | SPEC_INSTANT))
+		return 0;
+	words.stack = key.stack;
+	words.result = ctx->rax;
+	if (!spec->return_steps)
+		return end_sized(0, 0, cookie, now, id, &words);
+	kept = bpf_map_lookup_elem(&saved, &key);
+	if (!kept)
+		/* It began before we were there: there is nothing to end. */
+		return end_sized(0, 0, cookie, now, id, &words);
+	__builtin_memcpy(words.at, kept, sizeof(words.at));
+	bpf_map_delete_elem(&saved, &key);
+	switch (spec->return_class) {
+	case 0:
+		return end_sized(BODY_0, spec, cookie, now, id, &words);
+	case 1:
+		return end_sized(BODY_1, spec, cookie, now, id, &words);
+	case 2:
+		return end_sized(BODY_2, spec, cookie, now, id, &words);
+	case 3:
+		return end_sized(BODY_3, spec, cookie, now, id, &words);
+	case 4:
+		return end_sized(BODY_4, spec, cookie, now, id, &words);
+	default:
+		return end_sized(BODY_5, spec, cookie, now, id, &words);
+	}
+}
+
+#endif

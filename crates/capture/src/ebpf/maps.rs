@@ -1,0 +1,149 @@
+//! The maps that all BPF objects share: made once, given to each object by name.
+
+use super::EbpfError;
+use super::layout::{COUNTERS, Plain, Settings, Spec};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+
+/// Descriptions there is room for; functions that are read alike share one.
+const MOST_SPECS: u32 = 4096;
+const MOST_PROCESSES: u32 = 64 << 10;
+/// Calls with out-parameters that can be under way at once.
+const MOST_OPEN: u32 = 16 << 10;
+
+pub struct Maps {
+    pub ring: MapHandle,
+    pub settings: MapHandle,
+    pub specs: MapHandle,
+    pub tree: MapHandle,
+    pub counters: MapHandle,
+    /// Maps that some objects share beyond these.
+    others: Vec<MapHandle>,
+    known: Mutex<HashMap<Spec, u32>>,
+    pub ring_bytes: u32,
+}
+
+impl Maps {
+    /// `ring_bytes` is a power of two, and at least a page.
+    pub fn create(ring_bytes: u32) -> Result<Self, EbpfError> {
+        let hash = MapType::Hash;
+        let spec = size_of::<Spec>() as u32;
+        let settings = size_of::<Settings>() as u32;
+        let others = [
+            create(hash, "saved", 16, 128, MOST_OPEN)?,
+            create(hash, "left_out", 16, 1, MOST_OPEN)?,
+            create(MapType::Array, "left_out_count", 4, 8, 1)?,
+            create(hash, "waiting", 4, 4, 4096)?,
+        ];
+        Ok(Maps {
+            ring: create(MapType::RingBuf, "ring", 0, 0, ring_bytes)?,
+            settings: create(MapType::Array, "settings", 4, settings, 1)?,
+            specs: create(MapType::Array, "specs", 4, spec, MOST_SPECS)?,
+            tree: create(hash, "tree", 4, 4, MOST_PROCESSES)?,
+            counters: create(MapType::PercpuArray, "counters", 4, 8, COUNTERS as u32)?,
+            others: others.into(),
+            known: Mutex::default(),
+            ring_bytes,
+        })
+    }
+
+    /// Lets an object that is not loaded yet use these maps where its own have their names.
+    pub fn share_with(&self, object: &mut OpenObject) -> libbpf_rs::Result<()> {
+        let named = [
+            &self.ring,
+            &self.settings,
+            &self.specs,
+            &self.tree,
+            &self.counters,
+        ];
+        for mut map in object.maps_mut() {
+            let name = map.name().to_owned();
+            let mut all = named.into_iter().chain(&self.others);
+            if let Some(ours) = all.find(|ours| ours.name() == name) {
+                map.reuse_fd(ours.as_fd())?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn set(&self, settings: &Settings) -> Result<(), EbpfError> {
+        put(&self.settings, "settings", 0, settings.bytes())
+    }
+
+    /// The number of a description: the high half of a probe's cookie.
+    pub fn describe(&self, spec: &Spec) -> Result<u32, EbpfError> {
+        let mut known = self.known.lock().unwrap_or_else(|held| held.into_inner());
+        if let Some(number) = known.get(spec) {
+            return Ok(*number);
+        }
+        let number = known.len() as u32;
+        put(&self.specs, "specs", number, spec.bytes())?;
+        known.insert(*spec, number);
+        Ok(number)
+    }
+
+    pub fn follow(&self, process: u32) -> Result<(), EbpfError> {
+        put(&self.tree, "tree", process, &1u32.to_le_bytes())
+    }
+
+    pub fn is_followed(&self, process: u32) -> bool {
+        let found = self.tree.lookup(&process.to_le_bytes(), MapFlags::ANY);
+        matches!(found, Ok(Some(_)))
+    }
+
+    pub fn forget(&self, process: u32) {
+        // One that is gone already needs no forgetting.
+        let _ = self.tree.delete(&process.to_le_bytes());
+    }
+
+    /// Another of the shared maps, by name.
+    pub fn other(&self, name: &str) -> Option<&MapHandle> {
+        self.others.iter().find(|map| map.name() == name)
+    }
+
+    /// A counter's sum over all processors.
+    pub fn count(&self, which: usize) -> u64 {
+        let key = (which as u32).to_le_bytes();
+        let found = self.counters.lookup_percpu(&key, MapFlags::ANY);
+        let values = found.ok().flatten().unwrap_or_default();
+        let number = |bytes: &Vec<u8>| {
+            let bytes = bytes.first_chunk::<8>();
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        values.iter().map(number).sum()
+    }
+}
+
+fn put(map: &MapHandle, name: &'static str, key: u32, value: &[u8]) -> Result<(), EbpfError> {
+    let key = key.to_le_bytes();
+    map.update(&key, value, MapFlags::ANY)
+        .map_err(|source| EbpfError::Map { name, source })
+}
+
+fn create(
+    kind: MapType,
+    name: &'static str,
+    key: u32,
+    value: u32,
+    entries: u32,
+) -> Result<MapHandle, EbpfError> {
+    let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    MapHandle::create(kind, Some(name), key, value, entries, &options).map_err(
+        |source| match source.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => EbpfError::NotAllowed {
+                what: "making a BPF map".into(),
+                source: io::Error::last_os_error(),
+            },
+            _ if io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) => {
+                EbpfError::NoBpf(io::Error::last_os_error())
+            }
+            _ => EbpfError::Map { name, source },
+        },
+    )
+}

@@ -1,0 +1,61 @@
+//! The kernel's view: probes in libraries and the driver, system calls, by BPF programs that write
+//! records into one ring. The programs are in `bpf/`.
+
+pub mod error;
+pub mod layout;
+pub mod maps;
+pub mod objects;
+
+pub use error::EbpfError;
+
+#[cfg(test)]
+mod tests {
+    use super::{layout::Settings, maps::Maps, objects};
+
+    /// False, and a word about it, where programs may not be loaded.
+    fn may_load() -> bool {
+        // SAFETY: a question without side effects.
+        let root = unsafe { libc::geteuid() } == 0;
+        if !root {
+            let required = std::env::var_os("CUTRACE_REQUIRE_ALL").is_some_and(|it| it == "1");
+            assert!(!required, "not root, and everything is required");
+            eprintln!("skipped: loading BPF programs needs root");
+        }
+        root
+    }
+
+    /// The whole of what is compiled is taken by this kernel, and by name.
+    #[test]
+    fn programs_load() {
+        if !may_load() {
+            return;
+        }
+        let maps = Maps::create(1 << 20).expect("maps");
+        maps.set(&Settings::default()).expect("settings");
+        for (object, programs) in [
+            (
+                objects::CALLS,
+                &["enter_multi", "return_multi", "enter_one", "return_one"][..],
+            ),
+            (objects::CALLS_PLAIN, &["enter_one", "return_one"]),
+            (objects::SESSION, &["call_session"]),
+            (
+                objects::PROCESSES,
+                &[
+                    "process_fork",
+                    "process_exec",
+                    "process_exit",
+                    "library_loaded",
+                ],
+            ),
+        ] {
+            let loaded = objects::load(object, &maps, programs, |_| Ok(()));
+            let loaded = loaded.unwrap_or_else(|error| panic!("{}: {error}", object.name));
+            assert_eq!(
+                loaded.progs().filter(|one| one.autoload()).count(),
+                programs.len()
+            );
+        }
+        assert_eq!(maps.count(0), 0);
+    }
+}

@@ -1,0 +1,74 @@
+//! The compiled BPF objects, and loading them with the shared maps.
+
+use super::EbpfError;
+use super::maps::Maps;
+use libbpf_rs::{Object, ObjectBuilder, OpenObject};
+use std::sync::{Mutex, Once};
+
+/// Compiled from `bpf/` by its Makefile.
+#[derive(Debug, Clone, Copy)]
+pub struct Compiled {
+    pub name: &'static str,
+    bytes: &'static [u8],
+}
+
+macro_rules! compiled {
+    ($constant:ident, $name:literal) => {
+        pub const $constant: Compiled = Compiled {
+            name: $name,
+            bytes: include_bytes!(concat!("../../../../bpf/objects/", $name, ".bpf.o")),
+        };
+    };
+}
+
+compiled!(CALLS, "calls");
+compiled!(CALLS_PLAIN, "calls_plain");
+compiled!(SESSION, "session");
+compiled!(PROCESSES, "processes");
+
+/// Loads some of an object's programs. `prepare` sees the object before the kernel does.
+pub fn load(
+    compiled: Compiled,
+    maps: &Maps,
+    programs: &[&str],
+    prepare: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+) -> Result<Object, EbpfError> {
+    let _ = said();
+    listen();
+    let failed = |source| EbpfError::Load {
+        object: compiled.name,
+        source,
+        log: said(),
+    };
+    let mut open = ObjectBuilder::default()
+        .open_memory(compiled.bytes)
+        .map_err(failed)?;
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(programs.contains(&&*name));
+    }
+    maps.share_with(&mut open).map_err(failed)?;
+    prepare(&mut open).map_err(failed)?;
+    open.load().map_err(failed)
+}
+
+/// What libbpf has to say, kept until somebody asks: most of it is about things that are tried and
+/// may fail.
+static SAID: Mutex<String> = Mutex::new(String::new());
+const MOST_SAID: usize = 64 << 10;
+
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
+            let mut said = SAID.lock().unwrap_or_else(|held| held.into_inner());
+            if said.len() < MOST_SAID {
+                said.push_str(&text);
+            }
+        })));
+    });
+}
+
+fn said() -> String {
+    std::mem::take(&mut SAID.lock().unwrap_or_else(|held| held.into_inner()))
+}
