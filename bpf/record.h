@@ -39,7 +39,7 @@ struct record {
 #define BODY_2 96
 #define BODY_3 192
 #define BODY_4 448
-#define BODY_5 1024
+#define BODY_5 2048
 #define BODY_CLASSES 6
 
 /* What a step reads. `word` holds the pointer that it goes by. */

@@ -158,6 +158,15 @@ impl Plan {
         self.short
     }
 
+    /// The same without floats, for back ends that do not see vector registers.
+    pub fn without_vectors(&self) -> Plan {
+        let mut plan = Plan::EMPTY;
+        let seen = |item: &&Item| !matches!(item, Item::Vector { .. });
+        (self.items().iter().filter(seen)).for_each(|item| plan.push(*item));
+        plan.short |= self.short;
+        plan
+    }
+
     /// Adds what still fits; the rest is left out.
     fn push(&mut self, item: Item) {
         if self.count < MAX_ITEMS && self.bytes + item.bytes() <= MAX_PAYLOAD {
@@ -250,6 +259,21 @@ pub fn plan(name: &str, major: Option<u32>) -> Plan {
         (_, Some(older), Some(..=12)) => plan_of(older),
         (Some(function), _, _) | (None, Some(function), _) => plan_of(function),
         (None, None, _) => Plan::EMPTY,
+    }
+}
+
+/// How many words of arguments a function has, by the same rules; 0 for functions no table knows.
+pub fn argument_words(name: &str, major: Option<u32>) -> usize {
+    let name = without_stream_suffix(name);
+    let find = |table: &'static [Function]| {
+        let at = table.binary_search_by(|row| row.name.cmp(name)).ok()?;
+        table.get(at)
+    };
+    let of = |function: Option<&'static Function>| function.map_or(0, words);
+    match (find(functions()), find(older_functions()), major) {
+        (_, older @ Some(_), Some(..=12)) => of(older),
+        (newer @ Some(_), _, Some(_)) => of(newer),
+        (newer, older, _) => of(newer).max(of(older)),
     }
 }
 
@@ -364,6 +388,16 @@ mod tests {
             assert_eq!(end.unwrap_or(0), plan.bytes());
         }
         assert_eq!(plan("cublasCreate_v2", None).bytes(), 0);
+    }
+
+    #[test]
+    fn words_are_counted_and_floats_left_out() {
+        assert_eq!(argument_words("cuLaunchKernel", None), 11);
+        assert_eq!(argument_words("cuInit", None), 1);
+        assert_eq!(argument_words("ncclAllReduce", None), 0);
+        let bias = plan("cuTexRefSetMipmapLevelBias", None);
+        assert!(bias.items().contains(&Item::Vector { register: 0 }));
+        assert!(bias.without_vectors().items().is_empty());
     }
 
     #[test]

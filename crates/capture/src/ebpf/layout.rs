@@ -58,7 +58,7 @@ impl Head {
 }
 
 /// Bytes of the bodies that a record can have, by class.
-pub const BODIES: [usize; 6] = [24, 48, 96, 192, 448, 1024];
+pub const BODIES: [usize; 6] = [24, 48, 96, 192, 448, 2048];
 
 pub const STEP_MEMORY: u8 = 1;
 pub const STEP_TEXT: u8 = 2;

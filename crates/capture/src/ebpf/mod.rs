@@ -5,6 +5,8 @@ pub mod error;
 pub mod layout;
 pub mod maps;
 pub mod objects;
+mod probe_point;
+pub mod spec;
 
 pub use error::EbpfError;
 
