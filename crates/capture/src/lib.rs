@@ -1,5 +1,11 @@
 //! Capture: starting the program to be traced, and the back ends that watch it.
 
+pub mod clock;
 pub mod ebpf;
 pub mod launch;
+mod merge;
 pub mod preload;
+mod sink;
+
+pub use merge::{Inlet, Merge, Merged};
+pub use sink::{Sink, SinkError};

@@ -1,6 +1,6 @@
 //! A command run through `launch` looks, from outside, like the command itself.
 
-use capture::launch::{self, Command, Exit, LaunchError, library_path};
+use capture::launch::{self, Command, Exit, LaunchError, Preparation, library_path};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -324,4 +324,35 @@ fn library_path_puts_the_folder_first() {
             Err(LaunchError::UnusableFolder(_))
         ));
     }
+}
+
+#[test]
+fn a_held_command_begins_when_it_is_let_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mark = folder.path().join("mark");
+    let mut command = sh("echo $GREETING > \"$MARK\"; exit 7");
+    command.environment = vec![
+        ("MARK".into(), mark.clone().into()),
+        ("GREETING".into(), "hello".into()),
+    ];
+    let mut held = launch::hold(&command, &Preparation::default()).expect("held");
+    assert!(Path::new(&format!("/proc/{}", held.pid())).exists());
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(!mark.exists(), "it waits");
+    held.release().expect("begun");
+    assert_eq!(held.wait().expect("waited for"), Exit::Code(7));
+    assert_eq!(fs::read_to_string(&mark).expect("written"), "hello\n");
+    fs::remove_file(&mark).expect("removed");
+    // One that is never let go never begins.
+    let held = launch::hold(&command, &Preparation::default()).expect("held");
+    let pid = held.pid();
+    drop(held);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    assert!(!mark.exists());
+    let missing = Command {
+        program: "/nonexistent/command".into(),
+        ..Command::default()
+    };
+    let mut held = launch::hold(&missing, &Preparation::default()).expect("held");
+    assert!(matches!(held.release(), Err(LaunchError::NotFound(_))));
 }

@@ -4,12 +4,15 @@
 //! What is put into its environment is the caller's business.
 
 mod error;
+mod held;
 mod signals;
+mod wait;
 
 pub use error::LaunchError;
+pub use held::{Held, Preparation, User, hold};
+pub use signals::block_signals;
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -63,8 +66,9 @@ impl From<ExitStatus> for Exit {
 pub fn run(command: &Command) -> Result<Exit, LaunchError> {
     let forwarding = signals::Forwarding::start();
     let mut child = spawn(command)?;
-    forwarding.to(child.id() as libc::pid_t);
-    let ended = wait_for_end(&child);
+    let pid = child.id() as libc::pid_t;
+    forwarding.to(pid);
+    let ended = wait::until_ended(pid);
     // From here on the process id may become someone else's.
     drop(forwarding);
     ended
@@ -93,27 +97,6 @@ fn spawn(command: &Command) -> Result<Child, LaunchError> {
     start
         .spawn()
         .map_err(|source| LaunchError::from_spawn(&command.program, source))
-}
-
-/// Returns when the child has ended, without taking its status, so that its process id stays its own.
-fn wait_for_end(child: &Child) -> io::Result<()> {
-    loop {
-        // SAFETY: all zeroes is a siginfo_t, and the call writes nowhere else.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT;
-        let status = unsafe { libc::waitid(libc::P_PID, child.id(), &mut info, flags) };
-        if status != 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() == io::ErrorKind::Interrupted {
-                continue;
-            }
-            return Err(error);
-        }
-        if info.si_code != libc::CLD_STOPPED {
-            return Ok(());
-        }
-        signals::stop_with(child.id() as libc::pid_t);
-    }
 }
 
 /// The value of LD_LIBRARY_PATH that puts a folder before those already named.

@@ -56,6 +56,14 @@ impl Forwarding {
         }
     }
 
+    /// In the child: its signals are its own.
+    pub(super) fn reset(&self) {
+        for (signal, _) in &self.before {
+            // SAFETY: an async-signal-safe call.
+            unsafe { libc::signal(*signal, libc::SIG_DFL) };
+        }
+    }
+
     /// Names the child, and gives it what came before it was there.
     pub(super) fn to(&self, child: libc::pid_t) {
         CHILD.store(child, Ordering::SeqCst);
@@ -151,6 +159,16 @@ pub(super) fn die_of(signal: libc::c_int) {
         libc::sigaddset(set.as_mut_ptr(), signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
         libc::kill(libc::getpid(), signal);
+    }
+}
+
+/// Signals belong to the thread that runs the program: call this in every other one.
+pub fn block_signals() {
+    // SAFETY: the set is initialised before it is used.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, ptr::null_mut());
     }
 }
 

@@ -1,19 +1,19 @@
 //! Raw steps of all threads become records of a trace, in the order of time.
 
-use super::SinkError;
 use super::clock::TscClock;
 use super::item::{Batch, Item, Step};
 use super::loaded::Objects;
 use super::order::Order;
 use super::process::{Processes, TimeSource};
 use super::role::{Observed, Role};
-use super::session::{Limits, Sink};
+use super::session::Limits;
 use super::signature::{Signature, Words};
 use super::stacks::Stacks;
 use super::state::{ProcessState, ThreadState};
 use super::symbols::Symbols;
 use super::{meaning, process::Named};
 use super::{remote, report};
+use crate::{Sink, SinkError};
 use event::{Arg, Event, Extent, Frame, Layer, Lost, Meaning, Name, Record, Value, What};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -170,6 +170,11 @@ impl<S: Sink> Assembler<S> {
     /// Batches of which every step has been taken.
     pub fn used_batches(&mut self) -> impl Iterator<Item = Batch> {
         self.order.used()
+    }
+
+    /// Everything up to a moment has been written.
+    pub fn passed(&mut self, until: u64) {
+        self.sink.until(until);
     }
 
     pub fn flush(&mut self) {
@@ -523,7 +528,9 @@ impl<S: Sink> Assembler<S> {
     /// Tells the sink what is hooked, once.
     pub fn begin_sink(&mut self) {
         if !std::mem::replace(&mut self.begun, true)
-            && let Err(why) = self.sink.begin(&report::libraries(&self.processes))
+            && let Err(why) = self
+                .sink
+                .begin(report::backend(&report::libraries(&self.processes)))
         {
             self.totals.failure = Some(why);
         }

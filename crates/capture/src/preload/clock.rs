@@ -3,6 +3,7 @@
 //! A time that has been written cannot be corrected, so the line from one clock to the other is
 //! never moved: it is bent, a little at a time, towards each new pair.
 
+use crate::clock::monotonic;
 use event::ClockPair;
 use std::collections::VecDeque;
 
@@ -138,17 +139,6 @@ pub fn timestamp() -> u64 {
 #[cfg(not(target_arch = "x86_64"))]
 pub fn timestamp() -> u64 {
     monotonic()
-}
-
-/// CLOCK_MONOTONIC in nanoseconds.
-pub fn monotonic() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the call writes the timespec and nothing else.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -19,6 +19,3 @@ pub enum PreloadError {
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
-
-/// Why records could not be kept; the back end goes on draining without keeping any.
-pub type SinkError = Box<dyn std::error::Error + Send + Sync>;

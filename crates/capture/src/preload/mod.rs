@@ -32,8 +32,8 @@ mod symbols;
 mod tests;
 mod value;
 
-pub use error::{PreloadError, SinkError};
+pub use error::PreloadError;
 pub use filter::Filter;
 pub use process::Library;
-pub use report::{Process, Report};
-pub use session::{Options, Recording, Session, Sink};
+pub use report::{Process, Report, missing};
+pub use session::{Options, Recording, Session};

@@ -48,6 +48,13 @@ pub struct Library {
     pub skipped: BTreeMap<String, u64>,
 }
 
+impl Library {
+    /// Without its folder.
+    pub fn short_name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
 /// Whose time a process's records are in.
 #[derive(Debug, Clone)]
 pub enum TimeSource {

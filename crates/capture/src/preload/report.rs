@@ -1,9 +1,9 @@
 //! What a session has to say of itself at its end: what was hooked, what was missed, what it cost.
 
-use super::SinkError;
 use super::assemble::Totals;
 use super::process::{Library, Processes};
-use event::{ClockError, Overhead};
+use crate::SinkError;
+use event::{Backend, ClockError, Hooks, Overhead};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -51,6 +51,28 @@ pub(super) fn libraries(processes: &Processes) -> Vec<Library> {
         }
     }
     libraries.into_values().cloned().collect()
+}
+
+/// What of each library was hooked, and what not, for the head of the trace.
+pub(super) fn backend(libraries: &[Library]) -> Backend {
+    let sum = |count: fn(&Library) -> u64| libraries.iter().map(count).fold(0, u64::saturating_add);
+    Backend {
+        name: "preload".into(),
+        hooks: Hooks {
+            attached: sum(|library| library.hooked),
+            total: sum(|library| library.exported),
+        },
+        missing: missing(libraries),
+    }
+}
+
+/// What was left alone in each library, and why.
+pub fn missing(libraries: &[Library]) -> Vec<String> {
+    let reasons = libraries.iter().flat_map(|library| {
+        (library.skipped.iter())
+            .map(|(reason, count)| format!("{}: {count} functions: {reason}", library.short_name()))
+    });
+    reasons.collect()
 }
 
 /// By what the processes measured when they began; the dearest stands for all.

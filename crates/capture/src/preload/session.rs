@@ -1,16 +1,19 @@
 //! One traced run: its folder, the threads that drain and assemble, and what there is to say of it
 //! at the end.
 
+use super::PreloadError;
 use super::assemble::Assembler;
-use super::clock::{self, TscClock, monotonic};
+use super::clock::{self, TscClock};
 use super::drain_thread::{Ahead, Message, drain_all};
 use super::filter::Filter;
 use super::folder::Folder;
 use super::item::Batch;
-use super::process::{Library, Processes};
+use super::process::Processes;
 use super::report::Report;
-use super::{PreloadError, SinkError};
-use event::{ClockError, ClockPair, Record};
+use crate::Sink;
+use crate::clock::monotonic;
+use crate::launch::block_signals;
+use event::{ClockError, ClockPair};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -34,15 +37,6 @@ pub struct Options {
     pub min_duration: Duration,
     /// Calls that begin later than this are left out.
     pub duration: Option<Duration>,
-}
-
-/// Where records go.
-pub trait Sink: Send + 'static {
-    /// Comes first, with what had been hooked when the first record came.
-    fn begin(&mut self, hooked: &[Library]) -> Result<(), SinkError>;
-    fn write(&mut self, record: &Record) -> Result<(), SinkError>;
-    /// Hand on what has been written so far.
-    fn flush(&mut self) -> Result<(), SinkError>;
 }
 
 /// Which calls become records, in nanoseconds.
@@ -200,7 +194,9 @@ fn assemble_all<S: Sink>(
             Message::StillRunning(count) => still_running = count,
             Message::Round(pair) => {
                 assembler.clock.add(pair);
-                assembler.advance(pair.host.saturating_sub(window));
+                let passed = pair.host.saturating_sub(window);
+                assembler.advance(passed);
+                assembler.passed(passed);
                 for batch in assembler.used_batches() {
                     let _ = used.try_send(batch);
                 }
@@ -271,15 +267,6 @@ fn spawn<T: Send + 'static>(
             body()
         })
         .map_err(PreloadError::Thread)
-}
-
-fn block_signals() {
-    // SAFETY: the set is initialised before it is used.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
-    }
 }
 
 /// CPU time this thread has used.

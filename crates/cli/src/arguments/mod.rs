@@ -3,12 +3,14 @@
 mod export;
 mod ioctl;
 mod look;
+mod method;
 mod record;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
 pub use ioctl::Ioctl;
 pub use look::{Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
+pub use method::{Method, Methods};
 pub use record::Record;
 
 use clap::{CommandFactory, Parser, Subcommand};

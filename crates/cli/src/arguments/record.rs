@@ -1,12 +1,13 @@
 //! `cutrace record`: what to trace, and how.
 
-use super::{Format, times, usage};
+use super::{Format, Methods, method::methods, times, usage};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// A command to trace.
 pub struct Record {
     pub program: OsString,
     pub arguments: Vec<OsString>,
+    pub methods: Methods,
     /// None is a new file named after the time.
     pub output: Option<PathBuf>,
     /// Categories, layers and function globs.
@@ -26,6 +27,9 @@ pub struct Record {
 
 #[derive(clap::Args)]
 pub struct RecordLine {
+    /// How to watch: auto, all, or a list of preload, syscall, ebpf, cupti
+    #[arg(long, value_name = "LIST", default_value = "auto", value_parser = methods)]
+    method: Methods,
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -81,6 +85,7 @@ impl RecordLine {
         Record {
             program,
             arguments: words.collect(),
+            methods: self.method,
             output: self.output,
             filter: self.filter,
             stacks: self.stacks,

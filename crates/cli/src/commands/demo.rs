@@ -8,7 +8,7 @@ use super::{
     style::style,
 };
 use crate::{
-    arguments::{Color, Demo, Format, Look, Record},
+    arguments::{Color, Demo, Format, Look, Methods, Record},
     embedded,
 };
 use anyhow::{Context, Result, bail};
@@ -61,6 +61,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
     Ok(Record {
         program: embedded::demo_program()?.into_os_string(),
         arguments: Vec::new(),
+        methods: Methods::Auto,
         output: Some(folder.join("trace.jsonl")),
         filter: None,
         // Where memory comes from: that is how a leak is found.

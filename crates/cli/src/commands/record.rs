@@ -1,21 +1,30 @@
-//! `cutrace record`: run a command and write down every CUDA call of it and of its children.
+//! `cutrace record`: run a command and write down what it and its children do.
 
+mod backend;
 mod file;
 mod meta;
+mod outlet;
+mod plan;
+mod preload;
 mod progress;
 mod words;
 
 use super::{softgpu::softgpu_environment, style::stderr_style};
-use crate::{arguments::Record, embedded};
+use crate::{
+    arguments::{Method, Record},
+    embedded,
+};
 use anyhow::{Context, Result};
+use backend::{Backend, Watched};
 use capture::{
-    launch::{self, Exit},
-    preload::{Filter, Options, Report, Session},
+    clock::monotonic,
+    launch::{self, Exit, LaunchError, Preparation},
 };
 use file::TraceFile;
+use outlet::Outlet;
 use progress::Progress;
 use render::RunSummary;
-use std::{env, path::PathBuf, process::ExitCode, time::Instant};
+use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 /// A run that was traced.
 pub struct Recorded {
@@ -23,13 +32,13 @@ pub struct Recorded {
     /// Where the trace is.
     pub path: PathBuf,
     pub summary: RunSummary,
-    watched: Report,
+    details: String,
 }
 
 pub fn run(options: Record) -> Result<ExitCode> {
     let recorded = record(&options)?;
     if options.verbose {
-        eprint!("{}", words::details(&recorded.watched));
+        eprint!("{}", recorded.details);
     }
     if options.summary && !options.quiet {
         let text = render::summary_text(&recorded.summary, &stderr_style());
@@ -40,69 +49,114 @@ pub fn run(options: Record) -> Result<ExitCode> {
 
 /// Runs the command and writes its trace.
 pub fn record(options: &Record) -> Result<Recorded> {
-    // Unpacked before the session's clock starts: the first run takes a moment for it.
-    let library = embedded::preload_library()?;
+    let plan = plan::of(options)?;
+    // Unpacked before the trace's clock starts: the first run takes a moment for it.
+    if plan.methods.contains(&Method::Preload) {
+        embedded::preload_library()?;
+    }
     let softgpu = options.simulate.then(softgpu_environment).transpose()?;
-    let session = Session::create(Options {
-        libraries: options.libraries.clone(),
-        filter: options.filter.as_deref().map(Filter::parse),
-        stacks: options.stacks.as_deref().map(Filter::parse),
-        ring_slots: None,
-        min_duration: options.min_duration,
-        duration: options.duration,
-    })?;
-    let mut environment = session.environment(&library, env::var_os("LD_PRELOAD").as_deref())?;
-    environment.extend(softgpu);
-    let meta = meta::of_run(options, session.start_ns());
     let file = TraceFile::create(
         options.output.as_deref(),
-        meta,
+        meta::of_run(options, monotonic()),
         options.summary && !options.quiet,
     )?;
-    let path = file.path().to_owned();
-    let seen = file.seen();
-    let recording = session.start(file)?;
-    let progress = (!options.quiet).then(|| Progress::start(seen)).flatten();
-    let began = Instant::now();
-    let ended = launch::run(&launch::Command {
-        program: options.program.clone(),
-        args: options.arguments.clone(),
-        environment,
+    let (path, seen) = (file.path().to_owned(), file.seen());
+    let ran = watched_run(options, &plan.methods, file, |backends| {
+        let mut command = launch::Command {
+            program: options.program.clone(),
+            args: options.arguments.clone(),
+            environment: softgpu.into_iter().collect(),
+        };
+        let progress = (!options.quiet).then(|| Progress::start(seen)).flatten();
+        let began = Instant::now();
+        let exit = launched(&mut command, backends);
+        drop(progress);
+        exit.map(|exit| (exit, began.elapsed()))
     });
-    let elapsed = began.elapsed();
-    let (file, report) = recording.finish();
-    drop(progress);
-    let exit = match ended {
-        Ok(exit) => exit,
+    let ((exit, elapsed), file, mut watched) = match ran {
+        Ok(ran) => ran,
         Err(error) => {
             // Nothing ran: an empty trace would only be in the way.
             let _ = std::fs::remove_file(&path);
-            return Err(error.into());
+            return Err(error);
         }
     };
     let (finished, said) = file.finish(|summary| {
-        summary.end_ns = summary.end_ns.max(meta::monotonic());
+        summary.end_ns = summary.end_ns.max(monotonic());
         summary.exit = Some(status(exit));
-        summary.clocks = vec![report.clock.clone()];
-        summary.overhead = report.overhead.clone();
+        summary.clocks = watched.clocks.clone();
+        summary.overhead = watched.overhead.clone();
     });
     let finished =
         finished.with_context(|| format!("the trace in {} is not whole", path.display()));
-    if let Some(failure) = &report.failure {
+    if let Some(failure) = &watched.failure {
         eprintln!(
             "cutrace: the trace in {} ends early: {failure} ({} records were not written)",
             path.display(),
-            report.unwritten
+            watched.unwritten
         );
     } else if let Err(error) = finished {
         eprintln!("cutrace: {error:#}");
     }
+    watched.notes.extend(plan.left_out);
     Ok(Recorded {
         exit,
-        summary: words::summary(options, &report, said, &path, elapsed),
+        details: std::mem::take(&mut watched.details),
+        summary: words::summary(options, watched, said, &path, elapsed),
         path,
-        watched: report,
     })
+}
+
+/// Starts the back ends, does `run` under their eyes, and brings together what they saw.
+fn watched_run<T>(
+    options: &Record,
+    methods: &[Method],
+    file: TraceFile,
+    run: impl FnOnce(&mut [Box<dyn Backend + '_>]) -> Result<T>,
+) -> Result<(T, TraceFile, words::Together)> {
+    let names: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
+    let (outlets, joint) = outlet::outlets(file, &names)?;
+    let mut backends = Vec::new();
+    for (&method, outlet) in methods.iter().zip(outlets) {
+        backends.push(start(options, method, outlet)?);
+    }
+    let ran = run(&mut backends);
+    let watched: Vec<Watched> = backends.into_iter().map(Backend::finish).collect();
+    let (outlets, mut together) = words::together(watched);
+    let (file, joined) = joint.finish(outlets)?;
+    together.notes.extend(joined.notes);
+    together.unwritten += joined.unwritten;
+    together.failure = together.failure.or(joined.failure);
+    Ok((ran?, file, together))
+}
+
+fn start<'a>(options: &'a Record, method: Method, outlet: Outlet) -> Result<Box<dyn Backend + 'a>> {
+    match method {
+        Method::Preload => Ok(Box::new(preload::Preload::start(options, outlet)?)),
+        Method::Syscall | Method::Ebpf | Method::Cupti => {
+            anyhow::bail!("--method={}: not in this version", method.as_str())
+        }
+    }
+}
+
+/// Runs the command to its end.
+fn launched(command: &mut launch::Command, backends: &mut [Box<dyn Backend + '_>]) -> Result<Exit> {
+    for backend in backends.iter_mut() {
+        command.environment.extend(backend.environment()?);
+    }
+    if !backends.iter().any(|backend| backend.holds()) {
+        return Ok(launch::run(command)?);
+    }
+    let mut preparation = Preparation::default();
+    for backend in backends.iter_mut() {
+        backend.prepare(&mut preparation)?;
+    }
+    let mut held = launch::hold(command, &preparation)?;
+    for backend in backends.iter_mut() {
+        backend.attach(held.pid())?;
+    }
+    held.release()?;
+    held.wait().map_err(|error: LaunchError| error.into())
 }
 
 /// What a shell would say of it.

@@ -1,15 +1,16 @@
 //! Events, arguments and meanings that hand-made records become.
 
 use super::{Call, RingFile};
+use crate::preload::Filter;
 use crate::preload::assemble::Assembler;
 use crate::preload::clock::TscClock;
 use crate::preload::drain::Reader;
 use crate::preload::item::Batch;
-use crate::preload::process::{Library, Processes};
+use crate::preload::process::Processes;
 use crate::preload::ring::Ring;
-use crate::preload::session::{Limits, Sink};
-use crate::preload::{Filter, SinkError};
-use event::{Arg, ClockPair, Extent, Record, Value, What};
+use crate::preload::session::Limits;
+use crate::{Sink, SinkError};
+use event::{Arg, Backend, ClockPair, Extent, Record, Value, What};
 use std::fs;
 use tempfile::TempDir;
 
@@ -17,14 +18,14 @@ use tempfile::TempDir;
 #[derive(Default)]
 pub struct Kept {
     pub records: Vec<Record>,
-    pub hooked: Vec<Library>,
+    pub backend: Option<Backend>,
     pub room: Option<usize>,
 }
 
 impl Sink for Kept {
-    fn begin(&mut self, hooked: &[Library]) -> Result<(), SinkError> {
+    fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
         assert!(self.records.is_empty(), "begun before the first record");
-        self.hooked = hooked.to_vec();
+        self.backend = Some(backend);
         Ok(())
     }
 

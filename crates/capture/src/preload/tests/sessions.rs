@@ -15,7 +15,7 @@ fn describe(folder: &Path, pid: u32) {
          library 0 hooked=2 exported=3 method=patch path=/lib/libcuda.so.1\n\
          function 0 0 cuCtxSynchronize\nnote something odd\n",
         timestamp(),
-        crate::preload::clock::monotonic(),
+        crate::clock::monotonic(),
     );
     fs::write(folder.join(format!("process.{pid}.1")), text).expect("written");
 }
@@ -57,7 +57,11 @@ fn a_session_drains_while_the_program_runs_and_cleans_up() {
     );
     assert_eq!((report.calls, report.lost, report.late), (1_001, 0, 0));
     assert_eq!(report.hooks(), (2, 3));
-    assert_eq!(sink.hooked, report.libraries);
+    let backend = sink.backend.expect("begun");
+    assert_eq!(
+        (backend.hooks.attached, backend.hooks.total),
+        report.hooks()
+    );
     // The second thread's ring is still open on its side.
     let running =
         "processes that were still running when the command ended, and are traced no longer: 1";

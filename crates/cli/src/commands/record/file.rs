@@ -3,8 +3,8 @@
 use super::progress::Seen;
 use analyse::{Analysis, Report};
 use anyhow::{Context, Result};
-use capture::preload::{Library, Sink, SinkError};
-use event::{Backend, Hooks, Meta, Record, Summary};
+use capture::{Sink, SinkError};
+use event::{Backend, Meta, Record, Summary};
 use std::{
     fs::{self, File},
     io,
@@ -60,12 +60,25 @@ impl TraceFile {
         &self.path
     }
 
+    /// Everyone has begun: the first line can be written.
+    fn write_head(&mut self) -> Result<(), SinkError> {
+        let format = Format::of(&self.path).unwrap_or(Format::Jsonl);
+        if let Some(file) = self.file.take() {
+            self.analysis = self.summed_up.then(|| Analysis::new(&self.meta));
+            self.writer = Some(Writer::new(file, format, &self.meta)?);
+        }
+        Ok(())
+    }
+
     /// Writes the tail, with what only the tracer knows filled in. What the trace says comes
     /// back also where it could not be written.
-    pub fn finish(self, complete: impl FnOnce(&mut Summary)) -> (Result<()>, Report) {
+    pub fn finish(mut self, complete: impl FnOnce(&mut Summary)) -> (Result<()>, Report) {
+        // Nobody wrote anything: the trace still has its head and its tail.
+        let head = self.write_head();
         let analysis = self.analysis.unwrap_or_else(|| Analysis::new(&self.meta));
         let Some(writer) = self.writer else {
-            return (Ok(()), analysis.finish(None));
+            let head = head.map_err(|why| anyhow::anyhow!(why));
+            return (head, analysis.finish(None));
         };
         let mut summary = writer.summary();
         complete(&mut summary);
@@ -75,28 +88,18 @@ impl TraceFile {
 }
 
 impl Sink for TraceFile {
-    fn begin(&mut self, hooked: &[Library]) -> Result<(), SinkError> {
-        let sum =
-            |count: fn(&Library) -> u64| hooked.iter().map(count).fold(0, u64::saturating_add);
-        let hooks = Hooks {
-            attached: sum(|library| library.hooked),
-            total: sum(|library| library.exported),
-        };
-        self.meta.hooks = hooks;
-        self.meta.backends = vec![Backend {
-            name: "preload".into(),
-            hooks,
-            missing: super::words::missing(hooked),
-        }];
-        self.analysis = self.summed_up.then(|| Analysis::new(&self.meta));
-        let format = Format::of(&self.path).unwrap_or(Format::Jsonl);
-        if let Some(file) = self.file.take() {
-            self.writer = Some(Writer::new(file, format, &self.meta)?);
-        }
+    fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
+        let hooks = &mut self.meta.hooks;
+        hooks.attached = hooks.attached.saturating_add(backend.hooks.attached);
+        hooks.total = hooks.total.saturating_add(backend.hooks.total);
+        self.meta.backends.push(backend);
         Ok(())
     }
 
     fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+        if self.file.is_some() {
+            self.write_head()?;
+        }
         if let Some(writer) = &mut self.writer {
             writer.write(record)?;
         }

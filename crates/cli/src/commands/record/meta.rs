@@ -1,6 +1,7 @@
 //! The head of a trace: what was run, and on which machine.
 
 use crate::arguments::Record;
+use capture::clock::monotonic;
 use event::{Gpu, Host, Meta};
 use std::{fs, time::SystemTime};
 
@@ -62,17 +63,6 @@ fn softgpu() -> Gpu {
         simulated: true,
         ..Gpu::default()
     }
-}
-
-/// CLOCK_MONOTONIC now, in nanoseconds.
-pub fn monotonic() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the call writes the timespec and nothing else.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Nanoseconds since 1970 at an earlier moment of CLOCK_MONOTONIC.

@@ -1,6 +1,7 @@
 //! The line that long runs show on a terminal: events, how fast they come, how many were lost.
 //! It appears after a second, is drawn over itself a few times a second, and is gone at the end.
 
+use capture::launch::block_signals;
 use event::{Extent, Record};
 use std::{
     io::{self, IsTerminal, Write},
@@ -173,16 +174,6 @@ fn in_foreground() -> bool {
     // SAFETY: questions without side effects.
     let (owner, own) = unsafe { (libc::tcgetpgrp(libc::STDERR_FILENO), libc::getpgrp()) };
     owner == -1 || owner == own
-}
-
-/// Signals belong to the thread that runs the program.
-fn block_signals() {
-    // SAFETY: the set is initialised before it is used.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
-    }
 }
 
 #[cfg(test)]

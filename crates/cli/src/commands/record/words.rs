@@ -1,13 +1,13 @@
-//! What is said about a run: its summary, what was missed and why, details for the curious.
+//! What is said about a run: its summary, what was missed and why.
 
+use super::{backend::Watched, outlet::Outlet};
 use crate::arguments::Record;
-use capture::preload::{Filter, Library, Report};
-use event::Hooks;
+use capture::{SinkError, preload::Filter};
+use event::{ClockError, Hooks, Overhead};
 use render::RunSummary;
 use std::{
     env,
     ffi::OsStr,
-    fmt::Write as _,
     fs::{self, File},
     io::Read,
     os::unix::fs::PermissionsExt,
@@ -15,17 +15,47 @@ use std::{
     time::Duration,
 };
 
+/// What all back ends together have to say.
+#[derive(Default)]
+pub struct Together {
+    pub notes: Vec<String>,
+    pub details: String,
+    libraries: Vec<(String, Hooks)>,
+    pub clocks: Vec<ClockError>,
+    pub overhead: Option<Overhead>,
+    tracer_cpu: Duration,
+    late: u64,
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+/// Their outlets, and the rest of it added up.
+pub fn together(watched: Vec<Watched>) -> (Vec<Outlet>, Together) {
+    let mut all = Together::default();
+    let mut outlets = Vec::new();
+    for one in watched {
+        outlets.push(one.outlet);
+        all.notes.extend(one.notes);
+        all.details.push_str(&one.details);
+        all.libraries.extend(one.libraries);
+        all.clocks.extend(one.clocks);
+        all.overhead = all.overhead.or(one.overhead);
+        all.tracer_cpu += one.tracer_cpu;
+        all.late += one.late;
+        all.unwritten += one.unwritten;
+        all.failure = all.failure.or(one.failure);
+    }
+    (outlets, all)
+}
+
 pub fn summary(
     options: &Record,
-    report: &Report,
+    watched: Together,
     said: analyse::Report,
     trace: &Path,
     elapsed: Duration,
 ) -> RunSummary {
-    let mut notes: Vec<String> = report.notes.clone();
-    if report.libraries.is_empty() {
-        notes.insert(0, why_nothing(&options.program));
-    }
+    let mut notes = watched.notes;
     for (option, spec) in [("-e ", &options.filter), ("--stack=", &options.stacks)] {
         if let Some(filter) = spec.as_deref().map(Filter::parse)
             && options.libraries.is_empty()
@@ -47,75 +77,25 @@ pub fn summary(
     if options.simulate {
         notes.push("the device was softgpu, a software one: times are not a GPU's".into());
     }
-    if report.late > 0 {
+    if watched.late > 0 {
         notes.push(format!(
             "{} records are slightly out of the order of time",
-            report.late
+            watched.late
         ));
     }
     RunSummary {
         report: said,
-        libraries: (report.libraries.iter())
-            .map(|library| {
-                let hooks = Hooks {
-                    attached: library.hooked,
-                    total: library.exported,
-                };
-                (short_name(library).to_owned(), hooks)
-            })
-            .collect(),
-        tracer_cpu: report.tracer_cpu,
-        overhead: report.overhead.clone(),
+        libraries: watched.libraries,
+        tracer_cpu: watched.tracer_cpu,
+        overhead: watched.overhead,
         elapsed,
         trace: trace.display().to_string(),
         notes,
     }
 }
 
-/// What was left alone in each library, and why.
-pub fn missing(libraries: &[Library]) -> Vec<String> {
-    let reasons = libraries.iter().flat_map(|library| {
-        (library.skipped.iter())
-            .map(|(reason, count)| format!("{}: {count} functions: {reason}", short_name(library)))
-    });
-    reasons.collect()
-}
-
-/// Processes, libraries and how they were hooked.
-pub fn details(report: &Report) -> String {
-    let mut text = String::new();
-    for process in &report.processes {
-        let _ = writeln!(
-            text,
-            "cutrace: process {} (of {}) {}",
-            process.pid, process.parent, process.exe
-        );
-    }
-    for library in &report.libraries {
-        let _ = writeln!(
-            text,
-            "cutrace: {}: {} of {} functions hooked ({})",
-            library.path, library.hooked, library.exported, library.method
-        );
-    }
-    for line in missing(&report.libraries) {
-        let _ = writeln!(text, "cutrace: {line}");
-    }
-    let clock = &report.clock;
-    let _ = writeln!(
-        text,
-        "cutrace: times are right within {} ns ({} clock pairs)",
-        clock.error_ns, clock.pairs
-    );
-    text
-}
-
-fn short_name(library: &Library) -> &str {
-    library.path.rsplit('/').next().unwrap_or(&library.path)
-}
-
 /// Nothing was hooked: the likeliest reason that can be seen from here.
-fn why_nothing(program: &OsStr) -> String {
+pub fn why_nothing(program: &OsStr) -> String {
     let cannot = "and cannot be traced from inside";
     let Some(path) = found_in_path(program) else {
         return "nothing was hooked: the program loaded no CUDA library".into();

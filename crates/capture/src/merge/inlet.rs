@@ -1,0 +1,73 @@
+//! One back end's way into the merge.
+
+use super::{Message, gone};
+use crate::{Sink, SinkError};
+use event::{Backend, Record};
+use std::sync::mpsc::SyncSender;
+
+/// Records that are handed on together.
+const BATCH: usize = 256;
+
+/// Takes one back end's records. Dropping it says that no more will come.
+pub struct Inlet {
+    source: usize,
+    sender: SyncSender<Message>,
+    kept: Vec<Record>,
+}
+
+impl Inlet {
+    pub(super) fn new(source: usize, sender: SyncSender<Message>) -> Self {
+        Inlet {
+            source,
+            sender,
+            kept: Vec::new(),
+        }
+    }
+
+    /// This back end is done.
+    pub fn finish(self) {}
+
+    fn hand_on(&mut self) -> Result<(), SinkError> {
+        if self.kept.is_empty() {
+            return Ok(());
+        }
+        let records = std::mem::take(&mut self.kept);
+        self.send(Message::Records(self.source, records))
+    }
+
+    fn send(&self, message: Message) -> Result<(), SinkError> {
+        self.sender.send(message).map_err(|_| gone())
+    }
+}
+
+impl Sink for Inlet {
+    fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
+        self.send(Message::Begin(self.source, backend))
+    }
+
+    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+        self.kept.push(record.clone());
+        if self.kept.len() >= BATCH {
+            return self.hand_on();
+        }
+        Ok(())
+    }
+
+    fn until(&mut self, ns: u64) {
+        // What fails here fails at the next write, too.
+        if self.hand_on().is_ok() {
+            let _ = self.send(Message::Until(self.source, ns));
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.hand_on()
+    }
+}
+
+impl Drop for Inlet {
+    fn drop(&mut self) {
+        let _ = self.hand_on();
+        let _ = self.send(Message::Done(self.source));
+    }
+}

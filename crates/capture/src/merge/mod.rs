@@ -1,0 +1,84 @@
+//! Several back ends, one trace: their records in the order of time, ids that are unique, and each
+//! call inside the one that encloses it, whoever saw it.
+//!
+//! Every back end writes into an [`Inlet`] as if it were alone. One thread takes what all of them
+//! wrote, waits until no earlier record can come, and writes on.
+
+mod inlet;
+mod nesting;
+mod order;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub use inlet::Inlet;
+pub use run::Merged;
+
+use crate::{Sink, SinkError};
+use event::{Backend, Name, Record};
+use run::Run;
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Batches under way between the back ends and the thread that merges them.
+const BATCHES: usize = 256;
+
+/// What an inlet tells the merging thread; `usize` is the source's number.
+enum Message {
+    Source(Name),
+    Begin(usize, Backend),
+    Records(usize, Vec<Record>),
+    /// No record older than this will come.
+    Until(usize, u64),
+    Done(usize),
+}
+
+/// Merges the records of several back ends into one sink.
+pub struct Merge<S> {
+    sender: SyncSender<Message>,
+    sources: usize,
+    thread: JoinHandle<Merged<S>>,
+}
+
+impl<S: Sink> Merge<S> {
+    /// `window`: how long a record waits for earlier ones of a source that does not say how far it is.
+    pub fn new(sink: S, window: Duration) -> io::Result<Self> {
+        let (sender, receiver): (_, Receiver<Message>) = sync_channel(BATCHES);
+        let thread = std::thread::Builder::new()
+            .name("cutrace-merge".into())
+            .spawn(move || {
+                crate::launch::block_signals();
+                Run::new(sink, window).until_done(&receiver)
+            })?;
+        Ok(Merge {
+            sender,
+            sources: 0,
+            thread,
+        })
+    }
+
+    /// One more back end. All must be named before the first of them writes: their ids are
+    /// interleaved by their number.
+    pub fn source(&mut self, name: impl Into<Name>) -> Inlet {
+        let number = self.sources;
+        self.sources += 1;
+        // A thread that is gone is noticed by the first write.
+        let _ = self.sender.send(Message::Source(name.into()));
+        Inlet::new(number, self.sender.clone())
+    }
+
+    /// Waits until every inlet is done and everything has been written.
+    pub fn finish(self) -> Merged<S> {
+        drop(self.sender);
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// The merging thread has ended.
+fn gone() -> SinkError {
+    "the thread that merges the back ends' records is gone".into()
+}

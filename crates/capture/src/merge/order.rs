@@ -1,0 +1,93 @@
+//! Which record is next: the earliest of all sources, once nothing earlier can come.
+
+use event::{Name, Record};
+use std::collections::VecDeque;
+
+/// Records kept while a source is behind; beyond, they are let go and latecomers counted.
+const MOST_KEPT: usize = 1 << 20;
+
+/// One source's records that wait, and how far it is.
+#[derive(Debug)]
+struct Source {
+    name: Name,
+    records: VecDeque<Record>,
+    /// It says how far it is; others are taken to be a window behind the clock.
+    told: Option<u64>,
+    done: bool,
+}
+
+/// The sources, side by side.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    sources: Vec<Source>,
+    kept: usize,
+}
+
+impl Order {
+    pub fn add(&mut self, name: Name) {
+        self.sources.push(Source {
+            name,
+            records: VecDeque::new(),
+            told: None,
+            done: false,
+        });
+    }
+
+    pub fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    pub fn name(&self, source: usize) -> Option<&Name> {
+        self.sources.get(source).map(|source| &source.name)
+    }
+
+    pub fn push(&mut self, source: usize, records: Vec<Record>) {
+        if let Some(source) = self.sources.get_mut(source) {
+            self.kept += records.len();
+            source.records.extend(records);
+        }
+    }
+
+    pub fn until(&mut self, source: usize, ns: u64) {
+        if let Some(source) = self.sources.get_mut(source) {
+            source.told = source.told.max(Some(ns));
+        }
+    }
+
+    pub fn done(&mut self, source: usize) {
+        if let Some(source) = self.sources.get_mut(source) {
+            source.done = true;
+        }
+    }
+
+    pub fn all_done(&self) -> bool {
+        self.sources.iter().all(|source| source.done)
+    }
+
+    /// When the earliest record that waits is of.
+    pub fn earliest(&self) -> Option<u64> {
+        let firsts = self
+            .sources
+            .iter()
+            .filter_map(|source| source.records.front());
+        firsts.map(Record::ts).min()
+    }
+
+    /// The next record and its source. `idle` is the moment before which a source that says
+    /// nothing has nothing.
+    pub fn next(&mut self, idle: u64) -> Option<(usize, Record)> {
+        let (place, time) = (self.sources.iter().enumerate())
+            .filter_map(|(place, source)| Some((place, source.records.front()?.ts())))
+            .min_by_key(|&(_, time)| time)?;
+        let passed = |source: &Source| {
+            // A source's own records come in their order: one that waits is the earliest of it.
+            source.done || !source.records.is_empty() || source.told.unwrap_or(idle) >= time
+        };
+        if self.kept <= MOST_KEPT && !self.sources.iter().all(passed) {
+            return None;
+        }
+        self.kept -= 1;
+        let record = self.sources[place].records.pop_front()?;
+        Some((place, record))
+    }
+}

@@ -1,0 +1,287 @@
+//! Records of several sources become one trace.
+
+use super::*;
+use event::{Category, Event, Extent, Hooks, Kind, Layer, Lost, Meaning, What};
+use std::sync::{Arc, Mutex};
+
+#[derive(Default, Clone)]
+struct Kept {
+    records: Arc<Mutex<Vec<Record>>>,
+    begun: Arc<Mutex<Vec<Backend>>>,
+    room: Option<usize>,
+}
+
+impl Sink for Kept {
+    fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
+        assert!(
+            self.records.lock().unwrap().is_empty(),
+            "before all records"
+        );
+        self.begun.lock().unwrap().push(backend);
+        Ok(())
+    }
+
+    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+        let mut records = self.records.lock().unwrap();
+        if self.room.is_some_and(|room| records.len() >= room) {
+            return Err("no room".into());
+        }
+        records.push(record.clone());
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+const WINDOW: Duration = Duration::from_millis(100);
+
+fn span(id: u64, layer: Layer, start: u64, extent: Extent) -> Record {
+    let mut event = Event::new(id, layer, Category::Memory, layer.as_str(), start);
+    event.extent = extent;
+    (event.pid, event.tid) = (1, 2);
+    event.into()
+}
+
+fn backend(name: &str) -> Backend {
+    Backend {
+        name: name.into(),
+        hooks: Hooks::default(),
+        missing: Vec::new(),
+    }
+}
+
+/// `layer id/parent@depth~correlation`, and B, E or i.
+fn lines(kept: &Kept) -> Vec<String> {
+    let records = kept.records.lock().unwrap();
+    let line = |record: &Record| match record {
+        Record::Event(event) => {
+            let phase = match event.extent {
+                Extent::Open => "B",
+                Extent::Closed(_) => "E",
+                Extent::Instant => "i",
+            };
+            format!(
+                "{} {phase} {}/{}@{}~{}",
+                event.name,
+                event.id,
+                event.parent.unwrap_or(0),
+                event.depth,
+                event.correlation.unwrap_or(0)
+            )
+        }
+        Record::Meaning(meaning) => format!("meaning {}", meaning.op),
+        Record::Lost(lost) => format!("lost {}", lost.count),
+    };
+    records.iter().map(line).collect()
+}
+
+fn merge(kept: &Kept) -> Merge<Kept> {
+    Merge::new(kept.clone(), WINDOW).expect("a thread")
+}
+
+#[test]
+fn an_ioctl_lies_in_the_call_that_made_it() {
+    let kept = Kept::default();
+    let mut merge = merge(&kept);
+    let (mut calls, mut ioctls) = (merge.source("preload"), merge.source("syscall"));
+    calls.begin(backend("preload")).unwrap();
+    ioctls.begin(backend("syscall")).unwrap();
+    // The system calls come in first, though the call around them was earlier.
+    for record in [
+        span(1, Layer::Syscall, 30, Extent::Open),
+        span(1, Layer::Syscall, 30, Extent::Closed(10)),
+        span(2, Layer::Syscall, 200, Extent::Open),
+        span(2, Layer::Syscall, 200, Extent::Closed(1)),
+    ] {
+        ioctls.write(&record).unwrap();
+    }
+    drop(ioctls);
+    let mut closed = Event::new(2, Layer::Driver, Category::Memory, "cuMemAlloc_v2", 20);
+    closed.extent = Extent::Closed(40);
+    let memory = event::Memory {
+        op: event::MemoryOp::Alloc,
+        size: Some(4),
+        ptr: 4,
+        space: None,
+    };
+    for record in [
+        span(1, Layer::Runtime, 10, Extent::Open),
+        span(2, Layer::Driver, 20, Extent::Open),
+        span(2, Layer::Driver, 20, Extent::Closed(40)),
+        Meaning::of(&closed, What::Memory(memory)).into(),
+        span(1, Layer::Runtime, 10, Extent::Closed(90)),
+    ] {
+        calls.write(&record).unwrap();
+    }
+    calls.finish();
+    let merged = merge.finish();
+    assert_eq!((merged.late, merged.unwritten), (0, 0));
+    assert_eq!(
+        lines(&kept),
+        [
+            "runtime B 1/0@0~0",
+            "driver B 3/1@1~0",
+            "syscall B 2/3@2~1",
+            "syscall E 2/3@2~1",
+            "driver E 3/1@1~0",
+            "meaning 3",
+            "runtime E 1/0@0~0",
+            "syscall B 4/0@0~0",
+            "syscall E 4/0@0~0",
+        ]
+    );
+    let begun = kept.begun.lock().unwrap();
+    let names: Vec<&str> = begun.iter().map(|backend| &*backend.name).collect();
+    assert_eq!(names, ["preload", "syscall"]);
+}
+
+#[test]
+fn clocks_that_differ_a_little_lose_nothing() {
+    let kept = Kept::default();
+    let mut merge = merge(&kept);
+    let (mut calls, mut ioctls) = (merge.source("preload"), merge.source("syscall"));
+    calls
+        .write(&span(1, Layer::Driver, 10, Extent::Open))
+        .unwrap();
+    calls
+        .write(&span(1, Layer::Driver, 10, Extent::Closed(20)))
+        .unwrap();
+    ioctls
+        .write(&span(1, Layer::Syscall, 20, Extent::Open))
+        .unwrap();
+    // It seems to end after the call that it was made in.
+    ioctls
+        .write(&span(1, Layer::Syscall, 20, Extent::Closed(15)))
+        .unwrap();
+    drop((calls, ioctls));
+    merge.finish();
+    assert_eq!(lines(&kept)[3], "syscall E 2/1@1~1");
+}
+
+#[test]
+fn what_is_no_thread_of_the_host_is_left_alone() {
+    let kept = Kept::default();
+    let mut merge = merge(&kept);
+    let (mut calls, mut gpu) = (merge.source("preload"), merge.source("cupti"));
+    calls
+        .write(&span(1, Layer::Driver, 10, Extent::Open))
+        .unwrap();
+    let Record::Event(mut work) = span(1, Layer::Gpu, 12, Extent::Closed(5)) else {
+        unreachable!()
+    };
+    work.correlation = Some(77);
+    gpu.write(&work.into()).unwrap();
+    let Record::Event(mut interrupt) = span(2, Layer::Os, 18, Extent::Instant) else {
+        unreachable!()
+    };
+    interrupt.kind = Kind::Interrupt;
+    gpu.write(&interrupt.into()).unwrap();
+    gpu.write(&span(3, Layer::Os, 19, Extent::Instant)).unwrap();
+    drop((calls, gpu));
+    merge.finish();
+    assert_eq!(
+        lines(&kept),
+        [
+            "driver B 1/0@0~0",
+            "gpu E 2/0@0~77",
+            "os i 4/0@0~0",
+            "os i 6/1@1~0"
+        ]
+    );
+}
+
+#[test]
+fn records_wait_for_a_source_that_says_where_it_is() {
+    let kept = Kept::default();
+    let mut merge = merge(&kept);
+    let (mut slow, mut quick) = (merge.source("preload"), merge.source("syscall"));
+    for inlet in [&mut slow, &mut quick] {
+        inlet.begin(backend("x")).unwrap();
+    }
+    let now = crate::clock::monotonic();
+    slow.until(now - 10);
+    for step in 0..3 {
+        let at = now + step;
+        quick
+            .write(&span(step + 1, Layer::Syscall, at, Extent::Instant))
+            .unwrap();
+    }
+    quick.flush().unwrap();
+    std::thread::sleep(WINDOW * 3);
+    assert!(lines(&kept).is_empty(), "the slow one is still before them");
+    slow.write(&span(1, Layer::Driver, now - 5, Extent::Instant))
+        .unwrap();
+    slow.until(now + 1);
+    let waited = std::time::Instant::now();
+    while lines(&kept).len() < 3 && waited.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(lines(&kept).len(), 3, "those up to where it is");
+    // One that never says anything is taken to be a window behind the clock.
+    slow.until(u64::MAX);
+    drop(slow);
+    drop(quick);
+    assert_eq!(merge.finish().late, 0);
+    assert_eq!(lines(&kept)[0], "driver i 1/0@0~0");
+    assert_eq!(lines(&kept).len(), 4);
+}
+
+#[test]
+fn a_sink_that_fails_does_not_stop_the_sources() {
+    let kept = Kept {
+        room: Some(2),
+        ..Kept::default()
+    };
+    let mut merge = merge(&kept);
+    let mut source = merge.source("preload");
+    for id in 1..=1000 {
+        source
+            .write(&span(id, Layer::Driver, id, Extent::Instant))
+            .unwrap();
+    }
+    let lost = Lost {
+        ts: 2000,
+        count: 3,
+        source: None,
+        layer: None,
+        pid: None,
+        tid: None,
+    };
+    source.write(&lost.into()).unwrap();
+    drop(source);
+    let merged = merge.finish();
+    assert_eq!(merged.unwritten, 999);
+    assert_eq!(merged.failure.unwrap().to_string(), "no room");
+}
+
+#[test]
+fn late_records_are_written_and_counted() {
+    let kept = Kept::default();
+    let mut merge = merge(&kept);
+    let mut source = merge.source("preload");
+    for at in [5, 9, 7] {
+        source
+            .write(&span(at, Layer::Driver, at, Extent::Instant))
+            .unwrap();
+    }
+    drop(source);
+    let merged = merge.finish();
+    assert_eq!((merged.late, merged.notes().len()), (1, 1));
+    assert_eq!(lines(&kept).len(), 3);
+}
+
+#[test]
+fn threads_that_died_are_forgotten() {
+    let mut nesting = nesting::Nesting::new(1);
+    for tid in 0..100_000 {
+        let Record::Event(mut event) = span(u64::from(tid) + 1, Layer::Driver, 1, Extent::Open)
+        else {
+            unreachable!()
+        };
+        event.tid = tid;
+        nesting.place(0, &mut event.into());
+    }
+    assert!(nesting.threads() <= 16_384);
+}

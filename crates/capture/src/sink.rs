@@ -1,0 +1,18 @@
+//! Where a back end's records go: a trace file, or a [`crate::Merge`] with those of others.
+
+use event::{Backend, Record};
+
+/// Why records could not be kept; a back end goes on watching without keeping any.
+pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Takes records in the order of time.
+pub trait Sink: Send + 'static {
+    /// Comes before the first record, once from each back end, with what it had attached by then.
+    fn begin(&mut self, backend: Backend) -> Result<(), SinkError>;
+    fn write(&mut self, record: &Record) -> Result<(), SinkError>;
+    /// No record older than this moment will come. Who waits for the records of others wants to
+    /// know; a file does not care.
+    fn until(&mut self, _ns: u64) {}
+    /// Hand on what has been written so far.
+    fn flush(&mut self) -> Result<(), SinkError>;
+}

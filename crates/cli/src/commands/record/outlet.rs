@@ -1,0 +1,101 @@
+//! Where back ends write: one alone straight into the trace, several through a merge.
+
+use super::file::TraceFile;
+use anyhow::{Result, bail};
+use capture::{Inlet, Merge, Sink, SinkError};
+use event::{Backend, Record};
+use std::time::Duration;
+
+/// How long a record waits for those of a back end that does not say how far it is. preload is
+/// 50 ms behind, and says so.
+const WINDOW: Duration = Duration::from_millis(200);
+
+/// What one back end writes into.
+pub enum Outlet {
+    Alone(Box<TraceFile>),
+    Merged(Inlet),
+}
+
+impl Sink for Outlet {
+    fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.begin(backend),
+            Outlet::Merged(inlet) => inlet.begin(backend),
+        }
+    }
+
+    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.write(record),
+            Outlet::Merged(inlet) => inlet.write(record),
+        }
+    }
+
+    fn until(&mut self, ns: u64) {
+        match self {
+            Outlet::Alone(file) => file.until(ns),
+            Outlet::Merged(inlet) => inlet.until(ns),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.flush(),
+            Outlet::Merged(inlet) => inlet.flush(),
+        }
+    }
+}
+
+/// The trace, as it is to be had back from the back ends.
+pub enum Joint {
+    /// The only back end has it.
+    Lent,
+    Merge(Merge<TraceFile>),
+}
+
+/// What the joint itself has to say.
+#[derive(Default)]
+pub struct Joined {
+    pub notes: Vec<String>,
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+/// An outlet for each of these back ends.
+pub fn outlets(file: TraceFile, names: &[&str]) -> Result<(Vec<Outlet>, Joint)> {
+    if names.len() == 1 {
+        return Ok((vec![Outlet::Alone(Box::new(file))], Joint::Lent));
+    }
+    let mut merge = Merge::new(file, WINDOW)?;
+    let outlets = names
+        .iter()
+        .map(|name| Outlet::Merged(merge.source(*name)))
+        .collect();
+    Ok((outlets, Joint::Merge(merge)))
+}
+
+impl Joint {
+    /// The trace, when every back end has given its outlet back.
+    pub fn finish(self, outlets: Vec<Outlet>) -> Result<(TraceFile, Joined)> {
+        let mut alone = None;
+        for outlet in outlets {
+            match outlet {
+                Outlet::Alone(file) => alone = Some(*file),
+                Outlet::Merged(inlet) => inlet.finish(),
+            }
+        }
+        match (self, alone) {
+            (Joint::Lent, Some(file)) => Ok((file, Joined::default())),
+            (Joint::Merge(merge), None) => {
+                let merged = merge.finish();
+                let joined = Joined {
+                    notes: merged.notes(),
+                    unwritten: merged.unwritten,
+                    failure: merged.failure,
+                };
+                Ok((merged.sink, joined))
+            }
+            _ => bail!("a back end lost its trace"),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Which back ends a run takes, and which it leaves out, with the reason.
+
+use crate::arguments::{Method, Methods, Record};
+use anyhow::{Result, bail};
+
+/// What a run is watched by.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In the order in which they start.
+    pub methods: Vec<Method>,
+    /// What was asked for in general and cannot be had here, and why.
+    pub left_out: Vec<String>,
+}
+
+pub fn of(options: &Record) -> Result<Plan> {
+    match &options.methods {
+        Methods::Auto => Ok(Plan {
+            methods: vec![Method::Preload],
+            ..Plan::default()
+        }),
+        Methods::These(these) => {
+            for &method in these {
+                if let Err(why) = available(method) {
+                    bail!("--method={}: {why}", method.as_str());
+                }
+            }
+            Ok(Plan {
+                methods: these.clone(),
+                ..Plan::default()
+            })
+        }
+        Methods::All => Ok(everything(available)),
+    }
+}
+
+/// Whatever is available, each event once.
+fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
+    let mut plan = Plan::default();
+    for method in Method::ALL {
+        match available(method) {
+            Ok(()) => plan.methods.push(method),
+            Err(why) => plan
+                .left_out
+                .push(format!("left out: {}: {why}", method.as_str())),
+        }
+    }
+    plan
+}
+
+/// Whether a back end can work here, or why not.
+fn available(method: Method) -> Result<(), String> {
+    match method {
+        Method::Preload => Ok(()),
+        Method::Syscall | Method::Ebpf | Method::Cupti => {
+            Err("not in this version of cutrace".into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let plan = everything(|method| match method {
+            Method::Preload | Method::Syscall => Ok(()),
+            _ => Err("not here".into()),
+        });
+        assert_eq!(plan.methods, [Method::Preload, Method::Syscall]);
+        assert_eq!(
+            plan.left_out,
+            ["left out: ebpf: not here", "left out: cupti: not here"]
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! The injected back end: every CUDA call, recorded by a library in the program.
+
+use super::{
+    backend::{Backend, Watched},
+    outlet::Outlet,
+    words,
+};
+use crate::{arguments::Record, embedded};
+use anyhow::Result;
+use capture::preload::{Filter, Options, Recording, Session, missing};
+use event::Hooks;
+use std::{env, ffi::OsString, fmt::Write as _};
+
+pub struct Preload<'a> {
+    options: &'a Record,
+    environment: Vec<(OsString, OsString)>,
+    recording: Recording<Outlet>,
+}
+
+impl<'a> Preload<'a> {
+    pub fn start(options: &'a Record, outlet: Outlet) -> Result<Self> {
+        let library = embedded::preload_library()?;
+        let session = Session::create(Options {
+            libraries: options.libraries.clone(),
+            filter: options.filter.as_deref().map(Filter::parse),
+            stacks: options.stacks.as_deref().map(Filter::parse),
+            ring_slots: None,
+            min_duration: options.min_duration,
+            duration: options.duration,
+        })?;
+        let existing = env::var_os("LD_PRELOAD");
+        let environment = session.environment(&library, existing.as_deref())?;
+        Ok(Preload {
+            options,
+            environment,
+            recording: session.start(outlet)?,
+        })
+    }
+}
+
+impl Backend for Preload<'_> {
+    fn environment(&mut self) -> Result<Vec<(OsString, OsString)>> {
+        Ok(std::mem::take(&mut self.environment))
+    }
+
+    fn finish(self: Box<Self>) -> Watched {
+        let (outlet, report) = self.recording.finish();
+        let mut details = String::new();
+        for process in &report.processes {
+            let _ = writeln!(
+                details,
+                "cutrace: process {} (of {}) {}",
+                process.pid, process.parent, process.exe
+            );
+        }
+        for library in &report.libraries {
+            let _ = writeln!(
+                details,
+                "cutrace: {}: {} of {} functions hooked ({})",
+                library.path, library.hooked, library.exported, library.method
+            );
+        }
+        for line in missing(&report.libraries) {
+            let _ = writeln!(details, "cutrace: {line}");
+        }
+        let clock = &report.clock;
+        let _ = writeln!(
+            details,
+            "cutrace: times are right within {} ns ({} clock pairs)",
+            clock.error_ns, clock.pairs
+        );
+        let mut notes = report.notes;
+        if report.libraries.is_empty() {
+            notes.insert(0, words::why_nothing(&self.options.program));
+        }
+        let libraries = (report.libraries.iter())
+            .map(|library| {
+                let hooks = Hooks {
+                    attached: library.hooked,
+                    total: library.exported,
+                };
+                (library.short_name().to_owned(), hooks)
+            })
+            .collect();
+        Watched {
+            notes,
+            details,
+            libraries,
+            clocks: vec![report.clock],
+            overhead: report.overhead,
+            tracer_cpu: report.tracer_cpu,
+            late: report.late,
+            unwritten: report.unwritten,
+            failure: report.failure,
+            ..Watched::new(outlet)
+        }
+    }
+}
