@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod ebpf;
+pub mod ioctl;
 pub mod launch;
 mod merge;
 pub mod preload;
