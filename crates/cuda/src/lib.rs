@@ -28,6 +28,7 @@ pub mod lookup;
 pub mod model;
 #[cfg(feature = "nvidia")]
 pub mod nvidia;
+pub mod select;
 pub mod unions;
 
 pub use category::category;

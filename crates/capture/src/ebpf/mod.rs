@@ -3,6 +3,7 @@
 
 pub mod error;
 pub mod layout;
+pub mod library;
 pub mod maps;
 pub mod objects;
 mod probe_point;

@@ -1,0 +1,384 @@
+//! The functions of a library, or of a program with a CUDA runtime inside: names, and where in the
+//! file their probes go.
+
+use super::probe_point;
+use crate::preload::Filter;
+use cuda::select::{is_cuda_name, is_library, matches, returns_twice};
+use event::Name;
+use memmap2::Mmap;
+use object::elf::{EM_X86_64, FileHeader64, PF_X, PT_LOAD, SHN_UNDEF, STT_FUNC};
+use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use object::{LittleEndian as LE, read::elf::SymbolTable};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+/// Names tables of programs with GPU code in them may be long; others are not searched if they are.
+const LARGE_NAMES: u64 = 1 << 20;
+/// Functions taken of one file, at most.
+const MOST_FUNCTIONS: usize = 60_000;
+/// Bytes of a function that are looked at, at most.
+const MOST_CODE: u64 = 64 << 10;
+
+/// Which functions are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Globs over library names, and over their functions.
+    pub libraries: Vec<(String, String)>,
+    /// What the user asked for, and what tells of it.
+    pub filter: Option<Filter>,
+}
+
+impl Wanted {
+    fn names_library(&self, path: &str) -> bool {
+        let mut globs = self.libraries.iter();
+        globs.any(|(library, _)| is_library(library.as_bytes(), path.as_bytes()))
+    }
+
+    fn considers(&self, path: &str, name: &str) -> bool {
+        let named = |(library, functions): &(String, String)| {
+            is_library(library.as_bytes(), path.as_bytes())
+                && matches(functions.as_bytes(), name.as_bytes())
+        };
+        is_cuda_name(name.as_bytes())
+            || self.libraries.iter().any(named) && !returns_twice(name.as_bytes())
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.wants(name))
+    }
+}
+
+/// A file with functions that are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Library {
+    /// One for each address, by the plainest of its names.
+    pub functions: Vec<Function>,
+    /// Names that could be asked for, and those that the probes stand for.
+    pub exported: u64,
+    pub hooked: u64,
+    /// Functions that cannot be probed, by reason.
+    pub skipped: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    pub name: Name,
+    /// Where in the file the function begins, and how far behind that its probe is.
+    pub entry: u64,
+    pub offset: u64,
+}
+
+struct Candidate<'a> {
+    name: &'a str,
+    address: u64,
+    size: u64,
+}
+
+struct Segment {
+    address: u64,
+    size: u64,
+    offset: u64,
+}
+
+type Header = FileHeader64<LE>;
+
+/// What is wanted of a file; `shown` is the path its process knows it by. None: nothing in it is, or
+/// it is no library of this machine's.
+pub fn read(file: &File, shown: &str, wanted: &Wanted) -> Option<Library> {
+    // SAFETY: the mapping is only read, and every number in it is checked; a file that is cut short
+    // meanwhile would be a library that its own program cannot use either.
+    let bytes = unsafe { Mmap::map(file) }.ok()?;
+    read_bytes(&bytes, shown, wanted)
+}
+
+fn read_bytes(bytes: &[u8], shown: &str, wanted: &Wanted) -> Option<Library> {
+    let header = Header::parse(bytes).ok()?;
+    if header.e_machine.get(LE) != EM_X86_64 {
+        return None;
+    }
+    let sections = header.sections(LE, bytes).ok()?;
+    let dynamic = sections.symbols(LE, bytes, object::elf::SHT_DYNSYM).ok()?;
+    let named = wanted.names_library(shown);
+    let exports_cuda = defines(&dynamic, &[b"cuInit", b"cudaMalloc"]);
+    let mut found = Vec::new();
+    let whole = if exports_cuda || named {
+        collect(&dynamic, shown, wanted, false, &mut found);
+        None
+    } else {
+        let gpu_code = sections.iter().any(|section| {
+            let name = sections.section_name(LE, section).unwrap_or_default();
+            matches!(
+                name,
+                b".nv_fatbin" | b"__nv_relfatbin" | b".nvFatBinSegment"
+            )
+        });
+        let table = sections.section_by_name(LE, b".strtab");
+        let length = table.map_or(0, |(_, section)| section.sh_size.get(LE));
+        if !gpu_code && length > LARGE_NAMES {
+            return None;
+        }
+        let table = sections.symbols(LE, bytes, object::elf::SHT_SYMTAB).ok()?;
+        if !defines(&table, &[b"cudaMalloc"]) {
+            return None;
+        }
+        Some(table)
+    };
+    if let Some(table) = &whole {
+        collect(table, shown, wanted, true, &mut found);
+    }
+    let segments = segments(header, bytes);
+    Some(choose(found, &segments, bytes, wanted))
+}
+
+fn defines(table: &SymbolTable<'_, Header>, names: &[&[u8]]) -> bool {
+    let is_one = |symbol: &object::elf::Sym64<LE>| {
+        is_function(symbol)
+            && table
+                .symbol_name(LE, symbol)
+                .is_ok_and(|name| names.contains(&name))
+    };
+    table.iter().any(is_one)
+}
+
+fn is_function(symbol: &object::elf::Sym64<LE>) -> bool {
+    symbol.st_type() == STT_FUNC
+        && symbol.st_shndx.get(LE) != SHN_UNDEF
+        && symbol.st_value.get(LE) != 0
+}
+
+fn collect<'a>(
+    table: &SymbolTable<'a, Header>,
+    shown: &str,
+    wanted: &Wanted,
+    only_known: bool,
+    found: &mut Vec<Candidate<'a>>,
+) {
+    for symbol in table.iter().filter(|symbol| is_function(symbol)) {
+        let name = table.symbol_name(LE, symbol).ok();
+        let Some(name) = name.and_then(|name| std::str::from_utf8(name).ok()) else {
+            continue;
+        };
+        if !wanted.considers(shown, name) {
+            continue;
+        }
+        // A program's own functions may be called cudaThis and cudaThat.
+        if only_known && (!is_cuda_name(name.as_bytes()) || cuda::function(name).is_none()) {
+            continue;
+        }
+        if found.len() < MOST_FUNCTIONS {
+            found.push(Candidate {
+                name,
+                address: symbol.st_value.get(LE),
+                size: symbol.st_size.get(LE),
+            });
+        }
+    }
+}
+
+fn segments(header: &Header, bytes: &[u8]) -> Vec<Segment> {
+    let headers = header.program_headers(LE, bytes).unwrap_or_default();
+    let code = headers
+        .iter()
+        .filter(|one| one.p_type(LE) == PT_LOAD && one.p_flags(LE) & PF_X != 0);
+    code.map(|one| Segment {
+        address: one.p_vaddr(LE),
+        size: one.p_filesz(LE),
+        offset: one.p_offset(LE),
+    })
+    .collect()
+}
+
+fn choose(
+    mut found: Vec<Candidate<'_>>,
+    segments: &[Segment],
+    bytes: &[u8],
+    wanted: &Wanted,
+) -> Library {
+    let mut library = Library {
+        exported: found.len() as u64,
+        ..Library::default()
+    };
+    // Of several names for one function the plainest stands for all.
+    found.sort_by_key(|one| (one.address, one.name.len(), one.name));
+    let mut previous = 0;
+    for one in &found {
+        if one.address == previous {
+            library.hooked += 1;
+            continue;
+        }
+        if !wanted.wants(one.name) {
+            continue;
+        }
+        match place(one, segments, bytes) {
+            Ok((entry, offset)) => {
+                previous = one.address;
+                library.hooked += 1;
+                library.functions.push(Function {
+                    name: one.name.into(),
+                    entry,
+                    offset,
+                });
+            }
+            Err(why) => *library.skipped.entry(why.into()).or_default() += 1,
+        }
+    }
+    library
+}
+
+/// Where in the file a function is, and where its probe goes.
+fn place(
+    one: &Candidate<'_>,
+    segments: &[Segment],
+    bytes: &[u8],
+) -> Result<(u64, u64), &'static str> {
+    let holds = |segment: &&Segment| {
+        one.address
+            .checked_sub(segment.address)
+            .is_some_and(|at| at < segment.size)
+    };
+    let segment = segments
+        .iter()
+        .find(holds)
+        .ok_or("no code at its address")?;
+    let within = one.address - segment.address;
+    let entry = segment
+        .offset
+        .checked_add(within)
+        .ok_or("no code at its address")?;
+    let room = (segment.size - within).min(one.size).min(MOST_CODE);
+    let code = usize::try_from(entry).ok().and_then(|start| {
+        let end = start.checked_add(usize::try_from(room).ok()?)?;
+        bytes.get(start..end)
+    });
+    let code = code.ok_or("its code is not in the file")?;
+    // Of longer ones the end would not be seen.
+    let offset = if one.size > MOST_CODE {
+        0
+    } else {
+        probe_point::offset(code)
+    };
+    Ok((entry, offset))
+}
+
+/// Where in a loader's file the function is that it calls when its list has changed.
+pub fn loaded_hook(path: &Path) -> Option<u64> {
+    // SAFETY: as above.
+    let bytes = unsafe { Mmap::map(&File::open(path).ok()?) }.ok()?;
+    let header = Header::parse(&*bytes).ok()?;
+    let sections = header.sections(LE, &*bytes).ok()?;
+    let segments = segments(header, &bytes);
+    for kind in [object::elf::SHT_DYNSYM, object::elf::SHT_SYMTAB] {
+        let Ok(table) = sections.symbols(LE, &*bytes, kind) else {
+            continue;
+        };
+        for symbol in table.iter().filter(|symbol| is_function(symbol)) {
+            if table.symbol_name(LE, symbol) == Ok(b"_dl_debug_state") {
+                let one = Candidate {
+                    name: "",
+                    address: symbol.st_value.get(LE),
+                    size: 0,
+                };
+                return place(&one, &segments, &bytes).ok().map(|(entry, _)| entry);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// Folders of libcuda that scripts/fetch-libcuda has fetched.
+    fn drivers() -> Vec<PathBuf> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/libcuda");
+        let versions = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let found: Vec<PathBuf> = versions
+            .map(|version| version.path().join("libcuda.so.1"))
+            .filter(|path| path.exists())
+            .collect();
+        if found.is_empty() {
+            let required = std::env::var_os("CUTRACE_REQUIRE_ALL").is_some_and(|it| it == "1");
+            assert!(!required, "no libcuda here, and everything is required");
+            eprintln!("skipped: no libcuda here; scripts/fetch-libcuda fetches them");
+        }
+        found
+    }
+
+    #[test]
+    fn every_probe_of_real_drivers_is_at_an_instruction_that_others_see_too() {
+        for path in drivers() {
+            let shown = path.display().to_string();
+            let file = File::open(&path).expect("there");
+            let library = read(&file, &shown, &Wanted::default()).expect("a CUDA library");
+            assert!(library.functions.len() > 500, "{shown}");
+            assert_eq!(library.hooked, library.exported, "{shown}");
+            // objdump's word on it, function by function: decoding begins at each entry.
+            let bytes = std::fs::read(&path).expect("readable");
+            let folder = tempfile::tempdir().expect("a folder");
+            let cut = folder.path().join("code");
+            // All beginnings one after the other, each padded so that none runs into the next.
+            const ROOM: usize = 64;
+            let mut code = Vec::new();
+            for function in &library.functions {
+                let start = function.entry as usize;
+                let mut part = bytes[start..start + 32].to_vec();
+                part.resize(ROOM, 0x90);
+                code.extend(part);
+            }
+            std::fs::write(&cut, &code).expect("written");
+            let said = std::process::Command::new("objdump")
+                .args([
+                    "-D",
+                    "-b",
+                    "binary",
+                    "-m",
+                    "i386:x86-64",
+                    "--no-show-raw-insn",
+                    "-w",
+                ])
+                .arg(&cut)
+                .output()
+                .expect("objdump");
+            let text = String::from_utf8_lossy(&said.stdout);
+            let places: std::collections::HashSet<usize> = text
+                .lines()
+                .filter_map(|line| line.trim_start().split_once(':'))
+                .filter_map(|(place, _)| usize::from_str_radix(place, 16).ok())
+                .collect();
+            let mut moved = 0;
+            for (number, function) in library.functions.iter().enumerate() {
+                let place = number * ROOM + function.offset as usize;
+                assert!(places.contains(&place), "{shown}: {}", function.name);
+                moved += usize::from(function.offset > 0);
+            }
+            eprintln!(
+                "{shown}: {} functions, {moved} behind their entries",
+                library.functions.len()
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_library_is_left_alone() {
+        let wanted = Wanted::default();
+        for bytes in [&b""[..], b"\x7fELF", &[0x7f; 4096]] {
+            assert_eq!(read_bytes(bytes, "x", &wanted), None);
+        }
+        let own = std::fs::read(std::env::current_exe().expect("known")).expect("readable");
+        assert_eq!(read_bytes(&own, "x", &wanted), None);
+        for cut in (0..own.len().min(1 << 20)).step_by(4093) {
+            let _ = read_bytes(&own[..cut], "x", &wanted);
+        }
+    }
+
+    #[test]
+    fn the_loader_has_a_hook() {
+        let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
+        if loader.exists() {
+            assert!(loaded_hook(loader).is_some());
+        }
+    }
+}
