@@ -1,5 +1,6 @@
 //! Capture: starting the program to be traced, and the back ends that watch it.
 
+mod call;
 pub mod clock;
 pub mod ebpf;
 pub mod ioctl;

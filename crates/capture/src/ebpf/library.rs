@@ -2,12 +2,12 @@
 //! file their probes go.
 
 use super::probe_point;
-use crate::preload::Filter;
+use crate::call::Filter;
 use cuda::select::{is_cuda_name, is_library, matches, returns_twice};
 use event::Name;
 use memmap2::Mmap;
 use object::elf::{EM_X86_64, FileHeader64, PF_X, PT_LOAD, SHN_UNDEF, STT_FUNC};
-use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian as LE, read::elf::SymbolTable};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -126,7 +126,7 @@ impl Piece {
                 copy(body, at + 8, payload, &Piece { bytes, ..*self });
             }
             Form::Nested(kept) => {
-                let most = if kept == 0 { 0 } else { self.bytes / kept };
+                let most = self.bytes.checked_div(kept).unwrap_or(0);
                 for element in 0..(said() / NESTED_STRIDE).min(most) {
                     let part = Piece {
                         to: self.to + element * kept,

@@ -3,8 +3,8 @@
 //! A call's slot is closed in place, so the slots from the oldest open call on stay unreleased
 //! while later ones are read ahead.
 
-use super::item::{Batch, Item, Step};
 use super::ring::{Ring, SlotWords};
+use crate::call::item::{Batch, Item, Step};
 use cuda::capture::MAX_PAYLOAD_SLOTS;
 use event::note::{MOST_PAYLOADS, Note};
 use event::ring::{FLAG_NOTE, FLAG_PAYLOADS, FLAG_UNWOUND, payload_within};
@@ -201,7 +201,7 @@ impl Reader {
                 .words(sequence, payload_within(flags), &mut out.bytes);
         }
         let step = Step::Begin {
-            function: slot[2] as u16,
+            function: u32::from(slot[2] as u16),
             args: [slot[4], slot[5], slot[6], slot[7]],
             payload: start..out.bytes.len(),
             complete,

@@ -3,9 +3,9 @@
 
 use super::clock;
 use super::drain::Reader;
-use super::item::Batch;
 use super::ring::Ring;
 use super::session::thread_time;
+use crate::call::item::Batch;
 use event::ClockPair;
 use std::collections::HashSet;
 use std::fs;

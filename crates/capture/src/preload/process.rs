@@ -4,7 +4,7 @@
 //! with a new `process` line: each such line opens an image with tables of its own.
 
 use super::clock::TscClock;
-use super::loaded::Objects;
+use crate::call::{Named, loaded::Objects};
 use event::{ClockMap, ClockPair, Name};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -71,13 +71,6 @@ pub struct Processes {
     folder: PathBuf,
     files: HashMap<PathBuf, LineReader>,
     images: Vec<Image>,
-}
-
-/// A function of an image, as its process named it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
-    pub name: Name,
-    pub library: Option<String>,
 }
 
 impl Processes {

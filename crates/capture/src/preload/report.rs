@@ -1,8 +1,8 @@
 //! What a session has to say of itself at its end: what was hooked, what was missed, what it cost.
 
-use super::assemble::Totals;
 use super::process::{Library, Processes};
 use crate::SinkError;
+use crate::call::Totals;
 use event::{Backend, ClockError, Hooks, Overhead};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -2,15 +2,15 @@
 //! at the end.
 
 use super::PreloadError;
-use super::assemble::Assembler;
 use super::clock::{self, TscClock};
 use super::drain_thread::{Ahead, Message, drain_all};
-use super::filter::Filter;
 use super::folder::Folder;
-use super::item::Batch;
+use super::origin::Traced;
 use super::process::Processes;
 use super::report::Report;
 use crate::Sink;
+use crate::call::item::Batch;
+use crate::call::{Assembler, Filter, Limits};
 use crate::clock::monotonic;
 use crate::launch::block_signals;
 use event::{ClockError, ClockPair};
@@ -37,16 +37,6 @@ pub struct Options {
     pub min_duration: Duration,
     /// Calls that begin later than this are left out.
     pub duration: Option<Duration>,
-}
-
-/// Which calls become records, in nanoseconds.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// What is hooked for the sake of others and not in here is not shown.
-    pub filter: Option<Filter>,
-    pub min_duration: u64,
-    /// CLOCK_MONOTONIC after which calls are left out.
-    pub until: u64,
 }
 
 /// Records wait this long for earlier ones of threads that were held up.
@@ -176,7 +166,14 @@ fn assemble_all<S: Sink>(
     ahead: &Ahead,
 ) -> (S, Report) {
     let window = limits.min_duration.saturating_add(WINDOW);
-    let mut assembler = Assembler::new(Processes::new(folder), clock, limits, sink);
+    let mut assembler = Assembler::new(
+        Traced {
+            processes: Processes::new(folder),
+            clock,
+        },
+        limits,
+        sink,
+    );
     let mut flushed = monotonic();
     let (mut damaged, mut still_running) = (0, 0);
     for message in messages {
@@ -193,7 +190,7 @@ fn assemble_all<S: Sink>(
             Message::Damaged => damaged += 1,
             Message::StillRunning(count) => still_running = count,
             Message::Round(pair) => {
-                assembler.clock.add(pair);
+                assembler.origin.clock.add(pair);
                 let passed = pair.host.saturating_sub(window);
                 assembler.advance(passed);
                 assembler.passed(passed);
@@ -208,9 +205,9 @@ fn assemble_all<S: Sink>(
         }
     }
     assembler.advance(u64::MAX);
-    assembler.processes.refresh();
+    assembler.origin.processes.refresh();
     assembler.begin_sink();
-    let (sink, totals, processes, clock) = assembler.into_parts();
+    let (sink, totals, Traced { processes, clock }) = assembler.into_parts();
     let clock = ClockError {
         source: "tsc".into(),
         error_ns: clock.error(),

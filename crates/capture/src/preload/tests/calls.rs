@@ -1,14 +1,14 @@
 //! Events, arguments and meanings that hand-made records become.
 
 use super::{Call, RingFile};
+use crate::call::Assembler;
+use crate::call::Limits;
+use crate::call::item::Batch;
 use crate::preload::Filter;
-use crate::preload::assemble::Assembler;
 use crate::preload::clock::TscClock;
 use crate::preload::drain::Reader;
-use crate::preload::item::Batch;
 use crate::preload::process::Processes;
 use crate::preload::ring::Ring;
-use crate::preload::session::Limits;
 use crate::{Sink, SinkError};
 use event::{Arg, Backend, ClockPair, Extent, Record, Value, What};
 use std::fs;
@@ -131,7 +131,7 @@ impl Traced {
         self.ring(thread).begin(enter, call)
     }
 
-    pub fn finish(mut self) -> (Vec<Record>, crate::preload::assemble::Totals) {
+    pub fn finish(mut self) -> (Vec<Record>, crate::call::Totals) {
         let mut pids: Vec<u32> = self
             .rings
             .iter()
@@ -153,7 +153,11 @@ impl Traced {
             ..Kept::default()
         };
         let processes = Processes::new(self.folder.path());
-        let mut assembler = Assembler::new(processes, clock(), self.limits.clone(), sink);
+        let origin = crate::preload::origin::Traced {
+            processes,
+            clock: clock(),
+        };
+        let mut assembler = Assembler::new(origin, self.limits.clone(), sink);
         for (ring, (_, reader)) in self.rings.iter_mut().enumerate() {
             assembler.add_ring(reader.ring().pid, reader.ring().tid);
             let mut batch = Batch {

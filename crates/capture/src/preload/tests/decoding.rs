@@ -1,7 +1,7 @@
 //! Arrays, attributes, unions, texts and floats of hand-made records.
 
-use crate::preload::process::Named;
-use crate::preload::signature::Signature;
+use crate::call::Named;
+use crate::call::Signature;
 use cuda::capture::{Item, plan};
 use event::{Arg, Value};
 
@@ -12,12 +12,14 @@ fn shown(
     args: [u64; 4],
     bytes: impl Fn(Item) -> Vec<u8>,
 ) -> (String, String) {
-    let signature = Signature::new(&Named {
+    let named = Named {
         name: name.into(),
         library: Some(library.into()),
-    });
+    };
+    let plan = plan(name, cuda::runtime_version(library));
+    let signature = Signature::new(&named, &plan);
     let mut payload = Vec::new();
-    for (_, item) in plan(name, cuda::runtime_version(library)).placed() {
+    for (_, item) in plan.placed() {
         let mut piece = bytes(item);
         piece.resize(item.bytes(), 0);
         payload.extend(piece);

@@ -1,8 +1,8 @@
 //! Which steps a ring's slots are, and which slots are given back.
 
 use super::{Call, RingFile};
+use crate::call::item::{Batch, Step};
 use crate::preload::drain::Reader;
-use crate::preload::item::{Batch, Step};
 use crate::preload::ring::Ring;
 use tempfile::TempDir;
 

@@ -1,8 +1,8 @@
 //! Rings that no producer writes: whatever they hold, the tracer lives and stays small.
 
 use super::{Call, RingFile};
+use crate::call::item::Batch;
 use crate::preload::drain::{Corrupt, Reader};
-use crate::preload::item::Batch;
 use crate::preload::ring::Ring;
 use event::ring::RING_HEADER_SIZE;
 use std::fs;

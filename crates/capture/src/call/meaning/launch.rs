@@ -1,8 +1,8 @@
 //! Kernels that are launched.
 
 use super::{field, fields, first, list, map, number};
-use crate::preload::role::Form;
-use crate::preload::state::ProcessState;
+use crate::call::role::Form;
+use crate::call::state::ProcessState;
 use event::{Arg, Event, Launch, Name, Value, What};
 
 /// The handles of the kernels that a launch names.

@@ -1,29 +1,36 @@
 //! Raw steps of all threads become records of a trace, in the order of time.
 
-use super::clock::TscClock;
+use super::filter::Filter;
 use super::item::{Batch, Item, Step};
 use super::loaded::Objects;
 use super::order::Order;
-use super::process::{Processes, TimeSource};
+use super::origin::{Named, Origin};
 use super::role::{Observed, Role};
-use super::session::Limits;
 use super::signature::{Signature, Words};
 use super::stacks::Stacks;
 use super::state::{ProcessState, ThreadState};
 use super::symbols::Symbols;
-use super::{meaning, process::Named};
-use super::{remote, report};
+use super::{meaning, remote};
 use crate::{Sink, SinkError};
 use event::{Arg, Event, Extent, Frame, Layer, Lost, Meaning, Name, Record, Value, What};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-pub struct Assembler<S> {
-    pub processes: Processes,
-    pub clock: TscClock,
+/// Which calls become records, in nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// What is hooked for the sake of others and not in here is not shown.
+    pub filter: Option<Filter>,
+    pub min_duration: u64,
+    /// CLOCK_MONOTONIC after which calls are left out.
+    pub until: u64,
+}
+
+pub struct Assembler<O: Origin, S> {
+    pub origin: O,
     limits: Limits,
     sink: S,
-    rings: Vec<Thread>,
+    rings: Vec<Thread<O::Times>>,
     order: Order,
     states: States,
     /// By image, then by number.
@@ -54,13 +61,13 @@ pub struct Totals {
 }
 
 /// One ring's thread.
-struct Thread {
+struct Thread<T> {
     pid: u32,
     tid: u32,
     /// Where its process's state is.
     process: usize,
     image: Option<usize>,
-    source: TimeSource,
+    times: T,
     open: Vec<OpenCall>,
     state: ThreadState,
     /// Payloads of calls that have ended and whose beginnings are still to be written.
@@ -82,11 +89,10 @@ struct OpenCall {
     below: Vec<What>,
 }
 
-impl<S: Sink> Assembler<S> {
-    pub fn new(processes: Processes, clock: TscClock, limits: Limits, sink: S) -> Self {
+impl<O: Origin, S: Sink> Assembler<O, S> {
+    pub fn new(origin: O, limits: Limits, sink: S) -> Self {
         Assembler {
-            processes,
-            clock,
+            origin,
             limits,
             sink,
             rings: Vec::new(),
@@ -110,7 +116,7 @@ impl<S: Sink> Assembler<S> {
             tid,
             process: self.states.of(pid),
             image: None,
-            source: TimeSource::Tsc,
+            times: self.origin.times(None),
             open: Vec::new(),
             state: ThreadState::default(),
             ended: HashMap::new(),
@@ -127,11 +133,9 @@ impl<S: Sink> Assembler<S> {
             return;
         };
         if thread.image.is_none() {
-            self.processes.refresh();
-            thread.image = self.processes.image_at(thread.pid, first.time);
-            if let Some(image) = thread.image {
-                thread.source = self.processes.time_source(image, &self.clock);
-            }
+            self.origin.refresh();
+            thread.image = self.origin.image_at(thread.pid, first.time);
+            thread.times = self.origin.times(thread.image);
         }
         for item in &batch.items {
             let Step::End { enter, payload, .. } = &item.step else {
@@ -144,23 +148,23 @@ impl<S: Sink> Assembler<S> {
             {
                 thread.ended.insert(item.sequence, bytes.into());
             }
-            let host = |time| to_host(&thread.source, &self.clock, time);
+            let host = |time| self.origin.to_host(&thread.times, time);
             if host(item.time).saturating_sub(host(*enter)) < self.limits.min_duration {
                 thread.short.insert(item.sequence);
             }
         }
-        let (source, clock) = (&thread.source, &self.clock);
-        self.order.push(batch, |time| to_host(source, clock, time));
+        let (times, origin) = (&thread.times, &self.origin);
+        self.order.push(batch, |time| origin.to_host(times, time));
     }
 
     /// Writes everything up to a moment.
     pub fn advance(&mut self, until: u64) {
         while let Some((time, ring, item, batch)) = {
-            let (rings, clock) = (&self.rings, &self.clock);
+            let (rings, origin) = (&self.rings, &self.origin);
             self.order.next(until, |ring, time| {
                 rings
                     .get(ring)
-                    .map_or(time, |thread| to_host(&thread.source, clock, time))
+                    .map_or(time, |thread| origin.to_host(&thread.times, time))
             })
         } {
             self.step(ring, time, &item, &batch);
@@ -186,8 +190,8 @@ impl<S: Sink> Assembler<S> {
         }
     }
 
-    pub fn into_parts(self) -> (S, Totals, Processes, TscClock) {
-        (self.sink, self.totals, self.processes, self.clock)
+    pub fn into_parts(self) -> (S, Totals, O) {
+        (self.sink, self.totals, self.origin)
     }
 
     fn step(&mut self, ring: usize, time: u64, item: &Item, batch: &Batch) {
@@ -235,12 +239,10 @@ impl<S: Sink> Assembler<S> {
         };
         // What was loaded was said before it was called from.
         if !thread.stacks.is_named(stack) && !std::mem::replace(&mut self.refreshed, true) {
-            self.processes.refresh();
+            self.origin.refresh();
         }
-        let image = thread
-            .image
-            .and_then(|image| self.processes.images().get(image));
-        let objects = image.map_or(&nothing, |image| &image.objects);
+        let objects = thread.image.and_then(|image| self.origin.objects(image));
+        let objects = objects.unwrap_or(&nothing);
         let symbols = self.symbols.get_or_insert_default();
         thread.stacks.frames(stack, time, objects, symbols).to_vec()
     }
@@ -382,7 +384,7 @@ impl<S: Sink> Assembler<S> {
         if let Some(kernel) = meaning::node_kernel(&call.event) {
             let thread = &self.rings[ring];
             let (image, pid) = (thread.image, thread.pid);
-            let name = kernel_name(&self.states, &self.processes, image, pid, kernel);
+            let name = kernel_name(&self.states, &self.origin, image, pid, kernel);
             if let Some(name) = name {
                 call.event.outputs.push(Arg::new("kernel", name));
             }
@@ -410,7 +412,7 @@ impl<S: Sink> Assembler<S> {
                     _ => None,
                 });
                 let below = below.chain(std::iter::repeat(None));
-                let states = (&self.states, &self.processes);
+                let states = (&self.states, &self.origin);
                 handles
                     .zip(below)
                     .map(|(handle, below)| {
@@ -479,13 +481,7 @@ impl<S: Sink> Assembler<S> {
             }
             Observed::KernelAlias { handle, known } => {
                 let name = number(known).and_then(|known| {
-                    kernel_name(
-                        &self.states,
-                        &self.processes,
-                        thread.image,
-                        thread.pid,
-                        known,
-                    )
+                    kernel_name(&self.states, &self.origin, thread.image, thread.pid, known)
                 });
                 if let (Some(handle), Some(name)) = (number(handle), name) {
                     self.states.all[thread.process].set_kernel(handle, name);
@@ -518,7 +514,7 @@ impl<S: Sink> Assembler<S> {
         self.write(&Record::Lost(Lost {
             ts: time,
             count,
-            source: Some("preload".into()),
+            source: Some(self.origin.name().into()),
             layer: None,
             pid,
             tid,
@@ -528,9 +524,7 @@ impl<S: Sink> Assembler<S> {
     /// Tells the sink what is hooked, once.
     pub fn begin_sink(&mut self) {
         if !std::mem::replace(&mut self.begun, true)
-            && let Err(why) = self
-                .sink
-                .begin(report::backend(&report::libraries(&self.processes)))
+            && let Err(why) = self.sink.begin(self.origin.backend())
         {
             self.totals.failure = Some(why);
         }
@@ -538,7 +532,7 @@ impl<S: Sink> Assembler<S> {
 
     fn write(&mut self, record: &Record) {
         if !self.begun {
-            self.processes.refresh();
+            self.origin.refresh();
             self.begin_sink();
         }
         self.totals.late += u64::from(record.ts() < self.latest);
@@ -552,28 +546,30 @@ impl<S: Sink> Assembler<S> {
         }
     }
 
-    fn signature(&mut self, ring: usize, function: u16) -> Arc<Signature> {
+    fn signature(&mut self, ring: usize, function: u32) -> Arc<Signature> {
         let Some(image) = self.rings[ring].image else {
-            return Arc::new(Signature::new(&unknown(function)));
+            return Arc::new(unknown(function));
         };
         let known = self
             .signatures
             .get(image)
-            .and_then(|image| image.get(usize::from(function)));
+            .and_then(|image| image.get(function as usize));
         if let Some(Some(known)) = known {
             return known.clone();
         }
-        let mut named = self.processes.function(image, function);
+        let mut named = self.origin.function(image, function);
         if named.is_none() && !std::mem::replace(&mut self.refreshed, true) {
-            self.processes.refresh();
-            named = self.processes.function(image, function);
+            self.origin.refresh();
+            named = self.origin.function(image, function);
         }
         let Some(named) = named else {
-            return Arc::new(Signature::new(&unknown(function)));
+            return Arc::new(unknown(function));
         };
         let key = (named.name.clone(), named.library.clone());
         let made = || {
-            let mut signature = Signature::new(&named);
+            let major = named.library.as_deref().and_then(cuda::runtime_version);
+            let plan = self.origin.plan(&named.name, major);
+            let mut signature = Signature::new(&named, &plan);
             let filter = self.limits.filter.as_ref();
             signature.hidden = filter.is_some_and(|filter| !filter.wants(&named.name));
             Arc::new(signature)
@@ -583,10 +579,11 @@ impl<S: Sink> Assembler<S> {
             self.signatures.resize_with(image + 1, Vec::new);
         }
         let of_image = &mut self.signatures[image];
-        if of_image.len() <= usize::from(function) {
-            of_image.resize(usize::from(function) + 1, None);
+        let place = function as usize;
+        if of_image.len() <= place {
+            of_image.resize(place + 1, None);
         }
-        of_image[usize::from(function)] = Some(signature.clone());
+        of_image[place] = Some(signature.clone());
         signature
     }
 }
@@ -630,19 +627,12 @@ struct Begin<'a> {
     stack: Vec<Frame>,
 }
 
-fn unknown(function: u16) -> Named {
-    Named {
+fn unknown(function: u32) -> Signature {
+    let named = Named {
         name: format!("function {function}").into(),
         library: None,
-    }
-}
-
-fn to_host(source: &TimeSource, clock: &TscClock, time: u64) -> u64 {
-    match source {
-        TimeSource::Tsc => clock.to_host(time),
-        TimeSource::Host => time,
-        TimeSource::Own(map) => map.to_host(time),
-    }
+    };
+    Signature::new(&named, &cuda::capture::plan(&named.name, None))
 }
 
 /// The stream in a launch's description.
@@ -659,14 +649,14 @@ fn stream_in_config(call: &Event) -> Option<u64> {
 /// A kernel's name; a forked child has those its parent had.
 fn kernel_name(
     states: &States,
-    processes: &Processes,
+    origin: &impl Origin,
     image: Option<usize>,
     pid: u32,
     handle: u64,
 ) -> Option<Name> {
     let own = states.get(pid).and_then(|state| state.kernel(handle));
     own.or_else(|| {
-        let parent = processes.images().get(image?)?.parent;
+        let parent = origin.parent(image?)?;
         states.get(parent)?.kernel(handle)
     })
 }

@@ -1,8 +1,8 @@
 //! Memory that comes and goes.
 
 use super::{field, fields, first, map, number, product};
-use crate::preload::role::{Foreign, Physical};
-use crate::preload::state::{Allocation, Freed, ProcessState};
+use crate::call::role::{Foreign, Physical};
+use crate::call::state::{Allocation, Freed, ProcessState};
 use event::{Arg, Event, Memory, MemoryOp, MemorySpace, Value, What};
 
 pub fn allocated(call: &Event, space: MemorySpace, process: &mut ProcessState) -> Option<Memory> {

@@ -16,7 +16,7 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Begin {
-        function: u16,
+        function: u32,
         args: [u64; 4],
         payload: Range<usize>,
         /// The call had returned when it was read: all of its payload is there. Otherwise only

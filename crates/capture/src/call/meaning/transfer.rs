@@ -1,9 +1,9 @@
 //! Bytes that move.
 
 use super::{field, fields, first, list, map, number, product};
-use crate::preload::role::Route;
-use crate::preload::signature::TOTAL;
-use crate::preload::state::ProcessState;
+use crate::call::role::Route;
+use crate::call::signature::TOTAL;
+use crate::call::state::ProcessState;
 use event::{Arg, Direction, Event, MemorySpace, Transfer, Value, What};
 
 pub fn moved(call: &Event, route: Route, process: &ProcessState) -> Vec<What> {

@@ -1,7 +1,7 @@
 //! Which context and device are current in a thread, and which of them streams belong to.
 
 use super::ProcessState;
-use crate::preload::role::ContextStep;
+use crate::call::role::ContextStep;
 use event::{Event, Value};
 use std::collections::HashMap;
 

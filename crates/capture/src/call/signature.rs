@@ -1,11 +1,11 @@
 //! What is known of a traced function: how its raw record becomes arguments, outputs and a status.
 
+use super::origin::Named;
 use super::parameter::{Parameter, parameters, sum};
-use super::process::Named;
 use super::role::{Observed, Role};
 use super::value::{little_endian, text};
 use cuda::Type;
-use cuda::capture::{Item, When, plan};
+use cuda::capture::{Item, Plan, When};
 use event::{Arg, Category, Layer, Name, Status, Value};
 
 /// Words of arguments, registers and stack, that are kept: no CUDA function has more than 16
@@ -79,14 +79,14 @@ impl Words {
 }
 
 impl Signature {
-    pub fn new(named: &Named) -> Self {
+    /// `plan` is what is captured of its calls.
+    pub fn new(named: &Named, plan: &Plan) -> Self {
         let name = &*named.name;
         let major = named.library.as_deref().and_then(cuda::runtime_version);
         let table = match major {
             Some(major) => cuda::runtime_function(major, name),
             None => cuda::function(name),
         };
-        let plan = plan(name, major);
         let mut words = Vec::new();
         let mut returned = None;
         for (start, item) in plan.placed() {
@@ -98,7 +98,7 @@ impl Signature {
                 _ => {}
             }
         }
-        let parameters = table.map_or(Vec::new(), |table| parameters(table, &plan));
+        let parameters = table.map_or(Vec::new(), |table| parameters(table, plan));
         let status = match table {
             Some(table) => matches!(table.returns.text, "CUresult" | "cudaError_t"),
             // Libraries return codes of their own; what CUDA's unknown internals return is unknown.
@@ -117,7 +117,7 @@ impl Signature {
             parameters,
             words,
             returned,
-            sum: sum(&plan),
+            sum: sum(plan),
             success: cuda::result_name(cuda::layer(name), 0).map(Name::from),
             returns: if status {
                 Returns::Status
@@ -283,10 +283,12 @@ mod tests {
     use super::*;
 
     fn signature(name: &str, library: &str) -> Signature {
-        Signature::new(&Named {
+        let named = Named {
             name: name.into(),
             library: Some(library.into()),
-        })
+        };
+        let plan = cuda::capture::plan(name, cuda::runtime_version(library));
+        Signature::new(&named, &plan)
     }
 
     fn shown(args: &[Arg]) -> String {

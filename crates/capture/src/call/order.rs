@@ -80,7 +80,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preload::item::Step;
+    use crate::call::item::Step;
 
     fn batch(ring: usize, times: &[u64]) -> Batch {
         let item = |time: &u64| Item {

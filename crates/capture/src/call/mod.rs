@@ -1,0 +1,26 @@
+//! Calls of functions, however they were seen: raw steps of threads become events with names,
+//! arguments, outputs and meanings. Back ends that watch calls feed the same [`Assembler`] and tell
+//! it of their processes through [`Origin`].
+
+mod assemble;
+mod demangle;
+mod filter;
+pub mod item;
+pub mod loaded;
+pub mod meaning;
+mod order;
+mod origin;
+mod parameter;
+mod remote;
+mod role;
+mod signature;
+mod stacks;
+mod state;
+mod symbols;
+pub mod value;
+
+pub use assemble::{Assembler, Limits, Totals};
+pub use filter::Filter;
+pub use origin::{Named, Origin};
+#[cfg(test)]
+pub use signature::Signature;
