@@ -1,0 +1,163 @@
+//! What `gpu check` shows of an object: plain data, and its text.
+
+use std::fmt;
+
+use crate::btf::{EventType, event_type};
+use crate::map::Map;
+use crate::object::{HostProgram, Object};
+use crate::translate::{TranslateOptions, Translated, translate};
+use crate::verify::{Refused, verify};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Check {
+    pub programs: Vec<CheckedProgram>,
+    pub host: Vec<HostProgram>,
+    pub maps: Vec<Map>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckedProgram {
+    pub section: String,
+    pub name: String,
+    pub instructions: usize,
+    pub outcome: Result<Accepted, Box<Refused>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accepted {
+    pub context_bytes: u32,
+    pub looked_at: u64,
+    pub translated: Translated,
+    /// Records it writes: the ring's name, sizes, and the struct they are.
+    pub records: Vec<Record>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    pub ring: String,
+    pub least_bytes: u32,
+    pub most_bytes: u32,
+    pub ty: Option<EventType>,
+}
+
+/// Verifies and translates every program of an object.
+pub fn check(object: &Object, options: &TranslateOptions) -> Check {
+    let programs = object
+        .programs
+        .iter()
+        .map(|program| CheckedProgram {
+            section: program.section.clone(),
+            name: program.name.clone(),
+            instructions: program.instructions.len(),
+            outcome: verify(object, program).map(|verified| Accepted {
+                context_bytes: verified.context_bytes,
+                looked_at: verified.looked_at,
+                records: verified
+                    .outputs
+                    .iter()
+                    .map(|output| {
+                        let ring = &object.maps[output.map];
+                        Record {
+                            ring: ring.name.clone(),
+                            least_bytes: output.least_bytes,
+                            most_bytes: output.most_bytes,
+                            ty: event_type(&object.btf, ring.value_type, output.most_bytes),
+                        }
+                    })
+                    .collect(),
+                translated: translate(&verified, options),
+            }),
+        })
+        .collect();
+    Check {
+        programs,
+        host: object.host.clone(),
+        maps: object.maps.clone(),
+    }
+}
+
+impl Check {
+    /// Whether every program may run.
+    pub fn is_accepted(&self) -> bool {
+        self.programs.iter().all(|program| program.outcome.is_ok())
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for map in &self.maps {
+            writeln!(
+                f,
+                "map {}: {} ({}), key {} bytes, value {} bytes, {} entries",
+                map.name,
+                map.kind.name(),
+                map.kind.number(),
+                map.key_size,
+                map.value_size,
+                map.max_entries
+            )?;
+        }
+        for program in &self.programs {
+            writeln!(f, "\nprogram {} ({})", program.name, program.section)?;
+            match &program.outcome {
+                Err(refused) => writeln!(f, "  refused: {refused}")?,
+                Ok(accepted) => write!(f, "{accepted}")?,
+            }
+        }
+        if !self.host.is_empty() {
+            writeln!(f)?;
+        }
+        for program in &self.host {
+            writeln!(
+                f,
+                "program {} ({}) runs on the host",
+                program.name, program.section
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cost = &self.translated.cost;
+        writeln!(
+            f,
+            "  verified: {} instructions looked at, at most {} executed",
+            self.looked_at, cost.longest_path
+        )?;
+        if self.context_bytes > 0 {
+            writeln!(f, "  reads {} bytes of context", self.context_bytes)?;
+        }
+        for record in &self.records {
+            write!(f, "  writes records of ")?;
+            if record.least_bytes == record.most_bytes {
+                write!(f, "{} bytes", record.most_bytes)?;
+            } else {
+                write!(f, "{} to {} bytes", record.least_bytes, record.most_bytes)?;
+            }
+            write!(f, " into {}", record.ring)?;
+            match &record.ty {
+                Some(ty) => writeln!(f, ": struct {} ({})", ty.name, ty.why)?,
+                None => writeln!(f, " (no struct of that size: shown as bytes)")?,
+            }
+        }
+        writeln!(
+            f,
+            "  cost: {} PTX instructions, {} loads, {} stores, {} atomics ({} once a warp), {} calls, \
+             {} bytes of local memory, about {} registers",
+            cost.instructions,
+            cost.global_loads,
+            cost.global_stores,
+            cost.atomics,
+            cost.aggregated,
+            cost.calls,
+            cost.local_bytes,
+            cost.registers
+        )?;
+        for line in self.translated.functions.lines() {
+            writeln!(f, "  | {line}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Jumps, branches, calls of functions, the end.
+
+use super::function::{self, Translator};
+use crate::instruction::{Callee, Condition, Operation, Source};
+
+impl Translator<'_> {
+    pub fn flow(&mut self, at: usize, operation: Operation) {
+        match operation {
+            Operation::Jump { target } => self.emit.line(format!("bra L{target}")),
+            Operation::Branch {
+                condition,
+                wide,
+                dst,
+                src,
+                target,
+            } => {
+                // Ways the verifier found impossible are not there to go.
+                let passes = self.facts.reached.get(at + 1).copied().unwrap_or(false);
+                if !self.facts.reached[target] {
+                    return;
+                }
+                if !passes {
+                    self.emit.line(format!("bra L{target}"));
+                    return;
+                }
+                let holds = self.condition(condition, wide, dst, src);
+                self.emit.line(format!("@{holds} bra L{target}"));
+            }
+            Operation::Call(Callee::Function(target)) => {
+                let functions = &self.verified.program.functions;
+                let callee = functions.iter().position(|f| f.start == target);
+                let name = function::name(self.verified, self.options, callee.unwrap_or(0));
+                self.emit.counts.calls += 1;
+                self.emit
+                    .line(format!("call (%r0), {name}, (%r1, %r2, %r3, %r4, %r5)"));
+            }
+            _ => {
+                self.emit.line("mov.b64 %result, %r0");
+                self.emit.line("ret");
+            }
+        }
+    }
+
+    fn condition(&mut self, condition: Condition, wide: bool, dst: u8, src: Source) -> String {
+        let (left, right) = if wide {
+            (format!("%r{dst}"), self.operand(src))
+        } else {
+            (self.emit.low(&format!("%r{dst}")), self.half_operand(src))
+        };
+        let bits = if wide { 64 } else { 32 };
+        let (name, sign) = match condition {
+            Condition::Equal => ("eq", 's'),
+            Condition::NotEqual => ("ne", 's'),
+            Condition::Greater => ("gt", 'u'),
+            Condition::GreaterEqual => ("ge", 'u'),
+            Condition::Less => ("lt", 'u'),
+            Condition::LessEqual => ("le", 'u'),
+            Condition::SignedGreater => ("gt", 's'),
+            Condition::SignedGreaterEqual => ("ge", 's'),
+            Condition::SignedLess => ("lt", 's'),
+            Condition::SignedLessEqual => ("le", 's'),
+            Condition::Set => {
+                let common = self.fresh(bits);
+                self.emit
+                    .line(format!("and.b{bits} {common}, {left}, {right}"));
+                return self
+                    .emit
+                    .set_predicate(&format!("setp.ne.s{bits}"), &format!("{common}, 0"));
+            }
+        };
+        self.emit.set_predicate(
+            &format!("setp.{name}.{sign}{bits}"),
+            &format!("{left}, {right}"),
+        )
+    }
+}

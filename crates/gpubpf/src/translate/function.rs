@@ -1,0 +1,256 @@
+//! One function: its frame, its declarations, its instructions in order.
+
+use std::fmt::Write;
+
+use super::cost::Cost;
+use super::emit::Emit;
+use super::stack::Cells;
+use super::{TranslateOptions, Used};
+use crate::disassemble::disassemble;
+use crate::instruction::{Instruction, Operation};
+use crate::verify::Verified;
+use crate::verify::facts::{Facts, Place};
+use crate::verify::liveness;
+
+pub struct Function {
+    pub text: String,
+    pub counts: Cost,
+}
+
+/// Where the stack of a function is.
+pub enum Frame {
+    None,
+    /// In registers.
+    Cells(Cells),
+    /// In memory, so many bytes of it.
+    Memory(u32),
+}
+
+pub struct Translator<'a> {
+    pub verified: &'a Verified<'a>,
+    pub options: &'a TranslateOptions,
+    pub facts: &'a Facts,
+    pub used: &'a mut Used,
+    pub emit: Emit,
+    pub frame: Frame,
+    /// Bytes of memory for what helpers are handed, beyond those in use for the present call.
+    pub scratch: u32,
+    pub scratch_used: u32,
+    pub number: usize,
+    /// Which registers are read later, before each instruction of the program.
+    pub live: Vec<liveness::Live>,
+}
+
+/// The name of a function in PTX.
+pub fn name(verified: &Verified<'_>, options: &TranslateOptions, number: usize) -> String {
+    let clean = |name: &str| -> String {
+        name.chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect()
+    };
+    let program = clean(&verified.program.name);
+    if number == 0 {
+        return format!("{}{program}", options.prefix);
+    }
+    let function = clean(&verified.program.functions[number].name);
+    // The number keeps names apart that differ only in what PTX has no letters for.
+    format!("{}{program}__{number}_{function}", options.prefix)
+}
+
+pub fn translate(
+    verified: &Verified<'_>,
+    options: &TranslateOptions,
+    number: usize,
+    used: &mut Used,
+) -> Function {
+    let mut translator = Translator {
+        verified,
+        options,
+        facts: &verified.facts,
+        used,
+        emit: Emit::default(),
+        frame: Frame::None,
+        scratch: 0,
+        scratch_used: 0,
+        number,
+        live: liveness::registers(&verified.program.instructions),
+    };
+    translator.frame = translator.choose_frame();
+    translator.body();
+    translator.finish()
+}
+
+impl Translator<'_> {
+    pub fn code(&self) -> &[Instruction] {
+        &self.verified.program.instructions
+    }
+
+    fn range(&self) -> std::ops::Range<usize> {
+        let function = &self.verified.program.functions[self.number];
+        function.start..function.end
+    }
+
+    fn choose_frame(&self) -> Frame {
+        let frame = &self.facts.frames[self.number];
+        if frame.bytes == 0 {
+            return Frame::None;
+        }
+        let mut places = Vec::new();
+        let mut in_memory = frame.addressed || !self.options.promote_stack;
+        for (&at, access) in self.facts.accesses.range(self.range()) {
+            let bytes = match self.code()[at].operation {
+                Operation::Load { bytes, .. }
+                | Operation::Store { bytes, .. }
+                | Operation::Atomic { bytes, .. } => bytes,
+                _ => continue,
+            };
+            match access.place {
+                Place::Stack {
+                    offset: Some(offset),
+                } => places.push((offset, u32::from(bytes))),
+                Place::Stack { offset: None } | Place::Mixed => in_memory = true,
+                _ => {}
+            }
+        }
+        for (_, call) in self.facts.calls.range(self.range()) {
+            for memory in call.memory.iter().flatten() {
+                match (memory.place, memory.bytes) {
+                    (
+                        Place::Stack {
+                            offset: Some(offset),
+                        },
+                        Some(bytes),
+                    ) => places.push((offset, bytes)),
+                    (Place::Stack { .. } | Place::Mixed, _) => in_memory = true,
+                    _ => {}
+                }
+            }
+        }
+        if in_memory {
+            Frame::Memory(frame.bytes.next_multiple_of(8))
+        } else {
+            Frame::Cells(Cells::new(&places))
+        }
+    }
+
+    fn body(&mut self) {
+        let range = self.range();
+        let targets: Vec<bool> = {
+            let mut targets = vec![false; range.len()];
+            for from in range.clone() {
+                if self.facts.reached[from]
+                    && let Some(target) = self.code()[from].operation.target()
+                    && let Some(place) = targets.get_mut(target.wrapping_sub(range.start))
+                {
+                    *place = true;
+                }
+            }
+            targets
+        };
+        let mut at = range.start;
+        while at < range.end {
+            if !self.facts.reached[at] {
+                at += 1;
+                continue;
+            }
+            if targets[at - range.start] {
+                self.emit.label(&format!("L{at}"));
+            }
+            let comment = format!("{}: {}", self.code()[at].slot, disassemble(self.code(), at));
+            self.emit.comment(&comment);
+            let is_target = |at: usize| targets.get(at - range.start).copied().unwrap_or(true);
+            if self.options.aggregate
+                && !is_target(at + 1)
+                && !is_target(at + 2)
+                && self.plain_count(at)
+            {
+                at += 3;
+                continue;
+            }
+            self.instruction(at);
+            at += 1;
+        }
+    }
+
+    fn instruction(&mut self, at: usize) {
+        let operation = self.code()[at].operation;
+        match operation {
+            Operation::Alu { .. }
+            | Operation::MoveSigned { .. }
+            | Operation::Negate { .. }
+            | Operation::Swap { .. }
+            | Operation::Constant { .. } => self.arithmetic(operation),
+            Operation::Load { .. } | Operation::Store { .. } => self.access(at, operation),
+            Operation::Atomic { .. } => self.atomic(at, operation),
+            Operation::Jump { .. }
+            | Operation::Branch { .. }
+            | Operation::Exit
+            | Operation::Call(crate::instruction::Callee::Function(_)) => self.flow(at, operation),
+            Operation::Call(crate::instruction::Callee::Helper(number)) => self.helper(at, number),
+        }
+    }
+
+    fn finish(mut self) -> Function {
+        let parameters = if self.number == 0 {
+            ".reg .b64 %context".to_owned()
+        } else {
+            (1..=5)
+                .map(|register| format!(".reg .b64 %a{register}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let mut text = String::new();
+        let name = name(self.verified, self.options, self.number);
+        let _ = writeln!(text, ".func (.reg .b64 %result) {name} ({parameters})\n{{");
+        text.push_str("    .reg .b64 %r<11>;\n");
+        if let Frame::Cells(cells) = &self.frame {
+            text.push_str(&cells.declarations());
+        }
+        text.push_str(&self.emit.declarations());
+        let mut local = 0;
+        if let Frame::Memory(bytes) = self.frame {
+            let _ = writeln!(text, "    .local .align 8 .b8 %frame[{bytes}];");
+            local += bytes;
+        }
+        if self.scratch > 0 {
+            let _ = writeln!(text, "    .local .align 8 .b8 %scratch[{}];", self.scratch);
+            local += self.scratch;
+        }
+        if self.number == 0 {
+            text.push_str("    mov.b64 %r1, %context;\n");
+        } else {
+            for register in 1..=5 {
+                let _ = writeln!(text, "    mov.b64 %r{register}, %a{register};");
+            }
+        }
+        match &self.frame {
+            Frame::None => text.push_str("    mov.b64 %r10, 4096;\n"),
+            Frame::Cells(cells) => {
+                // Not where anything is: addresses of the stack are only compared, and are not NULL.
+                text.push_str("    mov.b64 %r10, 4096;\n");
+                text.push_str(&cells.initial());
+            }
+            Frame::Memory(bytes) => {
+                text.push_str("    mov.u64 %r10, %frame;\n    cvta.local.u64 %r10, %r10;\n");
+                let _ = writeln!(text, "    add.s64 %r10, %r10, {bytes};");
+            }
+        }
+        text.push_str(self.emit.body());
+        text.push_str("}\n");
+        let cells = match &self.frame {
+            Frame::Cells(cells) => cells.registers(),
+            _ => 0,
+        };
+        let live = self.live[self.range()]
+            .iter()
+            .map(|live| (live & 0x3ff).count_ones())
+            .max()
+            .unwrap_or(0);
+        self.emit.counts.local_bytes = local;
+        self.emit.counts.registers = live * 2 + cells + 4;
+        Function {
+            text,
+            counts: self.emit.counts,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Branches: which ways are possible, and what each tells.
+
+use super::explore::{Checked, Next, Walk};
+use super::scalar::{Scalar, assume};
+use super::state::State;
+use super::value::{Pointer, Value};
+use crate::instruction::{Condition, Operation, Source};
+
+impl Walk<'_> {
+    pub(super) fn branch(
+        &mut self,
+        state: &mut State,
+        at: usize,
+        operation: Operation,
+    ) -> Checked<Next> {
+        let Operation::Branch {
+            condition,
+            wide,
+            dst,
+            src,
+            target,
+        } = operation
+        else {
+            return Ok(Next::At(at + 1));
+        };
+        let left = self.read(state, dst)?;
+        let right = self.source(state, src, wide)?;
+        match (left, right) {
+            (Value::Number(left), Value::Number(right)) => {
+                let outcome = |holds| assume(condition, holds, wide, &left, &right);
+                let set = |state: &mut State, (left, right): (Scalar, Scalar)| {
+                    state.set(dst, Value::Number(left));
+                    if let Source::Register(src) = src {
+                        state.set(src, Value::Number(right));
+                    }
+                };
+                Ok(match (outcome(true), outcome(false)) {
+                    (Some(taken), Some(passed)) => {
+                        let mut other = state.clone();
+                        set(&mut other, taken);
+                        set(state, passed);
+                        Next::Fork(at + 1, Box::new(other), target)
+                    }
+                    (Some(taken), None) => {
+                        set(state, taken);
+                        Next::At(target)
+                    }
+                    (None, passed) => {
+                        if let Some(passed) = passed {
+                            set(state, passed);
+                        }
+                        Next::At(at + 1)
+                    }
+                })
+            }
+            (Value::Pointer(pointer), Value::Number(number))
+            | (Value::Number(number), Value::Pointer(pointer))
+                if wide && number.constant() == Some(0) =>
+            {
+                Ok(null_check(state, condition, &pointer, at, target))
+            }
+            // Of addresses, nothing more is learnt.
+            _ => Ok(Next::Fork(at + 1, Box::new(state.clone()), target)),
+        }
+    }
+}
+
+fn null_check(
+    state: &mut State,
+    condition: Condition,
+    pointer: &Pointer,
+    at: usize,
+    target: usize,
+) -> Next {
+    let taken_if_null = match condition {
+        Condition::Equal => true,
+        Condition::NotEqual => false,
+        _ => return Next::Fork(at + 1, Box::new(state.clone()), target),
+    };
+    let Some(lookup) = pointer.lookup else {
+        // It is never NULL.
+        return Next::At(if taken_if_null { at + 1 } else { target });
+    };
+    let mut other = state.clone();
+    other.settle(lookup, taken_if_null);
+    state.settle(lookup, !taken_if_null);
+    Next::Fork(at + 1, Box::new(other), target)
+}

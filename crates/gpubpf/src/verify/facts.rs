@@ -1,0 +1,157 @@
+//! What verification learns of each instruction, true on every path: what the translation builds on.
+
+use std::collections::BTreeMap;
+
+/// Facts of a whole program, by an instruction's position.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    /// Whether any path reaches it.
+    pub reached: Vec<bool>,
+    pub accesses: BTreeMap<usize, Access>,
+    pub calls: BTreeMap<usize, Call>,
+    /// The operand of an atomic, where it is always the same number.
+    pub operands: BTreeMap<usize, Option<u64>>,
+    /// By function: what its frame is used for.
+    pub frames: Vec<FrameUse>,
+}
+
+/// Where a load, store or atomic goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    pub place: Place,
+    /// What the address is a multiple of, at least: 1, 2, 4 or 8.
+    pub alignment: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The function's own frame; the offset from the frame pointer if it is always the same.
+    Stack {
+        offset: Option<i16>,
+    },
+    /// The frame of a function further up.
+    CallersStack,
+    /// A map's value.
+    Value {
+        /// Whether other threads use it, too.
+        shared: bool,
+        /// The one address it always is, for all threads.
+        fixed: Option<Fixed>,
+    },
+    Context,
+    /// Different ones on different paths.
+    Mixed,
+}
+
+/// An address that is the same for all threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fixed {
+    pub map: usize,
+    pub key: u64,
+    pub offset: u64,
+}
+
+/// How a call of a helper is made.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Call {
+    /// The map it is about, if it is always the same.
+    pub map: Option<usize>,
+    /// Memory arguments, by number from 0.
+    pub memory: [Option<Memory>; 5],
+    /// Constant texts, by their number, in place of arguments.
+    pub texts: [Option<u32>; 5],
+    /// How many arguments it is given.
+    pub arguments: usize,
+    /// What the key is, if it is always the same.
+    pub key: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    pub place: Place,
+    pub alignment: u8,
+    /// If it is always the same.
+    pub bytes: Option<u32>,
+    pub written: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FrameUse {
+    /// The lowest byte used, below the frame pointer.
+    pub bytes: u32,
+    /// Whether an address of it is used other than at constant offsets in the function itself.
+    pub addressed: bool,
+}
+
+impl Place {
+    fn meet(self, other: Place) -> Place {
+        match (self, other) {
+            (Place::Stack { offset: a }, Place::Stack { offset: b }) => Place::Stack {
+                offset: if a == b { a } else { None },
+            },
+            (
+                Place::Value {
+                    shared: a,
+                    fixed: c,
+                },
+                Place::Value {
+                    shared: b,
+                    fixed: d,
+                },
+            ) => Place::Value {
+                shared: a || b,
+                fixed: if c == d { c } else { None },
+            },
+            (a, b) if a == b => a,
+            _ => Place::Mixed,
+        }
+    }
+}
+
+impl Facts {
+    pub fn note_access(&mut self, at: usize, access: Access) {
+        self.accesses
+            .entry(at)
+            .and_modify(|known| {
+                known.place = known.place.meet(access.place);
+                known.alignment = known.alignment.min(access.alignment);
+            })
+            .or_insert(access);
+    }
+
+    pub fn note_operand(&mut self, at: usize, operand: Option<u64>) {
+        self.operands
+            .entry(at)
+            .and_modify(|known| {
+                if *known != operand {
+                    *known = None;
+                }
+            })
+            .or_insert(operand);
+    }
+
+    /// Joins what another path says about a call. False if a text differs: then it is not constant.
+    #[must_use]
+    pub fn note_call(&mut self, at: usize, call: Call) -> bool {
+        let Some(known) = self.calls.get_mut(&at) else {
+            self.calls.insert(at, call);
+            return true;
+        };
+        if known.map != call.map {
+            known.map = None;
+        }
+        if known.key != call.key {
+            known.key = None;
+        }
+        for (known, memory) in known.memory.iter_mut().zip(call.memory) {
+            if let (Some(known), Some(memory)) = (known.as_mut(), memory) {
+                known.place = known.place.meet(memory.place);
+                known.alignment = known.alignment.min(memory.alignment);
+                if known.bytes != memory.bytes {
+                    known.bytes = None;
+                }
+            }
+        }
+        known.texts == call.texts && known.arguments == call.arguments
+    }
+}

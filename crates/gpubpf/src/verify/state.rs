@@ -1,0 +1,136 @@
+//! The state of a thread at an instruction: registers and stack of each function in the chain of calls.
+
+use super::stack::Stack;
+use super::value::{Pointer, Region, Value};
+use crate::instruction::{FRAME, Register};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    registers: [Value; 10],
+    pub stack: Stack,
+    /// Where the caller goes on.
+    pub return_to: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// The program's own frame first.
+    pub frames: Vec<Frame>,
+}
+
+impl State {
+    pub fn start() -> State {
+        let mut registers = [Value::Nothing; 10];
+        registers[1] = Value::Pointer(Pointer::new(Region::Context, 0));
+        State {
+            frames: vec![Frame {
+                registers,
+                stack: Stack::default(),
+                return_to: usize::MAX,
+            }],
+        }
+    }
+
+    pub fn depth(&self) -> usize {
+        self.frames.len() - 1
+    }
+
+    fn top(&mut self) -> &mut Frame {
+        self.frames.last_mut().expect("a thread has a frame")
+    }
+
+    pub fn get(&self, register: Register) -> Value {
+        if register == FRAME {
+            let frame = self.depth();
+            return Value::Pointer(Pointer::new(Region::Stack { frame }, 0));
+        }
+        self.frames[self.depth()].registers[register as usize]
+    }
+
+    pub fn set(&mut self, register: Register, value: Value) {
+        if register != FRAME {
+            self.top().registers[register as usize] = value;
+        }
+    }
+
+    pub fn stack(&self, frame: usize) -> &Stack {
+        &self.frames[frame].stack
+    }
+
+    pub fn stack_mut(&mut self, frame: usize) -> &mut Stack {
+        &mut self.frames[frame].stack
+    }
+
+    /// Helpers and functions leave nothing in r1 to r5.
+    pub fn clobber(&mut self) {
+        for register in 1..=5 {
+            self.set(register, Value::Nothing);
+        }
+    }
+
+    pub fn enter(&mut self, return_to: usize) {
+        let mut registers = [Value::Nothing; 10];
+        for (register, place) in registers.iter_mut().enumerate().skip(1).take(5) {
+            *place = self.get(register as u8);
+        }
+        self.frames.push(Frame {
+            registers,
+            stack: Stack::default(),
+            return_to,
+        });
+    }
+
+    /// Back to the caller; gives where it goes on.
+    pub fn leave(&mut self) -> usize {
+        let result = self.get(0);
+        let return_to = self.top().return_to;
+        self.frames.pop();
+        self.clobber();
+        self.set(0, result);
+        return_to
+    }
+
+    /// Every copy of a lookup's result is NULL, or is not.
+    pub fn settle(&mut self, lookup: u32, null: bool) {
+        let settle = |value: &mut Value| {
+            if let Value::Pointer(pointer) = value
+                && pointer.lookup == Some(lookup)
+            {
+                if null {
+                    *value = Value::Number(super::scalar::Scalar::known(0));
+                } else {
+                    pointer.lookup = None;
+                }
+            }
+        };
+        for frame in &mut self.frames {
+            frame.registers.iter_mut().for_each(settle);
+            frame.stack.values_mut().for_each(settle);
+        }
+    }
+
+    /// Forgets registers nobody reads any more, so that more states are alike.
+    pub fn forget(&mut self, live: u16) {
+        let top = self.top();
+        for (register, value) in top.registers.iter_mut().enumerate() {
+            if live & 1 << register == 0 {
+                *value = Value::Nothing;
+            }
+        }
+    }
+
+    /// Whether whatever was proven from here holds from `other`, too.
+    pub fn covers(&self, other: &State) -> bool {
+        let mut lookups = Vec::new();
+        self.frames.len() == other.frames.len()
+            && self.frames.iter().zip(&other.frames).all(|(old, new)| {
+                old.return_to == new.return_to
+                    && old
+                        .registers
+                        .iter()
+                        .zip(&new.registers)
+                        .all(|(old, new)| old.covers(new, &mut lookups))
+                    && old.stack.covers(&new.stack, &mut lookups)
+            })
+    }
+}
