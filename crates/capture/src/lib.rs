@@ -4,6 +4,8 @@ mod call;
 pub mod clock;
 pub mod ebpf;
 pub mod ioctl;
+pub mod hooks;
+pub mod kernel;
 pub mod launch;
 mod merge;
 pub mod preload;

@@ -46,7 +46,7 @@ pub use meta::{Backend, ClockError, Gpu, Hooks, Host, Meta, VERSION};
 #[cfg(feature = "alloc")]
 pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
 #[cfg(feature = "alloc")]
-pub use select::{Candidate, Selection, means};
+pub use select::{Candidate, Selection, matches_glob, means};
 #[cfg(feature = "alloc")]
 pub use summary::{Overhead, Summary, Tally};
 #[cfg(feature = "alloc")]

@@ -58,7 +58,7 @@ pub fn means(item: &str, call: &Candidate<'_>) -> bool {
 }
 
 /// Globs of `*` and `?`, in time that is linear for each star.
-fn matches_glob(glob: &[u8], text: &[u8]) -> bool {
+pub fn matches_glob(glob: &[u8], text: &[u8]) -> bool {
     let (mut at, mut place) = (0, 0);
     // The last star, and the place in the text that it was tried up to.
     let mut star: Option<(usize, usize)> = None;

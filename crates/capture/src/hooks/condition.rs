@@ -1,0 +1,306 @@
+//! `when`: which calls are recorded at all, decided in the kernel.
+//!
+//! A condition becomes at most [`MOST_TERMS`] comparisons, in alternatives: the form that a program
+//! without loops of its own can evaluate.
+
+use super::{
+    Argument, Format, Located, Place, Source,
+    lex::{Token, Walk},
+};
+
+/// Comparisons of one condition.
+pub const MOST_TERMS: usize = 8;
+const DEEPEST: u32 = 32;
+
+/// Holds if all terms of one of its alternatives hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    pub alternatives: Vec<Vec<Term>>,
+}
+
+/// One comparison: (argument & mask) compared with the value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Term {
+    /// Which of the hook's arguments.
+    pub argument: usize,
+    pub mask: u64,
+    pub compare: Compare,
+    /// As a signed number where the argument's type is signed.
+    pub value: u64,
+    pub signed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compare {
+    Equal,
+    Different,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Compare {
+    fn of(sign: &str) -> Option<Self> {
+        Some(match sign {
+            "==" => Compare::Equal,
+            "!=" => Compare::Different,
+            "<" => Compare::Less,
+            "<=" => Compare::LessOrEqual,
+            ">" => Compare::Greater,
+            ">=" => Compare::GreaterOrEqual,
+            _ => return None,
+        })
+    }
+
+    fn opposite(self) -> Self {
+        match self {
+            Compare::Equal => Compare::Different,
+            Compare::Different => Compare::Equal,
+            Compare::Less => Compare::GreaterOrEqual,
+            Compare::GreaterOrEqual => Compare::Less,
+            Compare::Greater => Compare::LessOrEqual,
+            Compare::LessOrEqual => Compare::Greater,
+        }
+    }
+
+    /// What the kernel's program computes.
+    pub fn holds(self, a: u64, b: u64, signed: bool) -> bool {
+        let order = if signed {
+            (a as i64).cmp(&(b as i64))
+        } else {
+            a.cmp(&b)
+        };
+        match self {
+            Compare::Equal => order.is_eq(),
+            Compare::Different => order.is_ne(),
+            Compare::Less => order.is_lt(),
+            Compare::LessOrEqual => order.is_le(),
+            Compare::Greater => order.is_gt(),
+            Compare::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
+
+/// A tree of what was written; negations are already inside the comparisons.
+enum Tree {
+    All(Vec<Tree>),
+    Any(Vec<Tree>),
+    Term(Term),
+}
+
+impl Condition {
+    /// Reads `text` against a hook's arguments. A function's argument that only the condition
+    /// names is added to them, hidden.
+    pub fn parse(text: &str, arguments: &mut Vec<Argument>) -> Result<Self, Located> {
+        let mut reading = Reading {
+            walk: Walk::new(text)?,
+            arguments,
+        };
+        let tree = reading.any(false, 0)?;
+        reading.walk.finish()?;
+        let alternatives = alternatives(&tree).ok_or_else(|| {
+            Located::new(
+                0,
+                format!("more than {MOST_TERMS} comparisons when written out as alternatives"),
+            )
+        })?;
+        Ok(Condition { alternatives })
+    }
+
+    /// Whether it holds for these values, one for each of the hook's arguments.
+    pub fn holds(&self, values: &[u64]) -> bool {
+        let term = |term: &Term| {
+            let value = values.get(term.argument).copied().unwrap_or(0) & term.mask;
+            term.compare.holds(value, term.value, term.signed)
+        };
+        self.alternatives.iter().any(|all| all.iter().all(term))
+    }
+}
+
+/// The tree as alternatives; none if they are too many.
+fn alternatives(tree: &Tree) -> Option<Vec<Vec<Term>>> {
+    let found = match tree {
+        Tree::Term(term) => vec![vec![term.clone()]],
+        Tree::Any(parts) => {
+            let mut found = Vec::new();
+            for part in parts {
+                found.extend(alternatives(part)?);
+            }
+            found
+        }
+        Tree::All(parts) => {
+            let mut found = vec![Vec::new()];
+            for part in parts {
+                let more = alternatives(part)?;
+                let product: Vec<Vec<Term>> = (found.iter())
+                    .flat_map(|left| more.iter().map(move |right| [&left[..], right].concat()))
+                    .collect();
+                found = product;
+                if found.len() > MOST_TERMS {
+                    return None;
+                }
+            }
+            found
+        }
+    };
+    (found.iter().map(Vec::len).sum::<usize>() <= MOST_TERMS).then_some(found)
+}
+
+struct Reading<'a, 'b> {
+    walk: Walk<'a>,
+    arguments: &'b mut Vec<Argument>,
+}
+
+impl Reading<'_, '_> {
+    fn any(&mut self, negated: bool, depth: u32) -> Result<Tree, Located> {
+        let mut parts = vec![self.all(negated, depth)?];
+        while self.walk.take("||") {
+            parts.push(self.all(negated, depth)?);
+        }
+        Ok(match (parts.len(), negated) {
+            (1, _) => parts.remove(0),
+            (_, false) => Tree::Any(parts),
+            (_, true) => Tree::All(parts),
+        })
+    }
+
+    fn all(&mut self, negated: bool, depth: u32) -> Result<Tree, Located> {
+        let mut parts = vec![self.one(negated, depth)?];
+        while self.walk.take("&&") {
+            parts.push(self.one(negated, depth)?);
+        }
+        Ok(match (parts.len(), negated) {
+            (1, _) => parts.remove(0),
+            (_, false) => Tree::All(parts),
+            (_, true) => Tree::Any(parts),
+        })
+    }
+
+    fn one(&mut self, negated: bool, depth: u32) -> Result<Tree, Located> {
+        if depth > DEEPEST {
+            return Err(Located::new(self.walk.place(), "nested too deep"));
+        }
+        if self.walk.take("!") {
+            return self.one(!negated, depth + 1);
+        }
+        // `(flags & 4) != 0`: a bracket around a masked value, not around a condition.
+        if self.masked_in_brackets() {
+            self.walk.take("(");
+            let (argument, mask) = self.operand()?;
+            self.walk.expect(")", "')'")?;
+            return self.comparison(argument, mask, negated);
+        }
+        if self.walk.take("(") {
+            let inner = self.any(negated, depth + 1)?;
+            self.walk.expect(")", "')'")?;
+            return Ok(inner);
+        }
+        let (argument, mask) = self.operand()?;
+        self.comparison(argument, mask, negated)
+    }
+
+    fn masked_in_brackets(&self) -> bool {
+        let sign = |ahead: usize, wanted: &str| matches!(self.walk.peek_at(ahead), Some(Token::Sign(sign)) if *sign == wanted);
+        sign(0, "(")
+            && matches!(self.walk.peek_at(1), Some(Token::Word(_)))
+            && sign(2, "&")
+            && sign(4, ")")
+    }
+
+    /// A value, and the bits of it that count.
+    fn operand(&mut self) -> Result<(usize, u64), Located> {
+        let place = self.walk.place();
+        let argument = match self.walk.next() {
+            Some(Token::Word(word)) => self
+                .argument(word)
+                .map_err(|what| Located::new(place, what))?,
+            Some(Token::Number(_)) => {
+                return Err(Located::new(
+                    place,
+                    "the argument stands on the left: size > 4096",
+                ));
+            }
+            _ => return Err(Located::new(place, "expected the name of an argument")),
+        };
+        let mut mask = u64::MAX;
+        if self.walk.take("&") {
+            let place = self.walk.place();
+            mask = match self.walk.next() {
+                Some(Token::Number(number)) => number,
+                _ => return Err(Located::new(place, "expected a number: a mask of bits")),
+            };
+        }
+        Ok((argument, mask))
+    }
+
+    fn comparison(&mut self, argument: usize, mask: u64, negated: bool) -> Result<Tree, Located> {
+        let signed = self.arguments[argument].format.is_signed() && mask == u64::MAX;
+        let mut compare = Compare::Different;
+        let mut value = 0;
+        if let Some(Token::Sign(sign)) = self.walk.peek()
+            && let Some(found) = Compare::of(sign)
+        {
+            compare = found;
+            self.walk.next();
+            let place = self.walk.place();
+            let negative = self.walk.take("-");
+            value = match self.walk.next() {
+                Some(Token::Number(number)) if negative => {
+                    if !signed {
+                        let what = "this argument is never negative: give it a type such as i32";
+                        return Err(Located::new(place, what));
+                    }
+                    number.wrapping_neg()
+                }
+                Some(Token::Number(number)) => number,
+                _ => return Err(Located::new(place, "expected a number")),
+            };
+        }
+        if negated {
+            compare = compare.opposite();
+        }
+        Ok(Tree::Term(Term {
+            argument,
+            mask,
+            compare,
+            value,
+            signed,
+        }))
+    }
+
+    fn argument(&mut self, word: &str) -> Result<usize, String> {
+        if let Some(found) = self.arguments.iter().position(|a| a.name == word) {
+            return match self.arguments[found].format {
+                Format::Text => Err(format!("'{word}' is a text: only numbers can be compared")),
+                _ => Ok(found),
+            };
+        }
+        let written = Argument::parse(word, word).map_err(|error| error.what)?;
+        if matches!(written.source, Source::Field(_)) {
+            let names: Vec<&str> = self.arguments.iter().map(|a| a.name.as_str()).collect();
+            return Err(if names.is_empty() {
+                format!("'{word}' is not among the hook's args, which are none")
+            } else {
+                format!(
+                    "'{word}' is not among the hook's args: {}",
+                    names.join(", ")
+                )
+            });
+        }
+        self.arguments.push(Argument {
+            hidden: true,
+            ..written
+        });
+        Ok(self.arguments.len() - 1)
+    }
+}
+
+impl Condition {
+    /// Whether it needs what is known only when the function returns.
+    pub fn needs_return(&self, arguments: &[Argument]) -> bool {
+        (self.alternatives.iter().flatten())
+            .filter_map(|term| arguments.get(term.argument))
+            .any(|argument| argument.place == Place::Return)
+    }
+}

@@ -1,0 +1,86 @@
+//! Hooks files: what to hook besides what cutrace knows by itself, in TOML.
+//!
+//! `docs/HOOKS.md` is the user's side of this. A file becomes [`Hooks`], with errors that name line
+//! and column; nothing here looks at the machine. The driver's own functions are a file of the same
+//! kind (`driver.toml`), so that adding one is editing data.
+
+mod argument;
+mod condition;
+mod error;
+mod file;
+mod lex;
+mod probe;
+#[cfg(test)]
+mod tests;
+
+pub use argument::{Argument, Format, Place, Source};
+pub use condition::{Compare, Condition, MOST_TERMS, Term};
+pub use error::{Error, Located};
+pub use probe::{Probe, Target, Way};
+
+use event::{Category, Kind, Layer};
+
+/// Arguments of one hook that the kernel's program copies.
+pub const MOST_ARGUMENTS: usize = 12;
+/// Hooks of one file: more are a mistake, or an attack.
+pub const MOST_HOOKS: usize = 10_000;
+/// Bytes of a file.
+pub const MOST_BYTES: usize = 4 << 20;
+
+/// What a hooks file asks for, in its order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Hooks {
+    pub hooks: Vec<Hook>,
+}
+
+/// One `[[hook]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// What it is called in events; the function's own name where the file does not say.
+    pub name: Option<String>,
+    /// Hooks that belong together: `--kernel=GROUP`.
+    pub group: Option<String>,
+    /// The first that exists is taken.
+    pub probes: Vec<Probe>,
+    pub kind: Option<Kind>,
+    pub layer: Option<Layer>,
+    pub category: Category,
+    /// Entry and return, with a duration.
+    pub time: bool,
+    pub stack: bool,
+    /// The run fails if it cannot be attached.
+    pub required: bool,
+    /// Seen in every process, not only in the traced ones: interrupts come to whoever runs.
+    pub everywhere: bool,
+    pub arguments: Vec<Argument>,
+    pub condition: Option<Condition>,
+    /// The line of its `[[hook]]`.
+    pub line: usize,
+}
+
+/// The driver's functions that `--kernel` hooks.
+pub const DRIVER: &str = include_str!("driver.toml");
+
+impl Hooks {
+    /// Reads a file's text.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        file::parse(text)
+    }
+
+    /// The driver's functions: a file like any other, that comes with cutrace.
+    pub fn of_driver() -> Self {
+        // A test reads it; what the text is does not change at run time.
+        Self::parse(DRIVER).unwrap_or_default()
+    }
+}
+
+impl Hook {
+    /// What the user calls it: its name, or its first probe.
+    pub fn title(&self) -> String {
+        match (&self.name, self.probes.first()) {
+            (Some(name), _) => name.clone(),
+            (None, Some(probe)) => probe.to_string(),
+            (None, None) => String::new(),
+        }
+    }
+}
