@@ -7,6 +7,7 @@ pub mod ioctl;
 pub mod hooks;
 pub mod kernel;
 pub mod launch;
+pub mod library;
 mod merge;
 pub mod preload;
 mod sink;

@@ -4,6 +4,7 @@ mod export;
 mod ioctl;
 mod look;
 mod method;
+mod probes;
 mod record;
 mod times;
 
@@ -11,6 +12,7 @@ pub use export::{Destination, Export, Format, Weight};
 pub use ioctl::Ioctl;
 pub use look::{Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use method::{Method, Methods};
+pub use probes::{Hooks, Probes};
 pub use record::Record;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -28,6 +30,8 @@ pub enum Command {
     View(View),
     Diff(Diff),
     Ioctl(Ioctl),
+    Probes(Probes),
+    Hooks(Hooks),
     Completions(clap_complete::Shell),
     Manual,
 }
@@ -111,6 +115,13 @@ enum Verb {
     /// has them. Of other drivers' requests the parts of the number are shown.
     #[command(arg_required_else_help = true)]
     Ioctl(ioctl::IoctlLine),
+    /// What can be hooked here: functions of libraries and of the driver, tracepoints
+    ///
+    /// One probe a line, as hooks files and bpftrace write them.
+    Probes(probes::ProbesLine),
+    /// Hooks files: what to hook besides what is hooked by itself
+    #[command(subcommand)]
+    Hooks(probes::HooksLine),
     /// Print shell completions
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
@@ -159,6 +170,8 @@ pub fn parse() -> Command {
         Verb::Timeline(line) => Command::Timeline(line.options()),
         Verb::View(line) => Command::View(line.options()),
         Verb::Ioctl(line) => Command::Ioctl(line.options()),
+        Verb::Probes(line) => Command::Probes(line.options()),
+        Verb::Hooks(line) => Command::Hooks(line.options()),
         Verb::Completions { shell } => Command::Completions(shell),
         Verb::Manual => Command::Manual,
     }

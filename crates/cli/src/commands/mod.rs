@@ -3,8 +3,10 @@
 mod demo;
 mod diff;
 mod export;
+mod hooks;
 mod input;
 mod ioctl;
+mod probes;
 mod record;
 mod replay;
 mod report;
@@ -29,6 +31,8 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Timeline(options) => timeline::run(options),
         Command::View(options) => view::run(options),
         Command::Ioctl(options) => ioctl::run(options),
+        Command::Probes(options) => probes::run(options),
+        Command::Hooks(options) => hooks::run(options),
         Command::Completions(shell) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut arguments::definitions(), "cutrace", &mut text);

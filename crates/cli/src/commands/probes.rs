@@ -1,0 +1,186 @@
+//! `cutrace probes`: what can be hooked here, one probe a line, as `bpftrace -l` lists them.
+
+use crate::arguments::Probes;
+use anyhow::Result;
+use capture::{
+    kernel::{Btf, Functions, Tracefs, silence},
+    library,
+};
+use event::matches_glob;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// Modules of NVIDIA's driver.
+const MODULES: [&str; 5] = [
+    "nvidia",
+    "nvidia_uvm",
+    "nvidia_drm",
+    "nvidia_modeset",
+    "nvidia_peermem",
+];
+/// Tracepoints that tell about a GPU's work, by group.
+const GROUPS: [&str; 5] = [
+    "nvidia",
+    "nvswitch",
+    "dma_fence",
+    "gpu_mem",
+    "gpu_scheduler",
+];
+
+pub fn run(options: Probes) -> Result<ExitCode> {
+    let wanted = Wanted::of(options.glob.as_deref());
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut count = 0;
+    count += functions_of_libraries(&wanted, &mut out)?;
+    let tracefs = Tracefs::find();
+    count += functions_of_kernel(&wanted, tracefs.as_ref(), options.arguments, &mut out)?;
+    count += tracepoints(&wanted, tracefs.as_ref(), options.arguments, &mut out)?;
+    out.flush()?;
+    drop(out);
+    if count == 0 {
+        match &options.glob {
+            Some(glob) => eprintln!("cutrace: nothing here matches {glob}{}", advice(glob)),
+            None => eprintln!("cutrace: no library, module or tracepoint of CUDA is here"),
+        }
+        return Ok(ExitCode::from(1));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is known about a name that is not here.
+fn advice(glob: &str) -> String {
+    let name = glob.rsplit(':').next().unwrap_or(glob);
+    match capture::kernel::lore(name) {
+        Some(truth) => format!(" ({truth})"),
+        None => String::new(),
+    }
+}
+
+/// What was asked for.
+struct Wanted<'a> {
+    glob: Option<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(glob: Option<&'a str>) -> Self {
+        Wanted { glob }
+    }
+
+    /// By its name, or as a whole where the glob has a colon.
+    fn takes(&self, name: &str, whole: impl FnOnce() -> String) -> Option<String> {
+        let Some(glob) = self.glob else {
+            return Some(whole());
+        };
+        if !glob.contains(':') {
+            return matches_glob(glob.as_bytes(), name.as_bytes()).then(whole);
+        }
+        let whole = whole();
+        matches_glob(glob.as_bytes(), whole.as_bytes()).then_some(whole)
+    }
+
+    /// Whether probes of this kind can match at all: reading them takes time.
+    fn may_be(&self, kind: &str) -> bool {
+        match self.glob.and_then(|glob| glob.split_once(':')) {
+            Some((first, _)) => matches_glob(first.as_bytes(), kind.as_bytes()),
+            None => true,
+        }
+    }
+}
+
+fn functions_of_libraries(wanted: &Wanted<'_>, out: &mut impl Write) -> Result<u64> {
+    if !wanted.may_be("uprobe") {
+        return Ok(0);
+    }
+    let mut count = 0;
+    for path in library::installed(wanted.glob) {
+        let shown = path.display().to_string();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        for function in library::functions(&path)? {
+            let by_path = wanted.takes(&function, || format!("uprobe:{shown}:{function}"));
+            let by_name = || {
+                let named = format!("uprobe:{name}:{function}");
+                (wanted.takes(&function, || named)).map(|_| format!("uprobe:{shown}:{function}"))
+            };
+            if let Some(line) = by_path.or_else(by_name) {
+                writeln!(out, "{line}")?;
+                count += 1;
+            }
+        }
+    }
+    Ok(count)
+}
+
+fn functions_of_kernel(
+    wanted: &Wanted<'_>,
+    tracefs: Option<&Tracefs>,
+    arguments: bool,
+    out: &mut impl Write,
+) -> Result<u64> {
+    if !wanted.may_be("kprobe") {
+        return Ok(0);
+    }
+    let Ok(functions) = Functions::of_this_kernel(tracefs.map(Tracefs::folder)) else {
+        return Ok(0);
+    };
+    let mut btf = arguments.then(|| Btf::of_this_kernel().ok()).flatten();
+    let mut count = 0;
+    for function in functions.all() {
+        let module = function.module.as_deref();
+        if wanted.glob.is_none() && !module.is_some_and(|module| MODULES.contains(&module)) {
+            continue;
+        }
+        let line = wanted.takes(&function.name, || match module {
+            Some(module) => format!("kprobe:{module}:{}", function.name),
+            None => format!("kprobe:{}", function.name),
+        });
+        let Some(line) = line else { continue };
+        // Whoever looks for it shall see it, and why it cannot be had.
+        let doubt = match function.traceable {
+            Some(false) => "  (notrace: built without a place for probes)",
+            _ => "",
+        };
+        writeln!(out, "{line}{doubt}")?;
+        count += 1;
+        let types = btf
+            .as_mut()
+            .and_then(|btf| btf.function(module, &function.name));
+        if let Some(types) = types {
+            for (place, (kind, name)) in types.parameters.iter().enumerate() {
+                writeln!(out, "    arg{place} {kind} {name}")?;
+            }
+            writeln!(out, "    retval {}", types.result)?;
+        }
+    }
+    Ok(count)
+}
+
+fn tracepoints(
+    wanted: &Wanted<'_>,
+    tracefs: Option<&Tracefs>,
+    arguments: bool,
+    out: &mut impl Write,
+) -> Result<u64> {
+    let Some(tracefs) = tracefs.filter(|_| wanted.may_be("tracepoint")) else {
+        return Ok(0);
+    };
+    let mut count = 0;
+    for (group, name) in tracefs.list()? {
+        if wanted.glob.is_none() && !GROUPS.contains(&&*group) {
+            continue;
+        }
+        let Some(line) = wanted.takes(&name, || format!("tracepoint:{group}:{name}")) else {
+            continue;
+        };
+        let doubt = silence(&group).map_or(String::new(), |why| format!("  ({why})"));
+        writeln!(out, "{line}{doubt}")?;
+        count += 1;
+        if arguments && let Ok(point) = tracefs.tracepoint(&group, &name) {
+            for field in point.own_fields() {
+                writeln!(out, "    {} {}", field.c_type, field.name)?;
+            }
+        }
+    }
+    Ok(count)
+}
