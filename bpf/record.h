@@ -17,6 +17,7 @@
 #define KIND_EXIT 7
 #define KIND_LOADED 8	      /* the loader has mapped something; the thread waits for an answer */
 #define KIND_INSTANT 9	      /* a tracepoint: something that takes no time */
+#define KIND_STACK 10	      /* where the next record of this thread comes from */
 
 /* record.flags */
 #define FLAG_FAULT 1 /* something could not be read */
@@ -51,6 +52,7 @@ struct record {
 #define STEP_SUM 6	   /* the sum of all 8-byte numbers in an array */
 #define STEP_GATHERED 7	   /* 8 bytes from behind each of the first pointers in an array */
 #define STEP_RESULT_TEXT 8 /* the string that was returned */
+#define STEP_POINT_TEXT 9  /* the string of a tracepoint's record whose place a field tells */
 
 /* Pieces that vary in length begin with 8 bytes that say how long they are; this much is reserved. */
 #define VARYING_ROOM 256
@@ -73,7 +75,8 @@ struct step {
 	__u16 count_offset;
 };
 
-/* How a place in the body is compared; the call is left out unless all conditions hold. */
+/* How a place in the body is compared. Conditions stand in alternatives: the call is left out unless
+ * all of one of them hold. */
 #define COMPARE_EQUAL 1
 #define COMPARE_UNEQUAL 2
 #define COMPARE_LESS 3
@@ -81,23 +84,28 @@ struct step {
 #define COMPARE_GREATER 5
 #define COMPARE_GREATER_OR_EQUAL 6
 #define COMPARE_BITS 7 /* any of these bits is set */
+#define COMPARE_MASK 8 /* no comparison: the next one is of these bits only */
 
 struct condition {
 	__u16 at;
 	__u8 width; /* 1, 2, 4, 8 */
 	__u8 compare;
 	__u8 is_signed;
-	__u8 reserved[3];
+	__u8 last; /* of its alternative */
+	__u8 reserved[2];
 	__u64 value;
 };
 
 #define MOST_WORDS 16
 #define MOST_STEPS 32
-#define MOST_CONDITIONS 4
+#define MOST_CONDITIONS 16
 
 /* spec.flags */
 #define SPEC_NO_RETURN 1 /* beginnings only */
 #define SPEC_INSTANT 2	 /* recorded as an instant, no return */
+#define SPEC_EVERYWHERE 4 /* in every process */
+#define SPEC_STACK 8	 /* with the stack it comes from */
+#define SPEC_AT_RETURN 16 /* an instant, at the return */
 
 struct spec {
 	__u8 words; /* 3, 6, 12 or 16 */

@@ -169,14 +169,23 @@ static __always_inline int copy_varying(char *body, const __u32 size, __u32 at,
 		return 0;
 	said = (void *)(body + at);
 	*said = 0;
+	said[1] = 0;
 	if (step->op == STEP_RESULT_TEXT) {
 		from = words->result;
 	} else if (step->op == STEP_TEXT_BEHIND) {
 		__u64 behind = 0;
 
-		if (!from || READ(&behind, 8, from) < 0)
+		if (!from || READ(&behind, 8, from + step->offset) < 0)
 			return from != 0;
 		from = behind;
+	} else if (step->op == STEP_POINT_TEXT) {
+		__u32 place = 0;
+
+		if (!from || READ(&place, 4, from + step->offset) < 0)
+			return from != 0;
+		from += place & 0xffff;
+	} else if (step->op == STEP_TEXT && from) {
+		from += step->offset;
 	}
 	if (!from)
 		return 0;
@@ -274,7 +283,8 @@ KEEP_LOOP
 	}
 }
 
-static __always_inline int holds(const char *body, const __u32 size, const struct condition *when)
+static __always_inline int holds(const char *body, const __u32 size, const struct condition *when,
+				 __u64 mask)
 {
 	__u32 at = when->at;
 	__u64 value = 0;
@@ -300,6 +310,7 @@ static __always_inline int holds(const char *body, const __u32 size, const struc
 	default:
 		value = *(__u64 *)(body + at);
 	}
+	value &= mask;
 	if (when->compare == COMPARE_EQUAL)
 		return value == when->value;
 	if (when->compare == COMPARE_UNEQUAL)
@@ -334,14 +345,28 @@ static __always_inline int holds(const char *body, const __u32 size, const struc
 
 static __always_inline int is_meant(const char *body, const __u32 size, const struct spec *spec)
 {
-KEEP_LOOP
+	__u64 mask = ~0ull;
+	int all = 1;
+
+	KEEP_LOOP
 	for (__u32 i = 0; i < MOST_CONDITIONS; i++) {
+		const struct condition *when = &spec->when[i];
+
 		if (i >= spec->conditions)
 			break;
-		if (!holds(body, size, &spec->when[i]))
-			return 0;
+		if (when->compare == COMPARE_MASK) {
+			mask = when->value;
+			continue;
+		}
+		all &= holds(body, size, when, mask);
+		mask = ~0ull;
+		if (when->last) {
+			if (all)
+				return 1;
+			all = 1;
+		}
 	}
-	return 1;
+	return 0;
 }
 
 #endif

@@ -11,6 +11,7 @@ pub const KIND_EXEC: u16 = 6;
 pub const KIND_EXIT: u16 = 7;
 pub const KIND_LOADED: u16 = 8;
 pub const KIND_INSTANT: u16 = 9;
+pub const KIND_STACK: u16 = 10;
 
 /// Something could not be read.
 pub const FLAG_FAULT: u8 = 1;
@@ -68,6 +69,7 @@ pub const STEP_NESTED: u8 = 5;
 pub const STEP_SUM: u8 = 6;
 pub const STEP_GATHERED: u8 = 7;
 pub const STEP_RESULT_TEXT: u8 = 8;
+pub const STEP_POINT_TEXT: u8 = 9;
 
 /// Pieces that vary in length begin with 8 bytes that say how long they are; this much is reserved.
 pub const VARYING_ROOM: usize = 256;
@@ -104,6 +106,8 @@ pub const COMPARE_GREATER: u8 = 5;
 pub const COMPARE_GREATER_OR_EQUAL: u8 = 6;
 /// Any of these bits is set.
 pub const COMPARE_BITS: u8 = 7;
+/// No comparison: the next one is of these bits only.
+pub const COMPARE_MASK: u8 = 8;
 
 /// What a place in the body must be like for the call to be recorded.
 #[repr(C)]
@@ -113,18 +117,26 @@ pub struct Condition {
     pub width: u8,
     pub compare: u8,
     pub is_signed: u8,
-    pub reserved: [u8; 3],
+    /// Of its alternative.
+    pub last: u8,
+    pub reserved: [u8; 2],
     pub value: u64,
 }
 
 pub const MOST_WORDS: usize = 16;
 pub const MOST_STEPS: usize = 32;
-pub const MOST_CONDITIONS: usize = 4;
+pub const MOST_CONDITIONS: usize = 16;
 
 /// Beginnings only.
 pub const SPEC_NO_RETURN: u8 = 1;
 /// Recorded as an instant, no return.
 pub const SPEC_INSTANT: u8 = 2;
+/// In every process.
+pub const SPEC_EVERYWHERE: u8 = 4;
+/// With the stack it comes from.
+pub const SPEC_STACK: u8 = 8;
+/// An instant, at the return.
+pub const SPEC_AT_RETURN: u8 = 16;
 
 /// What to record of a function's calls.
 #[repr(C)]
@@ -286,6 +298,7 @@ mod tests {
             width,
             compare,
             is_signed,
+            last,
             reserved,
             value
         );
@@ -344,6 +357,7 @@ mod tests {
             KIND_EXIT,
             KIND_LOADED,
             KIND_INSTANT,
+            KIND_STACK,
             FLAG_FAULT,
             STEP_MEMORY,
             STEP_TEXT,
@@ -353,6 +367,7 @@ mod tests {
             STEP_SUM,
             STEP_GATHERED,
             STEP_RESULT_TEXT,
+            STEP_POINT_TEXT,
             VARYING_ROOM,
             VARYING_MOST,
             WORD_STACK,
@@ -364,11 +379,15 @@ mod tests {
             COMPARE_GREATER,
             COMPARE_GREATER_OR_EQUAL,
             COMPARE_BITS,
+            COMPARE_MASK,
             MOST_WORDS,
             MOST_STEPS,
             MOST_CONDITIONS,
             SPEC_NO_RETURN,
             SPEC_INSTANT,
+            SPEC_EVERYWHERE,
+            SPEC_STACK,
+            SPEC_AT_RETURN,
             FILTER_TREE,
             FILTER_CGROUP,
             FILTER_USER,

@@ -2,6 +2,7 @@
 //! records into one ring. The programs are in `bpf/`.
 
 pub mod error;
+pub mod kernel;
 pub mod layout;
 pub mod library;
 pub mod maps;
@@ -50,6 +51,10 @@ mod tests {
                     "process_exit",
                     "library_loaded",
                 ],
+            ),
+            (
+                objects::KERNEL,
+                &["kprobe_enter", "kprobe_return", "point", "switched"],
             ),
         ] {
             let loaded = objects::load(object, &maps, programs, |_| Ok(()));

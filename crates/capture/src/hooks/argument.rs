@@ -14,7 +14,7 @@ pub struct Argument {
     pub name: String,
     pub source: Source,
     /// The value is a pointer; what lies so many bytes behind it is meant.
-    pub pointed: Option<i32>,
+    pub pointed: Option<u16>,
     pub format: Format,
     pub place: Place,
     /// A condition needs it, the reader does not.
@@ -159,13 +159,11 @@ fn source(word: &str) -> Result<Source, String> {
     }
 }
 
-fn offset(walk: &mut Walk<'_>, pointed: bool) -> Result<i32, Located> {
+fn offset(walk: &mut Walk<'_>, pointed: bool) -> Result<u16, Located> {
     let place = walk.place();
-    let negative = match (walk.take("+"), walk.take("-")) {
-        (true, _) => false,
-        (_, true) => true,
-        _ => return Ok(0),
-    };
+    if !walk.take("+") {
+        return Ok(0);
+    }
     if !pointed {
         return Err(Located::new(
             place,
@@ -174,10 +172,9 @@ fn offset(walk: &mut Walk<'_>, pointed: bool) -> Result<i32, Located> {
     }
     let place = walk.place();
     match walk.next() {
-        Some(Token::Number(number)) if number <= 1 << 20 => {
-            let number = number as i32;
-            Ok(if negative { -number } else { number })
+        Some(Token::Number(number)) => {
+            u16::try_from(number).map_err(|_| Located::new(place, "an offset is at most 65535"))
         }
-        _ => Err(Located::new(place, "expected a number up to 1048576")),
+        _ => Err(Located::new(place, "expected a number")),
     }
 }

@@ -11,6 +11,8 @@ use super::{
 /// Comparisons of one condition.
 pub const MOST_TERMS: usize = 8;
 const DEEPEST: u32 = 32;
+/// Bytes of a text that can be compared, with its end.
+const LONGEST_TEXT: usize = 32;
 
 /// Holds if all terms of one of its alternatives hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub struct Condition {
 pub struct Term {
     /// Which of the hook's arguments.
     pub argument: usize,
+    /// Of a text: which bytes of it, eight at a time.
+    pub offset: usize,
     pub mask: u64,
     pub compare: Compare,
     /// As a signed number where the argument's type is signed.
@@ -108,7 +112,7 @@ impl Condition {
         Ok(Condition { alternatives })
     }
 
-    /// Whether it holds for these values, one for each of the hook's arguments.
+    /// Whether it holds for these values, one for each of the hook's arguments; texts aside.
     pub fn holds(&self, values: &[u64]) -> bool {
         let term = |term: &Term| {
             let value = values.get(term.argument).copied().unwrap_or(0) & term.mask;
@@ -235,6 +239,9 @@ impl Reading<'_, '_> {
     }
 
     fn comparison(&mut self, argument: usize, mask: u64, negated: bool) -> Result<Tree, Located> {
+        if self.arguments[argument].format == Format::Text {
+            return self.text_comparison(argument, negated);
+        }
         let signed = self.arguments[argument].format.is_signed() && mask == u64::MAX;
         let mut compare = Compare::Different;
         let mut value = 0;
@@ -262,6 +269,7 @@ impl Reading<'_, '_> {
         }
         Ok(Tree::Term(Term {
             argument,
+            offset: 0,
             mask,
             compare,
             value,
@@ -269,12 +277,56 @@ impl Reading<'_, '_> {
         }))
     }
 
+    /// A text is compared eight bytes at a time, with its end, or without it before a `*`.
+    fn text_comparison(&mut self, argument: usize, negated: bool) -> Result<Tree, Located> {
+        let place = self.walk.place();
+        let different = match self.walk.next() {
+            Some(Token::Sign("==")) => negated,
+            Some(Token::Sign("!=")) => !negated,
+            _ => return Err(Located::new(place, "a text is compared by == or !=")),
+        };
+        let place = self.walk.place();
+        let Some(Token::Text(text)) = self.walk.next() else {
+            return Err(Located::new(place, "expected a text in quotes"));
+        };
+        let mut bytes = text.as_bytes().to_vec();
+        match bytes.last() {
+            Some(b'*') => {
+                bytes.pop();
+            }
+            _ => bytes.push(0),
+        }
+        if bytes.is_empty() || bytes.len() > LONGEST_TEXT {
+            let what = format!("a text of 1 to {} bytes can be compared", LONGEST_TEXT - 1);
+            return Err(Located::new(place, what));
+        }
+        let terms = bytes.chunks(8).enumerate().map(|(number, part)| {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            Tree::Term(Term {
+                argument,
+                offset: number * 8,
+                mask: u64::MAX >> (64 - 8 * part.len()),
+                compare: if different {
+                    Compare::Different
+                } else {
+                    Compare::Equal
+                },
+                value: u64::from_le_bytes(word),
+                signed: false,
+            })
+        });
+        let terms: Vec<Tree> = terms.collect();
+        Ok(if different {
+            Tree::Any(terms)
+        } else {
+            Tree::All(terms)
+        })
+    }
+
     fn argument(&mut self, word: &str) -> Result<usize, String> {
         if let Some(found) = self.arguments.iter().position(|a| a.name == word) {
-            return match self.arguments[found].format {
-                Format::Text => Err(format!("'{word}' is a text: only numbers can be compared")),
-                _ => Ok(found),
-            };
+            return Ok(found);
         }
         let written = Argument::parse(word, word).map_err(|error| error.what)?;
         if matches!(written.source, Source::Field(_)) {

@@ -58,6 +58,9 @@ fn start(span: Option<Range<usize>>) -> usize {
     span.map_or(0, |span| span.start)
 }
 
+/// A text, and where it is.
+type Text<'a> = (&'a str, Option<Range<usize>>);
+
 struct Reading<'a> {
     text: &'a str,
     table: &'a dyn TableLike,
@@ -119,6 +122,17 @@ impl<'a> Reading<'a> {
     fn consistent(&self, hook: &Hook) -> Result<(), Error> {
         let at_return = hook.time || hook.probes.iter().all(|probe| probe.way.is_return());
         let only_return = hook.probes.iter().all(|probe| probe.way.is_return());
+        let early = (hook.arguments.iter()).find(|argument| argument.source != Source::Returned);
+        if let Some(argument) = early
+            && only_return
+        {
+            let what = format!(
+                "{}: at its return a function's arguments are gone; retval is there, or write time = true \
+                 with a probe of its beginning",
+                argument.name
+            );
+            return Err(self.wrong(if argument.hidden { "when" } else { "args" }, what));
+        }
         let late = (hook.arguments.iter()).find(|argument| argument.place == Place::Return);
         if let Some(argument) = late
             && !at_return
@@ -216,7 +230,7 @@ impl<'a> Reading<'a> {
     }
 
     /// A text, and where it is.
-    fn string(&self, key: &str) -> Result<Option<(&'a str, Option<Range<usize>>)>, Error> {
+    fn string(&self, key: &str) -> Result<Option<Text<'a>>, Error> {
         match self.table.get(key) {
             None => Ok(None),
             Some(item) => match item.as_str() {

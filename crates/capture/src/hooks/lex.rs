@@ -6,6 +6,7 @@ use super::Located;
 pub enum Token<'a> {
     Word(&'a str),
     Number(u64),
+    Text(&'a str),
     Sign(&'static str),
 }
 
@@ -37,6 +38,11 @@ pub fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, Located> {
             })?;
             found.push((place, Token::Number(number)));
             length
+        } else if first == '"' || first == '\'' {
+            let end = rest[1..].find(first);
+            let end = end.ok_or_else(|| Located::new(place, "a text that does not end"))?;
+            found.push((place, Token::Text(&rest[1..=end])));
+            end + 2
         } else if first.is_alphabetic() || first == '_' {
             let length = rest
                 .find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.')

@@ -25,7 +25,7 @@ time  = true
 stack = true
 required = true
 process = "any"
-args  = { size = "arg1:u64", name = "arg2:str", dev = "*arg0+16:u32", out = "*arg3-8:i32@return", result = "retval:i32" }
+args  = { size = "arg1:u64", name = "arg2:str", dev = "*arg0+16:u32", out = "*arg3+8:i32@return", result = "retval:i32" }
 when  = "size > 4096"
 "#);
     assert_eq!(hook.title(), "queue item");
@@ -67,7 +67,7 @@ when  = "size > 4096"
             (
                 "out",
                 &Source::Argument(3),
-                Some(-8),
+                Some(8),
                 Format::Signed(32),
                 Place::Return
             ),
@@ -256,8 +256,8 @@ fn mistakes_are_told_with_their_place() {
         ),
         (
             hook("args = { n = \"arg0:str\" }\nwhen = \"n == 1\""),
-            "line 4, column 9",
-            "only numbers",
+            "line 4, column 14",
+            "expected a text in quotes",
         ),
     ] {
         let said = error(&text);

@@ -118,7 +118,7 @@ impl Functions {
     }
 }
 
-/// `ffffffffc02be0b0 t nv_kthread_q_schedule_q_item	[nvidia_uvm]`
+/// `ffffffffc02be0b0 t nv_kthread_q_schedule_q_item [nvidia_uvm]`, with a tab before the module.
 fn function(line: &str) -> Option<Function> {
     let mut words = line.split_ascii_whitespace();
     let address = u64::from_str_radix(words.next()?, 16).ok()?;

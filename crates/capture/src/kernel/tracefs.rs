@@ -117,7 +117,7 @@ impl Tracepoint {
     }
 }
 
-/// `__data_loc char[] name;	offset:12;	size:4;	signed:0;`
+/// `__data_loc char[] name; offset:12; size:4; signed:0;`, with tabs.
 fn field(text: &str) -> Option<Field> {
     let mut parts = text.split(';').map(str::trim);
     let declared = parts.next()?;
