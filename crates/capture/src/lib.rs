@@ -3,8 +3,8 @@
 mod call;
 pub mod clock;
 pub mod ebpf;
-pub mod ioctl;
 pub mod hooks;
+pub mod ioctl;
 pub mod kernel;
 pub mod launch;
 pub mod library;
