@@ -11,6 +11,7 @@ pub mod library;
 mod merge;
 pub mod preload;
 mod sink;
+pub mod syscall;
 
 pub use merge::{Inlet, Merge, Merged};
 pub use sink::{Sink, SinkError};

@@ -147,26 +147,25 @@ impl Decoder {
         facts
     }
 
-    /// libcuda tells the driver its version before anything else; where no driver is loaded, or
-    /// its files are stand-ins, that is what there is to know.
     fn learn_version(&mut self, request: &Request, before: &Payload) {
-        const CHECK_VERSION: u32 = 210;
-        if (self.certain && !request.opened.stand_in)
-            || !request.opened.file.is_frontend()
-            || request.cmd & 0xff != CHECK_VERSION
+        if (!self.certain || request.opened.stand_in)
+            && let Some(version) = told_version(request, before)
         {
-            return;
-        }
-        let text = before.argument.get(8..).unwrap_or_default();
-        let end = text
-            .iter()
-            .position(|byte| *byte == 0)
-            .unwrap_or(text.len());
-        let told = std::str::from_utf8(&text[..end]).ok();
-        if let Some(version) = told.and_then(|text| text.parse().ok()) {
             (self.version, self.certain) = (version, true);
         }
     }
+}
+
+/// libcuda tells the driver its version before anything else: where no driver is loaded, or its
+/// files are stand-ins, that is what there is to know.
+pub fn told_version(request: &Request, before: &Payload) -> Option<Version> {
+    const CHECK_VERSION: u32 = 210;
+    if !request.opened.file.is_frontend() || request.cmd & 0xff != CHECK_VERSION {
+        return None;
+    }
+    let text = before.argument.get(8..)?;
+    let end = (text.iter().position(|byte| *byte == 0)).unwrap_or(text.len());
+    std::str::from_utf8(&text[..end]).ok()?.parse().ok()
 }
 
 /// A plain system call on the driver's files.

@@ -1,0 +1,214 @@
+//! What the tracer told becomes events.
+
+use super::frame::{Call, Frame};
+use super::session::Options;
+use crate::ioctl::{self, Decoder, Payload, Request};
+use crate::{Sink, SinkError};
+use event::{Arg, Candidate, Category, Event, Extent, Name, Record, Value};
+use std::collections::HashMap;
+
+/// Calls under way that are remembered; threads that died in one are forgotten with it.
+const MOST_OPEN: usize = 1 << 16;
+
+pub struct Events<S> {
+    pub sink: S,
+    options: Options,
+    decoder: Decoder,
+    next_id: u64,
+    open: HashMap<u32, Open>,
+    pub totals: Totals,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Totals {
+    pub ioctls: u64,
+    pub calls: u64,
+    /// Of the tracer's process.
+    pub cpu: u64,
+    pub stops: u64,
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+struct Open {
+    event: Event,
+    /// Of an ioctl.
+    ioctl: Option<(Request, Payload)>,
+    hidden: bool,
+}
+
+impl<S: Sink> Events<S> {
+    pub fn new(options: Options, decoder: Decoder, sink: S) -> Self {
+        Events {
+            sink,
+            options,
+            decoder,
+            next_id: 1,
+            open: HashMap::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    pub fn take(&mut self, frame: Frame) {
+        match frame {
+            Frame::Begin {
+                time,
+                pid,
+                tid,
+                call,
+            } => self.begin(time, pid, tid, call),
+            Frame::End {
+                time,
+                tid,
+                result,
+                after,
+            } => self.end(time, tid, result, &after),
+            Frame::Gone { tid } => {
+                self.open.remove(&tid);
+            }
+            Frame::Cost { cpu, stops } => (self.totals.cpu, self.totals.stops) = (cpu, stops),
+            Frame::Attached(_) => {}
+        }
+    }
+
+    fn begin(&mut self, time: u64, pid: u32, tid: u32, call: Call) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let (mut event, ioctl) = match call {
+            Call::Ioctl { request, before } => {
+                self.totals.ioctls += 1;
+                let event = self.decoder.begun(id, time, &request, &before);
+                (event, Some((request, before)))
+            }
+            Call::Open { name, path, flags } => {
+                let mut event = ioctl::plain(id, time, name, Category::Init);
+                event.args = vec![Arg::new("path", path), Arg::new("flags", open_flags(flags))];
+                (event, None)
+            }
+            Call::Map {
+                opened,
+                fd,
+                length,
+                protection,
+                offset,
+            } => {
+                let mut event = ioctl::plain(id, time, "mmap", Category::Memory);
+                event.args = vec![
+                    Arg::new("length", length),
+                    Arg::new("protection", protection_text(protection)),
+                    Arg::new("fd", fd),
+                    Arg::new("path", opened.path),
+                    Arg::new("offset", Value::Pointer(offset)),
+                ];
+                (event, None)
+            }
+        };
+        (event.pid, event.tid) = (pid, tid);
+        event.extent = Extent::Open;
+        self.totals.calls += 1;
+        let hidden = time > self.options.until || !self.options.wants(&event);
+        if self.open.len() >= MOST_OPEN {
+            self.open.clear();
+        }
+        let record = Record::Event(event);
+        if !hidden {
+            self.write(&record);
+        }
+        let Record::Event(event) = record else { return };
+        self.open.insert(
+            tid,
+            Open {
+                event,
+                ioctl,
+                hidden,
+            },
+        );
+    }
+
+    fn end(&mut self, time: u64, tid: u32, result: i64, after: &Payload) {
+        let Some(mut open) = self.open.remove(&tid) else {
+            return;
+        };
+        let event = &mut open.event;
+        event.extent = Extent::Closed(time.saturating_sub(event.start));
+        match &open.ioctl {
+            Some((request, before)) => {
+                self.decoder
+                    .returned(event, request, (before, after), result);
+            }
+            None => {
+                event.status = ioctl::status(result, false);
+                if event.status.as_ref().is_some_and(|status| status.code == 0) {
+                    event.outputs = vec![if &*event.name == "mmap" {
+                        Arg::new("address", Value::Pointer(result as u64))
+                    } else {
+                        Arg::new("fd", result)
+                    }];
+                }
+            }
+        }
+        if !open.hidden {
+            self.write(&Record::Event(open.event));
+        }
+    }
+
+    fn write(&mut self, record: &Record) {
+        if self.totals.failure.is_some() {
+            self.totals.unwritten += 1;
+        } else if let Err(why) = self.sink.write(record) {
+            self.totals.unwritten += 1;
+            self.totals.failure = Some(why);
+        }
+    }
+}
+
+impl Options {
+    fn wants(&self, event: &Event) -> bool {
+        let Some(selection) = &self.filter else {
+            return true;
+        };
+        selection.wants(&Candidate {
+            name: &event.name,
+            family: &event.name,
+            category: event.category,
+            layer: event.layer,
+        })
+    }
+}
+
+/// `O_RDWR|O_CLOEXEC`
+fn open_flags(flags: u64) -> Name {
+    let known = [
+        (libc::O_CLOEXEC, "O_CLOEXEC"),
+        (libc::O_NONBLOCK, "O_NONBLOCK"),
+    ];
+    let access = match flags as i32 & libc::O_ACCMODE {
+        libc::O_RDONLY => "O_RDONLY",
+        libc::O_WRONLY => "O_WRONLY",
+        _ => "O_RDWR",
+    };
+    named(access, &known, flags)
+}
+
+/// `PROT_READ|PROT_WRITE`
+fn protection_text(protection: u64) -> Name {
+    let known = [
+        (libc::PROT_READ, "PROT_READ"),
+        (libc::PROT_WRITE, "PROT_WRITE"),
+        (libc::PROT_EXEC, "PROT_EXEC"),
+    ];
+    if protection == 0 {
+        return "PROT_NONE".into();
+    }
+    named("", &known, protection)
+}
+
+fn named(first: &str, known: &[(i32, &str)], bits: u64) -> Name {
+    let set = known.iter().filter(|(bit, _)| bits as i32 & bit != 0);
+    let names: Vec<&str> = std::iter::once(first)
+        .filter(|first| !first.is_empty())
+        .chain(set.map(|(_, name)| *name))
+        .collect();
+    names.join("|").into()
+}

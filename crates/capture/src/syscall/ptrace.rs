@@ -1,0 +1,226 @@
+//! ptrace, and reading another process's memory: every system call the tracer makes on tracees.
+
+use std::io;
+use std::mem::MaybeUninit;
+
+/// Options of every tracee. Not PTRACE_O_EXITKILL: a program outlives its tracer.
+pub const OPTIONS: libc::c_int = libc::PTRACE_O_TRACESYSGOOD
+    | libc::PTRACE_O_TRACESECCOMP
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACEEXEC;
+
+/// How a stopped thread goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resume {
+    /// To the next thing that the filter stops.
+    Run,
+    /// To the next beginning or end of a system call.
+    ToSyscall,
+}
+
+/// A system call that is about to begin, or has returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syscall {
+    /// By the filter; `message` is what it said.
+    Filtered {
+        number: u64,
+        arguments: [u64; 6],
+        message: u64,
+    },
+    Entry {
+        number: u64,
+        arguments: [u64; 6],
+    },
+    Exit {
+        result: i64,
+    },
+}
+
+fn request(
+    request: libc::c_uint,
+    tid: libc::pid_t,
+    address: usize,
+    data: usize,
+) -> io::Result<libc::c_long> {
+    // SAFETY: the requests used here write only into buffers that callers own.
+    let result = unsafe { libc::ptrace(request, tid, address, data) };
+    if result == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+/// Begins to trace a thread, without stopping it.
+pub fn seize(tid: libc::pid_t) -> io::Result<()> {
+    request(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize).map(drop)
+}
+
+/// Stops a thread that was seized.
+pub fn interrupt(tid: libc::pid_t) -> io::Result<()> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
+}
+
+/// A thread that is gone meanwhile is no error: wait says what became of it.
+pub fn resume(tid: libc::pid_t, how: Resume, signal: libc::c_int) {
+    let how = match how {
+        Resume::Run => libc::PTRACE_CONT,
+        Resume::ToSyscall => libc::PTRACE_SYSCALL,
+    };
+    let _ = request(how, tid, 0, signal as usize);
+}
+
+/// Leaves a thread in its group-stop, until SIGCONT.
+pub fn listen(tid: libc::pid_t) {
+    let _ = request(libc::PTRACE_LISTEN, tid, 0, 0);
+}
+
+/// Lets go of a stopped thread.
+pub fn detach(tid: libc::pid_t, signal: libc::c_int) {
+    let _ = request(libc::PTRACE_DETACH, tid, 0, signal as usize);
+}
+
+/// What an event came with: of an exec, the thread that made it.
+pub fn event_message(tid: libc::pid_t) -> Option<u64> {
+    let mut message: libc::c_ulong = 0;
+    request(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut message as usize).ok()?;
+    Some(message)
+}
+
+/// The system call that a thread is stopped at.
+pub fn syscall(tid: libc::pid_t) -> Option<Syscall> {
+    let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
+    let size = size_of::<libc::ptrace_syscall_info>();
+    request(
+        libc::PTRACE_GET_SYSCALL_INFO,
+        tid,
+        size,
+        info.as_mut_ptr() as usize,
+    )
+    .ok()?;
+    // SAFETY: all zeroes is one, and the kernel fills in the arm that `op` names.
+    unsafe {
+        let info = info.assume_init();
+        match info.op {
+            libc::PTRACE_SYSCALL_INFO_SECCOMP => Some(Syscall::Filtered {
+                number: info.u.seccomp.nr,
+                arguments: info.u.seccomp.args,
+                message: info.u.seccomp.ret_data.into(),
+            }),
+            libc::PTRACE_SYSCALL_INFO_ENTRY => Some(Syscall::Entry {
+                number: info.u.entry.nr,
+                arguments: info.u.entry.args,
+            }),
+            libc::PTRACE_SYSCALL_INFO_EXIT => Some(Syscall::Exit {
+                result: info.u.exit.sval,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// The next thread that stopped or ended, and how; None when there is none left.
+pub fn wait(flags: libc::c_int) -> io::Result<(libc::pid_t, libc::c_int)> {
+    let mut status = 0;
+    // SAFETY: the call writes the status and nothing else.
+    let tid = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | flags) };
+    if tid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((tid, status))
+}
+
+/// Fills the buffers from another process's memory, all in one go. Those that could not be read
+/// are emptied.
+pub fn read_memory(pid: libc::pid_t, wanted: &mut [(u64, Vec<u8>)]) {
+    let whole: usize = wanted.iter().map(|(_, bytes)| bytes.len()).sum();
+    if whole == 0 {
+        return;
+    }
+    if read_once(pid, wanted) == Some(whole) {
+        return;
+    }
+    // Something of it is not there: each by itself.
+    for one in wanted {
+        if read_once(pid, std::slice::from_mut(one)) != Some(one.1.len()) {
+            one.1.clear();
+        }
+    }
+}
+
+fn read_once(pid: libc::pid_t, wanted: &mut [(u64, Vec<u8>)]) -> Option<usize> {
+    /// A struct and what it points to, wrapped or not, are three.
+    const MOST: usize = 8;
+    let nothing = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let (mut own, mut theirs) = ([nothing; MOST], [nothing; MOST]);
+    let count = wanted.len().min(MOST);
+    for (place, (address, bytes)) in wanted.iter_mut().take(MOST).enumerate() {
+        own[place] = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        theirs[place] = libc::iovec {
+            iov_base: *address as *mut libc::c_void,
+            iov_len: bytes.len(),
+        };
+    }
+    // SAFETY: our side is buffers of that length; theirs is checked by the kernel.
+    let read = unsafe {
+        libc::process_vm_readv(
+            pid,
+            own.as_ptr(),
+            count as libc::c_ulong,
+            theirs.as_ptr(),
+            count as libc::c_ulong,
+            0,
+        )
+    };
+    usize::try_from(read).ok()
+}
+
+/// Text up to its zero, at most `most` bytes. Pages are read one by one: the next may not be there.
+pub fn read_text(pid: libc::pid_t, mut address: u64, most: usize) -> Vec<u8> {
+    const PAGE: u64 = 4096;
+    let mut text = Vec::new();
+    while text.len() < most {
+        let rest = (most - text.len()).min((PAGE - address % PAGE) as usize);
+        let mut part = [(address, vec![0; rest])];
+        read_memory(pid, &mut part);
+        let [(_, bytes)] = part;
+        if bytes.is_empty() {
+            break;
+        }
+        if let Some(end) = bytes.iter().position(|byte| *byte == 0) {
+            text.extend_from_slice(&bytes[..end]);
+            break;
+        }
+        address += bytes.len() as u64;
+        text.extend(bytes);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_as_far_as_it_is_there() {
+        let own = std::process::id() as libc::pid_t;
+        let text = b"/dev/nvidiactl\0rest";
+        let at = text.as_ptr() as u64;
+        assert_eq!(read_text(own, at, 256), b"/dev/nvidiactl");
+        assert_eq!(read_text(own, at, 4), b"/dev");
+        assert!(read_text(own, 16, 256).is_empty());
+        let mut wanted = [(at, vec![0; 4]), (16, vec![0; 4]), (at + 1, vec![0; 3])];
+        read_memory(own, &mut wanted);
+        assert_eq!(
+            wanted.map(|(_, bytes)| bytes),
+            [b"/dev".to_vec(), vec![], b"dev".to_vec()]
+        );
+    }
+}

@@ -1,0 +1,384 @@
+//! The loop of the tracer's process: threads stop, are looked at, and go on.
+//!
+//! What takes time is done while the thread is running again. When nobody reads what is told any
+//! more, the loop goes on without telling: the filter stays in the traced processes for as long as
+//! they live, and without a tracer their calls would fail.
+
+use super::filter::Stop;
+use super::frame::{self, Call, Frame};
+use super::ptrace::{self, Resume, Syscall};
+use super::reading::{after, before};
+use crate::clock::monotonic;
+use crate::ioctl::{DriverFiles, Payload, Request, told_version};
+use cuda::nvidia::Version;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Set by a signal: the tracer is to let go of a process that it was attached to.
+pub static LET_GO: AtomicBool = AtomicBool::new(false);
+
+/// What is stopped at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// What the filter says.
+    Filtered,
+    /// Every system call: there is no filter in a process that was running already.
+    Everything,
+}
+
+pub struct Tracer {
+    mode: Mode,
+    version: Version,
+    /// None when nobody listens any more.
+    out: Option<File>,
+    buffer: Vec<u8>,
+    files: DriverFiles,
+    threads: HashMap<libc::pid_t, Thread>,
+    stops: u64,
+}
+
+#[derive(Default)]
+struct Thread {
+    /// The process; 0 until it is looked up.
+    pid: u32,
+    /// In a call that was told.
+    inside: Option<Inside>,
+    /// In a call that is of no interest, where every call stops.
+    skipping: bool,
+}
+
+/// What is to be read again when the call has returned.
+struct Inside {
+    argument: u64,
+    before: Payload,
+}
+
+/// Longer paths are no device's.
+const LONGEST_PATH: usize = 512;
+
+impl Tracer {
+    pub fn new(mode: Mode, version: Version, out: File) -> Self {
+        Tracer {
+            mode,
+            version,
+            out: Some(out),
+            buffer: Vec::new(),
+            files: DriverFiles::new(),
+            threads: HashMap::new(),
+            stops: 0,
+        }
+    }
+
+    /// Attaches to a process and everything it begins. All its threads, where it has some already.
+    pub fn attach(&mut self, pid: u32) {
+        let result = match self.mode {
+            Mode::Filtered => ptrace::seize(pid as libc::pid_t),
+            Mode::Everything => self.seize_threads(pid),
+        };
+        let error = result.err().and_then(|why| why.raw_os_error()).unwrap_or(0);
+        self.tell(&Frame::Attached(error));
+    }
+
+    fn seize_threads(&mut self, pid: u32) -> io::Result<()> {
+        let mut seized = Vec::new();
+        loop {
+            let before = seized.len();
+            for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+                let name = entry?.file_name();
+                let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else {
+                    continue;
+                };
+                if seized.contains(&tid) {
+                    continue;
+                }
+                match ptrace::seize(tid) {
+                    Ok(()) => {}
+                    // It ended, or a thread that we have made it for us.
+                    Err(_) if !seized.is_empty() => {}
+                    Err(why) => return Err(why),
+                }
+                seized.push(tid);
+                let _ = ptrace::interrupt(tid);
+                self.threads.entry(tid).or_default().pid = pid;
+            }
+            if seized.len() == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Runs until the last traced thread has ended, or all have been let go.
+    pub fn run(&mut self) {
+        loop {
+            if LET_GO.load(Ordering::Relaxed) && self.mode == Mode::Everything {
+                self.let_go();
+                break;
+            }
+            match ptrace::wait(0) {
+                Ok((tid, status)) => self.step(tid, status),
+                Err(why) if why.raw_os_error() == Some(libc::ECHILD) => break,
+                Err(_) => {}
+            }
+        }
+        self.tell_cost();
+    }
+
+    fn step(&mut self, tid: libc::pid_t, status: libc::c_int) {
+        let now = monotonic();
+        if !libc::WIFSTOPPED(status) {
+            if let Some(thread) = self.threads.remove(&tid)
+                && thread.inside.is_some()
+            {
+                self.tell(&Frame::Gone { tid: tid as u32 });
+            }
+            return;
+        }
+        self.stops += 1;
+        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+        match event {
+            libc::PTRACE_EVENT_SECCOMP => self.filtered(tid, now),
+            0 if signal == libc::SIGTRAP | 0x80 => self.at_syscall(tid, now),
+            0 => self.resume(tid, signal),
+            libc::PTRACE_EVENT_STOP => match signal {
+                libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => {
+                    ptrace::listen(tid);
+                }
+                _ => self.resume(tid, 0),
+            },
+            libc::PTRACE_EVENT_EXEC => {
+                self.replaced(tid);
+                self.resume(tid, 0);
+            }
+            _ => self.resume(tid, 0),
+        }
+    }
+
+    /// A program took the place of another: its other threads are gone, and the one that asked for
+    /// it has the number of the first.
+    fn replaced(&mut self, tid: libc::pid_t) {
+        let former = ptrace::event_message(tid).unwrap_or(tid as u64) as libc::pid_t;
+        let pid = tid as u32;
+        let gone: Vec<libc::pid_t> = (self.threads.iter())
+            .filter(|(other, thread)| thread.pid == pid || **other == former || **other == tid)
+            .map(|(other, _)| *other)
+            .collect();
+        for other in gone {
+            let thread = self.threads.remove(&other);
+            if thread.is_some_and(|thread| thread.inside.is_some()) {
+                self.tell(&Frame::Gone { tid: other as u32 });
+            }
+        }
+    }
+
+    fn resume(&self, tid: libc::pid_t, signal: libc::c_int) {
+        let how = match self.mode {
+            Mode::Filtered => Resume::Run,
+            Mode::Everything => Resume::ToSyscall,
+        };
+        ptrace::resume(tid, how, signal);
+    }
+
+    /// The filter stopped a call that is about to begin.
+    fn filtered(&mut self, tid: libc::pid_t, now: u64) {
+        if self.out.is_none() {
+            return ptrace::resume(tid, Resume::Run, 0);
+        }
+        let call = match ptrace::syscall(tid) {
+            Some(Syscall::Filtered {
+                arguments, message, ..
+            }) => Stop::of_message(message).and_then(|stop| self.look(tid, stop, arguments, now)),
+            _ => None,
+        };
+        match call {
+            Some(call) => self.begin(tid, call),
+            None => ptrace::resume(tid, Resume::Run, 0),
+        }
+    }
+
+    /// A call has returned; where every call stops, it may also be about to begin.
+    fn at_syscall(&mut self, tid: libc::pid_t, now: u64) {
+        match ptrace::syscall(tid) {
+            Some(Syscall::Exit { result }) => self.end(tid, result, now),
+            Some(Syscall::Entry { number, arguments }) => {
+                let stop = Stop::of_call(number, &arguments).filter(|_| self.out.is_some());
+                let call = stop.and_then(|stop| self.look(tid, stop, arguments, now));
+                match call {
+                    Some(call) => self.begin(tid, call),
+                    None => {
+                        self.threads.entry(tid).or_default().skipping = true;
+                        self.resume(tid, 0);
+                    }
+                }
+            }
+            _ => self.resume(tid, 0),
+        }
+    }
+
+    fn begin(&mut self, tid: libc::pid_t, call: Call) {
+        let thread = self.threads.entry(tid).or_default();
+        thread.inside = Some(match &call {
+            Call::Ioctl { request, before } => Inside {
+                argument: request.argument,
+                before: before.clone(),
+            },
+            _ => Inside {
+                argument: 0,
+                before: Payload::default(),
+            },
+        });
+        let pid = thread.pid;
+        let time = monotonic();
+        ptrace::resume(tid, Resume::ToSyscall, 0);
+        self.tell(&Frame::Begin {
+            time,
+            pid,
+            tid: tid as u32,
+            call,
+        });
+    }
+
+    fn end(&mut self, tid: libc::pid_t, result: i64, now: u64) {
+        let thread = self.threads.entry(tid).or_default();
+        let inside = thread.inside.take();
+        if std::mem::take(&mut thread.skipping) || inside.is_none() {
+            return self.resume(tid, 0);
+        }
+        let after = inside.map_or_else(Payload::default, |inside| {
+            after(tid, inside.argument, inside.before)
+        });
+        self.resume(tid, 0);
+        self.tell(&Frame::End {
+            time: now,
+            tid: tid as u32,
+            result,
+            after,
+        });
+    }
+
+    /// What a call is, if it is one on the driver's files.
+    fn look(
+        &mut self,
+        tid: libc::pid_t,
+        stop: Stop,
+        arguments: [u64; 6],
+        now: u64,
+    ) -> Option<Call> {
+        let pid = self.process(tid);
+        match stop {
+            Stop::Ioctl => {
+                let fd = arguments[0] as i32;
+                let cmd = arguments[1] as u32;
+                let mut opened = self.files.of(pid, fd, now)?;
+                // Letters are the frontends', bare numbers UVM's: a descriptor may have changed hands.
+                if opened.file.is_uvm() == (cmd & 0xff00 == 0x4600) {
+                    self.files.forget(pid, fd);
+                    opened = self.files.of(pid, fd, now)?;
+                }
+                let request = Request {
+                    opened,
+                    fd,
+                    cmd,
+                    argument: arguments[2],
+                };
+                let before = before(tid, &request, self.version);
+                if let Some(version) = told_version(&request, &before) {
+                    self.version = version;
+                }
+                Some(Call::Ioctl { request, before })
+            }
+            Stop::Open => open(tid, "open", arguments[0], arguments[1]),
+            Stop::Openat => open(tid, "openat", arguments[1], arguments[2]),
+            Stop::Openat2 => open(tid, "openat2", arguments[1], 0),
+            Stop::Mmap => {
+                let fd = arguments[4] as i32;
+                Some(Call::Map {
+                    opened: self.files.of(pid, fd, now)?,
+                    fd,
+                    length: arguments[1],
+                    protection: arguments[2],
+                    offset: arguments[5],
+                })
+            }
+        }
+    }
+
+    fn process(&mut self, tid: libc::pid_t) -> u32 {
+        let thread = self.threads.entry(tid).or_default();
+        if thread.pid == 0 {
+            thread.pid = process_of(tid).unwrap_or(tid as u32);
+        }
+        thread.pid
+    }
+
+    fn tell(&mut self, frame: &Frame) {
+        let Some(out) = &mut self.out else { return };
+        self.buffer.clear();
+        frame::put(&mut self.buffer, frame);
+        if out.write_all(&self.buffer).is_err() {
+            self.out = None;
+        }
+    }
+
+    fn tell_cost(&mut self) {
+        let frame = Frame::Cost {
+            cpu: own_time(),
+            stops: self.stops,
+        };
+        self.tell(&frame);
+    }
+
+    /// Stops every thread once more, to let it go as it was found.
+    fn let_go(&mut self) {
+        let mut left: Vec<libc::pid_t> = self.threads.keys().copied().collect();
+        for tid in &left {
+            let _ = ptrace::interrupt(*tid);
+        }
+        while !left.is_empty() {
+            let Ok((tid, status)) = ptrace::wait(0) else {
+                break;
+            };
+            left.retain(|other| *other != tid);
+            if !libc::WIFSTOPPED(status) {
+                continue;
+            }
+            let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+            // A signal on its way is passed on; a stopped process stays stopped.
+            let signal = match event {
+                0 if signal != libc::SIGTRAP | 0x80 => signal,
+                libc::PTRACE_EVENT_STOP if signal != libc::SIGTRAP => signal,
+                _ => 0,
+            };
+            ptrace::detach(tid, signal);
+        }
+    }
+}
+
+fn open(tid: libc::pid_t, name: &'static str, path: u64, flags: u64) -> Option<Call> {
+    let path = ptrace::read_text(tid, path, LONGEST_PATH);
+    let file = path.rsplit(|byte| *byte == b'/').next()?;
+    file.starts_with(b"nvidia").then(|| Call::Open {
+        name,
+        path: String::from_utf8_lossy(&path).into_owned(),
+        flags,
+    })
+}
+
+/// The process a thread belongs to.
+fn process_of(tid: libc::pid_t) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok()
+}
+
+/// CPU time of this process.
+fn own_time() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes the timespec and nothing else.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
