@@ -7,6 +7,7 @@ mod outlet;
 mod plan;
 mod preload;
 mod progress;
+mod syscall;
 mod words;
 
 use super::{softgpu::softgpu_environment, style::stderr_style};
@@ -121,19 +122,21 @@ fn watched_run<T>(
         backends.push(start(options, method, outlet)?);
     }
     let ran = run(&mut backends);
-    let watched: Vec<Watched> = backends.into_iter().map(Backend::finish).collect();
+    let watched: Vec<Watched> = backends.into_iter().filter_map(Backend::finish).collect();
+    let ran = ran?;
     let (outlets, mut together) = words::together(watched);
     let (file, joined) = joint.finish(outlets)?;
     together.notes.extend(joined.notes);
     together.unwritten += joined.unwritten;
     together.failure = together.failure.or(joined.failure);
-    Ok((ran?, file, together))
+    Ok((ran, file, together))
 }
 
 fn start<'a>(options: &'a Record, method: Method, outlet: Outlet) -> Result<Box<dyn Backend + 'a>> {
     match method {
         Method::Preload => Ok(Box::new(preload::Preload::start(options, outlet)?)),
-        Method::Syscall | Method::Ebpf | Method::Cupti => {
+        Method::Syscall => Ok(Box::new(syscall::Syscall::start(options, outlet)?)),
+        Method::Ebpf | Method::Cupti => {
             anyhow::bail!("--method={}: not in this version", method.as_str())
         }
     }

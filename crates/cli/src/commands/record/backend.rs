@@ -29,8 +29,8 @@ pub trait Backend {
         Ok(())
     }
 
-    /// The command has ended.
-    fn finish(self: Box<Self>) -> Watched;
+    /// The command has ended. None from one that failed when it was to attach.
+    fn finish(self: Box<Self>) -> Option<Watched>;
 }
 
 /// What a back end has to say at the end.

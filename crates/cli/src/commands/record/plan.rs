@@ -50,10 +50,8 @@ fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
 /// Whether a back end can work here, or why not.
 fn available(method: Method) -> Result<(), String> {
     match method {
-        Method::Preload => Ok(()),
-        Method::Syscall | Method::Ebpf | Method::Cupti => {
-            Err("not in this version of cutrace".into())
-        }
+        Method::Preload | Method::Syscall => Ok(()),
+        Method::Ebpf | Method::Cupti => Err("not in this version of cutrace".into()),
     }
 }
 

@@ -43,7 +43,7 @@ impl Backend for Preload<'_> {
         Ok(std::mem::take(&mut self.environment))
     }
 
-    fn finish(self: Box<Self>) -> Watched {
+    fn finish(self: Box<Self>) -> Option<Watched> {
         let (outlet, report) = self.recording.finish();
         let mut details = String::new();
         for process in &report.processes {
@@ -82,7 +82,7 @@ impl Backend for Preload<'_> {
                 (library.short_name().to_owned(), hooks)
             })
             .collect();
-        Watched {
+        Some(Watched {
             notes,
             details,
             libraries,
@@ -93,6 +93,6 @@ impl Backend for Preload<'_> {
             unwritten: report.unwritten,
             failure: report.failure,
             ..Watched::new(outlet)
-        }
+        })
     }
 }
