@@ -18,7 +18,7 @@ pub struct Code {
 }
 
 /// More than any probe has, in one object.
-pub const MOST_INSTRUCTIONS: usize = 1 << 18;
+pub const MOST_INSTRUCTIONS: usize = 1 << 16;
 
 pub fn link(
     image: &Image,

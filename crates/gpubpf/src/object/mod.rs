@@ -10,7 +10,8 @@ pub use section::Attach;
 use thiserror::Error;
 
 use crate::btf::Btf;
-use crate::instruction::Instruction;
+use crate::decode::decode;
+use crate::instruction::{BadInstruction, Callee, Instruction, Operation, Raw};
 use crate::map::Map;
 
 /// A BPF object file.
@@ -65,6 +66,40 @@ pub struct HostProgram {
 }
 
 impl Program {
+    /// A program of bare instructions, for tests and tools: calls are relative, maps by their index.
+    /// Every target of a call begins a function.
+    pub fn from_slots(name: &str, attach: Attach, raw: &[Raw]) -> Result<Program, BadInstruction> {
+        let instructions = decode(raw)?;
+        let mut starts = vec![0];
+        for instruction in &instructions {
+            if let Operation::Call(Callee::Function(target)) = instruction.operation {
+                starts.push(target);
+            }
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        let functions = starts
+            .iter()
+            .enumerate()
+            .map(|(index, &start)| Function {
+                name: match index {
+                    0 => name.to_owned(),
+                    _ => format!("function_{index}"),
+                },
+                start,
+                end: *starts.get(index + 1).unwrap_or(&instructions.len()),
+            })
+            .collect();
+        Ok(Program {
+            section: String::new(),
+            name: name.to_owned(),
+            attach,
+            lines: vec![None; instructions.len()],
+            instructions,
+            functions,
+        })
+    }
+
     /// The function an instruction is in.
     pub fn function_at(&self, position: usize) -> Option<&Function> {
         self.functions

@@ -36,7 +36,7 @@ impl Translator<'_> {
         let bits = bytes * 8;
         let guard = guard.map(|guard| format!("@{guard} ")).unwrap_or_default();
         self.emit.line(format!(
-            "{guard}red.relaxed.gpu.global.add.u{bits} [{base}{offset:+}], {value}"
+            "{guard}red.relaxed.gpu.global.add.u{bits} [{base}+{offset}], {value}"
         ));
     }
 

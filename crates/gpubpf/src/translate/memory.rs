@@ -115,7 +115,7 @@ impl Translator<'_> {
             self.count_access(space, false);
             let mut piece = self.emit.set(
                 &format!("ld{space}.{sign}{bits}"),
-                &format!("[{base}{place:+}]"),
+                &format!("[{base}+{place}]"),
             );
             if at > 0 {
                 piece = self.emit.set("shl.b64", &format!("{piece}, {}", at * 8));
@@ -150,7 +150,7 @@ impl Translator<'_> {
             let place = offset + i64::from(at);
             self.count_access(space, true);
             self.emit
-                .line(format!("st{space}.u{bits} [{base}{place:+}], {piece}"));
+                .line(format!("st{space}.u{bits} [{base}+{place}], {piece}"));
             at += step;
         }
     }
@@ -190,7 +190,7 @@ impl Translator<'_> {
         }
         self.emit.counts.atomics += 1;
         let bits = bytes * 8;
-        let address = format!("[%r{base}{offset:+}]");
+        let address = format!("[%r{base}+{offset}]");
         let value = self.atomic_operand(src, bytes);
         let (name, ty) = match operator {
             Atomic::Add => ("add", "u"),

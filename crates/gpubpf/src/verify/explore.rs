@@ -3,6 +3,7 @@
 use super::facts::{Facts, FrameUse, Place};
 use super::liveness::{self, Live};
 use super::refused::{Reason, Refused};
+use super::relevance::Relevance;
 use super::state::State;
 use super::value::{Pointer, Region, Value};
 use super::{Output, Verified};
@@ -15,6 +16,8 @@ const MOST_STEPS: u64 = 1_000_000;
 const DEEPEST: usize = 8;
 /// States kept at one place before they are thinned out.
 const KEPT_STATES: usize = 64;
+/// States at one place that are told apart by numbers that do not matter.
+const EXACT_STATES: usize = 3;
 const SPARSE_STEPS: u32 = 256;
 
 /// What breaks a rule: the reason and its words.
@@ -75,6 +78,7 @@ pub(super) struct Walk<'a> {
     /// Functions under way, as the present path's frames.
     pub lookups: u32,
     live: Vec<Live>,
+    relevance: Relevance,
     is_target: Vec<bool>,
     nodes: Vec<Node>,
     seen: Vec<Vec<usize>>,
@@ -119,6 +123,7 @@ impl<'a> Walk<'a> {
             function_of,
             lookups: 0,
             live: liveness::registers(code),
+            relevance: Relevance::new(code, &program.functions),
             is_target,
             nodes: Vec::new(),
             seen: vec![Vec::new(); code.len()],
@@ -236,7 +241,12 @@ impl<'a> Walk<'a> {
     /// At a place where paths meet: true if what follows was looked at already.
     fn arrive(&mut self, path: &mut Path, came_from: usize) -> Checked<bool> {
         let at = path.at;
-        path.state.forget(self.live[at]);
+        let live = &self.live;
+        path.state
+            .forget(at, |place| live.get(place).copied().unwrap_or(0));
+        if self.seen[at].len() >= EXACT_STATES {
+            path.state.widen(at, &self.relevance);
+        }
         let mut done = None;
         for &index in &self.seen[at] {
             let node = &self.nodes[index];

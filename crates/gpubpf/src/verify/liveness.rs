@@ -1,5 +1,6 @@
 //! Which registers may still be read, before each instruction.
 
+use super::backwards;
 use crate::helper;
 use crate::instruction::{Atomic, Callee, Instruction, Operation, Source};
 
@@ -10,28 +11,10 @@ const ARGUMENTS: Live = 0b11_1110;
 
 /// By position, over all functions of a program.
 pub fn registers(code: &[Instruction]) -> Vec<Live> {
-    let mut live = vec![0; code.len()];
-    let mut changed = true;
-    // Few rounds are needed: one more than loops are nested.
-    while changed {
-        changed = false;
-        for at in (0..code.len()).rev() {
-            let operation = &code[at].operation;
-            let mut after = 0;
-            if !operation.ends() {
-                after |= live.get(at + 1).copied().unwrap_or(0);
-            }
-            if let Some(target) = operation.target() {
-                after |= live[target];
-            }
-            let before = after & !written(operation) | read(operation);
-            if live[at] != before {
-                live[at] = before;
-                changed = true;
-            }
-        }
-    }
-    live
+    backwards::solve(code, |at, after| {
+        let operation = &code[at].operation;
+        after & !written(operation) | read(operation)
+    })
 }
 
 fn bit(source: Source) -> Live {

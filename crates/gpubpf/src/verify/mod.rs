@@ -6,6 +6,7 @@
 //! writes is refused, because lanes that run in lock-step may wait for each other for ever.
 
 mod arithmetic;
+mod backwards;
 mod bits;
 mod branch;
 mod call;
@@ -14,6 +15,7 @@ pub mod facts;
 pub mod liveness;
 mod memory;
 mod refused;
+mod relevance;
 mod scalar;
 mod stack;
 mod state;

@@ -179,6 +179,15 @@ impl Stack {
         })
     }
 
+    /// Drops what is known of numbers in cells that do not matter.
+    pub fn widen(&mut self, matters: impl Fn(i16, i16) -> bool) {
+        for cell in &mut self.cells {
+            if matches!(cell.value, Value::Number(_)) && !matters(cell.offset, cell.end()) {
+                cell.value = Value::Number(Scalar::of_bytes(cell.bytes, false));
+            }
+        }
+    }
+
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.cells.iter_mut().map(|cell| &mut cell.value)
     }

@@ -1,5 +1,6 @@
 //! The state of a thread at an instruction: registers and stack of each function in the chain of calls.
 
+use super::relevance::Relevance;
 use super::stack::Stack;
 use super::value::{Pointer, Region, Value};
 use crate::instruction::{FRAME, Register};
@@ -73,6 +74,8 @@ impl State {
         for (register, place) in registers.iter_mut().enumerate().skip(1).take(5) {
             *place = self.get(register as u8);
         }
+        self.clobber();
+        self.set(0, Value::Nothing);
         self.frames.push(Frame {
             registers,
             stack: Stack::default(),
@@ -109,13 +112,40 @@ impl State {
         }
     }
 
-    /// Forgets registers nobody reads any more, so that more states are alike.
-    pub fn forget(&mut self, live: u16) {
-        let top = self.top();
-        for (register, value) in top.registers.iter_mut().enumerate() {
-            if live & 1 << register == 0 {
+    /// Forgets registers nobody reads any more, so that more states are alike. `live` tells which
+    /// are read from a place on.
+    pub fn forget(&mut self, at: usize, live: impl Fn(usize) -> u16) {
+        self.registers_at(at, |place, register, value| {
+            if live(place) & 1 << register == 0 {
                 *value = Value::Nothing;
             }
+        });
+    }
+
+    /// Drops what is known of numbers that do not matter for safety.
+    pub fn widen(&mut self, at: usize, relevance: &Relevance) {
+        self.registers_at(at, |place, register, value| {
+            let matters = relevance.registers(place) & 1 << register != 0;
+            if matches!(value, Value::Number(_)) && !matters {
+                *value = Value::UNKNOWN;
+            }
+        });
+        for frame in &mut self.frames {
+            frame.stack.widen(|start, end| relevance.stack(start, end));
+        }
+    }
+
+    /// Registers of every frame, with the place their function goes on from.
+    fn registers_at(&mut self, at: usize, mut each: impl FnMut(usize, usize, &mut Value)) {
+        let mut place = at;
+        for (above, frame) in self.frames.iter_mut().rev().enumerate() {
+            for (register, value) in frame.registers.iter_mut().enumerate() {
+                // Functions that called have nothing in r0 to r5.
+                if above == 0 || register > 5 {
+                    each(place, register, value);
+                }
+            }
+            place = frame.return_to;
         }
     }
 

@@ -1,0 +1,10 @@
+//! eBPF semantics: random programs, translated and run on softgpu, against a plain interpreter that
+//! shares nothing with the translation, not even the decoder.
+
+mod batch;
+mod device;
+mod generate;
+mod random;
+mod reference;
+mod special;
+mod write;

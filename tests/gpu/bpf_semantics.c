@@ -1,0 +1,142 @@
+// Runs every case of a module of translated BPF programs and compares what each leaves.
+// usage: run MODULE.ptx MODULE.expected OPERANDS.bin BEFORE.bin
+//
+// Kernel case_N runs with one block of 32 threads and gets the address of its operands (one of 64
+// sets); each thread finds its value through the descriptor in __cutrace_maps. The values are set to
+// BEFORE first, and their FNV-1a digest afterwards must be the expected one. libcuda is found at run
+// time, so the same program runs on hardware and on softgpu.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 32, SETS = 64 };
+
+typedef unsigned long long u64;
+typedef int CUresult;
+typedef u64 CUdeviceptr;
+
+static void *library;
+static CUresult (*error_name)(CUresult, const char **);
+
+static void *symbol(const char *name) {
+    void *found = dlsym(library, name);
+    if (!found) {
+        fprintf(stderr, "libcuda has no %s\n", name);
+        exit(1);
+    }
+    return found;
+}
+
+static void check(CUresult result, const char *what) {
+    if (result == 0) return;
+    const char *name = "?";
+    error_name(result, &name);
+    fprintf(stderr, "%s: %d %s\n", what, result, name);
+    exit(1);
+}
+
+static char *read_file(const char *path, size_t *size) {
+    FILE *f = fopen(path, "rb");
+    if (!f) {
+        perror(path);
+        exit(1);
+    }
+    fseek(f, 0, SEEK_END);
+    *size = ftell(f);
+    rewind(f);
+    char *data = malloc(*size + 1);
+    if (!data || fread(data, 1, *size, f) != *size) {
+        fprintf(stderr, "%s: cannot be read\n", path);
+        exit(1);
+    }
+    data[*size] = 0;
+    fclose(f);
+    return data;
+}
+
+static u64 digest(const unsigned char *bytes, size_t size) {
+    u64 hash = 0xcbf29ce484222325ull;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001b3ull;
+    return hash;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 5) {
+        fprintf(stderr, "usage: run MODULE.ptx MODULE.expected OPERANDS.bin BEFORE.bin\n");
+        return 2;
+    }
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (!library) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+    error_name = symbol("cuGetErrorName");
+    CUresult (*init)(unsigned) = symbol("cuInit");
+    CUresult (*get_device)(int *, int) = symbol("cuDeviceGet");
+    CUresult (*retain)(void **, int) = symbol("cuDevicePrimaryCtxRetain");
+    CUresult (*set_current)(void *) = symbol("cuCtxSetCurrent");
+    CUresult (*load)(void **, const void *) = symbol("cuModuleLoadData");
+    CUresult (*get_function)(void **, void *, const char *) = symbol("cuModuleGetFunction");
+    CUresult (*get_global)(CUdeviceptr *, size_t *, void *, const char *) = symbol("cuModuleGetGlobal_v2");
+    CUresult (*allocate)(CUdeviceptr *, size_t) = symbol("cuMemAlloc_v2");
+    CUresult (*to_device)(CUdeviceptr, const void *, size_t) = symbol("cuMemcpyHtoD_v2");
+    CUresult (*to_host)(void *, CUdeviceptr, size_t) = symbol("cuMemcpyDtoH_v2");
+    CUresult (*synchronize)(void) = symbol("cuCtxSynchronize");
+    CUresult (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                       void **) = symbol("cuLaunchKernel");
+
+    size_t module_size, expected_size, operands_size, before_size;
+    char *text = read_file(argv[1], &module_size);
+    u64 *expected = (u64 *)read_file(argv[2], &expected_size);
+    char *operands = read_file(argv[3], &operands_size);
+    char *before = read_file(argv[4], &before_size);
+
+    int device;
+    void *context, *module;
+    check(init(0), "cuInit");
+    check(get_device(&device, 0), "cuDeviceGet");
+    check(retain(&context, device), "cuDevicePrimaryCtxRetain");
+    check(set_current(context), "cuCtxSetCurrent");
+    check(load(&module, text), argv[1]);
+    CUdeviceptr inputs, values, descriptor;
+    size_t descriptor_size;
+    check(allocate(&inputs, operands_size), "cuMemAlloc");
+    check(allocate(&values, before_size), "cuMemAlloc");
+    check(to_device(inputs, operands, operands_size), "cuMemcpyHtoD");
+    check(get_global(&descriptor, &descriptor_size, module, "__cutrace_maps"), "cuModuleGetGlobal");
+    // base, host base, kind and key size, value size and entries, copies.
+    u64 words[8] = {values, values, 1502ull | 4ull << 32, before_size / THREADS | 1ull << 32, THREADS};
+    check(to_device(descriptor, words, sizeof words), "cuMemcpyHtoD");
+
+    unsigned char *after = malloc(before_size);
+    static const char entry[] = ".visible .entry case_";
+    size_t cases = 0, wrong = 0;
+    for (char *at = text; (at = strstr(at, entry)); cases++) {
+        at += strlen(".visible .entry ");
+        char name[32] = "";
+        size_t length = strcspn(at, "(");
+        if (length >= sizeof name) length = sizeof name - 1;
+        memcpy(name, at, length);
+        if (cases >= expected_size / sizeof *expected) {
+            fprintf(stderr, "%s: more cases than answers\n", argv[1]);
+            return 1;
+        }
+        void *function;
+        check(get_function(&function, module, name), name);
+        u64 number = strtoull(name + strlen("case_"), 0, 10);
+        CUdeviceptr set = inputs + number % SETS * (operands_size / SETS);
+        void *parameters[] = {&set};
+        check(to_device(values, before, before_size), "cuMemcpyHtoD");
+        check(launch(function, 1, 1, 1, THREADS, 1, 1, 0, 0, parameters, 0), name);
+        check(synchronize(), name);
+        check(to_host(after, values, before_size), "cuMemcpyDtoH");
+        if (digest(after, before_size) != expected[cases]) {
+            printf("%s differs\n", name);
+            wrong++;
+        }
+    }
+    printf("%s: %zu programs, %zu wrong\n", argv[1], cases, wrong);
+    return wrong || cases != expected_size / sizeof *expected;
+}
