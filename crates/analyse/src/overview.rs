@@ -194,7 +194,10 @@ impl Counts {
                 | Kind::Interrupt
                 | Kind::GpuComplete
                 | Kind::GpuMem
-                | Kind::Device => return,
+                | Kind::Device
+                | Kind::Range
+                | Kind::ProcessRange
+                | Kind::Counter => return,
             } += 1;
         }
         if let Extent::Closed(duration) = event.extent {

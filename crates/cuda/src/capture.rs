@@ -129,6 +129,15 @@ impl Plan {
         short: false,
     };
 
+    /// A plan of these.
+    pub(crate) fn of(items: &[Item]) -> Plan {
+        let mut plan = Plan::EMPTY;
+        for item in items {
+            plan.push(*item);
+        }
+        plan
+    }
+
     pub fn items(&self) -> &[Item] {
         &self.items[..self.count]
     }

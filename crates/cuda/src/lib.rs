@@ -28,6 +28,7 @@ pub mod lookup;
 pub mod model;
 #[cfg(feature = "nvidia")]
 pub mod nvidia;
+pub mod nvtx;
 pub mod select;
 pub mod unions;
 

@@ -16,6 +16,12 @@ named_enum! {
     GpuComplete = "gpu_complete",
     GpuMem = "gpu_mem",
     Device = "device",
+    /// What the program calls a part of its own work (NVTX): a span of its thread; as an instant, a mark.
+    Range = "range",
+    /// The same, begun on one thread and ended on any: it nests in nothing.
+    ProcessRange = "process_range",
+    /// A sample: its arguments are numbers of that moment.
+    Counter = "counter",
 }
 
 impl Kind {
@@ -26,8 +32,14 @@ impl Kind {
             Kind::Syscall | Kind::Ioctl => Layer::Syscall,
             Kind::Kernel | Kind::KernelMem | Kind::Scheduler => Layer::Kernel,
             Kind::Interrupt => Layer::Os,
-            Kind::Gpu | Kind::GpuComplete | Kind::GpuMem => Layer::Gpu,
+            Kind::Gpu | Kind::GpuComplete | Kind::GpuMem | Kind::Counter => Layer::Gpu,
             Kind::Device => Layer::Device,
+            Kind::Range | Kind::ProcessRange => Layer::Library,
         }
+    }
+
+    /// Whether a span of this kind lies on its thread, with others inside it and around it.
+    pub const fn nests(self) -> bool {
+        !matches!(self, Kind::ProcessRange)
     }
 }

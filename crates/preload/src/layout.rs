@@ -181,7 +181,12 @@ pub struct Engine {
     pub scan: Option<extern "C" fn()>,
     /// The process ends in order.
     pub finish: Option<extern "C" fn()>,
+    /// NVTX in some library of the program asks for somebody to tell.
+    pub nvtx: Option<unsafe extern "C" fn(GetExportTable) -> bool>,
 }
+
+/// How a copy of NVTX lets a tool reach its tables.
+pub type GetExportTable = unsafe extern "C" fn(id: u32) -> *const usize;
 
 /// The engine's entry point, `e_entry` of its file. False: nothing can be recorded.
 pub type Enter = unsafe extern "C" fn(stage: *const Stage, engine: *mut Engine) -> bool;

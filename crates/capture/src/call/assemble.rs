@@ -1,5 +1,7 @@
 //! Raw steps of all threads become records of a trace, in the order of time.
 
+mod ranges;
+
 use super::filter::Filter;
 use super::item::{Batch, Item, Step};
 use super::loaded::Objects;
@@ -75,6 +77,8 @@ struct Thread<T> {
     /// Calls that were shorter than what is asked for.
     short: HashSet<u64>,
     stacks: Stacks,
+    /// Calls of NVTX that have not returned.
+    told: Vec<ranges::Told>,
 }
 
 struct OpenCall {
@@ -87,6 +91,8 @@ struct OpenCall {
     hidden: bool,
     /// What calls below this one meant, for it to tell.
     below: Vec<What>,
+    /// It is no call but a range that the program has pushed, of this domain.
+    domain: Option<u64>,
 }
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
@@ -122,6 +128,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             ended: HashMap::new(),
             short: HashSet::new(),
             stacks: Stacks::default(),
+            told: Vec::new(),
         });
     }
 
@@ -217,7 +224,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                     },
                 };
                 let signature = self.signature(ring, *function);
-                self.begin(ring, signature, begin);
+                match signature.nvtx {
+                    Some(function) => self.range_begin(ring, function, signature, &begin),
+                    None => self.begin(ring, signature, begin),
+                }
             }
             Step::Note { note, payload } => {
                 let payload = batch.bytes.get(payload.clone()).unwrap_or_default();
@@ -306,11 +316,15 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             payload,
             hidden,
             below: Vec::new(),
+            domain: None,
         });
     }
 
     /// The call returned that, or never returned.
     fn end(&mut self, ring: usize, time: u64, sequence: u64, result: Option<u32>) {
+        if !self.rings[ring].told.is_empty() && self.range_end(ring, time, sequence) {
+            return;
+        }
         let thread = &mut self.rings[ring];
         if !thread.short.is_empty() {
             thread.short.remove(&sequence);
@@ -323,10 +337,14 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         else {
             return;
         };
-        thread.open.truncate(place + 1);
-        let Some(mut call) = thread.open.pop() else {
-            return;
-        };
+        let mut call = thread.open.remove(place);
+        // What it called has not returned and never will; ranges end when the program says so.
+        if thread.open.len() > place {
+            let inside = thread.open.split_off(place);
+            thread
+                .open
+                .extend(inside.into_iter().filter(|one| one.domain.is_some()));
+        }
         let duration = time.saturating_sub(call.event.start);
         call.event.extent = Extent::Closed(duration);
         let meanings = match result {
@@ -571,7 +589,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             let plan = self.origin.plan(&named.name, major);
             let mut signature = Signature::new(&named, &plan);
             let filter = self.limits.filter.as_ref();
-            signature.hidden = filter.is_some_and(|filter| !filter.wants(&named.name));
+            let asked = (signature.nvtx).map_or(&*named.name, |function| function.family());
+            signature.hidden = filter.is_some_and(|filter| !filter.wants(asked));
             Arc::new(signature)
         };
         let signature = self.by_name.entry(key).or_insert_with(made).clone();

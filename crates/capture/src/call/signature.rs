@@ -24,6 +24,8 @@ pub struct Signature {
     pub category: Category,
     pub role: Role,
     pub observed: Observed,
+    /// It is one of our own calls, which NVTX's come down to.
+    pub nvtx: Option<&'static cuda::nvtx::Function>,
     /// Hooked for what it tells of other calls, and not asked for.
     pub hidden: bool,
     /// Which parameter names the device that the call is about.
@@ -110,6 +112,7 @@ impl Signature {
             category: cuda::category(name),
             role: Role::of(name),
             observed: Observed::of(name),
+            nvtx: cuda::nvtx::by_name(name),
             hidden: false,
             device: names_device(&parameters),
             per_thread: cuda::without_stream_suffix(name) != name,

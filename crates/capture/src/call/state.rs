@@ -2,9 +2,11 @@
 
 mod contexts;
 mod physical;
+mod ranges;
 
 pub use contexts::{Contexts, ThreadState};
 pub use physical::PhysicalMemory;
+pub use ranges::{Handle, Ranges};
 
 use super::demangle::demangled;
 use event::{MemorySpace, Name};
@@ -19,6 +21,7 @@ const MOST_ALLOCATIONS: usize = 1 << 22;
 pub struct ProcessState {
     pub contexts: Contexts,
     pub physical: PhysicalMemory,
+    pub ranges: Ranges,
     kernels: HashMap<u64, Name>,
     /// Sizes of blocks and of shared memory that legacy launches go by.
     blocks: HashMap<u64, ([u32; 3], u64)>,

@@ -3,6 +3,7 @@
 mod backend;
 mod file;
 mod meta;
+mod nvtx;
 mod outlet;
 mod plan;
 mod preload;

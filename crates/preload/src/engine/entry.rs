@@ -63,7 +63,7 @@ pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize) -> Entry {
     });
     let hot = newest
         .filter(|_| payloads > 0)
-        .map(|row| compact(&plan, row));
+        .map(|row| compact(&plan, !returns_status(row)));
     let has_results = hot.as_ref().is_some_and(|plan| plan.count > plan.arguments);
     let mut flags = 0;
     if floats {
@@ -85,6 +85,23 @@ pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize) -> Entry {
         stack_words: words.next_multiple_of(2) as u16,
         label,
         output: output.map_or(Output::default(), |(output, _)| output),
+        reserved: 0,
+    }
+}
+
+/// The row of a function of our own, which takes words only and always succeeds.
+pub fn own_entry(plan: &cuda::capture::Plan, number: u16, target: usize) -> Entry {
+    let payloads = plan.payload_slots();
+    let hot = (payloads > 0).then(|| compact(plan, true));
+    let has_results = hot.as_ref().is_some_and(|plan| plan.count > plan.arguments);
+    Entry {
+        target,
+        plan: hot.map_or(core::ptr::null(), |plan| Box::leak(Box::new(plan))),
+        slots: 1 + payloads as u8,
+        flags: if has_results { HAS_RESULTS } else { 0 },
+        stack_words: 0,
+        label: u32::from(number) | (payloads as u32) << 16,
+        output: Output::default(),
         reserved: 0,
     }
 }
@@ -143,7 +160,7 @@ fn place_in_frame(word: u8) -> i16 {
     }
 }
 
-fn compact(plan: &cuda::capture::Plan, row: &cuda::Function) -> HotPlan {
+fn compact(plan: &cuda::capture::Plan, always_succeeds: bool) -> HotPlan {
     let none = HotItem {
         kind: HotKind::Argument,
         whole: false,
@@ -157,7 +174,7 @@ fn compact(plan: &cuda::capture::Plan, row: &cuda::Function) -> HotPlan {
         kept: 0,
     };
     let mut hot = HotPlan {
-        always_succeeds: !returns_status(row),
+        always_succeeds,
         slots: plan.payload_slots() as u8,
         arguments: 0,
         count: 0,

@@ -94,7 +94,7 @@ impl Hooks {
             options,
             modules: Vec::new(),
             libraries: Vec::new(),
-            functions: 0,
+            functions: super::nvtx::NUMBERS,
             turned: BTreeMap::new(),
             watches: false,
         }

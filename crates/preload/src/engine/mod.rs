@@ -10,6 +10,7 @@ mod entry;
 mod generation;
 pub mod guard;
 mod hooks;
+mod nvtx;
 pub mod prologue;
 pub mod python;
 mod quiet;
@@ -66,12 +67,14 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         if stage.late {
             report::say(b"note injected after CUDA was loaded: earlier calls were not seen\n");
         }
+        nvtx::start(stage, &options);
         // SAFETY: one thread at a time.
         unsafe { (*KEPT.0.get()).hooks = Some(hooks::Hooks::new(stage, options)) };
         ready = true;
     });
     engine.scan = Some(scan);
     engine.finish = Some(finish);
+    engine.nvtx = Some(nvtx::inject);
     ready
 }
 

@@ -1,17 +1,18 @@
 //! The constructor: is this process traced, and is there CUDA in it already?
 
 use super::{embedded, hot, stack, trigger};
-use crate::layout::{Engine, Stage};
+use crate::layout::{Engine, GetExportTable, Stage};
 use crate::objects::{self, CONSISTENT, Loader, Object};
 use crate::sys::File;
 use core::cell::UnsafeCell;
 use core::ptr::null;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 const VARIABLE: &[u8] = b"CUTRACE_SESSION=";
 const PATH_BYTES: usize = 1024;
 
-/// What is known once the constructor has run. Used by the constructor and by the loader's
-/// callback, which the loader's lock serialises.
+/// What is known once the constructor has run. Used by the constructor, by the loader's callback and
+/// by NVTX's: whoever uses it has [`Turn`].
 struct State {
     session: [u8; PATH_BYTES],
     session_bytes: usize,
@@ -40,6 +41,7 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
     engine: Engine {
         scan: None,
         finish: None,
+        nvtx: None,
     },
     failed: false,
 }));
@@ -83,6 +85,59 @@ pub extern "C" fn InitializeInjection() -> i32 {
     1
 }
 
+/// NVTX, of which each library may hold a copy, opens the library that NVTX_INJECTION64_PATH names
+/// and calls this. 0: nobody listens.
+#[cfg_attr(cutrace_stage, unsafe(no_mangle))]
+#[allow(non_snake_case)]
+pub extern "C" fn InitializeInjectionNvtx2(tables: GetExportTable) -> i32 {
+    // The loader tells of every change before it makes it, and waits for our turn to end: while it
+    // says that its list is complete, the list stays so.
+    let Some(_turn) = Turn::take() else {
+        return 0;
+    };
+    // SAFETY: our turn.
+    let state = unsafe { &mut *STATE.0.get() };
+    if state.loader.is_null() || unsafe { (*state.loader).state } != CONSISTENT {
+        return 0;
+    }
+    if state.engine.scan.is_none() && !state.failed && filters() <= state.filters {
+        load_engine(state);
+        if let Some(scan) = state.engine.scan {
+            scan();
+        }
+    }
+    match state.engine.nvtx {
+        // SAFETY: by NVTX's contract.
+        Some(inject) => i32::from(unsafe { inject(tables) }),
+        None => 0,
+    }
+}
+
+/// One at a time: the loader's lock does not cover NVTX's call.
+struct Turn;
+
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// A second or so: a child that was forked in the middle of another thread's turn never gets one.
+const PATIENCE: u32 = 20_000_000;
+
+impl Turn {
+    fn take() -> Option<Turn> {
+        for _ in 0..PATIENCE {
+            if !TAKEN.swap(true, Ordering::Acquire) {
+                return Some(Turn);
+            }
+            core::hint::spin_loop();
+        }
+        None
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        TAKEN.store(false, Ordering::Release);
+    }
+}
+
 /// Preloaded, this library comes before all others in the loader's list.
 fn comes_after_cuda(loader: *const Loader) -> bool {
     // SAFETY: the loader is running our constructor: its list is complete.
@@ -101,7 +156,10 @@ pub extern "C" fn finish() {
 
 /// The loader's list has changed.
 pub extern "C" fn changed() {
-    // SAFETY: serialised by the loader's lock.
+    let Some(_turn) = Turn::take() else {
+        return;
+    };
+    // SAFETY: our turn.
     let state = unsafe { &mut *STATE.0.get() };
     if state.loader.is_null() || unsafe { (*state.loader).state } != CONSISTENT {
         return;
@@ -148,6 +206,7 @@ fn load_engine(state: &mut State) {
     if !unsafe { enter(&stage, &mut state.engine) } {
         state.engine.scan = None;
         state.engine.finish = None;
+        state.engine.nvtx = None;
     }
 }
 

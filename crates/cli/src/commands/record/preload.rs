@@ -2,6 +2,7 @@
 
 use super::{
     backend::{Backend, Watched},
+    nvtx,
     outlet::Outlet,
     words,
 };
@@ -29,7 +30,8 @@ impl<'a> Preload<'a> {
             duration: options.duration,
         })?;
         let existing = env::var_os("LD_PRELOAD");
-        let environment = session.environment(&library, existing.as_deref())?;
+        let mut environment = session.environment(&library, existing.as_deref())?;
+        environment.extend(nvtx::environment(&library, options.quiet));
         Ok(Preload {
             options,
             environment,
