@@ -159,6 +159,11 @@ impl Analysis {
 
     fn event(&mut self, event: &Event) {
         self.see(event.start, event.end().unwrap_or(event.start));
+        // Ranges are the program's words for its work, not work: they are on nobody's account.
+        if matches!(event.kind, Kind::Range | Kind::ProcessRange) {
+            self.overview.event(event, event.extent != Extent::Open);
+            return;
+        }
         let symbol = self.symbols.of(event);
         match event.layer {
             Layer::Gpu => self.gpu_event(event, symbol),

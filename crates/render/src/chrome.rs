@@ -17,6 +17,9 @@ use std::io::{self, Write};
 /// Processes of the host have smaller ids, and viewers take 32 bits.
 const FIRST_GPU: u64 = 1_000_000_000;
 
+/// Threads have smaller ids.
+const FIRST_BESIDE: u64 = 2_000_000_000;
+
 /// A call with more inside it than this is written before its end, its insides in their own order.
 const MOST_WAITING: usize = 100_000;
 
@@ -32,6 +35,8 @@ pub struct Chrome<W: Write> {
     processes: HashMap<u64, ()>,
     /// How many streams each GPU has so far.
     streams: HashMap<u32, u64>,
+    /// How many tracks there are that are neither threads nor streams.
+    beside: u64,
     /// What is under way on each track.
     under_way: HashMap<Track, UnderWay>,
     counters: Counters,
@@ -63,6 +68,7 @@ impl<W: Write> Chrome<W> {
             named: HashMap::default(),
             processes: HashMap::default(),
             streams: HashMap::default(),
+            beside: 0,
             under_way: HashMap::default(),
             counters: Counters::default(),
         }
@@ -273,6 +279,13 @@ impl<W: Write> Chrome<W> {
                 *streams += 1;
                 let ids = (pid, *streams);
                 self.name("thread_name", ids, &Track::stream_name(stream, lane))?;
+                ids
+            }
+            Track::Beside { pid, what, lane } => {
+                self.process(pid.into())?;
+                self.beside += 1;
+                let ids = (u64::from(pid), FIRST_BESIDE + self.beside);
+                self.name("thread_name", ids, &what.name(lane))?;
                 ids
             }
         };

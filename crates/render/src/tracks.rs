@@ -4,7 +4,7 @@
 //! track as nested. So a stream has lanes, and each span takes the first that is free.
 
 use ahash::HashMap;
-use event::{Category, Event, Extent, Layer, Name, Value};
+use event::{Category, Event, Extent, Kind, Layer, Name, Value};
 
 /// Where one event goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,6 +21,35 @@ pub enum Track {
         stream: u64,
         lane: u32,
     },
+    /// Something else of a process, in as many lanes as overlap.
+    Beside {
+        pid: u32,
+        what: Beside,
+        lane: u32,
+    },
+}
+
+/// What is drawn beside threads and streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Beside {
+    /// Ranges that begin on one thread and end on any.
+    Ranges,
+    /// Faults and migrations of managed memory.
+    ManagedMemory,
+}
+
+impl Beside {
+    /// The name of a lane.
+    pub fn name(self, lane: u32) -> String {
+        let name = match self {
+            Beside::Ranges => "process ranges",
+            Beside::ManagedMemory => "managed memory",
+        };
+        match lane {
+            0 => name.to_owned(),
+            lane => format!("{name} ({})", lane + 1),
+        }
+    }
 }
 
 /// What an event is called in a picture: an ioctl by what it asks for.
@@ -52,11 +81,27 @@ type Stream = (u32, u32, u64, u64);
 pub struct Tracks {
     /// For each stream, the span in each of its lanes.
     lanes: HashMap<Stream, Vec<Option<u64>>>,
+    beside: HashMap<(u32, Beside), Vec<Lane>>,
+}
+
+/// What is in a lane, and until when the last of it lasted.
+#[derive(Debug, Default)]
+struct Lane {
+    taken: Option<u64>,
+    end: u64,
 }
 
 impl Tracks {
     /// Where this event is drawn. A span keeps its track from its beginning to its end.
     pub fn of(&mut self, event: &Event) -> Track {
+        if let Some(what) = beside(event) {
+            let lanes = self.beside.entry((event.pid, what)).or_default();
+            return Track::Beside {
+                pid: event.pid,
+                what,
+                lane: lane_of(lanes, event),
+            };
+        }
         if event.layer != Layer::Gpu {
             return Track::Thread {
                 pid: event.pid,
@@ -108,6 +153,32 @@ impl Tracks {
     }
 }
 
+fn beside(event: &Event) -> Option<Beside> {
+    match event.kind {
+        Kind::ProcessRange => Some(Beside::Ranges),
+        Kind::GpuMem => Some(Beside::ManagedMemory),
+        _ => None,
+    }
+}
+
+/// The lane in which it began, or else the first that was free all the while.
+fn lane_of(lanes: &mut Vec<Lane>, event: &Event) -> u32 {
+    let begun = lanes.iter().position(|lane| lane.taken == Some(event.id));
+    let place = begun.or_else(|| {
+        let free = |lane: &Lane| lane.taken.is_none() && lane.end <= event.start;
+        lanes.iter().position(free)
+    });
+    let place = place.unwrap_or(lanes.len());
+    if place == lanes.len() {
+        lanes.push(Lane::default());
+    }
+    lanes[place] = Lane {
+        taken: (event.extent == Extent::Open).then_some(event.id),
+        end: event.end().unwrap_or(event.start),
+    };
+    place as u32
+}
+
 impl Track {
     /// The name of a stream's lane.
     pub fn stream_name(stream: u64, lane: u32) -> String {
@@ -139,7 +210,7 @@ mod tests {
     fn lane(track: Track) -> u32 {
         match track {
             Track::Stream { lane, .. } => lane,
-            Track::Thread { .. } => panic!("GPU work on a host thread"),
+            Track::Thread { .. } | Track::Beside { .. } => panic!("GPU work on a host thread"),
         }
     }
 
@@ -153,5 +224,25 @@ mod tests {
         assert_eq!(lane(tracks.of(&work(4, 7, Extent::Open))), 0);
         assert_eq!(lane(tracks.of(&work(2, 7, Extent::Closed(5)))), 1);
         assert_eq!(lane(tracks.of(&work(9, 7, Extent::Closed(5)))), 0);
+    }
+
+    #[test]
+    fn what_is_beside_threads_overlaps_in_lanes_too() {
+        let mut tracks = Tracks::default();
+        let mut lane = |id, start, extent| {
+            let mut event = Event::new(id, Layer::Library, Category::Other, "r", start);
+            (event.kind, event.extent) = (Kind::ProcessRange, extent);
+            match tracks.of(&event) {
+                Track::Beside { lane, .. } => lane,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(lane(1, 0, Extent::Open), 0);
+        assert_eq!(lane(2, 1, Extent::Open), 1);
+        assert_eq!(lane(1, 0, Extent::Closed(5)), 0);
+        // Their beginnings were not told: the second lies in the time of the first.
+        assert_eq!(lane(3, 6, Extent::Closed(4)), 0);
+        assert_eq!(lane(4, 8, Extent::Closed(4)), 2);
+        assert_eq!(lane(2, 1, Extent::Closed(20)), 1);
     }
 }

@@ -57,8 +57,17 @@ impl Filter {
     /// Items that no known function is meant by: perhaps they are misspelt.
     pub fn meaningless(&self) -> impl Iterator<Item = &str> {
         let all = || cuda::functions().iter().chain(cuda::older_functions());
-        (self.selection.items())
-            .filter(move |item| !all().any(|function| means(item, &known(function.name))))
+        let names = move || all().map(|function| function.name);
+        let ranges = || {
+            cuda::nvtx::FUNCTIONS
+                .iter()
+                .map(cuda::nvtx::Function::family)
+        };
+        (self.selection.items()).filter(move |item| {
+            !names()
+                .chain(ranges())
+                .any(|name| means(item, &known(name)))
+        })
     }
 }
 
@@ -143,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_found() {
-        let filter = Filter::parse("memory,memry,cuLaunch*,!ncclX");
+        let filter = Filter::parse("memory,memry,cuLaunch*,!ncclX,nvtx*,!nvtxMark");
         assert!(filter.meaningless().eq(["memry", "ncclX"]));
     }
 }

@@ -8,6 +8,7 @@ mod normalise;
 mod processes;
 mod programs;
 mod progress;
+mod ranges;
 mod stacks;
 mod transparency;
 

@@ -65,6 +65,12 @@ fn thread(lines: &[&Value], given: &mut Addresses) -> String {
                 let begin = begun.remove(&id).expect("an end has a beginning");
                 push(call(&begin, line, given));
             }
+            "range" | "process_range" if line["phase"] != "E" => {
+                push(format!(
+                    "{} {} {}",
+                    line["type"], line["name"], line["details"]
+                ));
+            }
             "memory" | "transfer" | "kernel" | "lost" => push(meaning(line, given)),
             _ => {}
         }

@@ -42,6 +42,7 @@ call_by_call!(
     leak,
     managed,
     matmul_tiled,
+    nvtx,
     printf_assert,
     reduction,
     streams_overlap,

@@ -155,11 +155,11 @@ struct Said {
     payload: u64,
 }
 
-/// A message: nothing, a text of the program's, one that we have made of wide characters, a handle.
+/// A message, as the program has it.
 enum Text {
     None,
     Here(*const u8),
-    Made([u8; LONG_TEXT as usize]),
+    Wide(*const u32),
     Handle(u64),
 }
 
@@ -183,8 +183,7 @@ impl Said {
         };
         let text = match of.message_type {
             1 => Text::Here(of.message as *const u8),
-            // SAFETY: by contract.
-            2 => unsafe { wide(of.message as *const u32) },
+            2 => Text::Wide(of.message as *const u32),
             3 => Text::Handle(of.message as u64),
             _ => Text::None,
         };
@@ -204,13 +203,18 @@ impl Said {
     /// # Safety
     /// The text is one.
     unsafe fn record(&self, call: Call, domain: u64, number: u64) {
+        let made;
         let (message, kind, room) = match &self.text {
             Text::None => (0, message_type::NONE, Room::None),
             Text::Here(text) if text.is_null() => (0, message_type::NONE, Room::None),
+            Text::Wide(text) if text.is_null() => (0, message_type::NONE, Room::None),
             // SAFETY: by contract.
             Text::Here(text) => (*text as u64, self.kind, unsafe { room_for(*text) }),
-            // SAFETY: it ends with a NUL or at its length.
-            Text::Made(text) => (text.as_ptr() as u64, self.kind, Room::Long),
+            Text::Wide(text) => {
+                // SAFETY: by contract.
+                made = unsafe { narrow(*text) };
+                (made.as_ptr() as u64, self.kind, Room::Long)
+            }
             Text::Handle(handle) => (*handle, message_type::REGISTERED, Room::None),
         };
         let what = u64::from(kind) | u64::from(self.category) << 32;
@@ -234,10 +238,7 @@ unsafe fn room_for(text: *const u8) -> Room {
 }
 
 /// Wide characters as UTF-8, as many as fit with a NUL.
-unsafe fn wide(text: *const u32) -> Text {
-    if text.is_null() {
-        return Text::None;
-    }
+unsafe fn narrow(text: *const u32) -> [u8; LONG_TEXT as usize] {
     let mut made = [0; LONG_TEXT as usize];
     let (mut place, mut read) = (0, 0);
     loop {
@@ -245,7 +246,7 @@ unsafe fn wide(text: *const u32) -> Text {
         let letter = unsafe { text.add(read).read_unaligned() };
         let letter = char::from_u32(letter).unwrap_or(char::REPLACEMENT_CHARACTER);
         if letter == '\0' || place + letter.len_utf8() >= made.len() {
-            return Text::Made(made);
+            return made;
         }
         place += letter.encode_utf8(&mut made[place..]).len();
         read += 1;
@@ -285,7 +286,7 @@ unsafe extern "C" fn mark_a(message: *const u8) {
 }
 
 unsafe extern "C" fn mark_w(message: *const u32) {
-    unsafe { Said::text(wide(message)).record(Call::Mark, 0, 0) }
+    unsafe { Said::text(Text::Wide(message)).record(Call::Mark, 0, 0) }
 }
 
 unsafe extern "C" fn start_ex(attributes: *const Attributes) -> u64 {
@@ -297,7 +298,7 @@ unsafe extern "C" fn start_a(message: *const u8) -> u64 {
 }
 
 unsafe extern "C" fn start_w(message: *const u32) -> u64 {
-    unsafe { begin(0, &Said::text(wide(message))) }
+    unsafe { begin(0, &Said::text(Text::Wide(message))) }
 }
 
 unsafe fn begin(domain: u64, said: &Said) -> u64 {
@@ -320,7 +321,7 @@ unsafe extern "C" fn push_a(message: *const u8) -> i32 {
 }
 
 unsafe extern "C" fn push_w(message: *const u32) -> i32 {
-    unsafe { Said::text(wide(message)).record(Call::Push, 0, 0) };
+    unsafe { Said::text(Text::Wide(message)).record(Call::Push, 0, 0) };
     NOT_TRACKED
 }
 
@@ -363,7 +364,7 @@ unsafe extern "C" fn domain_name_category_a(domain: u64, category: u32, text: *c
 }
 
 unsafe extern "C" fn domain_name_category_w(domain: u64, category: u32, text: *const u32) {
-    unsafe { name(domain, named::CATEGORY, category.into(), wide(text)) }
+    unsafe { name(domain, named::CATEGORY, category.into(), Text::Wide(text)) }
 }
 
 unsafe extern "C" fn register_string_a(domain: u64, text: *const u8) -> u64 {
@@ -374,7 +375,7 @@ unsafe extern "C" fn register_string_a(domain: u64, text: *const u8) -> u64 {
 
 unsafe extern "C" fn register_string_w(domain: u64, text: *const u32) -> u64 {
     let handle = NEXT.fetch_add(1, Ordering::Relaxed);
-    unsafe { name(domain, named::STRING, handle, wide(text)) };
+    unsafe { name(domain, named::STRING, handle, Text::Wide(text)) };
     handle
 }
 
@@ -386,6 +387,6 @@ unsafe extern "C" fn domain_create_a(text: *const u8) -> u64 {
 
 unsafe extern "C" fn domain_create_w(text: *const u32) -> u64 {
     let handle = NEXT.fetch_add(1, Ordering::Relaxed);
-    unsafe { name(0, named::DOMAIN, handle, wide(text)) };
+    unsafe { name(0, named::DOMAIN, handle, Text::Wide(text)) };
     handle
 }

@@ -78,6 +78,7 @@ impl Stacks {
     pub fn record(&mut self, record: &Record) {
         match record {
             Record::Event(event) if event.layer == Layer::Gpu => self.work(event),
+            Record::Event(event) if !event.kind.nests() => {}
             Record::Event(event) => match event.extent {
                 Extent::Open => self.begin(event),
                 Extent::Closed(duration) => self.end(event, duration),

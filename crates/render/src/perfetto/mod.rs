@@ -27,6 +27,8 @@ use std::io::{self, Write};
 const SEQUENCE: u32 = 1;
 /// Set in the ids of counters' tracks; processes' and threads' are made of their ids.
 const COUNTERS: u64 = 1 << 63;
+/// Set in the ids of tracks that are neither threads nor streams.
+const BESIDE: u64 = 1 << 61;
 
 pub struct Perfetto<W: Write> {
     writer: W,
@@ -36,6 +38,9 @@ pub struct Perfetto<W: Write> {
     tracks: Tracks,
     described: HashSet<u64>,
     counter_tracks: HashMap<(u32, String), u64>,
+    beside_tracks: HashMap<Track, u64>,
+    /// Spans on those that have begun.
+    begun_beside: HashSet<u64>,
     interning: Interning,
     counters: Counters,
     /// GPU work that has begun: what never ends is drawn to the trace's end.
@@ -65,6 +70,8 @@ impl<W: Write> Perfetto<W> {
             tracks: Tracks::default(),
             described: HashSet::default(),
             counter_tracks: HashMap::default(),
+            beside_tracks: HashMap::default(),
+            begun_beside: HashSet::default(),
             interning: Interning::default(),
             counters: Counters::default(),
             unfinished: HashMap::default(),
@@ -84,7 +91,11 @@ impl<W: Write> Perfetto<W> {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         let track = self.tracks.of(event);
         match track {
-            Track::Thread { pid, tid } => self.call(event, pid, tid)?,
+            Track::Thread { pid, tid } => {
+                let track = self.thread(pid, tid)?;
+                self.call(event, track)?;
+            }
+            Track::Beside { .. } => self.beside(event, track)?,
             Track::Stream { .. } => match event.extent {
                 Extent::Open => {
                     self.unfinished.insert(event.id, (event.clone(), track));
@@ -100,8 +111,37 @@ impl<W: Write> Perfetto<W> {
         self.counts()
     }
 
-    fn call(&mut self, event: &Event, pid: u32, tid: u32) -> io::Result<()> {
-        let track = self.thread(pid, tid)?;
+    /// Its beginning may be told only with its end.
+    fn beside(&mut self, event: &Event, track: Track) -> io::Result<()> {
+        let Track::Beside { pid, what, lane } = track else {
+            return Ok(());
+        };
+        let process = self.process(pid)?;
+        let next = BESIDE | self.beside_tracks.len() as u64;
+        let uuid = *self.beside_tracks.entry(track).or_insert(next);
+        if self.described.insert(uuid) {
+            self.describe(TrackDescriptor {
+                uuid: Some(uuid),
+                parent_uuid: Some(process),
+                name: Some(what.name(lane)),
+                ..TrackDescriptor::default()
+            })?;
+        }
+        match event.extent {
+            Extent::Open => {
+                self.begun_beside.insert(event.id);
+            }
+            Extent::Closed(_) if !self.begun_beside.remove(&event.id) => {
+                let mut begin = event.clone();
+                begin.extent = Extent::Open;
+                self.call(&begin, uuid)?;
+            }
+            Extent::Closed(_) | Extent::Instant => {}
+        }
+        self.call(event, uuid)
+    }
+
+    fn call(&mut self, event: &Event, track: u64) -> io::Result<()> {
         let (kind, moment) = match event.extent {
             Extent::Open => (schema::SLICE_BEGIN, event.start),
             Extent::Closed(_) => (schema::SLICE_END, event.end().unwrap_or(event.start)),

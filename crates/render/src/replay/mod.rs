@@ -96,7 +96,7 @@ impl<W: Write> Replay<W> {
         }
         let key = (event.pid, event.tid);
         match event.extent {
-            Extent::Open if event.layer == Layer::Gpu => {
+            Extent::Open if apart(event) => {
                 if self.wanted(event) {
                     self.work.insert(event.id, event.clone());
                 }
@@ -111,7 +111,7 @@ impl<W: Write> Replay<W> {
                 }
                 Ok(())
             }
-            Extent::Closed(_) if event.layer == Layer::Gpu => {
+            Extent::Closed(_) if apart(event) => {
                 self.work.remove(&event.id);
                 self.shown_whole(event)
             }
@@ -126,7 +126,7 @@ impl<W: Write> Replay<W> {
         if !self.wanted(event) || !self.in_time(event.start, end) {
             return Ok(());
         }
-        let depth = if event.layer == Layer::Gpu {
+        let depth = if apart(event) {
             0
         } else {
             self.open_all((event.pid, event.tid))?
@@ -306,6 +306,11 @@ impl<W: Write> Replay<W> {
         self.line.push_str(&text);
         self.flush_line()
     }
+}
+
+/// What is on no thread's stack.
+fn apart(event: &Event) -> bool {
+    event.layer == Layer::Gpu || !event.kind.nests()
 }
 
 impl<W: Write> Output for Replay<W> {

@@ -1,7 +1,7 @@
 //! Who did what when: spans become time in the cells of their lanes.
 
 use analyse::bins::{Bins, Cell};
-use event::{Category, Event, Extent, Layer};
+use event::{Category, Event, Extent, Kind, Layer};
 use std::{collections::HashMap, ops::Range};
 
 /// Whose lane it is.
@@ -68,6 +68,10 @@ impl Lanes {
     }
 
     pub fn event(&mut self, event: &Event) {
+        // Rows show what threads and streams do, not what the program calls it, nor samples.
+        if matches!(event.kind, Kind::Range | Kind::ProcessRange | Kind::Counter) {
+            return;
+        }
         let now = event.end().unwrap_or(event.start);
         self.last = self.last.max(now);
         // Without a beginning of the range the first event is it.

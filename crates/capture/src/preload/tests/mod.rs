@@ -6,6 +6,7 @@ mod draining;
 mod hostile;
 mod meanings;
 mod places;
+mod ranges;
 mod sessions;
 
 use event::ring::{PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC};
