@@ -117,7 +117,7 @@ impl Nesting {
 impl Thread {
     /// The place of something that begins now.
     fn inside(&self, event: &Event) -> Place {
-        let is_call = is_call(event.layer);
+        let is_call = is_call(event);
         let around = self.open.last();
         let below_calls = matches!(event.layer, Layer::Syscall | Layer::Kernel);
         let call = self.open.iter().find(|open| open.is_call);
@@ -160,9 +160,13 @@ impl Place {
 
 /// The GPU has no threads of the host, and an interrupt lies in no call: it only comes then.
 fn on_a_thread(event: &Event) -> bool {
-    !matches!(event.layer, Layer::Gpu | Layer::Device) && event.kind != Kind::Interrupt
+    !matches!(event.layer, Layer::Gpu | Layer::Device)
+        && event.kind != Kind::Interrupt
+        && event.kind.nests()
 }
 
-fn is_call(layer: Layer) -> bool {
-    matches!(layer, Layer::Runtime | Layer::Driver | Layer::Library)
+/// A range lies around calls, and is none.
+fn is_call(event: &Event) -> bool {
+    matches!(event.layer, Layer::Runtime | Layer::Driver | Layer::Library)
+        && event.kind != Kind::Range
 }
