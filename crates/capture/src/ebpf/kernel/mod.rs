@@ -1,6 +1,13 @@
 //! Functions of the kernel and of NVIDIA's driver, and tracepoints: a source of its own, with its own
 //! ring, so that it goes with any other back end.
 
+mod attach;
+mod choose;
+mod events;
+mod names;
 mod shape;
+mod watch;
 
+pub use attach::Means;
 pub use shape::{Shape, ShapeError};
+pub use watch::{Options, Report, Watch, Watching, driver_hooks};

@@ -52,6 +52,14 @@ pub enum ShapeError {
 }
 
 impl Shape {
+    /// Of what has no arguments.
+    pub fn empty() -> Self {
+        Shape {
+            spec: Spec::default(),
+            pieces: Vec::new(),
+        }
+    }
+
     /// For a function, seen at its beginning and perhaps its return; `only_return` otherwise.
     pub fn of_function(hook: &Hook, only_return: bool) -> Result<Self, ShapeError> {
         let most = (hook.arguments.iter())

@@ -1,0 +1,497 @@
+//! From hooks to what is attached: of each hook the first probe that exists, by the first means that
+//! works; of all others, why not.
+
+use super::{
+    attach::{self, Attached, Constants, Means},
+    shape::Shape,
+};
+use crate::{
+    ebpf::{EbpfError, layout::SPEC_AT_RETURN, maps::Maps},
+    hooks::{Hook, Probe, Target, Way},
+    kernel::{Btf, Function, Functions, Tracefs, base_name, resolve, silence},
+};
+use event::{Category, Kind, Layer, Name};
+use libbpf_rs::Object;
+use std::{collections::HashSet, fs, io, os::fd::OwnedFd};
+
+/// Functions of one glob: more would be a mistake.
+const MOST_FUNCTIONS: usize = 20_000;
+
+/// What the events of one cookie are.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    pub name: Name,
+    pub layer: Layer,
+    pub kind: Kind,
+    pub category: Category,
+    pub shape: Shape,
+    /// It exists, and will stay silent: why.
+    pub silence: Option<&'static str>,
+}
+
+/// Everything that is attached; dropping it detaches.
+#[derive(Default)]
+pub struct Attachments {
+    /// By the low half of their cookies.
+    pub subjects: Vec<Subject>,
+    /// Hooks that were taken, and hooks in all.
+    pub taken: u64,
+    pub total: u64,
+    /// What was not, each with the reason.
+    pub missing: Vec<String>,
+    /// What was, and how.
+    pub details: Vec<String>,
+    links: Vec<OwnedFd>,
+    events: Vec<Attached>,
+    objects: Vec<Object>,
+}
+
+/// One function that is to be attached.
+struct Wanted {
+    hook: usize,
+    /// Which of the hook's probes.
+    probe: usize,
+    way: Way,
+    name: Box<str>,
+    module: Option<Box<str>>,
+    address: u64,
+    cookie: u64,
+    enters: bool,
+    returns: bool,
+}
+
+/// Attaches hooks on functions of the kernel and on tracepoints.
+pub struct Choice<'a> {
+    maps: &'a Maps,
+    hooks: &'a [Hook],
+    functions: Functions,
+    tracefs: Option<Tracefs>,
+    btf: Option<Btf>,
+    made: Attachments,
+    /// For each hook: why its probes so far are not what is taken.
+    reasons: Vec<Vec<String>>,
+    attached: Vec<bool>,
+    /// Says of fentry what the kernel said the first time.
+    no_fentry: Option<String>,
+    single: Option<Object>,
+}
+
+impl<'a> Choice<'a> {
+    pub fn new(maps: &'a Maps, hooks: &'a [Hook]) -> Self {
+        let tracefs = Tracefs::find();
+        let folder = tracefs.as_ref().map(Tracefs::folder);
+        Choice {
+            functions: Functions::of_this_kernel(folder).unwrap_or_default(),
+            tracefs,
+            btf: Btf::of_this_kernel().ok(),
+            reasons: vec![Vec::new(); hooks.len()],
+            attached: vec![false; hooks.len()],
+            made: Attachments {
+                total: hooks.len() as u64,
+                ..Attachments::default()
+            },
+            maps,
+            hooks,
+            no_fentry: None,
+            single: None,
+        }
+    }
+
+    /// Attaches what can be; fails if something cannot that is required.
+    pub fn attach(mut self) -> Result<Attachments, EbpfError> {
+        let most = self.hooks.iter().map(|hook| hook.probes.len()).max();
+        // Alternative by alternative, so that most are attached together.
+        for probe in 0..most.unwrap_or(0) {
+            let mut wanted = Vec::new();
+            for hook in 0..self.hooks.len() {
+                if !self.attached[hook] && probe < self.hooks[hook].probes.len() {
+                    self.consider(hook, probe, &mut wanted)?;
+                }
+            }
+            self.attach_functions(wanted)?;
+        }
+        for (number, hook) in self.hooks.iter().enumerate() {
+            let reasons = self.reasons[number].join("; ");
+            if self.attached[number] {
+                self.made.taken += 1;
+                if !reasons.is_empty() {
+                    let line = format!("{}: taken after others were not: {reasons}", hook.title());
+                    self.made.details.push(line);
+                }
+            } else if hook.required {
+                let what = format!(
+                    "{} is required and cannot be hooked: {reasons}",
+                    hook.title()
+                );
+                return Err(EbpfError::NothingToTrace(what));
+            } else {
+                self.made
+                    .missing
+                    .push(format!("{}: {reasons}", hook.title()));
+            }
+        }
+        Ok(self.made)
+    }
+
+    /// One probe of one hook: functions are added to those wanted, tracepoints attached.
+    fn consider(
+        &mut self,
+        hook: usize,
+        at: usize,
+        wanted: &mut Vec<Wanted>,
+    ) -> Result<(), EbpfError> {
+        let probe = &self.hooks[hook].probes[at];
+        match &probe.target {
+            Target::Function { module, function } => {
+                let resolved = match resolve(&self.functions, module.as_deref(), function) {
+                    Ok(resolved) => resolved,
+                    Err(missing) => {
+                        self.reasons[hook].push(missing.to_string());
+                        return Ok(());
+                    }
+                };
+                if resolved.functions.len() > MOST_FUNCTIONS {
+                    let reason = format!("{probe} means {} functions", resolved.functions.len());
+                    self.reasons[hook].push(reason);
+                    return Ok(());
+                }
+                if let Some(note) = resolved.note {
+                    self.made.details.push(note);
+                }
+                let found: Vec<Function> = resolved.functions.into_iter().cloned().collect();
+                self.want(hook, at, &found, wanted)
+            }
+            Target::Tracepoint { group, name } => {
+                let (group, name) = (group.clone(), name.clone());
+                self.attach_tracepoints(hook, &group, &name)
+            }
+            Target::Library { .. } | Target::Usdt { .. } => {
+                self.reasons[hook].push(format!("{probe} is a function of a library"));
+                Ok(())
+            }
+        }
+    }
+
+    fn want(
+        &mut self,
+        hook: usize,
+        probe: usize,
+        found: &[Function],
+        wanted: &mut Vec<Wanted>,
+    ) -> Result<(), EbpfError> {
+        let asked = &self.hooks[hook];
+        let way = asked.probes[probe].way;
+        let shape = match Shape::of_function(asked, way.is_return()) {
+            Ok(shape) => shape,
+            Err(error) => {
+                self.reasons[hook].push(error.to_string());
+                return Ok(());
+            }
+        };
+        if found.iter().all(|function| function.address == 0) {
+            let reason = "the kernel does not tell this user where its functions are".to_owned();
+            self.reasons[hook].push(reason);
+            return Ok(());
+        }
+        let at_return = shape.spec.flags & SPEC_AT_RETURN != 0;
+        let number = self.maps.describe(&shape.spec)?;
+        for function in found.iter().filter(|function| function.address != 0) {
+            let name = asked.name.as_deref().unwrap_or(base_name(&function.name));
+            let cookie = self.subject(hook, name, Layer::Kernel, &shape, None);
+            wanted.push(Wanted {
+                hook,
+                probe,
+                way,
+                name: function.name.clone(),
+                module: function.module.clone(),
+                address: function.address,
+                cookie: u64::from(number) << 32 | u64::from(cookie),
+                enters: !at_return,
+                returns: at_return || asked.time,
+            });
+        }
+        Ok(())
+    }
+
+    fn subject(
+        &mut self,
+        hook: usize,
+        name: &str,
+        layer: Layer,
+        shape: &Shape,
+        silence: Option<&'static str>,
+    ) -> u32 {
+        let asked = &self.hooks[hook];
+        let layer = asked.layer.unwrap_or(layer);
+        self.made.subjects.push(Subject {
+            name: name.into(),
+            layer,
+            kind: asked.kind.unwrap_or(layer.usual_kind()),
+            category: asked.category,
+            shape: shape.clone(),
+            silence,
+        });
+        (self.made.subjects.len() - 1) as u32
+    }
+
+    fn attach_functions(&mut self, wanted: Vec<Wanted>) -> Result<(), EbpfError> {
+        let (through_fentry, mut rest): (Vec<Wanted>, Vec<Wanted>) =
+            (wanted.into_iter()).partition(|wanted| matches!(wanted.way, Way::Fentry | Way::Fexit));
+        // Those that cannot be had the way they were asked for are had another way.
+        for wanted in through_fentry {
+            if self.by_fentry(&wanted).is_err() {
+                rest.push(wanted);
+            }
+        }
+        for wanted in self.by_kprobe_multi(rest) {
+            let asked_for_fentry = matches!(wanted.way, Way::Fentry | Way::Fexit);
+            let done = (!asked_for_fentry && self.by_fentry(&wanted).is_ok())
+                || match self.by_kprobe(&wanted) {
+                    Ok(()) => true,
+                    Err(reason) => {
+                        let reason = format!("{}: {reason}", wanted.name);
+                        // One of many is no reason to list each.
+                        if self.reasons[wanted.hook].len() < 4 {
+                            self.reasons[wanted.hook].push(reason);
+                        }
+                        false
+                    }
+                };
+            self.attached[wanted.hook] |= done;
+        }
+        Ok(())
+    }
+
+    /// All of them in one link; those that are left.
+    fn by_kprobe_multi(&mut self, wanted: Vec<Wanted>) -> Vec<Wanted> {
+        if wanted.is_empty() {
+            return wanted;
+        }
+        let names = ["multi_enter", "multi_return"];
+        let Ok(object) = attach::load(self.maps, &names, Constants::default()) else {
+            return wanted;
+        };
+        // A link knows one cookie for an address: hooks on the same function go into another.
+        let mut rest = Vec::new();
+        let mut left = wanted;
+        while !left.is_empty() {
+            let mut seen = HashSet::new();
+            let (batch, again): (Vec<Wanted>, Vec<Wanted>) = left
+                .into_iter()
+                .partition(|wanted| seen.insert(wanted.address));
+            left = again;
+            match link_batch(&object, &batch) {
+                Ok(links) => {
+                    self.made.links.extend(links);
+                    for wanted in &batch {
+                        self.took(wanted, Means::KprobeMulti);
+                    }
+                }
+                Err(_) => rest.extend(batch),
+            }
+        }
+        self.made.objects.push(object);
+        rest
+    }
+
+    fn by_fentry(&mut self, wanted: &Wanted) -> Result<(), String> {
+        if let Some(reason) = &self.no_fentry {
+            return Err(reason.clone());
+        }
+        let btf = self.btf.as_mut().ok_or("the kernel has no BTF")?;
+        if btf
+            .function(wanted.module.as_deref(), &wanted.name)
+            .is_none()
+        {
+            return Err("it is not in the module's BTF".to_owned());
+        }
+        let mut programs = Vec::new();
+        if wanted.enters {
+            programs.push("fentry_enter");
+        }
+        if wanted.returns {
+            programs.push("fexit_return");
+        }
+        let module = wanted.module.as_deref();
+        match attach::fentry(self.maps, module, &wanted.name, wanted.cookie, &programs) {
+            Ok((object, links)) => {
+                self.made.objects.push(object);
+                self.made.links.extend(links);
+                self.took(wanted, Means::Fentry);
+                Ok(())
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                // Locked down, or without trampolines: it will be so for the next one, too.
+                if is_refused(&error) {
+                    self.no_fentry = Some(reason.clone());
+                }
+                Err(reason)
+            }
+        }
+    }
+
+    fn by_kprobe(&mut self, wanted: &Wanted) -> Result<(), String> {
+        if self.single.is_none() {
+            let names = ["kprobe_enter", "kprobe_return", "point"];
+            let object = attach::load(self.maps, &names, Constants::default());
+            self.single = Some(object.map_err(|error| error.to_string())?);
+        }
+        let Some(object) = &self.single else {
+            return Err("no program".to_owned());
+        };
+        let mut events = Vec::new();
+        for (program, at_return, wants) in [
+            ("kprobe_return", true, wanted.returns),
+            ("kprobe_enter", false, wanted.enters),
+        ] {
+            if wants {
+                let made =
+                    attach::kprobe(object, program, wanted.address, wanted.cookie, at_return);
+                events.push(made.map_err(|error| in_words(&error))?);
+            }
+        }
+        self.made.events.extend(events);
+        self.took(wanted, Means::Kprobe);
+        Ok(())
+    }
+
+    fn attach_tracepoints(
+        &mut self,
+        hook: usize,
+        group: &str,
+        name: &str,
+    ) -> Result<(), EbpfError> {
+        let Some(tracefs) = self.tracefs.clone() else {
+            let reason = "tracefs is not mounted: mount -t tracefs nodev /sys/kernel/tracing";
+            self.reasons[hook].push(reason.to_owned());
+            return Ok(());
+        };
+        let names: Vec<String> = if name.contains(['*', '?']) {
+            let all = tracefs.list().unwrap_or_default();
+            (all.into_iter())
+                .filter(|(g, n)| g == group && event::matches_glob(name.as_bytes(), n.as_bytes()))
+                .map(|(_, name)| name)
+                .collect()
+        } else {
+            vec![name.to_owned()]
+        };
+        if names.is_empty() {
+            let reason = format!("no tracepoint matches {group}:{name}");
+            self.reasons[hook].push(reason);
+        }
+        for name in names {
+            match self.by_tracepoint(&tracefs, hook, group, &name) {
+                Ok(()) => self.attached[hook] = true,
+                Err(reason) => self.reasons[hook].push(reason),
+            }
+        }
+        Ok(())
+    }
+
+    fn by_tracepoint(
+        &mut self,
+        tracefs: &Tracefs,
+        hook: usize,
+        group: &str,
+        name: &str,
+    ) -> Result<(), String> {
+        let point = tracefs.tracepoint(group, name).map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => "this kernel and its modules do not have it".to_owned(),
+                _ => error.to_string(),
+            };
+            format!("no tracepoint {group}:{name}: {why}")
+        })?;
+        let asked = &self.hooks[hook];
+        let shape = Shape::of_tracepoint(asked, &point).map_err(|error| error.to_string())?;
+        let number = self
+            .maps
+            .describe(&shape.spec)
+            .map_err(|error| error.to_string())?;
+        if self.single.is_none() {
+            let names = ["kprobe_enter", "kprobe_return", "point"];
+            let object = attach::load(self.maps, &names, Constants::default());
+            self.single = Some(object.map_err(|error| error.to_string())?);
+        }
+        let title = asked.name.clone().unwrap_or_else(|| name.to_owned());
+        let layer = if group == "nvidia" {
+            Layer::Kernel
+        } else {
+            Layer::Os
+        };
+        let subject = self.subject(hook, &title, layer, &shape, silence(group));
+        let cookie = u64::from(number) << 32 | u64::from(subject);
+        let Some(object) = &self.single else {
+            return Err("no program".to_owned());
+        };
+        let made = attach::tracepoint(object, "point", point.id, cookie);
+        self.made
+            .events
+            .push(made.map_err(|error| in_words(&error))?);
+        let line = format!("{group}:{name} ({})", Means::Tracepoint.as_str());
+        self.made.details.push(line);
+        Ok(())
+    }
+
+    fn took(&mut self, wanted: &Wanted, means: Means) {
+        self.attached[wanted.hook] = true;
+        let probe = &self.hooks[wanted.hook].probes[wanted.probe];
+        let module = wanted.module.as_deref().unwrap_or("vmlinux");
+        let line = format!("{module}:{} ({})", wanted.name, means.as_str());
+        self.made.details.push(match is_plain(probe) {
+            true => line,
+            false => format!("{line} for {probe}"),
+        });
+    }
+}
+
+/// It names one function.
+fn is_plain(probe: &Probe) -> bool {
+    matches!(&probe.target, Target::Function { function, .. } if !function.contains(['*', '?']))
+}
+
+fn link_batch(object: &Object, batch: &[Wanted]) -> io::Result<Vec<OwnedFd>> {
+    let mut links = Vec::new();
+    for (program, at_return) in [("multi_return", true), ("multi_enter", false)] {
+        let part = batch.iter().filter(|wanted| match at_return {
+            true => wanted.returns,
+            false => wanted.enters,
+        });
+        let (addresses, cookies): (Vec<u64>, Vec<u64>) =
+            part.map(|wanted| (wanted.address, wanted.cookie)).unzip();
+        if !addresses.is_empty() {
+            let link = attach::kprobe_multi(object, program, &addresses, &cookies, at_return)?;
+            links.push(link);
+        }
+    }
+    Ok(links)
+}
+
+fn is_refused(error: &EbpfError) -> bool {
+    let EbpfError::Load { source, .. } = error else {
+        return false;
+    };
+    matches!(
+        source.kind(),
+        libbpf_rs::ErrorKind::PermissionDenied | libbpf_rs::ErrorKind::InvalidInput
+    )
+}
+
+/// What the kernel's refusal of a probe means.
+pub fn in_words(error: &io::Error) -> String {
+    let locked = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    let locked = locked.contains("[integrity]") || locked.contains("[confidentiality]");
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) if locked => {
+            "the kernel is locked down (/sys/kernel/security/lockdown)".to_owned()
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            "not permitted: the kernel is locked down, or this user lacks CAP_PERFMON".to_owned()
+        }
+        Some(libc::EINVAL) => "the kernel refuses to probe it (notrace)".to_owned(),
+        Some(libc::ENOENT) => "this kernel has no kprobes (CONFIG_KPROBES)".to_owned(),
+        Some(libc::EOPNOTSUPP) => "this kernel cannot".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,436 @@
+//! A watch over the kernel: everything is attached before the program begins, a thread reads what
+//! the programs write.
+
+use super::{
+    attach::{self, Attached, Constants},
+    choose::{Attachments, Choice, Subject},
+    events::Events,
+    names::Names,
+    shape::Shape,
+};
+use crate::{
+    Sink, SinkError,
+    clock::monotonic,
+    ebpf::{
+        EbpfError,
+        layout::{
+            COUNT_FAULTS, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_INSTANT, COUNT_UNSAVED,
+            FILTER_TREE, Head, KIND_EXIT, Settings,
+        },
+        maps::Maps,
+        objects,
+    },
+    hooks::{Hook, Hooks},
+    kernel::{Functions, Tracefs},
+};
+use event::{Backend, Category, Hooks as Count, Kind, Layer, Lost, Record};
+use libbpf_rs::{Object, RingBufferBuilder};
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+const RING_BYTES: u32 = 16 << 20;
+/// How often the ring is looked at; filling it takes longer than this at any rate seen.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Records of different processors lie out of order by no more than this.
+const SLACK_NS: u64 = 2_000_000;
+
+/// What to watch.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub hooks: Vec<Hook>,
+    /// Time that traced threads spend off the processors.
+    pub off_processor: bool,
+    /// Every process, not only those that are followed.
+    pub everyone: bool,
+    /// No calls that begin later than this after the start.
+    pub duration: Option<Duration>,
+}
+
+/// Everything is attached; nothing is recorded of processes that are not followed yet.
+pub struct Watch {
+    maps: Arc<Maps>,
+    attachments: Attachments,
+    _processes: Object,
+    _switches: Option<(Object, Attached)>,
+    _points: Vec<libbpf_rs::Link>,
+    stacks: bool,
+}
+
+/// What a watch has to say at its end.
+pub struct Report {
+    /// Hooks that were attached, of how many.
+    pub hooks: Count,
+    pub missing: Vec<String>,
+    pub details: Vec<String>,
+    pub notes: Vec<String>,
+    pub lost: u64,
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+/// A watch whose records are written.
+pub struct Watching<S> {
+    maps: Arc<Maps>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(S, Report)>,
+}
+
+impl Watch {
+    /// Attaches everything; fails if nothing can be, or something that is required cannot.
+    pub fn attach(options: &Options) -> Result<Self, EbpfError> {
+        let maps = Maps::create(RING_BYTES)?;
+        let limit = options.duration.map(|duration| {
+            monotonic().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX))
+        });
+        maps.set(&Settings {
+            until: limit.unwrap_or(u64::MAX),
+            enough: u64::from(RING_BYTES) * 7 / 8,
+            filter: if options.everyone { 0 } else { FILTER_TREE },
+            own: std::process::id(),
+            ..Settings::default()
+        })?;
+        let (processes, points) = follow_children(&maps)?;
+        let mut attachments = Choice::new(&maps, &options.hooks).attach()?;
+        let switches = match options.off_processor {
+            true => watch_switches(&maps, &mut attachments),
+            false => None,
+        };
+        Ok(Watch {
+            stacks: options.hooks.iter().any(|hook| hook.stack),
+            maps: Arc::new(maps),
+            attachments,
+            _processes: processes,
+            _switches: switches,
+            _points: points,
+        })
+    }
+
+    /// Hooks that are attached, of how many.
+    pub fn hooks(&self) -> Count {
+        Count {
+            attached: self.attachments.taken,
+            total: self.attachments.total,
+        }
+    }
+
+    pub fn missing(&self) -> &[String] {
+        &self.attachments.missing
+    }
+
+    /// From now on this process and its children are recorded.
+    pub fn follow(&self, process: u32) -> Result<(), EbpfError> {
+        self.maps.follow(process)
+    }
+
+    /// Writes into the sink, until it is finished.
+    pub fn start<S: Sink>(mut self, mut sink: S) -> Result<Watching<S>, EbpfError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (maps, told) = (self.maps.clone(), stop.clone());
+        let subjects = std::mem::take(&mut self.attachments.subjects);
+        let thread = std::thread::Builder::new()
+            .name("cutrace-kernel".into())
+            .spawn(move || {
+                crate::launch::block_signals();
+                let backend = Backend {
+                    name: "kernel".into(),
+                    hooks: self.hooks(),
+                    missing: self.attachments.missing.clone(),
+                };
+                let failure = sink.begin(backend).err();
+                let mut reading = Reading::new(subjects, self.stacks, sink, failure);
+                let read = reading.until_told(&self.maps, &told);
+                // Nothing more is recorded: now what is attached may go, at its own pace.
+                reading.finish(self, read)
+            })
+            .map_err(EbpfError::Thread)?;
+        Ok(Watching { maps, stop, thread })
+    }
+}
+
+impl<S: Sink> Watching<S> {
+    pub fn follow(&self, process: u32) -> Result<(), EbpfError> {
+        self.maps.follow(process)
+    }
+
+    /// Stops recording, writes what there is, detaches.
+    pub fn finish(self) -> (S, Report) {
+        self.stop.store(true, Ordering::Release);
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// Children of followed processes are followed.
+fn follow_children(maps: &Maps) -> Result<(Object, Vec<libbpf_rs::Link>), EbpfError> {
+    let names = ["process_fork", "process_exec", "process_exit"];
+    let fork = Tracefs::find().and_then(|tracefs| {
+        let point = tracefs.tracepoint("sched", "sched_process_fork").ok()?;
+        Some(point.field("child_pid")?.offset)
+    });
+    let object = objects::load(objects::PROCESSES, maps, &names, |open| {
+        let Some(offset) = fork else { return Ok(()) };
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata")
+                && let Some(value) = map.initial_value_mut()
+                && value.len() >= 4
+            {
+                value[..4].copy_from_slice(&u32::from(offset).to_le_bytes());
+            }
+        }
+        Ok(())
+    })?;
+    let mut links = Vec::new();
+    for program in object.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let Some(point) = name
+            .strip_prefix("process_")
+            .filter(|_| names.contains(&&*name))
+        else {
+            continue;
+        };
+        let point = format!("sched_process_{point}");
+        let link = program.attach_tracepoint(libbpf_rs::TracepointCategory::Sched, &point);
+        links.push(link.map_err(|source| EbpfError::Attach {
+            what: format!("the tracepoint sched:{point}"),
+            source,
+        })?);
+    }
+    Ok((object, links))
+}
+
+/// Time off the processors, as calls of nobody.
+fn watch_switches(maps: &Maps, made: &mut Attachments) -> Option<(Object, Attached)> {
+    made.total += 1;
+    let number = made.subjects.len() as u64;
+    let point = Tracefs::find()
+        .ok_or_else(|| "tracefs is not mounted".to_owned())
+        .and_then(|tracefs| {
+            let point = tracefs.tracepoint("sched", "sched_switch");
+            point.map_err(|error| error.to_string())
+        });
+    let attached = point.and_then(|point| {
+        let next = point
+            .field("next_pid")
+            .ok_or("it does not tell who is next")?;
+        let constants = Constants {
+            off_cookie: number,
+            next_thread: next.offset.into(),
+            ..Constants::default()
+        };
+        let object = attach::load(maps, &["switched"], constants);
+        let object = object.map_err(|error| error.to_string())?;
+        let link = attach::tracepoint(&object, "switched", point.id, 0);
+        let link = link.map_err(|error| super::choose::in_words(&error))?;
+        Ok((object, link))
+    });
+    match attached {
+        Ok(attached) => {
+            made.taken += 1;
+            made.details.push("sched:sched_switch (tracepoint)".into());
+            made.subjects.push(Subject {
+                name: "off-cpu".into(),
+                layer: Layer::Os,
+                kind: Kind::Scheduler,
+                category: Category::Other,
+                shape: Shape::empty(),
+                silence: None,
+            });
+            Some(attached)
+        }
+        Err(reason) => {
+            made.missing
+                .push(format!("tracepoint:sched:sched_switch: {reason}"));
+            None
+        }
+    }
+}
+
+/// The reading side: records that are not old enough to be in order wait.
+struct Reading<S> {
+    events: Events,
+    names: Names,
+    sink: S,
+    waiting: Vec<(u64, Vec<u8>)>,
+    failure: Option<SinkError>,
+    unwritten: u64,
+    lost: u64,
+}
+
+impl<S: Sink> Reading<S> {
+    fn new(subjects: Vec<Subject>, stacks: bool, sink: S, failure: Option<SinkError>) -> Self {
+        let functions = match stacks {
+            true => Functions::of_this_kernel(None).unwrap_or_default(),
+            false => Functions::default(),
+        };
+        Reading {
+            events: Events::new(subjects),
+            names: Names::new(&functions),
+            sink,
+            waiting: Vec::new(),
+            failure,
+            unwritten: 0,
+            lost: 0,
+        }
+    }
+
+    fn until_told(&mut self, maps: &Maps, stop: &AtomicBool) -> Result<(), EbpfError> {
+        let arrived = RefCell::new(Vec::new());
+        let mut builder = RingBufferBuilder::new();
+        let failed = |source| EbpfError::Map {
+            name: "ring",
+            source,
+        };
+        builder
+            .add(&maps.ring, |bytes| {
+                if let Some((head, _)) = Head::split(bytes) {
+                    arrived.borrow_mut().push((head.time, bytes.to_vec()));
+                }
+                0
+            })
+            .map_err(failed)?;
+        let ring = builder.build().map_err(failed)?;
+        loop {
+            let last = stop.load(Ordering::Acquire);
+            if last {
+                let disabled = Settings {
+                    disabled: 1,
+                    ..Settings::default()
+                };
+                maps.set(&disabled)?;
+            }
+            let now = monotonic();
+            // A full ring returns after as many records as it holds.
+            ring.consume_raw();
+            self.waiting.append(&mut arrived.borrow_mut());
+            let until = if last {
+                u64::MAX
+            } else {
+                now.saturating_sub(SLACK_NS)
+            };
+            self.write_until(until, maps);
+            self.tell_lost(maps, now);
+            if last {
+                return Ok(());
+            }
+            self.sink.until(until);
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn write_until(&mut self, until: u64, maps: &Maps) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        self.waiting.sort_by_key(|(time, _)| *time);
+        let ready = self.waiting.partition_point(|(time, _)| *time <= until);
+        let ready: Vec<(u64, Vec<u8>)> = self.waiting.drain(..ready).collect();
+        for (_, bytes) in ready {
+            if let Some((head, _)) = Head::split(&bytes)
+                && head.kind == KIND_EXIT
+            {
+                maps.forget(head.process);
+                self.events.forget(head.process);
+                continue;
+            }
+            if let Some(record) = self.events.take(&bytes, &self.names) {
+                self.write(&record);
+            }
+        }
+    }
+
+    fn write(&mut self, record: &Record) {
+        if self.failure.is_some() {
+            self.unwritten += 1;
+            return;
+        }
+        if let Err(failure) = self.sink.write(record) {
+            self.failure = Some(failure);
+            self.unwritten += 1;
+        }
+    }
+
+    /// Lost events are events.
+    fn tell_lost(&mut self, maps: &Maps, now: u64) {
+        let lost = maps.count(COUNT_LOST) + maps.count(COUNT_LOST_INSTANT);
+        if lost > self.lost {
+            let record = Record::Lost(Lost {
+                ts: now,
+                count: lost - self.lost,
+                source: Some("kernel".into()),
+                layer: Some(Layer::Kernel),
+                pid: None,
+                tid: None,
+            });
+            self.lost = lost;
+            self.write(&record);
+        }
+    }
+
+    fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, Report) {
+        let mut notes = Vec::new();
+        if let Err(error) = read {
+            notes.push(format!("the kernel's records could not be read: {error}"));
+        }
+        for (what, count) in [
+            ("returns found no room in the ring", COUNT_LOST_ENDS),
+            ("arguments could not be read", COUNT_FAULTS),
+            (
+                "calls could not be remembered until they returned",
+                COUNT_UNSAVED,
+            ),
+        ] {
+            let count = watch.maps.count(count);
+            if count > 0 {
+                notes.push(format!("kernel: {count} {what}"));
+            }
+        }
+        for (subject, count) in self.events.counted() {
+            if let Some(why) = subject.silence.filter(|_| count == 0) {
+                notes.push(format!("{} stayed silent: {why}", subject.name));
+            }
+        }
+        if let Err(failure) = self.sink.flush() {
+            self.failure.get_or_insert(failure);
+        }
+        let report = Report {
+            hooks: watch.hooks(),
+            missing: watch.attachments.missing.clone(),
+            details: watch.attachments.details.clone(),
+            notes,
+            lost: self.lost,
+            unwritten: self.unwritten,
+            failure: self.failure,
+        };
+        (self.sink, report)
+    }
+}
+
+/// The driver's functions of these groups; all of them if none is named.
+pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, String> {
+    let all = Hooks::of_driver().hooks;
+    let known = |group: &String| all.iter().any(|hook| hook.group.as_ref() == Some(group));
+    if let Some(unknown) = groups.iter().find(|group| !known(group)) {
+        let mut names: Vec<&str> = all.iter().filter_map(|h| h.group.as_deref()).collect();
+        names.dedup();
+        return Err(format!(
+            "no group {unknown}: there are {}",
+            names.join(", ")
+        ));
+    }
+    let wanted = |hook: &Hook| {
+        groups.is_empty()
+            || hook
+                .group
+                .as_ref()
+                .is_some_and(|group| groups.contains(group))
+    };
+    Ok(all.into_iter().filter(wanted).collect())
+}
