@@ -83,6 +83,7 @@ struct varying {
 	__u64 numbers[VARYING_MOST / 8];
 };
 
+#ifndef ONLY_TEXTS
 /* These are verified once each, by themselves: inlined, their loops would multiply with the loop over
  * the steps. Negative: they could not read what they should. */
 __noinline long sum_of(__u64 from, __u64 elements, struct varying *to)
@@ -156,6 +157,7 @@ KEEP_LOOP
 	}
 	return elements * 48;
 }
+#endif
 
 /* Pieces whose lengths vary: only bodies that are long enough have any. */
 static __always_inline int copy_varying(char *body, const __u32 size, __u32 at,
@@ -189,6 +191,7 @@ static __always_inline int copy_varying(char *body, const __u32 size, __u32 at,
 	}
 	if (!from)
 		return 0;
+#ifndef ONLY_TEXTS
 	if (step->op == STEP_ARRAY) {
 		__u64 elements = count_of(words, step);
 		__u32 bytes = step->length;
@@ -208,9 +211,9 @@ static __always_inline int copy_varying(char *body, const __u32 size, __u32 at,
 		got = gather(from, count_of(words, step), (void *)(body + at));
 	} else if (step->op == STEP_NESTED) {
 		got = nested(from, step, (void *)(body + at));
-	} else {
+	} else
+#endif
 		got = READ_TEXT(body + at + 8, VARYING_MOST, from);
-	}
 	if (got < 0)
 		return 1;
 	*said = got;
@@ -253,11 +256,13 @@ static __always_inline void take_step(struct record *record, char *body, const _
 }
 
 DEFINE_STEP(0, BODY_0)
-DEFINE_STEP(1, BODY_1)
 DEFINE_STEP(2, BODY_2)
+DEFINE_STEP(5, BODY_5)
+#ifndef ONLY_TEXTS
+DEFINE_STEP(1, BODY_1)
 DEFINE_STEP(3, BODY_3)
 DEFINE_STEP(4, BODY_4)
-DEFINE_STEP(5, BODY_5)
+#endif
 
 /* Everything that is read of a call now. */
 static __always_inline void take_steps(struct record *record, const __u32 size,
@@ -270,14 +275,16 @@ KEEP_LOOP
 			break;
 		if (size == BODY_0)
 			step_0((void *)record, spec, first + i, words);
-		else if (size == BODY_1)
-			step_1((void *)record, spec, first + i, words);
 		else if (size == BODY_2)
 			step_2((void *)record, spec, first + i, words);
+#ifndef ONLY_TEXTS
+		else if (size == BODY_1)
+			step_1((void *)record, spec, first + i, words);
 		else if (size == BODY_3)
 			step_3((void *)record, spec, first + i, words);
 		else if (size == BODY_4)
 			step_4((void *)record, spec, first + i, words);
+#endif
 		else
 			step_5((void *)record, spec, first + i, words);
 	}
@@ -343,7 +350,7 @@ static __always_inline int holds(const char *body, const __u32 size, const struc
 	}
 }
 
-static __always_inline int is_meant(const char *body, const __u32 size, const struct spec *spec)
+static __always_inline int all_hold(const char *body, const __u32 size, const struct spec *spec)
 {
 	__u64 mask = ~0ull;
 	int all = 1;
@@ -367,6 +374,42 @@ static __always_inline int is_meant(const char *body, const __u32 size, const st
 		}
 	}
 	return 0;
+}
+
+/* As the steps: verified once for each length. */
+#define DEFINE_MEANT(number, bytes)                                                                \
+	struct body_##number {                                                                     \
+		char at[bytes];                                                                    \
+	};                                                                                         \
+	__noinline int meant_##number(const struct body_##number *body, const struct spec *spec)   \
+	{                                                                                          \
+		return body && spec ? all_hold(body->at, bytes, spec) : 0;                         \
+	}
+
+DEFINE_MEANT(0, BODY_0)
+DEFINE_MEANT(2, BODY_2)
+DEFINE_MEANT(5, BODY_5)
+#ifndef ONLY_TEXTS
+DEFINE_MEANT(1, BODY_1)
+DEFINE_MEANT(3, BODY_3)
+DEFINE_MEANT(4, BODY_4)
+#endif
+
+static __always_inline int is_meant(const char *body, const __u32 size, const struct spec *spec)
+{
+	if (size == BODY_0)
+		return meant_0((void *)body, spec);
+	if (size == BODY_2)
+		return meant_2((void *)body, spec);
+#ifndef ONLY_TEXTS
+	if (size == BODY_1)
+		return meant_1((void *)body, spec);
+	if (size == BODY_3)
+		return meant_3((void *)body, spec);
+	if (size == BODY_4)
+		return meant_4((void *)body, spec);
+#endif
+	return meant_5((void *)body, spec);
 }
 
 #endif

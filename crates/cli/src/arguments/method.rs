@@ -11,14 +11,17 @@ pub enum Method {
     Ebpf,
     /// When work ran on the GPU.
     Cupti,
+    /// The driver's own functions, and what hooks files ask for of the kernel, as root.
+    Kernel,
 }
 
 impl Method {
-    pub const ALL: [Method; 4] = [
+    pub const ALL: [Method; 5] = [
         Method::Preload,
         Method::Syscall,
         Method::Ebpf,
         Method::Cupti,
+        Method::Kernel,
     ];
 
     /// Its name on the command line and in traces.
@@ -28,6 +31,7 @@ impl Method {
             Method::Syscall => "syscall",
             Method::Ebpf => "ebpf",
             Method::Cupti => "cupti",
+            Method::Kernel => "kernel",
         }
     }
 }

@@ -16,6 +16,10 @@ pub struct Record {
     pub stacks: Option<String>,
     /// Library globs, each with a glob over its functions.
     pub libraries: Vec<(String, String)>,
+    /// The driver's functions: groups of them, or all if none is named.
+    pub kernel: Option<Vec<String>>,
+    /// Hooks files.
+    pub hooks: Vec<PathBuf>,
     pub min_duration: Duration,
     pub duration: Option<Duration>,
     pub summary: bool,
@@ -27,7 +31,7 @@ pub struct Record {
 
 #[derive(clap::Args)]
 pub struct RecordLine {
-    /// How to watch: auto, all, or a list of preload, syscall, ebpf, cupti
+    /// How to watch: auto, all, or a list of preload, syscall, ebpf, cupti, kernel
     #[arg(long, value_name = "LIST", default_value = "auto", value_parser = methods)]
     method: Methods,
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl
@@ -43,6 +47,13 @@ pub struct RecordLine {
     /// Trace another library too: its name and its functions, as globs: libnccl.so*:nccl*
     #[arg(long = "lib", value_name = "LIB:GLOB", value_parser = library)]
     libraries: Vec<(String, String)>,
+    /// Add the driver: its requests and its own functions, or those of these groups (ioctl, rm, memory,
+    /// context, schedule, interrupts, faults, errors, os; and page_faults, other_drivers). Needs root
+    #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = ',')]
+    kernel: Option<Vec<String>>,
+    /// Hook also what this file asks for (see cutrace hooks, cutrace probes)
+    #[arg(long, value_name = "FILE")]
+    hooks: Vec<PathBuf>,
     /// Leave out calls shorter than this: 500ns, 10us, 1.5ms, 1s
     #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
     min_duration: Option<Duration>,
@@ -90,6 +101,10 @@ impl RecordLine {
             filter: self.filter,
             stacks: self.stacks,
             libraries: self.libraries,
+            kernel: self
+                .kernel
+                .map(|groups| groups.into_iter().filter(|g| !g.is_empty()).collect()),
+            hooks: self.hooks,
             min_duration: self.min_duration.unwrap_or_default(),
             duration: self.duration,
             summary: !self.no_summary,

@@ -67,6 +67,8 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         // Where memory comes from: that is how a leak is found.
         stacks: Some("memory".into()),
         libraries: Vec::new(),
+        kernel: None,
+        hooks: Vec::new(),
         min_duration: Duration::ZERO,
         duration: None,
         summary: true,

@@ -2,6 +2,7 @@
 
 mod backend;
 mod file;
+mod kernel;
 mod meta;
 mod nvtx;
 mod outlet;
@@ -137,6 +138,7 @@ fn start<'a>(options: &'a Record, method: Method, outlet: Outlet) -> Result<Box<
     match method {
         Method::Preload => Ok(Box::new(preload::Preload::start(options, outlet)?)),
         Method::Syscall => Ok(Box::new(syscall::Syscall::start(options, outlet)?)),
+        Method::Kernel => Ok(Box::new(kernel::Kernel::start(options, outlet)?)),
         Method::Ebpf | Method::Cupti => {
             anyhow::bail!("--method={}: not in this version", method.as_str())
         }

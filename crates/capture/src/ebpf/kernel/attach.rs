@@ -44,6 +44,7 @@ pub struct Constants {
     pub cookie: u64,
     pub off_cookie: u64,
     pub next_thread: u32,
+    pub last_state: u32,
 }
 
 impl Constants {
@@ -52,7 +53,7 @@ impl Constants {
         bytes.extend(self.cookie.to_le_bytes());
         bytes.extend(self.off_cookie.to_le_bytes());
         bytes.extend(self.next_thread.to_le_bytes());
-        bytes.extend([0; 4]);
+        bytes.extend(self.last_state.to_le_bytes());
         for mut map in object.maps_mut() {
             let is_ours = map.name().to_string_lossy().ends_with(".rodata");
             if is_ours

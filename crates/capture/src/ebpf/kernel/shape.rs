@@ -52,11 +52,21 @@ pub enum ShapeError {
 }
 
 impl Shape {
-    /// Of what has no arguments.
-    pub fn empty() -> Self {
+    /// Of threads that leave the processor: why comes in place of a result.
+    pub fn of_switches() -> Self {
+        let spec = Spec {
+            flags: SPEC_INSTANT,
+            ..Spec::default()
+        };
+        let state = Piece {
+            name: "state".into(),
+            format: Format::Unsigned(8),
+            from: From::Result,
+            hidden: false,
+        };
         Shape {
-            spec: Spec::default(),
-            pieces: Vec::new(),
+            spec,
+            pieces: vec![state],
         }
     }
 

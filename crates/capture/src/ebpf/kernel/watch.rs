@@ -217,12 +217,14 @@ fn watch_switches(maps: &Maps, made: &mut Attachments) -> Option<(Object, Attach
             point.map_err(|error| error.to_string())
         });
     let attached = point.and_then(|point| {
-        let next = point
-            .field("next_pid")
-            .ok_or("it does not tell who is next")?;
+        let field = |name: &str| {
+            let field = point.field(name);
+            field.ok_or_else(|| format!("it has no field {name}"))
+        };
         let constants = Constants {
             off_cookie: number,
-            next_thread: next.offset.into(),
+            next_thread: field("next_pid")?.offset.into(),
+            last_state: field("prev_state")?.offset.into(),
             ..Constants::default()
         };
         let object = attach::load(maps, &["switched"], constants);
@@ -240,7 +242,7 @@ fn watch_switches(maps: &Maps, made: &mut Attachments) -> Option<(Object, Attach
                 layer: Layer::Os,
                 kind: Kind::Scheduler,
                 category: Category::Other,
-                shape: Shape::empty(),
+                shape: Shape::of_switches(),
                 silence: None,
             });
             Some(attached)
@@ -413,10 +415,13 @@ impl<S: Sink> Reading<S> {
     }
 }
 
-/// The driver's functions of these groups; all of them if none is named.
+/// Groups that are hooked only if they are named: they are many, or nothing of NVIDIA's.
+const SPECIAL: [&str; 2] = ["page_faults", "other_drivers"];
+
+/// The driver's functions of these groups; if none is named, of all but the special ones.
 pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, String> {
     let all = Hooks::of_driver().hooks;
-    let known = |group: &String| all.iter().any(|hook| hook.group.as_ref() == Some(group));
+    let known = |group: &String| group == "all" || all.iter().any(|hook| hook.group.as_ref() == Some(group));
     if let Some(unknown) = groups.iter().find(|group| !known(group)) {
         let mut names: Vec<&str> = all.iter().filter_map(|h| h.group.as_deref()).collect();
         names.dedup();
@@ -426,11 +431,11 @@ pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, String> {
         ));
     }
     let wanted = |hook: &Hook| {
-        groups.is_empty()
-            || hook
-                .group
-                .as_ref()
-                .is_some_and(|group| groups.contains(group))
+        let group = hook.group.as_deref().unwrap_or_default();
+        match groups {
+            [] => !SPECIAL.contains(&group),
+            groups => groups.iter().any(|named| named == group || named == "all"),
+        }
     };
     Ok(all.into_iter().filter(wanted).collect())
 }

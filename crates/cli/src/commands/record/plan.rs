@@ -1,5 +1,6 @@
 //! Which back ends a run takes, and which it leaves out, with the reason.
 
+use super::kernel;
 use crate::arguments::{Method, Methods, Record};
 use anyhow::{Result, bail};
 
@@ -13,6 +14,36 @@ pub struct Plan {
 }
 
 pub fn of(options: &Record) -> Result<Plan> {
+    let mut plan = by_methods(options)?;
+    if options.kernel.is_some() || !options.hooks.is_empty() {
+        add_kernel(&mut plan, options)?;
+    }
+    Ok(plan)
+}
+
+/// The driver's functions, and the requests that lead to them.
+fn add_kernel(plan: &mut Plan, options: &Record) -> Result<()> {
+    let hooks = kernel::wanted(options)?;
+    if !(hooks.iter().flat_map(|hook| &hook.probes)).any(kernel::is_of_kernel) {
+        return Ok(());
+    }
+    if let Err(why) = available(Method::Kernel) {
+        bail!("--kernel: {why}");
+    }
+    let requests = [Method::Syscall, Method::Ebpf];
+    if options.kernel.is_some()
+        && !requests.iter().any(|method| plan.methods.contains(method))
+        && available(Method::Syscall).is_ok()
+    {
+        plan.methods.push(Method::Syscall);
+    }
+    plan.methods.push(Method::Kernel);
+    plan.methods.sort();
+    plan.methods.dedup();
+    Ok(())
+}
+
+fn by_methods(options: &Record) -> Result<Plan> {
     match &options.methods {
         Methods::Auto => Ok(Plan {
             methods: vec![Method::Preload],
@@ -29,7 +60,10 @@ pub fn of(options: &Record) -> Result<Plan> {
                 ..Plan::default()
             })
         }
-        Methods::All => Ok(everything(available)),
+        Methods::All => Ok(everything(|method| match method {
+            Method::Kernel if !kernel::has_driver() => Err("NVIDIA's driver is not loaded".into()),
+            method => available(method),
+        })),
     }
 }
 
@@ -51,8 +85,15 @@ fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
 fn available(method: Method) -> Result<(), String> {
     match method {
         Method::Preload | Method::Syscall => Ok(()),
+        Method::Kernel if is_root() => Ok(()),
+        Method::Kernel => Err("needs root: type sudo cutrace …".into()),
         Method::Ebpf | Method::Cupti => Err("not in this version of cutrace".into()),
     }
+}
+
+fn is_root() -> bool {
+    // SAFETY: a question without side effects.
+    unsafe { libc::geteuid() == 0 }
 }
 
 #[cfg(test)]
@@ -68,7 +109,11 @@ mod tests {
         assert_eq!(plan.methods, [Method::Preload, Method::Syscall]);
         assert_eq!(
             plan.left_out,
-            ["left out: ebpf: not here", "left out: cupti: not here"]
+            [
+                "left out: ebpf: not here",
+                "left out: cupti: not here",
+                "left out: kernel: not here"
+            ]
         );
     }
 }

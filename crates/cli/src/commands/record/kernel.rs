@@ -1,0 +1,116 @@
+//! The driver's own functions, tracepoints, and what hooks files ask for of the kernel.
+
+use super::{
+    backend::{Backend, Watched},
+    outlet::Outlet,
+};
+use crate::{arguments::Record, commands::hooks};
+use anyhow::{Result, bail};
+use capture::{
+    ebpf::kernel::{Options, Watch, Watching, driver_hooks},
+    hooks::{Hook, Probe, Target},
+};
+use event::Hooks;
+use std::fmt::Write as _;
+
+pub struct Kernel {
+    watching: Watching<Outlet>,
+}
+
+impl Kernel {
+    pub fn start(options: &Record, outlet: Outlet) -> Result<Self> {
+        let mut all = wanted(options)?;
+        all.retain(|hook| hook.probes.iter().any(is_of_kernel));
+        let off_processor = match &options.kernel {
+            None => options.hooks.is_empty(),
+            Some(groups) => groups.is_empty() || groups.iter().any(|g| g == "os" || g == "all"),
+        };
+        let watch = Watch::attach(&Options {
+            off_processor,
+            everyone: false,
+            duration: options.duration,
+            hooks: all,
+        })?;
+        if watch.hooks().attached == 0 {
+            let reasons = watch.missing().join("\n  ");
+            bail!("nothing of the kernel could be hooked:\n  {reasons}");
+        }
+        Ok(Kernel {
+            watching: watch.start(outlet)?,
+        })
+    }
+}
+
+/// The hooks of the driver, if they are wanted, and those of files.
+pub fn wanted(options: &Record) -> Result<Vec<Hook>> {
+    let mut all = Vec::new();
+    // Who asks for this back end and nothing particular asks for the driver.
+    let unsaid = Vec::new();
+    let groups = match &options.kernel {
+        None if options.hooks.is_empty() => Some(&unsaid),
+        groups => groups.as_ref(),
+    };
+    if let Some(groups) = groups {
+        let hooks = driver_hooks(groups).map_err(|why| anyhow::anyhow!("--kernel: {why}"))?;
+        all.extend(hooks);
+    }
+    for file in &options.hooks {
+        all.extend(hooks::read(file)?.hooks);
+    }
+    Ok(all)
+}
+
+/// Whether NVIDIA's driver is in this kernel.
+pub fn has_driver() -> bool {
+    let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
+    modules.lines().any(|line| line.starts_with("nvidia "))
+}
+
+/// It looks at the kernel, not at a library.
+pub fn is_of_kernel(probe: &Probe) -> bool {
+    matches!(
+        probe.target,
+        Target::Function { .. } | Target::Tracepoint { .. }
+    )
+}
+
+impl Backend for Kernel {
+    fn holds(&self) -> bool {
+        true
+    }
+
+    fn attach(&mut self, pid: u32) -> Result<()> {
+        Ok(self.watching.follow(pid)?)
+    }
+
+    fn finish(self: Box<Self>) -> Watched {
+        let (outlet, report) = self.watching.finish();
+        let mut details = String::new();
+        for line in &report.details {
+            let _ = writeln!(details, "cutrace: kernel: {line}");
+        }
+        for line in &report.missing {
+            let _ = writeln!(details, "cutrace: kernel: not hooked: {line}");
+        }
+        let mut notes = report.notes;
+        if !report.missing.is_empty() {
+            notes.push(format!(
+                "{} of {} hooks on the kernel were not to be had here; -v says which, and why",
+                report.missing.len(),
+                report.hooks.total
+            ));
+        }
+        let hooks = Hooks {
+            attached: report.hooks.attached,
+            total: report.hooks.total,
+        };
+        Watched {
+            notes,
+            details,
+            libraries: vec![("kernel".to_owned(), hooks)],
+            unwritten: report.unwritten,
+            failure: report.failure,
+            ..Watched::new(outlet)
+        }
+    }
+}
