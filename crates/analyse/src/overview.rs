@@ -187,6 +187,8 @@ impl Counts {
                 Kind::Userspace if event.layer == Layer::Library => &mut self.library_calls,
                 Kind::Userspace => &mut self.api_calls,
                 Kind::Ioctl => &mut self.ioctls,
+                // Threads that leave the processor are no calls.
+                Kind::Scheduler if event.layer == Layer::Os => return,
                 Kind::Scheduler => &mut self.scheduler_calls,
                 Kind::Kernel | Kind::KernelMem => &mut self.kernel_calls,
                 Kind::Gpu => &mut self.gpu_operations,

@@ -38,6 +38,8 @@ enum From {
     Return(usize),
     ReturnText(usize),
     Result,
+    /// Why a thread left the processor, in place of a result.
+    State,
 }
 
 /// Why a hook cannot be put this way.
@@ -60,8 +62,8 @@ impl Shape {
         };
         let state = Piece {
             name: "state".into(),
-            format: Format::Unsigned(8),
-            from: From::Result,
+            format: Format::Text,
+            from: From::State,
             hidden: false,
         };
         Shape {
@@ -146,6 +148,7 @@ impl Shape {
             From::Entry(at) => Some(Found::Number(bytes(body, at))),
             From::EntryText(at) => Some(Found::Text(text(body, at))),
             From::Result if instant => Some(Found::Number(result)),
+            From::State => Some(Found::Text(state(result).as_bytes())),
             _ => None,
         })
     }
@@ -170,6 +173,17 @@ impl Shape {
             Some(Arg::new(piece.name.clone(), value))
         });
         found.collect()
+    }
+}
+
+/// A thread's state when it left the processor.
+fn state(number: u64) -> &'static str {
+    match number & 0xff {
+        0 => "preempted",
+        1 => "sleeping",
+        2 => "uninterruptible",
+        4 | 8 => "stopped",
+        _ => "other",
     }
 }
 
@@ -237,7 +251,7 @@ impl Draft {
     fn piece(&mut self, argument: &Argument, from: From) {
         self.places.push(match from {
             From::Entry(at) | From::EntryText(at) => at,
-            From::Return(_) | From::ReturnText(_) | From::Result => usize::MAX,
+            From::Return(_) | From::ReturnText(_) | From::Result | From::State => usize::MAX,
         });
         self.pieces.push(Piece {
             name: argument.name.as_str().into(),

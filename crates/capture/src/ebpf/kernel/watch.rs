@@ -421,7 +421,9 @@ const SPECIAL: [&str; 2] = ["page_faults", "other_drivers"];
 /// The driver's functions of these groups; if none is named, of all but the special ones.
 pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, String> {
     let all = Hooks::of_driver().hooks;
-    let known = |group: &String| group == "all" || all.iter().any(|hook| hook.group.as_ref() == Some(group));
+    let known = |group: &String| {
+        group == "all" || all.iter().any(|hook| hook.group.as_ref() == Some(group))
+    };
     if let Some(unknown) = groups.iter().find(|group| !known(group)) {
         let mut names: Vec<&str> = all.iter().filter_map(|h| h.group.as_deref()).collect();
         names.dedup();

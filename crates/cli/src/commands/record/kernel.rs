@@ -83,7 +83,7 @@ impl Backend for Kernel {
         Ok(self.watching.follow(pid)?)
     }
 
-    fn finish(self: Box<Self>) -> Watched {
+    fn finish(self: Box<Self>) -> Option<Watched> {
         let (outlet, report) = self.watching.finish();
         let mut details = String::new();
         for line in &report.details {
@@ -104,13 +104,13 @@ impl Backend for Kernel {
             attached: report.hooks.attached,
             total: report.hooks.total,
         };
-        Watched {
+        Some(Watched {
             notes,
             details,
             libraries: vec![("kernel".to_owned(), hooks)],
             unwritten: report.unwritten,
             failure: report.failure,
             ..Watched::new(outlet)
-        }
+        })
     }
 }
