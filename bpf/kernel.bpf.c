@@ -9,7 +9,8 @@
 /* Arguments of kernel functions point to either side; these helpers tell by the address which. */
 #define READ(to, bytes, from) bpf_probe_read(to, bytes, (const void *)(from))
 #define READ_TEXT(to, bytes, from) bpf_probe_read_str(to, bytes, (const void *)(from))
-/* Nothing here has counted pieces: without them the programs are verified in a third of the time. */
+/* Nothing here has counted pieces, and there are two lengths of records: the less there is to verify,
+ * the sooner the program under watch can begin. */
 #define ONLY_TEXTS
 #include "steps.h"
 
@@ -26,8 +27,7 @@ struct constants {
 const volatile struct constants constants;
 
 #define FRAMES 32
-#define STATE_DEAD 0x10
-#define STATE_ZOMBIE 0x20
+#define LEFT_OUT_STATES 0x3c /* stopped, traced, dead, zombie */
 #define DEEPEST 60
 
 /* Calls of one function that are under way in one thread: a bit for each, set if it was recorded. */
@@ -117,9 +117,9 @@ static __always_inline int write_sized(const __u32 size, const struct spec *spec
 	body = (char *)(record + 1);
 	to = (__u64 *)body;
 	__builtin_memcpy(to, words->at, 24);
-	if (size >= BODY_1 && spec->words > 3)
+	if (spec->words > 3)
 		__builtin_memcpy(to + 3, words->at + 3, 24);
-	if (size >= BODY_2 && spec->words > 6)
+	if (spec->words > 6)
 		__builtin_memcpy(to + 6, words->at + 6, 48);
 	if (spec->enter_steps)
 		take_steps(record, size, spec, 0, spec->enter_steps, words);
@@ -135,15 +135,9 @@ static __always_inline int write_sized(const __u32 size, const struct spec *spec
 static __always_inline int write_by_class(const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
 					  __u16 kind, const struct words *words)
 {
-	switch (spec->enter_class) {
-	case 0:
-		return write_sized(BODY_0, spec, cookie, now, id, kind, words);
-	case 1:
-	case 2:
+	if (spec->enter_class < 3)
 		return write_sized(BODY_2, spec, cookie, now, id, kind, words);
-	default:
-		return write_sized(BODY_5, spec, cookie, now, id, kind, words);
-	}
+	return write_sized(BODY_5, spec, cookie, now, id, kind, words);
 }
 
 static __always_inline int write_end(const __u32 size, const struct spec *spec, __u64 cookie,
@@ -405,8 +399,9 @@ int switched(void *ctx)
 	__u64 state = 0;
 
 	bpf_probe_read_kernel(&state, 8, (char *)ctx + constants.last_state);
-	/* One that has ended does not come back. */
-	if (set && thread && !(state & (STATE_DEAD | STATE_ZOMBIE)) && !is_crowded(set) &&
+	/* One that has ended does not come back; one that is stopped is held by a debugger, maybe by our own
+	 * ptrace, whose records would begin inside. */
+	if (set && thread && !(state & LEFT_OUT_STATES) && !is_crowded(set) &&
 	    !bpf_map_update_elem(&off, &thread, &process, BPF_ANY))
 		tell_switch(now, id, KIND_ENTER, state);
 	if (bpf_probe_read_kernel(&next, 4, (char *)ctx + constants.next_thread))

@@ -98,7 +98,7 @@ struct condition {
 
 #define MOST_WORDS 16
 #define MOST_STEPS 32
-#define MOST_CONDITIONS 16
+#define MOST_CONDITIONS 8
 
 /* spec.flags */
 #define SPEC_NO_RETURN 1 /* beginnings only */

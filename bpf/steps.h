@@ -255,10 +255,10 @@ static __always_inline void take_step(struct record *record, char *body, const _
 	count(COUNT_FAULTS, 1);
 }
 
-DEFINE_STEP(0, BODY_0)
 DEFINE_STEP(2, BODY_2)
 DEFINE_STEP(5, BODY_5)
 #ifndef ONLY_TEXTS
+DEFINE_STEP(0, BODY_0)
 DEFINE_STEP(1, BODY_1)
 DEFINE_STEP(3, BODY_3)
 DEFINE_STEP(4, BODY_4)
@@ -273,11 +273,11 @@ KEEP_LOOP
 	for (__u32 i = 0; i < MOST_STEPS; i++) {
 		if (i >= number)
 			break;
-		if (size == BODY_0)
-			step_0((void *)record, spec, first + i, words);
-		else if (size == BODY_2)
+		if (size == BODY_2)
 			step_2((void *)record, spec, first + i, words);
 #ifndef ONLY_TEXTS
+		else if (size == BODY_0)
+			step_0((void *)record, spec, first + i, words);
 		else if (size == BODY_1)
 			step_1((void *)record, spec, first + i, words);
 		else if (size == BODY_3)
@@ -386,10 +386,10 @@ static __always_inline int all_hold(const char *body, const __u32 size, const st
 		return body && spec ? all_hold(body->at, bytes, spec) : 0;                         \
 	}
 
-DEFINE_MEANT(0, BODY_0)
 DEFINE_MEANT(2, BODY_2)
 DEFINE_MEANT(5, BODY_5)
 #ifndef ONLY_TEXTS
+DEFINE_MEANT(0, BODY_0)
 DEFINE_MEANT(1, BODY_1)
 DEFINE_MEANT(3, BODY_3)
 DEFINE_MEANT(4, BODY_4)
@@ -397,11 +397,11 @@ DEFINE_MEANT(4, BODY_4)
 
 static __always_inline int is_meant(const char *body, const __u32 size, const struct spec *spec)
 {
-	if (size == BODY_0)
-		return meant_0((void *)body, spec);
 	if (size == BODY_2)
 		return meant_2((void *)body, spec);
 #ifndef ONLY_TEXTS
+	if (size == BODY_0)
+		return meant_0((void *)body, spec);
 	if (size == BODY_1)
 		return meant_1((void *)body, spec);
 	if (size == BODY_3)

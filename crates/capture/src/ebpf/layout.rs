@@ -125,7 +125,7 @@ pub struct Condition {
 
 pub const MOST_WORDS: usize = 16;
 pub const MOST_STEPS: usize = 32;
-pub const MOST_CONDITIONS: usize = 16;
+pub const MOST_CONDITIONS: usize = 8;
 
 /// Beginnings only.
 pub const SPEC_NO_RETURN: u8 = 1;

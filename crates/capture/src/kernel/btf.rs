@@ -214,8 +214,8 @@ impl Btf {
     }
 
     /// Whether a module tells its types.
-    pub fn knows_module(&mut self, module: &str) -> bool {
-        self.module(module).is_some()
+    pub fn has_module(module: &str) -> bool {
+        !module.contains('/') && Path::new(FOLDER).join(module).exists()
     }
 
     /// A function of the kernel, or of one of its modules.

@@ -1,11 +1,6 @@
 //! The kernel's functions: /proc/kallsyms, and of them those with a place for tracing.
 
-use std::{
-    collections::HashSet,
-    fs,
-    io::{self, BufRead},
-    path::Path,
-};
+use std::{collections::HashSet, fs, io, path::Path};
 
 /// A function of the kernel or of one of its modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +28,12 @@ const MODULES: &str = "/proc/modules";
 impl Functions {
     /// Those of the running kernel; `tracefs` is where that is mounted.
     pub fn of_this_kernel(tracefs: Option<&Path>) -> io::Result<Self> {
-        let mut functions = Self::read(io::BufReader::new(fs::File::open(KALLSYMS)?))?;
+        Self::of_modules(tracefs, None)
+    }
+
+    /// Only those of these modules: the kernel's own are many.
+    pub fn of_modules(tracefs: Option<&Path>, modules: Option<&[String]>) -> io::Result<Self> {
+        let mut functions = Self::read(&fs::read(KALLSYMS)?, modules);
         // A module without a function is a module nevertheless.
         for line in fs::read_to_string(MODULES).unwrap_or_default().lines() {
             if let Some(name) = line.split(' ').next() {
@@ -41,17 +41,17 @@ impl Functions {
             }
         }
         let list = tracefs.map(|folder| folder.join("available_filter_functions"));
-        if let Some(file) = list.and_then(|path| fs::File::open(path).ok()) {
-            functions.mark_traceable(io::BufReader::new(file))?;
+        if let Some(list) = list.and_then(|path| fs::read(path).ok()) {
+            functions.mark_traceable(&list, modules);
         }
         Ok(functions)
     }
 
     /// Reads the form of /proc/kallsyms.
-    pub fn read(from: impl BufRead) -> io::Result<Self> {
+    pub fn read(text: &[u8], modules: Option<&[String]>) -> Self {
         let mut functions = Functions::default();
-        for line in from.lines() {
-            let Some(function) = function(&line?) else {
+        for line in lines(text, modules) {
+            let Some(function) = function(line) else {
                 continue;
             };
             if let Some(module) = &function.module {
@@ -60,30 +60,27 @@ impl Functions {
             functions.sorted.push(function);
         }
         functions.sorted.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(functions)
+        functions
     }
 
     /// Reads the form of available_filter_functions: `name` or `name [module]` a line.
-    pub fn mark_traceable(&mut self, from: impl BufRead) -> io::Result<()> {
-        let mut listed: HashSet<(Box<str>, Option<Box<str>>)> = HashSet::new();
-        for line in from.lines() {
-            let line = line?;
-            let (name, module) = match line.split_once(' ') {
-                Some((name, module)) => (name, Some(module.trim_matches(['[', ']']).into())),
-                None => (line.as_str(), None),
-            };
-            listed.insert((name.into(), module));
-        }
+    pub fn mark_traceable(&mut self, text: &[u8], modules: Option<&[String]>) {
         // An empty list means that ftrace is shut, not that nothing can be traced.
-        if listed.is_empty() {
-            return Ok(());
+        if text.is_empty() {
+            return;
+        }
+        let mut listed: HashSet<(&str, Option<&str>)> = HashSet::new();
+        for line in lines(text, modules) {
+            listed.insert(match line.split_once(' ') {
+                Some((name, module)) => (name, Some(module.trim_matches(['[', ']']))),
+                None => (line, None),
+            });
         }
         self.says_traceable = true;
         for function in &mut self.sorted {
-            let key = (function.name.clone(), function.module.clone());
+            let key = (&*function.name, function.module.as_deref());
             function.traceable = Some(listed.contains(&key));
         }
-        Ok(())
     }
 
     /// Whether the kernel says which functions have a place for tracing.
@@ -116,6 +113,25 @@ impl Functions {
         let length = self.sorted[start..].partition_point(|function| belongs(&function.name));
         &self.sorted[start..start + length]
     }
+}
+
+/// The lines that tell of functions of these modules, or all of them.
+fn lines<'a>(text: &'a [u8], modules: Option<&[String]>) -> impl Iterator<Item = &'a str> {
+    let wanted = move |line: &&[u8]| {
+        let Some(modules) = modules else { return true };
+        // Told by the last bytes: the kernel's own functions are most of them.
+        let Some(inner) = line.strip_suffix(b"]") else {
+            return false;
+        };
+        let ends = |module: &String| {
+            let before = inner.strip_suffix(module.as_bytes());
+            before.is_some_and(|before| before.ends_with(b"["))
+        };
+        modules.iter().any(ends)
+    };
+    (text.split(|byte| *byte == b'\n'))
+        .filter(wanted)
+        .filter_map(|line| std::str::from_utf8(line).ok())
 }
 
 /// `ffffffffc02be0b0 t nv_kthread_q_schedule_q_item [nvidia_uvm]`, with a tab before the module.
@@ -172,8 +188,8 @@ nvidia_unlocked_ioctl [nvidia]
 ";
 
     pub fn functions() -> Functions {
-        let mut functions = Functions::read(KALLSYMS.as_bytes()).unwrap();
-        functions.mark_traceable(TRACEABLE.as_bytes()).unwrap();
+        let mut functions = Functions::read(KALLSYMS.as_bytes(), None);
+        functions.mark_traceable(TRACEABLE.as_bytes(), None);
         functions
     }
 
@@ -191,9 +207,26 @@ nvidia_unlocked_ioctl [nvidia]
     }
 
     #[test]
+    fn some_modules_only() {
+        let modules = [String::from("nvidia")];
+        let mut functions = Functions::read(KALLSYMS.as_bytes(), Some(&modules));
+        functions.mark_traceable(TRACEABLE.as_bytes(), Some(&modules));
+        let shown: Vec<_> = (functions.all().iter())
+            .map(|function| (&*function.name, function.traceable))
+            .collect();
+        let expected = [
+            ("nv_free_pages.isra.0", Some(true)),
+            ("nv_kthread_q_schedule_q_item", Some(true)),
+            ("nvidia_unlocked_ioctl", Some(true)),
+            ("rm_ioctl", Some(false)),
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
     fn an_empty_list_says_nothing() {
-        let mut functions = Functions::read(KALLSYMS.as_bytes()).unwrap();
-        functions.mark_traceable(&b""[..]).unwrap();
+        let mut functions = Functions::read(KALLSYMS.as_bytes(), None);
+        functions.mark_traceable(b"", None);
         assert!(!functions.says_traceable());
         assert_eq!(functions.named("rm_ioctl")[0].traceable, None);
     }

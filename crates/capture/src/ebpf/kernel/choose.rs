@@ -66,14 +66,16 @@ pub struct Choice<'a> {
     hooks: &'a [Hook],
     functions: Functions,
     tracefs: Option<Tracefs>,
-    btf: Option<Btf>,
+    /// Looked at when it is needed first.
+    btf: Option<Option<Btf>>,
     made: Attachments,
     /// For each hook: why its probes so far are not what is taken.
     reasons: Vec<Vec<String>>,
     attached: Vec<bool>,
     /// Says of fentry what the kernel said the first time.
     no_fentry: Option<String>,
-    single: Option<Object>,
+    kprobes: Option<Object>,
+    points: Option<Object>,
 }
 
 impl<'a> Choice<'a> {
@@ -81,9 +83,9 @@ impl<'a> Choice<'a> {
         let tracefs = Tracefs::find();
         let folder = tracefs.as_ref().map(Tracefs::folder);
         Choice {
-            functions: Functions::of_this_kernel(folder).unwrap_or_default(),
+            functions: Functions::of_modules(folder, modules(hooks).as_deref()).unwrap_or_default(),
             tracefs,
-            btf: Btf::of_this_kernel().ok(),
+            btf: None,
             reasons: vec![Vec::new(); hooks.len()],
             attached: vec![false; hooks.len()],
             made: Attachments {
@@ -93,7 +95,8 @@ impl<'a> Choice<'a> {
             maps,
             hooks,
             no_fentry: None,
-            single: None,
+            kprobes: None,
+            points: None,
         }
     }
 
@@ -298,7 +301,12 @@ impl<'a> Choice<'a> {
         if let Some(reason) = &self.no_fentry {
             return Err(reason.clone());
         }
-        let btf = self.btf.as_mut().ok_or("the kernel has no BTF")?;
+        // Most modules from elsewhere have none: that is seen without reading the kernel's.
+        if (wanted.module.as_deref()).is_some_and(|module| !Btf::has_module(module)) {
+            return Err("its module has no BTF".to_owned());
+        }
+        let btf = self.btf.get_or_insert_with(|| Btf::of_this_kernel().ok());
+        let btf = btf.as_mut().ok_or("the kernel has no BTF")?;
         if btf
             .function(wanted.module.as_deref(), &wanted.name)
             .is_none()
@@ -332,14 +340,11 @@ impl<'a> Choice<'a> {
     }
 
     fn by_kprobe(&mut self, wanted: &Wanted) -> Result<(), String> {
-        if self.single.is_none() {
-            let names = ["kprobe_enter", "kprobe_return", "point"];
-            let object = attach::load(self.maps, &names, Constants::default());
-            self.single = Some(object.map_err(|error| error.to_string())?);
-        }
-        let Some(object) = &self.single else {
-            return Err("no program".to_owned());
-        };
+        let object = kept(
+            &mut self.kprobes,
+            self.maps,
+            &["kprobe_enter", "kprobe_return"],
+        )?;
         let mut events = Vec::new();
         for (program, at_return, wants) in [
             ("kprobe_return", true, wanted.returns),
@@ -409,11 +414,6 @@ impl<'a> Choice<'a> {
             .maps
             .describe(&shape.spec)
             .map_err(|error| error.to_string())?;
-        if self.single.is_none() {
-            let names = ["kprobe_enter", "kprobe_return", "point"];
-            let object = attach::load(self.maps, &names, Constants::default());
-            self.single = Some(object.map_err(|error| error.to_string())?);
-        }
         let title = asked.name.clone().unwrap_or_else(|| name.to_owned());
         let layer = if group == "nvidia" {
             Layer::Kernel
@@ -422,9 +422,7 @@ impl<'a> Choice<'a> {
         };
         let subject = self.subject(hook, &title, layer, &shape, silence(group));
         let cookie = u64::from(number) << 32 | u64::from(subject);
-        let Some(object) = &self.single else {
-            return Err("no program".to_owned());
-        };
+        let object = kept(&mut self.points, self.maps, &["point"])?;
         let made = attach::tracepoint(object, "point", point.id, cookie);
         self.made
             .events
@@ -444,6 +442,30 @@ impl<'a> Choice<'a> {
             false => format!("{line} for {probe}"),
         });
     }
+}
+
+/// The modules that hooks name, if every hook on a function names one.
+fn modules(hooks: &[Hook]) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    for probe in hooks.iter().flat_map(|hook| &hook.probes) {
+        if let Target::Function { module, .. } = &probe.target {
+            found.push(module.as_deref()?.replace('-', "_"));
+        }
+    }
+    (!found.iter().any(|module| module == "vmlinux")).then_some(found)
+}
+
+/// Programs that are loaded when they are needed first.
+fn kept<'a>(
+    place: &'a mut Option<Object>,
+    maps: &Maps,
+    names: &[&str],
+) -> Result<&'a Object, String> {
+    if place.is_none() {
+        let object = attach::load(maps, names, Constants::default());
+        *place = Some(object.map_err(|error| error.to_string())?);
+    }
+    place.as_ref().ok_or_else(String::new)
 }
 
 /// It names one function.

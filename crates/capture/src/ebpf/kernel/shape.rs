@@ -13,7 +13,7 @@ use event::{Arg, Name, Value};
 /// Words that a body can begin with.
 const WORDS: [usize; 3] = [3, 6, 12];
 /// Of the classes of bodies, those that these programs write.
-const CLASSES: [usize; 3] = [0, 2, 5];
+const CLASSES: [usize; 2] = [2, 5];
 
 /// What is copied of a hook's calls.
 #[derive(Debug, Clone)]
@@ -182,7 +182,6 @@ fn state(number: u64) -> &'static str {
         0 => "preempted",
         1 => "sleeping",
         2 => "uninterruptible",
-        4 | 8 => "stopped",
         _ => "other",
     }
 }
@@ -401,7 +400,7 @@ when = "size > 4096 || (dev & 3) == 1""#,
         let shape = Shape::of_function(&hook, false).unwrap();
         let spec = &shape.spec;
         assert_eq!((spec.words, spec.enter_steps, spec.return_steps), (6, 2, 1));
-        assert_eq!((spec.enter_class, spec.return_class, spec.flags), (5, 0, 0));
+        assert_eq!((spec.enter_class, spec.return_class, spec.flags), (5, 2, 0));
         assert_eq!(spec.conditions, 3);
         assert_eq!(
             (spec.when[0].at, spec.when[0].width, spec.when[0].last),
