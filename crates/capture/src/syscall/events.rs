@@ -156,7 +156,8 @@ impl<S: Sink> Events<S> {
     fn write(&mut self, record: &Record) {
         if self.totals.failure.is_some() {
             self.totals.unwritten += 1;
-        } else if let Err(why) = self.sink.write(record) {
+        // Handed on at once: between two system calls nobody would do it, and others' records wait.
+        } else if let Err(why) = (self.sink.write(record)).and_then(|()| self.sink.flush()) {
             self.totals.unwritten += 1;
             self.totals.failure = Some(why);
         }
