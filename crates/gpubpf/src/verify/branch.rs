@@ -1,6 +1,7 @@
 //! Branches: which ways are possible, and what each tells.
 
 use super::explore::{Checked, Next, Walk};
+use super::refused::Reason;
 use super::scalar::{Scalar, assume};
 use super::state::State;
 use super::value::{Pointer, Value};
@@ -57,10 +58,18 @@ impl Walk<'_> {
             | (Value::Number(number), Value::Pointer(pointer))
                 if wide && number.constant() == Some(0) =>
             {
-                Ok(null_check(state, condition, &pointer, at, target))
+                null_check(state, condition, &pointer, at, target)
             }
-            // Of addresses, nothing more is learnt.
-            _ => Ok(Next::Fork(at + 1, Box::new(state.clone()), target)),
+            // Which of two places in one thing comes first; what is learnt of it is not kept.
+            (Value::Pointer(left), Value::Pointer(right))
+                if wide
+                    && left.region == right.region
+                    && left.lookup.is_none()
+                    && right.lookup.is_none() =>
+            {
+                Ok(Next::Fork(at + 1, Box::new(state.clone()), target))
+            }
+            _ => Err(compared()),
         }
     }
 }
@@ -71,18 +80,23 @@ fn null_check(
     pointer: &Pointer,
     at: usize,
     target: usize,
-) -> Next {
+) -> Checked<Next> {
     let taken_if_null = match condition {
         Condition::Equal => true,
         Condition::NotEqual => false,
-        _ => return Next::Fork(at + 1, Box::new(state.clone()), target),
+        _ => return Err(compared()),
     };
     let Some(lookup) = pointer.lookup else {
         // It is never NULL.
-        return Next::At(if taken_if_null { at + 1 } else { target });
+        return Ok(Next::At(if taken_if_null { at + 1 } else { target }));
     };
     let mut other = state.clone();
     other.settle(lookup, taken_if_null);
     state.settle(lookup, !taken_if_null);
-    Next::Fork(at + 1, Box::new(other), target)
+    Ok(Next::Fork(at + 1, Box::new(other), target))
+}
+
+fn compared() -> (Reason, String) {
+    let text = "an address is compared with something that is not NULL nor in the same thing";
+    (Reason::PointerArithmetic, text.to_owned())
 }

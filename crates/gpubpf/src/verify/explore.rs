@@ -62,6 +62,8 @@ struct Node {
 pub(super) struct Path {
     pub state: State,
     pub at: usize,
+    /// Where it was before.
+    from: usize,
     node: usize,
     distance: u64,
 }
@@ -186,19 +188,16 @@ impl<'a> Walk<'a> {
         let mut next = Some(Path {
             state: State::start(),
             at: start,
+            from: start,
             node: 0,
             distance: 0,
         });
         let mut at_start = true;
         while let Some(mut path) = next {
-            let mut came_from = path.at;
             loop {
                 let at = path.at;
                 let skip = std::mem::take(&mut at_start);
-                if self.is_target[at]
-                    && !skip
-                    && self.arrive(&mut path, came_from).map_err(|t| (at, t))?
-                {
+                if self.is_target[at] && !skip && self.arrive(&mut path).map_err(|t| (at, t))? {
                     break;
                 }
                 self.steps += 1;
@@ -211,7 +210,7 @@ impl<'a> Walk<'a> {
                 }
                 path.distance += 1;
                 self.facts.reached[at] = true;
-                came_from = at;
+                path.from = at;
                 match self
                     .step(&mut path.state, at)
                     .map_err(|trouble| (at, trouble))?
@@ -222,6 +221,7 @@ impl<'a> Walk<'a> {
                         self.paths.push(Path {
                             state: *other,
                             at: other_target,
+                            from: at,
                             node: path.node,
                             distance: path.distance,
                         });
@@ -239,7 +239,7 @@ impl<'a> Walk<'a> {
     }
 
     /// At a place where paths meet: true if what follows was looked at already.
-    fn arrive(&mut self, path: &mut Path, came_from: usize) -> Checked<bool> {
+    fn arrive(&mut self, path: &mut Path) -> Checked<bool> {
         let at = path.at;
         let live = &self.live;
         path.state
@@ -256,7 +256,7 @@ impl<'a> Walk<'a> {
                     break;
                 }
             } else if node.state.covers(&path.state) && path.state.covers(&node.state) {
-                return Err(self.endless(at, came_from));
+                return Err(self.endless(at, path.from));
             }
         }
         if let Some(longest) = done {
@@ -274,6 +274,10 @@ impl<'a> Walk<'a> {
             });
             path.node = self.nodes.len() - 1;
             path.distance = 0;
+            if many {
+                // The oldest of the later ones goes: comparing with all would take for ever.
+                self.seen[at].remove(KEPT_STATES / 2);
+            }
             self.seen[at].push(path.node);
         }
         Ok(false)

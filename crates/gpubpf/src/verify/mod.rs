@@ -17,6 +17,8 @@ mod memory;
 mod refused;
 mod relevance;
 mod scalar;
+#[cfg(test)]
+mod scalar_tests;
 mod stack;
 mod state;
 mod value;

@@ -33,7 +33,14 @@ impl Relevance {
         while changed {
             changed = false;
             relevance.registers = backwards::solve(code, |at, after| {
-                relevance.before(&code[at].operation, after, decides[at], &mut changed)
+                let in_program = at < functions.first().map_or(0, |program| program.end);
+                relevance.before(
+                    &code[at].operation,
+                    after,
+                    decides[at],
+                    in_program,
+                    &mut changed,
+                )
             });
         }
         relevance
@@ -52,6 +59,7 @@ impl Relevance {
         operation: &Operation,
         after: u16,
         decides: bool,
+        in_program: bool,
         changed: &mut bool,
     ) -> u16 {
         let bit = |source: Source| match source {
@@ -111,8 +119,8 @@ impl Relevance {
             Operation::Call(Callee::Helper(_)) | Operation::Call(Callee::Function(_)) => {
                 after & !CALLER_SAVED | liveness::read(operation)
             }
-            // What a function gives back may be an index.
-            Operation::Exit => 1,
+            // What a function gives back may be an index; what the program does goes to nobody.
+            Operation::Exit => u16::from(!in_program),
         }
     }
 

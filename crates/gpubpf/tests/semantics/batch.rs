@@ -50,13 +50,16 @@ fn object() -> Object {
 }
 
 pub fn case(number: u64) -> Case {
-    let object = object();
     let raw = generate(number.wrapping_mul(0x5851_f42d_4c95_7f2d));
+    translated(number, raw).unwrap_or_else(|why| panic!("program {number}: {why}"))
+}
+
+/// A program as a case, or why it is none.
+pub fn translated(number: u64, raw: Vec<Raw>) -> Result<Case, String> {
+    let object = object();
     let attach = Attach::Entry("any".into());
-    let program = Program::from_slots("cuda__case", attach, &raw)
-        .unwrap_or_else(|bad| panic!("program {number}: {bad}"));
-    let verified =
-        verify(&object, &program).unwrap_or_else(|refused| panic!("program {number}: {refused}"));
+    let program = Program::from_slots("cuda__case", attach, &raw).map_err(|bad| bad.to_string())?;
+    let verified = verify(&object, &program).map_err(|refused| refused.to_string())?;
     let options = TranslateOptions {
         prefix: format!("p{number}_"),
         // Both ways to keep a stack must give the same.
@@ -64,11 +67,11 @@ pub fn case(number: u64) -> Case {
         ..TranslateOptions::default()
     };
     let translated = translate(&verified, &options);
-    Case {
+    Ok(Case {
         number,
         raw,
         translated,
-    }
+    })
 }
 
 /// The module of some cases: kernel `case_N` runs program N with its operands.
@@ -145,15 +148,15 @@ pub fn expected(case: &Case) -> Vec<u8> {
     values
 }
 
-fn compare(numbers: std::ops::Range<u64>) {
-    let cases: Vec<Case> = numbers.map(case).collect();
-    let mut module = Module::load(&module(&cases));
+/// Runs cases on the device and compares.
+pub fn compare(cases: &[Case]) {
+    let mut module = Module::load(&module(cases));
     let mut values = Buffer::new(&module.memory, THREADS * VALUE);
     let mut context = Buffer::new(&module.memory, THREADS * OPERANDS * 8);
     let bytes = descriptor_bytes(&object().maps[0], values.address(), THREADS as u64);
     module.global(DESCRIPTORS).copy_from_slice(&bytes);
     let before = before();
-    for case in &cases {
+    for case in cases {
         values.bytes().copy_from_slice(&before);
         context
             .bytes()
@@ -188,7 +191,9 @@ fn wanted() -> u64 {
 fn quarter(which: u64) {
     let modules = wanted().div_ceil(IN_A_MODULE);
     for module in (0..modules).filter(|module| module % 4 == which) {
-        compare(module * IN_A_MODULE..(module + 1) * IN_A_MODULE);
+        let numbers = module * IN_A_MODULE..(module + 1) * IN_A_MODULE;
+        let cases: Vec<Case> = numbers.map(case).collect();
+        compare(&cases);
     }
 }
 

@@ -4,6 +4,7 @@
 mod batch;
 mod device;
 mod generate;
+mod mutated;
 mod random;
 mod reference;
 mod special;

@@ -1,0 +1,1 @@
+//! Errors of compiled programs show their source line.

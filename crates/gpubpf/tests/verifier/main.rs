@@ -1,0 +1,7 @@
+//! The verifier: a corpus of programs that must be refused, each for its reason, and of programs that
+//! must be accepted.
+
+mod accepted;
+mod assemble;
+mod compiled;
+mod refused;
