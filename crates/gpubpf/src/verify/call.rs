@@ -286,7 +286,9 @@ impl Walk<'_> {
 
     /// The number at an address, if it is known: an array's key.
     fn known_number(&self, state: &State, register: u8, bytes: u32) -> Option<u64> {
-        let known = self.known_bytes(state, register, bytes.into())?;
+        let known = self
+            .known_bytes(state, register, bytes.into())
+            .filter(|known| known.len() == bytes as usize)?;
         let mut word = [0; 8];
         word.get_mut(..known.len())?.copy_from_slice(&known);
         Some(u64::from_le_bytes(word))

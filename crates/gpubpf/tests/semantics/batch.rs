@@ -60,6 +60,9 @@ pub fn translated(number: u64, raw: Vec<Raw>) -> Result<Case, String> {
     let attach = Attach::Entry("any".into());
     let program = Program::from_slots("cuda__case", attach, &raw).map_err(|bad| bad.to_string())?;
     let verified = verify(&object, &program).map_err(|refused| refused.to_string())?;
+    if verified.context_bytes as usize > OPERANDS * 8 {
+        return Err("it reads more context than there is".into());
+    }
     let options = TranslateOptions {
         prefix: format!("p{number}_"),
         // Both ways to keep a stack must give the same.

@@ -2,10 +2,11 @@
 //! shares nothing with the translation, not even the decoder.
 
 mod batch;
+mod compiled;
 mod device;
 mod generate;
 mod mutated;
 mod random;
 mod reference;
-mod special;
+
 mod write;

@@ -7,7 +7,7 @@ use crate::batch::{Case, compare, translated};
 use crate::generate::generate;
 use crate::random::Random;
 
-const PROGRAMS: u64 = 12_000;
+const PROGRAMS: u64 = 2_500;
 
 fn damage(random: &mut Random, raw: &mut Vec<Raw>) {
     for _ in 0..1 + random.below(3) {
@@ -51,7 +51,7 @@ fn damaged_programs_are_refused_or_run_right() {
             accepted.push(case);
         }
     }
-    assert!(accepted.len() > 500, "only {} accepted", accepted.len());
+    assert!(accepted.len() > 300, "only {} accepted", accepted.len());
     assert!(accepted.len() < PROGRAMS as usize, "nothing was refused");
     for cases in accepted.chunks(256) {
         compare(cases);

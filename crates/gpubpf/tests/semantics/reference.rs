@@ -15,7 +15,7 @@ pub struct Machine<'a> {
     callers: Vec<(usize, [u64; 5])>,
 }
 
-/// Runs a program: helper 1 gives the value, nothing else is called but its own functions.
+/// Runs a program: helper 1 gives the value of key 0, nothing else is called but its own functions.
 pub fn run(program: &[Raw], context: &[u8], value: &mut [u8]) {
     let mut machine = Machine {
         context,
@@ -120,7 +120,8 @@ impl Machine<'_> {
                 }
                 (8, _) => {
                     assert_eq!(immediate, 1, "only lookups are called");
-                    self.registers[0] = VALUE;
+                    let key = self.read(self.registers[2], 4);
+                    self.registers[0] = if key == 0 { VALUE } else { 0 };
                 }
                 (9, _) => {
                     let (back, saved) = self.callers.pop()?;
