@@ -5,11 +5,13 @@
 
 mod error;
 mod held;
+mod outlast;
 mod signals;
 mod wait;
 
 pub use error::LaunchError;
 pub use held::{Held, Preparation, User, hold};
+pub use outlast::outlast;
 pub use signals::block_signals;
 
 use std::ffi::{OsStr, OsString};

@@ -16,6 +16,8 @@ pub enum SyscallError {
         "process {pid} may not be traced: {}", advice(.scope)
     )]
     Refused { pid: u32, scope: Option<u32> },
+    #[error("nothing may be traced: {}", advice(&Some(*.0)))]
+    Forbidden(u32),
     #[error("process {pid} cannot be traced: {source}")]
     Attach { pid: u32, source: io::Error },
     #[error("the tracer's process is gone")]

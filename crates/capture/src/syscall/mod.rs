@@ -18,3 +18,13 @@ mod tracer;
 
 pub use error::SyscallError;
 pub use session::{Options, Recording, Report, Session};
+
+/// Whether commands can be traced here: the same is not known of other users' processes.
+pub fn available() -> Result<(), SyscallError> {
+    match error::ptrace_scope() {
+        // SAFETY: a question without side effects.
+        Some(2) if unsafe { libc::geteuid() } != 0 => Err(SyscallError::Forbidden(2)),
+        Some(3) => Err(SyscallError::Forbidden(3)),
+        _ => Ok(()),
+    }
+}

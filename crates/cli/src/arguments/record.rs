@@ -7,6 +7,8 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 pub struct Record {
     pub program: OsString,
     pub arguments: Vec<OsString>,
+    /// A process that runs already, instead of a command.
+    pub pid: Option<u32>,
     pub methods: Methods,
     /// None is a new file named after the time.
     pub output: Option<PathBuf>,
@@ -34,6 +36,9 @@ pub struct RecordLine {
     /// How to watch: auto, all, or a list of preload, syscall, ebpf, cupti, kernel
     #[arg(long, value_name = "LIST", default_value = "auto", value_parser = methods)]
     method: Methods,
+    /// Trace a process that runs already, until it ends or Ctrl-C: by ebpf, or by syscall
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -76,7 +81,7 @@ pub struct RecordLine {
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required = true,
+        required_unless_present = "pid",
         value_name = "CMD"
     )]
     command: Vec<OsString>,
@@ -90,12 +95,15 @@ impl RecordLine {
             usage("a trace's name says its format: -o FILE.jsonl or -o FILE.arrows");
         }
         let mut words = self.command.into_iter();
-        let program = words
-            .next()
-            .unwrap_or_else(|| usage("record needs a command to trace: cutrace ./app"));
+        let program = match (words.next(), self.pid) {
+            (Some(program), _) => program,
+            (None, Some(_)) => OsString::new(),
+            (None, None) => usage("record needs a command to trace: cutrace ./app"),
+        };
         Record {
             program,
             arguments: words.collect(),
+            pid: self.pid,
             methods: self.method,
             output: self.output,
             filter: self.filter,

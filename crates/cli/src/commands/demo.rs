@@ -61,6 +61,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
     Ok(Record {
         program: embedded::demo_program()?.into_os_string(),
         arguments: Vec::new(),
+        pid: None,
         methods: Methods::Auto,
         output: Some(folder.join("trace.jsonl")),
         filter: None,

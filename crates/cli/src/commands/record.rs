@@ -27,7 +27,11 @@ use file::TraceFile;
 use outlet::Outlet;
 use progress::Progress;
 use render::RunSummary;
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 /// A run that was traced.
 pub struct Recorded {
@@ -72,7 +76,10 @@ pub fn record(options: &Record) -> Result<Recorded> {
         };
         let progress = (!options.quiet).then(|| Progress::start(seen)).flatten();
         let began = Instant::now();
-        let exit = launched(&mut command, backends);
+        let exit = match options.pid {
+            Some(pid) => attached(pid, options.duration, backends),
+            None => launched(&mut command, backends),
+        };
         drop(progress);
         exit.map(|exit| (exit, began.elapsed()))
     });
@@ -163,6 +170,19 @@ fn launched(command: &mut launch::Command, backends: &mut [Box<dyn Backend + '_>
     }
     held.release()?;
     held.wait().map_err(|error: LaunchError| error.into())
+}
+
+/// Watches a process that runs already.
+fn attached(
+    pid: u32,
+    limit: Option<Duration>,
+    backends: &mut [Box<dyn Backend + '_>],
+) -> Result<Exit> {
+    for backend in backends.iter_mut() {
+        backend.attach(pid)?;
+    }
+    launch::outlast(pid, limit).with_context(|| format!("process {pid}"))?;
+    Ok(Exit::Code(0))
 }
 
 /// What a shell would say of it.

@@ -10,6 +10,7 @@ mod programs;
 mod progress;
 mod ranges;
 mod stacks;
+mod syscalls;
 mod transparency;
 
 use common::{cutrace, repository, skip};
@@ -102,4 +103,20 @@ fn read(path: &Path) -> Vec<Value> {
 
 fn path(program: &Path) -> &str {
     program.to_str().expect("UTF-8")
+}
+
+/// A C program of this folder.
+fn compile(name: &str, folder: &Path) -> PathBuf {
+    let program = folder.join(name);
+    let source = format!("{}/tests/record/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let built = Command::new(std::env::var_os("CC").unwrap_or("cc".into()))
+        .args(["-O1", "-o"])
+        .arg(&program)
+        .args([&source, "-ldl", "-lpthread"])
+        .status();
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "the program is built"
+    );
+    program
 }

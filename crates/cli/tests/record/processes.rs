@@ -1,10 +1,9 @@
 //! Several threads, several processes, and processes that die.
 
-use super::{Run, path, program, record};
+use super::{Run, compile, path, program, record};
 use crate::common::skip;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Records are in the order of time and none is lost. Where a starved machine holds a thread up
@@ -200,20 +199,4 @@ fn bursts_that_a_ring_can_hold_are_kept_whole() {
     assert!(run.output.status.success(), "{}", run.stderr());
     assert_ordered(&run);
     assert_eq!(run.summary()["counts"]["userspace"], 40_000);
-}
-
-/// A C program of this folder.
-fn compile(name: &str, folder: &Path) -> PathBuf {
-    let program = folder.join(name);
-    let source = format!("{}/tests/record/{name}.c", env!("CARGO_MANIFEST_DIR"));
-    let built = Command::new(std::env::var_os("CC").unwrap_or("cc".into()))
-        .args(["-O1", "-o"])
-        .arg(&program)
-        .args([&source, "-ldl", "-lpthread"])
-        .status();
-    assert!(
-        built.is_ok_and(|status| status.success()),
-        "the program is built"
-    );
-    program
 }

@@ -44,14 +44,25 @@ fn add_kernel(plan: &mut Plan, options: &Record) -> Result<()> {
 }
 
 fn by_methods(options: &Record) -> Result<Plan> {
+    let here = |method| match method {
+        // A library comes into a program when it starts, or not at all.
+        Method::Preload | Method::Cupti if options.pid.is_some() => {
+            Err("it cannot enter a process that runs already".into())
+        }
+        method => available(method),
+    };
     match &options.methods {
         Methods::Auto => Ok(Plan {
-            methods: vec![Method::Preload],
+            methods: vec![match options.pid {
+                None => Method::Preload,
+                Some(_) if here(Method::Ebpf).is_ok() => Method::Ebpf,
+                Some(_) => Method::Syscall,
+            }],
             ..Plan::default()
         }),
         Methods::These(these) => {
             for &method in these {
-                if let Err(why) = available(method) {
+                if let Err(why) = here(method) {
                     bail!("--method={}: {why}", method.as_str());
                 }
             }
@@ -62,7 +73,7 @@ fn by_methods(options: &Record) -> Result<Plan> {
         }
         Methods::All => Ok(everything(|method| match method {
             Method::Kernel if !kernel::has_driver() => Err("NVIDIA's driver is not loaded".into()),
-            method => available(method),
+            method => here(method),
         })),
     }
 }
@@ -70,13 +81,20 @@ fn by_methods(options: &Record) -> Result<Plan> {
 /// Whatever is available, each event once.
 fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
     let mut plan = Plan::default();
+    let ebpf = available(Method::Ebpf).is_ok();
     for method in Method::ALL {
-        match available(method) {
-            Ok(()) => plan.methods.push(method),
-            Err(why) => plan
-                .left_out
-                .push(format!("left out: {}: {why}", method.as_str())),
-        }
+        let reason = match available(method) {
+            Ok(()) if method == Method::Syscall && ebpf => {
+                "ebpf sees the same system calls, and stops nothing for it".into()
+            }
+            Ok(()) => {
+                plan.methods.push(method);
+                continue;
+            }
+            Err(why) => why,
+        };
+        let name = method.as_str();
+        plan.left_out.push(format!("left out: {name}: {reason}"));
     }
     plan
 }
@@ -84,7 +102,8 @@ fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
 /// Whether a back end can work here, or why not.
 fn available(method: Method) -> Result<(), String> {
     match method {
-        Method::Preload | Method::Syscall => Ok(()),
+        Method::Preload => Ok(()),
+        Method::Syscall => capture::syscall::available().map_err(|why| why.to_string()),
         Method::Kernel if is_root() => Ok(()),
         Method::Kernel => Err("needs root: type sudo cutrace …".into()),
         Method::Ebpf | Method::Cupti => Err("not in this version of cutrace".into()),
@@ -115,5 +134,11 @@ mod tests {
                 "left out: kernel: not here"
             ]
         );
+        let plan = everything(|_| Ok(()));
+        let most = [Method::Preload, Method::Ebpf, Method::Cupti, Method::Kernel];
+        assert_eq!(plan.methods, most);
+        let left_out =
+            "left out: syscall: ebpf sees the same system calls, and stops nothing for it";
+        assert_eq!(plan.left_out, [left_out]);
     }
 }

@@ -35,7 +35,13 @@ impl Syscall {
                 filter: options.filter.as_deref().map(Selection::parse),
                 until: limit.map_or(u64::MAX, |limit| monotonic().saturating_add(limit)),
             },
-            state: State::Waiting(Session::for_command()?, outlet),
+            state: State::Waiting(
+                match options.pid {
+                    Some(_) => Session::for_process()?,
+                    None => Session::for_command()?,
+                },
+                outlet,
+            ),
         })
     }
 }

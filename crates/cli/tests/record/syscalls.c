@@ -1,0 +1,263 @@
+/* Ioctls on a stand-in of the driver's file, in every way that is hard on a tracer.
+ *   syscalls CASE FOLDER [NUMBER]
+ * A plain file answers ENOTTY. Anything else is a tracer that harms: exit status 1. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static char *self, *folder;
+static int driver = -1, expected = ENOTTY;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "%s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static void open_driver(void)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/nvidiactl", folder);
+    driver = open(path, O_RDWR | O_CLOEXEC);
+    if (driver < 0)
+        fail(path);
+}
+
+static void ask(void)
+{
+    /* RM_FREE: root, parent, old, status. */
+    unsigned parameters[4] = {1, 2, 3, 0};
+    if (ioctl(driver, 0xc0104629, parameters) != -1 || errno != expected)
+        fail("ioctl");
+}
+
+static void ask_times(long count)
+{
+    while (count-- > 0)
+        ask();
+}
+
+static void *ask_in_thread(void *count)
+{
+    ask_times((long)count);
+    return NULL;
+}
+
+static void wait_for(pid_t child)
+{
+    int status;
+    if (waitpid(child, &status, __WALL) != child)
+        fail("waitpid");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail("child");
+}
+
+static void *exec_in_thread(void *number)
+{
+    execl(self, self, "plain", folder, number, NULL);
+    fail("exec");
+    return NULL;
+}
+
+static volatile sig_atomic_t alarms;
+
+static void count_alarm(int signal)
+{
+    (void)signal;
+    alarms++;
+}
+
+/* A filter that answers one system call with an error, and allows the rest. */
+static void filter(int number, int error)
+{
+    struct sock_filter program[] = {
+        {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)},
+        {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, number},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | error},
+        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+    };
+    struct sock_fprog all = {4, program};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all))
+        fail("seccomp");
+}
+
+static void stopped_and_continued(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        ask();
+        raise(SIGSTOP);
+        ask();
+        raise(SIGTSTP);
+        ask();
+        _exit(0);
+    }
+    for (int round = 0; round < 2; round++) {
+        if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
+            fail("stopped");
+        /* It must stay so. */
+        usleep(20000);
+        if (waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED) != 0)
+            fail("stays stopped");
+        kill(child, SIGCONT);
+        if (waitpid(child, &status, WCONTINUED) != child || !WIFCONTINUED(status))
+            fail("continued");
+    }
+    wait_for(child);
+}
+
+/* Says in a file how it went: nobody waits for it. */
+static void tell(const char *words)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/said", folder);
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (write(file, words, strlen(words)) < 0)
+        _exit(1);
+    close(file);
+}
+
+static void ask_for(double seconds)
+{
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    unsigned parameters[4] = {1, 2, 3, 0};
+    do {
+        errno = 0;
+        if (ioctl(driver, 0xc0104629, parameters) != -1 || errno != ENOTTY) {
+            tell(errno == ENOSYS ? "ENOSYS\n" : "another error\n");
+            _exit(1);
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec - begin.tv_sec + (now.tv_nsec - begin.tv_nsec) * 1e-9 < seconds);
+    tell("well\n");
+}
+
+int main(int count, char **words)
+{
+    if (count < 3)
+        return 2;
+    self = words[0];
+    folder = words[2];
+    const char *what = words[1];
+    long number = count > 3 ? atol(words[3]) : 1;
+    if (strcmp(what, "late"))
+        open_driver();
+    if (!strcmp(what, "plain")) {
+        ask_times(number);
+    } else if (!strcmp(what, "threads")) {
+        pthread_t threads[256];
+        for (long i = 0; i < number; i++)
+            if (pthread_create(&threads[i], NULL, ask_in_thread, (void *)20L))
+                fail("thread");
+        for (long i = 0; i < number; i++)
+            pthread_join(threads[i], NULL);
+    } else if (!strcmp(what, "forks")) {
+        for (long i = 0; i < number; i++) {
+            pid_t child = fork();
+            if (child == 0) {
+                ask();
+                _exit(0);
+            }
+            wait_for(child);
+        }
+    } else if (!strcmp(what, "vfork")) {
+        pid_t child = vfork();
+        if (child == 0) {
+            execl(self, self, "plain", folder, "3", NULL);
+            _exit(1);
+        }
+        ask();
+        wait_for(child);
+    } else if (!strcmp(what, "clone3")) {
+        struct clone_args arguments = {.exit_signal = SIGCHLD};
+        pid_t child = syscall(SYS_clone3, &arguments, sizeof arguments);
+        if (child == 0) {
+            ask();
+            _exit(0);
+        }
+        ask();
+        wait_for(child);
+    } else if (!strcmp(what, "exec")) {
+        pthread_t thread;
+        ask();
+        pthread_create(&thread, NULL, exec_in_thread, "3");
+        pthread_join(thread, NULL);
+        return 1;
+    } else if (!strcmp(what, "stops")) {
+        stopped_and_continued();
+    } else if (!strcmp(what, "signals")) {
+        struct sigaction action = {.sa_handler = count_alarm};
+        struct itimerval often = {{0, 500}, {0, 500}};
+        sigaction(SIGALRM, &action, NULL);
+        setitimer(ITIMER_REAL, &often, NULL);
+        ask_times(number);
+        while (alarms < 20)
+            ask();
+    } else if (!strcmp(what, "seccomp")) {
+        filter(SYS_getppid, 77);
+        ask_times(number);
+        if (syscall(SYS_getppid) != -1 || errno != 77)
+            fail("its own filter");
+        filter(SYS_ioctl, 78);
+        expected = 78;
+        ask();
+    } else if (!strcmp(what, "daemon")) {
+        if (fork() == 0) {
+            setsid();
+            close(0), close(1), close(2);
+            usleep(900000);
+            ask_for(0.1);
+            _exit(0);
+        }
+    } else if (!strcmp(what, "lasting")) {
+        tell("begun\n");
+        ask_for(number / 1000.0);
+    } else if (!strcmp(what, "descriptors")) {
+        /* Numbers change hands behind the tracer's back. */
+        char path[4096];
+        snprintf(path, sizeof path, "%s/nvidia-uvm", folder);
+        int uvm = open(path, O_RDWR | O_CLOEXEC), copy = dup(driver);
+        unsigned long free[3] = {0x1000, 0x2000, 0};
+        ioctl(uvm, 34, free);
+        dup2(uvm, driver);
+        ioctl(driver, 34, free);
+        driver = copy;
+        ask();
+        void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, uvm, 0);
+        if (memory == MAP_FAILED)
+            fail("mmap");
+        munmap(memory, 4096);
+    } else if (!strcmp(what, "late")) {
+        /* For those who attach: when the test says so. */
+        char path[4096];
+        snprintf(path, sizeof path, "%s/go", folder);
+        tell("begun\n");
+        while (access(path, F_OK))
+            usleep(1000);
+        open_driver();
+        ask_times(number);
+        tell("well\n");
+    } else {
+        return 2;
+    }
+    return 0;
+}

@@ -1,0 +1,309 @@
+//! `--method=syscall`: what is hard on a tracer that stops threads, and that no program is harmed.
+
+use super::{Run, compile, read};
+use crate::common::cutrace;
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// The program, and a folder with stand-ins of the driver's files.
+struct Place {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = compile("syscalls", folder.path());
+        for name in ["nvidiactl", "nvidia-uvm"] {
+            let file = fs::File::create(folder.path().join(name)).expect("created");
+            file.set_len(1 << 16).expect("room to map");
+        }
+        Place { folder, program }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn trace(&self) -> PathBuf {
+        self.path().join("trace.jsonl")
+    }
+
+    fn record(&self, case: &str, number: u32) -> Command {
+        let mut command = cutrace();
+        command
+            .args(["record", "--method=syscall", "-o"])
+            .arg(self.trace())
+            .arg("--")
+            .arg(&self.program)
+            .arg(case)
+            .arg(self.path())
+            .arg(number.to_string());
+        command
+    }
+
+    fn run(self, case: &str, number: u32) -> Run {
+        let output = self.record(case, number).output().expect("cutrace runs");
+        let lines = read(&self.trace());
+        let run = Run {
+            folder: self.folder,
+            output,
+            lines,
+        };
+        assert!(run.output.status.success(), "{case}: {}", run.stderr());
+        run
+    }
+
+    /// What the program said in its file.
+    fn said(&self) -> String {
+        fs::read_to_string(self.path().join("said")).unwrap_or_default()
+    }
+
+    fn wait_until_said(&self, words: &str) {
+        let began = Instant::now();
+        while !self.said().contains(words) {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "{:?}",
+                self.said()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Ioctls that have ended.
+fn ioctls(run: &Run) -> Vec<&Value> {
+    let ended = run.of_type("ioctl").filter(|line| line["phase"] == "E");
+    ended.collect()
+}
+
+fn threads(run: &Run) -> usize {
+    let all: BTreeSet<_> = run
+        .of_type("ioctl")
+        .map(|line| line["tid"].as_u64())
+        .collect();
+    all.len()
+}
+
+#[test]
+fn every_ioctl_once_decoded() {
+    let run = Place::new().run("plain", 50);
+    assert_eq!(ioctls(&run).len(), 50);
+    let last = ioctls(&run)[49];
+    assert_eq!(last["decoded"]["name"], "NV_ESC_RM_FREE");
+    assert_eq!(last["decoded"]["status"], "NV_OK");
+    assert_eq!(
+        last["details"]["stand_in"],
+        Value::Null,
+        "said at the beginning"
+    );
+    let opened: Vec<_> = run.of_type("syscall").collect();
+    assert_eq!(opened.len(), 2, "{opened:?}");
+    assert_eq!(opened[0]["name"], "openat");
+    assert!(opened[1]["details"]["fd"].as_u64().is_some());
+    assert!(run.stderr().contains("IOCTL calls: 50"), "{}", run.stderr());
+}
+
+#[test]
+fn two_hundred_threads() {
+    let run = Place::new().run("threads", 200);
+    assert_eq!((ioctls(&run).len(), threads(&run)), (4000, 200));
+    assert_eq!(run.summary()["open"], 0);
+}
+
+#[test]
+fn a_program_that_forks_in_a_loop() {
+    let run = Place::new().run("forks", 150);
+    assert_eq!((ioctls(&run).len(), threads(&run)), (150, 150));
+}
+
+#[test]
+fn children_by_vfork_and_clone3() {
+    let run = Place::new().run("vfork", 1);
+    assert_eq!((ioctls(&run).len(), threads(&run)), (4, 2));
+    let run = Place::new().run("clone3", 1);
+    assert_eq!((ioctls(&run).len(), threads(&run)), (2, 2));
+}
+
+#[test]
+fn exec_from_a_thread() {
+    let run = Place::new().run("exec", 1);
+    assert_eq!(ioctls(&run).len(), 4);
+    // The program that came goes by the number of the first thread.
+    assert_eq!(threads(&run), 1);
+}
+
+#[test]
+fn stops_and_signals_are_the_programs_own() {
+    Place::new().run("stops", 1);
+    let run = Place::new().run("signals", 200);
+    assert!(ioctls(&run).len() >= 200);
+}
+
+#[test]
+fn programs_with_filters_of_their_own() {
+    let run = Place::new().run("seccomp", 5);
+    // The last is answered by the program's own filter, which goes before ours.
+    assert_eq!(ioctls(&run).len(), 5);
+}
+
+#[test]
+fn descriptors_that_change_hands() {
+    let run = Place::new().run("descriptors", 1);
+    let names: Vec<_> = (ioctls(&run).iter())
+        .map(|line| line["decoded"]["name"].as_str().expect("named"))
+        .collect();
+    assert_eq!(names, ["UVM_FREE", "UVM_FREE", "NV_ESC_RM_FREE"]);
+    let mapped = run.of_type("syscall").filter(|line| line["name"] == "mmap");
+    assert_eq!(mapped.count(), 2);
+}
+
+#[test]
+fn exit_status_and_fatal_signal_are_passed_on() {
+    for (script, code) in [("exit 7", Some(7)), ("kill -9 $$", None)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let status = cutrace()
+            .args(["record", "--method=syscall", "-q", "-o"])
+            .arg(folder.path().join("t.jsonl"))
+            .args(["--", "sh", "-c", script])
+            .status()
+            .expect("cutrace runs");
+        assert_eq!(status.code(), code, "{script}");
+    }
+}
+
+#[test]
+fn a_command_that_is_not_there_says_so() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trace = folder.path().join("t.jsonl");
+    let output = cutrace()
+        .args(["record", "--method=syscall", "-o"])
+        .arg(&trace)
+        .args(["--", "/nonexistent/command"])
+        .output()
+        .expect("cutrace runs");
+    assert_eq!(output.status.code(), Some(127));
+    assert!(!trace.exists(), "nothing ran");
+}
+
+/// What goes on when the command has ended goes on unharmed: the tracer stays, and ends with it.
+#[test]
+fn a_daemon_is_left_behind_unharmed() {
+    let place = Place::new();
+    let output = place.record("daemon", 1).output().expect("cutrace runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("cutrace-ptrace"), "{said}");
+    place.wait_until_said("\n");
+    assert_eq!(place.said(), "well\n");
+}
+
+/// Killed in the middle: the program does not notice.
+#[test]
+fn the_program_outlives_a_tracer_that_is_killed() {
+    let place = Place::new();
+    let mut cutrace = place
+        .record("lasting", 1500)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("cutrace starts");
+    place.wait_until_said("begun");
+    std::thread::sleep(Duration::from_millis(100));
+    end(&mut cutrace);
+    place.wait_until_said("begun\nwell");
+}
+
+fn end(child: &mut Child) {
+    child.kill().expect("killed");
+    child.wait().expect("waited for");
+}
+
+/// A process that runs already, from outside.
+#[test]
+fn attached_and_let_go() {
+    let place = Place::new();
+    let mut program = Command::new(&place.program)
+        .arg("late")
+        .arg(place.path())
+        .arg("5")
+        .spawn()
+        .expect("it starts");
+    place.wait_until_said("begun");
+    let mut tracer = attach(&place, program.id())
+        .spawn()
+        .expect("cutrace starts");
+    wait_for_tracer(program.id(), &mut tracer);
+    fs::write(place.path().join("go"), "").expect("written");
+    place.wait_until_said("well");
+    assert!(program.wait().expect("ended").success());
+    assert!(tracer.wait().expect("it ends with the process").success());
+    let lines = read(&place.trace());
+    let ended = |line: &&Value| line["type"] == "ioctl" && line["phase"] == "E";
+    assert_eq!(lines.iter().filter(ended).count(), 5);
+}
+
+/// Ctrl-C lets go of the process, which goes on.
+#[test]
+fn let_go_before_the_end() {
+    let place = Place::new();
+    let mut program = Command::new(&place.program)
+        .arg("late")
+        .arg(place.path())
+        .arg("5")
+        .spawn()
+        .expect("it starts");
+    place.wait_until_said("begun");
+    let mut tracer = attach(&place, program.id())
+        .spawn()
+        .expect("cutrace starts");
+    wait_for_tracer(program.id(), &mut tracer);
+    // A second tracer is told who has it.
+    let second = attach(&place, program.id()).output().expect("cutrace runs");
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(125), "{said}");
+    assert!(said.contains("is traced already by process"), "{said}");
+    let interrupt = Command::new("kill")
+        .args(["-INT", &tracer.id().to_string()])
+        .status();
+    assert!(interrupt.is_ok_and(|status| status.success()));
+    assert!(tracer.wait().expect("it ends").success());
+    assert_eq!(tracer_of(program.id()), 0);
+    fs::write(place.path().join("go"), "").expect("written");
+    place.wait_until_said("well");
+    assert!(program.wait().expect("ended").success());
+}
+
+fn attach(place: &Place, pid: u32) -> Command {
+    let mut command = cutrace();
+    command
+        .args(["record", "--method=syscall", "-o"])
+        .arg(place.trace())
+        .args(["-p", &pid.to_string()]);
+    command
+}
+
+fn wait_for_tracer(pid: u32, tracer: &mut Child) {
+    let began = Instant::now();
+    while tracer_of(pid) == 0 {
+        let ended = tracer.try_wait().expect("it can be asked");
+        assert!(ended.is_none(), "cutrace ended: {ended:?}");
+        assert!(began.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Who traces a process; 0 is nobody.
+fn tracer_of(pid: u32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = (status.lines()).find_map(|line| line.strip_prefix("TracerPid:"));
+    line.and_then(|pid| pid.trim().parse().ok()).unwrap_or(0)
+}
