@@ -62,8 +62,6 @@ struct Node {
 pub(super) struct Path {
     pub state: State,
     pub at: usize,
-    /// Where it was before.
-    from: usize,
     node: usize,
     distance: u64,
 }
@@ -188,7 +186,6 @@ impl<'a> Walk<'a> {
         let mut next = Some(Path {
             state: State::start(),
             at: start,
-            from: start,
             node: 0,
             distance: 0,
         });
@@ -197,7 +194,7 @@ impl<'a> Walk<'a> {
             loop {
                 let at = path.at;
                 let skip = std::mem::take(&mut at_start);
-                if self.is_target[at] && !skip && self.arrive(&mut path).map_err(|t| (at, t))? {
+                if self.is_target[at] && !skip && self.arrive(&mut path)? {
                     break;
                 }
                 self.steps += 1;
@@ -210,7 +207,6 @@ impl<'a> Walk<'a> {
                 }
                 path.distance += 1;
                 self.facts.reached[at] = true;
-                path.from = at;
                 match self
                     .step(&mut path.state, at)
                     .map_err(|trouble| (at, trouble))?
@@ -221,7 +217,6 @@ impl<'a> Walk<'a> {
                         self.paths.push(Path {
                             state: *other,
                             at: other_target,
-                            from: at,
                             node: path.node,
                             distance: path.distance,
                         });
@@ -239,7 +234,7 @@ impl<'a> Walk<'a> {
     }
 
     /// At a place where paths meet: true if what follows was looked at already.
-    fn arrive(&mut self, path: &mut Path) -> Checked<bool> {
+    fn arrive(&mut self, path: &mut Path) -> Result<bool, (usize, Trouble)> {
         let at = path.at;
         let live = &self.live;
         path.state
@@ -256,7 +251,7 @@ impl<'a> Walk<'a> {
                     break;
                 }
             } else if node.state.covers(&path.state) && path.state.covers(&node.state) {
-                return Err(self.endless(at, path.from));
+                return Err(self.endless(at));
             }
         }
         if let Some(longest) = done {
@@ -301,23 +296,25 @@ impl<'a> Walk<'a> {
     }
 
     /// A loop came round with nothing changed: it waits for others, or for nothing.
-    fn endless(&self, head: usize, back: usize) -> Trouble {
-        let body = head.min(back)..=head.max(back);
-        let waits = self.facts.accesses.range(body).any(|(&at, access)| {
+    fn endless(&self, head: usize) -> (usize, Trouble) {
+        let waits = self.facts.accesses.iter().find(|&(&at, access)| {
+            if !self.relevance.share_a_loop(at, head) {
+                return false;
+            }
             let reads = matches!(
                 self.program.instructions[at].operation,
                 Operation::Load { .. } | Operation::Atomic { .. }
             );
             reads && matches!(access.place, Place::Value { shared: true, .. })
         });
-        if waits {
+        if let Some((&at, _)) = waits {
             let text = "the loop waits for memory that another thread changes: \
                         lanes of a warp may wait for each other for ever"
                 .to_owned();
-            return (Reason::Spins, text);
+            return (at, (Reason::Spins, text));
         }
         let text = "the loop has no bound that is known".to_owned();
-        (Reason::UnboundedLoop, text)
+        (head, (Reason::UnboundedLoop, text))
     }
 
     fn step(&mut self, state: &mut State, at: usize) -> Checked<Next> {

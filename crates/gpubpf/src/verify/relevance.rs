@@ -16,17 +16,21 @@ pub struct Relevance {
     /// Bytes of the stack that are read into what matters, from the frame's end.
     stack: Vec<bool>,
     whole_stack: bool,
+    /// Instructions on a common loop have the same number.
+    component: Vec<usize>,
 }
 
 const CALLER_SAVED: u16 = 0b11_1111;
 
 impl Relevance {
     pub fn new(code: &[Instruction], functions: &[Function]) -> Relevance {
-        let decides = loop_exits(code, functions);
+        let component = components(code, functions);
+        let decides = loop_exits(code, &component);
         let mut relevance = Relevance {
             registers: vec![0; code.len()],
             stack: vec![false; FRAME_BYTES as usize],
             whole_stack: prints_from_stack(code),
+            component,
         };
         // Each round adds bytes of the stack, and there are only so many.
         let mut changed = true;
@@ -48,6 +52,11 @@ impl Relevance {
 
     pub fn registers(&self, at: usize) -> u16 {
         self.registers.get(at).copied().unwrap_or(u16::MAX)
+    }
+
+    /// Whether two instructions are on a common loop.
+    pub fn share_a_loop(&self, one: usize, other: usize) -> bool {
+        self.component.get(one) == self.component.get(other)
     }
 
     pub fn stack(&self, offset: i16, end: i16) -> bool {
@@ -159,8 +168,7 @@ fn prints_from_stack(code: &[Instruction]) -> bool {
 }
 
 /// Branches one way of which leaves a loop.
-fn loop_exits(code: &[Instruction], functions: &[Function]) -> Vec<bool> {
-    let component = components(code, functions);
+fn loop_exits(code: &[Instruction], component: &[usize]) -> Vec<bool> {
     (0..code.len())
         .map(|at| {
             let operation = &code[at].operation;
