@@ -5,7 +5,8 @@
 #
 # For each program: the same output and exit status with and without cutrace, calls recorded, none
 # lost. PyTorch is in record_torch.sh, what it costs in record_bench.sh.
-# Writes ${OUT:-.}/record.txt; exits 1 if anything differs.
+# Writes ${OUT:-.}/record.txt and ${OUT:-.}/record_traces.tar.gz, of which fixtures/calls is made;
+# exits 1 if anything differs.
 set -u
 cutrace=${1:?usage: record.sh CUTRACE FOLDER}
 folder=${2:?usage: record.sh CUTRACE FOLDER}
@@ -13,6 +14,7 @@ out=${OUT:-.}
 table=$out/record.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+mkdir "$work/traces"
 export LD_LIBRARY_PATH=${LIBRARIES:-$folder:/usr/local/cuda/lib64:/usr/local/nvidia/lib64}
 failed=0
 
@@ -37,6 +39,7 @@ check() { # name command…
     [ "${events:-0}" -gt 0 ] || result="no events"
     [ "${lost:-1}" = 0 ] || result="$lost lost"
     [ "$result" = same ] || { failed=$((failed + 1)); diff <(plain "$work/plain") <(plain "$work/traced") | head -n 5; }
+    mv "$work/trace.jsonl" "$work/traces/${name//\//_}.jsonl"
     printf '%-24s %-16s %8s %8s\n' "$name" "$result" "${events:--}" "$launches" | tee -a "$table"
 }
 
@@ -47,5 +50,6 @@ for program in "$folder"/* "$folder"/static/*; do
     check "${program#"$folder"/}" "$program"
 done
 
+tar -czf "$out/record_traces.tar.gz" -C "$work/traces" .
 printf '%d failed\n' $failed | tee -a "$table"
 [ $failed = 0 ]

@@ -18,9 +18,11 @@ pub struct Corrupt;
 const STACK: u32 = 64 << 20;
 /// Open calls looked at for each new one. Real nesting is a few deep.
 const LOOKED_AT: usize = 64;
-/// Steps handed on at once: room in the ring is given back in portions, so that its thread need not
-/// wait until all of it has been read.
-const PORTION: usize = 16 << 10;
+/// Steps handed on at once.
+const PORTION: usize = 48 << 10;
+/// Room in the ring is given back in portions, so that its thread need not wait until all of it has
+/// been read.
+const SLOTS_BACK: u64 = 8 << 10;
 
 pub struct Reader {
     ring: Ring,
@@ -85,6 +87,14 @@ impl Reader {
         self.cursor
     }
 
+    /// How many steps the next batch may come to.
+    pub fn steps(&self) -> usize {
+        // A beginning and an end for each slot, and ends of calls that are open.
+        let slots = self.backlog().saturating_mul(2);
+        let most = slots.saturating_add(self.open.len() as u64 + 1);
+        usize::try_from(most).map_or(PORTION, |most| most.min(PORTION))
+    }
+
     /// Appends what has happened since the last time and frees the slots of ended calls. True:
     /// there is more, for another batch.
     pub fn drain(&mut self, out: &mut Batch) -> Result<bool, Corrupt> {
@@ -95,8 +105,7 @@ impl Reader {
             Ok(false) => self.settle(out).map(|()| false),
             more => more,
         };
-        let tail = self.open.first().map_or(self.cursor, |call| call.sequence);
-        self.ring.release(tail);
+        self.ring.release(self.tail());
         let dropped = self.ring.dropped();
         if dropped > self.dropped {
             let count = dropped - self.dropped;
@@ -106,16 +115,26 @@ impl Reader {
         drained
     }
 
+    /// The slots from here on are still needed.
+    fn tail(&self) -> u64 {
+        self.open.first().map_or(self.cursor, |call| call.sequence)
+    }
+
     /// True: it stopped because there were enough steps.
     fn read_slots(&mut self, out: &mut Batch, enough: usize) -> Result<bool, Corrupt> {
         let head = self.ring.head();
-        let tail = self.open.first().map_or(self.cursor, |call| call.sequence);
+        let tail = self.tail();
         if head < self.cursor || head - tail > self.ring.capacity() {
             return Err(Corrupt);
         }
+        let mut given_back = tail;
         while self.cursor < head {
             if out.items.len() >= enough {
                 return Ok(true);
+            }
+            if self.cursor - given_back >= SLOTS_BACK {
+                given_back = self.cursor;
+                self.ring.release(self.tail());
             }
             let Some(slot) = self.ring.committed(self.cursor) else {
                 return Ok(false);

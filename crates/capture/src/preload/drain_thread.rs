@@ -221,9 +221,10 @@ impl Drainer<'_> {
             // What comes while this is read may wait for the next round, and other rings too.
             let until = found.reader.head();
             loop {
-                let mut batch = used
-                    .try_recv()
-                    .map_or_else(|_| Batch::default(), Batch::emptied);
+                let steps = found.reader.steps();
+                let mut batch = (used.try_recv().ok())
+                    .filter(|used| used.has_room(steps))
+                    .map_or_else(|| Batch::with_room(steps), Batch::emptied);
                 batch.ring = found.number;
                 let drained = found.reader.drain(&mut batch);
                 if !batch.items.is_empty() {
