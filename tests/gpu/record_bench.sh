@@ -40,9 +40,10 @@ least() { awk -v key="$2" '$1 == key { if (b == "" || $2 < b) b = $2 } END { pri
 {
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
     echo "least of $rounds interleaved rounds; ns a call, us an iteration"
-    printf '%-12s %10s %10s %10s %16s\n' "" trivial launch copy "8 Linear layers"
+    printf '%-12s %10s %10s %10s %10s %16s\n' "" trivial burst launch copy "8 Linear layers"
     for way in $ways; do
-        printf '%-12s %10s %10s %10s %16s\n' "$way" "$(least "calls.$way" trivial)" "$(least "calls.$way" launch)" \
+        printf '%-12s %10s %10s %10s %10s %16s\n' "$way" "$(least "calls.$way" trivial)" \
+            "$(least "calls.$way" burst)" "$(least "calls.$way" launch)" \
             "$(least "calls.$way" copy)" "$(least "torch.$way" best_us)"
     done
     sums=$(cat "$work"/torch.* 2>/dev/null | awk '/checksum/ { print $4 }' | sort -u | wc -l)

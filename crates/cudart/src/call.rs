@@ -57,18 +57,24 @@ pub(crate) fn plain(streams: Streams, mut body: impl FnMut(&'static Api) -> Outc
 /// Runs a body with a context current. The check is a thread-local load, so that a traced
 /// program shows one driver call under one runtime call; where the program has taken the
 /// context away by driver calls in between, the driver says so and the body runs again.
-pub(crate) fn context(streams: Streams, mut body: impl FnMut(&'static Api) -> Outcome) -> c_int {
-    guard(|| {
-        let runtime = Runtime::get()?;
-        context::ensure(runtime)?;
-        match body(runtime.api(streams)) {
-            Err(Error::NO_CONTEXT) if context::lost(runtime) => {
-                context::ensure(runtime)?;
-                body(runtime.api(streams))
-            }
-            outcome => outcome,
+pub(crate) fn context(streams: Streams, body: impl FnMut(&'static Api) -> Outcome) -> c_int {
+    guard(|| in_context(streams, body))
+}
+
+/// The same within a function that looks at its arguments before it needs a context.
+pub(crate) fn in_context(
+    streams: Streams,
+    mut body: impl FnMut(&'static Api) -> Outcome,
+) -> Outcome {
+    let runtime = Runtime::get()?;
+    context::ensure(runtime)?;
+    match body(runtime.api(streams)) {
+        Err(Error::NO_CONTEXT) if context::lost(runtime) => {
+            context::ensure(runtime)?;
+            body(runtime.api(streams))
         }
-    })
+        outcome => outcome,
+    }
 }
 
 /// Runs a body, keeps panics out of C and remembers the error.

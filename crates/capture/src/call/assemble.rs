@@ -371,6 +371,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 if call.signature.succeeded(result) {
                     self.succeeded(ring, &mut call)
                 } else {
+                    self.place_late(ring, &mut call.event);
                     // What was done below was done all the same.
                     std::mem::take(&mut call.below)
                 }
@@ -384,6 +385,16 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                     self.write(&Record::Meaning(Meaning::of(event, what)));
                 }
             }
+        }
+    }
+
+    /// The runtime chooses a device when it first needs one: inside of a call, whatever becomes of
+    /// that.
+    fn place_late(&self, ring: usize, event: &mut Event) {
+        if event.layer == Layer::Runtime && event.device.is_none() {
+            let thread = &self.rings[ring];
+            event.device = thread.state.device(&self.states.all[thread.process]);
+            event.context = thread.state.context();
         }
     }
 
@@ -408,12 +419,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             }
         }
         self.observe(ring, call);
-        if call.event.layer == Layer::Runtime && call.event.device.is_none() {
-            // The runtime chooses a device when it first needs one: inside of this call.
-            let thread = &self.rings[ring];
-            call.event.device = thread.state.device(&self.states.all[thread.process]);
-            call.event.context = thread.state.context();
-        }
+        self.place_late(ring, &mut call.event);
         let role = call.signature.role;
         let below = std::mem::take(&mut call.below);
         if role == Role::None {

@@ -17,6 +17,7 @@ mod ring;
 mod session;
 #[cfg(test)]
 mod tests;
+mod untraced;
 
 pub use crate::call::Filter;
 pub use error::PreloadError;

@@ -1,29 +1,44 @@
 //! A trace as text that is the same on every run: times are left out, addresses are named.
 
-use super::Run;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt::Write as _,
 };
 
-/// What the program itself called, and what that meant, a line each, thread by thread: the first
-/// one's, then the others', in the order of their text. Addresses and handles that CUDA gave out
-/// are numbered until they are given back, others (the program's own memory) are not told apart.
-/// Arguments and outputs stand together, for which of a call's two lines a text is in depends on
-/// how long the call took. Equal lines are told once, with their count.
-pub fn normalised(run: &Run) -> String {
+/// What is told of.
+#[derive(Clone, Copy)]
+pub struct View {
+    /// Every call, indented by those it was made in; otherwise what the program itself called, and
+    /// what that meant.
+    pub nested: bool,
+    /// A last word about a call's details, by its name.
+    pub edit: fn(&str, &mut Value),
+}
+
+/// What the program itself called, with everything there is about it.
+pub const OWN: View = View {
+    nested: false,
+    edit: |_, _| {},
+};
+
+/// A line for each call, thread by thread: the first one's, then the others', in the order of their
+/// text. Addresses and handles that CUDA gave out are numbered until they are given back, others
+/// (the program's own memory) are not told apart. Arguments and outputs stand together, for which
+/// of a call's two lines a text is in depends on how long the call took. Equal lines are told once,
+/// with their count.
+pub fn normalised(lines: &[Value], view: View) -> String {
     let mut threads: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
-    for line in &run.lines {
+    for line in lines {
         if let Some(tid) = line["tid"].as_u64() {
             threads.entry(tid).or_default().push(line);
         }
     }
-    let first = run.lines.iter().find_map(|line| line["tid"].as_u64());
+    let first = lines.iter().find_map(|line| line["tid"].as_u64());
     let mut main = Addresses::default();
     let mut text = String::new();
     if let Some(lines) = first.and_then(|first| threads.remove(&first)) {
-        text = thread(&lines, &mut main);
+        text = thread(&lines, &mut main, view);
     }
     let mut others: Vec<String> = threads
         .values()
@@ -32,7 +47,7 @@ pub fn normalised(run: &Run) -> String {
                 known: main.ever.clone(),
                 ..Addresses::default()
             };
-            thread(lines, &mut own)
+            thread(lines, &mut own, view)
         })
         .collect();
     others.sort();
@@ -47,54 +62,58 @@ pub fn normalised(run: &Run) -> String {
     text
 }
 
-fn thread(lines: &[&Value], given: &mut Addresses) -> String {
-    let mut begun: HashMap<u64, Value> = HashMap::new();
-    let mut all: Vec<(String, usize)> = Vec::new();
-    let mut push = |line: String| match all.last_mut() {
-        Some((last, count)) if *last == line => *count += 1,
-        _ => all.push((line, 1)),
-    };
-    for line in lines {
+fn thread(lines: &[&Value], given: &mut Addresses, view: View) -> String {
+    let mut begun: HashMap<u64, (usize, Value)> = HashMap::new();
+    // In the order of beginnings, though a call is told of when it has ended.
+    let mut all: Vec<(usize, String)> = Vec::new();
+    for (place, line) in lines.iter().enumerate() {
         let id = line["op_id"].as_u64().unwrap_or_default();
         match line["type"].as_str().expect("a type") {
-            "userspace" if line["depth"] != 0 => {}
+            "userspace" if line["depth"] != 0 && !view.nested => {}
             "userspace" if line["phase"] == "B" => {
-                begun.insert(id, (*line).clone());
+                begun.insert(id, (place, (*line).clone()));
             }
             "userspace" => {
-                let begin = begun.remove(&id).expect("an end has a beginning");
-                push(call(&begin, line, given));
+                let (place, begin) = begun.remove(&id).expect("an end has a beginning");
+                let depth = line["depth"].as_u64().expect("a depth") as usize;
+                let text = call(&begin, line, given, view);
+                all.push((place, format!("{:width$}{text}", "", width = 2 * depth)));
             }
-            "range" | "process_range" if line["phase"] != "E" => {
-                push(format!(
-                    "{} {} {}",
-                    line["type"], line["name"], line["details"]
-                ));
+            "memory" | "transfer" | "kernel" | "lost" if !view.nested => {
+                all.push((place, meaning(line, given)));
             }
-            "memory" | "transfer" | "kernel" | "lost" => push(meaning(line, given)),
+            "range" | "process_range" if line["phase"] != "E" && !view.nested => {
+                let text = format!("{} {} {}", line["type"], line["name"], line["details"]);
+                all.push((place, text));
+            }
             _ => {}
         }
     }
-    for begin in begun.values() {
-        push(format!("{} never returned", begin["name"]));
+    for (place, begin) in begun.into_values() {
+        all.push((place, format!("{} never returned", begin["name"])));
     }
+    all.sort_by_key(|(place, _)| *place);
     let mut text = String::new();
-    for (line, count) in all {
-        let _ = match count {
-            1 => writeln!(text, "{line}"),
-            _ => writeln!(text, "{line} (× {count})"),
+    for alike in all.chunk_by(|one, other| one.1 == other.1) {
+        let _ = match (&alike[0].1, alike.len()) {
+            (line, 1) => writeln!(text, "{line}"),
+            (line, count) => writeln!(text, "{line} (× {count})"),
         };
     }
     text
 }
 
-fn call(begin: &Value, end: &Value, given: &mut Addresses) -> String {
+fn call(begin: &Value, end: &Value, given: &mut Addresses, view: View) -> String {
     let name = end["name"].as_str().expect("a name");
     let mut details = begin["details"].clone();
     given.show(&mut details, false);
     let mut outputs = end["details"].clone();
     given.show(&mut outputs, true);
     merge(&mut details, outputs);
+    (view.edit)(name, &mut details);
+    if PARTS.iter().any(|word| name.contains(word)) {
+        given.part(&begin["details"], &end["details"]);
+    }
     let mut place = [end["device"].clone(), end["stream"].clone()];
     place.iter_mut().for_each(|value| given.show(value, false));
     let [device, stream] = place;
@@ -132,6 +151,9 @@ fn meaning(line: &Value, given: &mut Addresses) -> String {
     format!("    {line}")
 }
 
+/// Calls that hand out what goes with the thing it was asked of.
+const PARTS: [&str; 4] = ["GetGlobal", "GetFunction", "GetKernel", "GetManaged"];
+
 fn merge(details: &mut Value, more: Value) {
     match (details, more) {
         (Value::Object(details), Value::Object(more)) => details.extend(more),
@@ -146,10 +168,21 @@ struct Addresses {
     known: HashMap<String, String>,
     /// Names of all there were: lines that tell of a free come after it.
     ever: HashMap<String, String>,
+    /// What goes when another goes.
+    parts: HashMap<String, Vec<Value>>,
     count: usize,
 }
 
 impl Addresses {
+    fn part(&mut self, of: &Value, part: &Value) {
+        for whole in of.as_object().into_iter().flat_map(|of| of.values()) {
+            if let Some(whole) = whole.as_str().filter(|text| self.known.contains_key(*text)) {
+                let parts = self.parts.entry(whole.to_owned()).or_default();
+                parts.push(part.clone());
+            }
+        }
+    }
+
     fn show(&mut self, value: &mut Value, output: bool) {
         match value {
             // One digit: null, or a default stream.
@@ -182,6 +215,9 @@ impl Addresses {
         match value {
             Value::String(text) => {
                 self.known.remove(text);
+                for part in self.parts.remove(text).unwrap_or_default() {
+                    self.forget(&part);
+                }
             }
             Value::Object(members) => members.values().for_each(|value| self.forget(value)),
             _ => {}

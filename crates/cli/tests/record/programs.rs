@@ -1,6 +1,10 @@
 //! All the test programs: the right calls, in the right order, with the right arguments.
 
-use super::{normalise::normalised, path, program, record};
+use super::{
+    h200::{self, RACED, UNASKED},
+    normalise::{OWN, normalised},
+    path, program, record,
+};
 
 macro_rules! call_by_call {
     ($($name:ident),* $(,)?) => {
@@ -56,18 +60,15 @@ fn check(name: &str) {
     let Some(program) = program(name) else {
         return;
     };
-    // Asked after every call, and worth no line each; asked until it is so, as often as that takes.
-    let unasked = "!cuGetErrorName,!cudaStreamQuery,!cudaEventQuery,!cuStreamQuery,!cuEventQuery";
-    // Of many threads, the first to need a kernel asks for it.
-    let raced = if name.starts_with("threads8") {
-        ",!__cudaGetKernel,!cuLibrary*"
-    } else {
-        ""
-    };
-    let run = record(&["-e", &format!("{unasked}{raced}")], &[path(&program)]);
-    let text = format!("{}\n{}", run.output.status, normalised(&run));
+    let mut left_out: Vec<String> = UNASKED.iter().map(|name| format!("!{name}")).collect();
+    if name.starts_with("threads8") {
+        left_out.extend(RACED.iter().map(|name| format!("!{name}")));
+    }
+    let run = record(&["-e", &left_out.join(",")], &[path(&program)]);
+    let text = format!("{}\n{}", run.output.status, normalised(&run.lines, OWN));
     assert!(!text.contains("\"lost\""), "{}", run.stderr());
     insta::with_settings!({ omit_expression => true }, {
         insta::assert_snapshot!(format!("program_{name}"), text);
     });
+    h200::compare(name, &run.lines);
 }

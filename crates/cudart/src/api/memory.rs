@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use crate::call::given;
+use crate::call::{given, in_context};
+use crate::driver::Streams;
 use crate::error::Error;
 use crate::types::{DevicePtr, Extent, Handle, PitchedPtr};
 
@@ -31,13 +32,16 @@ pub struct PointerAttributes {
 }
 
 cuda! {
-    context fn cudaMalloc(pointer: *mut *mut c_void, size: usize) |cu| {
+    /// Without a place for the pointer NVIDIA's makes no context.
+    plain fn cudaMalloc(pointer: *mut *mut c_void, size: usize) |_| {
         given(pointer)?;
-        pointer.write(null_mut());
-        if size == 0 {
-            return Ok(());
-        }
-        cu.cuMemAlloc(pointer.cast::<DevicePtr>(), size)
+        in_context(Streams::Legacy, |cu| {
+            pointer.write(null_mut());
+            if size == 0 {
+                return Ok(());
+            }
+            cu.cuMemAlloc(pointer.cast::<DevicePtr>(), size)
+        })
     };
 
     context fn cudaMallocPitch(

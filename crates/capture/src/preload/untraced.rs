@@ -1,0 +1,185 @@
+//! Finds processes of the traced command that use CUDA and are not traced: whoever started them
+//! cleared their environment, and the injected library was never loaded. Looks at /proc from time to
+//! time, so one that lives for less than a moment goes unnamed.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Short beside the time that CUDA takes to start.
+const LOOK: Duration = Duration::from_millis(100);
+const VARIABLE: &[u8] = b"CUTRACE_SESSION=";
+/// Processes looked at in one go, at most.
+const MOST_PROCESSES: usize = 4096;
+const MOST_NAMED: usize = 64;
+
+pub struct Watch {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Vec<String>>>,
+}
+
+impl Watch {
+    /// Watches what this process starts. Where no thread can be had, nothing is found.
+    pub fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("untraced".into())
+            .spawn(move || {
+                let mut found = Found::default();
+                while !stopped.load(Ordering::Acquire) {
+                    std::thread::park_timeout(LOOK);
+                    found.look(Path::new("/proc"), std::process::id());
+                }
+                found.notes
+            })
+            .ok();
+        Watch { stop, thread }
+    }
+
+    /// A line for each process that was found.
+    pub fn finish(mut self) -> Vec<String> {
+        self.stop.store(true, Ordering::Release);
+        let Some(thread) = self.thread.take() else {
+            return Vec::new();
+        };
+        thread.thread().unpark();
+        thread.join().unwrap_or_default()
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    /// What each process was when it was last looked at, and whether there is more to learn of it.
+    known: HashMap<u32, (PathBuf, Verdict)>,
+    notes: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Traced,
+    /// Nothing of CUDA in it so far.
+    Outside,
+    Named,
+}
+
+impl Found {
+    fn look(&mut self, proc: &Path, root: u32) {
+        let mut waiting = children(proc, root);
+        let mut seen = 0;
+        while let Some(pid) = waiting.pop() {
+            seen += 1;
+            if seen > MOST_PROCESSES || self.notes.len() >= MOST_NAMED {
+                return;
+            }
+            waiting.extend(children(proc, pid));
+            let folder = proc.join(pid.to_string());
+            // Another user's, or gone.
+            let Ok(program) = fs::read_link(folder.join("exe")) else {
+                continue;
+            };
+            let before = self.known.get(&pid).filter(|(known, _)| *known == program);
+            let verdict = match before.map(|(_, verdict)| *verdict) {
+                Some(verdict @ (Verdict::Traced | Verdict::Named)) => verdict,
+                _ => self.judge(&folder, pid, &program),
+            };
+            self.known.insert(pid, (program, verdict));
+        }
+    }
+
+    fn judge(&mut self, folder: &Path, pid: u32, program: &Path) -> Verdict {
+        let Ok(environment) = fs::read(folder.join("environ")) else {
+            return Verdict::Outside;
+        };
+        let mut variables = environment.split(|byte| *byte == 0);
+        if variables.any(|variable| variable.starts_with(VARIABLE)) {
+            return Verdict::Traced;
+        }
+        let Ok(maps) = fs::read_to_string(folder.join("maps")) else {
+            return Verdict::Outside;
+        };
+        let Some(library) = maps.lines().find_map(cuda_library) else {
+            return Verdict::Outside;
+        };
+        self.notes.push(format!(
+            "process {pid} ({}) uses CUDA ({library}) and was not traced: it was started with its \
+             environment cleared",
+            program.display()
+        ));
+        Verdict::Named
+    }
+}
+
+/// The name of the library that a line of a process's maps is of, if it is CUDA's.
+fn cuda_library(line: &str) -> Option<&str> {
+    let (_, name) = line.rsplit_once('/')?;
+    let is_cuda = name.starts_with("libcuda.so") || name.starts_with("libcudart.so");
+    is_cuda.then_some(name)
+}
+
+fn children(proc: &Path, pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(proc.join(pid.to_string()).join("task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    tasks
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|list| {
+            let numbers = list.split_ascii_whitespace();
+            numbers
+                .filter_map(|number| number.parse().ok())
+                .collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn process(proc: &Path, pid: u32, children: &str, environ: &str, maps: &str) {
+        let task = proc.join(format!("{pid}/task/{pid}"));
+        fs::create_dir_all(&task).expect("a folder");
+        fs::write(task.join("children"), children).expect("written");
+        let folder = proc.join(pid.to_string());
+        fs::write(folder.join("environ"), environ).expect("written");
+        fs::write(folder.join("maps"), maps).expect("written");
+        let _ = symlink(format!("/bin/program{pid}"), folder.join("exe"));
+    }
+
+    #[test]
+    fn only_those_that_use_cuda_without_us_are_named_and_once() {
+        let proc = tempfile::tempdir().expect("a folder");
+        let proc = proc.path();
+        let cuda = "7f00-7f01 r-xp 0 00:00 0 /usr/lib/libcuda.so.1\n";
+        let traced = "A=1\0CUTRACE_SESSION=/dev/shm/x\0";
+        process(proc, 1, "2 3 ", traced, "");
+        process(proc, 2, "4 ", traced, cuda);
+        process(proc, 3, "", "A=1\0", "7f00-7f01 r-xp 0 00:00 0 /lib/libc.so.6\n");
+        process(proc, 4, "", "", cuda);
+        process(proc, 9, "", "", cuda);
+        let mut found = Found::default();
+        found.look(proc, 1);
+        let named = "process 4 (/bin/program4) uses CUDA (libcuda.so.1)";
+        assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
+        assert!(found.notes[0].starts_with(named), "{:?}", found.notes);
+        // It has loaded CUDA since.
+        process(proc, 3, "", "A=1\0", cuda);
+        found.look(proc, 1);
+        found.look(proc, 1);
+        assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
+        assert!(found.notes[1].contains("/bin/program3"));
+    }
+
+    #[test]
+    fn hostile_trees_end() {
+        let proc = tempfile::tempdir().expect("a folder");
+        process(proc.path(), 1, "1 1 x -5 99999999999", "", "");
+        let mut found = Found::default();
+        found.look(proc.path(), 1);
+        assert_eq!(found.notes, [""; 0]);
+    }
+}
