@@ -8,6 +8,7 @@ use super::folder::Folder;
 use super::origin::Traced;
 use super::process::Processes;
 use super::report::Report;
+use super::untraced::Watch;
 use crate::Sink;
 use crate::call::item::Batch;
 use crate::call::{Assembler, Filter, Limits};
@@ -127,6 +128,7 @@ impl Session {
             folder: self.folder,
             stop,
             drainer,
+            untraced: Watch::start(),
             assembler,
         })
     }
@@ -137,6 +139,7 @@ pub struct Recording<S> {
     folder: Folder,
     stop: Arc<AtomicBool>,
     drainer: JoinHandle<Duration>,
+    untraced: Watch,
     assembler: JoinHandle<(S, Report)>,
 }
 
@@ -151,6 +154,7 @@ impl<S: Sink> Recording<S> {
         let (sink, mut report) =
             (self.assembler.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         report.tracer_cpu += drain_time;
+        report.notes.extend(self.untraced.finish());
         drop(self.folder);
         (sink, report)
     }

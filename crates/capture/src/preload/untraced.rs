@@ -158,7 +158,13 @@ mod tests {
         let traced = "A=1\0CUTRACE_SESSION=/dev/shm/x\0";
         process(proc, 1, "2 3 ", traced, "");
         process(proc, 2, "4 ", traced, cuda);
-        process(proc, 3, "", "A=1\0", "7f00-7f01 r-xp 0 00:00 0 /lib/libc.so.6\n");
+        process(
+            proc,
+            3,
+            "",
+            "A=1\0",
+            "7f00-7f01 r-xp 0 00:00 0 /lib/libc.so.6\n",
+        );
         process(proc, 4, "", "", cuda);
         process(proc, 9, "", "", cuda);
         let mut found = Found::default();

@@ -189,6 +189,27 @@ fn a_program_that_clears_its_environment_is_left_to_itself() {
 }
 
 #[test]
+fn a_child_without_its_environment_that_uses_cuda_is_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (source, program) = (folder.path().join("waits.c"), folder.path().join("waits"));
+    let code = "#include <dlfcn.h>\n#include <unistd.h>\n\
+        int main(void) { int (*init)(int) = dlsym(dlopen(\"libcuda.so.1\", 2), \"cuInit\"); \
+        return init ? init(0) + usleep(900000) + usleep(900000) : 9; }";
+    fs::write(&source, code).expect("written");
+    let mut compiler = Command::new(std::env::var_os("CC").unwrap_or("cc".into()));
+    compiler.arg("-o").arg(&program).arg(&source).arg("-ldl");
+    assert!(compiler.status().is_ok_and(|status| status.success()));
+    let script = "env -i LD_LIBRARY_PATH=\"$LD_LIBRARY_PATH\" \"$0\"";
+    let run = record(&[], &["sh", "-c", script, path(&program)]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    let named = format!(
+        "({}) uses CUDA (libcuda.so.1) and was not traced",
+        path(&program)
+    );
+    assert!(run.stderr().contains(&named), "{}", run.stderr());
+}
+
+#[test]
 fn what_was_preloaded_comes_behind_us_and_works() {
     let Some(program) = program("vector_add") else {
         return;
