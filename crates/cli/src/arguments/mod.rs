@@ -32,6 +32,7 @@ pub enum Command {
     Ioctl(Ioctl),
     Probes(Probes),
     Hooks(Hooks),
+    Doctor,
     Completions(clap_complete::Shell),
     Manual,
 }
@@ -122,6 +123,10 @@ enum Verb {
     /// Hooks files: what to hook besides what is hooked by itself
     #[command(subcommand)]
     Hooks(probes::HooksLine),
+    /// What works on this machine, and what to do about the rest
+    ///
+    /// Found out by trying: as root, probes are attached for a moment.
+    Doctor,
     /// Print shell completions
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
@@ -172,6 +177,7 @@ pub fn parse() -> Command {
         Verb::Ioctl(line) => Command::Ioctl(line.options()),
         Verb::Probes(line) => Command::Probes(line.options()),
         Verb::Hooks(line) => Command::Hooks(line.options()),
+        Verb::Doctor => Command::Doctor,
         Verb::Completions { shell } => Command::Completions(shell),
         Verb::Manual => Command::Manual,
     }

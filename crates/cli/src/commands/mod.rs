@@ -2,6 +2,7 @@
 
 mod demo;
 mod diff;
+mod doctor;
 mod export;
 mod hooks;
 mod input;
@@ -33,6 +34,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Ioctl(options) => ioctl::run(options),
         Command::Probes(options) => probes::run(options),
         Command::Hooks(options) => hooks::run(options),
+        Command::Doctor => doctor::run(),
         Command::Completions(shell) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut arguments::definitions(), "cutrace", &mut text);

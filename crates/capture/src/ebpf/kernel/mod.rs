@@ -6,8 +6,10 @@ mod choose;
 mod events;
 mod names;
 mod shape;
+mod tries;
 mod watch;
 
 pub use attach::Means;
 pub use shape::{Shape, ShapeError};
+pub use tries::Tries;
 pub use watch::{Options, Report, Watch, Watching, driver_hooks};

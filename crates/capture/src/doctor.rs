@@ -1,0 +1,154 @@
+//! What of eBPF works here, found out by trying: programs are loaded and attached for a moment.
+//! Versions are not looked at; kernels are patched, configured and locked down as their owners like.
+
+use crate::{
+    ebpf::{
+        EbpfError,
+        kernel::Tries,
+        layout::Settings,
+        maps::Maps,
+        objects::{self, Compiled},
+    },
+    kernel::{Functions, Tracefs},
+};
+use std::fs;
+
+/// A thing's name, and words about how it works, or why it does not.
+pub type Found = (&'static str, Result<String, String>);
+
+/// A function that every kernel has, with a place for probes.
+const FUNCTION: &str = "vfs_open";
+
+pub fn is_root() -> bool {
+    // SAFETY: a question without side effects.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// How far the kernel is locked down.
+pub fn lockdown() -> Option<String> {
+    let text = fs::read_to_string("/sys/kernel/security/lockdown").ok()?;
+    let level = text.split_once('[')?.1.split_once(']')?.0;
+    (level != "none").then(|| level.to_owned())
+}
+
+/// Whether the kernel tells this user where its functions are.
+pub fn tells_addresses() -> bool {
+    let functions = Functions::of_modules(None, Some(&[])).and_then(|_| fs::read("/proc/kallsyms"));
+    let text = functions.unwrap_or_default();
+    let mut lines = text.split(|byte| *byte == b'\n').take(64);
+    lines.any(|line| line.first().is_some_and(|digit| *digit == b'f'))
+}
+
+/// What this user may do.
+pub fn rights() -> Result<String, String> {
+    const CAP_SYS_PTRACE: u32 = 19;
+    const CAP_SYS_ADMIN: u32 = 21;
+    const CAP_PERFMON: u32 = 38;
+    const CAP_BPF: u32 = 39;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    let bits = bits.unwrap_or(0);
+    let has = |bit: u32| bits >> bit & 1 == 1;
+    let named = [
+        (CAP_BPF, "CAP_BPF"),
+        (CAP_PERFMON, "CAP_PERFMON"),
+        (CAP_SYS_PTRACE, "CAP_SYS_PTRACE"),
+        (CAP_SYS_ADMIN, "CAP_SYS_ADMIN"),
+    ];
+    let (held, lacking): (Vec<_>, Vec<_>) = named.iter().partition(|(bit, _)| has(*bit));
+    let list = |these: Vec<&(u32, &str)>| -> String {
+        let names: Vec<&str> = these.iter().map(|(_, name)| *name).collect();
+        names.join(", ")
+    };
+    if (has(CAP_BPF) && has(CAP_PERFMON)) || has(CAP_SYS_ADMIN) {
+        return Ok(list(held));
+    }
+    Err(format!(
+        "no {}: type sudo cutrace …, or give them to a copy: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep CUTRACE",
+        list(lacking)
+    ))
+}
+
+/// eBPF's abilities, one by one.
+pub fn ebpf() -> Vec<Found> {
+    let maps = match Maps::create(1 << 16) {
+        Ok(maps) => maps,
+        Err(error) => return vec![("BPF", Err(first_line(&error)))],
+    };
+    // Nothing is recorded: what is attached here only counts as attached.
+    let disabled = Settings {
+        disabled: 1,
+        ..Settings::default()
+    };
+    if let Err(error) = maps.set(&disabled) {
+        return vec![("BPF", Err(first_line(&error)))];
+    }
+    let mut found = vec![("BPF", Ok("maps and programs can be made".to_owned()))];
+    let tries = Tries::new(&maps);
+    found.push((
+        "uprobe",
+        tries
+            .uprobe()
+            .map(|()| "functions of libraries, one by one".to_owned()),
+    ));
+    found.push((
+        "uprobe_multi",
+        tries
+            .uprobe_multi()
+            .map(|()| "all functions of a library at once".to_owned()),
+    ));
+    found.push(("session", loads(objects::SESSION, &maps, "call_session")));
+    let tracepoint = match Tracefs::find() {
+        Some(tracefs) => tries.tracepoint(&tracefs),
+        None => Err("tracefs is not mounted".to_owned()),
+    };
+    found.push((
+        "tracepoint",
+        tracepoint.map(|()| "system calls, scheduling, interrupts, Xids".to_owned()),
+    ));
+    let functions = Functions::of_this_kernel(None).unwrap_or_default();
+    let address = (functions.named(FUNCTION).iter())
+        .find(|function| function.module.is_none())
+        .map_or(0, |function| function.address);
+    let tried = |attach: &dyn Fn() -> Result<(), String>, words: &str| match address {
+        0 => Err("the kernel does not tell where its functions are".to_owned()),
+        _ => attach().map(|()| words.to_owned()),
+    };
+    found.push((
+        "kprobe",
+        tried(
+            &|| tries.kprobe(address),
+            "functions of the driver, one by one",
+        ),
+    ));
+    found.push((
+        "kprobe_multi",
+        tried(
+            &|| tries.kprobe_multi(address),
+            "functions of the driver, all at once",
+        ),
+    ));
+    found.push((
+        "fentry",
+        tried(
+            &|| tries.fentry(FUNCTION),
+            "functions of the driver, with the least cost",
+        ),
+    ));
+    found
+}
+
+fn loads(object: Compiled, maps: &Maps, program: &str) -> Result<String, String> {
+    match objects::load(object, maps, &[program], |_| Ok(())) {
+        Ok(_) => Ok("a call's beginning and its return in one probe".to_owned()),
+        Err(_) => {
+            Err("not in this kernel (6.13 has it): two probes a function are used".to_owned())
+        }
+    }
+}
+
+fn first_line(error: &EbpfError) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,123 @@
+//! Attaching for a moment, to find out whether it works.
+
+use super::{
+    attach::{self, Constants},
+    choose::in_words,
+};
+use crate::{
+    ebpf::{maps::Maps, objects},
+    kernel::Tracefs,
+};
+use libbpf_rs::{UprobeMultiOpts, UprobeOpts};
+use std::fs;
+
+/// Things to try, with these maps.
+pub struct Tries<'a> {
+    maps: &'a Maps,
+}
+
+/// A function of our own to put probes on. Nobody calls it.
+#[inline(never)]
+extern "C" fn target() -> u32 {
+    std::hint::black_box(7)
+}
+
+impl<'a> Tries<'a> {
+    pub fn new(maps: &'a Maps) -> Self {
+        Tries { maps }
+    }
+
+    pub fn uprobe(&self) -> Result<(), String> {
+        let place = own_offset().ok_or("this program's own mappings cannot be read")?;
+        let object = objects::load(objects::CALLS_PLAIN, self.maps, &["enter_one"], |_| Ok(()));
+        let object = object.map_err(first_line)?;
+        let program = object
+            .progs_mut()
+            .find(|program| program.name() == "enter_one");
+        let program = program.ok_or("no program")?;
+        let pid = std::process::id() as i32;
+        let options = UprobeOpts::default();
+        let link = program.attach_uprobe_with_opts(pid, "/proc/self/exe", place as usize, options);
+        link.map(drop).map_err(|error| error.to_string())
+    }
+
+    pub fn uprobe_multi(&self) -> Result<(), String> {
+        let place = own_offset().ok_or("this program's own mappings cannot be read")?;
+        let lacking =
+            "not in this kernel (6.6 has it): probes are attached one by one, which takes longer";
+        let object = objects::load(objects::CALLS, self.maps, &["enter_multi"], |_| Ok(()));
+        let object = object.map_err(|_| lacking.to_owned())?;
+        let program = object
+            .progs_mut()
+            .find(|program| program.name() == "enter_multi");
+        let program = program.ok_or("no program")?;
+        let options = UprobeMultiOpts {
+            offsets: vec![place as usize],
+            cookies: vec![0],
+            ..UprobeMultiOpts::default()
+        };
+        let pid = std::process::id() as i32;
+        let link = program.attach_uprobe_multi_with_opts(pid, "/proc/self/exe", "", options);
+        link.map(drop).map_err(|_| lacking.to_owned())
+    }
+
+    pub fn tracepoint(&self, tracefs: &Tracefs) -> Result<(), String> {
+        let point = tracefs.tracepoint("sched", "sched_process_exit");
+        let point = point.map_err(|error| error.to_string())?;
+        let object = attach::load(self.maps, &["point"], Constants::default());
+        let object = object.map_err(first_line)?;
+        let attached = attach::tracepoint(&object, "point", point.id, 0);
+        attached.map(drop).map_err(|error| in_words(&error))
+    }
+
+    pub fn kprobe(&self, address: u64) -> Result<(), String> {
+        let object = attach::load(self.maps, &["kprobe_enter"], Constants::default());
+        let object = object.map_err(first_line)?;
+        let attached = attach::kprobe(&object, "kprobe_enter", address, 0, false);
+        attached.map(drop).map_err(|error| in_words(&error))
+    }
+
+    pub fn kprobe_multi(&self, address: u64) -> Result<(), String> {
+        let object = attach::load(self.maps, &["multi_enter"], Constants::default());
+        let object = object.map_err(first_line)?;
+        let attached = attach::kprobe_multi(&object, "multi_enter", &[address], &[0], false);
+        attached
+            .map(drop)
+            .map_err(|error| match error.raw_os_error() {
+                Some(libc::EOPNOTSUPP | libc::EINVAL) => {
+                    "not in this kernel (CONFIG_FPROBE, 5.18): kprobes are attached one by one"
+                        .to_owned()
+                }
+                _ => in_words(&error),
+            })
+    }
+
+    pub fn fentry(&self, function: &str) -> Result<(), String> {
+        let attached = attach::fentry(self.maps, None, function, 0, &["fentry_enter"]);
+        attached.map(drop).map_err(|error| {
+            let text = first_line(error);
+            format!("kprobes are used instead: {text}")
+        })
+    }
+}
+
+fn first_line(error: impl ToString) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Where our own function lies in our own file.
+fn own_offset() -> Option<u64> {
+    let address = target as *const () as u64;
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let (start, end) = (number(start)?, number(end)?);
+        let offset = number(words.nth(1)?)?;
+        (start..end)
+            .contains(&address)
+            .then(|| address - start + offset)
+    })
+}

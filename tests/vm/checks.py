@@ -1,0 +1,312 @@
+"""What must hold inside the virtual machine: checks.py SERIES|locked CUTRACE PROGRAMS REPOSITORY.
+
+Each check runs cutrace as a user would, and compares what it says and what it wrote. A check that
+fails says what was expected; all are run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+SERIES, CUTRACE, PROGRAMS, REPOSITORY = sys.argv[1:5]
+ROUNDS = 4
+FAILED = []
+
+
+def run(*words, expect=0, user=None):
+    """Standard output and error of cutrace; its status must be what is expected."""
+    command = [CUTRACE, *words]
+    if user is not None:
+        command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/tmp")
+    if done.returncode != expect:
+        raise AssertionError(
+            f"{' '.join(words)}: status {done.returncode}, not {expect}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout, done.stderr
+
+
+def record(*options, expect=0):
+    """A run of the test program: its events by id as they were at their ends, and what was said."""
+    trace = "/tmp/trace.jsonl"
+    if os.path.exists(trace):
+        os.remove(trace)
+    _, said = run("record", "-v", "-o", trace, *options, "--", f"{PROGRAMS}/requests", str(ROUNDS), expect=expect)
+    events, lines = {}, []
+    if os.path.exists(trace):
+        with open(trace) as file:
+            lines = [json.loads(line) for line in file]
+    for line in lines:
+        if "layer" in line and "op_id" in line and line.get("type") not in ("memory", "transfer"):
+            events.setdefault(line["op_id"], {}).update(line)
+    return events, said, lines
+
+
+def named(events, name):
+    return [event for event in events.values() if event["name"] == name]
+
+
+def equal(found, expected, what):
+    if found != expected:
+        raise AssertionError(f"{what}: {found!r}, not {expected!r}")
+
+
+def contains(text, part):
+    if part not in text:
+        raise AssertionError(f"{part!r} is not in:\n{text}")
+
+
+def check(function):
+    """Runs a check and tells how it went."""
+    try:
+        function()
+        print(f"ok      {function.__doc__}", flush=True)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be run
+        FAILED.append(function.__name__)
+        print(f"FAILED  {function.__doc__}\n{error!r}\n{error}", flush=True)
+
+
+def one_tree():
+    """API call, request and functions of the driver are one tree; every call is there, once"""
+    events, said, lines = record("--kernel")
+    means = "kprobe_multi" if SERIES == "6.12" else "kprobe"
+    contains(said, f"nvidia:nvidia_unlocked_ioctl ({means})")
+    contains(said, "rm_ioctl is notrace")
+    contains(said, "kchannelConstruct_IMPL is notrace")
+    contains(said, "nv_free_pages is nv_free_pages.isra.0 here")
+    contains(said, "nvidia_isr_msix: taken after others were not")
+    for name, count in [
+        ("cuInit", 1),
+        ("cuMemAlloc_v2", ROUNDS),
+        ("os_alloc_mem", ROUNDS),
+        ("nv_alloc_pages", ROUNDS),
+        ("os_free_mem", ROUNDS),
+        ("nv_free_pages", ROUNDS),
+        ("nvidia_unlocked_ioctl", 2 * ROUNDS),
+        ("uvm_unlocked_ioctl_entry", ROUNDS + 1),
+        ("uvm_api_migrate", ROUNDS),
+        ("uvm_vm_fault_entry", 2),
+        ("nvidia_open", 2),
+        ("nvidia_close", 2),
+        ("nvidia_isr", 1),
+        ("nvidia_isr_kthread_bh", 1),
+        ("nv_post_event", 1),
+        ("nv_report_error", 1),
+        ("nvidia_dev_xid", 1),
+        # Once a migration, and once for the interrupt's second half.
+        ("nv_kthread_q_schedule_q_item", ROUNDS + 1),
+    ]:
+        equal(len(named(events, name)), count, name)
+    equal(sum(event["type"] == "ioctl" for event in events.values()), 3 * ROUNDS + 1, "requests")
+    for leaf in named(events, "os_alloc_mem"):
+        path, event = [], leaf
+        while event.get("parent") is not None:
+            event = events[event["parent"]]
+            path.append(event)
+        equal([e["layer"] for e in path], ["kernel", "syscall", "driver"], "layers above os_alloc_mem")
+        equal([path[0]["name"], path[2]["name"]], ["nvidia_unlocked_ioctl", "cuMemAlloc_v2"], "above os_alloc_mem")
+        equal(leaf["correlation"], path[2]["op_id"], "what os_alloc_mem belongs to")
+        equal(leaf["details"]["size"], 48, "size")
+        equal(leaf["result"], "NV_OK", "status")
+    xid = named(events, "nvidia_dev_xid")[0]
+    equal([xid["details"]["error_code"], xid["details"]["msg"]], [13, "Graphics Exception: stand-in"], "Xid")
+    equal([named(events, "nvidia_isr")[0]["type"], xid["layer"]], ["interrupt", "kernel"], "kinds")
+    slept = [event for event in named(events, "off-cpu") if event["details"].get("state") == "sleeping"]
+    if not any(event["duration_us"] > 1900 for event in slept):
+        raise AssertionError(f"the program slept 2 ms: {slept}")
+    equal(lines[-1]["lost"], 0, "lost")
+
+
+HOOKS = """
+# The same function by several hooks, some of its calls only.
+[[hook]]
+name  = "allocations"
+probe = ["fentry:nvidia:nvidia_unlocked_ioctl"]
+time  = true
+args  = { cmd = "arg1:u32", result = "retval:i64" }
+when  = "(cmd & 0xff) == 0x2b"
+
+[[hook]]
+name  = "others"
+probe = ["kprobe:nvidia:nvidia_unlocked_ioctl"]
+time  = true
+args  = { cmd = "arg1:u32" }
+when  = "!((cmd & 0xff) == 0x2b) && cmd != 0"
+
+[[hook]]
+name  = "queue item"
+probe = ["kprobe:nv_schedule_work", "kprobe:nvidia:nv_ioctl", "kprobe:nvidia:nv_kthread_q_schedule_q_item"]
+type  = "scheduler"
+process = "any"
+
+[[hook]]
+name  = "got memory"
+probe = "kretprobe:nvidia:os_alloc_mem"
+args  = { status = "retval:u32" }
+when  = "status == 0"
+
+[[hook]]
+name  = "no memory"
+probe = "kretprobe:nvidia:os_alloc_mem"
+args  = { status = "retval:u32" }
+when  = "status != 0"
+
+[[hook]]
+name  = "file"
+probe = "fentry:vmlinux:do_filp_open"
+args  = { name = "*arg1:str" }
+when  = 'name == "/dev/nvidia*"'
+
+[[hook]]
+name  = "where from"
+probe = "kprobe:nvidia:nv_alloc_pages"
+stack = true
+args  = { tenth = "arg9:ptr", count = "arg1:u32" }
+
+[[hook]]
+name  = "error"
+probe = "tracepoint:nvidia:nvidia_dev_xid"
+args  = { code = "error_code", msg = "msg:str" }
+when  = "code == 13"
+
+[[hook]]
+name  = "another error"
+probe = "tracepoint:nvidia:nvidia_dev_xid"
+args  = { code = "error_code" }
+when  = "code > 13"
+
+[[hook]]
+name  = "nothing"
+probe = ["kprobe:nvidia:nvidia_ioctl", "kprobe:nvidia:rm_ioctl", "tracepoint:nvidia:no_such"]
+"""
+
+
+def hooks_file():
+    """A hooks file: alternatives, conditions in the kernel, returns, texts, stacks, one function twice"""
+    with open("/tmp/hooks.toml", "w") as file:
+        file.write(HOOKS)
+    said, _ = run("hooks", "check", "/tmp/hooks.toml")
+    contains(said, "takes kprobe:nvidia:nv_kthread_q_schedule_q_item: a function of nvidia")
+    contains(said, "no function nv_schedule_work: no driver has had it")
+    contains(said, "no function nvidia_ioctl: the compiler inlines it into nvidia_unlocked_ioctl")
+    contains(said, "10 hooks, no mistakes")
+    events, said, _ = record("--hooks", "/tmp/hooks.toml")
+    fentry = "fentry" if SERIES == "6.12" else "kprobe"
+    contains(said, f"nvidia:nvidia_unlocked_ioctl ({fentry})")
+    contains(said, "vmlinux:do_filp_open (fentry)")
+    contains(said, "not hooked: nothing: no function nvidia_ioctl")
+    for name, count in [
+        ("allocations", ROUNDS),
+        ("others", ROUNDS),
+        ("queue item", 1),
+        ("got memory", ROUNDS),
+        ("no memory", 0),
+        ("file", 4),
+        ("where from", ROUNDS),
+        ("error", 1),
+        ("another error", 0),
+    ]:
+        equal(len(named(events, name)), count, name)
+    for event in named(events, "allocations"):
+        equal([event["details"]["cmd"] & 0xff, event["details"]["result"], event["phase"]], [0x2b, 0, "E"], "request")
+    files = sorted(event["details"]["name"] for event in named(events, "file"))
+    equal(files, ["/dev/nvidia-uvm"] * 2 + ["/dev/nvidiactl"] * 2, "files")
+    for event in named(events, "where from"):
+        symbols = [frame.get("symbol") for frame in event["stack"]]
+        for symbol in ["nv_alloc_pages", "nvidia_unlocked_ioctl", "cuMemAlloc_v2"]:
+            if symbol not in symbols:
+                raise AssertionError(f"no {symbol} in {symbols}")
+        equal(event["details"]["count"], 16, "the second argument")
+        if int(event["details"]["tenth"], 16) >> 63 != 1:
+            raise AssertionError(f"the tenth argument is a pointer of the kernel: {event['details']}")
+
+
+def left_alone():
+    """Nothing is left attached, whether a run ends by itself or is killed"""
+    record("--kernel")
+    trace = subprocess.Popen([CUTRACE, "--kernel", "-o", "/tmp/killed.jsonl", "--", "sleep", "60"],
+                             stderr=subprocess.DEVNULL)
+    try:
+        trace.wait(8)
+    except subprocess.TimeoutExpired:
+        pass
+    with open("/sys/kernel/tracing/enabled_functions") as file:
+        before = [line for line in file if "[nvidia" in line]
+    if not before:
+        raise AssertionError("nothing was attached after 8 s")
+    trace.kill()
+    trace.wait()
+    subprocess.run(["sleep", "2"])
+    with open("/sys/kernel/tracing/enabled_functions") as file:
+        equal([line for line in file if "[nvidia" in line], [], "functions that are still hooked")
+
+
+def required():
+    """A hook that is required and not there ends the run before it begins"""
+    with open("/tmp/required.toml", "w") as file:
+        file.write('[[hook]]\nname = "it"\nprobe = "kprobe:nvidia:rm_ioctl"\nrequired = true\n')
+    _, said, lines = record("--hooks", "/tmp/required.toml", expect=125)
+    contains(said, "it is required and cannot be hooked: rm_ioctl is notrace")
+    equal(lines, [], "lines of a trace")
+
+
+def wrong_file():
+    """A wrong hooks file is told with line and column; a probe that means nothing, with the reason"""
+    with open("/tmp/wrong.toml", "w") as file:
+        file.write('[[hook]]\nprobe = "kprobe:f"\nwhen = "size > 1"\n')
+    _, said, _ = record("--hooks", "/tmp/wrong.toml", expect=125)
+    contains(said, "/tmp/wrong.toml:3:9: 'size' is not among the hook's args")
+    with open("/tmp/nothing.toml", "w") as file:
+        file.write('[[hook]]\nprobe = "kprobe:nvidia:no_such*"\n')
+    _, said, _ = record("--hooks", "/tmp/nothing.toml", expect=125)
+    contains(said, "no function matches no_such*")
+
+
+def listed():
+    """probes lists functions of modules, says what is notrace, and knows arguments where there is BTF"""
+    said, _ = run("probes", "-v", "kprobe:nvidia:*")
+    contains(said, "kprobe:nvidia:nvidia_unlocked_ioctl\n")
+    contains(said, "kprobe:nvidia:rm_ioctl  (notrace")
+    contains(said, "kprobe:nvidia:nv_free_pages.isra.0\n")
+    if SERIES == "6.12":
+        contains(said, "kprobe:nvidia:nvidia_open\n    arg0 struct inode * inode\n    arg1 struct file * file\n    retval int\n")
+    said, _ = run("probes", "-v", "tracepoint:nvidia:*")
+    contains(said, "tracepoint:nvidia:nvidia_dev_xid\n    __data_loc char[] dev\n    u32 error_code\n")
+    said, _ = run("probes", "nv*sched*")
+    contains(said, "kprobe:nvidia:nv_kthread_q_schedule_q_item\nkprobe:nvidia_uvm:nv_kthread_q_schedule_q_item\n")
+
+
+def nobody():
+    """Without root it is said what is needed"""
+    os.chmod("/tmp", 0o777)
+    _, said = run("record", "--kernel", "-o", "/tmp/nobody.jsonl", "--", "true", expect=125, user=65534)
+    contains(said, "needs root")
+
+
+def doctor():
+    """doctor tells what this kernel can do"""
+    said, _ = run("doctor")
+    for line in {
+        "6.12": ["kprobe_multi   yes", "fentry         yes", "uprobe_multi   yes", "session        no"],
+        "6.1": ["kprobe_multi   no", "fentry         yes", "uprobe_multi   no", "session        no"],
+    }[SERIES] + ["kprobe         yes", "BTF            yes", "tracefs        yes", "580.95.05"]:
+        contains(said, line)
+
+
+def locked_down():
+    """A locked-down kernel is named as the reason, and the program is not begun"""
+    said, _ = run("doctor")
+    contains(said, "lockdown")
+    contains(said, "confidentiality")
+    done = subprocess.run([CUTRACE, "--kernel", "-o", "/tmp/x.jsonl", "--", "echo", "begun"],
+                          capture_output=True, text=True, cwd="/tmp")
+    equal([done.returncode, done.stdout], [125, ""], done.stderr)
+    contains(done.stderr, "locked down")
+
+
+if SERIES == "locked":
+    check(locked_down)
+else:
+    for one in [one_tree, hooks_file, listed, doctor, required, wrong_file, nobody, left_alone]:
+        check(one)
+sys.exit(1 if FAILED else 0)
