@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 SERIES, CUTRACE, PROGRAMS, REPOSITORY = sys.argv[1:5]
 ROUNDS = 4
@@ -38,7 +39,10 @@ def record(*options, expect=0):
             lines = [json.loads(line) for line in file]
     for line in lines:
         if "layer" in line and "op_id" in line and line.get("type") not in ("memory", "transfer"):
-            events.setdefault(line["op_id"], {}).update(line)
+            # What was known at the beginning still holds at the end.
+            known = events.setdefault(line["op_id"], {})
+            line["details"] = {**known.get("details", {}), **line.get("details", {})}
+            known.update(line)
     return events, said, lines
 
 
@@ -221,24 +225,26 @@ def hooks_file():
             raise AssertionError(f"the tenth argument is a pointer of the kernel: {event['details']}")
 
 
+def hooked(expected, what):
+    """Waits until functions of the driver are hooked, or are not."""
+    for _ in range(120):
+        with open("/sys/kernel/tracing/enabled_functions") as file:
+            found = [line for line in file if "[nvidia" in line]
+        if bool(found) == expected:
+            return
+        time.sleep(0.5)
+    raise AssertionError(f"{what} after a minute: {found}")
+
+
 def left_alone():
     """Nothing is left attached, whether a run ends by itself or is killed"""
-    record("--kernel")
+    hooked(False, "still hooked")
     trace = subprocess.Popen([CUTRACE, "--kernel", "-o", "/tmp/killed.jsonl", "--", "sleep", "60"],
                              stderr=subprocess.DEVNULL)
-    try:
-        trace.wait(8)
-    except subprocess.TimeoutExpired:
-        pass
-    with open("/sys/kernel/tracing/enabled_functions") as file:
-        before = [line for line in file if "[nvidia" in line]
-    if not before:
-        raise AssertionError("nothing was attached after 8 s")
+    hooked(True, "nothing was hooked")
     trace.kill()
     trace.wait()
-    subprocess.run(["sleep", "2"])
-    with open("/sys/kernel/tracing/enabled_functions") as file:
-        equal([line for line in file if "[nvidia" in line], [], "functions that are still hooked")
+    hooked(False, "still hooked")
 
 
 def required():

@@ -72,6 +72,17 @@ pub fn rights() -> Result<String, String> {
 
 /// eBPF's abilities, one by one.
 pub fn ebpf() -> Vec<Found> {
+    let Some(level) = lockdown() else {
+        return tried();
+    };
+    let because = |why: String| format!("the kernel is locked down ({level}): {why}");
+    let found = tried().into_iter();
+    found
+        .map(|(name, found)| (name, found.map_err(because)))
+        .collect()
+}
+
+fn tried() -> Vec<Found> {
     let maps = match Maps::create(1 << 16) {
         Ok(maps) => maps,
         Err(error) => return vec![("BPF", Err(first_line(&error)))],

@@ -59,7 +59,10 @@ impl Functions {
             }
             functions.sorted.push(function);
         }
-        functions.sorted.sort_by(|a, b| a.name.cmp(&b.name));
+        let by_name = |one: &Function, other: &Function| {
+            (&one.name, &one.module).cmp(&(&other.name, &other.module))
+        };
+        functions.sorted.sort_by(by_name);
         functions
     }
 

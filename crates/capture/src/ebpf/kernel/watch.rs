@@ -86,6 +86,17 @@ pub struct Watching<S> {
 impl Watch {
     /// Attaches everything; fails if nothing can be, or something that is required cannot.
     pub fn attach(options: &Options) -> Result<Self, EbpfError> {
+        Self::attached(options).map_err(|error| match crate::doctor::lockdown() {
+            // What it forbids is refused in many ways, none of which says so.
+            Some(level) => EbpfError::NothingToTrace(format!(
+                "the kernel is locked down ({level}), and lets nobody look into it: {error}\n\
+                 boot with lockdown=none, or without secure boot; --method=preload works as ever"
+            )),
+            None => error,
+        })
+    }
+
+    fn attached(options: &Options) -> Result<Self, EbpfError> {
         let maps = Maps::create(RING_BYTES)?;
         let limit = options.duration.map(|duration| {
             monotonic().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX))
