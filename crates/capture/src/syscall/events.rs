@@ -156,8 +156,7 @@ impl<S: Sink> Events<S> {
     fn write(&mut self, record: &Record) {
         if self.totals.failure.is_some() {
             self.totals.unwritten += 1;
-        // Handed on at once: between two system calls nobody would do it, and others' records wait.
-        } else if let Err(why) = (self.sink.write(record)).and_then(|()| self.sink.flush()) {
+        } else if let Err(why) = self.sink.write(record) {
             self.totals.unwritten += 1;
             self.totals.failure = Some(why);
         }

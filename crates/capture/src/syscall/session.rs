@@ -189,7 +189,10 @@ fn read_all<S: Sink>(
                 break true;
             }
         }
+        let heard_all = monotonic();
         if !readable(&frames, LOOK) {
+            // Nothing older can be under way: it would have come while we waited.
+            events.sink.until(heard_all);
             // The reader of a trace sees what has happened so far.
             if events.totals.calls != written && events.totals.failure.is_none() {
                 written = events.totals.calls;
