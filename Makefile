@@ -1,6 +1,6 @@
 # The two commands of the README. Each does its own set-up.
 
-.PHONY: demo test build programs lint fuzz bench
+.PHONY: demo test test-vm test-vm-driver build programs lint fuzz bench
 
 demo: build
 	@target/release/cutrace demo
@@ -12,6 +12,18 @@ build:
 test:
 	@scripts/setup-packages test
 	@scripts/test
+
+# Hooks on the kernel, in virtual machines with Debian's kernels and a stand-in for the driver.
+test-vm:
+	@scripts/setup-packages vm
+	cargo build --locked --bin cutrace
+	@tests/vm/run
+
+# The same with NVIDIA's own driver, which is built first (about ten minutes, once).
+test-vm-driver:
+	@scripts/setup-packages vm
+	cargo build --locked --bin cutrace
+	@tests/vm/run-driver
 
 programs:
 	@scripts/setup-packages test

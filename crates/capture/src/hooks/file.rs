@@ -122,6 +122,10 @@ impl<'a> Reading<'a> {
     fn consistent(&self, hook: &Hook) -> Result<(), Error> {
         let at_return = hook.time || hook.probes.iter().all(|probe| probe.way.is_return());
         let only_return = hook.probes.iter().all(|probe| probe.way.is_return());
+        if !only_return && hook.probes.iter().any(|probe| probe.way.is_return()) {
+            let what = "a hook's probes are all of returns, or none is: what can be read differs";
+            return Err(self.wrong("probe", what));
+        }
         let early = (hook.arguments.iter()).find(|argument| argument.source != Source::Returned);
         if let Some(argument) = early
             && only_return

@@ -250,6 +250,16 @@ fn mistakes_are_told_with_their_place() {
             "a function's name",
         ),
         (
+            "[[hook]]\nprobe = [\"kprobe:a\", \"kretprobe:a\"]\n".to_owned(),
+            "line 2, column 9",
+            "all of returns, or none",
+        ),
+        (
+            "[[hook]]\nprobe = \"kretprobe:a\"\nargs = { a = \"arg0\" }\n".to_owned(),
+            "line 3, column 8",
+            "arguments are gone",
+        ),
+        (
             "[[hook]]\nprobe = \"tracepoint:a:b\"\ntime = true\n".to_owned(),
             "line 3, column 8",
             "a tracepoint is a moment",
