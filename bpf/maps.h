@@ -88,4 +88,16 @@ static __always_inline void fill_head(struct record *record, __u64 now, __u64 id
 	record->result = 0;
 }
 
+/* Something about a process. */
+static __always_inline void tell(__u64 id, __u16 kind, __u32 child, __u64 flags)
+{
+	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+
+	if (!record)
+		return;
+	fill_head(record, bpf_ktime_get_ns(), id, kind);
+	record->function = child;
+	bpf_ringbuf_submit(record, flags);
+}
+
 #endif

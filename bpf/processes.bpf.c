@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
  *
- * Which processes are traced: children of traced ones are, too. And what they load: a thread that
- * has just mapped a library waits here, for a moment, until probes are in it. */
+ * Which processes are traced: children of traced ones are, too. */
 #include <linux/bpf.h>
-#include <asm/ptrace.h>
 #include <bpf/bpf_helpers.h>
 #include "maps.h"
 
@@ -11,25 +9,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Where the child's id is in the tracepoint's record: kernels differ, the loader looks it up. */
 const volatile __u32 child_offset = 44;
-
-/* Threads that wait for an answer; gone when it has come. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u32);
-	__type(value, __u32);
-} waiting SEC(".maps");
-
-static __always_inline void tell(__u64 id, __u16 kind, __u32 child, __u64 flags)
-{
-	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
-
-	if (!record)
-		return;
-	fill_head(record, bpf_ktime_get_ns(), id, kind);
-	record->function = child;
-	bpf_ringbuf_submit(record, flags);
-}
 
 SEC("tracepoint/sched/sched_process_fork")
 int process_fork(void *ctx)
@@ -75,30 +54,5 @@ int process_exit(void *ctx)
 	}
 	if (wanted(id, bpf_ktime_get_ns()))
 		tell(id, KIND_EXIT, 0, BPF_RB_NO_WAKEUP);
-	return 0;
-}
-
-static long look(__u64 round, void *thread)
-{
-	/* 1 ends the loop. */
-	return bpf_map_lookup_elem(&waiting, thread) ? 0 : 1;
-}
-
-/* The loader calls this function of its own whenever its list of libraries has changed. */
-SEC("uprobe.s")
-int library_loaded(struct pt_regs *ctx)
-{
-	__u64 id = bpf_get_current_pid_tgid();
-	__u32 thread = (__u32)id, one = 1;
-	struct settings *set = wanted(id, bpf_ktime_get_ns());
-
-	if (!set)
-		return 0;
-	bpf_map_update_elem(&waiting, &thread, &one, BPF_ANY);
-	tell(id, KIND_LOADED, 0, BPF_RB_FORCE_WAKEUP);
-	/* Interruptible, and bounded: a tracer that does not answer holds nobody up for long. */
-	bpf_loop(set->hold, look, &thread, 0);
-	if (!bpf_map_delete_elem(&waiting, &thread))
-		count(COUNT_LATE, 1);
 	return 0;
 }

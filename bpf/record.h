@@ -133,7 +133,7 @@ struct settings {
 	__u32 disabled;
 	__u32 user;
 	__u32 own;	/* the tracer itself is never traced */
-	__u32 hold;	/* rounds that a loading thread waits for an answer */
+	__u32 hold;	/* nanoseconds that a loading thread waits for an answer */
 	__u32 cgroup_depth;
 };
 

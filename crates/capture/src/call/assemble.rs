@@ -533,7 +533,9 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 
     fn lost(&mut self, ring: usize, time: u64, count: u64) {
         let thread = &self.rings[ring];
-        let (pid, tid) = (Some(thread.pid), Some(thread.tid));
+        // A ring without a process stands for all of them.
+        let known = thread.pid != 0;
+        let (pid, tid) = (known.then_some(thread.pid), known.then_some(thread.tid));
         self.totals.lost = self.totals.lost.saturating_add(count);
         self.write(&Record::Lost(Lost {
             ts: time,

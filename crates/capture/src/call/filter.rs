@@ -54,6 +54,14 @@ impl Filter {
         items.join(",")
     }
 
+    /// Whether a function is among those that say most: what moves data, starts work, takes memory,
+    /// waits, or tells what later calls mean.
+    pub fn is_telling(name: &str) -> bool {
+        Role::of(name) != Role::None
+            || Observed::of(name) != Observed::Nothing
+            || cuda::category(name) == event::Category::Sync
+    }
+
     /// Items that no known function is meant by: perhaps they are misspelt.
     pub fn meaningless(&self) -> impl Iterator<Item = &str> {
         let all = || cuda::functions().iter().chain(cuda::older_functions());

@@ -174,7 +174,7 @@ pub struct Settings {
     pub user: u32,
     /// The tracer itself is never traced.
     pub own: u32,
-    /// Rounds that a loading thread waits for an answer.
+    /// Nanoseconds that a loading thread waits for an answer, at most.
     pub hold: u32,
     pub cgroup_depth: u32,
 }

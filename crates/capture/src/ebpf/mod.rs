@@ -1,16 +1,28 @@
 //! The kernel's view: probes in libraries and the driver, system calls, by BPF programs that write
 //! records into one ring. The programs are in `bpf/`.
 
+mod attach;
 pub mod error;
 pub mod kernel;
+mod known;
 pub mod layout;
 pub mod library;
+mod mappings;
 pub mod maps;
 pub mod objects;
 mod probe_point;
+mod processes;
+mod reader;
+mod session;
 pub mod spec;
+mod stopping;
+mod watch;
 
+pub use attach::Way;
 pub use error::EbpfError;
+pub use known::Process;
+pub use session::{Options, Recording, Report, Target, available, start};
+pub use watch::Ended;
 
 #[cfg(test)]
 mod tests {
@@ -43,14 +55,10 @@ mod tests {
             ),
             (objects::CALLS_PLAIN, &["enter_one", "return_one"]),
             (objects::SESSION, &["call_session"]),
+            (objects::LOADING, &["library_loaded"]),
             (
                 objects::PROCESSES,
-                &[
-                    "process_fork",
-                    "process_exec",
-                    "process_exit",
-                    "library_loaded",
-                ],
+                &["process_fork", "process_exec", "process_exit"],
             ),
             (
                 objects::KERNEL,

@@ -18,10 +18,12 @@ pub(super) fn until_ended(child: libc::pid_t) -> io::Result<()> {
             }
             return Err(error);
         }
-        if info.si_code != libc::CLD_STOPPED {
-            return Ok(());
+        match info.si_code {
+            libc::CLD_STOPPED => signals::stop_with(child),
+            // One of our own threads has stopped it for a moment.
+            libc::CLD_TRAPPED => std::thread::sleep(std::time::Duration::from_millis(1)),
+            _ => return Ok(()),
         }
-        signals::stop_with(child);
     }
 }
 

@@ -136,7 +136,7 @@ pub fn drain_all(
 }
 
 /// Asks to be woken exactly, and before the threads that fill the rings; both may be refused.
-fn be_prompt() {
+pub fn be_prompt() {
     // SAFETY: both calls concern this thread alone and take no memory.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);

@@ -20,7 +20,9 @@ mod tests;
 mod untraced;
 
 pub use crate::call::Filter;
+pub(crate) use drain_thread::be_prompt;
 pub use error::PreloadError;
 pub use process::Library;
 pub use report::{Process, Report, missing};
+pub(crate) use session::thread_time;
 pub use session::{Options, Recording, Session};

@@ -1,6 +1,7 @@
 //! `cutrace record`: run a command and write down what it and its children do.
 
 mod backend;
+mod ebpf;
 mod file;
 mod kernel;
 mod meta;
@@ -10,6 +11,7 @@ mod plan;
 mod preload;
 mod progress;
 mod syscall;
+mod user;
 mod words;
 
 use super::{softgpu::softgpu_environment, style::stderr_style};
@@ -146,7 +148,8 @@ fn start<'a>(options: &'a Record, method: Method, outlet: Outlet) -> Result<Box<
         Method::Preload => Ok(Box::new(preload::Preload::start(options, outlet)?)),
         Method::Syscall => Ok(Box::new(syscall::Syscall::start(options, outlet)?)),
         Method::Kernel => Ok(Box::new(kernel::Kernel::start(options, outlet)?)),
-        Method::Ebpf | Method::Cupti => {
+        Method::Ebpf => Ok(Box::new(ebpf::Ebpf::start(options, outlet)?)),
+        Method::Cupti => {
             anyhow::bail!("--method={}: not in this version", method.as_str())
         }
     }

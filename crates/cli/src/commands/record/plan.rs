@@ -106,7 +106,8 @@ fn available(method: Method) -> Result<(), String> {
         Method::Syscall => capture::syscall::available().map_err(|why| why.to_string()),
         Method::Kernel if is_root() => Ok(()),
         Method::Kernel => Err("needs root: type sudo cutrace …".into()),
-        Method::Ebpf | Method::Cupti => Err("not in this version of cutrace".into()),
+        Method::Ebpf => capture::ebpf::available().map_err(|why| why.to_string()),
+        Method::Cupti => Err("not in this version of cutrace".into()),
     }
 }
 

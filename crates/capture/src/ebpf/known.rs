@@ -1,0 +1,130 @@
+//! What the watching thread has found out and the assembling one asks for: functions by number,
+//! libraries, processes.
+
+use crate::call::loaded::Objects;
+use crate::call::{Named, Origin};
+use crate::preload::Library;
+use cuda::capture::Plan;
+use event::{Backend, Hooks};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Shared between the two threads.
+#[derive(Debug, Default)]
+pub struct Known {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub struct State {
+    pub functions: Vec<Named>,
+    pub libraries: Vec<Library>,
+    pub processes: Vec<Process>,
+    pub notes: Vec<String>,
+}
+
+/// A process that was traced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    pub pid: u32,
+    pub parent: u32,
+    pub exe: String,
+}
+
+/// Things to say, at most.
+const MOST_NOTES: usize = 64;
+
+impl Known {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|held| held.into_inner())
+    }
+}
+
+impl State {
+    pub fn note(&mut self, note: String) {
+        if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// What was hooked, for the head of the trace.
+pub fn backend(libraries: &[Library]) -> Backend {
+    let sum = |count: fn(&Library) -> u64| libraries.iter().map(count).fold(0, u64::saturating_add);
+    Backend {
+        name: "ebpf".into(),
+        hooks: Hooks {
+            attached: sum(|library| library.hooked),
+            total: sum(|library| library.exported),
+        },
+        missing: crate::preload::missing(libraries),
+    }
+}
+
+/// The assembling thread's copy.
+pub struct Seen {
+    known: Arc<Known>,
+    functions: Vec<Named>,
+    processes: Vec<Process>,
+    places: HashMap<u32, usize>,
+}
+
+impl Seen {
+    pub fn new(known: Arc<Known>) -> Self {
+        Seen {
+            known,
+            functions: Vec::new(),
+            processes: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+}
+
+impl Origin for Seen {
+    type Times = ();
+
+    fn name(&self) -> &'static str {
+        "ebpf"
+    }
+
+    fn backend(&self) -> Backend {
+        backend(&self.known.lock().libraries)
+    }
+
+    fn refresh(&mut self) {
+        let state = self.known.lock();
+        self.functions
+            .extend_from_slice(&state.functions[self.functions.len()..]);
+        for process in &state.processes[self.processes.len()..] {
+            self.places.insert(process.pid, self.processes.len());
+            self.processes.push(process.clone());
+        }
+    }
+
+    fn image_at(&self, pid: u32, _time: u64) -> Option<usize> {
+        self.places.get(&pid).copied()
+    }
+
+    fn times(&self, _image: Option<usize>) {}
+
+    /// BPF programs read CLOCK_MONOTONIC themselves.
+    fn to_host(&self, _times: &(), time: u64) -> u64 {
+        time
+    }
+
+    fn function(&self, _image: usize, id: u32) -> Option<Named> {
+        self.functions.get(id as usize).cloned()
+    }
+
+    fn parent(&self, image: usize) -> Option<u32> {
+        Some(self.processes.get(image)?.parent)
+    }
+
+    fn objects(&self, _image: usize) -> Option<&Objects> {
+        None
+    }
+
+    fn plan(&self, name: &str, major: Option<u32>) -> Plan {
+        cuda::capture::plan(name, major).without_vectors()
+    }
+}

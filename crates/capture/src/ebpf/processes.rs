@@ -1,0 +1,179 @@
+//! Following processes: forks, what they load, and holding a loading thread until probes are in
+//! what it has loaded.
+
+use super::EbpfError;
+use super::library;
+use super::maps::Maps;
+use super::objects::{self, LOADING, PROCESSES};
+use libbpf_rs::{Link, MapCore, Object, UprobeOpts};
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const TRACING: &str = "/sys/kernel/tracing";
+/// Where the loader is for nearly all programs.
+const LOADERS: [&str; 3] = [
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
+    "/lib/ld-musl-x86_64.so.1",
+];
+
+/// The programs that follow processes. Dropped, they are gone.
+pub struct Following {
+    object: Object,
+    loading: Option<Object>,
+    links: Vec<Link>,
+    /// Loaders that have their probe, by device and inode.
+    loaders: HashSet<(u64, u64)>,
+    /// Why what is loaded later cannot be waited for.
+    pub without_hold: Option<String>,
+}
+
+impl Following {
+    pub fn start(maps: &Maps) -> Result<Self, EbpfError> {
+        let child = child_offset().unwrap_or(CHILD_OFFSET);
+        let tracepoints = ["process_fork", "process_exec", "process_exit"];
+        let set_offset = |object: &mut libbpf_rs::OpenObject| {
+            for mut map in object.maps_mut() {
+                if map.name().to_string_lossy().ends_with(".rodata") {
+                    map.set_initial_value(&child.to_le_bytes())?;
+                }
+            }
+            Ok(())
+        };
+        let object = objects::load(PROCESSES, maps, &tracepoints, set_offset)?;
+        let (loading, without_hold) =
+            match objects::load(LOADING, maps, &["library_loaded"], |_| Ok(())) {
+                Ok(loading) => (Some(loading), None),
+                Err(why) => (None, Some(why.to_string())),
+            };
+        let mut following = Following {
+            object,
+            loading,
+            links: Vec::new(),
+            loaders: HashSet::new(),
+            without_hold,
+        };
+        for name in tracepoints {
+            following.attach_tracepoint(name)?;
+        }
+        for loader in LOADERS {
+            // One that is not there is nobody's.
+            let _ = following.watch_loader(Path::new(loader));
+        }
+        Ok(following)
+    }
+
+    fn attach_tracepoint(&mut self, name: &str) -> Result<(), EbpfError> {
+        let mut programs = self.object.progs_mut();
+        let program = programs.find(|program| program.name() == name);
+        let attached = match program {
+            Some(program) => program.attach(),
+            None => Err(libbpf_rs::Error::from_raw_os_error(libc::ENOENT)),
+        };
+        let link = attached.map_err(|source| EbpfError::Attach {
+            what: format!("the tracepoint of {name}"),
+            source,
+        })?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Puts a probe where a loader tells debuggers that its list has changed.
+    pub fn watch_loader(&mut self, path: &Path) -> Option<()> {
+        use std::os::unix::fs::MetadataExt;
+        let found = fs::metadata(path).ok()?;
+        if !self.loaders.insert((found.dev(), found.ino())) {
+            return None;
+        }
+        let offset = library::loaded_hook(path)?;
+        let mut programs = self.loading.as_mut()?.progs_mut();
+        let program = programs.find(|program| program.name() == "library_loaded")?;
+        let options = UprobeOpts::default();
+        let link = program.attach_uprobe_with_opts(-1, path, offset as usize, options);
+        self.links.push(link.ok()?);
+        Some(())
+    }
+
+    /// Lets a thread go on that waited.
+    pub fn answer(&self, maps: &Maps, thread: u32) {
+        if let Some(waiting) = maps.other("waiting") {
+            // One that did not wait so long is gone from there.
+            let _ = waiting.delete(&thread.to_le_bytes());
+        }
+    }
+
+    /// Takes the probes off, all at once: for each the kernel waits until nobody runs it.
+    pub fn detach(&mut self) {
+        std::thread::scope(|scope| {
+            for link in self.links.drain(..) {
+                scope.spawn(move || drop(link));
+            }
+        });
+    }
+}
+
+/// Where the child's id is in sched_process_fork's record on kernels that say nothing.
+const CHILD_OFFSET: u32 = 44;
+
+fn child_offset() -> Option<u32> {
+    let path = format!("{TRACING}/events/sched/sched_process_fork/format");
+    field_offset(&fs::read_to_string(path).ok()?, "child_pid")
+}
+
+/// The offset of a field in a tracepoint's record, by its format.
+pub fn field_offset(format: &str, field: &str) -> Option<u32> {
+    format.lines().find_map(|line| {
+        let rest = line.trim().strip_prefix("field:")?;
+        let (declared, rest) = rest.split_once(';')?;
+        let name = declared.rsplit([' ', '*']).next()?;
+        let name = name.split('[').next()?;
+        if name != field {
+            return None;
+        }
+        let offset = rest.trim().strip_prefix("offset:")?;
+        offset.split(';').next()?.parse().ok()
+    })
+}
+
+/// Makes sure that tracepoints can be found. Most systems mount this when they start.
+pub fn mount_tracefs() -> io::Result<()> {
+    if Path::new(TRACING).join("events").exists()
+        || PathBuf::from("/sys/kernel/debug/tracing/events").exists()
+    {
+        return Ok(());
+    }
+    // SAFETY: constant strings that end in NUL.
+    let mounted = unsafe {
+        libc::mount(
+            c"tracefs".as_ptr(),
+            c"/sys/kernel/tracing".as_ptr(),
+            c"tracefs".as_ptr(),
+            libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
+            std::ptr::null(),
+        )
+    };
+    match mounted {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_in_formats() {
+        let format = "name: sched_process_fork\nformat:\n\
+            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+            \tfield:__data_loc char[] parent_comm;\toffset:8;\tsize:4;\tsigned:0;\n\
+            \tfield:pid_t parent_pid;\toffset:12;\tsize:4;\tsigned:1;\n\
+            \tfield:char child_comm[16];\toffset:28;\tsize:16;\tsigned:0;\n\
+            \tfield:pid_t child_pid;\toffset:20;\tsize:4;\tsigned:1;\n";
+        assert_eq!(field_offset(format, "child_pid"), Some(20));
+        assert_eq!(field_offset(format, "child_comm"), Some(28));
+        assert_eq!(field_offset(format, "missing"), None);
+    }
+}

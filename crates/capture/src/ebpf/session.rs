@@ -1,0 +1,291 @@
+//! One traced run, seen by the kernel: what to trace, the threads that watch and assemble, and what
+//! there is to say of it at the end.
+
+use super::EbpfError;
+use super::attach::{Calls, Way};
+use super::known::{Known, Process, Seen};
+use super::layout::{FILTER_TREE, FILTER_USER, Settings};
+use super::library::Wanted;
+use super::maps::Maps;
+use super::processes::{Following, mount_tracefs};
+use super::watch::{Ended, Message, Watch};
+use crate::call::item::{Batch, Item, Step};
+use crate::call::{Assembler, Filter, Limits, Totals};
+use crate::clock::monotonic;
+use crate::launch::block_signals;
+use crate::preload::Library;
+use crate::{Sink, SinkError};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What to trace.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// More libraries than CUDA's: globs over library names, and over their functions.
+    pub libraries: Vec<(String, String)>,
+    pub filter: Option<Filter>,
+    /// Calls shorter than this are left out.
+    pub min_duration: Duration,
+    /// Calls that begin later than this are left out.
+    pub duration: Option<Duration>,
+    pub target: Target,
+    /// Only processes of this user.
+    pub user: Option<u32>,
+    /// Bytes of the ring, a power of two.
+    pub ring_bytes: Option<u32>,
+    /// The first way of attaching to try.
+    pub way: Option<Way>,
+}
+
+/// Whose calls are recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Target {
+    /// A process that is told of later, and what it forks.
+    #[default]
+    Tree,
+    All,
+}
+
+const RING: u32 = 64 << 20;
+/// Records wait this long for earlier ones of processors that were held up.
+const WINDOW: u64 = 50_000_000;
+/// The file on disk is never farther behind than this.
+const FLUSH_EVERY: u64 = 500_000_000;
+/// Nanoseconds that a thread which has loaded something waits for its probes, at most.
+const HOLD: u32 = 300_000_000;
+
+/// A session that is being watched.
+pub struct Recording<S> {
+    maps: Arc<Maps>,
+    known: Arc<Known>,
+    stop: Arc<AtomicBool>,
+    watcher: JoinHandle<Ended>,
+    assembler: JoinHandle<(S, Totals, Duration)>,
+}
+
+/// What a session has to say of itself at its end.
+#[derive(Debug)]
+pub struct Report {
+    pub processes: Vec<Process>,
+    pub libraries: Vec<Library>,
+    pub notes: Vec<String>,
+    pub ended: Ended,
+    /// Calls that became records.
+    pub calls: u64,
+    pub late: u64,
+    pub tracer_cpu: Duration,
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+/// Whether the kernel lets us do this at all, or why not.
+pub fn available() -> Result<(), EbpfError> {
+    Maps::create(4096).map(|_| ())
+}
+
+/// Loads and attaches everything that does not depend on a process.
+pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfError> {
+    let maps = Arc::new(Maps::create(options.ring_bytes.unwrap_or(RING))?);
+    // If it cannot be mounted, attaching says so.
+    let _ = mount_tracefs();
+    let now = monotonic();
+    let until = options.duration.map_or(u64::MAX, |limit| {
+        now.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+    });
+    let tree = if options.target == Target::Tree {
+        FILTER_TREE
+    } else {
+        0
+    };
+    let settings = Settings {
+        until,
+        enough: u64::from(maps.ring_bytes) / 8 * 7,
+        filter: tree | options.user.map_or(0, |_| FILTER_USER),
+        user: options.user.unwrap_or(0),
+        own: std::process::id(),
+        hold: HOLD,
+        ..Settings::default()
+    };
+    maps.set(&settings)?;
+    let calls = Calls::load(&maps, options.way.unwrap_or(Way::Session))?;
+    let following = Following::start(&maps)?;
+    let known = Arc::new(Known::default());
+    if let Some(why) = &following.without_hold {
+        known.lock().note(format!(
+            "calls right after a library is loaded may be missing: {why}"
+        ));
+    }
+    let (sender, receiver) = channel();
+    let filter = options.filter.as_ref();
+    let wanted = Wanted {
+        libraries: options.libraries.clone(),
+        filter: filter.map(|filter| Filter::parse(&filter.for_injection())),
+    };
+    let mut watch = Watch::new(
+        maps.clone(),
+        calls,
+        following,
+        wanted,
+        settings,
+        known.clone(),
+        sender,
+    );
+    if options.target == Target::All {
+        for pid in running() {
+            watch.loaded(pid);
+        }
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let limits = Limits {
+        filter: options.filter.clone(),
+        min_duration: u64::try_from(options.min_duration.as_nanos()).unwrap_or(u64::MAX),
+        until,
+    };
+    let watcher = {
+        let stop = stop.clone();
+        spawn("watch", move || {
+            crate::preload::be_prompt();
+            watch.run(&stop)
+        })?
+    };
+    let seen = Seen::new(known.clone());
+    let assembler = spawn("assemble", move || {
+        let (sink, totals) = assemble_all(seen, limits, sink, &receiver);
+        (sink, totals, crate::preload::thread_time())
+    })?;
+    Ok(Recording {
+        maps,
+        known,
+        stop,
+        watcher,
+        assembler,
+    })
+}
+
+impl<S: Sink> Recording<S> {
+    /// Traces a process and what it forks from now on.
+    pub fn follow(&self, pid: u32) -> Result<(), EbpfError> {
+        self.maps.follow(pid)
+    }
+
+    pub fn libraries(&self) -> usize {
+        self.known.lock().libraries.len()
+    }
+
+    /// Takes what is left in the ring, takes the probes off, and stops.
+    pub fn finish(self) -> (S, Report) {
+        self.stop.store(true, Ordering::Release);
+        let ended = joined(self.watcher);
+        let (sink, totals, cpu) = joined(self.assembler);
+        let state = self.known.lock();
+        let mut notes = state.notes.clone();
+        if ended.late_loads > 0 {
+            notes.push(format!(
+                "{} loads of libraries went on before probes were in them: calls may be missing",
+                ended.late_loads
+            ));
+        }
+        if ended.lost_ends > 0 {
+            notes.push(format!(
+                "the returns of {} calls were lost",
+                ended.lost_ends
+            ));
+        }
+        if ended.faults > 0 {
+            notes.push(format!(
+                "{} pieces of arguments could not be read and are missing or zero",
+                ended.faults
+            ));
+        }
+        let report = Report {
+            processes: state.processes.clone(),
+            libraries: state.libraries.clone(),
+            notes,
+            calls: totals.calls,
+            late: totals.late,
+            tracer_cpu: cpu,
+            unwritten: totals.unwritten,
+            failure: totals.failure,
+            ended,
+        };
+        drop(state);
+        (sink, report)
+    }
+}
+
+fn assemble_all<S: Sink>(
+    seen: Seen,
+    limits: Limits,
+    sink: S,
+    messages: &Receiver<Message>,
+) -> (S, Totals) {
+    let window = limits.min_duration.saturating_add(WINDOW);
+    let mut assembler = Assembler::new(seen, limits, sink);
+    let mut flushed = monotonic();
+    // What is lost is nobody's in particular: a thread of its own.
+    assembler.add_ring(0, 0);
+    for message in messages {
+        match message {
+            Message::Thread { pid, tid } => assembler.add_ring(pid, tid),
+            Message::Batch(mut batch) => {
+                batch.ring += 1;
+                assembler.push(batch);
+            }
+            Message::Lost { time, count } => assembler.push(Batch {
+                ring: 0,
+                items: vec![Item {
+                    time,
+                    sequence: 0,
+                    step: Step::Lost { count },
+                }],
+                bytes: Vec::new(),
+            }),
+            Message::Round(began) => {
+                let passed = began.saturating_sub(window);
+                assembler.advance(passed);
+                assembler.passed(passed);
+                if began.saturating_sub(flushed) > FLUSH_EVERY {
+                    assembler.flush();
+                    flushed = began;
+                }
+                // Their memory is not used again: batches are small here.
+                assembler.used_batches().for_each(drop);
+            }
+        }
+    }
+    assembler.advance(u64::MAX);
+    assembler.begin_sink();
+    let (sink, totals, _) = assembler.into_parts();
+    (sink, totals)
+}
+
+/// Processes that are there now.
+fn running() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| *pid != std::process::id()).collect()
+}
+
+fn joined<T>(thread: JoinHandle<T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, EbpfError> {
+    std::thread::Builder::new()
+        .name(format!("cutrace-{name}"))
+        .spawn(move || {
+            // Signals belong to the thread that runs the program.
+            block_signals();
+            body()
+        })
+        .map_err(|error: io::Error| EbpfError::Thread(error))
+}

@@ -1,0 +1,352 @@
+//! The thread that empties the ring. It also looks after processes: what they load gets its probes
+//! while they wait.
+
+use super::EbpfError;
+use super::attach::{Calls, Probe, Way};
+use super::known::{Known, Process};
+use super::layout::{
+    COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_UNSAVED, Head,
+    KIND_ENTER, KIND_EXIT, KIND_FORK, KIND_LOADED, KIND_RETURN, Settings,
+};
+use super::library::{self, Wanted};
+use super::mappings::{self, Mapped};
+use super::maps::Maps;
+use super::processes::Following;
+use super::reader::Reader;
+use super::spec::Description;
+use super::stopping::Stopping;
+use crate::call::item::Batch;
+use crate::call::{Filter, Named};
+use crate::clock::monotonic;
+use crate::preload::Library;
+use libbpf_rs::RingBufferBuilder;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// From the watching thread to the assembling one.
+pub enum Message {
+    /// A thread was seen; they are numbered in the order of these.
+    Thread {
+        pid: u32,
+        tid: u32,
+    },
+    Batch(Batch),
+    /// Calls that found no room, before this moment.
+    Lost {
+        time: u64,
+        count: u64,
+    },
+    /// Everything that happened before this moment has been handed on.
+    Round(u64),
+}
+
+/// The ring is looked at this often: waking somebody for every record would take longer than
+/// recording it.
+const ROUND: Duration = Duration::from_millis(1);
+/// How often counters of what was lost are read.
+const COUNTED: Duration = Duration::from_millis(50);
+
+/// What there is to say at the end.
+#[derive(Debug, Default, Clone)]
+pub struct Ended {
+    pub calls: u64,
+    pub lost: u64,
+    pub lost_ends: u64,
+    pub unmatched: u64,
+    pub faults: u64,
+    pub unsaved: u64,
+    pub late_loads: u64,
+    pub lost_system: u64,
+    pub attach: Duration,
+    pub detach: Duration,
+    pub way: Option<&'static str>,
+}
+
+pub struct Watch {
+    pub maps: Arc<Maps>,
+    pub calls: Calls,
+    pub following: Following,
+    pub wanted: Wanted,
+    pub known: Arc<Known>,
+    pub settings: Settings,
+    reader: Reader,
+    /// Files that have been looked into.
+    files: HashSet<(String, u64)>,
+    parents: HashMap<u32, u32>,
+    attach: Duration,
+    lost: u64,
+    messages: Sender<Message>,
+}
+
+impl Watch {
+    pub fn new(
+        maps: Arc<Maps>,
+        calls: Calls,
+        following: Following,
+        wanted: Wanted,
+        settings: Settings,
+        known: Arc<Known>,
+        messages: Sender<Message>,
+    ) -> Self {
+        Watch {
+            maps,
+            calls,
+            following,
+            wanted,
+            known,
+            settings,
+            reader: Reader::default(),
+            files: HashSet::new(),
+            parents: HashMap::new(),
+            attach: Duration::ZERO,
+            lost: 0,
+            messages,
+        }
+    }
+
+    /// Until it is told to stop and the ring is empty.
+    pub fn run(mut self, stop: &AtomicBool) -> Ended {
+        let maps = self.maps.clone();
+        let taken: RefCell<(&mut Watch, Vec<Head>)> = RefCell::new((&mut self, Vec::new()));
+        let take = |bytes: &[u8]| {
+            if let Some((head, body)) = Head::split(bytes) {
+                let (watch, loads) = &mut *taken.borrow_mut();
+                match head.kind {
+                    KIND_ENTER | KIND_RETURN => watch.call(&head, body),
+                    KIND_LOADED => loads.push(head),
+                    _ => watch.process(&head),
+                }
+            }
+            0
+        };
+        let mut builder = RingBufferBuilder::new();
+        if builder.add(&maps.ring, take).is_err() {
+            return Ended::default();
+        }
+        let Ok(ring) = builder.build() else {
+            return Ended::default();
+        };
+        let mut counted = Instant::now();
+        loop {
+            // Asked before the round: what happened before it is in this round.
+            let last = stop.load(Ordering::Acquire);
+            let began = monotonic();
+            if last {
+                taken.borrow_mut().0.disable();
+            }
+            // Only threads that load something wake us earlier.
+            let _ = ring.poll(if last { Duration::ZERO } else { ROUND });
+            let _ = ring.consume();
+            let (watch, loads) = &mut *taken.borrow_mut();
+            for load in loads.drain(..) {
+                watch.load(&load);
+            }
+            if last || counted.elapsed() >= COUNTED {
+                watch.count(began);
+                counted = Instant::now();
+            }
+            for batch in watch.reader.batches() {
+                let _ = watch.messages.send(Message::Batch(batch));
+            }
+            if watch.messages.send(Message::Round(began)).is_err() || last {
+                break;
+            }
+        }
+        drop(ring);
+        drop(taken);
+        self.end()
+    }
+
+    /// A thread has loaded something, and waits in the kernel. If there is something to attach to,
+    /// it stops for that long; putting probes in while it waits there would take far longer.
+    fn load(&mut self, head: &Head) {
+        let fresh = self.fresh(head.process);
+        let stopped = (!fresh.is_empty())
+            .then(|| Stopping::begin(head.thread))
+            .flatten();
+        self.following.answer(&self.maps, head.thread);
+        let stopped = stopped.and_then(Stopping::wait);
+        for mapped in fresh {
+            self.look_into(head.process, &mapped);
+        }
+        drop(stopped);
+    }
+
+    /// Looks into everything that a process has mapped.
+    pub fn loaded(&mut self, pid: u32) {
+        for mapped in self.fresh(pid) {
+            self.look_into(pid, &mapped);
+        }
+    }
+
+    /// Files that a process has mapped and that have not been looked into.
+    fn fresh(&mut self, pid: u32) -> Vec<Mapped> {
+        let mut mapped = mappings::of_process(pid).unwrap_or_default();
+        mapped.retain(|one| self.files.insert((one.device.clone(), one.inode)));
+        mapped
+    }
+
+    fn look_into(&mut self, pid: u32, mapped: &Mapped) {
+        let name = mapped.path.rsplit('/').next().unwrap_or_default();
+        if name.starts_with("ld-") || name.starts_with("ld.so") {
+            let path = format!("/proc/{pid}/root{}", mapped.path);
+            self.following.watch_loader(path.as_ref());
+            return;
+        }
+        let Some(file) = mapped.open(pid) else {
+            return;
+        };
+        let Some(mut found) = library::read(&file, &mapped.path, &self.wanted) else {
+            return;
+        };
+        if self.calls.way == Way::Single && self.wanted.filter.is_none() {
+            let before = found.functions.len();
+            found.functions.retain(|one| Filter::is_telling(&one.name));
+            let left = (before - found.functions.len()) as u64;
+            if left > 0 {
+                found.hooked = found.hooked.saturating_sub(left);
+                let why = "left out: this kernel attaches probes one by one; name them with -e";
+                *found.skipped.entry(why.into()).or_default() += left;
+            }
+        }
+        if found.functions.is_empty() {
+            self.known.lock().note(format!(
+                "{}: no functions that can be probed: it has no symbols for them",
+                mapped.path
+            ));
+            return;
+        }
+        let began = Instant::now();
+        let attached = self.attach(&file, &mapped.path, &found);
+        self.attach += began.elapsed();
+        let mut state = self.known.lock();
+        match attached {
+            Ok(method) => state.libraries.push(Library {
+                path: mapped.path.clone(),
+                method: method.into(),
+                hooked: found.hooked,
+                exported: found.exported,
+                skipped: found.skipped,
+            }),
+            Err(why) => state.note(format!("not traced: {why}")),
+        }
+    }
+
+    fn attach(
+        &mut self,
+        file: &fs::File,
+        path: &str,
+        found: &library::Library,
+    ) -> Result<&'static str, EbpfError> {
+        let major = cuda::runtime_version(path);
+        let mut probes = Vec::with_capacity(found.functions.len());
+        {
+            let mut state = self.known.lock();
+            for function in &found.functions {
+                let plan = cuda::capture::plan(&function.name, major).without_vectors();
+                let words = cuda::capture::argument_words(&function.name, major);
+                let description = Description::new(&plan, words);
+                let spec = self.maps.describe(&description.spec)?;
+                let number = state.functions.len() as u64;
+                state.functions.push(Named {
+                    name: function.name.clone(),
+                    library: Some(path.to_owned()),
+                });
+                self.reader.descriptions.push(Arc::new(description));
+                probes.push(Probe {
+                    offset: function.entry + function.offset,
+                    cookie: u64::from(spec) << 32 | number,
+                });
+            }
+        }
+        let mut attached = self.calls.attach(file, path, &probes);
+
+        // A kernel may take programs that it then does not attach.
+        while attached.is_err() && self.calls.way != Way::Single && self.calls.is_unused() {
+            let next = match self.calls.way {
+                Way::Session => Way::Multi,
+                Way::Multi | Way::Single => Way::Single,
+            };
+            self.calls = Calls::load(&self.maps, next)?;
+            attached = self.calls.attach(file, path, &probes);
+        }
+        attached.map(|()| self.calls.way.as_str())
+    }
+
+    fn call(&mut self, head: &Head, body: &[u8]) {
+        let mut fresh = None;
+        self.reader
+            .take(head, body, |pid, tid| fresh = Some((pid, tid)));
+        if let Some((pid, tid)) = fresh {
+            self.known_process(pid);
+            let _ = self.messages.send(Message::Thread { pid, tid });
+        }
+    }
+
+    fn known_process(&mut self, pid: u32) {
+        let mut state = self.known.lock();
+        if state.processes.iter().rev().any(|known| known.pid == pid) {
+            return;
+        }
+        let exe = fs::read_link(format!("/proc/{pid}/exe"));
+        state.processes.push(Process {
+            pid,
+            parent: self.parents.get(&pid).copied().unwrap_or(0),
+            exe: exe.map_or_else(|_| String::new(), |path| path.display().to_string()),
+        });
+    }
+
+    fn process(&mut self, head: &Head) {
+        match head.kind {
+            KIND_FORK => {
+                self.parents.insert(head.function, head.process);
+            }
+            KIND_EXIT => {
+                self.reader.ended(head.process);
+                self.parents.remove(&head.process);
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, time: u64) {
+        let lost = self.maps.count(COUNT_LOST);
+        if lost > self.lost {
+            let count = lost - self.lost;
+            self.lost = lost;
+            let _ = self.messages.send(Message::Lost { time, count });
+        }
+    }
+
+    fn disable(&mut self) {
+        self.settings.disabled = 1;
+        // If this fails, probes go on until their links are dropped, and nothing reads them.
+        let _ = self.maps.set(&self.settings);
+    }
+
+    fn end(mut self) -> Ended {
+        let began = Instant::now();
+        self.calls.detach();
+        let detach = began.elapsed();
+        self.following.detach();
+        let count = |which| self.maps.count(which);
+        Ended {
+            calls: self.reader.calls,
+            lost: self.lost,
+            lost_ends: count(COUNT_LOST_ENDS),
+            unmatched: self.reader.unmatched,
+            faults: count(COUNT_FAULTS),
+            unsaved: count(COUNT_UNSAVED),
+            late_loads: count(COUNT_LATE),
+            lost_system: count(COUNT_LOST_SYSTEM),
+            attach: self.attach,
+            detach,
+            way: Some(self.calls.way.as_str()),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The kernel's back end: calls of library functions and system calls, seen by BPF programs.
+
+use super::{
+    backend::{Backend, Watched},
+    outlet::Outlet,
+    user,
+};
+use crate::arguments::Record;
+use anyhow::Result;
+use capture::{
+    ebpf::{self, Options, Recording, Target},
+    launch::Preparation,
+    preload::{Filter, missing},
+};
+use event::Hooks;
+use std::fmt::Write as _;
+
+pub struct Ebpf {
+    recording: Recording<Outlet>,
+}
+
+impl Ebpf {
+    pub fn start(options: &Record, outlet: Outlet) -> Result<Self> {
+        let recording = ebpf::start(
+            &Options {
+                libraries: options.libraries.clone(),
+                filter: options.filter.as_deref().map(Filter::parse),
+                min_duration: options.min_duration,
+                duration: options.duration,
+                target: Target::Tree,
+                ..Options::default()
+            },
+            outlet,
+        )?;
+        Ok(Ebpf { recording })
+    }
+}
+
+impl Backend for Ebpf {
+    fn holds(&self) -> bool {
+        true
+    }
+
+    /// Root is needed to watch, not to be watched: the command is the user's.
+    fn prepare(&mut self, preparation: &mut Preparation) -> Result<()> {
+        preparation.user = user::invoking();
+        Ok(())
+    }
+
+    fn attach(&mut self, pid: u32) -> Result<()> {
+        Ok(self.recording.follow(pid)?)
+    }
+
+    fn finish(self: Box<Self>) -> Watched {
+        let (outlet, report) = self.recording.finish();
+        let mut details = String::new();
+        for process in &report.processes {
+            let _ = writeln!(
+                details,
+                "cutrace: process {} (of {}) {}",
+                process.pid, process.parent, process.exe
+            );
+        }
+        for library in &report.libraries {
+            let _ = writeln!(
+                details,
+                "cutrace: {}: {} of {} functions hooked ({})",
+                library.path, library.hooked, library.exported, library.method
+            );
+        }
+        for line in missing(&report.libraries) {
+            let _ = writeln!(details, "cutrace: {line}");
+        }
+        let ended = &report.ended;
+        let _ = writeln!(
+            details,
+            "cutrace: {} calls seen, {} lost; probes attached in {:?}, taken off in {:?}",
+            ended.calls, ended.lost, ended.attach, ended.detach
+        );
+        let mut notes = report.notes;
+        if report.libraries.is_empty() {
+            let what = "nothing was hooked: no CUDA library (libcuda, libcudart) was loaded";
+            notes.insert(0, what.into());
+        }
+        let libraries = (report.libraries.iter())
+            .map(|library| {
+                let hooks = Hooks {
+                    attached: library.hooked,
+                    total: library.exported,
+                };
+                (library.short_name().to_owned(), hooks)
+            })
+            .collect();
+        Watched {
+            notes,
+            details,
+            libraries,
+            tracer_cpu: report.tracer_cpu,
+            late: report.late,
+            unwritten: report.unwritten,
+            failure: report.failure,
+            ..Watched::new(outlet)
+        }
+    }
+}
