@@ -51,7 +51,7 @@ impl Backend for Ebpf {
         Ok(self.recording.follow(pid)?)
     }
 
-    fn finish(self: Box<Self>) -> Watched {
+    fn finish(self: Box<Self>) -> Option<Watched> {
         let (outlet, report) = self.recording.finish();
         let mut details = String::new();
         for process in &report.processes {
@@ -91,7 +91,7 @@ impl Backend for Ebpf {
                 (library.short_name().to_owned(), hooks)
             })
             .collect();
-        Watched {
+        Some(Watched {
             notes,
             details,
             libraries,
@@ -100,6 +100,6 @@ impl Backend for Ebpf {
             unwritten: report.unwritten,
             failure: report.failure,
             ..Watched::new(outlet)
-        }
+        })
     }
 }
