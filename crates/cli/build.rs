@@ -20,7 +20,7 @@ struct Library {
     link: &'static [&'static str],
 }
 
-const LIBRARIES: [Library; 3] = [
+const LIBRARIES: [Library; 4] = [
     Library {
         package: "cutrace-softgpu",
         feature: None,
@@ -42,7 +42,23 @@ const LIBRARIES: [Library; 3] = [
         soname: "libcudart.so.13",
         link: &["crates/cudart/link.sh", "13"],
     },
+    Library {
+        package: "cutrace-cupti",
+        feature: None,
+        archive: "libcupti.a",
+        soname: "libcupti.so.13",
+        link: &["crates/cupti/link.sh"],
+    },
 ];
+
+/// Loaded by the driver in traced programs.
+const ACTIVITY: Library = Library {
+    package: "cutrace-activity",
+    feature: None,
+    archive: "libactivity.a",
+    soname: "libcutrace_activity.so",
+    link: &["crates/activity/link.sh"],
+};
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -52,7 +68,9 @@ fn main() {
         .expect("the workspace root exists");
     for watched in [
         "crates/softgpu",
+        "crates/activity",
         "crates/cudart",
+        "crates/cupti",
         "crates/ptx",
         "crates/preload",
         "crates/event",
@@ -76,9 +94,16 @@ fn main() {
     table.push_str("];\n");
     let demo = build_demo(&root, &out);
     let preload = build_preload(&root, &out);
+    let activity = link(
+        &root,
+        &out,
+        &ACTIVITY,
+        &build_archive(&root, &out, &ACTIVITY),
+    );
     for (constant, name, file) in [
         ("DEMO", "demo", demo),
         ("PRELOAD", "libcutrace_preload.so", preload),
+        ("ACTIVITY", ACTIVITY.soname, activity),
     ] {
         let _ = writeln!(
             table,

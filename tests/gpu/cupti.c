@@ -2,6 +2,7 @@
 //
 //   CUPTI_MODE=callbacks   counts every runtime and driver call by name (the default)
 //   CUPTI_MODE=activity    collects activity records: calls, kernels, copies
+//   CUPTI_MODE=kernels     the same without calls
 //   CUPTI_COUNTS=FILE      where the counts go at exit: "driver cuLaunchKernel 24", a line each
 //
 //   cc -O2 -shared -fPIC -I $CUPTI_INCLUDE -o cupti.so cupti.c -ldl
@@ -75,7 +76,8 @@ static void start(void) {
     }
     const char *mode = getenv("CUPTI_MODE");
     callback_name = find("cuptiGetCallbackName");
-    if (mode && strcmp(mode, "activity") == 0) {
+    int only_work = mode && strcmp(mode, "kernels") == 0;
+    if (mode && (only_work || strcmp(mode, "activity") == 0)) {
         CUptiResult (*enable)(CUpti_ActivityKind) = find("cuptiActivityEnable");
         CUptiResult (*listen)(CUpti_BuffersCallbackRequestFunc, CUpti_BuffersCallbackCompleteFunc) =
             find("cuptiActivityRegisterCallbacks");
@@ -86,7 +88,7 @@ static void start(void) {
         CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_RUNTIME,
                                       CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                       CUPTI_ACTIVITY_KIND_MEMSET};
-        for (int i = 0; i < 5; i++)
+        for (int i = only_work ? 2 : 0; i < 5; i++)
             if (enable(kinds[i]) != CUPTI_SUCCESS) fprintf(stderr, "cupti.so: kind %d refused\n", kinds[i]);
     } else {
         CUptiResult (*subscribe)(CUpti_SubscriberHandle *, CUpti_CallbackFunc, void *) = find("cuptiSubscribe");

@@ -2,6 +2,7 @@
 
 mod call;
 pub mod clock;
+pub mod cupti;
 pub mod doctor;
 pub mod ebpf;
 pub mod hooks;

@@ -18,7 +18,7 @@ mod built {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 }
 
-/// The folder with softgpu's libcuda.so.1 and libcudart.so.12/.13, unpacked if need be.
+/// The folder with softgpu's libcuda.so.1, libcudart.so.12/.13 and libcupti.so.13, unpacked if need be.
 pub fn softgpu_folder() -> Result<PathBuf> {
     let folder = private_folder("softgpu", built::LIBRARIES)?;
     for library in built::LIBRARIES {
@@ -31,6 +31,12 @@ pub fn softgpu_folder() -> Result<PathBuf> {
 pub fn preload_library() -> Result<PathBuf> {
     let folder = private_folder("preload", &[built::PRELOAD])?;
     unpack(&folder, &built::PRELOAD)
+}
+
+/// The library that the driver loads in traced programs, unpacked if need be.
+pub fn activity_library() -> Result<PathBuf> {
+    let folder = private_folder("activity", &[built::ACTIVITY])?;
+    unpack(&folder, &built::ACTIVITY)
 }
 
 /// The demo program, unpacked if need be.

@@ -8,11 +8,13 @@ const RULES: &[(&str, &[&str])] = &[
     ("cuda", &["event"]),
     ("trace", &["event"]),
     ("preload", &["event", "cuda"]),
+    ("activity", &["event", "cuda", "preload"]),
     ("capture", &["event", "cuda", "ptx", "gpubpf"]),
     ("gpubpf", &[]),
     ("ptx", &[]),
     ("softgpu", &["ptx"]),
     ("cudart", &[]),
+    ("cupti", &[]),
     ("analyse", &["event", "cuda", "trace"]),
     ("render", &["event", "analyse"]),
 ];

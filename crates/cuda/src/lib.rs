@@ -21,6 +21,7 @@
 pub mod attributes;
 pub mod capture;
 pub mod category;
+pub mod cupti;
 pub mod format;
 #[rustfmt::skip]
 mod generated;

@@ -8,6 +8,7 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+pub mod activity;
 mod category;
 mod clock;
 mod kind;

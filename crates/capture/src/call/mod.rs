@@ -20,6 +20,7 @@ mod symbols;
 pub mod value;
 
 pub use assemble::{Assembler, Limits, Totals};
+pub use demangle::demangled;
 pub use filter::Filter;
 pub use origin::{Named, Origin};
 #[cfg(test)]

@@ -15,6 +15,8 @@ const MOST_OUTLIVING: usize = 16;
 pub(super) struct Nesting {
     /// How many sources there are: ids of source n are n + 1, n + 1 + stride, …
     stride: u64,
+    /// The source whose calls GPU work names as its cause.
+    calls: usize,
     threads: HashMap<(u32, u32), Thread>,
     /// Counts the records, to tell threads that were forgotten by their program.
     clock: u64,
@@ -38,9 +40,10 @@ struct Place {
 }
 
 impl Nesting {
-    pub fn new(sources: usize) -> Self {
+    pub fn new(sources: usize, calls: usize) -> Self {
         Nesting {
             stride: sources.max(1) as u64,
+            calls,
             ..Nesting::default()
         }
     }
@@ -56,7 +59,16 @@ impl Nesting {
         self.clock += 1;
         match record {
             Record::Event(event) => {
+                // A call that stands for itself; GPU work names its call by the id that the call's source gave.
+                let own = event.layer != Layer::Gpu && event.correlation == Some(event.id);
                 event.id = self.id(source, event.id);
+                if own {
+                    event.correlation = Some(event.id);
+                }
+                if event.layer == Layer::Gpu {
+                    let cause = event.correlation.map(|cause| self.id(self.calls, cause));
+                    event.correlation = cause;
+                }
                 if on_a_thread(event) {
                     self.place_event(event);
                 } else {

@@ -17,6 +17,9 @@ const FLUSH_EVERY: u64 = 500_000_000;
 /// program loads begins with the first call.
 const WAIT_FOR_BEGIN: u64 = 1_000_000_000;
 
+/// The source of the calls that GPU work names as its cause.
+const CALLS: &str = "preload";
+
 /// What came of merging.
 pub struct Merged<S> {
     pub sink: S,
@@ -140,8 +143,10 @@ impl<S: Sink> Run<S> {
                 }
             }
         }
-        self.nesting
-            .get_or_insert_with(|| Nesting::new(self.order.len()))
+        self.nesting.get_or_insert_with(|| {
+            let calls = self.order.place(CALLS).unwrap_or(0);
+            Nesting::new(self.order.len(), calls)
+        })
     }
 
     fn write(&mut self, source: usize, mut record: Record) {

@@ -185,7 +185,8 @@ fn what_is_no_thread_of_the_host_is_left_alone() {
         lines(&kept),
         [
             "driver B 1/0@0~0",
-            "gpu E 2/0@0~77",
+            // The call that GPU work names is one of preload's, by its id there: 77 of two sources.
+            "gpu E 2/0@0~153",
             "os i 4/0@0~0",
             "os i 6/1@1~0"
         ]
@@ -274,7 +275,7 @@ fn late_records_are_written_and_counted() {
 
 #[test]
 fn threads_that_died_are_forgotten() {
-    let mut nesting = nesting::Nesting::new(1);
+    let mut nesting = nesting::Nesting::new(1, 0);
     for tid in 0..100_000 {
         let Record::Event(mut event) = span(u64::from(tid) + 1, Layer::Driver, 1, Extent::Open)
         else {

@@ -22,6 +22,7 @@ mod untraced;
 pub use crate::call::Filter;
 pub(crate) use drain_thread::be_prompt;
 pub use error::PreloadError;
+pub(crate) use folder::Folder;
 pub use process::Library;
 pub use report::{Process, Report, missing};
 pub(crate) use session::thread_time;

@@ -1,6 +1,7 @@
 //! `cutrace record`: run a command and write down what it and its children do.
 
 mod backend;
+mod cupti;
 mod ebpf;
 mod file;
 mod kernel;
@@ -23,6 +24,7 @@ use anyhow::{Context, Result};
 use backend::{Backend, Watched};
 use capture::{
     clock::monotonic,
+    cupti::{Calls, Tap},
     launch::{self, Exit, LaunchError, Preparation},
 };
 use file::TraceFile;
@@ -62,6 +64,9 @@ pub fn record(options: &Record) -> Result<Recorded> {
     // Unpacked before the trace's clock starts: the first run takes a moment for it.
     if plan.methods.contains(&Method::Preload) {
         embedded::preload_library()?;
+    }
+    if plan.methods.contains(&Method::Cupti) {
+        embedded::activity_library()?;
     }
     let softgpu = options.simulate.then(softgpu_environment).transpose()?;
     let file = TraceFile::create(
@@ -129,8 +134,10 @@ fn watched_run<T>(
     let names: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
     let (outlets, joint) = outlet::outlets(file, &names)?;
     let mut backends = Vec::new();
+    // Calls are looked at on their way only where somebody asks for them.
+    let calls = (methods.contains(&Method::Cupti)).then(Calls::default);
     for (&method, outlet) in methods.iter().zip(outlets) {
-        backends.push(start(options, method, outlet)?);
+        backends.push(start(options, method, outlet, calls.as_ref())?);
     }
     let ran = run(&mut backends);
     let watched: Vec<Watched> = backends.into_iter().filter_map(Backend::finish).collect();
@@ -143,15 +150,24 @@ fn watched_run<T>(
     Ok((ran, file, together))
 }
 
-fn start<'a>(options: &'a Record, method: Method, outlet: Outlet) -> Result<Box<dyn Backend + 'a>> {
+fn start<'a>(
+    options: &'a Record,
+    method: Method,
+    outlet: Outlet,
+    calls: Option<&Calls>,
+) -> Result<Box<dyn Backend + 'a>> {
     match method {
-        Method::Preload => Ok(Box::new(preload::Preload::start(options, outlet)?)),
+        Method::Preload => {
+            let tap = Tap::new(outlet, calls.cloned());
+            Ok(Box::new(preload::Preload::start(options, tap)?))
+        }
+        Method::Cupti => {
+            let calls = calls.cloned().unwrap_or_default();
+            Ok(Box::new(cupti::Cupti::start(outlet, calls)?))
+        }
         Method::Syscall => Ok(Box::new(syscall::Syscall::start(options, outlet)?)),
         Method::Kernel => Ok(Box::new(kernel::Kernel::start(options, outlet)?)),
         Method::Ebpf => Ok(Box::new(ebpf::Ebpf::start(options, outlet)?)),
-        Method::Cupti => {
-            anyhow::bail!("--method={}: not in this version", method.as_str())
-        }
     }
 }
 

@@ -30,7 +30,8 @@ pub const OWN: View = View {
 pub fn normalised(lines: &[Value], view: View) -> String {
     let mut threads: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
     for line in lines {
-        if let Some(tid) = line["tid"].as_u64() {
+        // When the GPU gets to what it was given varies; it is checked elsewhere.
+        if let Some(tid) = line["tid"].as_u64().filter(|_| line["type"] != "gpu") {
             threads.entry(tid).or_default().push(line);
         }
     }

@@ -1,8 +1,12 @@
 //! What every C entry point shares: the macros that declare one, and the guard around its body.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    ffi::CStr,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use super::{
+    activity,
     result::{Answer, DEINITIALIZED, INVALID_VALUE, NOT_INITIALIZED, NOT_PERMITTED, UNKNOWN},
     state::{self, Phase},
     thread,
@@ -12,13 +16,16 @@ use super::{
 ///
 /// The name also keeps functions with equal bodies apart: merged into one address, a tracer could
 /// not tell which was called.
-pub fn guarded(name: &'static str, body: impl FnOnce() -> Answer) -> u32 {
+pub fn guarded(name: &'static CStr, body: impl FnOnce() -> Answer) -> u32 {
     std::hint::black_box(name.as_ptr());
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => error.0,
         Err(_) => {
-            eprintln!("softgpu: {name} failed inside, this is a bug");
+            eprintln!(
+                "softgpu: {} failed inside, this is a bug",
+                name.to_string_lossy()
+            );
             UNKNOWN.0
         }
     }
@@ -26,7 +33,7 @@ pub fn guarded(name: &'static str, body: impl FnOnce() -> Answer) -> u32 {
 
 /// As [`guarded`], and refuses before cuInit, inside host functions of streams, and when the
 /// process ends.
-pub fn initialised(name: &'static str, body: impl FnOnce() -> Answer) -> u32 {
+pub fn initialised(name: &'static CStr, body: impl FnOnce() -> Answer) -> u32 {
     match state::phase() {
         Phase::Running => {}
         Phase::Before => return NOT_INITIALIZED.0,
@@ -35,7 +42,18 @@ pub fn initialised(name: &'static str, body: impl FnOnce() -> Answer) -> u32 {
     if thread::is_in_callback() {
         return NOT_PERMITTED.0;
     }
-    guarded(name, body)
+    activity::call(name, || guarded(name, body))
+}
+
+/// A function's name, as C wants it.
+macro_rules! name_of {
+    ($name:ident) => {{
+        const NAME: &str = concat!(stringify!($name), "\0");
+        match std::ffi::CStr::from_bytes_with_nul(NAME.as_bytes()) {
+            Ok(name) => name,
+            Err(_) => c"",
+        }
+    }};
 }
 
 /// Writes an out-parameter; a null pointer is CUDA_ERROR_INVALID_VALUE.
@@ -91,7 +109,7 @@ macro_rules! api {
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> u32 {
-            $crate::driver::entry::initialised(stringify!($name), move || unsafe { $body })
+            $crate::driver::entry::initialised($crate::driver::entry::name_of!($name), move || unsafe { $body })
         }
     )*};
 }
@@ -103,7 +121,7 @@ macro_rules! early_api {
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> u32 {
-            $crate::driver::entry::guarded(stringify!($name), move || unsafe { $body })
+            $crate::driver::entry::guarded($crate::driver::entry::name_of!($name), move || unsafe { $body })
         }
     )*};
 }
@@ -118,16 +136,16 @@ macro_rules! stream_api {
         #[allow(unused_unsafe, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> u32 {
             let $null = $crate::driver::stream::NullStream::Legacy;
-            $crate::driver::entry::initialised(stringify!($name), move || unsafe { $body })
+            $crate::driver::entry::initialised($crate::driver::entry::name_of!($name), move || unsafe { $body })
         }
         $(#[$meta])*
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $twin($($arg: $ty),*) -> u32 {
             let $null = $crate::driver::stream::NullStream::PerThread;
-            $crate::driver::entry::initialised(stringify!($twin), move || unsafe { $body })
+            $crate::driver::entry::initialised($crate::driver::entry::name_of!($twin), move || unsafe { $body })
         }
     )*};
 }
 
-pub(crate) use {api, early_api, stream_api};
+pub(crate) use {api, early_api, name_of, stream_api};

@@ -6,6 +6,7 @@
 //! takes it, a thread of [`pool`] runs it, [`engine`] runs kernels.
 
 mod abi;
+pub mod activity;
 mod allocation;
 mod api;
 mod arena;
@@ -21,6 +22,7 @@ mod graph;
 mod graph_memory;
 mod handle;
 mod image;
+mod injection;
 mod launch;
 mod library;
 mod module;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    activity::{self, Origin},
     capture,
     context::Context,
     event::{EventState, Record},
@@ -25,6 +26,7 @@ const MAX_THREADS: usize = 8;
 
 /// A piece of a plan, behind the steps with these numbers.
 struct Step {
+    node: u64,
     work: Work,
     after: Vec<usize>,
 }
@@ -32,11 +34,16 @@ struct Step {
 /// The steps of a graph and its child graphs; each comes after all it depends on.
 pub struct Plan {
     steps: Vec<Step>,
+    /// Tells launches of one plan from another's, for whoever watches.
+    number: u32,
 }
 
 impl Plan {
     fn of(nodes: &Nodes, disabled: &HashSet<u64>) -> Answer<Self> {
-        let mut plan = Self { steps: Vec::new() };
+        let mut plan = Self {
+            steps: Vec::new(),
+            number: activity::next_graph(),
+        };
         plan.append(nodes, disabled, &[], 0)?;
         Ok(plan)
     }
@@ -76,7 +83,11 @@ impl Plan {
                 }
                 work => work.clone(),
             };
-            self.steps.push(Step { work, after });
+            self.steps.push(Step {
+                node: handle,
+                work,
+                after,
+            });
             step_of.insert(handle, self.steps.len() - 1);
             last.insert(self.steps.len() - 1);
         }
@@ -109,26 +120,30 @@ impl Launched {
         Arc::new(Self { plan, records })
     }
 
-    fn run_step(&self, number: usize, context: &Arc<Context>) {
+    fn run_step(&self, number: usize, context: &Arc<Context>, origin: Origin) {
         match self.records.get(&number) {
             Some(record) => record.reach(),
-            None => self.plan.steps[number].work.run(context),
+            None => {
+                let step = &self.plan.steps[number];
+                let origin = origin.node(self.plan.number, step.node);
+                step.work.run(context, origin);
+            }
         }
     }
 
-    pub fn run(self: &Arc<Self>, context: &Arc<Context>) {
+    pub fn run(self: &Arc<Self>, context: &Arc<Context>, origin: Origin) {
         if self.plan.is_chain() {
             for number in 0..self.plan.steps.len() {
-                self.run_step(number, context);
+                self.run_step(number, context, origin);
             }
             return;
         }
         let progress = Arc::new(Progress::new(self.clone()));
         for _ in 1..self.plan.steps.len().min(MAX_THREADS) {
             let (progress, context) = (progress.clone(), context.clone());
-            pool::run(move || progress.help(&context));
+            pool::run(move || progress.help(&context, origin));
         }
-        progress.help(context);
+        progress.help(context, origin);
     }
 }
 
@@ -171,7 +186,7 @@ impl Progress {
     }
 
     /// Runs ready steps until all are done.
-    fn help(&self, context: &Arc<Context>) {
+    fn help(&self, context: &Arc<Context>, origin: Origin) {
         let mut state = self.lock();
         while state.left > 0 {
             let Some(number) = state.ready.pop_front() else {
@@ -182,7 +197,7 @@ impl Progress {
                 continue;
             };
             drop(state);
-            self.launched.run_step(number, context);
+            self.launched.run_step(number, context, origin);
             state = self.lock();
             state.left -= 1;
             for follower in &self.followers[number] {

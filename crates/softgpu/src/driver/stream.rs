@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    activity::Origin,
     capture::{self, Capturing},
     context::Context,
     event::Record,
@@ -55,6 +56,7 @@ impl Dependency {
 struct Task {
     after: Vec<Dependency>,
     work: Work,
+    origin: Origin,
 }
 
 #[derive(Default)]
@@ -144,7 +146,11 @@ impl Stream {
     ) -> u64 {
         let _order = self.implicit_order(context, &mut after);
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.tasks.push_back(Task { after, work });
+        queue.tasks.push_back(Task {
+            after,
+            work,
+            origin: Origin::here(self.id),
+        });
         let ticket = self.submitted.fetch_add(1, Ordering::AcqRel) + 1;
         if !queue.running {
             queue.running = true;
@@ -188,7 +194,7 @@ impl Stream {
         queue.running = true;
         self.submitted.fetch_add(1, Ordering::AcqRel);
         drop((queue, order));
-        work.run(context);
+        work.run(context, Origin::here(self.id));
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         self.completed.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_all();
@@ -217,7 +223,7 @@ impl Stream {
             for dependency in &task.after {
                 dependency.wait();
             }
-            task.work.run(context);
+            task.work.run(context, task.origin);
             drop(task);
             queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
             self.completed.fetch_add(1, Ordering::AcqRel);

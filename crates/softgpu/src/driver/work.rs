@@ -12,6 +12,7 @@ use std::{
 
 use super::{
     abi::{BatchMemOp, HostFn, StreamCallback},
+    activity::Origin,
     allocation::MemoryKind,
     context::Context,
     copy::{Copy, Fill},
@@ -86,15 +87,16 @@ pub enum Work {
 
 impl Work {
     /// Runs the work; a bug in here stops the context, not the process or the stream.
-    pub fn run(&self, context: &Arc<Context>) {
-        if catch_unwind(AssertUnwindSafe(|| self.perform(context))).is_err() {
+    pub fn run(&self, context: &Arc<Context>, origin: Origin) {
+        let perform = || origin.run(self, context, || self.perform(context, origin));
+        if catch_unwind(AssertUnwindSafe(perform)).is_err() {
             eprintln!("softgpu: work of a stream failed inside, this is a bug");
             context.set_fault(FaultKind::LaunchFailed.cu_result());
         }
     }
 
     /// After a fault nothing more runs in a context, but everyone who waits is woken.
-    fn perform(&self, context: &Arc<Context>) {
+    fn perform(&self, context: &Arc<Context>, origin: Origin) {
         match self {
             Work::Record(record) => record.reach(),
             Work::RecordEvent(event) => {
@@ -116,7 +118,7 @@ impl Work {
                 let status = context.fault().map_or(0, |fault| fault.0);
                 thread::call_back(|| unsafe { function(*stream, status, *data as *mut c_void) });
             }
-            Work::Graph(launched) => launched.run(context),
+            Work::Graph(launched) => launched.run(context, origin),
             _ if context.fault().is_some() => {}
             Work::Kernel(kernel) => engine::run(context, kernel),
             Work::Copy(copy) => copy.run(),

@@ -53,11 +53,11 @@ fn by_methods(options: &Record) -> Result<Plan> {
     };
     match &options.methods {
         Methods::Auto => Ok(Plan {
-            methods: vec![match options.pid {
-                None => Method::Preload,
-                Some(_) if here(Method::Ebpf).is_ok() => Method::Ebpf,
-                Some(_) => Method::Syscall,
-            }],
+            methods: match options.pid {
+                None => vec![Method::Preload, Method::Cupti],
+                Some(_) if here(Method::Ebpf).is_ok() => vec![Method::Ebpf],
+                Some(_) => vec![Method::Syscall],
+            },
             ..Plan::default()
         }),
         Methods::These(these) => {
@@ -102,12 +102,11 @@ fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
 /// Whether a back end can work here, or why not.
 fn available(method: Method) -> Result<(), String> {
     match method {
-        Method::Preload => Ok(()),
+        Method::Preload | Method::Cupti => Ok(()),
         Method::Syscall => capture::syscall::available().map_err(|why| why.to_string()),
         Method::Kernel if is_root() => Ok(()),
         Method::Kernel => Err("needs root: type sudo cutrace …".into()),
         Method::Ebpf => capture::ebpf::available().map_err(|why| why.to_string()),
-        Method::Cupti => Err("not in this version of cutrace".into()),
     }
 }
 

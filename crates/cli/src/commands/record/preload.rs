@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{arguments::Record, embedded};
 use anyhow::Result;
+use capture::cupti::Tap;
 use capture::preload::{Filter, Options, Recording, Session, missing};
 use event::Hooks;
 use std::{env, ffi::OsString, fmt::Write as _};
@@ -15,11 +16,11 @@ use std::{env, ffi::OsString, fmt::Write as _};
 pub struct Preload<'a> {
     options: &'a Record,
     environment: Vec<(OsString, OsString)>,
-    recording: Recording<Outlet>,
+    recording: Recording<Tap<Outlet>>,
 }
 
 impl<'a> Preload<'a> {
-    pub fn start(options: &'a Record, outlet: Outlet) -> Result<Self> {
+    pub fn start(options: &'a Record, outlet: Tap<Outlet>) -> Result<Self> {
         let library = embedded::preload_library()?;
         let session = Session::create(Options {
             libraries: options.libraries.clone(),
@@ -46,7 +47,8 @@ impl Backend for Preload<'_> {
     }
 
     fn finish(self: Box<Self>) -> Option<Watched> {
-        let (outlet, report) = self.recording.finish();
+        let (tap, report) = self.recording.finish();
+        let outlet = tap.finish();
         let mut details = String::new();
         for process in &report.processes {
             let _ = writeln!(

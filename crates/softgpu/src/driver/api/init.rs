@@ -4,9 +4,10 @@ use std::ffi::c_void;
 
 use crate::driver::{
     abi::Uuid,
+    activity,
     device::{DRIVER_VERSION, Device},
-    entry::{api, early_api, put},
-    resource,
+    entry::{api, early_api, put, take},
+    injection, resource,
     result::{INVALID_VALUE, NO_DEVICE, NOT_FOUND},
     state,
 };
@@ -21,6 +22,7 @@ early_api! {
         }
         resource::start();
         state::initialise();
+        injection::load_once();
         Ok(())
     }
 
@@ -30,8 +32,12 @@ early_api! {
 }
 
 api! {
-    /// Private tables of functions between NVIDIA's own libraries: there are none here.
-    fn cuGetExportTable(table: *mut *const c_void, _id: *const Uuid) {
+    /// Private tables of functions between NVIDIA's own libraries: there are none of those here,
+    /// but one for softgpu's own libcupti.
+    fn cuGetExportTable(table: *mut *const c_void, id: *const Uuid) {
+        if take(id).is_ok_and(|id| id.0 == activity::TABLE_ID) {
+            return put(table, (&raw const activity::TABLE).cast());
+        }
         put(table, std::ptr::null())?;
         Err(NOT_FOUND)
     }

@@ -1,0 +1,20 @@
+//! Collects GPU activity inside a traced program, by CUPTI.
+//!
+//! The driver loads this library in cuInit (CUDA_INJECTION64_PATH). It finds the libcupti that fits
+//! the program, asks it for kernels, copies and fills and for the calls that caused them, and
+//! appends what it gets to a file of the session's folder ([`event::activity`]), which the tracer
+//! decodes. Inert without CUTRACE_ACTIVITY; prints nothing; whatever goes wrong is a note for the
+//! tracer and never the program's concern.
+//!
+//! Nothing here runs on the program's path but [`buffers::request`]: CUPTI hands full buffers over
+//! on a thread of its own.
+
+mod buffers;
+mod clock;
+mod collect;
+mod file;
+mod find;
+mod functions;
+mod guard;
+
+pub use collect::InitializeInjection;

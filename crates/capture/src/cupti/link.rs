@@ -1,0 +1,150 @@
+//! Which call caused which work.
+//!
+//! CUPTI gives the work a call causes that call's number, and tells of the call: its thread, its
+//! beginning and its end. The injected library has seen the same call on the same thread, around or
+//! inside that time. Calls of one thread do not overlap but by nesting, so thread and time name one
+//! call and no other.
+
+use event::{Category, Event, Extent, Layer};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Calls of one thread that wait for CUPTI's word on them; the oldest give way.
+const MOST_WAITING: usize = 1 << 20;
+
+/// A call that may have given the GPU work, as the injected library saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cause {
+    pub id: u64,
+    pub start: u64,
+    pub end: u64,
+    pub layer: Layer,
+    pub device: Option<u32>,
+    pub context: Option<u64>,
+    pub stream: Option<u64>,
+}
+
+/// Calls that have been seen and not been asked for yet; shared by who sees them and who asks.
+#[derive(Debug, Clone, Default)]
+pub struct Calls(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    threads: HashMap<(u32, u32), VecDeque<Cause>>,
+    /// Every call that ended before this has been seen.
+    until: u64,
+    forgotten: u64,
+}
+
+/// What is known of a call that CUPTI told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    Call(Cause),
+    /// It may come yet.
+    NotYet,
+    Never,
+}
+
+impl Calls {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call has ended.
+    pub fn add(&self, call: &Event) {
+        let Extent::Closed(duration) = call.extent else {
+            return;
+        };
+        let cause = Cause {
+            id: call.id,
+            start: call.start,
+            end: call.start.saturating_add(duration),
+            layer: call.layer,
+            device: call.device,
+            context: call.context,
+            stream: call.stream,
+        };
+        let mut seen = self.lock();
+        let thread = seen.threads.entry((call.pid, call.tid)).or_default();
+        let full = thread.len() >= MOST_WAITING;
+        if full {
+            thread.pop_front();
+        }
+        thread.push_back(cause);
+        seen.forgotten += u64::from(full);
+    }
+
+    /// Everything that ended before has been added.
+    pub fn until(&self, ns: u64) {
+        let mut seen = self.lock();
+        seen.until = seen.until.max(ns);
+    }
+
+    /// The call that CUPTI saw on that thread from `start` to `end`. `slack`: how wrong times are.
+    pub fn find(&self, pid: u32, tid: u32, (start, end): (u64, u64), slack: u64) -> Found {
+        let seen = self.lock();
+        let complete = seen.until > end.saturating_add(slack);
+        let missing = if complete {
+            Found::Never
+        } else {
+            Found::NotYet
+        };
+        let Some(thread) = seen.threads.get(&(pid, tid)) else {
+            return missing;
+        };
+        // CUPTI's call lies within ours, or, where the runtime's was not seen, ours within CUPTI's.
+        let middle = start + (end.saturating_sub(start)) / 2;
+        let first = thread.partition_point(|call| call.end.saturating_add(slack) < start);
+        let near = thread.range(first..);
+        let near =
+            near.take_while(|call| call.end <= end.saturating_add(slack) || call.start <= middle);
+        let mut best: Option<Cause> = None;
+        for call in near {
+            let around = call.start <= middle && middle <= call.end;
+            let inside =
+                call.start.saturating_add(slack) >= start && call.end <= end.saturating_add(slack);
+            if !(around || inside) {
+                continue;
+            }
+            // The innermost: the driver's call inside the runtime's is the one that submits.
+            let better = best.is_none_or(|best| {
+                let deeper = call.layer == Layer::Driver && best.layer != Layer::Driver;
+                let as_deep = call.layer == best.layer;
+                deeper || (as_deep && around && !(best.start <= middle && middle <= best.end))
+            });
+            if better {
+                best = Some(*call);
+            }
+        }
+        match best {
+            // A call around it may not have been seen to end yet, but it is no better than this.
+            Some(best) if best.layer == Layer::Driver || complete => Found::Call(best),
+            Some(_) => Found::NotYet,
+            None => missing,
+        }
+    }
+
+    /// Calls that ended before this will not be asked for.
+    pub fn forget(&self, before: u64) {
+        let mut seen = self.lock();
+        for thread in seen.threads.values_mut() {
+            let old = thread.partition_point(|call| call.end < before);
+            thread.drain(..old);
+        }
+        seen.threads.retain(|_, thread| !thread.is_empty());
+    }
+
+    pub fn forgotten(&self) -> u64 {
+        self.lock().forgotten
+    }
+}
+
+/// Whether a call may give the GPU work: those that are asked for.
+pub fn may_cause_work(event: &Event) -> bool {
+    matches!(event.layer, Layer::Runtime | Layer::Driver)
+        && matches!(
+            event.category,
+            Category::Kernel | Category::Transfer | Category::Memory | Category::Graph
+        )
+        && cuda::cupti::submits_work(&event.name)
+}

@@ -1,0 +1,20 @@
+//! What the GPU did, by CUPTI's activity interface, seen from the tracer.
+//!
+//! Inside the program the crate `activity` collects CUPTI's records and appends them to a file of
+//! this back end's folder. Here one thread reads these files, puts the times onto the host's clock
+//! and gives each piece of work the call that caused it: CUPTI tells which thread made that call and
+//! when, and the calls themselves are seen by the injected library ([`Calls`]).
+
+mod clock;
+mod frames;
+mod link;
+mod process;
+mod tap;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod work;
+
+pub use link::Calls;
+pub use tap::Tap;
+pub use watch::{CuptiError, Recording, Report, Session};

@@ -1,0 +1,238 @@
+//! One process's activity: what its frames say, and work that waits for its call.
+
+use super::clock::Clock;
+use super::link::{Calls, Cause, Found};
+use crate::call::demangled;
+use cuda::cupti::{Call, Place, Record};
+use event::{ClockPair, Name, activity as frames};
+use std::collections::{HashMap, VecDeque};
+
+/// Bounds on what a process can make us keep.
+const MOST_NAMES: usize = 1 << 20;
+const MOST_NOTES: usize = 16;
+const MOST_CALLS: usize = 1 << 21;
+const LONGEST_TEXT: usize = 8 << 10;
+
+/// How long work waits for word of its call, in nanoseconds: CUPTI hands calls and work over in
+/// different buffers.
+const PATIENCE: u64 = 2_000_000_000;
+
+#[derive(Debug, Default)]
+pub struct Process {
+    pub pid: u32,
+    /// `version=… path=…`
+    pub about: Option<String>,
+    pub notes: Vec<String>,
+    pub dropped: u64,
+    pub ended: bool,
+    pub counts: Counts,
+    pub clock: Clock,
+    names: HashMap<u64, Name>,
+    /// Calls by correlation, with the causes that were found, oldest first.
+    calls: HashMap<u32, (Call, Option<Found>)>,
+    order: VecDeque<u32>,
+    waiting: VecDeque<(u64, Record)>,
+    /// What the program calls its streams and contexts, by CUPTI's numbers.
+    streams: HashMap<(u32, u32), u64>,
+    contexts: HashMap<u32, u64>,
+}
+
+/// What has been seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub kernels: u64,
+    pub copies: u64,
+    pub fills: u64,
+    /// Work whose call is not known.
+    pub unlinked: u64,
+    /// Work without times: CUPTI gave none.
+    pub untimed: u64,
+}
+
+impl Process {
+    pub fn new(pid: u32) -> Self {
+        Process {
+            pid,
+            ..Process::default()
+        }
+    }
+
+    /// Takes one frame that came at `now`.
+    pub fn frame(&mut self, kind: u32, payload: &[u8], now: u64) {
+        let text = || String::from_utf8_lossy(&payload[..payload.len().min(LONGEST_TEXT)]);
+        let word = |at: usize| {
+            let bytes = payload.get(at..at + 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        match kind {
+            frames::BEGIN => self.about = Some(text().into_owned()),
+            frames::NOTE if self.notes.len() < MOST_NOTES => self.notes.push(text().into_owned()),
+            frames::DROPPED => self.dropped = self.dropped.saturating_add(word(0).unwrap_or(0)),
+            frames::END => self.ended = true,
+            frames::CLOCK => {
+                if let (Some(before), Some(source), Some(after)) = (word(0), word(8), word(16))
+                    && let Some(pair) = ClockPair::around(before, source, after)
+                {
+                    self.clock.add(pair);
+                }
+            }
+            frames::NAME if self.names.len() < MOST_NAMES => {
+                if let (Some(address), Some(text)) = (word(0), payload.get(8..)) {
+                    let text = &text[..text.len().min(LONGEST_TEXT)];
+                    let name = demangled(&String::from_utf8_lossy(text));
+                    self.names.insert(address, name);
+                }
+            }
+            frames::RECORDS => self.records(payload, now),
+            _ => {}
+        }
+    }
+
+    fn records(&mut self, mut payload: &[u8], now: u64) {
+        while let Some((length, rest)) = payload.split_first_chunk::<8>() {
+            let Ok(length) = usize::try_from(u64::from_le_bytes(*length)) else {
+                return;
+            };
+            let Some(record) = rest.get(..length) else {
+                return;
+            };
+            match Record::read(record) {
+                Record::Call(call) => self.call(call),
+                work @ (Record::Kernel(_) | Record::Copy(_) | Record::Fill(_)) => {
+                    self.waiting.push_back((now, work));
+                }
+                _ => {}
+            }
+            let filled = length.saturating_add(frames::padding(length));
+            payload = rest.get(filled..).unwrap_or_default();
+        }
+    }
+
+    fn call(&mut self, call: Call) {
+        if self.calls.insert(call.correlation, (call, None)).is_none() {
+            self.order.push_back(call.correlation);
+        }
+        while self.order.len() > MOST_CALLS {
+            if let Some(oldest) = self.order.pop_front() {
+                self.calls.remove(&oldest);
+            }
+        }
+    }
+
+    /// Work whose call is known, or will not be; in no order. `last`: nothing more will come.
+    pub fn take_work(&mut self, calls: &Calls, now: u64, last: bool) -> Vec<Work> {
+        let mut done = Vec::new();
+        for _ in 0..self.waiting.len() {
+            let Some((since, record)) = self.waiting.pop_front() else {
+                break;
+            };
+            let patient = !last && now.saturating_sub(since) < PATIENCE;
+            match self.cause(place(&record).correlation, calls) {
+                Found::NotYet if patient => self.waiting.push_back((since, record)),
+                Found::Call(cause) => done.extend(self.work(&record, Some(cause))),
+                Found::NotYet | Found::Never => done.extend(self.work(&record, None)),
+            }
+        }
+        done
+    }
+
+    /// The earliest work that still waits for its call.
+    pub fn earliest_waiting(&self) -> Option<u64> {
+        let starts = (self.waiting.iter()).map(|(_, record)| place(record).start);
+        Some(self.clock.to_host(starts.min()?))
+    }
+
+    fn cause(&mut self, correlation: u32, calls: &Calls) -> Found {
+        let Some((call, found)) = self.calls.get_mut(&correlation) else {
+            return Found::NotYet;
+        };
+        match found {
+            Some(found @ (Found::Call(_) | Found::Never)) => *found,
+            _ => {
+                let span = (self.clock.to_host(call.start), self.clock.to_host(call.end));
+                let slack = self.clock.error().clamp(100, 2_000);
+                let answer = calls.find(self.pid, call.thread, span, slack);
+                *found = Some(answer);
+                answer
+            }
+        }
+    }
+
+    fn work(&mut self, record: &Record, cause: Option<Cause>) -> Option<Work> {
+        let place = place(record);
+        match record {
+            Record::Kernel(_) => self.counts.kernels += 1,
+            Record::Copy(_) => self.counts.copies += 1,
+            _ => self.counts.fills += 1,
+        }
+        if place.start == 0 || place.end < place.start {
+            self.counts.untimed += 1;
+            return None;
+        }
+        self.counts.unlinked += u64::from(cause.is_none());
+        let (context, stream) = self.names_of(place, cause);
+        let name = match record {
+            Record::Kernel(kernel) => self.names.get(&kernel.name).cloned(),
+            _ => None,
+        };
+        Some(Work {
+            pid: self.pid,
+            start: self.clock.to_host(place.start),
+            end: self.clock.to_host(place.end),
+            record: *record,
+            name,
+            cause,
+            context,
+            stream,
+        })
+    }
+
+    /// The context and the stream as the program calls them: its calls teach them.
+    fn names_of(&mut self, place: Place, cause: Option<Cause>) -> (u64, u64) {
+        let mut context = self.contexts.get(&place.context).copied();
+        if let Some(named) = cause.and_then(|cause| cause.context) {
+            self.contexts.insert(place.context, named);
+            context = Some(named);
+        }
+        let key = (place.context, place.stream);
+        let mut stream = self.streams.get(&key).copied();
+        if let Some(named) = cause.and_then(|cause| cause.stream) {
+            if place.graph == 0 {
+                self.streams.insert(key, named);
+                stream = Some(named);
+            } else {
+                // Branches of a graph run in streams that nobody has named: they are the launch's.
+                stream = stream.or(Some(named));
+            }
+        }
+        // A call without a stream has the default one.
+        let default = cause.is_some().then_some(0);
+        (
+            context.unwrap_or(place.context.into()),
+            stream.or(default).unwrap_or(place.stream.into()),
+        )
+    }
+}
+
+/// A piece of the GPU's work, on the host's clock.
+#[derive(Debug, Clone)]
+pub struct Work {
+    pub pid: u32,
+    pub start: u64,
+    pub end: u64,
+    pub record: Record,
+    /// A kernel's.
+    pub name: Option<Name>,
+    pub cause: Option<Cause>,
+    pub context: u64,
+    pub stream: u64,
+}
+
+fn place(record: &Record) -> Place {
+    match record {
+        Record::Kernel(kernel) => kernel.place,
+        Record::Copy(copy) => copy.place,
+        Record::Fill(fill) => fill.place,
+        _ => Place::default(),
+    }
+}

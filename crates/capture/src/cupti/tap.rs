@@ -1,0 +1,73 @@
+//! Looks at the calls that pass by, for those that give the GPU work.
+
+use super::link::{Calls, may_cause_work};
+use crate::{Sink, SinkError};
+use event::{Backend, Extent, Record};
+
+/// Passes everything on; calls that may cause work get their own id as their correlation, which
+/// the work then has, too.
+pub struct Tap<S> {
+    sink: S,
+    calls: Option<Calls>,
+    latest: u64,
+}
+
+impl<S: Sink> Tap<S> {
+    /// Without anyone to tell, it is as if it were not there.
+    pub fn new(sink: S, calls: Option<Calls>) -> Self {
+        Tap {
+            sink,
+            calls,
+            latest: 0,
+        }
+    }
+
+    /// No more calls will come.
+    pub fn finish(self) -> S {
+        if let Some(calls) = &self.calls {
+            calls.until(u64::MAX);
+        }
+        self.sink
+    }
+}
+
+impl<S: Sink> Sink for Tap<S> {
+    fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
+        self.sink.begin(backend)
+    }
+
+    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+        let Some(calls) = &self.calls else {
+            return self.sink.write(record);
+        };
+        let ts = record.ts();
+        let written = match record {
+            Record::Event(event) if may_cause_work(event) => {
+                let mut event = event.clone();
+                event.correlation.get_or_insert(event.id);
+                if matches!(event.extent, Extent::Closed(_)) {
+                    calls.add(&event);
+                }
+                self.sink.write(&Record::Event(event))
+            }
+            _ => self.sink.write(record),
+        };
+        // After the call itself: who asks in between must not be told that there was none.
+        if ts > self.latest.saturating_add(1_000_000) {
+            self.latest = ts;
+            calls.until(ts);
+        }
+        written
+    }
+
+    fn until(&mut self, ns: u64) {
+        if let Some(calls) = &self.calls {
+            calls.until(ns);
+        }
+        self.sink.until(ns);
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.sink.flush()
+    }
+}

@@ -1,0 +1,341 @@
+//! The session and its thread: reads what processes append, writes what became of it in order.
+
+use super::frames::Frames;
+use super::link::Calls;
+use super::process::{Counts, Process};
+use super::work;
+use crate::clock::monotonic;
+use crate::preload::{Folder, PreloadError, thread_time};
+use crate::{Sink, SinkError};
+use event::{Backend, ClockError, Event, Extent, Record, activity};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thiserror::Error;
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// Work comes this much later than it happened, at most: CUPTI hands over every 100 ms what is
+/// complete by then.
+const BEHIND: u64 = 400_000_000;
+/// Work that waits to be written; more is written though earlier work may come yet.
+const MOST_KEPT: usize = 1 << 19;
+const MOST_PROCESSES: usize = 4096;
+
+#[derive(Debug, Error)]
+pub enum CuptiError {
+    #[error(transparent)]
+    Folder(#[from] PreloadError),
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// A folder for activity, before the program starts.
+pub struct Session {
+    folder: Folder,
+    calls: Calls,
+}
+
+impl Session {
+    /// `calls`: where the calls come from that cause work.
+    pub fn create(calls: Calls) -> Result<Self, CuptiError> {
+        Ok(Session {
+            folder: Folder::create()?,
+            calls,
+        })
+    }
+
+    /// What the program is to find in its environment. None: the driver is told to load somebody
+    /// else's library already.
+    pub fn environment(
+        &self,
+        library: &Path,
+        existing: Option<&OsStr>,
+    ) -> Option<Vec<(OsString, OsString)>> {
+        if existing.is_some_and(|existing| !existing.is_empty()) {
+            return None;
+        }
+        Some(vec![
+            ("CUTRACE_ACTIVITY".into(), self.folder.path().into()),
+            ("CUDA_INJECTION64_PATH".into(), library.into()),
+        ])
+    }
+
+    /// Begins to read. Call it before the program starts.
+    pub fn start<S: Sink>(self, sink: S) -> Result<Recording<S>, CuptiError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let watch = Watch {
+            folder: self.folder.path().to_owned(),
+            calls: self.calls,
+            sink,
+            files: HashMap::new(),
+            waiting: BinaryHeap::new(),
+            next_id: 1,
+            order: 0,
+            told: 0,
+            report: Report::default(),
+        };
+        let thread = {
+            let stop = stop.clone();
+            std::thread::Builder::new()
+                .name("cutrace-cupti".into())
+                .spawn(move || {
+                    crate::launch::block_signals();
+                    watch.run(&stop)
+                })
+                .map_err(CuptiError::Thread)?
+        };
+        Ok(Recording {
+            _folder: self.folder,
+            stop,
+            thread,
+        })
+    }
+}
+
+/// A session that is being read.
+pub struct Recording<S> {
+    _folder: Folder,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(S, Report)>,
+}
+
+impl<S> Recording<S> {
+    /// Reads what is left and stops. Call it when the program has ended, and when all calls have
+    /// been seen.
+    pub fn finish(self) -> (S, Report) {
+        self.stop.store(true, Ordering::Release);
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// What there is to say at the end.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Processes that used CUDA: their ids, and what libcupti they had.
+    pub processes: Vec<(u32, Option<String>)>,
+    pub counts: Counts,
+    pub clock: Option<ClockError>,
+    pub notes: Vec<String>,
+    pub tracer_cpu: Duration,
+    /// Records that the sink did not take, and why it did not take the first of them.
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+struct Watch<S> {
+    folder: PathBuf,
+    calls: Calls,
+    sink: S,
+    /// None: a file that cannot be read.
+    files: HashMap<PathBuf, Option<(Frames, Process)>>,
+    /// By the time their records are of; the number keeps what is of one time in its order.
+    waiting: BinaryHeap<Reverse<(u64, u64, Waiting)>>,
+    next_id: u64,
+    order: u64,
+    told: u64,
+    report: Report,
+}
+
+/// Compared by what stands before it only.
+struct Waiting(Box<Event>);
+
+impl PartialEq for Waiting {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for Waiting {}
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Waiting {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+impl<S: Sink> Watch<S> {
+    fn run(mut self, stop: &AtomicBool) -> (S, Report) {
+        let backend = Backend {
+            name: "cupti".into(),
+            ..Backend::default()
+        };
+        let begun = self.sink.begin(backend);
+        self.check(begun);
+        loop {
+            let last = stop.load(Ordering::Acquire);
+            let now = monotonic();
+            self.read(now);
+            self.take_work(now, last);
+            if last {
+                break;
+            }
+            let until = self.passed(now);
+            self.write_until(until);
+            self.sink.until(until);
+            self.calls.forget(until.saturating_sub(BEHIND * 8));
+            std::thread::sleep(LOOK);
+        }
+        self.write_until(u64::MAX);
+        self.sum_up();
+        self.report.tracer_cpu = thread_time();
+        (self.sink, self.report)
+    }
+
+    fn read(&mut self, now: u64) {
+        for entry in std::fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let path = entry.path();
+            let Some(pid) = process_of(&path) else {
+                continue;
+            };
+            if !self.files.contains_key(&path) && self.files.len() < MOST_PROCESSES {
+                let opened = Frames::open(&path).ok();
+                self.files
+                    .insert(path, opened.map(|frames| (frames, Process::new(pid))));
+            }
+        }
+        for (frames, process) in self.files.values_mut().flatten() {
+            frames.read(|kind, payload| process.frame(kind, payload, now));
+        }
+    }
+
+    fn take_work(&mut self, now: u64, last: bool) {
+        let mut found = Vec::new();
+        for (_, process) in self.files.values_mut().flatten() {
+            found.extend(process.take_work(&self.calls, now, last));
+        }
+        // Ids by the order of time, as far as it is known.
+        found.sort_by_key(|work| work.start);
+        for work in found {
+            let mut event = work::event(&work, self.next_id);
+            self.next_id += 1;
+            let extent = std::mem::replace(&mut event.extent, Extent::Open);
+            self.wait(event.start, event.clone());
+            event.extent = extent;
+            self.wait(work.end, event);
+        }
+    }
+
+    fn wait(&mut self, at: u64, event: Event) {
+        self.order += 1;
+        let waiting = Waiting(Box::new(event));
+        self.waiting.push(Reverse((at, self.order, waiting)));
+    }
+
+    /// The moment before which no more work will come.
+    fn passed(&mut self, now: u64) -> u64 {
+        let alive = (self.files.values().flatten()).any(|(_, process)| !process.ended);
+        let passed = if alive {
+            now.saturating_sub(BEHIND)
+        } else {
+            now
+        };
+        let waiting = (self.files.values().flatten())
+            .filter_map(|(_, process)| process.earliest_waiting())
+            .min();
+        self.told = self.told.max(passed.min(waiting.unwrap_or(u64::MAX)));
+        self.told
+    }
+
+    fn write_until(&mut self, until: u64) {
+        while let Some(Reverse((at, ..))) = self.waiting.peek() {
+            if *at >= until && self.waiting.len() < MOST_KEPT && until != u64::MAX {
+                return;
+            }
+            let Some(Reverse((_, _, Waiting(event)))) = self.waiting.pop() else {
+                return;
+            };
+            if self.report.failure.is_some() {
+                self.report.unwritten += 1;
+                continue;
+            }
+            let written = self.sink.write(&Record::Event(*event));
+            self.check(written);
+        }
+    }
+
+    fn check(&mut self, written: Result<(), SinkError>) {
+        if let Err(why) = written {
+            self.report.unwritten += 1;
+            self.report.failure.get_or_insert(why);
+        }
+    }
+
+    fn sum_up(&mut self) {
+        let report = &mut self.report;
+        let mut processes: Vec<&(Frames, Process)> = self.files.values().flatten().collect();
+        processes.sort_by_key(|(_, process)| process.pid);
+        let (mut error, mut pairs) = (0, 0);
+        let mut dropped = 0u64;
+        for (frames, process) in processes {
+            report.processes.push((process.pid, process.about.clone()));
+            let counts = &mut report.counts;
+            counts.kernels += process.counts.kernels;
+            counts.copies += process.counts.copies;
+            counts.fills += process.counts.fills;
+            counts.unlinked += process.counts.unlinked;
+            counts.untimed += process.counts.untimed;
+            dropped = dropped.saturating_add(process.dropped);
+            if process.clock.is_known() {
+                error = error.max(process.clock.error());
+                pairs += process.clock.pairs();
+            }
+            for note in &process.notes {
+                if !report.notes.contains(note) {
+                    report.notes.push(note.clone());
+                }
+            }
+            if process.about.is_some() && !process.ended {
+                report.notes.push(format!(
+                    "process {} did not end in order: work of its last 100 ms may have no GPU times",
+                    process.pid
+                ));
+            }
+            if frames.damaged {
+                report.notes.push(format!(
+                    "process {}: its GPU times are damaged",
+                    process.pid
+                ));
+            }
+        }
+        if dropped > 0 {
+            report
+                .notes
+                .push(format!("GPU times lost, dropped on the way: {dropped}"));
+        }
+        if report.counts.untimed > 0 {
+            let untimed = report.counts.untimed;
+            report
+                .notes
+                .push(format!("GPU work that CUPTI gave no times of: {untimed}"));
+        }
+        if pairs > 0 {
+            report.clock = Some(ClockError {
+                source: "cupti".into(),
+                error_ns: error,
+                pairs: pairs.try_into().unwrap_or(u32::MAX),
+            });
+        }
+    }
+}
+
+/// The process that a file of activity is of.
+fn process_of(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?;
+    let (pid, _) = name.strip_prefix(activity::FILE_PREFIX)?.split_once('.')?;
+    pid.parse().ok()
+}

@@ -1,0 +1,89 @@
+//! The GPU's work as events.
+
+use super::process::Work;
+use cuda::cupti::{self, Copy, Fill, Kernel, Place, Record};
+use event::{Arg, Category, Direction, Event, Extent, Layer, Name, Value};
+
+/// The event of a piece of work, under its id.
+pub fn event(work: &Work, id: u64) -> Event {
+    let (category, name, place, args) = match &work.record {
+        Record::Kernel(kernel) => {
+            let name = work.name.clone().unwrap_or_else(|| "a kernel".into());
+            (Category::Kernel, name, kernel.place, of_kernel(kernel))
+        }
+        Record::Copy(copy) => (
+            Category::Transfer,
+            copy_name(copy),
+            copy.place,
+            of_copy(copy),
+        ),
+        Record::Fill(fill) => (Category::Memory, "memset".into(), fill.place, of_fill(fill)),
+        _ => (Category::Other, "work".into(), Place::default(), Vec::new()),
+    };
+    let mut event = Event::new(id, Layer::Gpu, category, name, work.start);
+    event.extent = Extent::Closed(work.end.saturating_sub(work.start));
+    event.pid = work.pid;
+    event.device = Some(place.device);
+    event.context = Some(work.context);
+    event.stream = Some(work.stream);
+    event.correlation = work.cause.map(|cause| cause.id);
+    event.args = args;
+    if place.graph != 0 {
+        event.args.push(Arg::new("graph", u64::from(place.graph)));
+        event.args.push(Arg::new("node", place.node));
+    }
+    event
+}
+
+fn of_kernel(kernel: &Kernel) -> Vec<Arg> {
+    let three = |words: [u32; 3]| Value::List(words.iter().map(|n| u64::from(*n).into()).collect());
+    let mut args = vec![
+        Arg::new("grid", three(kernel.grid)),
+        Arg::new("block", three(kernel.block)),
+        Arg::new("registers", u64::from(kernel.registers)),
+    ];
+    for (name, bytes) in [
+        ("static_shared", kernel.static_shared),
+        ("dynamic_shared", kernel.dynamic_shared),
+        ("local", kernel.local),
+    ] {
+        if bytes > 0 {
+            args.push(Arg::new(name, u64::from(bytes)));
+        }
+    }
+    args
+}
+
+fn copy_name(copy: &Copy) -> Name {
+    let direction = match (copy.kind, copy.devices) {
+        (10, _) | (_, Some(_)) => Direction::Peer,
+        // HTOD, HTOA
+        (1 | 3, _) => Direction::HostToDevice,
+        // DTOH, ATOH
+        (2 | 4, _) => Direction::DeviceToHost,
+        (9, _) => Direction::HostToHost,
+        _ => Direction::DeviceToDevice,
+    };
+    format!("memcpy {}", direction.as_str()).into()
+}
+
+fn of_copy(copy: &Copy) -> Vec<Arg> {
+    let mut args = vec![
+        Arg::new("bytes", copy.bytes),
+        Arg::new("from", cupti::memory_name(copy.from.into())),
+        Arg::new("to", cupti::memory_name(copy.to.into())),
+    ];
+    if let Some((from, to)) = copy.devices {
+        args.push(Arg::new("from_device", u64::from(from)));
+        args.push(Arg::new("to_device", u64::from(to)));
+    }
+    args
+}
+
+fn of_fill(fill: &Fill) -> Vec<Arg> {
+    vec![
+        Arg::new("bytes", fill.bytes),
+        Arg::new("value", u64::from(fill.value)),
+        Arg::new("memory", cupti::memory_name(fill.memory)),
+    ]
+}
