@@ -59,6 +59,7 @@ pub struct Helper {
 }
 
 pub const MAP_LOOKUP: u32 = 1;
+pub const MAP_UPDATE: u32 = 2;
 pub const TRACE_PRINTK: u32 = 6;
 pub const PERF_EVENT_OUTPUT: u32 = 25;
 pub const RINGBUF_OUTPUT: u32 = 130;

@@ -46,4 +46,4 @@ pub use check::{Accepted, Check, CheckedProgram, Record, check};
 pub use map::{Map, MapKind};
 pub use object::{Attach, Function, HostProgram, Line, Object, ObjectError, Program};
 pub use translate::{Cost, TranslateOptions, Translated, helper_name, translate};
-pub use verify::{Output, Reason, Refused, Verified, verify};
+pub use verify::{Output, Reason, Refused, Verified, verify, verify_within};

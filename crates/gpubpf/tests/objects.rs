@@ -265,3 +265,28 @@ fn programs_compiled_here_are_accepted() {
     }
     assert!(compiled >= 45);
 }
+
+#[test]
+fn the_documentation_lists_every_helper_and_map() {
+    let path = folder().join("../../../docs/GPU-BPF.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let listed = |heading: &str, number: u32| {
+        let part = text.split(heading).nth(1).expect("the heading");
+        let part = part.split("\n## ").next().unwrap_or_default();
+        part.lines()
+            .filter(|line| line.starts_with("| "))
+            .filter_map(|line| line.split('|').nth(1))
+            .flat_map(|cell| cell.split(','))
+            .any(|cell| cell.trim().parse() == Ok(number))
+    };
+    for helper in gpubpf::helper::HELPERS {
+        let number = helper.number;
+        assert!(listed("\n## Helpers", number), "helper {number}");
+    }
+    for number in (0..3000).filter(|&number| {
+        let kind = gpubpf::MapKind::from_number(number);
+        kind.is_some_and(|kind| !matches!(kind, gpubpf::MapKind::HostOnly(_)))
+    }) {
+        assert!(listed("\n## Maps", number), "map type {number}");
+    }
+}

@@ -9,7 +9,7 @@ use crate::verify::facts::{Call, Memory};
 impl Translator<'_> {
     pub fn helper(&mut self, at: usize, number: u32) {
         let call = self.facts.calls.get(&at).cloned().unwrap_or_default();
-        if self.options.inline_helpers && self.in_place(number, &call) {
+        if self.options.inline_helpers && self.in_place(at, number, &call) {
             return;
         }
         match number {
@@ -27,9 +27,10 @@ impl Translator<'_> {
         self.call(number, &call);
     }
 
-    fn in_place(&mut self, number: u32, call: &Call) -> bool {
+    fn in_place(&mut self, at: usize, number: u32, call: &Call) -> bool {
         match number {
             helper::MAP_LOOKUP => return self.lookup(call),
+            helper::MAP_UPDATE => return self.update(at, call),
             8 | 509 => self.give_special("%smid"),
             510 => self.give_special("%warpid"),
             511 => self.give_special("%laneid"),

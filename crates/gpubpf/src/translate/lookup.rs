@@ -1,8 +1,15 @@
-//! Looking a key up in an array, where the program stands.
+//! Looking a key up in an array, and writing its value, where the program stands.
 
 use super::function::Translator;
 use crate::map::{MapKind, descriptor};
 use crate::verify::facts::{Call, Place};
+
+/// Values up to this size are copied in place.
+const INLINE_BYTES: u32 = 64;
+/// -E2BIG, -EEXIST, -EINVAL.
+const NO_SUCH_ENTRY: i64 = -7;
+const EXISTS: i64 = -17;
+const WRONG_FLAGS: i64 = -22;
 
 impl Translator<'_> {
     /// Writes the lookup in place; false if it must be called.
@@ -64,6 +71,56 @@ impl Translator<'_> {
         }
         self.emit.line(format!("mov.b64 %r0, {found}"));
         true
+    }
+
+    /// Writes an update of an array in place; false if it must be called.
+    pub fn update(&mut self, at: usize, call: &Call) -> bool {
+        let (Some(number), Some(value)) = (call.map, call.memory[2]) else {
+            return false;
+        };
+        let map = &self.verified.object.maps[number];
+        let (bytes, alignment) = (map.value_size, map.value_alignment() as u8);
+        if !map.kind.is_array() || bytes > INLINE_BYTES {
+            return false;
+        }
+        // r1 to r5 and r0 are the call's: whatever they hold afterwards, nobody reads.
+        let done = format!("U{at}");
+        let wrong = self.emit.set_predicate("setp.gt.u64", "%r4, 2");
+        self.give_up(WRONG_FLAGS, &wrong, &done);
+        self.lookup(call);
+        let to = self.emit.set("mov.b64", "%r0");
+        let missing = self.emit.set_predicate("setp.eq.s64", &format!("{to}, 0"));
+        self.give_up(NO_SUCH_ENTRY, &missing, &done);
+        // An array has all its entries, so that none can be new.
+        let new = self.emit.set_predicate("setp.eq.s64", "%r4, 1");
+        self.give_up(EXISTS, &new, &done);
+        let mut copied = 0;
+        while copied < bytes {
+            let step = [8, 4, 2, 1]
+                .into_iter()
+                .find(|step| copied + step <= bytes)
+                .unwrap_or(1) as u8;
+            let piece = match self.cell(value.place) {
+                Some(cell) => self.read_cell(cell + copied as i16, step),
+                None => {
+                    let space = super::memory::space(value.place);
+                    let from = ("%r3".to_owned(), i64::from(copied));
+                    self.load(space, &from, step, value.alignment.min(step), false)
+                }
+            };
+            let place = (to.clone(), i64::from(copied));
+            self.store(".global", &place, step, alignment.min(step), &piece);
+            copied += u32::from(step);
+        }
+        self.emit.line("mov.b64 %r0, 0");
+        self.emit.label(&done);
+        true
+    }
+
+    /// The call's result, and an end to it, where something holds.
+    fn give_up(&mut self, result: i64, holds: &str, done: &str) {
+        self.emit.line(format!("mov.b64 %r0, {result}"));
+        self.emit.line(format!("@{holds} bra {done}"));
     }
 
     fn is_one_copy(&self, kind: MapKind) -> bool {

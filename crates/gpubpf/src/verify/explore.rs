@@ -26,7 +26,17 @@ pub(super) type Checked<T = ()> = Result<T, Trouble>;
 
 /// Checks a program; what it refuses must not run.
 pub fn verify<'a>(object: &'a Object, program: &'a Program) -> Result<Verified<'a>, Box<Refused>> {
+    verify_within(object, program, MOST_STEPS)
+}
+
+/// As [`verify`], but gives up (as too complex) after looking at fewer instructions.
+pub fn verify_within<'a>(
+    object: &'a Object,
+    program: &'a Program,
+    most_steps: u64,
+) -> Result<Verified<'a>, Box<Refused>> {
     let mut walk = Walk::new(object, program);
+    walk.most_steps = most_steps.min(MOST_STEPS);
     let refuse = |at, (reason, text): Trouble| Box::new(Refused::new(program, at, reason, text));
     walk.check_shape()
         .map_err(|(at, trouble)| refuse(at, trouble))?;
@@ -83,6 +93,7 @@ pub(super) struct Walk<'a> {
     nodes: Vec<Node>,
     seen: Vec<Vec<usize>>,
     steps: u64,
+    most_steps: u64,
     paths: Vec<Path>,
 }
 
@@ -128,6 +139,7 @@ impl<'a> Walk<'a> {
             nodes: Vec::new(),
             seen: vec![Vec::new(); code.len()],
             steps: 0,
+            most_steps: MOST_STEPS,
             paths: Vec::new(),
         }
     }
@@ -198,10 +210,11 @@ impl<'a> Walk<'a> {
                     break;
                 }
                 self.steps += 1;
-                if self.steps > MOST_STEPS {
+                if self.steps > self.most_steps {
                     let text = format!(
-                        "after {MOST_STEPS} instructions there are still paths to look at: \
-                         loops must end after a number of rounds that is known and not too large"
+                        "after {} instructions there are still paths to look at: \
+                         loops must end after a number of rounds that is known and not too large",
+                        self.most_steps
                     );
                     return Err((at, (Reason::TooComplex, text)));
                 }

@@ -23,7 +23,7 @@ mod stack;
 mod state;
 mod value;
 
-pub use explore::verify;
+pub use explore::{verify, verify_within};
 pub use refused::{Reason, Refused};
 
 use crate::object::{Object, Program};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use gpubpf::instruction::Raw;
 use gpubpf::map::{DESCRIPTOR_BYTES, DESCRIPTORS, descriptor};
 use gpubpf::{
-    Attach, Map, MapKind, Object, Program, TranslateOptions, Translated, translate, verify,
+    Attach, Map, MapKind, Object, Program, TranslateOptions, Translated, translate, verify_within,
 };
 
 use crate::device::{Buffer, Module};
@@ -59,7 +59,8 @@ pub fn translated(number: u64, raw: Vec<Raw>) -> Result<Case, String> {
     let object = object();
     let attach = Attach::Entry("any".into());
     let program = Program::from_slots("cuda__case", attach, &raw).map_err(|bad| bad.to_string())?;
-    let verified = verify(&object, &program).map_err(|refused| refused.to_string())?;
+    let verified =
+        verify_within(&object, &program, 20_000).map_err(|refused| refused.to_string())?;
     if verified.context_bytes as usize > OPERANDS * 8 {
         return Err("it reads more context than there is".into());
     }

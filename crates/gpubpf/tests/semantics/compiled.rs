@@ -287,3 +287,38 @@ fn records_have_named_fields() {
         assert_eq!(fields[5].value, Value::Text("vecadd".into()));
     }
 }
+
+#[test]
+fn arrays_are_updated() {
+    for version in VERSIONS {
+        let object = object("updating", version);
+        let mut run = Run::new(&object, "cuda__update", &[], 64);
+        run.launch([2, 1, 1], [32, 1, 1], 0);
+        let small = run.maps[map_named(&object, "small")].bytes().to_vec();
+        let expected: Vec<u8> = (0..40)
+            .map(|at| if at < 32 { at + 100 } else { 0 })
+            .collect();
+        assert_eq!(small, expected, "{version}");
+        // Twelve bytes each: x, 2x and 3x.
+        let triples = run.maps[map_named(&object, "triples")].bytes().to_vec();
+        let (words, _) = triples.as_chunks::<4>();
+        for (at, word) in words.iter().enumerate() {
+            let expected = at / 3 * (at % 3 + 1);
+            assert_eq!(
+                u32::from_le_bytes(*word),
+                expected as u32,
+                "{version}: {at}"
+            );
+        }
+        let own = run.words(map_named(&object, "own"));
+        let expected: Vec<u64> = (0..64).map(|at| at % 32 + 7).collect();
+        assert_eq!(own, expected, "{version}");
+        // What the calls gave: past the end, new where all is old, flags nobody knows.
+        let results = run.words(map_named(&object, "results"));
+        assert_eq!(
+            results,
+            [0, -7i64 as u64, -17i64 as u64, -22i64 as u64],
+            "{version}"
+        );
+    }
+}
