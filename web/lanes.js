@@ -27,7 +27,7 @@ const lanes = (() => {
     return list.sort((a, b) => rank(a) - rank(b) || a.number - b.number);
   }
 
-  const order = (lane) => (lane.kind === 'thread' && lane.pid === lane.tid ? 0 : lane.kind === 'probes' ? 2 : 1);
+  const order = (lane) => (lane.kind === 'thread' && lane.pid === lane.tid ? 0 : lane.kind === 'probes' || lane.kind === 'managed' ? 2 : 1);
 
   function groupLabel(group, meta) {
     if (group.gpu) {
@@ -43,6 +43,7 @@ const lanes = (() => {
   function laneLabel(lane, withContext) {
     if (lane.kind === 'thread') return lane.pid === lane.tid ? `${lane.tid} main` : `${lane.tid}`;
     if (lane.kind === 'probes') return 'probes';
+    if (lane.kind === 'managed') return 'managed memory';
     if (lane.kind === 'rest') return 'shared lane';
     const stream = lane.stream == null || lane.stream === '0' ? 'default stream' : `stream ${lane.stream}`;
     return withContext && lane.context ? `${stream} · ctx ${lane.context}` : stream;

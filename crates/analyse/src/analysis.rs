@@ -1,8 +1,8 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Nesting, Open, Overview, Phases,
-    Role, SymbolId, Symbols,
+    Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Managed, Nesting, Open, Overview,
+    Phases, Ranges, Role, SymbolId, Symbols,
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
     correlation::CorrelationSweep,
@@ -13,9 +13,11 @@ use crate::{
     idle::IdleSweep,
     ioctls::{IoctlSweep, Ioctls},
     loops::Step,
+    managed::ManagedSweep,
     memory::{Memory, MemorySweep},
     overview::OverviewSweep,
     phases::PhasesSweep,
+    ranges::RangeSweep,
     transfers::{TransferSweep, Transfers},
 };
 use event::{
@@ -41,6 +43,9 @@ pub struct Report {
     pub correlation: Correlation,
     pub ioctls: Ioctls,
     pub phases: Phases,
+    /// The program's own words for its work.
+    pub ranges: Ranges,
+    pub managed: Managed,
     /// What is worth changing, worst first.
     pub findings: Vec<Finding>,
 }
@@ -87,6 +92,8 @@ pub struct Analysis {
     correlation: CorrelationSweep,
     ioctls: IoctlSweep,
     phases: PhasesSweep,
+    ranges: RangeSweep,
+    managed: ManagedSweep,
     signs: SignSweep,
     /// What copies are called as steps of a loop, by direction.
     copies: [SymbolId; Direction::ALL.len()],
@@ -129,6 +136,8 @@ impl Analysis {
             correlation: CorrelationSweep::default(),
             ioctls: IoctlSweep::default(),
             phases: PhasesSweep::default(),
+            ranges: RangeSweep::default(),
+            managed: ManagedSweep::default(),
             signs: SignSweep::default(),
             ended: EndedCall::default(),
         }
@@ -162,6 +171,7 @@ impl Analysis {
         // Ranges are the program's words for its work, not work: they are on nobody's account.
         if matches!(event.kind, Kind::Range | Kind::ProcessRange) {
             self.overview.event(event, event.extent != Extent::Open);
+            self.ranges.range(event);
             return;
         }
         let symbol = self.symbols.of(event);
@@ -195,6 +205,7 @@ impl Analysis {
         self.categories.begin(event, &began);
         self.correlation
             .begin(event, symbol, &mut self.nesting, began.thread);
+        self.ranges.call(event);
         self.host.stack(event);
         self.host.changed(event.start, began.thread, &self.nesting);
         // A runtime call and the driver's call in it do the same.
@@ -270,6 +281,7 @@ impl Analysis {
     fn gpu_event(&mut self, event: &Event, symbol: SymbolId) {
         if !gpu::is_work(event) {
             self.overview.event(event, event.extent != Extent::Open);
+            self.managed.add(event);
             return;
         }
         let step = self.gpu.add(event);
@@ -279,6 +291,7 @@ impl Analysis {
         if let Extent::Closed(duration) = event.extent {
             self.functions.gpu(event, symbol, duration);
             self.correlation.gpu(event, symbol, duration);
+            self.ranges.gpu(event, duration);
             self.phases.work_until(event.start.saturating_add(duration));
         }
     }
@@ -352,6 +365,8 @@ impl Analysis {
             correlation: self.correlation.finish(&self.symbols),
             ioctls: self.ioctls.finish(),
             phases: self.phases.finish(wall, &self.symbols),
+            ranges: self.ranges.finish(),
+            managed: self.managed.finish(),
             categories: self.categories.finish(wall, &self.nesting),
             functions: self.functions.finish(&self.symbols),
             gpu: self.gpu.finish(wall),

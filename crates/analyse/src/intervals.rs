@@ -1,6 +1,8 @@
 //! Unions of intervals: how long at least one of several overlapping things went on. Sums of
 //! overlapping times say nothing about the clock on the wall.
 
+use std::collections::VecDeque;
+
 /// The union of intervals whose beginnings and ends are told in time order.
 ///
 /// Where the order is slightly wrong no moment counts twice, and nothing is negative.
@@ -61,6 +63,48 @@ impl Union {
     }
 }
 
+/// The union of intervals that are told when they are over, in about the order of their ends: a long
+/// one may fill gaps between short ones that came before it.
+#[derive(Debug, Clone, Default)]
+pub struct LateUnion {
+    /// What is covered, apart and in order; the latest of it.
+    covered: VecDeque<(u64, u64)>,
+    /// Before this nothing is known any more, and nothing counts.
+    floor: u64,
+    total: u64,
+}
+
+/// Gaps that are remembered.
+const MOST_GAPS: usize = 256;
+
+impl LateUnion {
+    pub fn add(&mut self, start: u64, end: u64) {
+        let (mut start, mut end) = (start.max(self.floor), end);
+        if start >= end {
+            return;
+        }
+        // Those that touch it become one with it.
+        let first = self.covered.partition_point(|&(_, to)| to < start);
+        let last = self.covered.partition_point(|&(from, _)| from <= end);
+        for &(from, to) in self.covered.range(first..last) {
+            (start, end) = (start.min(from), end.max(to));
+            self.total -= to - from;
+        }
+        self.covered.drain(first..last);
+        self.covered.insert(first, (start, end));
+        self.total += end - start;
+        if self.covered.len() > MOST_GAPS
+            && let Some((_, to)) = self.covered.pop_front()
+        {
+            self.floor = to;
+        }
+    }
+
+    pub fn length(&self) -> u64 {
+        self.total
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +158,20 @@ mod tests {
             }
             let expected = covered.iter().filter(|&&moment| moment).count() as u64;
             prop_assert_eq!(union.length(1_000), expected);
+        }
+
+        #[test]
+        fn told_late_in_any_order_it_is_the_same(
+            intervals in prop::collection::vec((0u64..60, 0u64..20), 0..30)
+        ) {
+            let mut covered = [false; 100];
+            let mut union = LateUnion::default();
+            for (start, length) in intervals {
+                covered[start as usize..(start + length) as usize].fill(true);
+                union.add(start, start + length);
+            }
+            let expected = covered.iter().filter(|&&moment| moment).count() as u64;
+            prop_assert_eq!(union.length(), expected);
         }
 
         #[test]

@@ -11,9 +11,11 @@ pub mod kernel;
 pub mod launch;
 pub mod library;
 mod merge;
+pub mod nvml;
 pub mod preload;
 mod sink;
 pub mod syscall;
+pub mod uvm;
 
 pub use merge::{Inlet, Merge, Merged};
 pub use sink::{Sink, SinkError};

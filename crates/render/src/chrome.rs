@@ -7,11 +7,11 @@
 
 use crate::{
     Output,
-    counters::{Counter, Counters},
+    counters::{Counter, Counters, Of},
     tracks::{Track, Tracks, label, submits},
 };
 use ahash::HashMap;
-use event::{Arg, Event, Extent, Layer, Meta, Record, Summary, Value};
+use event::{Arg, Event, Extent, Kind, Layer, Meta, Record, Summary, Value};
 use std::io::{self, Write};
 
 /// Processes of the host have smaller ids, and viewers take 32 bits.
@@ -75,6 +75,10 @@ impl<W: Write> Chrome<W> {
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
+        if event.kind == Kind::Counter {
+            self.counters.event(event);
+            return self.counts();
+        }
         let track = self.tracks.of(event);
         match event.extent {
             Extent::Open => self.begin_span(event, track)?,
@@ -322,14 +326,18 @@ impl<W: Write> Chrome<W> {
     fn counts(&mut self) -> io::Result<()> {
         while let Some(Counter {
             ts,
-            pid,
+            of,
             name,
             unit,
             value,
         }) = self.counters.next()
         {
-            self.process(pid.into())?;
-            self.open("C", ts, pid.into(), 0);
+            let pid = match of {
+                Of::Process(pid) => pid.into(),
+                Of::Gpu(device) => FIRST_GPU + u64::from(device),
+            };
+            self.process(pid)?;
+            self.open("C", ts, pid, 0);
             self.text(",\"name\":", &name);
             let _ = write!(self.line, ",\"args\":{{\"{unit}\":{value}}}");
             self.close()?;

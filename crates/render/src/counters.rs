@@ -2,15 +2,32 @@
 
 use ahash::HashMap;
 use event::{
-    Category, Direction, Event, Extent, Layer, Meaning, Memory, MemoryOp, MemorySpace, What,
+    Category, Direction, Event, Extent, Kind, Layer, Meaning, Memory, MemoryOp, MemorySpace, What,
 };
 use std::collections::VecDeque;
+
+/// Ends of names of numbers, and the units they mean.
+const UNITS: [(&str, &str); 6] = [
+    ("_percent", "percent"),
+    ("_bytes_per_s", "bytes per second"),
+    ("_bytes", "bytes"),
+    ("_mw", "mW"),
+    ("_mhz", "MHz"),
+    ("_c", "°C"),
+];
+
+/// Whose number it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Of {
+    Process(u32),
+    Gpu(u32),
+}
 
 /// One step of one counter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counter {
     pub ts: u64,
-    pub pid: u32,
+    pub of: Of,
     pub name: String,
     pub unit: &'static str,
     pub value: u64,
@@ -43,8 +60,11 @@ impl Counters {
         }
     }
 
-    /// A copy as the GPU made it.
+    /// A copy as the GPU made it, or a sample.
     pub fn event(&mut self, event: &Event) {
+        if event.kind == Kind::Counter {
+            return self.sample(event);
+        }
         if event.layer != Layer::Gpu || event.category != Category::Transfer {
             return;
         }
@@ -52,6 +72,28 @@ impl Counters {
         if let (Extent::Closed(duration), Some(bytes)) = (event.extent, bytes) {
             let end = event.start.saturating_add(duration);
             self.transfer(event.pid, None, end, duration, bytes);
+        }
+    }
+
+    /// Every number of a sample is a counter; the end of its name is its unit.
+    fn sample(&mut self, event: &Event) {
+        let of = event.device.map_or(Of::Process(event.pid), Of::Gpu);
+        for arg in &event.args {
+            let Some(value) = arg.value.as_u64() else {
+                continue;
+            };
+            let known = UNITS.iter().find_map(|(end, unit)| {
+                let name = arg.name.strip_suffix(end)?;
+                Some((name.replace('_', " "), *unit))
+            });
+            let (name, unit) = known.unwrap_or_else(|| (arg.name.replace('_', " "), "value"));
+            self.steps.push_back(Counter {
+                ts: event.start,
+                of,
+                name,
+                unit,
+                value,
+            });
         }
     }
 
@@ -108,7 +150,7 @@ impl Counters {
     fn step(&mut self, ts: u64, pid: u32, name: String, unit: &'static str, value: u64) {
         self.steps.push_back(Counter {
             ts,
-            pid,
+            of: Of::Process(pid),
             name,
             unit,
             value,
@@ -121,5 +163,37 @@ impl Iterator for Counters {
 
     fn next(&mut self) -> Option<Counter> {
         self.steps.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use event::Arg;
+
+    #[test]
+    fn a_sample_is_a_step_of_each_of_its_counters() {
+        let mut event = Event::new(1, Layer::Gpu, Category::Other, "nvml", 50);
+        (event.kind, event.device) = (Kind::Counter, Some(2));
+        event.args = vec![
+            Arg::new("gpu_percent", 80u64),
+            Arg::new("memory_used_bytes", 1u64 << 30),
+            Arg::new("pcie_rx_bytes_per_s", 5u64),
+            Arg::new("odd", 7u64),
+            Arg::new("text", "no number"),
+        ];
+        let mut counters = Counters::default();
+        counters.event(&event);
+        let steps: Vec<_> = counters
+            .map(|step| (step.ts, step.of, step.name, step.unit, step.value))
+            .collect();
+        let of = Of::Gpu(2);
+        let expected = [
+            (50, of, "gpu".to_owned(), "percent", 80),
+            (50, of, "memory used".to_owned(), "bytes", 1 << 30),
+            (50, of, "pcie rx".to_owned(), "bytes per second", 5),
+            (50, of, "odd".to_owned(), "value", 7),
+        ];
+        assert_eq!(steps, expected);
     }
 }

@@ -13,15 +13,21 @@ pub enum Method {
     Cupti,
     /// The driver's own functions, and what hooks files ask for of the kernel, as root.
     Kernel,
+    /// Faults and migrations of managed memory, from the driver.
+    Uvm,
+    /// Samples of what the GPUs do.
+    Nvml,
 }
 
 impl Method {
-    pub const ALL: [Method; 5] = [
+    pub const ALL: [Method; 7] = [
         Method::Preload,
         Method::Syscall,
         Method::Ebpf,
         Method::Cupti,
         Method::Kernel,
+        Method::Uvm,
+        Method::Nvml,
     ];
 
     /// Its name on the command line and in traces.
@@ -32,6 +38,8 @@ impl Method {
             Method::Ebpf => "ebpf",
             Method::Cupti => "cupti",
             Method::Kernel => "kernel",
+            Method::Uvm => "uvm",
+            Method::Nvml => "nvml",
         }
     }
 }
@@ -39,7 +47,7 @@ impl Method {
 /// Which back ends are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Methods {
-    /// preload, and cupti where it is found.
+    /// preload, and where they are found cupti, uvm and nvml.
     #[default]
     Auto,
     /// Everything that works here.

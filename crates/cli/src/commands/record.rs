@@ -6,6 +6,7 @@ mod ebpf;
 mod file;
 mod kernel;
 mod meta;
+mod nvml;
 mod nvtx;
 mod outlet;
 mod plan;
@@ -13,6 +14,7 @@ mod preload;
 mod progress;
 mod syscall;
 mod user;
+mod uvm;
 mod words;
 
 use super::{softgpu::softgpu_environment, style::stderr_style};
@@ -168,6 +170,8 @@ fn start<'a>(
         Method::Syscall => Ok(Box::new(syscall::Syscall::start(options, outlet)?)),
         Method::Kernel => Ok(Box::new(kernel::Kernel::start(options, outlet)?)),
         Method::Ebpf => Ok(Box::new(ebpf::Ebpf::start(options, outlet)?)),
+        Method::Uvm => Ok(Box::new(uvm::Uvm::start(options, outlet)?)),
+        Method::Nvml => Ok(Box::new(nvml::Nvml::start(outlet)?)),
     }
 }
 

@@ -17,10 +17,11 @@ use trace::Parts;
 const FINDINGS: usize = 3;
 
 pub fn run(options: Report) -> Result<ExitCode> {
-    // Only these need arguments: which pointer a free was refused, which context was destroyed.
+    // Only these need arguments: which pointer a free was refused, which context was destroyed, how
+    // much of managed memory moved, which domain a range is of.
     let args = matches!(
         options.part,
-        Part::Memory | Part::Contexts | Part::Transfers | Part::Findings
+        Part::Memory | Part::Contexts | Part::Transfers | Part::Findings | Part::Gpu
     );
     let report = read(options.traces, args)?;
     let mut out = io::stdout().lock();
@@ -66,11 +67,11 @@ fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
         Part::Top => &["functions"],
         Part::Categories => &["categories"],
         Part::Idle => &["idle"],
-        Part::Memory => &["memory"],
+        Part::Memory => &["memory", "managed"],
         Part::Transfers => &["transfers"],
         Part::Contexts => &["contexts"],
         Part::Ioctls => &["ioctls", "correlation"],
-        Part::Gpu => &["gpu", "functions"],
+        Part::Gpu => &["gpu", "functions", "ranges"],
         Part::Findings => &["findings"],
         Part::Coverage => &["meta", "summary", "overview"],
     };

@@ -10,6 +10,7 @@ mod processes;
 mod programs;
 mod progress;
 mod ranges;
+mod samples;
 mod stacks;
 mod syscalls;
 mod transparency;

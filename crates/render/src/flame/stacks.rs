@@ -1,7 +1,7 @@
 //! What was called from where, as a tree that does not grow beyond a bound.
 
 use ahash::HashMap;
-use event::{Event, Extent, Frame, Layer, Name, Record, What};
+use event::{Event, Extent, Frame, Kind, Layer, Name, Record, What};
 use std::collections::VecDeque;
 
 /// What the width of a frame means.
@@ -77,6 +77,8 @@ impl Stacks {
 
     pub fn record(&mut self, record: &Record) {
         match record {
+            // Samples, and what the driver does with managed memory, are no work of the program's.
+            Record::Event(event) if matches!(event.kind, Kind::Counter | Kind::GpuMem) => {}
             Record::Event(event) if event.layer == Layer::Gpu => self.work(event),
             Record::Event(event) if !event.kind.nests() => {}
             Record::Event(event) => match event.extent {

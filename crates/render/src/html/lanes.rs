@@ -2,7 +2,7 @@
 
 use super::{cells::CATEGORIES, rows::Rows};
 use ahash::RandomState;
-use event::{Event, Layer};
+use event::{Event, Kind, Layer};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -30,6 +30,10 @@ pub enum Owner {
     Probes {
         device: u32,
     },
+    /// Faults and migrations of managed memory.
+    Managed {
+        device: u32,
+    },
     /// More threads and streams than there are lanes.
     Rest,
 }
@@ -37,6 +41,9 @@ pub enum Owner {
 impl Owner {
     fn of(event: &Event) -> Self {
         match event.layer {
+            Layer::Gpu if event.kind == Kind::GpuMem => Owner::Managed {
+                device: event.device.unwrap_or(0),
+            },
             Layer::Gpu => Owner::Stream {
                 device: event.device.unwrap_or(0),
                 context: event.context,
@@ -53,7 +60,10 @@ impl Owner {
     }
 
     pub fn is_gpu(self) -> bool {
-        matches!(self, Owner::Stream { .. } | Owner::Probes { .. })
+        matches!(
+            self,
+            Owner::Stream { .. } | Owner::Probes { .. } | Owner::Managed { .. }
+        )
     }
 }
 

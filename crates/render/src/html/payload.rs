@@ -96,6 +96,10 @@ impl From<&Lane> for LaneHead {
                 head.kind = "probes";
                 head.device = Some(device);
             }
+            Owner::Managed { device } => {
+                head.kind = "managed";
+                head.device = Some(device);
+            }
             Owner::Rest => {}
         }
         head

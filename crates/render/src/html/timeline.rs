@@ -9,7 +9,7 @@ use super::{
     names::Names,
     rows::{Detail, Kept, Rows},
 };
-use event::{Direction, Event, Extent, Frame, Meaning, MemoryOp, Name, Record, What};
+use event::{Direction, Event, Extent, Frame, Kind, Meaning, MemoryOp, Name, Record, What};
 
 /// Frames of a stack the flame graph follows, from the outermost.
 const MAX_FRAMES: usize = 48;
@@ -75,6 +75,10 @@ impl Timeline {
     }
 
     fn event(&mut self, event: &Event, start: u64) {
+        // Samples are numbers, and lanes hold spans.
+        if event.kind == Kind::Counter {
+            return;
+        }
         let index = self.lanes.of(event);
         match event.extent {
             Extent::Open => self.begin(index, event, start),

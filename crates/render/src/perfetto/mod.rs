@@ -9,11 +9,11 @@ mod schema;
 
 use crate::{
     Output,
-    counters::{Counter, Counters},
+    counters::{Counter, Counters, Of},
     tracks::{Track, Tracks, label, submits},
 };
 use ahash::{HashMap, HashSet};
-use event::{Arg, Event, Extent, Layer, Meta, Name, Record, Summary, Value};
+use event::{Arg, Event, Extent, Kind, Layer, Meta, Name, Record, Summary, Value};
 use interning::Interning;
 use prost::{Message, encoding::encode_varint};
 use schema::{
@@ -37,7 +37,7 @@ pub struct Perfetto<W: Write> {
     begun: bool,
     tracks: Tracks,
     described: HashSet<u64>,
-    counter_tracks: HashMap<(u32, String), u64>,
+    counter_tracks: HashMap<(Of, String), u64>,
     beside_tracks: HashMap<Track, u64>,
     /// Spans on those that have begun.
     begun_beside: HashSet<u64>,
@@ -89,6 +89,10 @@ impl<W: Write> Perfetto<W> {
     }
 
     fn event(&mut self, event: &Event) -> io::Result<()> {
+        if event.kind == Kind::Counter {
+            self.counters.event(event);
+            return self.counts();
+        }
         let track = self.tracks.of(event);
         match track {
             Track::Thread { pid, tid } => {
@@ -304,17 +308,21 @@ impl<W: Write> Perfetto<W> {
     }
 
     fn counter_track(&mut self, step: &Counter) -> io::Result<u64> {
-        let key = (step.pid, step.name.clone());
+        let key = (step.of, step.name.clone());
         if let Some(&uuid) = self.counter_tracks.get(&key) {
             return Ok(uuid);
         }
         let uuid = COUNTERS | self.counter_tracks.len() as u64;
-        let process = self.process(step.pid)?;
+        // A GPU has no process: its number is in the name.
+        let (parent_uuid, name) = match step.of {
+            Of::Process(pid) => (Some(self.process(pid)?), step.name.clone()),
+            Of::Gpu(device) => (None, format!("GPU {device} {}", step.name)),
+        };
         let bytes = step.unit == "bytes";
         self.describe(TrackDescriptor {
             uuid: Some(uuid),
-            parent_uuid: Some(process),
-            name: Some(step.name.clone()),
+            parent_uuid,
+            name: Some(name),
             counter: Some(CounterDescriptor {
                 unit: bytes.then_some(schema::UNIT_BYTES),
                 unit_name: (!bytes).then(|| step.unit.to_owned()),

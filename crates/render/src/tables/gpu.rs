@@ -1,6 +1,7 @@
 //! What the GPU did.
 
 use super::{
+    ranges::ranges,
     section::{Section, device_name, stream_name},
     top,
 };
@@ -31,6 +32,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
     if gpu.all.operations == 0 {
         section.line("The trace has no GPU times. What was launched, by name:");
         top::kernels(&mut section, report);
+        ranges(&mut section, report);
         return section.finish();
     }
     let wall = report.overview.wall_ns;
@@ -73,6 +75,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
     );
     section.more(ROWS, gpu.stream_count);
     top::kernels(&mut section, report);
+    ranges(&mut section, report);
 
     let queue = &report.correlation.queue;
     section.heading("From call to GPU");

@@ -1,6 +1,9 @@
 //! Memory: how much, when, who holds it, what was never freed.
 
-use super::section::{Section, device_name, since_start};
+use super::{
+    managed::managed,
+    section::{Section, device_name, since_start},
+};
 use crate::{
     Cell, Paint, Style, Table,
     units::{bytes, count, counted},
@@ -23,6 +26,7 @@ pub fn memory(report: &Report, style: &Style) -> String {
     section.heading("Memory");
     if memory.allocations == 0 && memory.frees == 0 {
         section.line("The trace holds no allocation.");
+        managed(&mut section, report);
         return section.finish();
     }
     section.line(&format!(
@@ -47,6 +51,7 @@ pub fn memory(report: &Report, style: &Style) -> String {
         ));
     }
     uses(&mut section, report);
+    managed(&mut section, report);
     over_time(&mut section, report);
     leaks(&mut section, report);
     bad_frees(&mut section, report);

@@ -68,8 +68,12 @@ impl Lanes {
     }
 
     pub fn event(&mut self, event: &Event) {
-        // Rows show what threads and streams do, not what the program calls it, nor samples.
-        if matches!(event.kind, Kind::Range | Kind::ProcessRange | Kind::Counter) {
+        // Rows show what threads and streams do: not what the program calls it, nor samples, nor
+        // what the driver does with managed memory.
+        if matches!(
+            event.kind,
+            Kind::Range | Kind::ProcessRange | Kind::Counter | Kind::GpuMem
+        ) {
             return;
         }
         let now = event.end().unwrap_or(event.start);

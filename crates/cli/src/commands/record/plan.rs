@@ -53,11 +53,15 @@ fn by_methods(options: &Record) -> Result<Plan> {
     };
     match &options.methods {
         Methods::Auto => Ok(Plan {
-            methods: match options.pid {
-                None => vec![Method::Preload, Method::Cupti],
-                Some(_) if here(Method::Ebpf).is_ok() => vec![Method::Ebpf],
-                Some(_) => vec![Method::Syscall],
-            },
+            methods: usual(
+                match options.pid {
+                    None => vec![Method::Preload, Method::Cupti],
+                    Some(_) if here(Method::Ebpf).is_ok() => vec![Method::Ebpf],
+                    Some(_) => vec![Method::Syscall],
+                },
+                options.simulate,
+                available,
+            ),
             ..Plan::default()
         }),
         Methods::These(these) => {
@@ -76,6 +80,17 @@ fn by_methods(options: &Record) -> Result<Plan> {
             method => here(method),
         })),
     }
+}
+
+/// What nobody has to ask for: of a GPU's driver only where there is one.
+fn usual(
+    mut methods: Vec<Method>,
+    simulate: bool,
+    available: impl Fn(Method) -> Result<(), String>,
+) -> Vec<Method> {
+    let of_driver = [Method::Uvm, Method::Nvml];
+    methods.extend((of_driver.into_iter()).filter(|&one| !simulate && available(one).is_ok()));
+    methods
 }
 
 /// Whatever is available, each event once.
@@ -107,6 +122,8 @@ fn available(method: Method) -> Result<(), String> {
         Method::Kernel if is_root() => Ok(()),
         Method::Kernel => Err("needs root: type sudo cutrace …".into()),
         Method::Ebpf => capture::ebpf::available().map_err(|why| why.to_string()),
+        Method::Uvm => capture::uvm::available(),
+        Method::Nvml => capture::nvml::available().map_err(|why| why.to_string()),
     }
 }
 
@@ -131,14 +148,34 @@ mod tests {
             [
                 "left out: ebpf: not here",
                 "left out: cupti: not here",
-                "left out: kernel: not here"
+                "left out: kernel: not here",
+                "left out: uvm: not here",
+                "left out: nvml: not here"
             ]
         );
         let plan = everything(|_| Ok(()));
-        let most = [Method::Preload, Method::Ebpf, Method::Cupti, Method::Kernel];
+        let most = [
+            Method::Preload,
+            Method::Ebpf,
+            Method::Cupti,
+            Method::Kernel,
+            Method::Uvm,
+            Method::Nvml,
+        ];
         assert_eq!(plan.methods, most);
         let left_out =
             "left out: syscall: ebpf sees the same system calls, and stops nothing for it";
         assert_eq!(plan.left_out, [left_out]);
+    }
+
+    #[test]
+    fn the_driver_is_asked_where_there_is_one() {
+        let all = [Method::Preload, Method::Uvm, Method::Nvml];
+        assert_eq!(usual(vec![Method::Preload], false, |_| Ok(())), all);
+        assert_eq!(usual(vec![Method::Preload], true, |_| Ok(())), all[..1]);
+        assert_eq!(
+            usual(vec![Method::Preload], false, |_| Err("not here".into())),
+            all[..1]
+        );
     }
 }

@@ -1,0 +1,17 @@
+//! Managed memory as the driver sees it: page faults of CPUs and GPUs, migrations with their bytes,
+//! thrashing, evictions, from the event queue of /dev/nvidia-uvm-tools. Needs no privileges beyond
+//! the right to trace the process.
+
+mod entry;
+mod gpu_clock;
+mod offset;
+#[cfg(test)]
+mod tests;
+mod tracker;
+mod tree;
+mod watch;
+mod words;
+
+pub use entry::{Entry, Layout, What, decode};
+pub use watch::{Report, Watch, available};
+pub use words::{Processors, event};

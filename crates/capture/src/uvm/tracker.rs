@@ -1,0 +1,323 @@
+//! The driver's side of it: a queue of one process's managed memory, through /dev/nvidia-uvm-tools
+//! and the process's own descriptor of /dev/nvidia-uvm.
+
+use super::entry::{KINDS, Layout};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+pub const TOOLS: &str = "/dev/nvidia-uvm-tools";
+const UVM: &str = "/dev/nvidia-uvm";
+
+/// Entries of a queue, a power of two: 4.5 MB, some 60,000 faults between two looks.
+const ENTRIES: u32 = 1 << 16;
+/// get_ahead, get_behind, put_ahead, put_behind, and a count of dropped entries by kind.
+const CONTROL_BYTES: usize = 16 + 64 * 8;
+
+// UVM's ioctls are plain numbers, the same on the descriptors of both files.
+const INIT_EVENT_TRACKER: libc::c_ulong = 56;
+const ENABLE_EVENTS: libc::c_ulong = 58;
+const UUID_TABLE: libc::c_ulong = 64;
+const FLUSH_EVENTS: libc::c_ulong = 67;
+const INIT_EVENT_TRACKER_V2: libc::c_ulong = 76;
+const UUID_TABLE_V2: libc::c_ulong = 77;
+/// More than a table has.
+const MOST_PROCESSORS: usize = 512;
+
+/// Where a driver puts the layout's number into a tracker's request: branches differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Request {
+    /// 565 and later: a call of its own.
+    V2,
+    /// Until 545, and later for the first layout.
+    V1,
+}
+
+/// What the driver answers inside of its structs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("NV_STATUS {0:#x}")]
+    Status(u32),
+    #[error("errno {0}")]
+    Errno(i32),
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct InitParams {
+    queue: u64,
+    entries: u64,
+    control: u64,
+    processor: [u8; 16],
+    all_processors: u32,
+    uvm_fd: u32,
+    status: u32,
+    /// Some branches have more behind it.
+    more: [u32; 8],
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct MaskParams {
+    mask: u64,
+    status: u32,
+    more: [u32; 2],
+}
+
+/// Memory that the driver writes to while we read.
+struct Shared {
+    at: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: plain memory of this process, used by one thread at a time.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    fn new(bytes: usize) -> io::Result<Shared> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        // SAFETY: a fresh mapping.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Shared { at, bytes })
+    }
+
+    fn word(&self, place: usize) -> &AtomicU32 {
+        assert!(place + 4 <= self.bytes);
+        // SAFETY: inside, aligned, and an atomic may be shared with the kernel.
+        unsafe { AtomicU32::from_ptr(self.at.as_ptr().add(place).cast()) }
+    }
+
+    fn long(&self, place: usize) -> &AtomicU64 {
+        assert!(place + 8 <= self.bytes);
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(self.at.as_ptr().add(place).cast()) }
+    }
+
+    fn copy(&self, place: usize, to: &mut [u8]) {
+        assert!(place + to.len() <= self.bytes);
+        // SAFETY: inside; the driver does not write to entries that it has published.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.at.as_ptr().add(place), to.as_mut_ptr(), to.len());
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: nothing refers to it; the driver holds its pages itself while it needs them.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// The queue of one process.
+pub struct Tracker {
+    pub layout: Layout,
+    /// Closed first: the driver writes no more after that.
+    tools: File,
+    uvm: OwnedFd,
+    process: OwnedFd,
+    queue: Shared,
+    control: Shared,
+    /// Dropped entries that have been told of.
+    dropped: u64,
+}
+
+impl Tracker {
+    /// Asks for a process's events. None: it has no managed memory (yet).
+    pub fn attach(pid: u32) -> io::Result<Option<Tracker>> {
+        let numbers = uvm_descriptors(pid);
+        if numbers.is_empty() {
+            return Ok(None);
+        }
+        let process = pidfd(pid)?;
+        let mut refused = None;
+        for number in numbers {
+            let uvm = get_descriptor(&process, number)?;
+            match Tracker::open(&process, &uvm) {
+                Ok(tracker) => return Ok(Some(tracker)),
+                Err(why) => refused = Some(why),
+            }
+        }
+        refused.map_or(Ok(None), Err)
+    }
+
+    fn open(process: &OwnedFd, uvm: &OwnedFd) -> io::Result<Tracker> {
+        let mut refused = None;
+        for (request, layout) in [(Request::V2, Layout::Second), (Request::V1, Layout::First)] {
+            let tools = File::options().read(true).write(true).open(TOOLS)?;
+            let tracker = Tracker {
+                layout,
+                tools,
+                uvm: uvm.try_clone()?,
+                process: process.try_clone()?,
+                queue: Shared::new(ENTRIES as usize * layout.bytes())?,
+                control: Shared::new(CONTROL_BYTES)?,
+                dropped: 0,
+            };
+            match tracker.start(request) {
+                Ok(()) => return Ok(tracker),
+                Err(why) => refused = Some(why),
+            }
+        }
+        let why = refused.unwrap_or(Refused::Errno(libc::ENOTTY));
+        Err(io::Error::other(why))
+    }
+
+    fn start(&self, request: Request) -> Result<(), Refused> {
+        let mut params = InitParams {
+            queue: self.queue.at.as_ptr() as u64,
+            entries: ENTRIES.into(),
+            control: self.control.at.as_ptr() as u64,
+            all_processors: 1,
+            uvm_fd: self.uvm.as_raw_fd().cast_unsigned(),
+            ..InitParams::default()
+        };
+        let command = match request {
+            Request::V2 => INIT_EVENT_TRACKER_V2,
+            Request::V1 => INIT_EVENT_TRACKER,
+        };
+        let tools = self.tools.as_raw_fd();
+        // SAFETY: the struct is as long as any branch's, and the memory it names lives as long as
+        // the descriptor.
+        unsafe { call(tools, command, (&raw mut params).cast()) }?;
+        answered(params.status)?;
+        let mut params = MaskParams {
+            mask: KINDS,
+            ..MaskParams::default()
+        };
+        // SAFETY: as above.
+        unsafe { call(tools, ENABLE_EVENTS, (&raw mut params).cast()) }?;
+        answered(params.status)
+    }
+
+    pub fn has_ended(&self) -> bool {
+        let mut poll = libc::pollfd {
+            fd: self.process.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one descriptor, and no waiting.
+        unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+    }
+
+    /// Hands on what the driver knows but has not put into the queue: finished migrations.
+    pub fn flush(&self) -> Result<(), Refused> {
+        let mut params = [0u32; 4];
+        // SAFETY: the struct is longer than the driver's.
+        unsafe {
+            call(
+                self.uvm.as_raw_fd(),
+                FLUSH_EVENTS,
+                params.as_mut_ptr().cast(),
+            )
+        }?;
+        answered(params[0])
+    }
+
+    /// Takes what is in the queue, an entry's bytes at a time.
+    pub fn drain(&mut self, mut entry: impl FnMut(&[u8])) {
+        let mask = ENTRIES - 1;
+        let (ahead, behind) = (self.control.word(0), self.control.word(4));
+        let mut get = behind.load(Ordering::Relaxed) & mask;
+        let put = self.control.word(12).load(Ordering::Acquire) & mask;
+        let mut bytes = [0u8; 72];
+        let bytes = &mut bytes[..self.layout.bytes()];
+        while get != put {
+            self.queue.copy(get as usize * bytes.len(), bytes);
+            entry(bytes);
+            get = (get + 1) & mask;
+        }
+        ahead.store(get, Ordering::Release);
+        behind.store(get, Ordering::Release);
+    }
+
+    /// Entries that found the queue full, since the last time.
+    pub fn newly_dropped(&mut self) -> u64 {
+        let all = (0..64).map(|kind| self.control.long(16 + kind * 8).load(Ordering::Relaxed));
+        let all = all.fold(0, u64::wrapping_add);
+        let new = all.wrapping_sub(self.dropped);
+        self.dropped = all;
+        new
+    }
+
+    /// The UUIDs of the processors that the process uses, by number; zeros where there is none.
+    pub fn processors(&self) -> Result<Vec<[u8; 16]>, Refused> {
+        let mut table = vec![[0u8; 16]; MOST_PROCESSORS];
+        let mut params = MaskParams {
+            mask: table.as_mut_ptr() as u64,
+            ..MaskParams::default()
+        };
+        let command = match self.layout {
+            Layout::First => UUID_TABLE,
+            Layout::Second => UUID_TABLE_V2,
+        };
+        // SAFETY: the table is longer than any the driver writes.
+        unsafe { call(self.uvm.as_raw_fd(), command, (&raw mut params).cast()) }?;
+        answered(params.status)?;
+        let last = table.iter().rposition(|uuid| *uuid != [0; 16]);
+        table.truncate(last.map_or(0, |last| last + 1));
+        Ok(table)
+    }
+}
+
+fn answered(status: u32) -> Result<(), Refused> {
+    match status {
+        0 => Ok(()),
+        status => Err(Refused::Status(status)),
+    }
+}
+
+/// # Safety
+/// What the argument points to is as the command wants it.
+unsafe fn call(
+    fd: RawFd,
+    command: libc::c_ulong,
+    params: *mut libc::c_void,
+) -> Result<(), Refused> {
+    // SAFETY: by contract.
+    if unsafe { libc::ioctl(fd, command as _, params) } < 0 {
+        let why = io::Error::last_os_error().raw_os_error();
+        return Err(Refused::Errno(why.unwrap_or(0)));
+    }
+    Ok(())
+}
+
+/// The numbers under which a process has /dev/nvidia-uvm open.
+fn uvm_descriptors(pid: u32) -> Vec<RawFd> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+    let numbers = entries.into_iter().flatten().flatten().filter_map(|entry| {
+        let is_uvm = fs::read_link(entry.path()).is_ok_and(|path| path.as_os_str() == UVM);
+        is_uvm.then(|| entry.file_name().to_str()?.parse().ok())?
+    });
+    let mut numbers: Vec<RawFd> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn pidfd(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    owned(fd)
+}
+
+/// A descriptor for the same open file: allowed to those who may trace the process.
+fn get_descriptor(process: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
+    owned(fd)
+}
+
+fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+    match RawFd::try_from(fd) {
+        // SAFETY: just opened, and nobody else's.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

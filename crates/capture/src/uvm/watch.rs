@@ -1,0 +1,285 @@
+//! The thread that finds the command's processes as they begin to use managed memory, and takes
+//! what the driver tells of it.
+
+use super::entry::decode;
+use super::gpu_clock::GpuClocks;
+use super::offset::Offset;
+use super::tracker::{TOOLS, Tracker};
+use super::tree::Tree;
+use super::words::{Processors, event};
+use crate::clock::monotonic;
+use crate::{Sink, SinkError};
+use event::{Backend, ClockError, Extent, Layer, Lost, Record};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{fs, io};
+
+/// How often queues are drained.
+const ROUND: Duration = Duration::from_millis(5);
+/// Rounds between two looks for descriptors, and between two looks for processes. A program has its
+/// descriptor for some hundred milliseconds before it can use managed memory.
+const LOOK: u32 = 4;
+const COUNT: u32 = 20;
+/// Looks after which a refusal is final: a descriptor is there a moment before it is ready.
+const PATIENCE: u32 = 100;
+/// How long an entry waits for earlier ones: the driver tells of a migration when it is done.
+const HELD: u64 = 100_000_000;
+/// Entries that wait, at most.
+const MOST_HELD: usize = 1 << 20;
+
+/// Watches the managed memory of a command's processes.
+pub struct Watch<S> {
+    stop: Arc<AtomicBool>,
+    pid: mpsc::Sender<u32>,
+    thread: JoinHandle<(S, Report)>,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Processes whose events were taken.
+    pub processes: u64,
+    pub events: u64,
+    pub lost: u64,
+    /// Entries of kinds that are not known.
+    pub unknown: u64,
+    /// What the driver refused, and for which process.
+    pub refused: Vec<String>,
+    pub clock: Option<ClockError>,
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+/// Whether the driver offers this to us.
+pub fn available() -> Result<(), String> {
+    fs::File::options()
+        .read(true)
+        .write(true)
+        .open(TOOLS)
+        .map(drop)
+        .map_err(|why| format!("{}: {why}", TOOLS))
+}
+
+impl<S: Sink> Watch<S> {
+    pub fn start(sink: S) -> io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (pid, pids) = mpsc::channel();
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("cutrace-uvm".into())
+            .spawn(move || {
+                crate::launch::block_signals();
+                Watching::new(sink, &pids).run(&stopped)
+            })?;
+        Ok(Watch { stop, pid, thread })
+    }
+
+    /// The command's first process.
+    pub fn follow(&self, pid: u32) {
+        // A thread that is gone has said why.
+        let _ = self.pid.send(pid);
+    }
+
+    pub fn finish(self) -> (S, Report) {
+        self.stop.store(true, Ordering::Release);
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+struct Watching<'a, S> {
+    sink: S,
+    pids: &'a mpsc::Receiver<u32>,
+    tree: Tree,
+    followed: HashMap<u32, Followed>,
+    /// How often the driver has refused a process.
+    refused: HashMap<u32, u32>,
+    /// What waits for earlier ones, by time.
+    held: BTreeMap<(u64, u64), Record>,
+    arrived: u64,
+    next_id: u64,
+    offset: Offset,
+    report: Report,
+}
+
+struct Followed {
+    tracker: Tracker,
+    processors: Processors,
+    gpu_clocks: GpuClocks,
+}
+
+impl<'a, S: Sink> Watching<'a, S> {
+    fn new(sink: S, pids: &'a mpsc::Receiver<u32>) -> Self {
+        Watching {
+            sink,
+            pids,
+            tree: Tree::default(),
+            followed: HashMap::new(),
+            refused: HashMap::new(),
+            held: BTreeMap::new(),
+            arrived: 0,
+            next_id: 1,
+            offset: Offset::now(),
+            report: Report::default(),
+        }
+    }
+
+    fn run(mut self, stop: &AtomicBool) -> (S, Report) {
+        let backend = Backend {
+            name: "uvm".into(),
+            ..Backend::default()
+        };
+        if let Err(why) = self.sink.begin(backend) {
+            self.report.failure = Some(why);
+        }
+        for round in 0u32.. {
+            let last = stop.load(Ordering::Acquire);
+            self.tree.roots.extend(self.pids.try_iter());
+            if round.is_multiple_of(COUNT) {
+                self.tree.look();
+            }
+            if round.is_multiple_of(LOOK) && !last {
+                self.find();
+            }
+            self.offset.follow();
+            let pids: Vec<u32> = self.followed.keys().copied().collect();
+            for pid in pids {
+                self.take(pid, last, round.is_multiple_of(LOOK));
+            }
+            let until = if last {
+                u64::MAX
+            } else {
+                monotonic().saturating_sub(HELD)
+            };
+            self.release(until);
+            if last {
+                break;
+            }
+            std::thread::sleep(ROUND);
+        }
+        self.report.clock = (self.report.processes > 0).then(|| ClockError {
+            source: "uvm".into(),
+            error_ns: self.offset.error,
+            pairs: self.offset.pairs,
+        });
+        (self.sink, self.report)
+    }
+
+    /// Processes that have come to use managed memory.
+    fn find(&mut self) {
+        for &pid in &self.tree.all {
+            let refusals = self.refused.get(&pid).copied().unwrap_or(0);
+            if self.followed.contains_key(&pid) || refusals > PATIENCE {
+                continue;
+            }
+            match Tracker::attach(pid) {
+                Ok(None) => {}
+                Ok(Some(tracker)) => {
+                    self.report.processes += 1;
+                    let followed = Followed {
+                        tracker,
+                        processors: Processors::default(),
+                        gpu_clocks: GpuClocks::default(),
+                    };
+                    self.followed.insert(pid, followed);
+                }
+                Err(why) => {
+                    self.refused.insert(pid, refusals + 1);
+                    if refusals == PATIENCE {
+                        self.report.refused.push(format!("process {pid}: {why}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a process's queue holds. The descriptors of one that has ended are given back, for they
+    /// keep its memory.
+    fn take(&mut self, pid: u32, last: bool, flush: bool) {
+        let Some(mut followed) = self.followed.remove(&pid) else {
+            return;
+        };
+        let over = last || followed.tracker.has_ended();
+        if over || flush {
+            // Where it is refused, entries come when the driver next has something to do.
+            let _ = followed.tracker.flush();
+        }
+        let mut entries = Vec::new();
+        let layout = followed.tracker.layout;
+        followed.tracker.drain(|bytes| match decode(layout, bytes) {
+            Some(entry) => entries.push(entry),
+            None => self.report.unknown += 1,
+        });
+        // GPUs are registered one by one: a number that is not in the table is asked for again.
+        if !entries.is_empty()
+            && followed.processors.gpus.is_empty()
+            && let Ok(table) = followed.tracker.processors()
+        {
+            followed.processors = Processors::of(&table);
+        }
+        for entry in &entries {
+            followed.gpu_clocks.learn(entry);
+        }
+        for entry in entries {
+            let entry = followed.gpu_clocks.placed(entry);
+            let mut event = event(&entry, &followed.processors);
+            event.start = match event.start {
+                0 => monotonic(),
+                raw => self.offset.to_host(raw),
+            };
+            event.pid = pid;
+            event.id = self.next_id;
+            self.next_id += 1;
+            if matches!(event.extent, Extent::Closed(_)) {
+                let mut beginning = event.clone();
+                (beginning.extent, beginning.outputs) = (Extent::Open, Vec::new());
+                self.hold(Record::Event(beginning));
+            }
+            self.hold(Record::Event(event));
+        }
+        let dropped = followed.tracker.newly_dropped();
+        if dropped > 0 {
+            self.report.lost += dropped;
+            self.hold(Record::Lost(Lost {
+                ts: monotonic(),
+                count: dropped,
+                source: Some("uvm".into()),
+                layer: Some(Layer::Gpu),
+                pid: Some(pid),
+                tid: None,
+            }));
+        }
+        if !over {
+            self.followed.insert(pid, followed);
+        }
+    }
+
+    fn hold(&mut self, record: Record) {
+        self.arrived += 1;
+        self.held.insert((record.ts(), self.arrived), record);
+    }
+
+    /// Writes what is older than that, and what there is no room for.
+    fn release(&mut self, until: u64) {
+        while let Some(first) = self.held.first_key_value()
+            && (first.0.0 < until || self.held.len() > MOST_HELD)
+        {
+            let Some((_, record)) = self.held.pop_first() else {
+                break;
+            };
+            let whole = matches!(&record, Record::Event(event) if event.extent != Extent::Open);
+            self.report.events += u64::from(whole);
+            if self.report.failure.is_some() {
+                self.report.unwritten += 1;
+            } else if let Err(why) = self.sink.write(&record) {
+                self.report.unwritten += 1;
+                self.report.failure = Some(why);
+            }
+        }
+        self.sink.until(until);
+    }
+}

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Managed memory, NVTX ranges and NVML samples on this machine's GPU: what the driver tells of
+# migrations is compared with what the programs did.
+# usage: uvm.sh CUTRACE FOLDER   (FOLDER: where uvm and nvtx lie, built from tests/gpu/uvm.cu and
+# tests/programs/nvtx.cu)
+# Needs: python3 (with torch for the last part), a CUDA driver and runtime. Traces go to ${OUT:-docs-out}.
+set -eu
+cutrace=$1 folder=$2
+here=$(cd "$(dirname "$0")" && pwd)
+out=${OUT:-docs-out}
+mkdir -p "$out"
+echo "== managed memory"
+"$cutrace" record -v --no-summary -o "$out/uvm.jsonl" "$folder/uvm" 64 >"$out/uvm.txt"
+cat "$out/uvm.txt"
+python3 "$here/uvm_check.py" "$out/uvm.jsonl" "$(cut -d' ' -f1 "$out/uvm.txt")"
+echo "== NVTX"
+"$cutrace" record --no-summary -o "$out/nvtx.jsonl" "$folder/nvtx" 5
+python3 "$here/uvm_check.py" --ranges "$out/nvtx.jsonl"
+if python3 -c 'import torch' 2>/dev/null; then
+    echo "== NVTX in PyTorch"
+    "$cutrace" record --no-summary -o "$out/torch_nvtx.jsonl" python3 "$here/torch_nvtx.py"
+    python3 "$here/uvm_check.py" --torch "$out/torch_nvtx.jsonl"
+fi
