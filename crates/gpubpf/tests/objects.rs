@@ -64,15 +64,16 @@ fn maps_and_data_are_read() {
         maps,
         [
             ("totals", 1503, 4, 8, 8),
+            ("histogram", 1503, 4, 8, 8),
             ("by_thread", 1502, 4, 8, 2),
             ("calls", 1, 4, 8, 1024),
             (".rodata", 1503, 4, 8, 1),
             (".bss", 1503, 4, 12, 1),
         ]
     );
-    let rodata = &object.maps[3];
+    let rodata = &object.maps[4];
     assert_eq!(rodata.initial.as_deref(), Some(&3u64.to_le_bytes()[..]));
-    assert!(rodata.read_only && !object.maps[4].read_only);
+    assert!(rodata.read_only && !object.maps[5].read_only);
 }
 
 #[test]

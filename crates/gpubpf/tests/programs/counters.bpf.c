@@ -22,6 +22,13 @@ struct {
     __type(value, u64);
 } calls SEC(".maps");
 
+struct {
+    __uint(type, GPU_ARRAY);
+    __uint(max_entries, 8);
+    __type(key, u32);
+    __type(value, u64);
+} histogram SEC(".maps");
+
 u64 launches;
 u32 small;
 const volatile u64 step = 3;
@@ -48,6 +55,8 @@ int cuda__return(void *ctx) {
     key = bucket(x);
     value = map_lookup(&totals, &key);
     if (value) __sync_fetch_and_add(value, step);
+    value = map_lookup(&histogram, &key);
+    if (value) *value += 5;
     key = 1;
     value = map_lookup(&by_thread, &key);
     if (value) *value += x;

@@ -130,7 +130,13 @@ fn counters_are_exact() {
         let totals = run.words(map_named(&object, "totals"));
         // Buckets 0 to 6 hold 2, 2, 4, 8, 16, 32 and 6 of the 70 threads of a block, 3 each.
         let mut expected = [2, 2, 4, 8, 16, 32, 6, 0].map(|threads: u64| threads * 3 * 3);
-        // Powers of two: 0 and 1 are in bucket 0, 2 and 3 in bucket 1, and so on.
+        // The same bucket by bucket, 5 each: lanes of a warp that share one count together.
+        let histogram = run.words(map_named(&object, "histogram"));
+        assert_eq!(
+            histogram,
+            expected.map(|threes| threes / 3 * 5),
+            "{version}"
+        );
         expected[0] += 210;
         expected[1] += 420;
         assert_eq!(totals, expected, "{version}");

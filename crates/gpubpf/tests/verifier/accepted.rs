@@ -1,5 +1,7 @@
 //! Programs that must be accepted, and what is learnt about them.
 
+use gpubpf::TranslateOptions;
+
 use crate::assemble::*;
 
 fn corpus() -> Vec<(&'static str, Vec<Code>)> {
@@ -258,24 +260,44 @@ fn corpus() -> Vec<(&'static str, Vec<Code>)> {
 #[test]
 fn good_programs_are_accepted() {
     for (name, code) in corpus() {
-        let outcome = outcome(&code, |verified| {
-            let translated = gpubpf::translate(verified, &Default::default());
-            let mut text = String::from(
-                ".version 8.0\n.target sm_75\n.address_size 64\n.global .align 16 .b8 __cutrace_maps[1024];\n",
-            );
-            for helper in &translated.helpers {
-                let name = gpubpf::helper_name(*helper);
-                text.push_str(&format!(
+        for options in every_option() {
+            loads(name, &code, &options);
+        }
+    }
+}
+
+fn every_option() -> Vec<TranslateOptions> {
+    let mut all = Vec::new();
+    for bits in 0..8 {
+        all.push(TranslateOptions {
+            promote_stack: bits & 1 != 0,
+            aggregate: bits & 2 != 0,
+            inline_helpers: bits & 4 != 0,
+            ..TranslateOptions::default()
+        });
+    }
+    all
+}
+
+/// The program is accepted, and what it becomes loads on the software device.
+fn loads(name: &str, code: &[Code], options: &TranslateOptions) {
+    let outcome = outcome(code, |verified| {
+        let translated = gpubpf::translate(verified, options);
+        let mut text = String::from(
+            ".version 8.0\n.target sm_75\n.address_size 64\n.global .align 16 .b8 __cutrace_maps[1024];\n",
+        );
+        for helper in &translated.helpers {
+            let name = gpubpf::helper_name(*helper);
+            text.push_str(&format!(
                     ".func (.reg .b64 %r) {name} (.reg .b64 %a, .reg .b64 %b, .reg .b64 %c, .reg .b64 %d, \
                      .reg .b64 %e) {{ mov.b64 %r, 0; ret; }}\n"
                 ));
-            }
-            text + &translated.functions
-        });
-        let text = outcome.unwrap_or_else(|refused| panic!("{name}: {refused}"));
-        if let Err(error) = softgpu::program::Program::build(&text) {
-            panic!("{name}: {error}\n{text}");
         }
+        text + &translated.functions
+    });
+    let text = outcome.unwrap_or_else(|refused| panic!("{name}: {refused}"));
+    if let Err(error) = softgpu::program::Program::build(&text) {
+        panic!("{name}: {error}\n{text}");
     }
 }
 
