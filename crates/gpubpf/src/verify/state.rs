@@ -88,6 +88,18 @@ impl State {
         let result = self.get(0);
         let return_to = self.top().return_to;
         self.frames.pop();
+        // Addresses of the frame that is gone are nothing any more.
+        let gone = self.frames.len();
+        for frame in &mut self.frames {
+            let values = frame.registers.iter_mut().chain(frame.stack.values_mut());
+            for value in values {
+                if let Value::Pointer(pointer) = value
+                    && pointer.region == (Region::Stack { frame: gone })
+                {
+                    *value = Value::Nothing;
+                }
+            }
+        }
         self.clobber();
         self.set(0, result);
         return_to
