@@ -1,5 +1,6 @@
 //! Loads, stores and atomics.
 
+use super::aggregate::{Amount, Counter};
 use super::function::{Frame, Translator};
 use crate::instruction::{Atomic, Operation, Source};
 use crate::verify::facts::{Access, Place};
@@ -184,8 +185,17 @@ impl Translator<'_> {
             return;
         }
         if operator == Atomic::Add && !fetch {
-            let constant = self.facts.operands.get(&at).copied().flatten();
-            self.count(access.place, bytes, base, offset, src, constant);
+            let amount = match self.facts.operands.get(&at).copied().flatten() {
+                Some(value) => Amount::Constant(value),
+                None => Amount::Register(src),
+            };
+            let counter = Counter {
+                place: access.place,
+                bytes,
+                base,
+                offset,
+            };
+            self.count(counter, amount);
             return;
         }
         self.emit.counts.atomics += 1;
