@@ -21,6 +21,9 @@ pub struct State {
     pub libraries: Vec<Library>,
     pub processes: Vec<Process>,
     pub notes: Vec<String>,
+    /// Processes that the watching thread is asked to look after, and how many it has not yet.
+    pub adopted: Vec<u32>,
+    pub adopting: usize,
 }
 
 /// A process that was traced.

@@ -27,6 +27,8 @@ pub struct Wanted {
     pub libraries: Vec<(String, String)>,
     /// What the user asked for, and what tells of it.
     pub filter: Option<Filter>,
+    /// None at all.
+    pub nothing: bool,
 }
 
 impl Wanted {
@@ -93,6 +95,9 @@ pub fn read(file: &File, shown: &str, wanted: &Wanted) -> Option<Library> {
 }
 
 fn read_bytes(bytes: &[u8], shown: &str, wanted: &Wanted) -> Option<Library> {
+    if wanted.nothing {
+        return None;
+    }
     let header = Header::parse(bytes).ok()?;
     if header.e_machine.get(LE) != EM_X86_64 {
         return None;

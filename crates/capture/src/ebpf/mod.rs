@@ -16,6 +16,7 @@ mod reader;
 mod session;
 pub mod spec;
 mod stopping;
+mod system;
 mod watch;
 
 pub use attach::Way;

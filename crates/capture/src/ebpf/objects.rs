@@ -26,6 +26,7 @@ compiled!(CALLS_PLAIN, "calls_plain");
 compiled!(SESSION, "session");
 compiled!(PROCESSES, "processes");
 compiled!(LOADING, "loading");
+compiled!(SYSCALLS, "syscalls");
 compiled!(KERNEL, "kernel");
 
 /// Loads some of an object's programs. `prepare` sees the object before the kernel does.

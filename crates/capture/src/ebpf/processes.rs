@@ -104,10 +104,11 @@ impl Following {
         }
     }
 
-    /// Takes the probes off, all at once: for each the kernel waits until nobody runs it.
-    pub fn detach(&mut self) {
+    /// Takes the probes off, and others with them, all at once: for each the kernel waits until
+    /// nobody runs it.
+    pub fn detach(&mut self, others: Vec<Link>) {
         std::thread::scope(|scope| {
-            for link in self.links.drain(..) {
+            for link in self.links.drain(..).chain(others) {
                 scope.spawn(move || drop(link));
             }
         });

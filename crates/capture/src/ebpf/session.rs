@@ -8,13 +8,17 @@ use super::layout::{FILTER_TREE, FILTER_USER, Settings};
 use super::library::Wanted;
 use super::maps::Maps;
 use super::processes::{Following, mount_tracefs};
-use super::watch::{Ended, Message, Watch};
+use super::system::{Ordered, System};
+use super::watch::{Attached, Ended, Message, Watch};
 use crate::call::item::{Batch, Item, Step};
 use crate::call::{Assembler, Filter, Limits, Totals};
 use crate::clock::monotonic;
+use crate::ioctl::{Decoder, loaded_driver};
 use crate::launch::block_signals;
 use crate::preload::Library;
-use crate::{Sink, SinkError};
+use crate::syscall::Events;
+use crate::{Inlet, Merge, Sink, SinkError};
+use event::{Backend, Hooks, Selection};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +39,10 @@ pub struct Options {
     pub target: Target,
     /// Only processes of this user.
     pub user: Option<u32>,
+    /// System calls on the driver's files.
+    pub system_calls: bool,
+    /// Not the calls of libraries: somebody else sees them.
+    pub no_calls: bool,
     /// Bytes of the ring, a power of two.
     pub ring_bytes: Option<u32>,
     /// The first way of attaching to try.
@@ -64,7 +72,7 @@ pub struct Recording<S> {
     known: Arc<Known>,
     stop: Arc<AtomicBool>,
     watcher: JoinHandle<Ended>,
-    assembler: JoinHandle<(S, Totals, Duration)>,
+    assembler: JoinHandle<(S, Totals, u64, Duration)>,
 }
 
 /// What a session has to say of itself at its end.
@@ -76,6 +84,8 @@ pub struct Report {
     pub ended: Ended,
     /// Calls that became records.
     pub calls: u64,
+    /// System calls on the driver's files.
+    pub system_calls: u64,
     pub late: u64,
     pub tracer_cpu: Duration,
     pub unwritten: u64,
@@ -113,6 +123,11 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     maps.set(&settings)?;
     let calls = Calls::load(&maps, options.way.unwrap_or(Way::Session))?;
     let following = Following::start(&maps)?;
+    let driver = loaded_driver();
+    let system = match options.system_calls {
+        true => Some(System::start(&maps, driver)?),
+        false => None,
+    };
     let known = Arc::new(Known::default());
     if let Some(why) = &following.without_hold {
         known.lock().note(format!(
@@ -124,16 +139,17 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     let wanted = Wanted {
         libraries: options.libraries.clone(),
         filter: filter.map(|filter| Filter::parse(&filter.for_injection())),
+        nothing: options.no_calls,
     };
-    let mut watch = Watch::new(
-        maps.clone(),
+    let attached = Attached {
+        maps: maps.clone(),
         calls,
         following,
-        wanted,
+        system,
         settings,
-        known.clone(),
-        sender,
-    );
+        known: known.clone(),
+    };
+    let mut watch = Watch::new(attached, wanted, sender);
     if options.target == Target::All {
         for pid in running() {
             watch.loaded(pid);
@@ -153,10 +169,33 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
         })?
     };
     let seen = Seen::new(known.clone());
-    let assembler = spawn("assemble", move || {
-        let (sink, totals) = assemble_all(seen, limits, sink, &receiver);
-        (sink, totals, crate::preload::thread_time())
-    })?;
+    let calls = system_options(options, until);
+    let assembler = if options.system_calls {
+        let mut merge =
+            Merge::new(sink, Duration::from_nanos(2 * WINDOW)).map_err(EbpfError::Thread)?;
+        let inlet = merge.source("ebpf");
+        let system = Events::new(
+            calls,
+            Decoder::new(driver),
+            merge.source("ebpf system calls"),
+        );
+        spawn("assemble", move || {
+            let (inlet, mut totals, ioctls) =
+                assemble_all(seen, limits, inlet, Some(system), &receiver);
+            inlet.finish();
+            let merged = merge.finish();
+            totals.late += merged.late;
+            totals.unwritten += merged.unwritten;
+            totals.failure = totals.failure.or(merged.failure);
+            (merged.sink, totals, ioctls, crate::preload::thread_time())
+        })?
+    } else {
+        spawn("assemble", move || {
+            let nothing = None::<Events<Inlet>>;
+            let (sink, totals, ioctls) = assemble_all(seen, limits, sink, nothing, &receiver);
+            (sink, totals, ioctls, crate::preload::thread_time())
+        })?
+    };
     Ok(Recording {
         maps,
         known,
@@ -172,6 +211,24 @@ impl<S: Sink> Recording<S> {
         self.maps.follow(pid)
     }
 
+    /// Traces a process that runs already, and what it has forked; returns when probes are in it.
+    pub fn adopt(&self, pid: u32) -> Result<(), EbpfError> {
+        if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
+            return Err(EbpfError::NothingToTrace(format!(
+                "process {pid} does not exist"
+            )));
+        }
+        {
+            let mut state = self.known.lock();
+            state.adopted.push(pid);
+            state.adopting += 1;
+        }
+        while self.known.lock().adopting > 0 && !self.watcher.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
     pub fn libraries(&self) -> usize {
         self.known.lock().libraries.len()
     }
@@ -180,7 +237,7 @@ impl<S: Sink> Recording<S> {
     pub fn finish(self) -> (S, Report) {
         self.stop.store(true, Ordering::Release);
         let ended = joined(self.watcher);
-        let (sink, totals, cpu) = joined(self.assembler);
+        let (sink, totals, system_calls, cpu) = joined(self.assembler);
         let state = self.known.lock();
         let mut notes = state.notes.clone();
         if ended.late_loads > 0 {
@@ -206,6 +263,7 @@ impl<S: Sink> Recording<S> {
             libraries: state.libraries.clone(),
             notes,
             calls: totals.calls,
+            system_calls,
             late: totals.late,
             tracer_cpu: cpu,
             unwritten: totals.unwritten,
@@ -217,12 +275,33 @@ impl<S: Sink> Recording<S> {
     }
 }
 
-fn assemble_all<S: Sink>(
+fn system_options(options: &Options, until: u64) -> crate::syscall::Options {
+    let filter = options.filter.as_ref();
+    crate::syscall::Options {
+        filter: filter.map(|filter| Selection::parse(filter.text())),
+        until,
+    }
+}
+
+fn assemble_all<S: Sink, T: Sink>(
     seen: Seen,
     limits: Limits,
     sink: S,
+    mut system: Option<Events<T>>,
     messages: &Receiver<Message>,
-) -> (S, Totals) {
+) -> (S, Totals, u64) {
+    let mut ordered = Ordered::default();
+    if let Some(system) = &mut system {
+        let begun = system.sink.begin(Backend {
+            name: "ebpf system calls".into(),
+            hooks: Hooks {
+                attached: 4,
+                total: 4,
+            },
+            missing: Vec::new(),
+        });
+        system.totals.failure = begun.err();
+    }
     let window = limits.min_duration.saturating_add(WINDOW);
     let mut assembler = Assembler::new(seen, limits, sink);
     let mut flushed = monotonic();
@@ -235,6 +314,7 @@ fn assemble_all<S: Sink>(
                 batch.ring += 1;
                 assembler.push(batch);
             }
+            Message::System(time, frame) => ordered.push(time, frame),
             Message::Lost { time, count } => assembler.push(Batch {
                 ring: 0,
                 items: vec![Item {
@@ -248,6 +328,13 @@ fn assemble_all<S: Sink>(
                 let passed = began.saturating_sub(window);
                 assembler.advance(passed);
                 assembler.passed(passed);
+                if let Some(system) = &mut system {
+                    ordered
+                        .until(passed)
+                        .into_iter()
+                        .for_each(|frame| system.take(frame));
+                    system.sink.until(passed);
+                }
                 if began.saturating_sub(flushed) > FLUSH_EVERY {
                     assembler.flush();
                     flushed = began;
@@ -259,12 +346,20 @@ fn assemble_all<S: Sink>(
     }
     assembler.advance(u64::MAX);
     assembler.begin_sink();
-    let (sink, totals, _) = assembler.into_parts();
-    (sink, totals)
+    let (sink, mut totals, _) = assembler.into_parts();
+    let mut calls = 0;
+    if let Some(mut system) = system {
+        let rest = ordered.until(u64::MAX);
+        rest.into_iter().for_each(|frame| system.take(frame));
+        calls = system.totals.calls;
+        totals.unwritten += system.totals.unwritten;
+        totals.failure = totals.failure.or(system.totals.failure);
+    }
+    (sink, totals, calls)
 }
 
 /// Processes that are there now.
-fn running() -> Vec<u32> {
+pub fn running() -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| *pid != std::process::id()).collect()

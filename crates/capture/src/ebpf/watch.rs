@@ -6,7 +6,8 @@ use super::attach::{Calls, Probe, Way};
 use super::known::{Known, Process};
 use super::layout::{
     COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_UNSAVED, Head,
-    KIND_ENTER, KIND_EXIT, KIND_FORK, KIND_LOADED, KIND_RETURN, Settings,
+    KIND_ENTER, KIND_EXIT, KIND_FORK, KIND_LOADED, KIND_RETURN, KIND_SYSCALL_ENTER,
+    KIND_SYSCALL_EXIT, Settings,
 };
 use super::library::{self, Wanted};
 use super::mappings::{self, Mapped};
@@ -15,10 +16,12 @@ use super::processes::Following;
 use super::reader::Reader;
 use super::spec::Description;
 use super::stopping::Stopping;
+use super::system::{self, Files, System};
 use crate::call::item::Batch;
 use crate::call::{Filter, Named};
 use crate::clock::monotonic;
 use crate::preload::Library;
+use crate::syscall::Frame;
 use libbpf_rs::RingBufferBuilder;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -36,6 +39,8 @@ pub enum Message {
         tid: u32,
     },
     Batch(Batch),
+    /// A step of a system call.
+    System(u64, Frame),
     /// Calls that found no room, before this moment.
     Lost {
         time: u64,
@@ -67,13 +72,26 @@ pub struct Ended {
     pub way: Option<&'static str>,
 }
 
-pub struct Watch {
+/// What is loaded and attached before the watching begins.
+pub struct Attached {
     pub maps: Arc<Maps>,
     pub calls: Calls,
     pub following: Following,
-    pub wanted: Wanted,
-    pub known: Arc<Known>,
+    /// None: system calls are not asked for.
+    pub system: Option<System>,
     pub settings: Settings,
+    pub known: Arc<Known>,
+}
+
+pub struct Watch {
+    maps: Arc<Maps>,
+    calls: Calls,
+    following: Following,
+    system: Option<System>,
+    system_files: Files,
+    wanted: Wanted,
+    known: Arc<Known>,
+    settings: Settings,
     reader: Reader,
     /// Files that have been looked into.
     files: HashSet<(String, u64)>,
@@ -84,22 +102,16 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn new(
-        maps: Arc<Maps>,
-        calls: Calls,
-        following: Following,
-        wanted: Wanted,
-        settings: Settings,
-        known: Arc<Known>,
-        messages: Sender<Message>,
-    ) -> Self {
+    pub fn new(attached: Attached, wanted: Wanted, messages: Sender<Message>) -> Self {
         Watch {
-            maps,
-            calls,
-            following,
+            maps: attached.maps,
+            calls: attached.calls,
+            following: attached.following,
+            system: attached.system,
+            system_files: Files::new(),
             wanted,
-            known,
-            settings,
+            known: attached.known,
+            settings: attached.settings,
             reader: Reader::default(),
             files: HashSet::new(),
             parents: HashMap::new(),
@@ -119,6 +131,7 @@ impl Watch {
                 match head.kind {
                     KIND_ENTER | KIND_RETURN => watch.call(&head, body),
                     KIND_LOADED => loads.push(head),
+                    KIND_SYSCALL_ENTER | KIND_SYSCALL_EXIT => watch.system_call(&head, body),
                     _ => watch.process(&head),
                 }
             }
@@ -145,6 +158,11 @@ impl Watch {
             let (watch, loads) = &mut *taken.borrow_mut();
             for load in loads.drain(..) {
                 watch.load(&load);
+            }
+            let adopted = std::mem::take(&mut watch.known.lock().adopted);
+            for pid in adopted {
+                watch.adopt(pid);
+                watch.known.lock().adopting -= 1;
             }
             if last || counted.elapsed() >= COUNTED {
                 watch.count(began);
@@ -181,6 +199,18 @@ impl Watch {
     pub fn loaded(&mut self, pid: u32) {
         for mapped in self.fresh(pid) {
             self.look_into(pid, &mapped);
+        }
+    }
+
+    /// A process that runs already, and what it has forked.
+    fn adopt(&mut self, pid: u32) {
+        for pid in tree_of(pid) {
+            // A full map of processes is said by what is missing.
+            let _ = self.maps.follow(pid);
+            self.loaded(pid);
+            if let Some(system) = &self.system {
+                system.seed(pid, &mut self.system_files, monotonic());
+            }
         }
     }
 
@@ -288,6 +318,12 @@ impl Watch {
         }
     }
 
+    fn system_call(&mut self, head: &Head, body: &[u8]) {
+        for (time, frame) in system::read(head, body, &mut self.system_files) {
+            let _ = self.messages.send(Message::System(time, frame));
+        }
+    }
+
     fn known_process(&mut self, pid: u32) {
         let mut state = self.known.lock();
         if state.processes.iter().rev().any(|known| known.pid == pid) {
@@ -333,7 +369,8 @@ impl Watch {
         let began = Instant::now();
         self.calls.detach();
         let detach = began.elapsed();
-        self.following.detach();
+        let more = self.system.as_mut().map(System::take_links);
+        self.following.detach(more.unwrap_or_default());
         let count = |which| self.maps.count(which);
         Ended {
             calls: self.reader.calls,
@@ -349,4 +386,29 @@ impl Watch {
             way: Some(self.calls.way.as_str()),
         }
     }
+}
+
+/// A process and its descendants.
+fn tree_of(root: u32) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for pid in super::session::running() {
+        let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Its name may have spaces and brackets in it.
+        let after = status.rsplit_once(')').map_or("", |(_, rest)| rest);
+        if let Some(parent) = after
+            .split_whitespace()
+            .nth(1)
+            .and_then(|it| it.parse().ok())
+        {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(pid) = found.get(next) {
+        let more = children.remove(pid).unwrap_or_default();
+        found.extend(more);
+        next += 1;
+    }
+    found
 }

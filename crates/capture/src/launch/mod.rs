@@ -11,7 +11,7 @@ mod wait;
 
 pub use error::LaunchError;
 pub use held::{Held, Preparation, User, hold};
-pub use outlast::outlast;
+pub use outlast::{outlast, until_enough};
 pub use signals::block_signals;
 
 use std::ffi::{OsStr, OsString};

@@ -17,6 +17,17 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Returns when the process has ended, on Ctrl-C or SIGTERM, or after `limit`.
 pub fn outlast(pid: u32, limit: Option<Duration>) -> io::Result<()> {
     let process = open(pid)?;
+    wait(process.as_raw_fd(), limit);
+    Ok(())
+}
+
+/// Returns on Ctrl-C or SIGTERM, or after `limit`.
+pub fn until_enough(limit: Option<Duration>) {
+    // No descriptor: nothing but time and signals.
+    wait(-1, limit);
+}
+
+fn wait(process: libc::c_int, limit: Option<Duration>) {
     let began = Instant::now();
     ENOUGH.store(false, Ordering::Relaxed);
     let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
@@ -24,7 +35,7 @@ pub fn outlast(pid: u32, limit: Option<Duration>) -> io::Result<()> {
     let before =
         signals.map(|signal| unsafe { libc::signal(signal, enough as *const () as usize) });
     let mut poll = libc::pollfd {
-        fd: process.as_raw_fd(),
+        fd: process,
         events: libc::POLLIN,
         revents: 0,
     };
@@ -38,7 +49,6 @@ pub fn outlast(pid: u32, limit: Option<Duration>) -> io::Result<()> {
         // SAFETY: as above.
         unsafe { libc::signal(signal, before) };
     }
-    Ok(())
 }
 
 fn open(pid: u32) -> io::Result<OwnedFd> {

@@ -103,6 +103,11 @@ impl<S: Sink> Events<S> {
                 ];
                 (event, None)
             }
+            Call::Close { opened, fd } => {
+                let mut event = ioctl::plain(id, time, "close", Category::Other);
+                event.args = vec![Arg::new("fd", fd), Arg::new("path", opened.path)];
+                (event, None)
+            }
         };
         (event.pid, event.tid) = (pid, tid);
         event.extent = Extent::Open;
@@ -140,11 +145,11 @@ impl<S: Sink> Events<S> {
             None => {
                 event.status = ioctl::status(result, false);
                 if event.status.as_ref().is_some_and(|status| status.code == 0) {
-                    event.outputs = vec![if &*event.name == "mmap" {
-                        Arg::new("address", Value::Pointer(result as u64))
-                    } else {
-                        Arg::new("fd", result)
-                    }];
+                    event.outputs = match &*event.name {
+                        "mmap" => vec![Arg::new("address", Value::Pointer(result as u64))],
+                        "close" => Vec::new(),
+                        _ => vec![Arg::new("fd", result)],
+                    };
                 }
             }
         }

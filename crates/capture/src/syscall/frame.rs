@@ -23,6 +23,11 @@ pub enum Call {
         protection: u64,
         offset: u64,
     },
+    /// Not seen by every back end.
+    Close {
+        opened: Opened,
+        fd: i32,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -166,6 +171,11 @@ impl Put<'_> {
                 self.opened(opened);
                 self.numbers(&[*fd as u64, *length, *protection, *offset]);
             }
+            Call::Close { opened, fd } => {
+                self.byte(3);
+                self.opened(opened);
+                self.number(*fd as u64);
+            }
         }
     }
 }
@@ -267,6 +277,10 @@ impl Take<'_> {
                 length: self.number()?,
                 protection: self.number()?,
                 offset: self.number()?,
+            },
+            3 => Call::Close {
+                opened: self.opened()?,
+                fd: self.number()? as i32,
             },
             _ => return None,
         })

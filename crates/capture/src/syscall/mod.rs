@@ -17,6 +17,8 @@ mod session;
 mod tracer;
 
 pub use error::SyscallError;
+pub(crate) use events::Events;
+pub(crate) use frame::{Call, Frame};
 pub use session::{Options, Recording, Report, Session};
 
 /// Whether commands can be traced here: the same is not known of other users' processes.

@@ -2,3 +2,4 @@
 
 mod calls;
 mod common;
+mod system;

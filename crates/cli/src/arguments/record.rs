@@ -9,6 +9,8 @@ pub struct Record {
     pub arguments: Vec<OsString>,
     /// A process that runs already, instead of a command.
     pub pid: Option<u32>,
+    /// Every process, instead of a command.
+    pub everyone: bool,
     pub methods: Methods,
     /// None is a new file named after the time.
     pub output: Option<PathBuf>,
@@ -39,6 +41,9 @@ pub struct RecordLine {
     /// Trace a process that runs already, until it ends or Ctrl-C: by ebpf, or by syscall
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
+    /// Trace every process of this machine, until Ctrl-C or -d: by ebpf
+    #[arg(short = 'a', long = "all", conflicts_with_all = ["command", "pid"])]
+    everyone: bool,
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -81,7 +86,7 @@ pub struct RecordLine {
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required_unless_present = "pid",
+        required_unless_present_any = ["pid", "everyone"],
         value_name = "CMD"
     )]
     command: Vec<OsString>,
@@ -98,12 +103,14 @@ impl RecordLine {
         let program = match (words.next(), self.pid) {
             (Some(program), _) => program,
             (None, Some(_)) => OsString::new(),
+            (None, None) if self.everyone => OsString::new(),
             (None, None) => usage("record needs a command to trace: cutrace ./app"),
         };
         Record {
             program,
             arguments: words.collect(),
             pid: self.pid,
+            everyone: self.everyone,
             methods: self.method,
             output: self.output,
             filter: self.filter,

@@ -62,6 +62,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         program: embedded::demo_program()?.into_os_string(),
         arguments: Vec::new(),
         pid: None,
+        everyone: false,
         methods: Methods::Auto,
         output: Some(folder.join("trace.jsonl")),
         filter: None,

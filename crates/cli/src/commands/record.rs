@@ -87,6 +87,10 @@ pub fn record(options: &Record) -> Result<Recorded> {
         let began = Instant::now();
         let exit = match options.pid {
             Some(pid) => attached(pid, options.duration, backends),
+            None if options.everyone => {
+                launch::until_enough(options.duration);
+                Ok(Exit::Code(0))
+            }
             None => launched(&mut command, backends),
         };
         drop(progress);
@@ -139,7 +143,7 @@ fn watched_run<T>(
     // Calls are looked at on their way only where somebody asks for them.
     let calls = (methods.contains(&Method::Cupti)).then(Calls::default);
     for (&method, outlet) in methods.iter().zip(outlets) {
-        backends.push(start(options, method, outlet, calls.as_ref())?);
+        backends.push(start(options, methods, method, outlet, calls.as_ref())?);
     }
     let ran = run(&mut backends);
     let watched: Vec<Watched> = backends.into_iter().filter_map(Backend::finish).collect();
@@ -154,6 +158,7 @@ fn watched_run<T>(
 
 fn start<'a>(
     options: &'a Record,
+    methods: &[Method],
     method: Method,
     outlet: Outlet,
     calls: Option<&Calls>,
@@ -169,7 +174,11 @@ fn start<'a>(
         }
         Method::Syscall => Ok(Box::new(syscall::Syscall::start(options, outlet)?)),
         Method::Kernel => Ok(Box::new(kernel::Kernel::start(options, outlet)?)),
-        Method::Ebpf => Ok(Box::new(ebpf::Ebpf::start(options, outlet)?)),
+        Method::Ebpf => {
+            // Calls that preload sees from inside are not recorded twice.
+            let calls = !methods.contains(&Method::Preload);
+            Ok(Box::new(ebpf::Ebpf::start(options, calls, outlet)?))
+        }
         Method::Uvm => Ok(Box::new(uvm::Uvm::start(options, outlet)?)),
         Method::Nvml => Ok(Box::new(nvml::Nvml::start(outlet)?)),
     }

@@ -17,22 +17,36 @@ use std::fmt::Write as _;
 
 pub struct Ebpf {
     recording: Recording<Outlet>,
+    /// What is attached to runs already.
+    running: bool,
+    calls: bool,
 }
 
 impl Ebpf {
-    pub fn start(options: &Record, outlet: Outlet) -> Result<Self> {
+    /// `calls`: nobody else sees the calls of libraries.
+    pub fn start(options: &Record, calls: bool, outlet: Outlet) -> Result<Self> {
         let recording = ebpf::start(
             &Options {
                 libraries: options.libraries.clone(),
                 filter: options.filter.as_deref().map(Filter::parse),
                 min_duration: options.min_duration,
                 duration: options.duration,
-                target: Target::Tree,
+                target: if options.everyone {
+                    Target::All
+                } else {
+                    Target::Tree
+                },
+                system_calls: true,
+                no_calls: !calls,
                 ..Options::default()
             },
             outlet,
         )?;
-        Ok(Ebpf { recording })
+        Ok(Ebpf {
+            recording,
+            running: options.pid.is_some(),
+            calls,
+        })
     }
 }
 
@@ -48,7 +62,11 @@ impl Backend for Ebpf {
     }
 
     fn attach(&mut self, pid: u32) -> Result<()> {
-        Ok(self.recording.follow(pid)?)
+        match self.running {
+            true => self.recording.adopt(pid)?,
+            false => self.recording.follow(pid)?,
+        }
+        Ok(())
     }
 
     fn finish(self: Box<Self>) -> Option<Watched> {
@@ -78,7 +96,7 @@ impl Backend for Ebpf {
             ended.calls, ended.lost, ended.attach, ended.detach
         );
         let mut notes = report.notes;
-        if report.libraries.is_empty() {
+        if report.libraries.is_empty() && self.calls {
             let what = "nothing was hooked: no CUDA library (libcuda, libcudart) was loaded";
             notes.insert(0, what.into());
         }

@@ -49,12 +49,21 @@ fn by_methods(options: &Record) -> Result<Plan> {
         Method::Preload | Method::Cupti if options.pid.is_some() => {
             Err("it cannot enter a process that runs already".into())
         }
+        Method::Preload | Method::Cupti | Method::Syscall if options.everyone => {
+            Err("it traces commands and processes, not the whole machine".into())
+        }
         method => available(method),
     };
     match &options.methods {
         Methods::Auto => Ok(Plan {
             methods: usual(
                 match options.pid {
+                    None if options.everyone => {
+                        if let Err(why) = here(Method::Ebpf) {
+                            bail!("-a: {why}");
+                        }
+                        vec![Method::Ebpf]
+                    }
                     None => vec![Method::Preload, Method::Cupti],
                     Some(_) if here(Method::Ebpf).is_ok() => vec![Method::Ebpf],
                     Some(_) => vec![Method::Syscall],
