@@ -4,7 +4,8 @@
 // Kernel case_N runs with one block of 32 threads and gets the address of its operands (one of 64
 // sets); each thread finds its value through the descriptor in __cutrace_maps. The values are set to
 // BEFORE first, and their FNV-1a digest afterwards must be the expected one. libcuda is found at run
-// time, so the same program runs on hardware and on softgpu.
+// time, so the same program runs on hardware and on softgpu. With KEEP=FOLDER in the environment, what
+// wrong cases (KEEP_ALL: all cases) left is kept there; JIT_LEVEL sets how much the driver optimises.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -77,7 +78,7 @@ int main(int argc, char **argv) {
     CUresult (*get_device)(int *, int) = symbol("cuDeviceGet");
     CUresult (*retain)(void **, int) = symbol("cuDevicePrimaryCtxRetain");
     CUresult (*set_current)(void *) = symbol("cuCtxSetCurrent");
-    CUresult (*load)(void **, const void *) = symbol("cuModuleLoadData");
+    CUresult (*load)(void **, const void *, unsigned, int *, void **) = symbol("cuModuleLoadDataEx");
     CUresult (*get_function)(void **, void *, const char *) = symbol("cuModuleGetFunction");
     CUresult (*get_global)(CUdeviceptr *, size_t *, void *, const char *) = symbol("cuModuleGetGlobal_v2");
     CUresult (*allocate)(CUdeviceptr *, size_t) = symbol("cuMemAlloc_v2");
@@ -99,7 +100,11 @@ int main(int argc, char **argv) {
     check(get_device(&device, 0), "cuDeviceGet");
     check(retain(&context, device), "cuDevicePrimaryCtxRetain");
     check(set_current(context), "cuCtxSetCurrent");
-    check(load(&module, text), argv[1]);
+    const char *level = getenv("JIT_LEVEL"), *keep = getenv("KEEP");
+    enum { OPTIMIZATION_LEVEL = 7 };
+    int option = OPTIMIZATION_LEVEL;
+    void *value = (void *)(size_t)(level ? atoi(level) : 4);
+    check(load(&module, text, level ? 1 : 0, &option, &value), argv[1]);
     CUdeviceptr inputs, values, descriptor;
     size_t descriptor_size;
     check(allocate(&inputs, operands_size), "cuMemAlloc");
@@ -132,9 +137,16 @@ int main(int argc, char **argv) {
         check(launch(function, 1, 1, 1, THREADS, 1, 1, 0, 0, parameters, 0), name);
         check(synchronize(), name);
         check(to_host(after, values, before_size), "cuMemcpyDtoH");
-        if (digest(after, before_size) != expected[cases]) {
+        int differs = digest(after, before_size) != expected[cases];
+        if (differs) {
             printf("%s differs\n", name);
             wrong++;
+        }
+        if (keep && (differs || getenv("KEEP_ALL"))) {
+            char path[4096];
+            snprintf(path, sizeof path, "%s/%s.after", keep, name);
+            FILE *f = fopen(path, "wb");
+            if (!f || fwrite(after, 1, before_size, f) != before_size || fclose(f)) perror(path);
         }
     }
     printf("%s: %zu programs, %zu wrong\n", argv[1], cases, wrong);
