@@ -122,10 +122,11 @@ fn run(object: &Object, functions: &str, entry: &str, helpers: &[u32]) {
         kept.push(buffer);
     }
     let mut globals = allocate(descriptors.len() * 8);
+    let loaded = Loaded::place(program, vec![globals.as_ptr() as u64]);
+    // Placing a module sets its variables to what they start as.
     for (pair, place) in descriptors.chunks(2).zip(&mut globals) {
         *place = u128::from(pair[0]) | u128::from(pair[1]) << 64;
     }
-    let loaded = Loaded::place(program, vec![globals.as_ptr() as u64]);
     let context = allocate(CONTEXT as usize);
     let launch = Launch {
         loaded: &loaded,

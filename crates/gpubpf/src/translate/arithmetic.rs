@@ -93,6 +93,9 @@ impl Translator<'_> {
         if operator == Alu::Move {
             return self.assign(wide, dst, src);
         }
+        if operator == Alu::Xor && !wide {
+            return self.narrow_xor(dst, src);
+        }
         let (left, right) = if wide {
             (format!("%r{dst}"), self.operand(src))
         } else {
@@ -105,6 +108,15 @@ impl Translator<'_> {
         } else {
             self.emit.line(format!("cvt.u64.u32 %r{dst}, {result}"));
         }
+    }
+
+    /// In 64 bits, cut off: ptxas 13.0 (-O2 and up) takes a 32-bit exclusive or with -1 of what it
+    /// knows to be 0, as a loop's counter is behind the loop, for 0.
+    fn narrow_xor(&mut self, dst: u8, src: Source) {
+        let right = self.operand(src);
+        let wide = self.emit.set("xor.b64", &format!("%r{dst}, {right}"));
+        let half = self.emit.low(&wide);
+        self.emit.line(format!("cvt.u64.u32 %r{dst}, {half}"));
     }
 
     fn assign(&mut self, wide: bool, dst: u8, src: Source) {
