@@ -10,14 +10,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 SEC("uprobe.multi.s")
 int enter_multi(struct pt_regs *ctx)
 {
-	begin_call(ctx, bpf_get_attach_cookie(ctx));
+	begin_call(ctx, bpf_get_attach_cookie(ctx), 1);
 	return 0;
 }
 
 SEC("uretprobe.multi.s")
 int return_multi(struct pt_regs *ctx)
 {
-	end_call(ctx, bpf_get_attach_cookie(ctx));
+	end_call(ctx, bpf_get_attach_cookie(ctx), 1);
 	return 0;
 }
 
@@ -25,13 +25,13 @@ int return_multi(struct pt_regs *ctx)
 SEC("uprobe.s")
 int enter_one(struct pt_regs *ctx)
 {
-	begin_call(ctx, bpf_get_attach_cookie(ctx));
+	begin_call(ctx, bpf_get_attach_cookie(ctx), 1);
 	return 0;
 }
 
 SEC("uretprobe.s")
 int return_one(struct pt_regs *ctx)
 {
-	end_call(ctx, bpf_get_attach_cookie(ctx));
+	end_call(ctx, bpf_get_attach_cookie(ctx), 1);
 	return 0;
 }

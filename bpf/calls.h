@@ -153,8 +153,9 @@ static __always_inline void read_words(struct words *words, const struct pt_regs
 		__builtin_memset(words->at + 6, 0, 80);
 }
 
-/* A function has begun. LEFT_OUT: its return is of no interest. */
-static __always_inline int begin_call(const struct pt_regs *ctx, __u64 cookie)
+/* A function has begun. LEFT_OUT: its return is of no interest; `marked` calls are remembered, for who
+ * cannot keep the kernel from telling of their returns. */
+static __always_inline int begin_call(const struct pt_regs *ctx, __u64 cookie, const int marked)
 {
 	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
 	struct settings *set = wanted(id, now);
@@ -199,15 +200,17 @@ static __always_inline int begin_call(const struct pt_regs *ctx, __u64 cookie)
 	if (done == LEFT_OUT || spec->return_steps) {
 		struct call_key key = { .stack = ctx->rsp, .thread = (__u32)id };
 
-		if (done == LEFT_OUT)
-			leave_out(&key);
-		else if (bpf_map_update_elem(&saved, &key, words.at, BPF_ANY))
+		if (done == LEFT_OUT) {
+			if (marked)
+				leave_out(&key);
+		} else if (bpf_map_update_elem(&saved, &key, words.at, BPF_ANY)) {
 			count(COUNT_UNSAVED, 1);
+		}
 	}
 	return done;
 }
 
-static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie)
+static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie, const int marked)
 {
 	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
 	__u32 number = cookie >> 32, zero = 0;
@@ -223,7 +226,7 @@ static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie)
 		return 0;
 	if (set->filter & FILTER_TREE && !bpf_map_lookup_elem(&tree, &process))
 		return 0;
-	if (was_left_out(&key))
+	if (marked && was_left_out(&key))
 		return 0;
 	spec = bpf_map_lookup_elem(&specs, &number);
 	if (!spec || spec->flags & (SPEC_NO_RETURN | SPEC_INSTANT))

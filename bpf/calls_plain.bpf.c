@@ -10,13 +10,13 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 SEC("uprobe")
 int enter_one(struct pt_regs *ctx)
 {
-	begin_call(ctx, bpf_get_attach_cookie(ctx));
+	begin_call(ctx, bpf_get_attach_cookie(ctx), 1);
 	return 0;
 }
 
 SEC("uretprobe")
 int return_one(struct pt_regs *ctx)
 {
-	end_call(ctx, bpf_get_attach_cookie(ctx));
+	end_call(ctx, bpf_get_attach_cookie(ctx), 1);
 	return 0;
 }

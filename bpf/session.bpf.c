@@ -16,8 +16,8 @@ int call_session(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 
 	if (bpf_session_is_return()) {
-		end_call(ctx, cookie);
+		end_call(ctx, cookie, 0);
 		return 0;
 	}
-	return begin_call(ctx, cookie);
+	return begin_call(ctx, cookie, 0);
 }

@@ -366,11 +366,14 @@ impl Watch {
     }
 
     fn end(mut self) -> Ended {
-        let began = Instant::now();
-        self.calls.detach();
-        let detach = began.elapsed();
         let more = self.system.as_mut().map(System::take_links);
-        self.following.detach(more.unwrap_or_default());
+        let (calls, following) = (&mut self.calls, &mut self.following);
+        let detach = std::thread::scope(|scope| {
+            scope.spawn(|| following.detach(more.unwrap_or_default()));
+            let began = Instant::now();
+            calls.detach();
+            began.elapsed()
+        });
         let count = |which| self.maps.count(which);
         Ended {
             calls: self.reader.calls,
