@@ -44,7 +44,8 @@ pub struct RecordLine {
     /// Trace every process of this machine, until Ctrl-C or -d: by ebpf
     #[arg(short = 'a', long = "all", conflicts_with_all = ["command", "pid"])]
     everyone: bool,
-    /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl
+    /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl. '-' writes lines to
+    /// the terminal as things happen, JSONL to a pipe
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Trace only these: categories, layers, function globs, '!' to exclude: memory,cuLaunch*,!query
@@ -95,6 +96,7 @@ pub struct RecordLine {
 impl RecordLine {
     pub fn options(self) -> Record {
         if let Some(path) = &self.output
+            && path.as_os_str() != "-"
             && !matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow))
         {
             usage("a trace's name says its format: -o FILE.jsonl or -o FILE.arrows");

@@ -100,7 +100,9 @@ pub fn record(options: &Record) -> Result<Recorded> {
         Ok(ran) => ran,
         Err(error) => {
             // Nothing ran: an empty trace would only be in the way.
-            let _ = std::fs::remove_file(&path);
+            if path.as_os_str() != file::STDOUT {
+                let _ = std::fs::remove_file(&path);
+            }
             return Err(error);
         }
     };

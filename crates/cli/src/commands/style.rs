@@ -23,6 +23,10 @@ pub fn style(look: &Look) -> Style {
 }
 
 /// For cutrace's own words about a run.
+pub fn stdout_style() -> Style {
+    style_on(&io::stdout())
+}
+
 pub fn stderr_style() -> Style {
     style_on(&io::stderr())
 }

@@ -1,13 +1,16 @@
 //! The trace being written, and what it holds so far.
 
 use super::progress::Seen;
+use crate::commands::style::stdout_style;
 use analyse::{Analysis, Report};
 use anyhow::{Context, Result};
 use capture::{Sink, SinkError};
 use event::{Backend, Meta, Record, Summary};
+use render::{Output, Replay, replay::Options};
 use std::{
     fs::{self, File},
-    io,
+    io::{self, IsTerminal, LineWriter},
+    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,6 +24,8 @@ pub struct TraceFile {
     /// None once the writer has it.
     file: Option<File>,
     writer: Option<Writer>,
+    /// Instead of the writer where somebody looks on: lines as they happen.
+    live: Option<Replay<LineWriter<File>>>,
     /// What the run will be summed up with; None if nobody asks.
     analysis: Option<Analysis>,
     summed_up: bool,
@@ -31,6 +36,7 @@ impl TraceFile {
     /// Without a path, `traces/trace_<now>.jsonl`.
     pub fn create(path: Option<&Path>, meta: Meta, summed_up: bool) -> Result<Self> {
         let (path, file) = match path {
+            Some(path) if path == Path::new(STDOUT) => (path.to_owned(), stdout()),
             Some(path) => (path.to_owned(), create(path, false)),
             None => unused(),
         };
@@ -45,6 +51,7 @@ impl TraceFile {
             meta,
             file: Some(file),
             writer: None,
+            live: None,
             analysis: None,
             summed_up,
             seen: Arc::default(),
@@ -65,6 +72,14 @@ impl TraceFile {
         let format = Format::of(&self.path).unwrap_or(Format::Jsonl);
         if let Some(file) = self.file.take() {
             self.analysis = self.summed_up.then(|| Analysis::new(&self.meta));
+            if self.path == Path::new(STDOUT) && file.is_terminal() {
+                let options = Options {
+                    style: stdout_style(),
+                    ..Options::default()
+                };
+                self.live = Some(Replay::new(LineWriter::new(file), &self.meta, options));
+                return Ok(());
+            }
             self.writer = Some(Writer::new(file, format, &self.meta)?);
         }
         Ok(())
@@ -74,7 +89,10 @@ impl TraceFile {
     /// back also where it could not be written.
     pub fn finish(mut self, complete: impl FnOnce(&mut Summary)) -> (Result<()>, Report) {
         // Nobody wrote anything: the trace still has its head and its tail.
-        let head = self.write_head();
+        let mut head = self.write_head();
+        if let Some(live) = &mut self.live {
+            head = head.and(live.finish(None).map_err(Into::into));
+        }
         let analysis = self.analysis.unwrap_or_else(|| Analysis::new(&self.meta));
         let Some(writer) = self.writer else {
             let head = head.map_err(|why| anyhow::anyhow!(why));
@@ -103,6 +121,9 @@ impl Sink for TraceFile {
         if let Some(writer) = &mut self.writer {
             writer.write(record)?;
         }
+        if let Some(live) = &mut self.live {
+            live.record(record)?;
+        }
         if let Some(analysis) = &mut self.analysis {
             analysis.add(record);
         }
@@ -116,6 +137,13 @@ impl Sink for TraceFile {
         }
         Ok(())
     }
+}
+
+/// `-o -`: to the terminal as lines to read, to a pipe as JSONL.
+pub const STDOUT: &str = "-";
+
+fn stdout() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 fn create(path: &Path, new: bool) -> io::Result<File> {
