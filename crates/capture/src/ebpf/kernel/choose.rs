@@ -75,7 +75,8 @@ pub struct Choice<'a> {
     /// Says of fentry what the kernel said the first time.
     no_fentry: Option<String>,
     kprobes: Option<Object>,
-    points: Option<Object>,
+    /// A program can be on a tracepoint once: another hook on it takes another copy.
+    points: Vec<(Object, HashSet<u32>)>,
 }
 
 impl<'a> Choice<'a> {
@@ -96,7 +97,7 @@ impl<'a> Choice<'a> {
             hooks,
             no_fentry: None,
             kprobes: None,
-            points: None,
+            points: Vec::new(),
         }
     }
 
@@ -422,7 +423,18 @@ impl<'a> Choice<'a> {
         };
         let subject = self.subject(hook, &title, layer, &shape, silence(group));
         let cookie = u64::from(number) << 32 | u64::from(subject);
-        let object = kept(&mut self.points, self.maps, &["point"])?;
+        let copy = (self.points.iter()).position(|(_, on)| !on.contains(&point.id));
+        let copy = match copy {
+            Some(copy) => copy,
+            None => {
+                let object = attach::load(self.maps, &["point"], Constants::default());
+                let object = object.map_err(|error| error.to_string())?;
+                self.points.push((object, HashSet::new()));
+                self.points.len() - 1
+            }
+        };
+        let (object, on) = &mut self.points[copy];
+        on.insert(point.id);
         let made = attach::tracepoint(object, "point", point.id, cookie);
         self.made
             .events
