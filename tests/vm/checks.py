@@ -216,7 +216,7 @@ def hooks_file():
     files = sorted(event["details"]["name"] for event in named(events, "file"))
     equal(files, ["/dev/nvidia-uvm"] * 2 + ["/dev/nvidiactl"] * 2, "files")
     for event in named(events, "where from"):
-        symbols = [frame.get("symbol") for frame in event["stack"]]
+        symbols = [frame.get("sym") for frame in event["stack"]]
         for symbol in ["nv_alloc_pages", "nvidia_unlocked_ioctl", "cuMemAlloc_v2"]:
             if symbol not in symbols:
                 raise AssertionError(f"no {symbol} in {symbols}")
