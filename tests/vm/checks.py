@@ -1,4 +1,4 @@
-"""What must hold inside the virtual machine: checks.py SERIES|locked CUTRACE PROGRAMS REPOSITORY.
+"""What must hold inside the virtual machine: checks.py SERIES|locked|driver CUTRACE PROGRAMS REPOSITORY.
 
 Each check runs cutrace as a user would, and compares what it says and what it wrote. A check that
 fails says what was expected; all are run.
@@ -33,17 +33,34 @@ def record(*options, expect=0):
     if os.path.exists(trace):
         os.remove(trace)
     _, said = run("record", "-v", "-o", trace, *options, "--", f"{PROGRAMS}/requests", str(ROUNDS), expect=expect)
-    events, lines = {}, []
-    if os.path.exists(trace):
-        with open(trace) as file:
-            lines = [json.loads(line) for line in file]
+    if not os.path.exists(trace):
+        return {}, said, []
+    with open(trace) as file:
+        lines = [json.loads(line) for line in file]
+    return read(trace), said, lines
+
+
+def read(trace):
+    """The events of a trace by their ids, as they were at their ends."""
+    events = {}
+    with open(trace) as file:
+        lines = [json.loads(line) for line in file]
     for line in lines:
         if "layer" in line and "op_id" in line and line.get("type") not in ("memory", "transfer"):
             # What was known at the beginning still holds at the end.
             known = events.setdefault(line["op_id"], {})
             line["details"] = {**known.get("details", {}), **line.get("details", {})}
             known.update(line)
-    return events, said, lines
+    return events
+
+
+def above(events, event):
+    """The spans around an event, the nearest first."""
+    path = []
+    while event.get("parent") is not None:
+        event = events[event["parent"]]
+        path.append(event)
+    return path
 
 
 def named(events, name):
@@ -103,10 +120,7 @@ def one_tree():
         equal(len(named(events, name)), count, name)
     equal(sum(event["type"] == "ioctl" for event in events.values()), 3 * ROUNDS + 1, "requests")
     for leaf in named(events, "os_alloc_mem"):
-        path, event = [], leaf
-        while event.get("parent") is not None:
-            event = events[event["parent"]]
-            path.append(event)
+        path = above(events, leaf)
         equal([e["layer"] for e in path], ["kernel", "syscall", "driver"], "layers above os_alloc_mem")
         equal([path[0]["name"], path[2]["name"]], ["nvidia_unlocked_ioctl", "cuMemAlloc_v2"], "above os_alloc_mem")
         equal(leaf["correlation"], path[2]["op_id"], "what os_alloc_mem belongs to")
@@ -286,7 +300,7 @@ def nobody():
     """Without root it is said what is needed"""
     os.chmod("/tmp", 0o777)
     _, said = run("record", "--kernel", "-o", "/tmp/nobody.jsonl", "--", "true", expect=125, user=65534)
-    contains(said, "needs root")
+    contains(said, "type sudo cutrace")
 
 
 def doctor():
@@ -310,8 +324,56 @@ def locked_down():
     contains(done.stderr, "locked down")
 
 
+def real_driver():
+    """NVIDIA's own driver and libcuda: cuInit, its requests and the driver's functions are one tree"""
+    trace = "/tmp/trace.jsonl"
+    out, said = run("record", "-v", "--kernel", "-o", trace, "--", f"{PROGRAMS}/init")
+    # There is no GPU: 999 or 100, after some requests.
+    contains(out, "cuInit: ")
+    if out == "cuInit: 0\n":
+        raise AssertionError("cuInit succeeded without a GPU")
+    events = read(trace)
+    requests = [event for event in events.values() if event["type"] == "ioctl"]
+    functions = named(events, "nvidia_unlocked_ioctl") + named(events, "uvm_unlocked_ioctl_entry")
+    if len(requests) < 5 or len(functions) != len(requests):
+        raise AssertionError(f"{len(requests)} requests, {len(functions)} in the driver\n{said}")
+    for request in requests:
+        if "unknown" in json.dumps(request.get("decoded", {})) or not request.get("decoded", {}).get("name"):
+            raise AssertionError(f"a request that is not known: {request}")
+    (call,) = named(events, "cuInit")
+    inside = 0
+    for function in functions:
+        path = above(events, function)
+        equal(path[0]["type"], "ioctl", "above a function of the driver")
+        if path[-1]["name"] == "cuInit":
+            equal([e["layer"] for e in path], ["syscall", "driver"], "layers above a function of the driver")
+            equal(function["correlation"], call["op_id"], "what it belongs to")
+            inside += 1
+    if not inside:
+        raise AssertionError("no request came out of cuInit")
+    contains(said, "rm_ioctl is notrace")
+    contains(said, "nvidia:nvidia_unlocked_ioctl (kprobe_multi)")
+    hooked_names = sorted({event["name"] for event in events.values() if event["layer"] == "kernel"})
+    print(f"        {out.strip()}; {len(requests)} requests, {inside} inside cuInit; functions seen: "
+          f"{', '.join(hooked_names)}", flush=True)
+
+
+def not_hooked():
+    """Functions of NVIDIA's own driver that are not hooked are named, each with the reason"""
+    said, _ = run("hooks", "check", f"{REPOSITORY}/crates/capture/src/hooks/driver.toml")
+    contains(said, "not   kprobe:nvidia:nvidia_ioctl: no function nvidia_ioctl: the compiler inlines it")
+    contains(said, "kprobe:nvidia:rm_isr: rm_isr is notrace")
+    taken = sum(line.startswith("  takes") for line in said.splitlines())
+    print(f"        {taken} hooks of driver.toml taken here", flush=True)
+    said, _ = run("probes", "-v", "kprobe:nvidia:os_alloc_mem")
+    contains(said, "arg1 NvU64 size")
+
+
 if SERIES == "locked":
     check(locked_down)
+elif SERIES == "driver":
+    check(real_driver)
+    check(not_hooked)
 else:
     for one in [one_tree, hooks_file, listed, doctor, required, wrong_file, nobody, left_alone]:
         check(one)

@@ -34,6 +34,7 @@ pub fn installed(glob: Option<&str>) -> Vec<PathBuf> {
     };
     let more = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = env::split_paths(&more).chain(FOLDERS.iter().map(PathBuf::from));
+    let folders = folders.chain(in_wheels());
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for folder in folders {
@@ -52,6 +53,33 @@ pub fn installed(glob: Option<&str>) -> Vec<PathBuf> {
         }
     }
     found.sort();
+    found
+}
+
+/// Where Python's packages bring libraries: `site-packages/nvidia/*/lib`, and a package's own.
+fn in_wheels() -> Vec<PathBuf> {
+    let mut roots = vec![PathBuf::from("/usr/local/lib"), PathBuf::from("/usr/lib")];
+    roots.extend(env::var_os("VIRTUAL_ENV").map(|folder| PathBuf::from(folder).join("lib")));
+    let below = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let is_python = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("python3")
+    };
+    let mut found = Vec::new();
+    for python in roots.iter().flat_map(|root| below(root)).filter(is_python) {
+        for packages in ["site-packages", "dist-packages"] {
+            let packages = python.join(packages);
+            found.extend(
+                below(&packages.join("nvidia"))
+                    .iter()
+                    .map(|part| part.join("lib")),
+            );
+            found.push(packages.join("torch/lib"));
+        }
+    }
     found
 }
 

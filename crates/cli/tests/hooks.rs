@@ -80,6 +80,76 @@ fn the_doctor_looks_at_everything() {
     }
 }
 
+/// Functions of any library, with arguments, results and conditions.
+#[test]
+fn functions_of_libraries_are_hooked_by_a_file() {
+    // SAFETY: a question without side effects.
+    if unsafe { libc::geteuid() } != 0 {
+        return skip("BPF needs root");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, trace) = (
+        folder.path().join("hooks.toml"),
+        folder.path().join("t.jsonl"),
+    );
+    let text = r#"
+[[hook]]
+name = "parent"
+probe = "uprobe:libc.so.6:getppid"
+time = true
+args = { result = "retval:i32" }
+
+[[hook]]
+probe = ["uprobe:libnothing.so:f", "uprobe:libc.so.6:umask"]
+args = { mask = "arg0:u32" }
+when = "mask > 5"
+
+[[hook]]
+name = "absent"
+probe = ["uprobe:libc.so.6:no_such_function", "usdt:libc.so.6:libc:setjmp"]
+"#;
+    fs::write(&file, text).expect("written");
+    let script = "import os\nfor n in range(10): os.getppid(); os.umask(n)";
+    let run = cutrace()
+        .args(["record", "-v", "--method=kernel", "--hooks"])
+        .arg(&file)
+        .arg("-o")
+        .arg(&trace)
+        .args(["--", "python3", "-c", script])
+        .output()
+        .expect("cutrace runs");
+    let error = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(0), "{error}");
+    let lines: Vec<serde_json::Value> = fs::read_to_string(&trace)
+        .expect("a trace")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let parent = std::process::id();
+    let ended = lines
+        .iter()
+        .filter(|line| line["name"] == "parent" && line["phase"] == "E");
+    let ended: Vec<_> = ended.collect();
+    assert_eq!(ended.len(), 10, "{error}");
+    assert!(
+        ended
+            .iter()
+            .all(|line| line["details"]["result"].is_u64() && line["layer"] == "library")
+    );
+    // The program's parent is cutrace, whose parent we are.
+    assert!(ended.iter().all(|line| line["details"]["result"] != parent));
+    let masks: Vec<_> = lines
+        .iter()
+        .filter(|line| line["name"] == "umask")
+        .map(|line| line["details"]["mask"].as_u64())
+        .collect();
+    assert_eq!(masks, [6, 7, 8, 9].map(Some), "{error}");
+    assert!(
+        error.contains("not hooked: absent: no function of libc.so.6 matches"),
+        "{error}"
+    );
+}
+
 /// Tracepoints work where kprobes do not: hooks files are tried in earnest.
 #[test]
 fn tracepoints_with_conditions_are_counted_exactly() {

@@ -5,8 +5,14 @@ use anyhow::{Context, Result, bail};
 use capture::{
     hooks::{Hooks, Probe, Target},
     kernel::{Functions, Tracefs, resolve, silence},
+    library::{functions, installed},
 };
-use std::{fmt::Write as _, fs, io, path::Path, process::ExitCode};
+use std::{
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 pub fn run(options: Options) -> Result<ExitCode> {
     let Options::Check { file } = options;
@@ -19,12 +25,11 @@ pub fn run(options: Options) -> Result<ExitCode> {
         for probe in &hook.probes {
             let (found, words) = machine.describe(probe);
             let mark = match (found, taken) {
-                (Some(true), false) => "takes",
-                (Some(true), true) => "else ",
-                (Some(false), _) => "not  ",
-                (None, _) => "later",
+                (true, false) => "takes",
+                (true, true) => "else ",
+                (false, _) => "not  ",
             };
-            taken |= found == Some(true);
+            taken |= found;
             let _ = writeln!(text, "  {mark} {probe}: {words}");
         }
         if let Some(condition) = &hook.condition {
@@ -67,18 +72,39 @@ impl Machine {
         }
     }
 
-    /// Whether a probe exists (None: known only when the program runs), and words about it.
-    fn describe(&self, probe: &Probe) -> (Option<bool>, String) {
+    /// Whether a probe exists, and words about it.
+    fn describe(&self, probe: &Probe) -> (bool, String) {
         match &probe.target {
-            Target::Library { .. } | Target::Usdt { .. } => {
-                (None, "looked for in what the program maps".to_owned())
+            Target::Usdt { .. } => (false, "usdt is not hooked in this version".to_owned()),
+            Target::Library { library, function } => {
+                let files = installed(Some(&format!("uprobe:{library}:{function}")));
+                let count = |path: &PathBuf| {
+                    let all = functions(path).unwrap_or_default();
+                    all.iter()
+                        .filter(|name| event::matches_glob(function.as_bytes(), name.as_bytes()))
+                        .count()
+                };
+                let found: usize = files.iter().map(count).sum();
+                match found {
+                    0 if files.is_empty() => (
+                        false,
+                        format!("no {library} along the loader's path or in wheels"),
+                    ),
+                    count => {
+                        let names: Vec<String> = files
+                            .iter()
+                            .map(|file| file.display().to_string())
+                            .collect();
+                        (
+                            count > 0,
+                            format!("{count} functions of {}", names.join(", ")),
+                        )
+                    }
+                }
             }
             Target::Function { module, function } => {
                 let Some(functions) = &self.functions else {
-                    return (
-                        Some(false),
-                        "the kernel does not tell its functions".to_owned(),
-                    );
+                    return (false, "the kernel does not tell its functions".to_owned());
                 };
                 match resolve(functions, module.as_deref(), function) {
                     Ok(found) => {
@@ -89,15 +115,15 @@ impl Machine {
                             (1, None) => format!("a function of {}", module.unwrap_or("vmlinux")),
                             (count, None) => format!("{count} functions"),
                         };
-                        (Some(true), words)
+                        (true, words)
                     }
-                    Err(missing) => (Some(false), missing.to_string()),
+                    Err(missing) => (false, missing.to_string()),
                 }
             }
             Target::Tracepoint { group, name } => {
                 let Some(tracefs) = &self.tracefs else {
                     let words = "tracefs is not mounted, or not readable by this user";
-                    return (Some(false), words.to_owned());
+                    return (false, words.to_owned());
                 };
                 if name.contains(['*', '?']) {
                     let all = tracefs.list().unwrap_or_default();
@@ -106,16 +132,16 @@ impl Machine {
                             g == group && event::matches_glob(name.as_bytes(), n.as_bytes())
                         })
                         .count();
-                    return (Some(count > 0), format!("{count} tracepoints"));
+                    return (count > 0, format!("{count} tracepoints"));
                 }
                 match (tracefs.tracepoint(group, name), silence(group)) {
-                    (Ok(_), Some(why)) => (Some(true), format!("a tracepoint; {why}")),
+                    (Ok(_), Some(why)) => (true, format!("a tracepoint; {why}")),
                     (Ok(point), None) => {
                         let words =
                             format!("a tracepoint of {} fields", point.own_fields().count());
-                        (Some(true), words)
+                        (true, words)
                     }
-                    (Err(error), _) => (Some(false), format!("no such tracepoint here: {error}")),
+                    (Err(error), _) => (false, format!("no such tracepoint here: {error}")),
                 }
             }
         }

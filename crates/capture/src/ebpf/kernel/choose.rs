@@ -6,13 +6,25 @@ use super::{
     shape::Shape,
 };
 use crate::{
-    ebpf::{EbpfError, layout::SPEC_AT_RETURN, maps::Maps},
+    ebpf::{
+        EbpfError,
+        attach::{Calls, Probe as Uprobe},
+        layout::{SPEC_AT_RETURN, SPEC_INSTANT},
+        library,
+        maps::Maps,
+    },
     hooks::{Hook, Probe, Target, Way},
     kernel::{Btf, Function, Functions, Tracefs, base_name, resolve, silence},
+    library::installed,
 };
 use event::{Category, Kind, Layer, Name};
 use libbpf_rs::Object;
-use std::{collections::HashSet, fs, io, os::fd::OwnedFd};
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io,
+    os::fd::OwnedFd,
+};
 
 /// Functions of one glob: more would be a mistake.
 const MOST_FUNCTIONS: usize = 20_000;
@@ -44,6 +56,7 @@ pub struct Attachments {
     links: Vec<OwnedFd>,
     events: Vec<Attached>,
     objects: Vec<Object>,
+    calls: Option<Calls>,
 }
 
 /// One function that is to be attached.
@@ -75,6 +88,7 @@ pub struct Choice<'a> {
     /// Says of fentry what the kernel said the first time.
     no_fentry: Option<String>,
     kprobes: Option<Object>,
+    calls: Option<Calls>,
     /// A program can be on a tracepoint once: another hook on it takes another copy.
     points: Vec<(Object, HashSet<u32>)>,
 }
@@ -97,6 +111,7 @@ impl<'a> Choice<'a> {
             hooks,
             no_fentry: None,
             kprobes: None,
+            calls: None,
             points: Vec::new(),
         }
     }
@@ -134,6 +149,7 @@ impl<'a> Choice<'a> {
                     .push(format!("{}: {reasons}", hook.title()));
             }
         }
+        self.made.calls = self.calls;
         Ok(self.made)
     }
 
@@ -169,8 +185,16 @@ impl<'a> Choice<'a> {
                 let (group, name) = (group.clone(), name.clone());
                 self.attach_tracepoints(hook, &group, &name)
             }
-            Target::Library { .. } | Target::Usdt { .. } => {
-                self.reasons[hook].push(format!("{probe} is a function of a library"));
+            Target::Library { library, function } => {
+                let (library, function) = (library.clone(), function.clone());
+                match self.by_uprobe(hook, at, &library, &function) {
+                    Ok(()) => self.attached[hook] = true,
+                    Err(reason) => self.reasons[hook].push(reason),
+                }
+                Ok(())
+            }
+            Target::Usdt { .. } => {
+                self.reasons[hook].push(format!("{probe}: usdt is not hooked in this version"));
                 Ok(())
             }
         }
@@ -362,6 +386,80 @@ impl<'a> Choice<'a> {
         Ok(())
     }
 
+    /// Functions of a library, in every copy of it that is found.
+    fn by_uprobe(
+        &mut self,
+        hook: usize,
+        at: usize,
+        library: &str,
+        function: &str,
+    ) -> Result<(), String> {
+        let asked = &self.hooks[hook];
+        let mut shape = Shape::of_function(asked, false).map_err(|error| error.to_string())?;
+        if asked.probes[at].way.is_return() {
+            if asked.condition.is_some() {
+                return Err(
+                    "conditions on what a library's function returns are not decided in the kernel"
+                        .to_owned(),
+                );
+            }
+            // Seen as a span: a return alone tells less.
+            shape.spec.flags &= !SPEC_INSTANT;
+        }
+        let number = self.maps.describe(&shape.spec);
+        let number = number.map_err(|error| error.to_string())?;
+        let files = installed(Some(&format!("uprobe:{library}:{function}")));
+        if files.is_empty() {
+            return Err(format!(
+                "no library {library} along the loader's path or in wheels; name it by its path"
+            ));
+        }
+        let mut found = false;
+        for path in files {
+            let shown = path.display().to_string();
+            let file = File::open(&path).map_err(|error| format!("{shown}: {error}"))?;
+            let wanted = library::Wanted {
+                libraries: vec![("*".to_owned(), function.to_owned())],
+                filter: None,
+            };
+            let Some(read) = library::read(&file, &shown, &wanted) else {
+                continue;
+            };
+            let mut probes = Vec::new();
+            for function in &read.functions {
+                if !event::matches_glob(function_glob(asked, at), function.name.as_bytes()) {
+                    continue;
+                }
+                let name = self.hooks[hook].name.clone();
+                let name = name.unwrap_or_else(|| function.name.to_string());
+                let subject = self.subject(hook, &name, Layer::Library, &shape, None);
+                probes.push(Uprobe {
+                    offset: function.entry + function.offset,
+                    cookie: u64::from(number) << 32 | u64::from(subject),
+                });
+            }
+            if probes.is_empty() {
+                continue;
+            }
+            if self.calls.is_none() {
+                let calls = Calls::load(self.maps, crate::ebpf::Way::Session);
+                self.calls = Some(calls.map_err(|error| error.to_string())?);
+            }
+            if let Some(calls) = &mut self.calls {
+                let attached = calls.attach(&file, &shown, &probes);
+                attached.map_err(|error| error.to_string())?;
+                let way = calls.way.as_str();
+                let line = format!("{} functions of {shown} ({way})", probes.len());
+                self.made.details.push(line);
+                found = true;
+            }
+        }
+        match found {
+            true => Ok(()),
+            false => Err(format!("no function of {library} matches {function}")),
+        }
+    }
+
     fn attach_tracepoints(
         &mut self,
         hook: usize,
@@ -478,6 +576,13 @@ fn kept<'a>(
         *place = Some(object.map_err(|error| error.to_string())?);
     }
     place.as_ref().ok_or_else(String::new)
+}
+
+fn function_glob(hook: &Hook, probe: usize) -> &[u8] {
+    match &hook.probes[probe].target {
+        Target::Library { function, .. } => function.as_bytes(),
+        _ => b"*",
+    }
 }
 
 /// It names one function.

@@ -1,4 +1,4 @@
-//! The driver's own functions, tracepoints, and what hooks files ask for of the kernel.
+//! The driver's own functions, tracepoints, and what hooks files ask for.
 
 use super::{
     backend::{Backend, Watched},
@@ -8,7 +8,7 @@ use crate::{arguments::Record, commands::hooks};
 use anyhow::{Result, bail};
 use capture::{
     ebpf::kernel::{Options, Watch, Watching, driver_hooks},
-    hooks::{Hook, Probe, Target},
+    hooks::Hook,
 };
 use event::Hooks;
 use std::fmt::Write as _;
@@ -19,8 +19,7 @@ pub struct Kernel {
 
 impl Kernel {
     pub fn start(options: &Record, outlet: Outlet) -> Result<Self> {
-        let mut all = wanted(options)?;
-        all.retain(|hook| hook.probes.iter().any(is_of_kernel));
+        let all = wanted(options)?;
         let off_processor = match &options.kernel {
             None => options.hooks.is_empty(),
             Some(groups) => groups.is_empty() || groups.iter().any(|g| g == "os" || g == "all"),
@@ -64,14 +63,6 @@ pub fn wanted(options: &Record) -> Result<Vec<Hook>> {
 pub fn has_driver() -> bool {
     let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
     modules.lines().any(|line| line.starts_with("nvidia "))
-}
-
-/// It looks at the kernel, not at a library.
-pub fn is_of_kernel(probe: &Probe) -> bool {
-    matches!(
-        probe.target,
-        Target::Function { .. } | Target::Tracepoint { .. }
-    )
 }
 
 impl Backend for Kernel {

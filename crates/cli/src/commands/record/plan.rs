@@ -23,12 +23,10 @@ pub fn of(options: &Record) -> Result<Plan> {
 
 /// The driver's functions, and the requests that lead to them.
 fn add_kernel(plan: &mut Plan, options: &Record) -> Result<()> {
-    let hooks = kernel::wanted(options)?;
-    if !(hooks.iter().flat_map(|hook| &hook.probes)).any(kernel::is_of_kernel) {
-        return Ok(());
-    }
+    // A wrong file is told before anything is begun.
+    kernel::wanted(options)?;
     if let Err(why) = available(Method::Kernel) {
-        bail!("--kernel: {why}");
+        bail!("--kernel and --hooks: {why}");
     }
     let requests = [Method::Syscall, Method::Ebpf];
     if options.kernel.is_some()
@@ -128,17 +126,11 @@ fn available(method: Method) -> Result<(), String> {
     match method {
         Method::Preload | Method::Cupti => Ok(()),
         Method::Syscall => capture::syscall::available().map_err(|why| why.to_string()),
-        Method::Kernel if is_root() => Ok(()),
-        Method::Kernel => Err("needs root: type sudo cutrace …".into()),
+        Method::Kernel => capture::doctor::rights().map(drop),
         Method::Ebpf => capture::ebpf::available().map_err(|why| why.to_string()),
         Method::Uvm => capture::uvm::available(),
         Method::Nvml => capture::nvml::available().map_err(|why| why.to_string()),
     }
-}
-
-fn is_root() -> bool {
-    // SAFETY: a question without side effects.
-    unsafe { libc::geteuid() == 0 }
 }
 
 #[cfg(test)]
