@@ -420,7 +420,7 @@ impl<'a> Choice<'a> {
             let file = File::open(&path).map_err(|error| format!("{shown}: {error}"))?;
             let wanted = library::Wanted {
                 libraries: vec![("*".to_owned(), function.to_owned())],
-                filter: None,
+                ..library::Wanted::default()
             };
             let Some(read) = library::read(&file, &shown, &wanted) else {
                 continue;
