@@ -199,7 +199,8 @@ impl Counts {
                 | Kind::Device
                 | Kind::Range
                 | Kind::ProcessRange
-                | Kind::Counter => return,
+                | Kind::Counter
+                | Kind::GpuContext => return,
             } += 1;
         }
         if let Extent::Closed(duration) = event.extent {

@@ -5,6 +5,8 @@ pub mod clock;
 pub mod cupti;
 pub mod doctor;
 pub mod ebpf;
+pub mod fecs;
+mod held;
 pub mod hooks;
 pub mod ioctl;
 pub mod kernel;

@@ -22,6 +22,8 @@ named_enum! {
     ProcessRange = "process_range",
     /// A sample: its arguments are numbers of that moment.
     Counter = "counter",
+    /// A process's context had the GPU.
+    GpuContext = "gpu_context",
 }
 
 impl Kind {
@@ -32,7 +34,9 @@ impl Kind {
             Kind::Syscall | Kind::Ioctl => Layer::Syscall,
             Kind::Kernel | Kind::KernelMem | Kind::Scheduler => Layer::Kernel,
             Kind::Interrupt => Layer::Os,
-            Kind::Gpu | Kind::GpuComplete | Kind::GpuMem | Kind::Counter => Layer::Gpu,
+            Kind::Gpu | Kind::GpuComplete | Kind::GpuMem | Kind::Counter | Kind::GpuContext => {
+                Layer::Gpu
+            }
             Kind::Device => Layer::Device,
             Kind::Range | Kind::ProcessRange => Layer::Library,
         }

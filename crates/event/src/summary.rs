@@ -44,7 +44,7 @@ pub struct Overhead {
 /// Counts records as they pass, in constant space, to make a summary of them.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    counts: [(&'static str, u64); 16],
+    counts: [(&'static str, u64); 24],
     opened: u64,
     closed: u64,
     instants: u64,

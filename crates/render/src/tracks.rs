@@ -36,6 +36,8 @@ pub enum Beside {
     Ranges,
     /// Faults and migrations of managed memory.
     ManagedMemory,
+    /// When its contexts had the GPU.
+    Contexts,
 }
 
 impl Beside {
@@ -44,6 +46,7 @@ impl Beside {
         let name = match self {
             Beside::Ranges => "process ranges",
             Beside::ManagedMemory => "managed memory",
+            Beside::Contexts => "contexts on the GPU",
         };
         match lane {
             0 => name.to_owned(),
@@ -157,6 +160,7 @@ fn beside(event: &Event) -> Option<Beside> {
     match event.kind {
         Kind::ProcessRange => Some(Beside::Ranges),
         Kind::GpuMem => Some(Beside::ManagedMemory),
+        Kind::GpuContext => Some(Beside::Contexts),
         _ => None,
     }
 }

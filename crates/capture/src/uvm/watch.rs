@@ -8,9 +8,10 @@ use super::tracker::{TOOLS, Tracker};
 use super::tree::Tree;
 use super::words::{Processors, event};
 use crate::clock::monotonic;
+use crate::held::Held;
 use crate::{Sink, SinkError};
-use event::{Backend, ClockError, Extent, Layer, Lost, Record};
-use std::collections::{BTreeMap, HashMap};
+use event::{Backend, ClockError, Layer, Lost, Record};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -27,8 +28,6 @@ const COUNT: u32 = 20;
 const PATIENCE: u32 = 100;
 /// How long an entry waits for earlier ones: the driver tells of a migration when it is done.
 const HELD: u64 = 100_000_000;
-/// Entries that wait, at most.
-const MOST_HELD: usize = 1 << 20;
 
 /// Watches the managed memory of a command's processes.
 pub struct Watch<S> {
@@ -92,15 +91,12 @@ impl<S: Sink> Watch<S> {
 }
 
 struct Watching<'a, S> {
-    sink: S,
+    held: Held<S>,
     pids: &'a mpsc::Receiver<u32>,
     tree: Tree,
     followed: HashMap<u32, Followed>,
     /// How often the driver has refused a process.
     refused: HashMap<u32, u32>,
-    /// What waits for earlier ones, by time.
-    held: BTreeMap<(u64, u64), Record>,
-    arrived: u64,
     next_id: u64,
     offset: Offset,
     report: Report,
@@ -115,13 +111,11 @@ struct Followed {
 impl<'a, S: Sink> Watching<'a, S> {
     fn new(sink: S, pids: &'a mpsc::Receiver<u32>) -> Self {
         Watching {
-            sink,
+            held: Held::new(sink),
             pids,
             tree: Tree::default(),
             followed: HashMap::new(),
             refused: HashMap::new(),
-            held: BTreeMap::new(),
-            arrived: 0,
             next_id: 1,
             offset: Offset::now(),
             report: Report::default(),
@@ -133,8 +127,8 @@ impl<'a, S: Sink> Watching<'a, S> {
             name: "uvm".into(),
             ..Backend::default()
         };
-        if let Err(why) = self.sink.begin(backend) {
-            self.report.failure = Some(why);
+        if let Err(why) = self.held.sink.begin(backend) {
+            self.held.failure = Some(why);
         }
         for round in 0u32.. {
             let last = stop.load(Ordering::Acquire);
@@ -155,7 +149,7 @@ impl<'a, S: Sink> Watching<'a, S> {
             } else {
                 monotonic().saturating_sub(HELD)
             };
-            self.release(until);
+            self.held.release(until);
             if last {
                 break;
             }
@@ -166,7 +160,10 @@ impl<'a, S: Sink> Watching<'a, S> {
             error_ns: self.offset.error,
             pairs: self.offset.pairs,
         });
-        (self.sink, self.report)
+        self.report.events = self.held.events;
+        self.report.unwritten = self.held.unwritten;
+        self.report.failure = self.held.failure;
+        (self.held.sink, self.report)
     }
 
     /// Processes that have come to use managed memory.
@@ -234,17 +231,12 @@ impl<'a, S: Sink> Watching<'a, S> {
             event.pid = pid;
             event.id = self.next_id;
             self.next_id += 1;
-            if matches!(event.extent, Extent::Closed(_)) {
-                let mut beginning = event.clone();
-                (beginning.extent, beginning.outputs) = (Extent::Open, Vec::new());
-                self.hold(Record::Event(beginning));
-            }
-            self.hold(Record::Event(event));
+            self.held.push_whole(event);
         }
         let dropped = followed.tracker.newly_dropped();
         if dropped > 0 {
             self.report.lost += dropped;
-            self.hold(Record::Lost(Lost {
+            self.held.push(Record::Lost(Lost {
                 ts: monotonic(),
                 count: dropped,
                 source: Some("uvm".into()),
@@ -256,30 +248,5 @@ impl<'a, S: Sink> Watching<'a, S> {
         if !over {
             self.followed.insert(pid, followed);
         }
-    }
-
-    fn hold(&mut self, record: Record) {
-        self.arrived += 1;
-        self.held.insert((record.ts(), self.arrived), record);
-    }
-
-    /// Writes what is older than that, and what there is no room for.
-    fn release(&mut self, until: u64) {
-        while let Some(first) = self.held.first_key_value()
-            && (first.0.0 < until || self.held.len() > MOST_HELD)
-        {
-            let Some((_, record)) = self.held.pop_first() else {
-                break;
-            };
-            let whole = matches!(&record, Record::Event(event) if event.extent != Extent::Open);
-            self.report.events += u64::from(whole);
-            if self.report.failure.is_some() {
-                self.report.unwritten += 1;
-            } else if let Err(why) = self.sink.write(&record) {
-                self.report.unwritten += 1;
-                self.report.failure = Some(why);
-            }
-        }
-        self.sink.until(until);
     }
 }

@@ -17,10 +17,12 @@ pub enum Method {
     Uvm,
     /// Samples of what the GPUs do.
     Nvml,
+    /// Whose context has the GPU, from the driver.
+    Fecs,
 }
 
 impl Method {
-    pub const ALL: [Method; 7] = [
+    pub const ALL: [Method; 8] = [
         Method::Preload,
         Method::Syscall,
         Method::Ebpf,
@@ -28,6 +30,7 @@ impl Method {
         Method::Kernel,
         Method::Uvm,
         Method::Nvml,
+        Method::Fecs,
     ];
 
     /// Its name on the command line and in traces.
@@ -40,6 +43,7 @@ impl Method {
             Method::Kernel => "kernel",
             Method::Uvm => "uvm",
             Method::Nvml => "nvml",
+            Method::Fecs => "fecs",
         }
     }
 }

@@ -3,6 +3,7 @@
 mod backend;
 mod cupti;
 mod ebpf;
+mod fecs;
 mod file;
 mod kernel;
 mod meta;
@@ -183,6 +184,7 @@ fn start<'a>(
         }
         Method::Uvm => Ok(Box::new(uvm::Uvm::start(options, outlet)?)),
         Method::Nvml => Ok(Box::new(nvml::Nvml::start(outlet)?)),
+        Method::Fecs => Ok(Box::new(fecs::Fecs::start(outlet)?)),
     }
 }
 

@@ -209,3 +209,32 @@ fn ranges_do_not_wait_for_cuda() {
     let run = record(&[], &[path(&program)]);
     assert_eq!(ended(&run.lines, "alone")["type"], "range");
 }
+
+#[test]
+fn the_gpus_work_is_told_by_the_ranges_it_was_started_in() {
+    let Some(program) = program("nvtx") else {
+        return;
+    };
+    let run = record(&[], &[path(&program), "4"]);
+    let report = cutrace()
+        .args(["report", "gpu", "--json"])
+        .arg(run.trace())
+        .output()
+        .expect("cutrace runs");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let ranges = report["ranges"]["ranges"].as_array().expect("ranges");
+    let of = |name: &str| {
+        let found = ranges.iter().find(|range| range["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {ranges:?}"))
+    };
+    let step = of("step");
+    assert_eq!(
+        (&step["count"], &step["domain"]),
+        (&json!(4), &json!("steps"))
+    );
+    // One kernel in each, and it ran for some time.
+    assert_eq!(step["gpu_operations"], 4, "{}", run.stderr());
+    assert!(step["gpu_ns"].as_u64() > Some(0), "{step}");
+    assert_eq!(of("never popped")["open"], 1);
+    assert_eq!(of("other thread")["gpu_operations"], 1, "its copy");
+}

@@ -75,8 +75,8 @@ impl Timeline {
     }
 
     fn event(&mut self, event: &Event, start: u64) {
-        // Samples are numbers, and lanes hold spans.
-        if event.kind == Kind::Counter {
+        // Samples are numbers, and lanes hold spans; of contexts there is a lane in other viewers.
+        if matches!(event.kind, Kind::Counter | Kind::GpuContext) {
             return;
         }
         let index = self.lanes.of(event);

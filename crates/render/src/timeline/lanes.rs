@@ -72,7 +72,7 @@ impl Lanes {
         // what the driver does with managed memory.
         if matches!(
             event.kind,
-            Kind::Range | Kind::ProcessRange | Kind::Counter | Kind::GpuMem
+            Kind::Range | Kind::ProcessRange | Kind::Counter | Kind::GpuMem | Kind::GpuContext
         ) {
             return;
         }

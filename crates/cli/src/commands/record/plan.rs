@@ -109,6 +109,8 @@ fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
             Ok(()) if method == Method::Syscall && ebpf => {
                 "ebpf sees the same system calls, and stops nothing for it".into()
             }
+            // Its calls have been tried on a GPU by a script only (docs/GPU-RUNS.md).
+            Ok(()) if method == Method::Fecs => "it has to be asked for by name".into(),
             Ok(()) => {
                 plan.methods.push(method);
                 continue;
@@ -130,6 +132,7 @@ fn available(method: Method) -> Result<(), String> {
         Method::Ebpf => capture::ebpf::available().map_err(|why| why.to_string()),
         Method::Uvm => capture::uvm::available(),
         Method::Nvml => capture::nvml::available().map_err(|why| why.to_string()),
+        Method::Fecs => capture::fecs::available(),
     }
 }
 
@@ -151,7 +154,8 @@ mod tests {
                 "left out: cupti: not here",
                 "left out: kernel: not here",
                 "left out: uvm: not here",
-                "left out: nvml: not here"
+                "left out: nvml: not here",
+                "left out: fecs: not here"
             ]
         );
         let plan = everything(|_| Ok(()));
@@ -164,9 +168,11 @@ mod tests {
             Method::Nvml,
         ];
         assert_eq!(plan.methods, most);
-        let left_out =
-            "left out: syscall: ebpf sees the same system calls, and stops nothing for it";
-        assert_eq!(plan.left_out, [left_out]);
+        let left_out = [
+            "left out: syscall: ebpf sees the same system calls, and stops nothing for it",
+            "left out: fecs: it has to be asked for by name",
+        ];
+        assert_eq!(plan.left_out, left_out);
     }
 
     #[test]

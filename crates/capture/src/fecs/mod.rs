@@ -1,0 +1,11 @@
+//! Context switches of the GPU, as its front end (FECS) records them: whose context had it, from when
+//! to when. The driver hands the records to whoever binds an event buffer; what other users' contexts
+//! do is told to root only.
+
+mod record;
+mod rm;
+mod watch;
+
+pub use record::{Step, Switch, decode};
+pub use rm::RmError;
+pub use watch::{Report, Watch, available};

@@ -1,0 +1,113 @@
+//! Records that a source learns of late, held until those before them have come.
+
+use crate::{Sink, SinkError};
+use event::{Event, Extent, Record};
+use std::collections::BTreeMap;
+
+/// Records that wait, at most.
+const MOST: usize = 1 << 20;
+
+/// Holds records and writes them in the order of time.
+pub(crate) struct Held<S> {
+    pub sink: S,
+    /// By time, and by when they came.
+    waiting: BTreeMap<(u64, u64), Record>,
+    arrived: u64,
+    /// Spans and instants that were written.
+    pub events: u64,
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+impl<S: Sink> Held<S> {
+    pub fn new(sink: S) -> Self {
+        Held {
+            sink,
+            waiting: BTreeMap::new(),
+            arrived: 0,
+            events: 0,
+            unwritten: 0,
+            failure: None,
+        }
+    }
+
+    pub fn push(&mut self, record: Record) {
+        self.arrived += 1;
+        self.waiting.insert((record.ts(), self.arrived), record);
+    }
+
+    /// An event; of a span that is over, its beginning too. What it says of itself is told at its end.
+    pub fn push_whole(&mut self, event: Event) {
+        if matches!(event.extent, Extent::Closed(_)) {
+            let mut beginning = event.clone();
+            (beginning.extent, beginning.outputs) = (Extent::Open, Vec::new());
+            self.push(Record::Event(beginning));
+        }
+        self.push(Record::Event(event));
+    }
+
+    /// Writes what is older than that, and what there is no room for.
+    pub fn release(&mut self, until: u64) {
+        while let Some(((time, _), _)) = self.waiting.first_key_value()
+            && (*time < until || self.waiting.len() > MOST)
+            && let Some((_, record)) = self.waiting.pop_first()
+        {
+            let whole = matches!(&record, Record::Event(event) if event.extent != Extent::Open);
+            self.events += u64::from(whole);
+            if self.failure.is_some() {
+                self.unwritten += 1;
+            } else if let Err(why) = self.sink.write(&record) {
+                self.unwritten += 1;
+                self.failure = Some(why);
+            }
+        }
+        self.sink.until(until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use event::{Backend, Category, Layer};
+
+    #[derive(Default)]
+    struct Kept {
+        times: Vec<u64>,
+        until: u64,
+    }
+
+    impl Sink for Kept {
+        fn begin(&mut self, _: Backend) -> Result<(), SinkError> {
+            Ok(())
+        }
+
+        fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+            self.times.push(record.ts());
+            Ok(())
+        }
+
+        fn until(&mut self, ns: u64) {
+            self.until = ns;
+        }
+
+        fn flush(&mut self) -> Result<(), SinkError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_comes_late_finds_its_place() {
+        let mut held = Held::new(Kept::default());
+        let mut span = Event::new(1, Layer::Gpu, Category::Memory, "migration", 50);
+        span.extent = Extent::Closed(30);
+        held.push_whole(span);
+        held.push_whole(Event::new(2, Layer::Gpu, Category::Memory, "fault", 60));
+        held.release(70);
+        assert_eq!(
+            (held.sink.times.as_slice(), held.sink.until),
+            (&[50, 60][..], 70)
+        );
+        held.release(u64::MAX);
+        assert_eq!((held.sink.times.last(), held.events), (Some(&80), 2));
+    }
+}
