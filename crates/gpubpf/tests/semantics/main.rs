@@ -1,6 +1,7 @@
 //! eBPF semantics: random programs, translated and run on softgpu, against a plain interpreter that
 //! shares nothing with the translation, not even the decoder.
 
+mod assembler;
 mod batch;
 mod compiled;
 mod device;
