@@ -283,7 +283,7 @@ fn nothing_grows_without_bound() {
     let hook = |when: &str| format!("[[hook]]\nprobe = \"kprobe:f\"\nwhen = \"{when}\"\n");
     assert!(error(&hook(&"(".repeat(500))).contains("nested too deep"));
     assert!(error(&hook(&"!".repeat(500))).contains("nested too deep"));
-    assert!(error(&hook(&vec!["arg0"; 9].join(" && "))).contains("more than 8 comparisons"));
+    assert!(error(&hook(&["arg0"; 9].join(" && "))).contains("more than 8 comparisons"));
     let product = vec!["(arg0 || arg1)"; 40].join(" && ");
     assert!(error(&hook(&product)).contains("more than 8 comparisons"));
     assert!(error(&hook(&"a".repeat(5000))).contains("longer than"));

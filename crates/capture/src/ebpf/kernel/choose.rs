@@ -28,6 +28,8 @@ use std::{
 
 /// Functions of one glob: more would be a mistake.
 const MOST_FUNCTIONS: usize = 20_000;
+/// Functions that are attached one by one: taking them off again takes the kernel long.
+const MOST_SINGLE: usize = 1_000;
 
 /// What the events of one cookie are.
 #[derive(Debug, Clone)]
@@ -271,7 +273,19 @@ impl<'a> Choice<'a> {
                 rest.push(wanted);
             }
         }
-        for wanted in self.by_kprobe_multi(rest) {
+        let rest = self.by_kprobe_multi(rest);
+        if rest.len() > MOST_SINGLE {
+            let reason = format!(
+                "{} functions, and this kernel attaches them one by one: name fewer than {MOST_SINGLE}",
+                rest.len()
+            );
+            let hooks: HashSet<usize> = rest.iter().map(|wanted| wanted.hook).collect();
+            for hook in hooks {
+                self.reasons[hook].push(reason.clone());
+            }
+            return Ok(());
+        }
+        for wanted in rest {
             let asked_for_fentry = matches!(wanted.way, Way::Fentry | Way::Fexit);
             let done = (!asked_for_fentry && self.by_fentry(&wanted).is_ok())
                 || match self.by_kprobe(&wanted) {
