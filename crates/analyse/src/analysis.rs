@@ -16,6 +16,7 @@ use crate::{
     managed::ManagedSweep,
     memory::{Memory, MemorySweep},
     overview::OverviewSweep,
+    pace::PaceSweep,
     phases::PhasesSweep,
     ranges::RangeSweep,
     transfers::{TransferSweep, Transfers},
@@ -84,6 +85,7 @@ pub struct Analysis {
     categories: CategoriesSweep,
     functions: FunctionsSweep,
     gpu: GpuSweep,
+    pace: PaceSweep,
     memory: MemorySweep,
     transfers: TransferSweep,
     contexts: ContextSweep,
@@ -128,6 +130,7 @@ impl Analysis {
             categories: CategoriesSweep::default(),
             functions: FunctionsSweep::default(),
             gpu: GpuSweep::default(),
+            pace: PaceSweep::default(),
             memory: MemorySweep::new(meta.start_ns),
             transfers: TransferSweep::default(),
             contexts: ContextSweep::default(),
@@ -286,6 +289,12 @@ impl Analysis {
         }
         let step = self.gpu.add(event);
         let first = matches!(step, GpuStep::Began | GpuStep::Whole);
+        if first {
+            self.pace.began(event, self.correlation.called(event));
+        }
+        if matches!(step, GpuStep::Ended | GpuStep::Whole) {
+            self.pace.ended(event);
+        }
         self.overview.event(event, first);
         self.idle.gpu(event, symbol, step, &mut self.host);
         if let Extent::Closed(duration) = event.extent {
@@ -369,7 +378,7 @@ impl Analysis {
             managed: self.managed.finish(),
             categories: self.categories.finish(wall, &self.nesting),
             functions: self.functions.finish(&self.symbols),
-            gpu: self.gpu.finish(wall),
+            gpu: self.gpu.finish(wall, self.pace.finish()),
             memory: self.memory.finish(summary),
             transfers: self.transfers.finish(),
             contexts: self.contexts.finish(),

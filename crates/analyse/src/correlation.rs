@@ -202,6 +202,12 @@ impl CorrelationSweep {
         &mut self.functions[place]
     }
 
+    /// When the call began that caused this work.
+    pub fn called(&self, event: &Event) -> Option<u64> {
+        let call = self.call_of(event.pid, event.correlation?)?;
+        Some(call.start)
+    }
+
     /// GPU work has ended.
     pub fn gpu(&mut self, event: &Event, symbol: SymbolId, duration: u64) {
         let call = event

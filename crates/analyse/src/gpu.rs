@@ -1,7 +1,7 @@
 //! What the GPU did, where the trace has its times: unions over devices, streams and kinds of
 //! work. Work of several streams overlaps, so sums of it are not time on the wall.
 
-use crate::{Union, Wall};
+use crate::{Union, Wall, pace::Pace};
 use event::{Category, Event, Extent, Kind};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -20,6 +20,9 @@ pub struct Gpu {
     pub categories: Vec<GpuCategoryRow>,
     /// Work whose end was not seen.
     pub open: u64,
+    /// How long copies and kernels ran at the same time.
+    pub copies_beside_kernels_ns: u64,
+    pub pace: Pace,
 }
 
 /// Work on the GPU.
@@ -69,6 +72,8 @@ pub(crate) struct GpuSweep {
     /// The stream of the last work: the next is often of the same.
     latest: usize,
     categories: [Sums; CATEGORIES],
+    /// Kernels and copies taken together.
+    either: Sums,
     open: HashSet<u64, ahash::RandomState>,
 }
 
@@ -147,6 +152,9 @@ impl GpuSweep {
             None => {}
         }
         self.categories[event.category as usize].add(event, step);
+        if matches!(event.category, Category::Kernel | Category::Transfer) {
+            self.either.add(event, step);
+        }
         let key = StreamKey {
             pid: event.pid,
             device: event.device,
@@ -185,7 +193,13 @@ impl GpuSweep {
         self.open.len() as u64
     }
 
-    pub fn finish(self, wall: Wall) -> Gpu {
+    pub fn finish(self, wall: Wall, pace: Pace) -> Gpu {
+        let busy = |sums: &Sums| sums.busy.length(wall.end);
+        let [kernels, copies] = [Category::Kernel, Category::Transfer]
+            .map(|category| busy(&self.categories[category as usize]));
+        let both = kernels
+            .saturating_add(copies)
+            .saturating_sub(busy(&self.either));
         let mut devices: Vec<DeviceRow> = (self.devices.iter())
             .map(|(device, sums)| DeviceRow {
                 device: *device,
@@ -224,6 +238,8 @@ impl GpuSweep {
             stream_count,
             categories,
             open: self.open.len() as u64,
+            copies_beside_kernels_ns: both.min(kernels).min(copies),
+            pace,
         }
     }
 }

@@ -28,6 +28,7 @@ pub mod managed;
 pub mod memory;
 mod nesting;
 mod overview;
+pub mod pace;
 mod pending;
 pub mod phases;
 mod pinned;

@@ -10,6 +10,7 @@ use crate::{
     units::{count, share},
 };
 use analyse::{Report, gpu::Work};
+use event::Category;
 
 /// Streams shown.
 const ROWS: usize = 10;
@@ -77,6 +78,20 @@ pub fn gpu(report: &Report, style: &Style) -> String {
     top::kernels(&mut section, report);
     ranges(&mut section, report);
 
+    if gpu.copies_beside_kernels_ns > 0 {
+        let copies = (gpu.categories.iter())
+            .find(|row| row.category == Category::Transfer)
+            .map_or(0, |row| row.work.busy_ns);
+        section.heading("Copies beside kernels");
+        section.line(&format!(
+            "{} of the {} in which something was copied ({}) kernels ran, too.",
+            section.time(gpu.copies_beside_kernels_ns),
+            section.time(copies),
+            share(gpu.copies_beside_kernels_ns, copies),
+        ));
+    }
+    pace(&mut section, report);
+
     let queue = &report.correlation.queue;
     section.heading("From call to GPU");
     if queue.linked > 0 {
@@ -94,6 +109,48 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         count(queue.unlinked)
     ));
     section.finish()
+}
+
+/// Who waited for whom.
+fn pace(section: &mut Section<'_>, report: &Report) {
+    let pace = &report.gpu.pace;
+    let known = pace.launch_bound + pace.gpu_bound;
+    if known == 0 {
+        return;
+    }
+    section.heading("Launch-bound or GPU-bound");
+    section.line(&format!(
+        "Launched when the GPU had nothing left to do: {} ({}); it waited {} for them. Waiting when the GPU \
+         got to it: {} ({}).",
+        count(pace.launch_bound),
+        share(pace.launch_bound, known),
+        section.time(pace.waited_ns),
+        count(pace.gpu_bound),
+        share(pace.gpu_bound, known),
+    ));
+    let mut table = Table::new()
+        .left("Phase")
+        .right("From")
+        .right("Length")
+        .right("Operations")
+        .right("GPU waited");
+    let start = report.overview.start_ns;
+    for phase in pace.phases.iter().take(ROWS) {
+        let kind = if phase.launch_bound {
+            "launch-bound"
+        } else {
+            "GPU-bound"
+        };
+        table.row([
+            kind.to_owned(),
+            format!("+{}", section.time(phase.start_ns.saturating_sub(start))),
+            section.time(phase.end_ns.saturating_sub(phase.start_ns)),
+            count(phase.operations),
+            section.time(phase.waited_ns),
+        ]);
+    }
+    section.table(&table);
+    section.more(ROWS, pace.phases.len() as u64);
 }
 
 fn works<'a>(

@@ -1,0 +1,167 @@
+//! When work ran: softgpu's libcupti stands for NVIDIA's, everything else is what runs on a GPU.
+
+use super::{Run, compile, path, program, record, record_with};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// A piece of work: what its beginning says, and when it ended.
+struct Work<'a> {
+    begun: &'a Value,
+    end: f64,
+}
+
+fn work(run: &Run) -> Vec<Work<'_>> {
+    let mut begun = HashMap::new();
+    let mut found = Vec::new();
+    for line in run.of_type("gpu") {
+        let id = line["op_id"].as_u64().expect("an id");
+        if line["phase"] == "B" {
+            begun.insert(id, line);
+        } else {
+            found.push(Work {
+                begun: begun.remove(&id).expect("it began"),
+                end: line["ts"].as_f64().expect("a time"),
+            });
+        }
+    }
+    assert!(begun.is_empty(), "work that never ended");
+    found
+}
+
+/// The calls that may have caused work, by their ids.
+fn causes(run: &Run) -> HashMap<u64, &Value> {
+    let calls = run.of_type("userspace");
+    calls
+        .filter(|line| line["phase"] == "B" && line["correlation"] == line["op_id"])
+        .map(|line| (line["op_id"].as_u64().expect("an id"), line))
+        .collect()
+}
+
+#[test]
+fn kernels_copies_and_memsets_are_counted_and_have_their_calls() {
+    for (name, kernels, copies, memsets) in [
+        ("vector_add", 1, 3, 0),
+        ("threads8", 80, 160, 0),
+        ("graph", 16, 16, 4),
+    ] {
+        let Some(program) = program(name) else {
+            return;
+        };
+        let run = record(&[], &[path(&program)]);
+        let (work, causes) = (work(&run), causes(&run));
+        let of = |category: &str| {
+            let of_category = |work: &&Work| work.begun["category"] == category;
+            work.iter().filter(of_category).count()
+        };
+        assert_eq!(
+            (of("kernel"), of("transfer"), of("memory")),
+            (kernels, copies, memsets),
+            "{name}: {}",
+            run.stderr()
+        );
+        for work in &work {
+            let id = work.begun["correlation"].as_u64().expect("a call");
+            let call = causes.get(&id).expect("the call is in the trace");
+            let (called, start) = (call["ts"].as_f64(), work.begun["ts"].as_f64());
+            assert!(called < start, "{name}: {call} {}", work.begun);
+            assert!(start <= Some(work.end));
+            assert_eq!(call["layer"], "driver");
+        }
+        let clocks = run.summary()["clocks"].as_array().expect("clocks");
+        let cupti = clocks.iter().find(|clock| clock["source"] == "cupti");
+        assert!(
+            cupti.is_some_and(|clock| clock["error_ns"].as_u64() < Some(100_000)),
+            "{clocks:?}"
+        );
+    }
+}
+
+#[test]
+fn nodes_of_a_graph_are_told_apart() {
+    let Some(program) = program("graph") else {
+        return;
+    };
+    let run = record(&[], &[path(&program)]);
+    let (mut launches, mut nodes) = (HashSet::new(), HashSet::new());
+    for work in work(&run) {
+        let details = &work.begun["details"];
+        if let Some(node) = details["node"].as_u64() {
+            nodes.insert((details["graph"].as_u64(), node));
+            launches.insert(work.begun["correlation"].as_u64());
+        }
+    }
+    // Two graphs: one of 5 nodes, one of 4; each launched four times.
+    assert_eq!((nodes.len(), launches.len()), (9, 8), "{}", run.stderr());
+}
+
+/// The shapes of `launches.c`: of each thread in the order of its launches.
+fn check_shapes(run: &Run, expected: usize) {
+    let (work, causes) = (work(run), causes(run));
+    let mut linked = HashSet::new();
+    for work in &work {
+        let id = work.begun["correlation"].as_u64().expect("a call");
+        let call = &causes[&id]["details"];
+        let details = &work.begun["details"];
+        assert_eq!(details["grid"][0], call["gridDimX"], "{}", work.begun);
+        assert_eq!(details["block"][0], call["blockDimX"], "{}", work.begun);
+        assert!(linked.insert(id), "two kernels of one launch");
+    }
+    assert_eq!(linked.len(), expected, "{}", run.stderr());
+}
+
+#[test]
+fn launches_of_many_threads_are_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let launches = compile("launches", folder.path());
+    let run = record(&["-e", "kernel"], &[path(&launches), "8", "2500"]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    check_shapes(&run, 20_000);
+}
+
+#[test]
+fn a_program_that_uses_cupti_itself_sees_what_it_would_see_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let launches = compile("launches", folder.path());
+    let run = record(&["-e", "kernel"], &[path(&launches), "4", "100", "cupti"]);
+    assert_eq!(String::from_utf8_lossy(&run.output.stdout), "seen 400\n");
+    // What ran before is whole; from then on there is none.
+    check_shapes(&run, 400);
+    assert!(
+        run.stderr()
+            .contains("uses CUPTI itself (cuptiActivityRegisterCallbacks)"),
+        "{}",
+        run.stderr()
+    );
+}
+
+#[test]
+fn a_killed_process_leaves_what_it_had_handed_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let launches = compile("launches", folder.path());
+    let run = record(&["-e", "kernel"], &[path(&launches), "4", "100", "kill"]);
+    check_shapes(&run, 400);
+    assert!(
+        run.stderr().contains("did not end in order"),
+        "{}",
+        run.stderr()
+    );
+}
+
+#[test]
+fn another_tools_injection_keeps_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let launches = compile("launches", folder.path());
+    let run = record_with(&[], &[path(&launches), "1", "1"], |command| {
+        command.env("CUDA_INJECTION64_PATH", "/nonexistent/tool.so");
+    });
+    assert!(run.output.status.success());
+    assert_eq!(work(&run).len(), 0);
+    assert!(
+        run.stderr().contains("names another tool's library"),
+        "{}",
+        run.stderr()
+    );
+    let run = record(&["--method", "preload"], &[path(&launches), "1", "1"]);
+    assert_eq!(work(&run).len(), 0);
+    assert!(causes(&run).is_empty(), "nobody asked for causes");
+}

@@ -1,0 +1,103 @@
+// Launches from several threads at once, each with a shape that tells it from its neighbours:
+//   launches THREADS EACH [cupti|kill]
+// cupti: halfway the program begins to use CUPTI itself, as torch.profiler does, and prints how many
+// kernels it saw of the rest. kill: dies by SIGKILL a second after the last launch.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *kernel =
+    ".version 7.0\n.target sm_50\n.address_size 64\n.visible .entry shaped()\n{\nret;\n}\n";
+
+typedef int (*launch_t)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
+                        void **, void **);
+static launch_t launch;
+static int (*set_current)(void *);
+static int (*stream_create)(void **, unsigned);
+static int (*synchronize)(void);
+static void *context, *function;
+static int each;
+
+static void check(int status, const char *what) {
+    if (status) {
+        fprintf(stderr, "%s: %d\n", what, status);
+        exit(1);
+    }
+}
+
+static void *work(void *number) {
+    unsigned thread = (unsigned)(size_t)number;
+    void *stream = 0;
+    check(set_current(context), "cuCtxSetCurrent");
+    // Half of the threads share the default stream.
+    if (thread % 2) check(stream_create(&stream, 0), "cuStreamCreate");
+    for (int i = 0; i < each; i++)
+        check(launch(function, 1 + i % 7, 1, 1, 1 + thread, 1, 1, 0, stream, 0, 0), "cuLaunchKernel");
+    return 0;
+}
+
+static void all(int threads) {
+    pthread_t started[64];
+    for (int t = 0; t < threads; t++) pthread_create(&started[t], 0, work, (void *)(size_t)t);
+    for (int t = 0; t < threads; t++) pthread_join(started[t], 0);
+    check(synchronize(), "cuCtxSynchronize");
+}
+
+static long seen;
+static void give(unsigned char **buffer, size_t *size, size_t *most) {
+    *size = 64 << 10;
+    *buffer = malloc(*size);
+    *most = 0;
+}
+static int (*next)(unsigned char *, size_t, unsigned **);
+static void take(void *c, unsigned s, unsigned char *buffer, size_t size, size_t valid) {
+    unsigned *record = 0;
+    (void)c, (void)s, (void)size;
+    while (next(buffer, valid, &record) == 0) seen += *record == 10;
+    free(buffer);
+}
+
+int main(int argc, char **argv) {
+    int threads = atoi(argv[1]);
+    const char *more = argc > 3 ? argv[3] : "";
+    each = atoi(argv[2]);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!library) return 2;
+    int (*init)(unsigned) = dlsym(library, "cuInit");
+    int (*retain)(void **, int) = dlsym(library, "cuDevicePrimaryCtxRetain");
+    int (*load)(void **, const void *) = dlsym(library, "cuModuleLoadData");
+    int (*get)(void **, void *, const char *) = dlsym(library, "cuModuleGetFunction");
+    set_current = dlsym(library, "cuCtxSetCurrent");
+    stream_create = dlsym(library, "cuStreamCreate");
+    synchronize = dlsym(library, "cuCtxSynchronize");
+    launch = dlsym(library, "cuLaunchKernel");
+    void *module;
+    check(init(0), "cuInit");
+    check(retain(&context, 0), "cuDevicePrimaryCtxRetain");
+    check(set_current(context), "cuCtxSetCurrent");
+    check(load(&module, kernel), "cuModuleLoadData");
+    check(get(&function, module, "shaped"), "cuModuleGetFunction");
+    all(threads);
+    if (!strcmp(more, "cupti")) {
+        void *cupti = dlopen("libcupti.so.13", RTLD_NOW);
+        if (!cupti) return 3;
+        int (*listen)(void *, void *) = dlsym(cupti, "cuptiActivityRegisterCallbacks");
+        int (*enable)(int) = dlsym(cupti, "cuptiActivityEnable");
+        int (*flush)(unsigned) = dlsym(cupti, "cuptiActivityFlushAll");
+        next = dlsym(cupti, "cuptiActivityGetNextRecord");
+        check(listen(give, take), "cuptiActivityRegisterCallbacks");
+        check(enable(10), "cuptiActivityEnable");
+        all(threads);
+        flush(1);
+        printf("seen %ld\n", seen);
+    }
+    if (!strcmp(more, "kill")) {
+        sleep(1);
+        kill(getpid(), SIGKILL);
+    }
+    return 0;
+}
