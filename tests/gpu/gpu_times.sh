@@ -27,7 +27,7 @@ say "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)"
 if wants truth; then
     program=${PROGRAM:-$work/gpu_times}
     [ -x "$program" ] || nvcc -O2 -arch=sm_90 -cudart shared -o "$program" "$here/gpu_times.cu" || fail "nvcc"
-    for what in "spin" "blocked" "handshake" "many" "graph"; do
+    for what in ${WHAT:-spin blocked handshake many graph}; do
         say "== $what"
         "$cutrace" record -v -o "$work/trace.jsonl" -- "$program" $what >"$work/said" 2>"$work/summary" || fail "$what under cutrace"
         python3 "$here/check_gpu_times.py" "$work/trace.jsonl" "$work/said" >"$work/compared" || fail "$what"
@@ -70,7 +70,7 @@ if wants cost; then
         for way in $ways; do $way "$calls" >>"$work/calls.$way" 2>>"$work/errors"; done
     done
     for round in $(seq "${TORCH_ROUNDS:-3}"); do
-        for way in $ways; do $way python3 "$here/torch_linear.py" >>"$work/torch.$way" 2>>"$work/errors"; done
+        for way in ${TORCH_WAYS:-$ways}; do $way python3 "$here/torch_linear.py" >>"$work/torch.$way" 2>>"$work/errors"; done
     done
     least() { awk -v key="$2" '$1 == key { if (b == "" || $2 < b) b = $2 } END { print b == "" ? "-" : b }' "$work/$1" 2>/dev/null; }
     say "$(printf '%-12s %10s %10s %10s %16s' "" trivial launch copy "8 Linear layers")"
