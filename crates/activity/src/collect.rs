@@ -277,8 +277,9 @@ impl Collector {
             state.add(bytes);
             count += 1;
         }
-        state.activity.records(&state.encoded, count);
+        // Before the records: their times then lie between two pairs.
         state.activity.clock(pair);
+        state.activity.records(&state.encoded, count);
         let dropped = self.functions.dropped(context, stream);
         if dropped > 0 {
             state.activity.dropped(dropped as u64);

@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Calls of one thread that wait for CUPTI's word on them; the oldest give way.
 const MOST_WAITING: usize = 1 << 20;
 
+/// A thread that is held up hands its calls in late: so long is waited for one that should be there.
+const GRACE: u64 = 1_000_000_000;
+
 /// A call that may have given the GPU work, as the injected library saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cause {
@@ -83,7 +86,7 @@ impl Calls {
     /// The call that CUPTI saw on that thread from `start` to `end`. `slack`: how wrong times are.
     pub fn find(&self, pid: u32, tid: u32, (start, end): (u64, u64), slack: u64) -> Found {
         let seen = self.lock();
-        let complete = seen.until > end.saturating_add(slack);
+        let complete = seen.until > end.saturating_add(GRACE);
         let missing = if complete {
             Found::Never
         } else {

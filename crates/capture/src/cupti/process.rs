@@ -31,6 +31,8 @@ pub struct Process {
     /// Calls by correlation, with the causes that were found, oldest first.
     calls: HashMap<u32, (Call, Option<Found>)>,
     order: VecDeque<u32>,
+    /// Those of them whose causes have not been found yet.
+    unresolved: VecDeque<u32>,
     waiting: VecDeque<(u64, Record)>,
     /// What the program calls its streams and contexts, by CUPTI's numbers.
     streams: HashMap<(u32, u32), u64>,
@@ -111,6 +113,7 @@ impl Process {
     fn call(&mut self, call: Call) {
         if self.calls.insert(call.correlation, (call, None)).is_none() {
             self.order.push_back(call.correlation);
+            self.unresolved.push_back(call.correlation);
         }
         while self.order.len() > MOST_CALLS {
             if let Some(oldest) = self.order.pop_front() {
@@ -121,6 +124,15 @@ impl Process {
 
     /// Work whose call is known, or will not be; in no order. `last`: nothing more will come.
     pub fn take_work(&mut self, calls: &Calls, now: u64, last: bool) -> Vec<Work> {
+        // Not when their work comes: that may be long after, and seen calls are not kept for ever.
+        for _ in 0..self.unresolved.len() {
+            if let Some(correlation) = self.unresolved.pop_front()
+                && self.calls.contains_key(&correlation)
+                && self.cause(correlation, calls) == Found::NotYet
+            {
+                self.unresolved.push_back(correlation);
+            }
+        }
         let mut done = Vec::new();
         for _ in 0..self.waiting.len() {
             let Some((since, record)) = self.waiting.pop_front() else {

@@ -151,8 +151,23 @@ fn work_waits_for_calls_that_have_not_been_seen_yet() {
         &records(&[api(9, 60, 5_000, 6_000), kernel(60, 6_000, 7_000, 216)]),
     );
     assert!(process.take_work(&calls, 1, false).is_empty());
-    calls.until(1_000_000);
+    calls.until(2_000_000_000);
     assert_eq!(process.take_work(&calls, 1, false).len(), 1);
+}
+
+/// A deep queue: the work comes long after its call, which is not kept that long.
+#[test]
+fn calls_are_found_before_their_work_comes() {
+    let calls = Calls::default();
+    calls.add(&call(7, Layer::Driver, 1, 1_000, 2_000));
+    let mut process = process();
+    give(&mut process, &records(&[api(1, 51, 1_050, 1_950)]));
+    assert!(process.take_work(&calls, 1, false).is_empty());
+    calls.forget(u64::MAX);
+    calls.until(u64::MAX);
+    give(&mut process, &records(&[kernel(51, 90_000, 91_000, 216)]));
+    let found = process.take_work(&calls, 1, false);
+    assert_eq!(found[0].cause.map(|cause| cause.id), Some(7));
 }
 
 #[test]

@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Work comes this much later than it happened, at most: CUPTI hands over every 100 ms what is
 /// complete by then.
 const BEHIND: u64 = 400_000_000;
+/// Calls are kept this long for CUPTI to tell of them.
+const KEPT: u64 = 10_000_000_000;
 /// Work that waits to be written; more is written though earlier work may come yet.
 const MOST_KEPT: usize = 1 << 19;
 const MOST_PROCESSES: usize = 4096;
@@ -183,7 +185,7 @@ impl<S: Sink> Watch<S> {
             let until = self.passed(now);
             self.write_until(until);
             self.sink.until(until);
-            self.calls.forget(until.saturating_sub(BEHIND * 8));
+            self.calls.forget(until.saturating_sub(KEPT));
             std::thread::sleep(LOOK);
         }
         self.write_until(u64::MAX);
