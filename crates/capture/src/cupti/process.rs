@@ -11,6 +11,7 @@ use std::collections::{HashMap, VecDeque};
 const MOST_NAMES: usize = 1 << 20;
 const MOST_NOTES: usize = 16;
 const MOST_CALLS: usize = 1 << 21;
+const MOST_WAITING: usize = 1 << 21;
 const LONGEST_TEXT: usize = 8 << 10;
 
 /// How long work waits for word of its call, in nanoseconds: CUPTI hands calls and work over in
@@ -138,8 +139,11 @@ impl Process {
             let Some((since, record)) = self.waiting.pop_front() else {
                 break;
             };
-            let patient = !last && now.saturating_sub(since) < PATIENCE;
-            match self.cause(place(&record).correlation, calls) {
+            let correlation = place(&record).correlation;
+            // Once CUPTI has told of the call, only who sees calls can be behind: that takes its time.
+            let told = self.calls.contains_key(&correlation) && self.waiting.len() < MOST_WAITING;
+            let patient = !last && (told || now.saturating_sub(since) < PATIENCE);
+            match self.cause(correlation, calls) {
                 Found::NotYet if patient => self.waiting.push_back((since, record)),
                 Found::Call(cause) => done.extend(self.work(&record, Some(cause))),
                 Found::NotYet | Found::Never => done.extend(self.work(&record, None)),
