@@ -27,6 +27,7 @@ use event::{Backend, Category, Hooks as Count, Kind, Layer, Lost, Record};
 use libbpf_rs::{Object, RingBufferBuilder};
 use std::{
     cell::RefCell,
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -41,6 +42,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Records of different processors lie out of order by no more than this: a processor may be taken away
 /// between looking at the clock and writing.
 const SLACK_NS: u64 = 40_000_000;
+
+/// How long a process takes to be gone after it has said that it ends, at most.
+const LEAVING_NS: u64 = 5_000_000_000;
 
 /// What to watch.
 #[derive(Debug, Clone, Default)]
@@ -273,6 +277,8 @@ struct Reading<S> {
     names: Names,
     sink: S,
     waiting: Vec<(u64, Vec<u8>)>,
+    /// Processes that have said that they end.
+    leaving: VecDeque<(u64, u32)>,
     failure: Option<SinkError>,
     unwritten: u64,
     lost: u64,
@@ -289,6 +295,7 @@ impl<S: Sink> Reading<S> {
             names: Names::new(&functions),
             sink,
             waiting: Vec::new(),
+            leaving: VecDeque::new(),
             failure,
             unwritten: 0,
             lost: 0,
@@ -343,6 +350,13 @@ impl<S: Sink> Reading<S> {
         if self.waiting.is_empty() {
             return;
         }
+        while let Some(&(time, process)) = self.leaving.front()
+            && time < until.saturating_sub(LEAVING_NS)
+        {
+            self.leaving.pop_front();
+            maps.forget(process);
+            self.events.forget(process);
+        }
         self.waiting.sort_by_key(|(time, _)| *time);
         let ready = self.waiting.partition_point(|(time, _)| *time <= until);
         let ready: Vec<(u64, Vec<u8>)> = self.waiting.drain(..ready).collect();
@@ -350,8 +364,8 @@ impl<S: Sink> Reading<S> {
             if let Some((head, _)) = Head::split(&bytes)
                 && head.kind == KIND_EXIT
             {
-                maps.forget(head.process);
-                self.events.forget(head.process);
+                // Its files are closed after this is told: it is followed for a while yet.
+                self.leaving.push_back((head.time, head.process));
                 continue;
             }
             if let Some(record) = self.events.take(&bytes, &self.names) {
