@@ -6,6 +6,7 @@ use crate::{
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
     correlation::CorrelationSweep,
+    driver_objects::{DriverObjectSweep, DriverObjects},
     findings::{self, Finding, SignSweep},
     functions::FunctionsSweep,
     gpu::{self, GpuStep, GpuSweep},
@@ -15,6 +16,7 @@ use crate::{
     loops::Step,
     managed::ManagedSweep,
     memory::{Memory, MemorySweep},
+    nesting::is_call,
     overview::OverviewSweep,
     pace::PaceSweep,
     phases::PhasesSweep,
@@ -43,6 +45,8 @@ pub struct Report {
     pub idle: Idle,
     pub correlation: Correlation,
     pub ioctls: Ioctls,
+    /// What ioctls made, kept and moved.
+    pub driver_objects: DriverObjects,
     pub phases: Phases,
     /// The program's own words for its work.
     pub ranges: Ranges,
@@ -93,6 +97,7 @@ pub struct Analysis {
     idle: IdleSweep,
     correlation: CorrelationSweep,
     ioctls: IoctlSweep,
+    driver_objects: DriverObjectSweep,
     phases: PhasesSweep,
     ranges: RangeSweep,
     managed: ManagedSweep,
@@ -138,6 +143,7 @@ impl Analysis {
             idle: IdleSweep::default(),
             correlation: CorrelationSweep::default(),
             ioctls: IoctlSweep::default(),
+            driver_objects: DriverObjectSweep::default(),
             phases: PhasesSweep::default(),
             ranges: RangeSweep::default(),
             managed: ManagedSweep::default(),
@@ -228,6 +234,10 @@ impl Analysis {
         self.correlation.end(ended);
         if let (Some(ioctl), Some(duration)) = (&event.ioctl, ended.duration_ns) {
             self.ioctls.end(event, ioctl, duration);
+            let around = self.nesting.open(ended.thread).iter();
+            let call = around.rev().find(|open| is_call(open.layer));
+            let inside = call.map(|open| self.symbols.get(open.symbol).category);
+            self.driver_objects.end(event, ioctl, inside);
         }
         self.host.changed(ended.end, ended.thread, &self.nesting);
         if ended.known == Known::Nothing {
@@ -373,6 +383,7 @@ impl Analysis {
             idle,
             correlation: self.correlation.finish(&self.symbols),
             ioctls: self.ioctls.finish(),
+            driver_objects: self.driver_objects.finish(),
             phases: self.phases.finish(wall, &self.symbols),
             ranges: self.ranges.finish(),
             managed: self.managed.finish(),

@@ -111,6 +111,8 @@ fn text(ioctl: &Ioctl, name: &str) -> Option<Name> {
     let arg = ioctl.decoded.iter().find(|arg| &*arg.name == name)?;
     match &arg.value {
         Value::Str(text) => Some(text.clone()),
+        // A control or a class that no header names.
+        Value::Pointer(number) => Some(format!("{number:#x}").into()),
         _ => None,
     }
 }

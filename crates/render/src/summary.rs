@@ -33,6 +33,11 @@ pub fn summary_text(run: &RunSummary, style: &Style) -> String {
     let counts = &run.report.overview.counts;
     userspace(&mut text, counts);
     kernel_space(&mut text, counts);
+    let layers = tables::layers_in_short(&run.report, style);
+    if !layers.is_empty() {
+        text.push_str(&layers);
+        text.push('\n');
+    }
     text.push_str(&tables::gpu_in_short(&run.report, style));
     text.push('\n');
     let findings = tables::top_findings(&run.report, FINDINGS, style);
@@ -72,7 +77,11 @@ pub(crate) fn kernel_space(text: &mut String, counts: &Counts) {
     let _ = writeln!(text, "  IOCTL calls: {}", counts.ioctls);
     let milliseconds = counts.ioctl_time as f64 / 1e6;
     let _ = writeln!(text, "  Total IOCTL time: {milliseconds:.3} ms");
-    let _ = writeln!(text, "  Scheduler calls: {}\n", counts.scheduler_calls);
+    let _ = writeln!(text, "  Scheduler calls: {}", counts.scheduler_calls);
+    if counts.ioctls > 0 && counts.launches > 0 {
+        text.push_str("  (kernel launches make no system call)\n");
+    }
+    text.push('\n');
 }
 
 fn tail(text: &mut String, run: &RunSummary) {

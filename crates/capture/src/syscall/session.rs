@@ -18,6 +18,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -66,7 +67,11 @@ pub struct Report {
 const LAST_WORDS: u64 = 300_000_000;
 /// How often to look whether to stop, in milliseconds.
 const LOOK: libc::c_int = 20;
+/// How long a frame may be under way on a machine that is busy, in nanoseconds.
+const UNDER_WAY: u64 = 100_000_000;
 const READ_AT_ONCE: usize = 64 << 10;
+/// What is read ahead, at most: 256 MiB.
+const CHUNKS_AHEAD: usize = 4 << 10;
 
 impl Session {
     /// For a command that is to be started: [`Session::prepare`] puts the filter into it.
@@ -138,7 +143,7 @@ impl Session {
             .name("cutrace-syscall".into())
             .spawn(move || {
                 block_signals();
-                read_all(frames, early, events, &stopped)
+                read_all(frames, early, events, stopped)
             })
             .map_err(SyscallError::Start)?;
         Ok(Recording {
@@ -172,51 +177,65 @@ impl<S: Sink> Recording<S> {
     }
 }
 
-fn read_all<S: Sink>(
-    mut frames: File,
-    mut bytes: Vec<u8>,
-    mut events: Events<S>,
-    stop: &AtomicBool,
-) -> (S, Report) {
-    let mut written = 0;
+/// Reads what the tracer tells, far ahead of those who write it down where need be: the program
+/// waits for the tracer, and the tracer must not wait for a disk.
+fn read_ahead(mut frames: File, stop: &AtomicBool, chunks: &SyncSender<Vec<u8>>) -> bool {
     let mut quiet_since = None;
-    let mut notes = Vec::new();
-    let still_running = loop {
-        match take_all(&mut bytes, &mut events) {
-            Ok(()) => {}
-            Err(why) => {
-                notes.push(format!("{why}: no more system calls were recorded"));
-                break true;
-            }
-        }
-        let heard_all = monotonic();
+    loop {
         if !readable(&frames, LOOK) {
-            // Nothing older can be under way: it would have come while we waited.
-            events.sink.until(heard_all);
-            // The reader of a trace sees what has happened so far.
-            if events.totals.calls != written && events.totals.failure.is_none() {
-                written = events.totals.calls;
-                events.totals.failure = events.sink.flush().err();
-            }
             if stop.load(Ordering::Acquire) {
                 let since = *quiet_since.get_or_insert_with(monotonic);
                 if monotonic().saturating_sub(since) > LAST_WORDS {
-                    break true;
+                    // From here on the tracer tells nothing, whatever it sees.
+                    return true;
                 }
             }
             continue;
         }
-        match more(&mut frames, &mut bytes) {
-            Ok(true) => {}
-            Ok(false) => break false,
-            Err(why) => {
-                notes.push(format!("the tracer's process cannot be heard: {why}"));
-                break true;
-            }
+        let mut chunk = Vec::new();
+        match more(&mut frames, &mut chunk) {
+            Ok(true) if chunks.send(chunk).is_ok() => {}
+            Ok(false) => return false,
+            _ => return true,
         }
-    };
-    // From here on the tracer tells nothing, whatever it sees.
-    drop(frames);
+    }
+}
+
+fn read_all<S: Sink>(
+    frames: File,
+    mut bytes: Vec<u8>,
+    mut events: Events<S>,
+    stop: Arc<AtomicBool>,
+) -> (S, Report) {
+    let (chunks, received) = sync_channel(CHUNKS_AHEAD);
+    let ahead = std::thread::spawn(move || {
+        block_signals();
+        read_ahead(frames, &stop, &chunks)
+    });
+    let mut written = 0;
+    let mut notes = Vec::new();
+    loop {
+        if let Err(why) = take_all(&mut bytes, &mut events) {
+            notes.push(format!("{why}: no more system calls were recorded"));
+            break;
+        }
+        let heard_all = monotonic();
+        match received.recv_timeout(Duration::from_millis(LOOK as u64)) {
+            Ok(mut chunk) => bytes.append(&mut chunk),
+            Err(RecvTimeoutError::Timeout) => {
+                // Nothing older can be under way: it would have come by now.
+                events.sink.until(heard_all.saturating_sub(UNDER_WAY));
+                // The reader of a trace sees what has happened so far.
+                if events.totals.calls != written && events.totals.failure.is_none() {
+                    written = events.totals.calls;
+                    events.totals.failure = events.sink.flush().err();
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    drop(received);
+    let still_running = ahead.join().unwrap_or(true);
     let Totals {
         ioctls,
         calls,

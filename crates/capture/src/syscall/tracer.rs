@@ -217,26 +217,26 @@ impl Tracer {
     }
 
     fn begin(&mut self, tid: libc::pid_t, call: Call) {
-        let thread = self.threads.entry(tid).or_default();
-        thread.inside = Some(match &call {
+        let time = monotonic();
+        ptrace::resume(tid, Resume::ToSyscall, 0);
+        let pid = self.process(tid);
+        self.tell(&Frame::Begin {
+            time,
+            pid,
+            tid: tid as u32,
+            call: call.clone(),
+        });
+        let inside = match call {
             Call::Ioctl { request, before } => Inside {
                 argument: request.argument,
-                before: before.clone(),
+                before,
             },
             _ => Inside {
                 argument: 0,
                 before: Payload::default(),
             },
-        });
-        let pid = thread.pid;
-        let time = monotonic();
-        ptrace::resume(tid, Resume::ToSyscall, 0);
-        self.tell(&Frame::Begin {
-            time,
-            pid,
-            tid: tid as u32,
-            call,
-        });
+        };
+        self.threads.entry(tid).or_default().inside = Some(inside);
     }
 
     fn end(&mut self, tid: libc::pid_t, result: i64, now: u64) {

@@ -307,3 +307,87 @@ fn tracer_of(pid: u32) -> u32 {
     let line = (status.lines()).find_map(|line| line.strip_prefix("TracerPid:"));
     line.and_then(|pid| pid.trim().parse().ok()).unwrap_or(0)
 }
+
+/// What is below the calls of a function, call by call: `RM_ALLOC NV01_MEMORY_LOCAL_USER`.
+fn below(run: &Run, function: &str) -> Vec<Vec<String>> {
+    let calls = run.calls(function).map(|call| call["op_id"].as_u64());
+    let of = |call: Option<u64>| {
+        let ended = (run.lines.iter())
+            .filter(|line| line["phase"] == "E" && line["parent"].as_u64() == call);
+        let system = ended.filter(|line| line["type"] == "ioctl" || line["type"] == "syscall");
+        system.map(name).collect()
+    };
+    calls.map(of).collect()
+}
+
+fn name(line: &Value) -> String {
+    assert!(line["correlation"].is_u64(), "in an API call: {line}");
+    let decoded = &line["decoded"];
+    let name = decoded["name"].as_str().or(line["name"].as_str());
+    let name = name.expect("a name").replace("NV_ESC_", "");
+    match decoded["class"].as_str().or(decoded["control"].as_str()) {
+        Some(what) => {
+            let what = what.rsplit("_CTRL_CMD_").next().unwrap_or(what);
+            format!("{name} {what}")
+        }
+        None => name,
+    }
+}
+
+/// As a real libcuda's: the order that was measured on an H200.
+#[test]
+fn ioctls_lie_in_the_calls_that_make_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = compile("memory_calls", folder.path());
+    let run = super::record(&["--method=preload,syscall"], &[super::path(&program)]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    assert_eq!(run.output.stdout, b"", "every call succeeds");
+    let allocation = ["UVM_CREATE_EXTERNAL_RANGE", "UVM_MAP_EXTERNAL_ALLOCATION"];
+    let mut device = vec![
+        "RM_ALLOC NV01_MEMORY_LOCAL_USER",
+        "RM_CONTROL REGISTER_VIDMEM",
+    ];
+    device.extend(allocation);
+    assert_eq!(below(&run, "cuMemAlloc_v2"), [device]);
+    let mut host = vec!["RM_ALLOC_MEMORY NV01_MEMORY_SYSTEM_OS_DESCRIPTOR"];
+    host.extend(allocation);
+    assert_eq!(below(&run, "cuMemAllocHost_v2"), [host]);
+    let managed = [
+        "mmap",
+        "UVM_VALIDATE_VA_RANGE",
+        "UVM_DISABLE_READ_DUPLICATION",
+    ];
+    assert_eq!(below(&run, "cuMemAllocManaged"), [managed]);
+    let freed = ["RM_CONTROL UNREGISTER_VIDMEM", "UVM_FREE", "RM_FREE"];
+    assert_eq!(below(&run, "cuMemFree_v2")[0], freed);
+    let start = &below(&run, "cuInit")[0];
+    assert!(start.len() > 100, "{}", start.len());
+    for expected in [
+        "openat",
+        "RM_ALLOC NV01_ROOT_CLIENT",
+        "CARD_INFO",
+        "UVM_INITIALIZE",
+    ] {
+        assert!(
+            start.iter().any(|name| name == expected),
+            "{expected}: {start:?}"
+        );
+    }
+    let unnamed = |line: &&Value| line["decoded"]["name"].is_null();
+    assert_eq!(run.of_type("ioctl").filter(unnamed).count(), 0);
+    let report = cutrace()
+        .args(["report", "ioctls"])
+        .arg(run.trace())
+        .output()
+        .expect("cutrace runs");
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    for words in [
+        "GPU memory",
+        "make no system call",
+        "channels created",
+        "Timeslice",
+    ] {
+        assert!(report.contains(words), "{words}: {report}");
+    }
+    assert!(run.stderr().contains("Time by layer"), "{}", run.stderr());
+}

@@ -1,5 +1,6 @@
 //! Contexts: their lives, and how threads and GPUs change between them.
 
+use super::driver_objects;
 use super::section::{Section, device_name, since_start};
 use crate::{
     Style, Table,
@@ -16,6 +17,7 @@ pub fn contexts(report: &Report, style: &Style) -> String {
     section.heading("Contexts");
     if contexts.seen == 0 && contexts.gpus.is_empty() {
         section.line("The trace names no context.");
+        driver_objects::channels(&mut section, report);
         return section.finish();
     }
     section.line(&format!(
@@ -35,6 +37,7 @@ pub fn contexts(report: &Report, style: &Style) -> String {
     lives(&mut section, report);
     threads(&mut section, report);
     gpus(&mut section, report);
+    driver_objects::channels(&mut section, report);
     section.finish()
 }
 

@@ -1,6 +1,6 @@
 //! From API calls down: system calls into the driver, its functions, and time by layer.
 
-use super::section::Section;
+use super::{driver_objects, section::Section};
 use crate::{
     Cell, Paint, Style, Table,
     units::{count, share},
@@ -18,12 +18,14 @@ pub fn ioctls(report: &Report, style: &Style) -> String {
     layers(&mut section, report);
     below(&mut section, report);
     commands(&mut section, report);
+    driver_objects::memory(&mut section, report);
+    driver_objects::channels(&mut section, report);
     driver(&mut section, report);
     tree(&mut section, report);
     section.finish()
 }
 
-fn layers(section: &mut Section<'_>, report: &Report) {
+pub(super) fn layers(section: &mut Section<'_>, report: &Report) {
     let found = &report.correlation;
     section.heading("Time by layer, of all threads");
     if found.layers.is_empty() {
@@ -117,6 +119,7 @@ fn commands(section: &mut Section<'_>, report: &Report) {
     }
     section.table(&table);
     section.more(ROWS, found.commands.len() as u64);
+    section.line(driver_objects::NO_LAUNCHES);
 }
 
 fn driver(section: &mut Section<'_>, report: &Report) {

@@ -16,11 +16,26 @@ pub fn summary(report: &Report, style: &Style) -> String {
     counts::kernel_space(&mut text, &report.overview.counts);
     let mut section = Section::new(style);
     gpu(&mut section, report);
+    layers(&mut section, report);
     categories(&mut section, report);
     functions(&mut section, report);
     phases(&mut section, report);
     tail(&mut section, report);
     text + &section.finish()
+}
+
+/// Where there is more than API calls: how much of the time is the driver's.
+fn layers(section: &mut Section<'_>, report: &Report) {
+    if report.overview.counts.has_kernel() && !report.correlation.layers.is_empty() {
+        super::ioctls::layers(section, report);
+    }
+}
+
+/// The same for the end of a run.
+pub fn layers_in_short(report: &Report, style: &Style) -> String {
+    let mut section = Section::new(style);
+    layers(&mut section, report);
+    section.finish()
 }
 
 /// How busy the GPU was, for the end of a run.

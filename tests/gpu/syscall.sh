@@ -1,0 +1,48 @@
+#!/bin/sh
+# The driver's ioctls of PyTorch, by ptrace, on this machine's GPU: the same output as without,
+# every request named, and what tracing costs.
+# usage: syscall.sh CUTRACE [OUT]      CUTRACE: the binary; traces and figures go to OUT
+# Needs: python3 with torch, gcc, a CUDA driver. Exits 1 if something is unknown or differs.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+cutrace=$1
+out=${2:-$(mktemp -d)}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+head -2 /proc/driver/nvidia/version
+for program in inference train graph; do
+    timeout 200 python3 "$here/torch_programs.py" $program > "$work/plain" 2> /dev/null || failed=1
+    timeout 200 "$cutrace" record --method=preload,syscall -o "$work/$program.jsonl" -- \
+        python3 "$here/torch_programs.py" $program > "$work/traced" 2> "$work/said" || failed=1
+    if cmp -s "$work/plain" "$work/traced"; then echo "$program: same output"; else
+        echo "$program: OUTPUT DIFFERS"; diff "$work/plain" "$work/traced" | head -5; failed=1
+    fi
+    grep -E 'API calls|launches|IOCTL|Events lost|Note|vram|Tracer' "$work/said" || true
+    python3 "$here/ioctl_names.py" "$work/$program.jsonl" || failed=1
+done
+"$cutrace" report ioctls "$work/inference.jsonl" > "$out/ioctls.txt" 2>&1 || failed=1
+"$cutrace" report contexts "$work/inference.jsonl" > "$out/contexts.txt" 2>&1 || failed=1
+"$cutrace" replay "$work/inference.jsonl" 2>/dev/null | grep -n 'ioctl\|cuMemAlloc_v2\|cuInit' | cut -c1-260 | head -400 > "$out/replay.txt" || true
+gzip -c "$work/inference.jsonl" > "$out/inference.jsonl.gz"
+# What it costs: start-up and one allocation, interleaved, the least of three.
+cat > "$work/start.py" <<'PYTHON'
+import time, torch
+begin = time.perf_counter()
+torch.zeros(1, device="cuda")
+print(f"{time.perf_counter() - begin:.3f}")
+PYTHON
+for round in 1 2 3; do
+    printf 'context and first tensor, s: plain %s' "$(python3 "$work/start.py")"
+    printf ', syscall %s' "$("$cutrace" record --method=syscall -q -o "$work/s.arrows" -- python3 "$work/start.py")"
+    printf ', preload,syscall %s\n' "$("$cutrace" record --method=preload,syscall -q -o "$work/s.arrows" -- python3 "$work/start.py")"
+done
+gcc -O2 -w -o "$work/calls" "$here/../../bench/syscall/calls.c"
+for round in 1 2 3; do
+    for kind in getpid read ioctl; do
+        count=1000000; [ $kind = ioctl ] && count=20000
+        printf '%s, ns: plain %s, syscall %s\n' $kind "$("$work/calls" $kind $count "$work")" \
+            "$("$cutrace" record --method=syscall -q -o "$work/s.arrows" -- "$work/calls" $kind $count "$work")"
+    done
+done
+exit $failed
