@@ -37,6 +37,8 @@ pub struct Tracer {
     files: DriverFiles,
     threads: HashMap<libc::pid_t, Thread>,
     stops: u64,
+    /// There is a processor to look from while the program runs on another.
+    looks: bool,
 }
 
 #[derive(Default)]
@@ -55,6 +57,10 @@ struct Inside {
     before: Payload,
 }
 
+/// How long to look for the next stop before sleeping, in nanoseconds.
+const LOOK_FOR: u64 = 30_000;
+/// Frames are handed on when there are so many bytes of them, or nothing else to do.
+const MOST_KEPT: usize = 64 << 10;
 /// Longer paths are no device's.
 const LONGEST_PATH: usize = 512;
 
@@ -68,6 +74,7 @@ impl Tracer {
             files: DriverFiles::new(),
             threads: HashMap::new(),
             stops: 0,
+            looks: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
         }
     }
 
@@ -79,6 +86,7 @@ impl Tracer {
         };
         let error = result.err().and_then(|why| why.raw_os_error()).unwrap_or(0);
         self.tell(&Frame::Attached(error));
+        self.hand_on();
     }
 
     fn seize_threads(&mut self, pid: u32) -> io::Result<()> {
@@ -116,13 +124,34 @@ impl Tracer {
                 self.let_go();
                 break;
             }
-            match ptrace::wait(0) {
+            match self.next() {
                 Ok((tid, status)) => self.step(tid, status),
                 Err(why) if why.raw_os_error() == Some(libc::ECHILD) => break,
                 Err(_) => {}
             }
         }
         self.tell_cost();
+        self.hand_on();
+    }
+
+    /// The next stop. Requests come in rows: for a moment it is cheaper to look again than to sleep
+    /// and be woken. What was told waits meanwhile, because handing it on wakes others.
+    fn next(&mut self) -> io::Result<(libc::pid_t, libc::c_int)> {
+        if self.out.is_some() && self.looks {
+            let began = monotonic();
+            loop {
+                let (tid, status) = ptrace::wait(libc::WNOHANG)?;
+                if tid != 0 {
+                    return Ok((tid, status));
+                }
+                if monotonic().saturating_sub(began) > LOOK_FOR {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        self.hand_on();
+        ptrace::wait(0)
     }
 
     fn step(&mut self, tid: libc::pid_t, status: libc::c_int) {
@@ -313,12 +342,24 @@ impl Tracer {
     }
 
     fn tell(&mut self, frame: &Frame) {
-        let Some(out) = &mut self.out else { return };
-        self.buffer.clear();
-        frame::put(&mut self.buffer, frame);
-        if out.write_all(&self.buffer).is_err() {
+        if self.out.is_some() {
+            frame::put(&mut self.buffer, frame);
+        }
+        if self.buffer.len() >= MOST_KEPT {
+            self.hand_on();
+        }
+    }
+
+    fn hand_on(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        if let Some(out) = &mut self.out
+            && out.write_all(&self.buffer).is_err()
+        {
             self.out = None;
         }
+        self.buffer.clear();
     }
 
     fn tell_cost(&mut self) {
