@@ -26,7 +26,7 @@ pub struct DriverFiles {
 
 #[derive(Debug)]
 struct Known {
-    opened: Option<Opened>,
+    opened: Opened,
     /// CLOCK_MONOTONIC when it was looked up.
     at: u64,
 }
@@ -50,9 +50,11 @@ impl DriverFiles {
         if let Some(known) = self.known.get(&(pid, fd))
             && now.saturating_sub(known.at) < TRUSTED_FOR
         {
-            return known.opened.clone();
+            return Some(known.opened.clone());
         }
-        let opened = self.look_up(pid, fd);
+        // What is not the driver's may be in a moment: numbers are used again at once.
+        self.known.remove(&(pid, fd));
+        let opened = self.look_up(pid, fd)?;
         if self.known.len() >= MOST_KNOWN {
             self.known.clear();
         }
@@ -61,7 +63,7 @@ impl DriverFiles {
             at: now,
         };
         self.known.insert((pid, fd), known);
-        opened
+        Some(opened)
     }
 
     /// What was known of a descriptor does not hold any more.

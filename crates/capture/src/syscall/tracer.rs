@@ -53,6 +53,8 @@ struct Thread {
 
 /// What is to be read again when the call has returned.
 struct Inside {
+    /// It returns a descriptor: what that number was before is of no use.
+    opens: bool,
     argument: u64,
     before: Payload,
 }
@@ -257,10 +259,12 @@ impl Tracer {
         });
         let inside = match call {
             Call::Ioctl { request, before } => Inside {
+                opens: false,
                 argument: request.argument,
                 before,
             },
-            _ => Inside {
+            other => Inside {
+                opens: matches!(other, Call::Open { .. }),
                 argument: 0,
                 before: Payload::default(),
             },
@@ -271,6 +275,9 @@ impl Tracer {
     fn end(&mut self, tid: libc::pid_t, result: i64, now: u64) {
         let thread = self.threads.entry(tid).or_default();
         let inside = thread.inside.take();
+        if inside.as_ref().is_some_and(|inside| inside.opens) {
+            self.files.forget(thread.pid, result as i32);
+        }
         if std::mem::take(&mut thread.skipping) || inside.is_none() {
             return self.resume(tid, 0);
         }
