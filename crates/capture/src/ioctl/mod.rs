@@ -76,31 +76,68 @@ fn call<'a>(
 /// Turns ioctls into events, and follows the driver's handles through them.
 #[derive(Debug)]
 pub struct Decoder {
-    version: Version,
-    /// The version is the loaded driver's, not a guess.
-    certain: bool,
+    driver: Driver,
     handles: Handles,
+}
+
+/// Which version's structs programs use.
+#[derive(Debug, Clone, Copy)]
+pub struct Driver {
+    pub version: Version,
+    /// The version is the loaded driver's, or libcuda has told it: no guess.
+    certain: bool,
+    /// libcuda has told it to a stand-in.
+    told: bool,
+}
+
+/// What softgpu plays: a recording of this driver.
+const PLAYED: Version = Version {
+    branch: 580,
+    minor: 159,
+    patch: 4,
+};
+
+impl Driver {
+    /// The loaded one; None is one that nobody knows. What libcuda then says of itself decides.
+    pub fn new(loaded: Option<Version>) -> Self {
+        Driver {
+            version: loaded.unwrap_or(Version::NEWEST),
+            certain: loaded.is_some(),
+            told: false,
+        }
+    }
+
+    /// Call it with every request.
+    pub fn learn(&mut self, request: &Request, before: &Payload) {
+        let stand_in = request.opened.stand_in;
+        match told_version(request, before) {
+            Some(version) if !self.certain || stand_in => {
+                (self.version, self.certain, self.told) = (version, true, stand_in);
+            }
+            None if stand_in && !self.told => self.version = PLAYED,
+            _ => {}
+        }
+    }
 }
 
 impl Decoder {
     /// For this driver; None is one that nobody knows. What libcuda then says of itself decides.
     pub fn new(driver: Option<Version>) -> Self {
         Decoder {
-            version: driver.unwrap_or(Version::NEWEST),
-            certain: driver.is_some(),
+            driver: Driver::new(driver),
             handles: Handles::default(),
         }
     }
 
     pub fn version(&self) -> Version {
-        self.version
+        self.driver.version
     }
 
     /// The event of a call that has begun.
     pub fn begun(&mut self, id: u64, start: u64, request: &Request, before: &Payload) -> Event {
-        self.learn_version(request, before);
+        self.driver.learn(request, before);
         let memory = before.memory();
-        let decoded = (self.handles).decode(&call(request, self.version, before, &memory));
+        let decoded = (self.handles).decode(&call(request, self.driver.version, before, &memory));
         let mut event = Event::new(id, Layer::Syscall, decoded.category, "ioctl", start);
         event.kind = Kind::Ioctl;
         event.args = vec![
@@ -130,7 +167,7 @@ impl Decoder {
         let (decoded, facts) = self.handles.returned(&Call {
             after: Some(&after.argument),
             memory_after: &memory_after,
-            ..call(request, self.version, before, &memory)
+            ..call(request, self.driver.version, before, &memory)
         });
         let mut map = decoded.map(request.opened.file);
         if !facts.is_empty() {
@@ -146,19 +183,11 @@ impl Decoder {
         event.status = status(result, request.opened.stand_in);
         facts
     }
-
-    fn learn_version(&mut self, request: &Request, before: &Payload) {
-        if (!self.certain || request.opened.stand_in)
-            && let Some(version) = told_version(request, before)
-        {
-            (self.version, self.certain) = (version, true);
-        }
-    }
 }
 
 /// libcuda tells the driver its version before anything else: where no driver is loaded, or its
 /// files are stand-ins, that is what there is to know.
-pub fn told_version(request: &Request, before: &Payload) -> Option<Version> {
+fn told_version(request: &Request, before: &Payload) -> Option<Version> {
     const CHECK_VERSION: u32 = 210;
     if !request.opened.file.is_frontend() || request.cmd & 0xff != CHECK_VERSION {
         return None;

@@ -18,7 +18,7 @@ pub struct TracerProcess {
 /// So much may wait in the pipe before the tracer, and with it the program, has to.
 const PIPE_SIZE: libc::c_int = 1 << 20;
 
-pub fn start(mode: Mode, version: Version) -> io::Result<TracerProcess> {
+pub fn start(mode: Mode, version: Option<Version>) -> io::Result<TracerProcess> {
     let (orders_out, orders_in) = pipe()?;
     let (frames_out, frames_in) = pipe()?;
     // SAFETY: asks for a larger pipe; it stays as it is where that is refused.
@@ -45,7 +45,7 @@ pub fn start(mode: Mode, version: Version) -> io::Result<TracerProcess> {
     })
 }
 
-fn trace(mode: Mode, version: Version, mut orders: File, frames: File) {
+fn trace(mode: Mode, version: Option<Version>, mut orders: File, frames: File) {
     let mut pid = [0; 4];
     if orders.read_exact(&mut pid).is_err() {
         return;

@@ -90,7 +90,7 @@ impl Session {
         // The tables are read before the program waits for them.
         let known = version.unwrap_or(Version::NEWEST);
         cuda::nvidia::known(cuda::nvidia::Known::Controls, known).count();
-        let process = process::start(mode, known).map_err(SyscallError::Start)?;
+        let process = process::start(mode, version).map_err(SyscallError::Start)?;
         Ok(Session {
             mode,
             process,

@@ -9,7 +9,7 @@ use super::frame::{self, Call, Frame};
 use super::ptrace::{self, Resume, Syscall};
 use super::reading::{after, before};
 use crate::clock::monotonic;
-use crate::ioctl::{DriverFiles, Payload, Request, told_version};
+use crate::ioctl::{Driver, DriverFiles, Payload, Request};
 use cuda::nvidia::Version;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ pub enum Mode {
 
 pub struct Tracer {
     mode: Mode,
-    version: Version,
+    driver: Driver,
     /// None when nobody listens any more.
     out: Option<File>,
     buffer: Vec<u8>,
@@ -67,10 +67,10 @@ const MOST_KEPT: usize = 64 << 10;
 const LONGEST_PATH: usize = 512;
 
 impl Tracer {
-    pub fn new(mode: Mode, version: Version, out: File) -> Self {
+    pub fn new(mode: Mode, driver: Option<Version>, out: File) -> Self {
         Tracer {
             mode,
-            version,
+            driver: Driver::new(driver),
             out: Some(out),
             buffer: Vec::new(),
             files: DriverFiles::new(),
@@ -318,10 +318,8 @@ impl Tracer {
                     cmd,
                     argument: arguments[2],
                 };
-                let before = before(tid, &request, self.version);
-                if let Some(version) = told_version(&request, &before) {
-                    self.version = version;
-                }
+                let before = before(tid, &request, self.driver.version);
+                self.driver.learn(&request, &before);
                 Some(Call::Ioctl { request, before })
             }
             Stop::Open => open(tid, "open", arguments[0], arguments[1]),
