@@ -130,8 +130,9 @@ def one_tree():
     equal([xid["details"]["error_code"], xid["details"]["msg"]], [13, "Graphics Exception: stand-in"], "Xid")
     equal([named(events, "nvidia_isr")[0]["type"], xid["layer"]], ["interrupt", "kernel"], "kinds")
     slept = [event for event in named(events, "off-cpu") if event["details"].get("state") == "sleeping"]
-    if not any(event["duration_us"] > 1900 for event in slept):
-        raise AssertionError(f"the program slept 2 ms: {slept}")
+    # The clock of its sleep may run before it is off the processor.
+    if not any(event["duration_us"] > 10000 for event in slept):
+        raise AssertionError(f"the program slept 50 ms: {slept}")
     equal(lines[-1]["lost"], 0, "lost")
 
 

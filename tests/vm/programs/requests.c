@@ -15,7 +15,7 @@ int cuMemPrefetchAsync(unsigned long long address, size_t count, int device, voi
 int main(int count, char **words)
 {
 	int rounds = count > 1 ? atoi(words[1]) : 5, control, uvm;
-	struct timespec moment = { 0, 2000000 };
+	struct timespec moment = { 0, 50000000 };
 	volatile char *memory;
 
 	if (cuInit(0))
