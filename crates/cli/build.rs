@@ -60,6 +60,15 @@ const ACTIVITY: Library = Library {
     link: &["crates/activity/link.sh"],
 };
 
+/// What puts probes into the kernels of traced programs.
+const PROBE: Library = Library {
+    package: "cutrace-probe",
+    feature: None,
+    archive: "libprobe.a",
+    soname: "libcutrace_probe.so",
+    link: &["crates/probe/link.sh"],
+};
+
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"))
@@ -73,6 +82,7 @@ fn main() {
         "crates/cupti",
         "crates/ptx",
         "crates/preload",
+        "crates/probe",
         "crates/event",
         "crates/cuda",
         "crates/cli/demo",
@@ -100,10 +110,12 @@ fn main() {
         &ACTIVITY,
         &build_archive(&root, &out, &ACTIVITY),
     );
+    let probe = link(&root, &out, &PROBE, &build_archive(&root, &out, &PROBE));
     for (constant, name, file) in [
         ("DEMO", "demo", demo),
         ("PRELOAD", "libcutrace_preload.so", preload),
         ("ACTIVITY", ACTIVITY.soname, activity),
+        ("PROBE", PROBE.soname, probe),
     ] {
         let _ = writeln!(
             table,

@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod ebpf;
 pub mod fecs;
 mod held;
+pub mod gpu_probe;
 pub mod hooks;
 pub mod ioctl;
 pub mod kernel;

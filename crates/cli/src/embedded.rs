@@ -39,6 +39,23 @@ pub fn activity_library() -> Result<PathBuf> {
     unpack(&folder, &built::ACTIVITY)
 }
 
+/// The library that puts probes into kernels, unpacked if need be.
+pub fn probe_library() -> Result<PathBuf> {
+    let folder = private_folder("probe", &[built::PROBE])?;
+    unpack(&folder, &built::PROBE)
+}
+
+/// A folder of the user's cache for what can be made again.
+pub fn cache_folder(kind: &str) -> Result<PathBuf> {
+    private_folder(kind, &[])
+}
+
+/// A file for one run, which removes it.
+pub fn scratch(name: &str) -> Result<PathBuf> {
+    let folder = private_folder("scratch", &[])?;
+    Ok(folder.join(format!("{}.{name}", std::process::id())))
+}
+
 /// The demo program, unpacked if need be.
 pub fn demo_program() -> Result<PathBuf> {
     let folder = private_folder("demo", &[built::DEMO])?;

@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod embedded;
+mod probes;
 
 use capture::launch::LaunchError;
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ impl arguments::Command {
     fn failure(&self) -> u8 {
         match self {
             arguments::Command::Record(_)
+            | arguments::Command::Gpu(_)
             | arguments::Command::Demo(_)
             | arguments::Command::Softgpu(_) => LaunchError::OWN_FAILURE,
             _ => BAD_INPUT,

@@ -12,6 +12,7 @@ const RULES: &[(&str, &[&str])] = &[
     ("capture", &["event", "cuda", "ptx", "gpubpf"]),
     ("gpubpf", &[]),
     ("ptx", &[]),
+    ("probe", &["ptx"]),
     ("softgpu", &["ptx"]),
     ("cudart", &[]),
     ("cupti", &[]),

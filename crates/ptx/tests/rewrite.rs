@@ -17,28 +17,23 @@ fn functions() -> String {
          mov.u64 %key, stack;\ncvta.local.u64 %key, %key;\nmov.u64 %a, 8;\nmov.u64 r, 0;\n",
     );
     let calls = [
-        (1, "%map, %key"),
-        (2, "%map, %key, %key, %a"),
-        (3, "%map, %key"),
-        (5, ""),
-        (6, "%key, %a, %a, %a, %a"),
-        (8, ""),
-        (14, ""),
+        (1, "%map, %key, %a, %a, %a"),
+        (2, "%map, %key, %key, %a, %a"),
+        (3, "%map, %key, %a, %a, %a"),
         (25, "ctx, %map, %a, %key, %a"),
-        (501, "%key"),
-        (502, ""),
-        (503, "%key, %key, %key"),
-        (504, "%key, %key, %key"),
-        (505, "%key, %key, %key"),
-        (506, ""),
-        (508, "%key, %key, %key"),
-        (509, ""),
-        (510, ""),
-        (511, ""),
-        (600, "%a"),
-        (601, "%map, %a"),
+        (130, "%map, %key, %a, %a, %a"),
+        (177, "%a, %a, %key, %a, %a"),
     ];
-    for (number, arguments) in calls {
+    let addresses = [503, 504, 505, 508].map(|number| (number, "%key, %key, %key, %a, %a"));
+    let numbers = [5, 6, 7, 8, 14, 501, 502, 506, 509, 510, 511, 600, 602]
+        .map(|number| (number, "%a, %a, %a, %a, %a"));
+    let counted = [(601, "%map, %a, %a, %a, %a")];
+    for (number, arguments) in calls
+        .into_iter()
+        .chain(addresses)
+        .chain(numbers)
+        .chain(counted)
+    {
         text.push_str(&format!(
             "call (r), {}, ({arguments});\n",
             device::helper(number)
@@ -249,7 +244,7 @@ fn versions_are_raised_to_the_minimum_only() {
     for (from, to) in [
         (
             (".version 6.0", ".target sm_52"),
-            (".version 6.2", ".target sm_70"),
+            (".version 6.3", ".target sm_70"),
         ),
         (
             (".version 8.0", ".target sm_90a"),

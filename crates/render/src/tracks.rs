@@ -76,6 +76,9 @@ pub fn submits(event: &Event) -> bool {
         )
 }
 
+/// Tracks of multiprocessors beside those of streams: no handle has this bit.
+const MULTIPROCESSORS: u64 = 1 << 63;
+
 /// One stream, in all its lanes.
 type Stream = (u32, u32, u64, u64);
 
@@ -105,7 +108,11 @@ impl Tracks {
                 lane: lane_of(lanes, event),
             };
         }
-        if event.layer != Layer::Gpu {
+        // Blocks of a kernel, as probes inside it saw them, lie on their multiprocessors.
+        let multiprocessor = (event.layer == Layer::Device)
+            .then_some(event.cpu)
+            .flatten();
+        if event.layer != Layer::Gpu && multiprocessor.is_none() {
             return Track::Thread {
                 pid: event.pid,
                 tid: event.tid,
@@ -115,7 +122,10 @@ impl Tracks {
             event.device.unwrap_or(0),
             event.pid,
             event.context.unwrap_or(0),
-            event.stream.unwrap_or(0),
+            match multiprocessor {
+                Some(number) => MULTIPROCESSORS | u64::from(number),
+                None => event.stream.unwrap_or(0),
+            },
         );
         let lane = match event.extent {
             Extent::Instant => 0,
@@ -191,6 +201,7 @@ impl Track {
             1 => "legacy default stream".to_owned(),
             2 => "per-thread default stream".to_owned(),
             number if number < 1 << 16 => format!("stream {number}"),
+            sm if sm & MULTIPROCESSORS != 0 => format!("SM {}", sm & !MULTIPROCESSORS),
             handle => format!("stream {handle:#x}"),
         };
         match lane {
@@ -248,5 +259,18 @@ mod tests {
         assert_eq!(lane(3, 6, Extent::Closed(4)), 0);
         assert_eq!(lane(4, 8, Extent::Closed(4)), 2);
         assert_eq!(lane(2, 1, Extent::Closed(20)), 1);
+    }
+
+    #[test]
+    fn blocks_lie_on_their_multiprocessors() {
+        let mut tracks = Tracks::default();
+        let mut block = Event::new(1, Layer::Device, Category::Kernel, "block", 0);
+        assert!(matches!(tracks.of(&block), Track::Thread { .. }));
+        block.cpu = Some(7);
+        block.extent = Extent::Open;
+        let Track::Stream { stream, lane, .. } = tracks.of(&block) else {
+            panic!("on a host thread");
+        };
+        assert_eq!(Track::stream_name(stream, lane), "SM 7");
     }
 }

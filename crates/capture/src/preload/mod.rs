@@ -9,7 +9,7 @@ mod clock;
 mod drain;
 mod drain_thread;
 mod error;
-mod folder;
+pub(crate) mod folder;
 mod origin;
 mod process;
 mod report;

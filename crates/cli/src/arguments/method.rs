@@ -19,6 +19,8 @@ pub enum Method {
     Nvml,
     /// Whose context has the GPU, from the driver.
     Fecs,
+    /// Programs inside kernels: `cutrace gpu` asks for it, `--method` cannot.
+    Probes,
 }
 
 impl Method {
@@ -44,6 +46,7 @@ impl Method {
             Method::Uvm => "uvm",
             Method::Nvml => "nvml",
             Method::Fecs => "fecs",
+            Method::Probes => "probes",
         }
     }
 }

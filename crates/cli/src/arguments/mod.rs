@@ -1,6 +1,7 @@
 //! The command line: clap's view of it, turned once into [`Command`]. Nothing below sees clap.
 
 mod export;
+mod gpu;
 mod ioctl;
 mod look;
 mod method;
@@ -9,6 +10,7 @@ mod record;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
+pub use gpu::{Gpu, Run};
 pub use ioctl::Ioctl;
 pub use look::{Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use method::{Method, Methods};
@@ -33,6 +35,7 @@ pub enum Command {
     Probes(Probes),
     Hooks(Hooks),
     Doctor,
+    Gpu(Gpu),
     Completions(clap_complete::Shell),
     Manual,
 }
@@ -127,6 +130,11 @@ enum Verb {
     ///
     /// Found out by trying: as root, probes are attached for a moment.
     Doctor,
+    /// Programs inside kernels: count, trace and measure what GPU threads do
+    ///
+    /// The kernels' PTX gets probes when the program loads it; nothing is rebuilt.
+    #[command(arg_required_else_help = true)]
+    Gpu(gpu::GpuLine),
     /// Print shell completions
     Completions { shell: clap_complete::Shell },
     /// Print the manual page
@@ -178,6 +186,7 @@ pub fn parse() -> Command {
         Verb::Probes(line) => Command::Probes(line.options()),
         Verb::Hooks(line) => Command::Hooks(line.options()),
         Verb::Doctor => Command::Doctor,
+        Verb::Gpu(line) => Command::Gpu(line.options()),
         Verb::Completions { shell } => Command::Completions(shell),
         Verb::Manual => Command::Manual,
     }

@@ -1,7 +1,8 @@
 //! `cutrace record`: what to trace, and how.
 
 use super::{Format, Methods, method::methods, times, usage};
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use crate::probes::Probes;
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 /// A command to trace.
 pub struct Record {
@@ -31,6 +32,8 @@ pub struct Record {
     pub simulate: bool,
     pub quiet: bool,
     pub verbose: bool,
+    /// Programs inside kernels.
+    pub probes: Option<Arc<Probes>>,
 }
 
 #[derive(clap::Args)]
@@ -128,6 +131,7 @@ impl RecordLine {
             simulate: self.sim,
             quiet: self.quiet,
             verbose: self.verbose,
+            probes: None,
         }
     }
 }

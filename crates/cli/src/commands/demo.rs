@@ -77,6 +77,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         simulate: !gpu,
         quiet: false,
         verbose: false,
+        probes: None,
     })
 }
 

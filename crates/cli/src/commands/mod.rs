@@ -4,6 +4,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod export;
+mod gpu;
 mod hooks;
 mod input;
 mod ioctl;
@@ -35,6 +36,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Probes(options) => probes::run(options),
         Command::Hooks(options) => hooks::run(options),
         Command::Doctor => doctor::run(),
+        Command::Gpu(options) => gpu::run(options),
         Command::Completions(shell) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut arguments::definitions(), "cutrace", &mut text);

@@ -12,6 +12,7 @@ mod nvtx;
 mod outlet;
 mod plan;
 mod preload;
+mod probes;
 mod progress;
 mod syscall;
 mod user;
@@ -32,6 +33,7 @@ use capture::{
 };
 use file::TraceFile;
 use outlet::Outlet;
+pub use probes::Found;
 use progress::Progress;
 use render::RunSummary;
 use std::{
@@ -47,10 +49,18 @@ pub struct Recorded {
     pub path: PathBuf,
     pub summary: RunSummary,
     details: String,
+    /// What probes inside kernels found.
+    pub found: Option<Found>,
 }
 
 pub fn run(options: Record) -> Result<ExitCode> {
     let recorded = record(&options)?;
+    say(&options, &recorded);
+    recorded.exit.pass_on()
+}
+
+/// What a run that was traced has to say at its end.
+pub fn say(options: &Record, recorded: &Recorded) {
     if options.verbose {
         eprint!("{}", recorded.details);
     }
@@ -58,12 +68,16 @@ pub fn run(options: Record) -> Result<ExitCode> {
         let text = render::summary_text(&recorded.summary, &stderr_style());
         eprint!("\n{text}");
     }
-    recorded.exit.pass_on()
 }
 
 /// Runs the command and writes its trace.
 pub fn record(options: &Record) -> Result<Recorded> {
-    let plan = plan::of(options)?;
+    let mut plan = plan::of(options)?;
+    let place = probes::Place::default();
+    if options.probes.is_some() {
+        plan.methods.push(Method::Probes);
+        embedded::probe_library()?;
+    }
     // Unpacked before the trace's clock starts: the first run takes a moment for it.
     if plan.methods.contains(&Method::Preload) {
         embedded::preload_library()?;
@@ -78,7 +92,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         options.summary && !options.quiet,
     )?;
     let (path, seen) = (file.path().to_owned(), file.seen());
-    let ran = watched_run(options, &plan.methods, file, |backends| {
+    let ran = watched_run(options, &plan.methods, file, &place, |backends| {
         let mut command = launch::Command {
             program: options.program.clone(),
             args: options.arguments.clone(),
@@ -125,7 +139,12 @@ pub fn record(options: &Record) -> Result<Recorded> {
         eprintln!("cutrace: {error:#}");
     }
     watched.notes.extend(plan.left_out);
+    let found = place
+        .lock()
+        .unwrap_or_else(|broken| broken.into_inner())
+        .take();
     Ok(Recorded {
+        found,
         exit,
         details: std::mem::take(&mut watched.details),
         summary: words::summary(options, watched, said, &path, elapsed),
@@ -138,6 +157,7 @@ fn watched_run<T>(
     options: &Record,
     methods: &[Method],
     file: TraceFile,
+    place: &probes::Place,
     run: impl FnOnce(&mut [Box<dyn Backend + '_>]) -> Result<T>,
 ) -> Result<(T, TraceFile, words::Together)> {
     let names: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
@@ -146,7 +166,7 @@ fn watched_run<T>(
     // Calls are looked at on their way only where somebody asks for them.
     let calls = (methods.contains(&Method::Cupti)).then(Calls::default);
     for (&method, outlet) in methods.iter().zip(outlets) {
-        backends.push(start(options, methods, method, outlet, calls.as_ref())?);
+        backends.push(start(options, methods, method, outlet, calls.as_ref(), place)?);
     }
     let ran = run(&mut backends);
     let watched: Vec<Watched> = backends.into_iter().filter_map(Backend::finish).collect();
@@ -165,6 +185,7 @@ fn start<'a>(
     method: Method,
     outlet: Outlet,
     calls: Option<&Calls>,
+    place: &probes::Place,
 ) -> Result<Box<dyn Backend + 'a>> {
     match method {
         Method::Preload => {
@@ -177,6 +198,14 @@ fn start<'a>(
         }
         Method::Syscall => Ok(Box::new(syscall::Syscall::start(options, outlet)?)),
         Method::Kernel => Ok(Box::new(kernel::Kernel::start(options, outlet)?)),
+        Method::Probes => match &options.probes {
+            Some(probes) => Ok(Box::new(probes::ProbesBackend::start(
+                probes.clone(),
+                outlet,
+                place.clone(),
+            )?)),
+            None => anyhow::bail!("cutrace gpu puts probes into kernels"),
+        },
         Method::Ebpf => {
             // Calls that preload sees from inside are not recorded twice.
             let calls = !methods.contains(&Method::Preload);

@@ -6,6 +6,7 @@ use super::prologue::{self, JUMP, MOST_BYTES};
 use super::redirect::{Data, How, Redirect};
 use super::report;
 use super::select::{self, Method, Options};
+use super::stand_ins::StandIns;
 use super::{stack, thunks, watch};
 use crate::layout::{Entry, MAX_FUNCTIONS, Stage};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
@@ -34,6 +35,7 @@ pub struct Hooks {
     turned: BTreeMap<usize, usize>,
     /// The C library has been seen to.
     watches: bool,
+    stand_ins: StandIns,
 }
 
 /// An object as it was seen in the loader's list.
@@ -97,6 +99,7 @@ impl Hooks {
             functions: super::nvtx::NUMBERS,
             turned: BTreeMap::new(),
             watches: false,
+            stand_ins: StandIns::default(),
         }
     }
 
@@ -118,6 +121,7 @@ impl Hooks {
             if self.options.has_stacks() {
                 stack::add_object(&object);
             }
+            self.stand_ins.look_at(&object);
             let hooked = self.consider(&object).unwrap_or_default();
             if !self.watches && watch::is_libc(&object) {
                 self.watches = true;
@@ -229,9 +233,7 @@ impl Hooks {
         // Of several names for one function the plainest stands for all.
         found.sort_by_key(|one| (one.address, one.name.len(), one.name));
         let library = self.library(object);
-        let wanted = (found.iter())
-            .filter(|one| self.options.wants(one.name))
-            .count();
+        let wanted = (found.iter()).filter(|one| self.wants(one.name)).count();
         let first = found.first()?.address;
         let parts = code::parts(object, file);
         let may_patch = self.options.method == Method::Patch;
@@ -251,9 +253,11 @@ impl Hooks {
         for (place, one) in found.iter().enumerate() {
             if one.address == previous {
                 work.hooked += 1;
+                self.stand_ins.tell_same(one.name);
                 continue;
             }
-            if !self.options.wants(one.name) {
+            if !self.wants(one.name) {
+                self.stand_ins.tell(one.name, one.address);
                 continue;
             }
             let number = match self.libraries[library].numbers.get(one.name) {
@@ -453,8 +457,13 @@ impl Hooks {
         }
     }
 
+    fn wants(&self, name: &[u8]) -> bool {
+        self.options.wants(name) || self.stand_ins.stands_in_for(name)
+    }
+
     /// A function's row in the table that the code on every call reads.
     fn row(&mut self, object: &Object, name: &[u8], number: usize, target: usize) {
+        let target = self.stand_ins.turn(name, target);
         // SAFETY: below the table's length; nothing calls it yet.
         unsafe {
             let row = self.entries.add(number);

@@ -19,6 +19,7 @@ mod report;
 mod rings;
 pub mod select;
 pub mod stack;
+mod stand_ins;
 mod thunks;
 mod watch;
 

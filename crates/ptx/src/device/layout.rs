@@ -11,8 +11,8 @@ pub mod map_kind {
     pub const THREAD_HOST_ARRAY: u32 = 1512;
     pub const HOST_ARRAY: u32 = 1513;
     pub const RING: u32 = 1527;
-    pub const SM_ARRAY: u32 = 1540;
-    pub const WARP_ARRAY: u32 = 1541;
+    pub const SM_ARRAY: u32 = 1600;
+    pub const WARP_ARRAY: u32 = 1601;
 
     pub const fn is_hash(kind: u32) -> bool {
         matches!(kind, HASH | GPU_HASH)
@@ -65,8 +65,10 @@ pub struct Descriptor {
     pub threads: u64,
     /// Bytes from one value, or slot, to the next.
     pub stride: u64,
-    /// Slots of a hash or a ring: a power of two.
+    /// Slots of a hash, or of each part of a ring: a power of two.
     pub capacity: u64,
+    /// Parts of a ring: a power of two.
+    pub parts: u64,
 }
 
 impl Descriptor {
@@ -74,12 +76,13 @@ impl Descriptor {
 
     pub fn bytes(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
-        let words: [(usize, u64); 5] = [
+        let words: [(usize, u64); 6] = [
             (0, self.base),
             (8, self.host_base),
             (32, self.threads),
             (40, self.stride),
             (48, self.capacity),
+            (56, self.parts),
         ];
         for (at, word) in words {
             out[at..at + 8].copy_from_slice(&word.to_le_bytes());
@@ -97,7 +100,7 @@ impl Descriptor {
     }
 }
 
-/// A ring's head as it lies in device memory.
+/// The head of a ring's part, as it lies in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ring {
     pub head: u64,
@@ -107,6 +110,16 @@ pub struct Ring {
 
 impl Ring {
     pub const BYTES: usize = 64;
+
+    /// All parts together: what was taken, and what found no room.
+    pub fn sum(bytes: &[u8]) -> Ring {
+        let parts = bytes.chunks_exact(Self::BYTES).filter_map(Ring::read);
+        parts.fold(Ring::default(), |all, one| Ring {
+            head: all.head.saturating_add(one.head),
+            seen_tail: all.seen_tail.saturating_add(one.seen_tail),
+            lost: all.lost.saturating_add(one.lost),
+        })
+    }
 
     pub fn read(bytes: &[u8]) -> Option<Ring> {
         let word = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -118,8 +131,14 @@ impl Ring {
     }
 }
 
-/// Where a ring's slots begin in its host memory; the tail is at 0.
+/// Where a ring's slots begin in its host memory; the tails of its parts come first.
 pub const RING_DATA: usize = 4096;
+/// Bytes from one part's tail to the next.
+pub const TAIL_STRIDE: usize = 64;
+/// Behind the first tail: how many parts there are.
+pub const PARTS_AT: usize = 8;
+/// As many as have tails before the slots.
+pub const MOST_PARTS: u64 = (RING_DATA / TAIL_STRIDE) as u64;
 /// `{u64 number + 1; u32 bytes; u32 0}` before a record's data.
 pub const SLOT_HEADER: usize = 16;
 

@@ -4,8 +4,13 @@
 //! loading: `__cutrace_maps`, a descriptor for each map, and `__cutrace_state`.
 
 mod layout;
+mod orders;
 
-pub use layout::{Descriptor, RING_DATA, Ring, SLOT_HEADER, STATE_BYTES, State, map_kind};
+pub use layout::{
+    Descriptor, MOST_PARTS, PARTS_AT, RING_DATA, Ring, SLOT_HEADER, STATE_BYTES, State,
+    TAIL_STRIDE, map_kind,
+};
+pub use orders::{Layout, Map, Orders, OrdersError, log_map};
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +31,7 @@ pub const CLOCK_KERNEL: &str = "__cutrace_clock";
 pub const MAPS: &str = "__cutrace_maps";
 pub const STATE: &str = "__cutrace_state";
 
-/// The name that a helper's function has.
+/// The name that a helper's function has: five arguments, whatever the helper needs, and a result.
 pub fn helper(number: u32) -> String {
     format!("__cutrace_helper_{number}")
 }
@@ -103,8 +108,9 @@ fn functions() -> &'static BTreeMap<&'static str, &'static str> {
 mod tests {
     use super::*;
 
-    const HELPERS: [u32; 21] = [
-        1, 2, 3, 5, 6, 8, 14, 25, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511, 600, 601,
+    const HELPERS: [u32; 25] = [
+        1, 2, 3, 5, 6, 7, 8, 14, 25, 130, 177, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510,
+        511, 600, 601, 602,
     ];
 
     #[test]
@@ -127,7 +133,7 @@ mod tests {
     fn the_runtime_is_ptx() {
         let all: String = HELPERS.iter().map(|number| helper(*number) + " ").collect();
         let text = format!(
-            ".version 6.2\n.target sm_70\n.address_size 64\n{}",
+            ".version 6.3\n.target sm_70\n.address_size 64\n{}",
             runtime(&all, 3)
         );
         crate::parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));

@@ -10,9 +10,10 @@ pub struct Isa {
 }
 
 impl Isa {
-    /// `activemask`, `bar.warp.sync`, scoped atomics.
+    /// `activemask`, `bar.warp.sync`, scoped atomics, `nanosleep`. From 6.4 on, shuffles of old would be
+    /// refused.
     pub const PROBES: Isa = Isa {
-        version: (6, 2),
+        version: (6, 3),
         target: 70,
     };
     /// `cvta.param`.

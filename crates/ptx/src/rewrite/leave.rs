@@ -1,6 +1,6 @@
 //! Probes before every way out of a kernel: `ret`, `exit`, and the end of its text.
 
-use super::{Kernel, Probe, REGISTERS, calls, edit::Edits, entry::parameters, scan::Module};
+use super::{Kernel, Probe, REGISTERS, edit::Edits, entry::parameters, plain_calls, scan::Module};
 
 /// How many places got the probes.
 pub fn insert(module: &Module, kernel: &Kernel, probes: &[&Probe], edits: &mut Edits) -> usize {
@@ -9,7 +9,8 @@ pub fn insert(module: &Module, kernel: &Kernel, probes: &[&Probe], edits: &mut E
     }
     let mut block = String::from(REGISTERS);
     block.push_str(&parameters(kernel, probes));
-    block.push_str(&calls(probes, "%cutrace_ctx", "\t"));
+    // What leaves meets no instruction that wants the warp together.
+    block.push_str(&plain_calls(probes, "%cutrace_ctx", "\t"));
     let mut places = 0;
     for one in &kernel.code {
         if !matches!(one.opcode(module.source), "ret" | "exit") {

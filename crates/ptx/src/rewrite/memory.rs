@@ -7,7 +7,8 @@ use super::scan::{Instruction, Module};
 use super::{Done, Kernel, Probe, REGISTERS, calls, edit::Edits, leave::negated};
 use crate::token::{Kind, Token};
 
-/// `{u64 address; u32 size, space, kind, site, line, ptx_line;}`
+/// `{u64 address; u32 size, space; u64 pc; u32 line, kind;}`, where pc is the access's number in its
+/// module.
 pub const CONTEXT_BYTES: u32 = 32;
 
 /// Where an access goes, as the instruction says.
@@ -329,10 +330,10 @@ fn context(kernel: &Kernel, access: &Access, site: usize) -> Option<String> {
     }
     let words = [
         (12, access.space as u32),
-        (16, access.kind as u32),
-        (20, site as u32),
+        (16, site as u32),
+        (20, 0),
         (24, access.line),
-        (28, access.ptx_line),
+        (28, access.kind as u32),
     ];
     for (at, word) in words {
         text.push_str(&format!(

@@ -15,7 +15,7 @@ mod stub;
 
 pub use header::{Isa, Target};
 pub use memory::{Access, CONTEXT_BYTES as MEMORY_CONTEXT_BYTES, Space};
-pub use name::{Pattern, PatternError, nearest};
+pub use name::{Pattern, PatternError, nearest, readable};
 pub use scan::{Kernel, kernels};
 
 use crate::ParseError;
@@ -188,7 +188,15 @@ fn refusal(module: &Module, kernel: &Kernel, probes: &[&Probe]) -> Option<String
 /// Threads of a warp that come here together leave together: what follows may be an instruction that
 /// wants them to.
 fn calls(probes: &[&Probe], context: &str, indent: &str) -> String {
-    let mut text = format!("{indent}activemask.b32 %cutrace_mask;\n");
+    format!(
+        "{indent}activemask.b32 %cutrace_mask;\n{}{indent}bar.warp.sync %cutrace_mask;\n",
+        plain_calls(probes, context, indent)
+    )
+}
+
+/// The calls alone.
+fn plain_calls(probes: &[&Probe], context: &str, indent: &str) -> String {
+    let mut text = String::new();
     for probe in probes {
         let context = if probe.context_bytes == 0 {
             "%cutrace_none"
@@ -200,7 +208,6 @@ fn calls(probes: &[&Probe], context: &str, indent: &str) -> String {
             probe.function
         ));
     }
-    text.push_str(&format!("{indent}bar.warp.sync %cutrace_mask;\n"));
     text
 }
 

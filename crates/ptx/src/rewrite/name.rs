@@ -81,6 +81,11 @@ impl Pattern {
     }
 }
 
+/// A name for people.
+pub fn readable(name: &str) -> String {
+    demangled(name).unwrap_or_else(|| name.to_owned())
+}
+
 /// A name as its source has it, if it is mangled.
 pub fn demangled(name: &str) -> Option<String> {
     // A hostile name must not cost more than a real one.

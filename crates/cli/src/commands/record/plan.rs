@@ -126,7 +126,7 @@ fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
 /// Whether a back end can work here, or why not.
 fn available(method: Method) -> Result<(), String> {
     match method {
-        Method::Preload | Method::Cupti => Ok(()),
+        Method::Preload | Method::Cupti | Method::Probes => Ok(()),
         Method::Syscall => capture::syscall::available().map_err(|why| why.to_string()),
         Method::Kernel => capture::doctor::rights().map(drop),
         Method::Ebpf => capture::ebpf::available().map_err(|why| why.to_string()),

@@ -30,7 +30,10 @@ impl<'a> Preload<'a> {
             min_duration: options.min_duration,
             duration: options.duration,
         })?;
-        let existing = env::var_os("LD_PRELOAD");
+        let existing = match &options.probes {
+            None => env::var_os("LD_PRELOAD"),
+            Some(_) => Some(with_probes(env::var_os("LD_PRELOAD"))?),
+        };
         let mut environment = session.environment(&library, existing.as_deref())?;
         environment.extend(nvtx::environment(&library, options.quiet));
         Ok(Preload {
@@ -99,4 +102,14 @@ impl Backend for Preload<'_> {
             ..Watched::new(outlet)
         })
     }
+}
+
+/// The library that gives kernels their probes comes right behind ours.
+fn with_probes(existing: Option<OsString>) -> Result<OsString> {
+    let mut preload = embedded::probe_library()?.into_os_string();
+    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+        preload.push(":");
+        preload.push(existing);
+    }
+    Ok(preload)
 }

@@ -1,0 +1,141 @@
+//! What maps hold at the end of a context: copies of device memory, and files of the host's.
+
+use super::files;
+use ptx::device::{Layout, Map, Orders, Ring, map_kind};
+use std::path::{Path, PathBuf};
+
+/// A map of one context.
+#[derive(Debug)]
+pub struct MapDump {
+    pub pid: u32,
+    pub context: u32,
+    /// The map's place in the orders; `None` is printk's ring.
+    pub map: Option<usize>,
+    layout: Layout,
+    spec: Map,
+    bytes: Vec<u8>,
+    pub path: PathBuf,
+}
+
+/// A key and its values.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub key: Vec<u8>,
+    /// One, or one for each thread, multiprocessor or warp.
+    pub values: Vec<&'a [u8]>,
+}
+
+/// All that was left in the folder.
+pub fn dumps(
+    folder: &Path,
+    orders: &Orders,
+    multiprocessors: impl Fn(u32, u32) -> u64,
+) -> Vec<MapDump> {
+    let mut found = Vec::new();
+    for prefix in ["map", "shared"] {
+        for (path, pid, context, name) in files(folder, prefix) {
+            let (map, spec) = match name.parse::<usize>() {
+                Ok(index) => match orders.maps.get(index) {
+                    Some(spec) => (Some(index), spec.clone()),
+                    None => continue,
+                },
+                Err(_) if name == "log" => (None, ptx::device::log_map()),
+                Err(_) => continue,
+            };
+            // Rings are read as they fill; of theirs only the heads are of interest.
+            let is_shared = prefix == "shared";
+            if is_shared != map_kind::is_host(spec.kind) {
+                continue;
+            }
+            let Some(layout) = spec.layout(orders, multiprocessors(pid, context)) else {
+                continue;
+            };
+            let Ok(bytes) = std::fs::read(&path) else {
+                continue;
+            };
+            found.push(MapDump {
+                pid,
+                context,
+                map,
+                layout,
+                spec,
+                bytes,
+                path,
+            });
+        }
+    }
+    found.sort_by_key(|dump| (dump.pid, dump.context, dump.map));
+    found
+}
+
+impl MapDump {
+    pub fn spec(&self) -> &Map {
+        &self.spec
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// As it lies in memory.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Of a ring: how many records were taken, and how many found no room.
+    pub fn ring(&self) -> Option<Ring> {
+        (self.spec.kind == map_kind::RING).then(|| Ring::sum(&self.bytes))
+    }
+
+    /// Keys that a hash refused because it was full.
+    pub fn refused(&self) -> u64 {
+        if !map_kind::is_hash(self.spec.kind) {
+            return 0;
+        }
+        let word = self
+            .bytes
+            .get(8..16)
+            .and_then(|bytes| bytes.try_into().ok());
+        word.map_or(0, u64::from_le_bytes)
+    }
+
+    /// Its entries in the order of keys; of arrays all, of hashes those that are there.
+    pub fn entries(&self) -> Vec<Entry<'_>> {
+        if self.spec.kind == map_kind::RING {
+            return Vec::new();
+        }
+        if map_kind::is_hash(self.spec.kind) {
+            return self.hash_entries();
+        }
+        let (stride, copies) = (self.layout.stride as usize, self.layout.copies as usize);
+        let value = |at: usize| self.bytes.get(at * stride..at * stride + stride);
+        (0..self.spec.max_entries)
+            .map(|key| Entry {
+                key: key.to_le_bytes().to_vec(),
+                values: (0..copies)
+                    .filter_map(|copy| value(key as usize * copies + copy))
+                    .collect(),
+            })
+            .collect()
+    }
+
+    fn hash_entries(&self) -> Vec<Entry<'_>> {
+        let key_bytes = self.spec.key_size as usize;
+        let value_bytes = self.spec.value_size as usize;
+        let slots = self.bytes.get(64..).unwrap_or(&[]);
+        let mut entries: Vec<Entry> = slots
+            .chunks_exact(self.layout.stride as usize)
+            .filter_map(|slot| {
+                let tag = u64::from_le_bytes(*slot.first_chunk()?);
+                let value_at = 8 + key_bytes.next_multiple_of(8);
+                (tag & 3 == 2).then_some(())?;
+                Some(Entry {
+                    key: slot.get(8..8 + key_bytes)?.to_vec(),
+                    values: vec![slot.get(value_at..value_at + value_bytes)?],
+                })
+            })
+            .collect();
+        entries.sort_by(|a, b| a.key.iter().rev().cmp(b.key.iter().rev()));
+        entries
+    }
+}

@@ -1,0 +1,331 @@
+//! Reads the rings while device code writes them.
+//!
+//! A record is whole when its slot's number is the one that is waited for; the tail says how far we
+//! are, and only that makes room. Nobody waits for us: what found no room was counted by the device.
+
+use super::files;
+use ptx::device::{
+    MOST_PARTS, Map, Orders, PARTS_AT, RING_DATA, SLOT_HEADER, TAIL_STRIDE, log_map, map_kind,
+};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Whose ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Source {
+    pub pid: u32,
+    pub context: u32,
+    /// The map's place in the orders; `None` is printk.
+    pub map: Option<usize>,
+}
+
+/// One record as the device wrote it.
+#[derive(Debug)]
+pub struct Raw<'a> {
+    pub source: Source,
+    pub data: &'a [u8],
+}
+
+/// Where records go.
+pub trait Taker: Send + 'static {
+    fn take(&mut self, raw: Raw);
+    /// There is nothing more to read at the moment.
+    fn rest(&mut self) {}
+}
+
+/// What was read of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingTotals {
+    pub source: Source,
+    pub read: u64,
+    /// Slots that were taken and never handed over, as far as can be seen.
+    pub unfinished: u64,
+}
+
+/// New rings are looked for this often.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+const IDLE: Duration = Duration::from_micros(50);
+/// Room is given back after so many records.
+const BATCH: u64 = 512;
+
+/// The thread that reads.
+pub struct Rings<H> {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(H, Vec<RingTotals>)>,
+}
+
+impl<H: Taker> Rings<H> {
+    /// Begins to read what appears in `folder`; `handler` gets every record, those of a ring in order.
+    pub fn start(folder: &Path, orders: &Orders, handler: H) -> std::io::Result<Rings<H>> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut reader = Reader {
+            folder: folder.to_owned(),
+            rings: Vec::new(),
+            maps: orders.maps.clone(),
+            orders: orders.clone(),
+            handler,
+        };
+        let told = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("cutrace-gpu-rings".into())
+            .spawn(move || {
+                reader.run(&told);
+                let totals = reader.rings.iter().map(Ring::totals).collect();
+                (reader.handler, totals)
+            })?;
+        Ok(Rings { stop, thread })
+    }
+
+    /// Reads what is left, and stops. Call it when the program has ended.
+    pub fn finish(self) -> (H, Vec<RingTotals>) {
+        self.stop.store(true, Ordering::Release);
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+struct Reader<H> {
+    folder: PathBuf,
+    rings: Vec<Ring>,
+    maps: Vec<Map>,
+    orders: Orders,
+    handler: H,
+}
+
+impl<H: Taker> Reader<H> {
+    fn run(&mut self, stop: &AtomicBool) {
+        let mut looked = None::<Instant>;
+        loop {
+            // Asked first: what was written before it was said is still read.
+            let last = stop.load(Ordering::Acquire);
+            if last || looked.is_none_or(|at| at.elapsed() > LOOK_EVERY) {
+                self.look();
+                looked = Some(Instant::now());
+            }
+            let mut read = 0;
+            for ring in &mut self.rings {
+                read += ring.read(&mut self.handler);
+            }
+            if last {
+                for ring in &mut self.rings {
+                    ring.read_past_gaps(&mut self.handler);
+                }
+                self.handler.rest();
+                return;
+            }
+            if read == 0 {
+                self.handler.rest();
+                std::thread::sleep(IDLE);
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        for (path, pid, context, name) in files(&self.folder, "shared") {
+            let (source, ring) = match name.parse::<usize>() {
+                Ok(index) => match self.maps.get(index) {
+                    Some(map) if map.kind == map_kind::RING => (
+                        Source {
+                            pid,
+                            context,
+                            map: Some(index),
+                        },
+                        map.layout(&self.orders, 1)
+                            .map(|layout| (layout, map.value_size)),
+                    ),
+                    _ => continue,
+                },
+                Err(_) if name == "log" => {
+                    let map = log_map();
+                    let source = Source {
+                        pid,
+                        context,
+                        map: None,
+                    };
+                    let layout = map.layout(&Orders::default(), 1);
+                    (source, layout.map(|layout| (layout, map.value_size)))
+                }
+                Err(_) => continue,
+            };
+            if self.rings.iter().any(|ring| ring.source == source) {
+                continue;
+            }
+            if let Some((layout, largest)) = ring
+                && let Some(memory) = Memory::map(&path, layout.host_bytes as usize)
+            {
+                // How many parts it has is written last.
+                let all = layout.capacity * layout.parts;
+                let parts = memory
+                    .word(PARTS_AT)
+                    .map_or(0, |word| word.load(Ordering::Acquire));
+                if parts == 0 || parts > MOST_PARTS || !all.is_multiple_of(parts) {
+                    continue;
+                }
+                self.rings.push(Ring {
+                    source,
+                    memory,
+                    capacity: all / parts,
+                    stride: layout.stride as usize,
+                    largest: largest as usize,
+                    tails: vec![0; parts as usize],
+                    read: 0,
+                    unfinished: 0,
+                });
+            }
+        }
+    }
+}
+
+struct Ring {
+    source: Source,
+    memory: Memory,
+    /// Slots of a part.
+    capacity: u64,
+    stride: usize,
+    largest: usize,
+    /// How far each part has been read.
+    tails: Vec<u64>,
+    read: u64,
+    unfinished: u64,
+}
+
+impl Ring {
+    fn totals(&self) -> RingTotals {
+        RingTotals {
+            source: self.source,
+            read: self.read,
+            unfinished: self.unfinished,
+        }
+    }
+
+    /// A part's record, if it is whole.
+    fn record(&self, part: usize, number: u64) -> Option<&[u8]> {
+        let slot = part as u64 * self.capacity + (number & (self.capacity - 1));
+        let at = RING_DATA + slot as usize * self.stride;
+        let found = self.memory.word(at)?.load(Ordering::Acquire);
+        if found != number.wrapping_add(1) {
+            return None;
+        }
+        let bytes = self.memory.half(at + 8)?.load(Ordering::Relaxed) as usize;
+        self.memory.bytes(at + SLOT_HEADER, bytes.min(self.largest))
+    }
+
+    fn read(&mut self, handler: &mut impl Taker) -> u64 {
+        (0..self.tails.len())
+            .map(|part| self.read_part(part, handler))
+            .sum()
+    }
+
+    fn read_part(&mut self, part: usize, handler: &mut impl Taker) -> u64 {
+        let mut count = 0;
+        while count < BATCH {
+            let Some(data) = self.record(part, self.tails[part]) else {
+                break;
+            };
+            handler.take(Raw {
+                source: self.source,
+                data,
+            });
+            self.tails[part] = self.tails[part].wrapping_add(1);
+            count += 1;
+        }
+        if count > 0 {
+            self.read += count;
+            if let Some(tail) = self.memory.word(part * TAIL_STRIDE) {
+                tail.store(self.tails[part], Ordering::Release);
+            }
+        }
+        count
+    }
+
+    /// At the end nobody writes any more: what lies behind a slot that was never finished is whole.
+    fn read_past_gaps(&mut self, handler: &mut impl Taker) {
+        while self.read(handler) > 0 {}
+        for part in 0..self.tails.len() {
+            let (mut gap, mut at) = (0, self.tails[part]);
+            let end = at.wrapping_add(self.capacity);
+            while at != end {
+                match self.record(part, at) {
+                    Some(data) => {
+                        handler.take(Raw {
+                            source: self.source,
+                            data,
+                        });
+                        self.read += 1;
+                        self.unfinished += gap;
+                        gap = 0;
+                    }
+                    None => gap += 1,
+                }
+                at = at.wrapping_add(1);
+            }
+        }
+    }
+}
+
+/// A file in memory, for as long as this lives.
+struct Memory {
+    at: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: plain memory; words that others write are read as atomics.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    /// `None` until the file is as long as it is going to be.
+    fn map(path: &Path, bytes: usize) -> Option<Memory> {
+        let file = File::options().read(true).write(true).open(path).ok()?;
+        let bytes = bytes.next_multiple_of(4096);
+        if file.metadata().ok()?.len() < bytes as u64 {
+            return None;
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping of a file of our session.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        (at != libc::MAP_FAILED).then_some(Memory {
+            at: at.cast(),
+            bytes,
+        })
+    }
+
+    fn word(&self, at: usize) -> Option<&AtomicU64> {
+        // SAFETY: within, and aligned, for slots are.
+        (at.is_multiple_of(8) && at.checked_add(8)? <= self.bytes)
+            .then(|| unsafe { &*self.at.add(at).cast() })
+    }
+
+    fn half(&self, at: usize) -> Option<&AtomicU32> {
+        // SAFETY: as above.
+        (at.is_multiple_of(4) && at.checked_add(4)? <= self.bytes)
+            .then(|| unsafe { &*self.at.add(at).cast() })
+    }
+
+    fn bytes(&self, at: usize, bytes: usize) -> Option<&[u8]> {
+        // SAFETY: within; the writer is done with it, and gets it back when the tail has moved.
+        (at.checked_add(bytes)? <= self.bytes)
+            .then(|| unsafe { std::slice::from_raw_parts(self.at.add(at), bytes) })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: ours alone.
+        unsafe { libc::munmap(self.at.cast(), self.bytes) };
+    }
+}

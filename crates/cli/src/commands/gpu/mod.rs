@@ -1,0 +1,138 @@
+//! `cutrace gpu`: run a command with programs inside its kernels, and say what they found.
+
+mod bars;
+mod launch;
+mod pin;
+mod report;
+
+pub use report::notes;
+
+use super::{print, record};
+use crate::{
+    arguments::{Gpu, Run},
+    embedded,
+    probes::{self, Loaded, Probes},
+};
+use anyhow::{Context, Result, bail};
+use ptx::rewrite::Pattern;
+use std::{fmt::Write as _, path::Path, process::ExitCode, sync::Arc};
+
+pub fn run(options: Gpu) -> Result<ExitCode> {
+    match options {
+        Gpu::Ready {
+            ready,
+            kernels,
+            run,
+        } => with_probes(ready.probes(&kernels), run),
+        Gpu::Run {
+            object,
+            accesses,
+            run,
+        } => {
+            let loaded = load(&object, &accesses)?;
+            if loaded.probes.orders.plan.probes.is_empty() {
+                bail!(
+                    "{}: its programs are kernels themselves: cutrace gpu exec runs them",
+                    object.display()
+                );
+            }
+            for section in &loaded.host {
+                eprintln!("cutrace: the program in {section} runs on the host and is left out");
+            }
+            with_probes(loaded.probes, run)
+        }
+        Gpu::Check { object } => check(&object),
+        Gpu::Exec {
+            object,
+            grid,
+            block,
+            run,
+        } => exec(&object, grid, block, run),
+        Gpu::Launch {
+            text,
+            grid,
+            block,
+            kernels,
+        } => launch::run(&text, grid, block, &kernels),
+    }
+}
+
+fn read(object: &Path) -> Result<Vec<u8>> {
+    std::fs::read(object).with_context(|| format!("cannot read {}", object.display()))
+}
+
+fn load(object: &Path, accesses: &Pattern) -> Result<Loaded> {
+    probes::load(&read(object)?, accesses).with_context(|| object.display().to_string())
+}
+
+fn check(object: &Path) -> Result<ExitCode> {
+    let parsed =
+        gpubpf::Object::parse(&read(object)?).with_context(|| object.display().to_string())?;
+    let checked = gpubpf::check(&parsed, &gpubpf::TranslateOptions::default());
+    print(checked.to_string().as_bytes())?;
+    let refused = checked
+        .programs
+        .iter()
+        .any(|program| program.outcome.is_err());
+    Ok(ExitCode::from(u8::from(refused)))
+}
+
+fn exec(object: &Path, grid: u32, block: u32, mut options: Run) -> Result<ExitCode> {
+    let mut loaded = load(object, &Pattern::any())?;
+    if loaded.direct.is_empty() {
+        bail!(
+            "{}: no program in a section kprobe/__directly_run",
+            object.display()
+        );
+    }
+    // Each program becomes a kernel of its own.
+    let orders = &mut loaded.probes.orders;
+    orders.has_own_modules = true;
+    let mut text = format!(
+        ".version 6.3\n.target sm_70\n.address_size 64\n{}\n",
+        orders.plan.prelude
+    );
+    for program in &loaded.direct {
+        let _ = write!(
+            text,
+            ".visible .entry {} ()\n{{\n\t.reg .b64 %result, %none;\n\tmov.u64 %none, 0;\n\tcall (%result), {}, (%none);\n\tret;\n}}\n",
+            program.name, program.function
+        );
+    }
+    let file = embedded::scratch("exec.ptx")?;
+    std::fs::write(&file, text).with_context(|| file.display().to_string())?;
+    options.record.program = std::env::current_exe()?.into();
+    let words = ["gpu", "launch"].map(Into::into).into_iter();
+    options.record.arguments = words
+        .chain([
+            file.clone().into(),
+            grid.to_string().into(),
+            block.to_string().into(),
+        ])
+        .chain(
+            loaded
+                .direct
+                .iter()
+                .map(|program| program.name.clone().into()),
+        )
+        .collect();
+    let done = with_probes(loaded.probes, options);
+    let _ = std::fs::remove_file(&file);
+    done
+}
+
+fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
+    probes.orders.threads = options.threads;
+    probes.orders.records = options.records;
+    probes.orders.cache = embedded::cache_folder("gpu-ptx").ok();
+    options.record.probes = Some(Arc::new(probes));
+    let mut recorded = record::record(&options.record)?;
+    record::say(&options.record, &recorded);
+    if let (Some(probes), Some(found)) = (&options.record.probes, recorded.found.take()) {
+        if let Some(folder) = &options.pin {
+            pin::write(folder, probes, &found.dumps)?;
+        }
+        report::show(probes, &found, &options);
+    }
+    recorded.exit.pass_on()
+}

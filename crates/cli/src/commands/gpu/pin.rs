@@ -1,0 +1,84 @@
+//! `--pin`: what maps hold at the end, left in a folder for others to read.
+
+use crate::probes::Probes;
+use anyhow::{Context, Result};
+use capture::gpu_probe::MapDump;
+use event::Value;
+use serde_json::{Value as Json, json};
+use std::{fs, path::Path};
+
+/// Entries of a map that are written as JSON; the bytes are all there.
+const MOST_ENTRIES: usize = 65536;
+
+pub fn write(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let mut maps = Vec::new();
+    for dump in dumps {
+        let Some(number) = dump.map else {
+            continue;
+        };
+        let (spec, layout) = (dump.spec(), dump.layout());
+        let file = format!(
+            "{}.{}.{}.bin",
+            spec.name.replace(['/', ' '], "_"),
+            dump.pid,
+            dump.context
+        );
+        let path = folder.join(&file);
+        fs::write(&path, dump.bytes()).with_context(|| path.display().to_string())?;
+        let entries: Vec<Json> = (dump.entries().iter())
+            .filter(|entry| {
+                entry
+                    .values
+                    .iter()
+                    .any(|value| value.iter().any(|byte| *byte != 0))
+            })
+            .take(MOST_ENTRIES)
+            .map(|entry| {
+                let last = entry
+                    .values
+                    .iter()
+                    .rposition(|value| value.iter().any(|byte| *byte != 0));
+                let values: Vec<Json> = (entry.values.iter())
+                    .take(last.map_or(0, |at| at + 1).min(MOST_ENTRIES))
+                    .map(|value| plain(&probes.value(number, value, false)))
+                    .collect();
+                json!({"key": plain(&probes.value(number, &entry.key, true)), "values": values})
+            })
+            .collect();
+        maps.push(json!({
+            "name": spec.name,
+            "kind": spec.kind,
+            "key_size": spec.key_size,
+            "value_size": spec.value_size,
+            "max_entries": spec.max_entries,
+            "copies": layout.copies,
+            "pid": dump.pid,
+            "context": dump.context,
+            "file": file,
+            "entries": entries,
+            "ring": dump.ring().map(|ring| json!({"produced": ring.head + ring.lost, "lost": ring.lost})),
+        }));
+    }
+    let path = folder.join("maps.json");
+    let text = serde_json::to_string_pretty(&json!({ "maps": maps }))?;
+    fs::write(&path, text).with_context(|| path.display().to_string())
+}
+
+fn plain(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(flag) => json!(flag),
+        Value::Int(number) => json!(number),
+        Value::Uint(number) => json!(number),
+        Value::Float(number) => json!(number),
+        Value::Pointer(address) => json!(format!("{address:#x}")),
+        Value::Str(text) => json!(&**text),
+        Value::List(list) => list.iter().map(plain).collect(),
+        Value::Map(fields) => fields
+            .iter()
+            .map(|field| (field.name.to_string(), plain(&field.value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+    }
+}

@@ -1,0 +1,385 @@
+//! What probes found: the kernels they were in, and what their maps hold.
+
+use super::bars::{durations, grouped};
+use crate::{
+    arguments::Run,
+    commands::record::Found,
+    probes::{Probes, Ready, What},
+};
+use capture::gpu_probe::{MapDump, Notes, RingTotals};
+use event::Value;
+use ptx::rewrite::{nearest, readable};
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// Entries of a map that are shown.
+const MOST_SHOWN: usize = 32;
+
+pub fn show(probes: &Probes, found: &Found, options: &Run) {
+    let mut text = String::from("\n=== GPU PROBES ===\n");
+    // With a summary, they are among its notes.
+    if !options.record.summary || options.record.quiet {
+        for note in notes(probes, &found.notes, &found.dumps, &found.rings) {
+            let _ = writeln!(text, "Note: {note}");
+        }
+    }
+    for (name, kernel) in &found.notes.probed {
+        let fact = |name: &str| kernel.facts.get(name).map_or("?", String::as_str);
+        let _ = write!(text, "\n{}\n ", readable(name));
+        for (word, what) in [
+            ("entries", "at entry"),
+            ("returns", "before leaving"),
+            ("accesses", "at accesses"),
+            ("stubs", "at stub calls"),
+        ] {
+            if fact(word) != "0" && fact(word) != "?" {
+                let _ = write!(text, " {} {what},", fact(word));
+            }
+        }
+        let change = |word: &str| fact(word).replace('/', " → ");
+        let _ = writeln!(
+            text,
+            " registers {}, local memory {} bytes, threads a block {}; JIT {} ms",
+            change("registers"),
+            change("local"),
+            change("threads"),
+            fact("jit_ms")
+        );
+        if options.record.verbose {
+            let _ = writeln!(text, "  {:?}", kernel.facts);
+        }
+    }
+    for total in &found.rings {
+        if total.source.map.is_some() || total.read > 0 {
+            let name = total
+                .source
+                .map
+                .map_or("printk", |map| probes.map_name(map));
+            let dump = (found.dumps.iter()).find(|dump| {
+                (dump.pid, dump.context, dump.map)
+                    == (total.source.pid, total.source.context, total.source.map)
+            });
+            let lost = dump.and_then(MapDump::ring).map_or(0, |ring| ring.lost);
+            let _ = writeln!(
+                text,
+                "\nring {name}: {} records read, {} lost",
+                grouped(total.read),
+                grouped(lost)
+            );
+        }
+    }
+    for line in &found.lines {
+        let _ = writeln!(text, "  {line}");
+    }
+    match &probes.what {
+        What::Ready(ready) => ready_made(*ready, found, &mut text),
+        What::Object(_) => {
+            for dump in &found.dumps {
+                map(probes, dump, &mut text);
+            }
+        }
+    }
+    eprint!("{text}");
+}
+
+fn ready_made(ready: Ready, found: &Found, text: &mut String) {
+    match ready {
+        Ready::Count => {
+            let counts = numbers(found, 0, 4);
+            let names = [
+                "threads that entered",
+                "warps",
+                "blocks",
+                "threads that left",
+            ];
+            for (name, count) in names.iter().zip(counts) {
+                let _ = writeln!(text, "  {:>16} {name}", grouped(count));
+            }
+        }
+        Ready::Hist => {
+            let total = numbers(found, 2, 2);
+            let mean = total[1].checked_div(total[0]).unwrap_or(0);
+            let _ = writeln!(
+                text,
+                "\nwarps by how long they took ({} warps, {} ns on average)",
+                grouped(total[0]),
+                grouped(mean)
+            );
+            durations(&numbers(found, 1, 64), text);
+        }
+        Ready::Trace => {}
+        Ready::Sched => schedule(found, text),
+        Ready::Mem => accesses(found, text),
+    }
+}
+
+/// An array's values, over all contexts.
+fn numbers(found: &Found, map: usize, count: usize) -> Vec<u64> {
+    let mut sums = vec![0u64; count];
+    for dump in found.dumps.iter().filter(|dump| dump.map == Some(map)) {
+        for (sum, word) in sums.iter_mut().zip(dump.bytes().chunks_exact(8)) {
+            *sum += u64::from_le_bytes(word.try_into().unwrap_or_default());
+        }
+    }
+    sums
+}
+
+/// Blocks by multiprocessor, and how many ran at once.
+fn schedule(found: &Found, text: &mut String) {
+    let mut blocks: BTreeMap<usize, u64> = BTreeMap::new();
+    for dump in found.dumps.iter().filter(|dump| dump.map == Some(2)) {
+        for (sm, word) in dump.bytes().chunks_exact(8).enumerate() {
+            let count = u64::from_le_bytes(word.try_into().unwrap_or_default());
+            if count > 0 {
+                *blocks.entry(sm).or_default() += count;
+            }
+        }
+    }
+    let (all, used) = (blocks.values().sum::<u64>(), blocks.len() as u64);
+    let least = blocks.values().min().copied().unwrap_or(0);
+    let most = blocks.values().max().copied().unwrap_or(0);
+    let _ = writeln!(
+        text,
+        "\n{} blocks on {used} multiprocessors: {least} to {most} on one",
+        grouped(all)
+    );
+    for (sm, count) in blocks.iter().take(MOST_SHOWN) {
+        let bar = "█".repeat((count * 40).div_ceil(most.max(1)) as usize);
+        let _ = writeln!(text, "  SM {sm:>3} {count:>10}  {bar}");
+    }
+    if blocks.len() > MOST_SHOWN {
+        let _ = writeln!(text, "  … and {} more", blocks.len() - MOST_SHOWN);
+    }
+    let mut edges: Vec<(u64, i64)> = (found.spans.iter())
+        .flat_map(|(start, end)| [(*start, 1), (*end, -1)])
+        .collect();
+    edges.sort_unstable();
+    let (mut now, mut peak) = (0, 0);
+    for (_, step) in &edges {
+        now += step;
+        peak = peak.max(now);
+    }
+    if let (Some(first), Some(last)) = (edges.first(), edges.last()) {
+        let width = last.0.saturating_sub(first.0);
+        let busy: u64 = found
+            .spans
+            .iter()
+            .map(|(start, end)| end.saturating_sub(*start))
+            .sum();
+        let _ = writeln!(
+            text,
+            "at most {} blocks at once; {:.1} on average over {} ns",
+            grouped(peak.max(0) as u64),
+            busy as f64 / width.max(1) as f64,
+            grouped(width)
+        );
+    }
+}
+
+/// Accesses by the line they stand in.
+fn accesses(found: &Found, text: &mut String) {
+    const SPACES: [&str; 5] = ["generic", "global", "shared", "local", "const"];
+    const KINDS: [&str; 6] = [
+        "load",
+        "store",
+        "atomic",
+        "reduction",
+        "copy from",
+        "copy to",
+    ];
+    let _ = writeln!(
+        text,
+        "\n{:>6} {:>5}  {:<16} {:>14} {:>16} {:>18}  {:>15}",
+        "access", "line", "what", "requests", "threads", "bytes", "sectors/request"
+    );
+    for dump in found.dumps.iter().filter(|dump| dump.map == Some(0)) {
+        for (site, value) in dump.bytes().chunks_exact(48).enumerate() {
+            let word =
+                |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().unwrap_or_default());
+            let half =
+                |at: usize| u32::from_le_bytes(value[at..at + 4].try_into().unwrap_or_default());
+            if word(0) == 0 {
+                continue;
+            }
+            let name =
+                |names: &[&'static str], at: u32| names.get(at as usize).copied().unwrap_or("?");
+            let what = format!("{} {}", name(&SPACES, half(40)), name(&KINDS, half(36)));
+            let _ = writeln!(
+                text,
+                "{site:>6} {:>5}  {what:<16} {:>14} {:>16} {:>18}  {:>15.1}",
+                half(32),
+                grouped(word(0)),
+                grouped(word(8)),
+                grouped(word(16)),
+                word(24) as f64 / word(0) as f64
+            );
+        }
+    }
+}
+
+fn map(probes: &Probes, dump: &MapDump, text: &mut String) {
+    let Some(number) = dump.map else {
+        return;
+    };
+    let spec = dump.spec();
+    if spec.kind == ptx::device::map_kind::RING {
+        return;
+    }
+    let kind = ptx::device::map_kind::name(spec.kind);
+    let place = match dump.context {
+        0 => String::new(),
+        context => format!(", context {context}"),
+    };
+    let _ = writeln!(text, "\nmap {} ({kind}{place})", spec.name);
+    let mut shown = 0;
+    for entry in dump.entries() {
+        let key = words(&probes.value(number, &entry.key, true));
+        let mut some = (entry.values.iter().enumerate())
+            .filter(|(_, value)| value.iter().any(|byte| *byte != 0))
+            .peekable();
+        if entry.values.len() > 1 {
+            // One value a thread: what they have in common says more than a list of them.
+            let (mut count, mut sum) = (0u64, 0u64);
+            let (mut least, mut most) = (u64::MAX, 0);
+            let numbers = spec.value_size == 8 && some.peek().is_some();
+            for (copy, value) in some {
+                let number_of = value
+                    .first_chunk()
+                    .map_or(0, |word| u64::from_le_bytes(*word));
+                count += 1;
+                sum = sum.wrapping_add(number_of);
+                (least, most) = (least.min(number_of), most.max(number_of));
+                if !numbers && shown < MOST_SHOWN {
+                    shown += 1;
+                    let value = words(&probes.value(number, value, false));
+                    let _ = writeln!(text, "  {key}[{copy}]: {value}");
+                }
+            }
+            if numbers {
+                let _ = writeln!(
+                    text,
+                    "  {key}: {} values from {} to {}, {} in all",
+                    grouped(count),
+                    grouped(least),
+                    grouped(most),
+                    grouped(sum)
+                );
+            }
+            continue;
+        }
+        for (_, value) in some {
+            shown += 1;
+            if shown <= MOST_SHOWN {
+                let _ = writeln!(
+                    text,
+                    "  {key}: {}",
+                    words(&probes.value(number, value, false))
+                );
+            }
+        }
+    }
+    if shown > MOST_SHOWN {
+        let _ = writeln!(text, "  … and {} more", shown - MOST_SHOWN);
+    }
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::Null => "-".into(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Uint(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Pointer(address) => format!("{address:#x}"),
+        Value::Str(text) => text.to_string(),
+        Value::List(list) => {
+            let parts: Vec<String> = list.iter().map(words).collect();
+            format!("[{}]", parts.join(", "))
+        }
+        Value::Map(fields) => {
+            let parts: Vec<String> = fields
+                .iter()
+                .map(|field| format!("{}={}", field.name, words(&field.value)))
+                .collect();
+            format!("{{{}}}", parts.join(" "))
+        }
+    }
+}
+
+/// What was not as it should be.
+pub fn notes(
+    probes: &Probes,
+    notes: &Notes,
+    dumps: &[MapDump],
+    rings: &[RingTotals],
+) -> Vec<String> {
+    let mut all = Vec::new();
+    for why in &notes.failures {
+        all.push(format!("probes did not run: {why}"));
+    }
+    for (kernel, why) in &notes.refused {
+        all.push(format!("{} ran without probes: {why}", readable(kernel)));
+    }
+    for (kernel, place) in &notes.sass_only {
+        let kernel = readable(kernel);
+        all.push(format!(
+            "no PTX in {place} for {kernel}: it ran without probes"
+        ));
+    }
+    all.extend(notes.words.iter().cloned());
+    all.extend(not_found(probes, notes));
+    for dump in dumps {
+        let name = dump.map.map_or("printk", |map| probes.map_name(map));
+        match dump.ring() {
+            Some(ring) if ring.lost > 0 => all.push(format!(
+                "ring {name}: {} of {} records found no room; give it more with --ring N",
+                ring.lost,
+                ring.lost + ring.head
+            )),
+            _ => {}
+        }
+        if dump.refused() > 0 {
+            all.push(format!(
+                "map {name} was full: {} keys were refused",
+                dump.refused()
+            ));
+        }
+    }
+    for total in rings.iter().filter(|total| total.unfinished > 0) {
+        let name = total
+            .source
+            .map
+            .map_or("printk", |map| probes.map_name(map));
+        all.push(format!(
+            "ring {name}: {} records were begun and not finished",
+            total.unfinished
+        ));
+    }
+    all
+}
+
+/// Probes whose kernels did not come, with names that did.
+fn not_found(probes: &Probes, notes: &Notes) -> Vec<String> {
+    let mut lines = Vec::new();
+    for probe in &probes.orders.plan.probes {
+        let mut dealt_with = (notes.probed.keys())
+            .chain(notes.refused.keys())
+            .chain(notes.sass_only.keys());
+        if dealt_with.any(|name| probe.kernels.matches(name)) {
+            continue;
+        }
+        let names = notes.seen.iter().map(String::as_str);
+        let near: Vec<String> = (nearest(probe.kernels.text(), names).iter())
+            .map(|name| readable(name))
+            .collect();
+        let hint = if near.is_empty() {
+            "the program loaded none".to_owned()
+        } else {
+            format!("there are: {}", near.join(", "))
+        };
+        let line = format!("no kernel {} was loaded; {hint}", probe.kernels.text());
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}

@@ -1,0 +1,94 @@
+//! What is to run inside kernels: the orders for the library in the program, and how to read what
+//! comes back.
+
+mod object;
+mod ready;
+
+pub use object::{Loaded, load};
+pub use ready::{Ready, Span};
+
+use event::{Arg, Value};
+use ptx::device::Orders;
+
+/// Probes of a run.
+pub struct Probes {
+    pub orders: Orders,
+    pub what: What,
+}
+
+/// Where the probes come from: who knows what their records mean.
+pub enum What {
+    Ready(Ready),
+    Object(object::Types),
+}
+
+/// A record with its meaning.
+pub struct Decoded {
+    pub name: String,
+    pub fields: Vec<Arg>,
+}
+
+impl Probes {
+    /// A record of the ring of that map.
+    pub fn decode(&self, map: usize, data: &[u8]) -> Decoded {
+        match &self.what {
+            What::Ready(_) => None,
+            What::Object(types) => types.decode(map, data),
+        }
+        .unwrap_or_else(|| Decoded {
+            name: self.map_name(map).to_owned(),
+            fields: vec![Arg::new("bytes", hex(data))],
+        })
+    }
+
+    /// A record that is of a stretch of time, on a multiprocessor.
+    pub fn span(&self, data: &[u8]) -> Option<Span> {
+        match &self.what {
+            What::Ready(ready) => ready.span(data),
+            What::Object(_) => None,
+        }
+    }
+
+    /// A line of printk.
+    pub fn line(&self, text: u64, values: &[u64]) -> String {
+        match &self.what {
+            What::Object(types) => types.line(text, values),
+            What::Ready(_) => String::new(),
+        }
+    }
+
+    pub fn map_name(&self, map: usize) -> &str {
+        self.orders.maps.get(map).map_or("?", |map| &map.name)
+    }
+
+    /// A key or a value of a map.
+    pub fn value(&self, map: usize, bytes: &[u8], is_key: bool) -> Value {
+        match &self.what {
+            What::Object(types) => types.value(map, bytes, is_key),
+            What::Ready(_) => plain(bytes),
+        }
+    }
+}
+
+/// A number where it is as long as one, bytes otherwise.
+pub fn plain(bytes: &[u8]) -> Value {
+    let mut word = [0; 8];
+    match bytes.len() {
+        1 | 2 | 4 | 8 => {
+            word[..bytes.len()].copy_from_slice(bytes);
+            Value::from(u64::from_le_bytes(word))
+        }
+        length if length % 8 == 0 && length <= 256 => {
+            let words = bytes.chunks_exact(8).map(|chunk| {
+                word.copy_from_slice(chunk);
+                Value::from(u64::from_le_bytes(word))
+            });
+            Value::List(words.collect())
+        }
+        _ => hex(bytes).into(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,196 @@
+//! Probes of a BPF object: read, verified, translated, and its types for what comes back.
+
+use super::{Decoded, Probes, What, plain};
+use event::{Arg, Value};
+use gpubpf::{
+    Attach, MapKind, Object, ObjectError, Refused, TranslateOptions, btf, translate, verify,
+};
+use ptx::device::{Map, Orders, map_kind, runtime};
+use ptx::rewrite::{Isa, Pattern, PatternError, Place, Plan, Probe};
+
+/// What only the object's types tell.
+pub struct Types {
+    object: Object,
+    texts: Vec<String>,
+}
+
+/// A program that is a kernel of its own.
+pub struct Direct {
+    pub name: String,
+    /// The function that it is.
+    pub function: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BadObject {
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    #[error("{0}")]
+    Refused(Box<Refused>),
+    #[error("program {program}: {why}")]
+    Kernel { program: String, why: PatternError },
+    #[error("map {0} is of a kind that only programs of the host may use ({1})")]
+    HostOnly(String, u32),
+    #[error("{0}")]
+    Map(String),
+}
+
+/// Everything of an object that runs on a GPU.
+pub struct Loaded {
+    pub probes: Probes,
+    pub direct: Vec<Direct>,
+    /// Programs of the same object that run on the host: not by `cutrace gpu`.
+    pub host: Vec<String>,
+}
+
+/// `accesses` are the kernels whose memory accesses are probed: the section cannot say.
+pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
+    let object = Object::parse(bytes)?;
+    let mut functions = String::new();
+    let (mut probes, mut direct, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+    for program in &object.programs {
+        let verified = verify(&object, program).map_err(|why| BadObject::Refused(why))?;
+        let options = TranslateOptions {
+            prefix: format!("cutrace_{}_", probes.len() + direct.len()),
+            first_text: texts.len() as u32,
+            ..TranslateOptions::default()
+        };
+        let translated = translate(&verified, &options);
+        functions.push_str(&translated.functions);
+        functions.push('\n');
+        texts.extend(translated.texts);
+        let pattern = |text: &str| {
+            Pattern::parse(text).map_err(|why| BadObject::Kernel {
+                program: program.name.clone(),
+                why,
+            })
+        };
+        let (place, kernels) = match &program.attach {
+            Attach::Entry(kernels) => (Place::Entry, pattern(kernels)?),
+            Attach::Return(kernels) => (Place::Return, pattern(kernels)?),
+            Attach::Memory => (Place::Memory, accesses.clone()),
+            Attach::Direct => {
+                direct.push(Direct {
+                    name: program.name.clone(),
+                    function: translated.entry_name,
+                });
+                continue;
+            }
+        };
+        probes.push(Probe {
+            place,
+            kernels,
+            function: translated.entry_name,
+            context_bytes: verified.context_bytes,
+        });
+    }
+    let maps = object.maps.iter().map(map).collect::<Result<Vec<_>, _>>()?;
+    let host = object
+        .host
+        .iter()
+        .map(|program| program.section.clone())
+        .collect();
+    let orders = Orders {
+        plan: Plan {
+            probes,
+            prelude: format!("{}{functions}", runtime(&functions, maps.len())),
+            isa: Isa::PROBES,
+        },
+        maps,
+        ..Orders::default()
+    };
+    for one in &orders.maps {
+        if one.kind == map_kind::RING && one.value_size == 0 {
+            return Err(BadObject::Map(format!(
+                "ring {} has no room for a record: give it a value, as large as its largest record",
+                one.name
+            )));
+        }
+        if one.layout(&orders, 256).is_none() {
+            return Err(BadObject::Map(format!(
+                "map {} is larger than a GPU",
+                one.name
+            )));
+        }
+    }
+    Ok(Loaded {
+        probes: Probes {
+            orders,
+            what: What::Object(Types { object, texts }),
+        },
+        direct,
+        host,
+    })
+}
+
+fn map(map: &gpubpf::Map) -> Result<Map, BadObject> {
+    if let MapKind::HostOnly(number) = map.kind {
+        return Err(BadObject::HostOnly(map.name.clone(), number));
+    }
+    Ok(Map {
+        name: map.name.clone(),
+        kind: map.kind.number(),
+        key_size: map.key_size,
+        value_size: map.value_size,
+        max_entries: map.max_entries,
+        initial: map.initial.clone(),
+    })
+}
+
+impl Types {
+    pub fn decode(&self, map: usize, data: &[u8]) -> Option<Decoded> {
+        let value_type = self.object.maps.get(map)?.value_type;
+        let found = btf::event_type(&self.object.btf, value_type, data.len() as u32)?;
+        let Value::Map(fields) = value(btf::decode(&self.object.btf, found.ty, data)) else {
+            return None;
+        };
+        Some(Decoded {
+            name: found.name,
+            fields,
+        })
+    }
+
+    pub fn line(&self, text: u64, values: &[u64]) -> String {
+        let of = |number: u64| self.texts.get(usize::try_from(number).ok()?).cloned();
+        match of(text) {
+            Some(format) => gpubpf::format::render(&format, values, of),
+            None => format!("text {text} of a program that is not known"),
+        }
+    }
+
+    pub fn value(&self, map: usize, bytes: &[u8], is_key: bool) -> Value {
+        let ty = self
+            .object
+            .maps
+            .get(map)
+            .and_then(|map| if is_key { map.key_type } else { map.value_type });
+        match ty {
+            Some(ty) => value(btf::decode(&self.object.btf, ty, bytes)),
+            None => plain(bytes),
+        }
+    }
+}
+
+fn value(decoded: btf::Value) -> Value {
+    match decoded {
+        btf::Value::Unsigned(number) => number.into(),
+        btf::Value::Signed(number) => number.into(),
+        btf::Value::Bool(flag) => flag.into(),
+        btf::Value::Float(number) => number.into(),
+        btf::Value::Text(text) => text.into(),
+        btf::Value::Enum(_, Some(name)) => name.into(),
+        btf::Value::Enum(number, None) => number.into(),
+        btf::Value::Pointer(address) => Value::Pointer(address),
+        btf::Value::Array(parts) => Value::List(parts.into_iter().map(value).collect()),
+        btf::Value::Bytes(bytes) => plain(&bytes),
+        btf::Value::Struct(fields) => Value::Map(fields.into_iter().flat_map(field).collect()),
+    }
+}
+
+/// Fields of a struct without a name are fields of what it is in.
+fn field(field: btf::Field) -> Vec<Arg> {
+    match value(field.value) {
+        Value::Map(inner) if field.name.is_empty() => inner,
+        value => vec![Arg::new(field.name, value)],
+    }
+}

@@ -1,0 +1,245 @@
+//! What probes have in one context: memory of their maps, rings, a clock, and a stream for our own
+//! copies that waits for nobody's work.
+
+use crate::clock::Clock;
+use crate::driver::{self, SUCCESS};
+use crate::shared::Shared;
+use ptx::device::{Descriptor, Layout, Map, Orders, PARTS_AT, State, log_map, map_kind};
+use std::ffi::{CString, c_void};
+use std::path::Path;
+
+pub struct Context {
+    pub handle: usize,
+    /// In names of files: handles come again.
+    pub number: usize,
+    pub stream: usize,
+    pub maps: Vec<Placed>,
+    pub log: Placed,
+    pub clock: Option<Clock>,
+    descriptors: Vec<u8>,
+    state: State,
+}
+
+/// A map's memory.
+pub struct Placed {
+    pub layout: Layout,
+    /// 0: none.
+    pub device: u64,
+    pub host: Option<Shared>,
+}
+
+/// CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+const MULTIPROCESSORS: u32 = 16;
+/// CU_STREAM_NON_BLOCKING
+const NON_BLOCKING: u32 = 1;
+
+impl Context {
+    /// Of the current context, `handle`.
+    pub fn create(
+        orders: &Orders,
+        folder: &Path,
+        handle: usize,
+        number: usize,
+        say: &mut impl FnMut(&str, &str),
+    ) -> Result<Context, String> {
+        let mut device = 0;
+        let mut stream = 0;
+        // SAFETY: both write one word.
+        unsafe {
+            driver::cuCtxGetDevice(&mut device);
+            check(
+                driver::cuStreamCreate(&mut stream, NON_BLOCKING),
+                "a stream",
+            )?;
+        }
+        let multiprocessors = driver::device_attribute(MULTIPROCESSORS, device).max(1) as u64;
+        let file =
+            |index: String| folder.join(format!("shared.{}.{number}.{index}", std::process::id()));
+        let mut maps = Vec::new();
+        let mut descriptors = Vec::new();
+        for (index, map) in orders.maps.iter().enumerate() {
+            let layout = (map.layout(orders, multiprocessors))
+                .ok_or_else(|| format!("map {} is too large", map.name))?;
+            let placed = place(map, layout, stream, &file(index.to_string()))
+                .map_err(|why| format!("map {}: {why}", map.name))?;
+            descriptors.extend(placed.descriptor(map).bytes());
+            maps.push(placed);
+        }
+        let printk = log_map();
+        let layout = printk
+            .layout(&Orders::default(), multiprocessors)
+            .ok_or("no room for printk")?;
+        let log = place(&printk, layout, stream, &file("log".into()))?;
+        let word = Shared::create(&file("clock".into()), 4096, None)?;
+        let clock = Clock::create(word);
+        let pair = clock.as_ref().and_then(|clock| clock.read(stream));
+        let mut name = [0; 128];
+        // SAFETY: as long as said, with its NUL.
+        let name = unsafe {
+            driver::cuDeviceGetName(name.as_mut_ptr(), name.len() as i32 - 1, device);
+            std::ffi::CStr::from_ptr(name.as_ptr())
+                .to_string_lossy()
+                .into_owned()
+        };
+        say(
+            "context",
+            &format!("{number} device={device} multiprocessors={multiprocessors} name={name}"),
+        );
+        if let Some(pair) = pair {
+            say(
+                "clock",
+                &format!("{number} {} {} {}", pair.device, pair.host, pair.error),
+            );
+        }
+        let state = State {
+            clock_offset: pair.map_or(0, |pair| pair.host.wrapping_sub(pair.device) as i64),
+            process: u64::from(std::process::id()) << 32 | u64::from(std::process::id()),
+            log: log.descriptor(&printk),
+        };
+        Ok(Context {
+            handle,
+            number,
+            stream,
+            maps,
+            log,
+            clock,
+            descriptors,
+            state,
+        })
+    }
+
+    /// Tells a module in this context where its maps are; false if it has none of ours.
+    pub fn bind(&self, find: impl Fn(&str) -> Option<(u64, usize)>) -> Result<bool, String> {
+        let (state, maps) = (find(ptx::device::STATE), find(ptx::device::MAPS));
+        if state.is_none() && maps.is_none() {
+            return Ok(false);
+        }
+        let copy = |to: u64, from: &[u8], room: usize| {
+            let bytes = from.len().min(room);
+            // SAFETY: the driver says how much room there is.
+            unsafe {
+                check(
+                    driver::cuMemcpyHtoDAsync_v2(to, from.as_ptr().cast(), bytes, self.stream),
+                    "a copy",
+                )
+            }
+        };
+        if let Some((state, room)) = state {
+            copy(state, &self.state.bytes(), room)?;
+        }
+        if let Some((maps, room)) = maps {
+            copy(maps, &self.descriptors, room)?;
+        }
+        // SAFETY: a stream of ours.
+        unsafe { check(driver::cuStreamSynchronize(self.stream), "a copy") }?;
+        Ok(true)
+    }
+}
+
+impl Placed {
+    fn descriptor(&self, map: &Map) -> Descriptor {
+        let host = self.host.map_or(0, |host| host.device);
+        map.descriptor(&self.layout, self.device, host)
+    }
+}
+
+fn place(map: &Map, layout: Layout, stream: usize, file: &Path) -> Result<Placed, String> {
+    let mut device = 0;
+    let bytes = layout.device_bytes as usize;
+    if bytes > 0 {
+        // SAFETY: what is allocated is cleared and filled before anybody knows of it.
+        unsafe {
+            check(driver::cuMemAlloc_v2(&mut device, bytes), "device memory")?;
+            check(
+                driver::cuMemsetD8Async(device, 0, bytes, stream),
+                "clearing",
+            )?;
+            if let Some(initial) = &map.initial {
+                let part = initial.len().min(bytes);
+                check(
+                    driver::cuMemcpyHtoDAsync_v2(device, initial.as_ptr().cast(), part, stream),
+                    "a copy",
+                )?;
+            }
+            check(driver::cuStreamSynchronize(stream), "a copy")?;
+        }
+    }
+    let host = match layout.host_bytes as usize {
+        0 => None,
+        bytes if map.kind == map_kind::RING => {
+            let mut head = [0; PARTS_AT + 8];
+            head[PARTS_AT..].copy_from_slice(&layout.parts.to_le_bytes());
+            Some(Shared::create(file, bytes, Some(&head))?)
+        }
+        bytes => Some(Shared::create(file, bytes, map.initial.as_deref())?),
+    };
+    Ok(Placed {
+        layout,
+        device,
+        host,
+    })
+}
+
+pub fn check(result: i32, what: &str) -> Result<(), String> {
+    match result {
+        SUCCESS => Ok(()),
+        error => Err(format!("no {what}: {}", driver::error_name(error))),
+    }
+}
+
+/// A module's variable, by the driver.
+pub fn module_variable(module: usize) -> impl Fn(&str) -> Option<(u64, usize)> {
+    move |name| {
+        let name = CString::new(name).ok()?;
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: the driver checks the module.
+        let result = unsafe {
+            driver::cuModuleGetGlobal_v2(&mut address, &mut bytes, module, name.as_ptr())
+        };
+        (result == SUCCESS).then_some((address, bytes))
+    }
+}
+
+/// A library's variable in the current context.
+pub fn library_variable(library: usize) -> impl Fn(&str) -> Option<(u64, usize)> {
+    move |name| {
+        let name = CString::new(name).ok()?;
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: the driver checks the library.
+        let result =
+            unsafe { driver::cuLibraryGetGlobal(&mut address, &mut bytes, library, name.as_ptr()) };
+        (result == SUCCESS).then_some((address, bytes))
+    }
+}
+
+/// Copies device memory out, if that is done in time.
+pub fn copy_out(
+    context: &Context,
+    from: u64,
+    bytes: usize,
+    patience: std::time::Duration,
+) -> Option<Vec<u8>> {
+    let mut out = vec![0u8; bytes];
+    let began = std::time::Instant::now();
+    // SAFETY: the buffer is that long; if the copy is not done in time it is left to the copy for good.
+    unsafe {
+        let to = out.as_mut_ptr().cast::<c_void>();
+        if driver::cuMemcpyDtoHAsync_v2(to, from, bytes, context.stream) != SUCCESS {
+            return None;
+        }
+        loop {
+            match driver::cuStreamQuery(context.stream) {
+                SUCCESS => return Some(out),
+                // CUDA_ERROR_NOT_READY
+                600 if began.elapsed() < patience => {
+                    std::thread::sleep(std::time::Duration::from_micros(200));
+                }
+                600 => {
+                    std::mem::forget(out);
+                    return None;
+                }
+                _ => return None,
+            }
+        }
+    }
+}

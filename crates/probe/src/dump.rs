@@ -1,0 +1,75 @@
+//! The end of a context: its maps are left in the session's folder.
+
+use crate::context::{Context, copy_out};
+use crate::driver::{self, OutsideCapture, SUCCESS, Within};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long kernels that are still running are waited for: the program does not wait at all.
+const PATIENCE: Duration = Duration::from_millis(1000);
+/// One copy takes so long at most.
+const COPY: Duration = Duration::from_secs(10);
+
+pub fn dump(context: &Context, folder: &Path, mut say: impl FnMut(&str, &str)) {
+    let Some(_within) = Within::enter(context.handle) else {
+        return say("note", "a context was gone before its maps could be read");
+    };
+    let _outside = OutsideCapture::begin();
+    let number = context.number;
+    if !is_idle() {
+        say(
+            "note",
+            "a kernel was still running at the end: its counts are not whole",
+        );
+    }
+    if let Some(pair) = (context.clock.as_ref()).and_then(|clock| clock.read(context.stream)) {
+        say(
+            "clock",
+            &format!("{number} {} {} {}", pair.device, pair.host, pair.error),
+        );
+    }
+    let maps = context.maps.iter().enumerate();
+    let named = maps.map(|(index, placed)| (index.to_string(), placed));
+    for (name, placed) in named.chain([("log".to_owned(), &context.log)]) {
+        let bytes = placed.layout.device_bytes as usize;
+        if bytes == 0 {
+            continue;
+        }
+        let path = folder.join(format!("map.{}.{number}.{name}", std::process::id()));
+        let Some(out) = copy_out(context, placed.device, bytes, COPY) else {
+            say("note", "a map could not be read from the device");
+            continue;
+        };
+        // Written aside: the tracer may be looking.
+        let aside = path.with_extension("part");
+        if fs::write(&aside, out)
+            .and_then(|()| fs::rename(&aside, &path))
+            .is_err()
+        {
+            say("note", "a map could not be written to the session's folder");
+        }
+    }
+}
+
+/// Whether the program's work on the device is done, or gets done in a moment.
+fn is_idle() -> bool {
+    let mut event = 0;
+    let began = Instant::now();
+    // CU_EVENT_DISABLE_TIMING
+    // SAFETY: an event of ours, on the default stream, which waits for the others.
+    unsafe {
+        if driver::cuEventCreate(&mut event, 2) != SUCCESS
+            || driver::cuEventRecord(event, 0) != SUCCESS
+        {
+            return true;
+        }
+        loop {
+            match driver::cuEventQuery(event) {
+                600 if began.elapsed() < PATIENCE => std::thread::sleep(Duration::from_micros(200)),
+                600 => return false,
+                _ => return true,
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Memory that the program, the device and the tracer see: a file of the session's folder.
+
+use crate::driver;
+use std::ffi::c_void;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Mapped as long as the process lives: device code may write to it at any time.
+#[derive(Debug, Clone, Copy)]
+pub struct Shared {
+    /// As the device sees it.
+    pub device: u64,
+    pub start: usize,
+}
+
+/// For every context; and at an address of the device.
+const PORTABLE_AND_MAPPED: u32 = 1 | 2;
+
+impl Shared {
+    /// In the current context.
+    pub fn create(path: &Path, bytes: usize, initial: Option<&[u8]>) -> Result<Shared, String> {
+        let failed = |what: &str| {
+            format!(
+                "{what} {}: {}",
+                path.display(),
+                std::io::Error::last_os_error()
+            )
+        };
+        let bytes = bytes.next_multiple_of(4096);
+        let file = (File::options().read(true).write(true).create_new(true))
+            .mode(0o600)
+            .open(path)
+            .map_err(|why| format!("{}: {why}", path.display()))?;
+        // SAFETY: plain system calls on a file of ours.
+        let at = unsafe {
+            // Room now: running out of it later would be a signal.
+            if libc::posix_fallocate(file.as_raw_fd(), 0, bytes as i64) != 0 {
+                let _ = std::fs::remove_file(path);
+                return Err(failed("no room for"));
+            }
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(failed("cannot map"));
+        }
+        if let Some(initial) = initial {
+            let part = initial.len().min(bytes);
+            // SAFETY: that long, and nobody else's yet.
+            unsafe { std::ptr::copy_nonoverlapping(initial.as_ptr(), at.cast(), part) };
+        }
+        let device = register(at, bytes)?;
+        Ok(Shared {
+            device,
+            start: at as usize,
+        })
+    }
+}
+
+fn register(at: *mut c_void, bytes: usize) -> Result<u64, String> {
+    let mut device = 0;
+    // SAFETY: the memory stays mapped for good.
+    let result = unsafe {
+        match driver::cuMemHostRegister_v2(at, bytes, PORTABLE_AND_MAPPED) {
+            driver::SUCCESS => driver::cuMemHostGetDevicePointer_v2(&mut device, at, 0),
+            error => error,
+        }
+    };
+    match result {
+        driver::SUCCESS => Ok(device),
+        error => Err(format!(
+            "the device cannot reach host memory: {}",
+            driver::error_name(error)
+        )),
+    }
+}

@@ -1,0 +1,224 @@
+//! What is known in this process: the orders, contexts and what has been loaded with probes.
+
+use crate::context::{Context, library_variable, module_variable};
+use crate::driver::{self, OutsideCapture};
+use crate::dump;
+use crate::notes::Notes;
+use ptx::device::Orders;
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+pub struct State {
+    pub orders: Orders,
+    pub folder: PathBuf,
+    pub notes: Notes,
+    contexts: HashMap<usize, Context>,
+    /// Contexts in which nothing could be set up: their programs run unprobed.
+    failed: HashSet<usize>,
+    /// Libraries with probes, and the contexts that have been told of.
+    libraries: HashMap<usize, HashSet<usize>>,
+    /// Something was linked that has probes: what is loaded next may be it.
+    pub linked: bool,
+    seen: BTreeSet<String>,
+    count: usize,
+    ended: bool,
+}
+
+static STATE: OnceLock<Option<Mutex<State>>> = OnceLock::new();
+/// Grows when a library with probes is loaded.
+static LOADED: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The driver may call itself through what is hooked.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// The context and the count of libraries that this thread last looked at.
+    static LOOKED: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Does something with the state; `None`: there is none, or it is not the moment.
+pub fn with<T>(body: impl FnOnce(&mut State) -> T) -> Option<T> {
+    let state = STATE.get_or_init(open).as_ref()?;
+    if INSIDE
+        .try_with(|inside| inside.replace(true))
+        .unwrap_or(true)
+    {
+        return None;
+    }
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        let mut state = state.lock().unwrap_or_else(|broken| broken.into_inner());
+        (!state.ended).then(|| body(&mut state))
+    }));
+    let _ = INSIDE.try_with(|inside| inside.set(false));
+    done.ok().flatten()
+}
+
+fn open() -> Option<Mutex<State>> {
+    let folder = PathBuf::from(std::env::var_os("CUTRACE_GPU_PROBES")?);
+    let mut notes = Notes::open(&folder);
+    match Orders::read(&folder) {
+        Ok(orders) => Some(Mutex::new(State {
+            linked: orders.has_own_modules,
+            orders,
+            folder,
+            notes,
+            contexts: HashMap::new(),
+            failed: HashSet::new(),
+            libraries: HashMap::new(),
+            seen: BTreeSet::new(),
+            count: 0,
+            ended: false,
+        })),
+        Err(why) => {
+            notes.say("note", &format!("no probes: {why}"));
+            None
+        }
+    }
+}
+
+impl State {
+    /// The current context's part, made if need be.
+    fn context(&mut self) -> Option<&Context> {
+        let handle = driver::current_context();
+        if handle == 0 || self.failed.contains(&handle) {
+            return None;
+        }
+        if !self.contexts.contains_key(&handle) {
+            let _outside = OutsideCapture::begin();
+            let notes = &mut self.notes;
+            let mut say = |word: &str, rest: &str| notes.say(word, rest);
+            match Context::create(&self.orders, &self.folder, handle, self.count, &mut say) {
+                Ok(context) => {
+                    if self.count == 0 {
+                        // SAFETY: the handler stays: this library is never unloaded.
+                        unsafe { libc::atexit(at_exit) };
+                    }
+                    self.count += 1;
+                    self.contexts.insert(handle, context);
+                }
+                Err(why) => {
+                    self.notes.say("failed", &why);
+                    self.failed.insert(handle);
+                    return None;
+                }
+            }
+        }
+        self.contexts.get(&handle)
+    }
+
+    /// Tells a module of the current context where its maps are.
+    pub fn bind_module(&mut self, module: usize) -> Result<bool, String> {
+        let Some(context) = self.context() else {
+            return Err("there is no memory for maps in this context".into());
+        };
+        let _outside = OutsideCapture::begin();
+        context.bind(module_variable(module))
+    }
+
+    /// A library with probes; it is told of its maps in each context that comes.
+    pub fn add_library(&mut self, library: usize) -> Result<(), String> {
+        self.libraries.insert(library, HashSet::new());
+        LOADED.fetch_add(1, Ordering::Release);
+        if driver::current_context() != 0 {
+            self.bind_library(library)?;
+        }
+        Ok(())
+    }
+
+    pub fn remove_library(&mut self, library: usize) {
+        self.libraries.remove(&library);
+    }
+
+    fn bind_library(&mut self, library: usize) -> Result<(), String> {
+        let handle = driver::current_context();
+        if self
+            .libraries
+            .get(&library)
+            .is_none_or(|bound| bound.contains(&handle))
+        {
+            return Ok(());
+        }
+        let Some(context) = self.context() else {
+            return Err("there is no memory for maps in this context".into());
+        };
+        let _outside = OutsideCapture::begin();
+        context.bind(library_variable(library))?;
+        if let Some(bound) = self.libraries.get_mut(&library) {
+            bound.insert(handle);
+        }
+        Ok(())
+    }
+
+    /// Kernels that run without their probes, with the reason. What the program itself did wrong is
+    /// none.
+    pub fn fall_back(&mut self, wrong: &[String]) {
+        for line in wrong {
+            self.notes.say("fallback", line);
+        }
+    }
+
+    /// Names of kernels that were there to be probed.
+    pub fn saw(&mut self, names: impl IntoIterator<Item = String>, where_from: &str) {
+        for name in names {
+            if self.seen.insert(name.clone()) {
+                self.notes.say(where_from, &name);
+            }
+        }
+    }
+
+    /// A context is about to end.
+    pub fn end_context(&mut self, handle: usize, forget: bool) {
+        if let Some(context) = self.contexts.get(&handle) {
+            let notes = &mut self.notes;
+            dump::dump(context, &self.folder, |word, rest| notes.say(word, rest));
+        }
+        if forget {
+            self.forget_context(handle);
+        }
+    }
+
+    /// A context is gone: its handle may come again.
+    pub fn forget_context(&mut self, handle: usize) {
+        self.contexts.remove(&handle);
+        self.failed.remove(&handle);
+        for bound in self.libraries.values_mut() {
+            bound.remove(&handle);
+        }
+        LOADED.fetch_add(1, Ordering::Release);
+    }
+
+    pub fn end(&mut self) {
+        let handles: Vec<usize> = self.contexts.keys().copied().collect();
+        for handle in handles {
+            self.end_context(handle, false);
+        }
+        self.ended = true;
+    }
+}
+
+/// Before a launch: libraries that this context has not met with yet are told of their maps.
+pub fn before_launch() {
+    let loaded = LOADED.load(Ordering::Acquire);
+    if loaded == 0 {
+        return;
+    }
+    let now = (driver::current_context(), loaded);
+    if now.0 == 0 || LOOKED.try_with(|looked| looked.replace(now)).unwrap_or(now) == now {
+        return;
+    }
+    with(|state| {
+        let libraries: Vec<usize> = state.libraries.keys().copied().collect();
+        for library in libraries {
+            if let Err(why) = state.bind_library(library) {
+                state.notes.say("failed", &why);
+            }
+        }
+    });
+}
+
+extern "C" fn at_exit() {
+    with(State::end);
+}

@@ -1,0 +1,337 @@
+//! What the tracer tells the library in the traced program: probes, maps, and the text they need. Files
+//! in one folder; how much memory each map takes follows from them, the same on both sides.
+
+use super::layout::{Descriptor, MOST_PARTS, RING_DATA, Ring, SLOT_HEADER, map_kind};
+use crate::rewrite::{Isa, Pattern, Place, Plan, Probe};
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Values a map has for one key, if nobody says how many threads there are: as many as fit here.
+const THREAD_MEMORY: u64 = 256 << 20;
+const FEWEST_THREADS: u64 = 1024;
+const MOST_THREADS: u64 = 4 << 20;
+/// Records a ring holds for each entry that its map asks for: bpftime counts them per thread.
+const RECORDS_AN_ENTRY: u64 = 1024;
+const FEWEST_RECORDS: u64 = 1024;
+const FEWEST_OF_PART: u64 = 256;
+const RING_MEMORY: u64 = 256 << 20;
+/// Warps that a multiprocessor can hold.
+const WARPS: u64 = 64;
+/// A map larger than this is a mistake.
+const MOST_BYTES: u64 = 16 << 30;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Map {
+    pub name: String,
+    pub kind: u32,
+    pub key_size: u32,
+    pub value_size: u32,
+    pub max_entries: u32,
+    pub initial: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Orders {
+    pub maps: Vec<Map>,
+    pub plan: Plan,
+    /// Threads that maps with one value a thread have room for; 0: as many as there is memory for.
+    pub threads: u64,
+    /// Records that a ring holds; 0: by its map.
+    pub records: u64,
+    /// What is loaded may have our variables without having been rewritten: it was written so.
+    pub has_own_modules: bool,
+    /// Where rewritten texts are kept from run to run.
+    pub cache: Option<PathBuf>,
+}
+
+/// How a map lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Values a key has.
+    pub copies: u64,
+    pub stride: u64,
+    /// Slots of a hash, or of each part of a ring.
+    pub capacity: u64,
+    /// Parts of a ring: one for a multiprocessor, as far as they go.
+    pub parts: u64,
+    pub device_bytes: u64,
+    /// In memory of the host that the tracer sees too.
+    pub host_bytes: u64,
+}
+
+impl Map {
+    /// `None`: more than any machine has.
+    pub fn layout(&self, orders: &Orders, multiprocessors: u64) -> Option<Layout> {
+        let (value, entries) = (u64::from(self.value_size), u64::from(self.max_entries));
+        let mut layout = Layout {
+            copies: 1,
+            stride: value,
+            capacity: 0,
+            parts: 0,
+            device_bytes: 0,
+            host_bytes: 0,
+        };
+        if self.kind == map_kind::RING {
+            layout.stride = SLOT_HEADER as u64 + value.next_multiple_of(16);
+            let wanted = match orders.records {
+                0 => (entries.saturating_mul(RECORDS_AN_ENTRY)).min(RING_MEMORY / layout.stride),
+                records => records,
+            };
+            let all = wanted.clamp(FEWEST_RECORDS, 1 << 32).next_power_of_two();
+            // A part holds at least what a few warps write at once.
+            layout.parts = (multiprocessors.max(1).next_power_of_two())
+                .min(MOST_PARTS)
+                .min(all / FEWEST_OF_PART);
+            layout.capacity = all / layout.parts;
+            layout.device_bytes = layout.parts * Ring::BYTES as u64;
+            layout.host_bytes = all.checked_mul(layout.stride)? + RING_DATA as u64;
+        } else if map_kind::is_hash(self.kind) {
+            let key = u64::from(self.key_size).next_multiple_of(8);
+            layout.stride = 8 + key + value.next_multiple_of(8);
+            layout.capacity = (entries * 2).max(8).next_power_of_two();
+            layout.device_bytes = layout.capacity.checked_mul(layout.stride)? + 64;
+        } else {
+            layout.copies = match self.kind {
+                map_kind::THREAD_ARRAY | map_kind::THREAD_HOST_ARRAY => match orders.threads {
+                    0 => (THREAD_MEMORY / entries.saturating_mul(value).max(1))
+                        .clamp(FEWEST_THREADS, MOST_THREADS),
+                    threads => threads,
+                },
+                map_kind::SM_ARRAY => multiprocessors.max(1),
+                map_kind::WARP_ARRAY => multiprocessors.max(1) * WARPS,
+                _ => 1,
+            };
+            let bytes = entries.checked_mul(layout.copies)?.checked_mul(value)?;
+            let bytes = bytes.checked_next_multiple_of(64)?.max(64);
+            if map_kind::is_host(self.kind) {
+                layout.host_bytes = bytes;
+            } else {
+                layout.device_bytes = bytes;
+            }
+        }
+        (layout.device_bytes.max(layout.host_bytes) <= MOST_BYTES).then_some(layout)
+    }
+
+    pub fn descriptor(&self, layout: &Layout, device: u64, host: u64) -> Descriptor {
+        let in_host = map_kind::is_host(self.kind);
+        Descriptor {
+            base: if in_host { host } else { device },
+            host_base: host,
+            kind: self.kind,
+            key_size: self.key_size,
+            value_size: self.value_size,
+            max_entries: self.max_entries,
+            threads: layout.copies,
+            stride: layout.stride,
+            capacity: layout.capacity,
+            parts: layout.parts,
+        }
+    }
+}
+
+/// The map that printk writes to: it is nobody's.
+pub fn log_map() -> Map {
+    Map {
+        name: "printk".into(),
+        kind: map_kind::RING,
+        key_size: 0,
+        value_size: 112,
+        max_entries: 16,
+        initial: None,
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OrdersError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("line {0} of the orders cannot be read")]
+    Line(usize),
+}
+
+impl Orders {
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        let mut text = String::new();
+        let isa = self.plan.isa;
+        let _ = writeln!(
+            text,
+            "isa {} {} {}",
+            isa.version.0, isa.version.1, isa.target
+        );
+        let _ = writeln!(text, "threads {}", self.threads);
+        let _ = writeln!(text, "records {}", self.records);
+        let _ = writeln!(text, "own-modules {}", u8::from(self.has_own_modules));
+        if let Some(cache) = self.cache.as_ref().and_then(|path| path.to_str()) {
+            let _ = writeln!(text, "cache {}", one_line(cache));
+        }
+        for (index, map) in self.maps.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "map {} {} {} {} {}",
+                map.kind,
+                map.key_size,
+                map.value_size,
+                map.max_entries,
+                one_line(&map.name)
+            );
+            if let Some(initial) = &map.initial {
+                fs::write(folder.join(format!("initial.{index}")), initial)?;
+            }
+        }
+        for probe in &self.plan.probes {
+            let place = match probe.place {
+                Place::Entry => "entry",
+                Place::Return => "return",
+                Place::Memory => "memory",
+            };
+            let _ = writeln!(
+                text,
+                "probe {place} {} {} {}",
+                probe.function,
+                probe.context_bytes,
+                one_line(probe.kernels.text())
+            );
+        }
+        fs::write(folder.join("prelude.ptx"), &self.plan.prelude)?;
+        fs::write(folder.join("orders"), text)
+    }
+
+    pub fn read(folder: &Path) -> Result<Orders, OrdersError> {
+        let text = fs::read_to_string(folder.join("orders"))?;
+        let mut orders = Orders::default();
+        orders.plan.prelude = fs::read_to_string(folder.join("prelude.ptx"))?;
+        for (number, line) in text.lines().enumerate() {
+            let initial = |index: usize| fs::read(folder.join(format!("initial.{index}"))).ok();
+            orders
+                .line(line, initial)
+                .ok_or(OrdersError::Line(number + 1))?;
+        }
+        Ok(orders)
+    }
+
+    fn line(&mut self, line: &str, initial: impl Fn(usize) -> Option<Vec<u8>>) -> Option<()> {
+        let (word, rest) = line.split_once(' ')?;
+        let numbers = |rest: &str| -> Option<Vec<u32>> {
+            rest.split(' ').map(|word| word.parse().ok()).collect()
+        };
+        match word {
+            "isa" => {
+                let [major, minor, target] = numbers(rest)?.try_into().ok()?;
+                self.plan.isa = Isa {
+                    version: (major, minor),
+                    target,
+                };
+            }
+            "threads" => self.threads = rest.parse().ok()?,
+            "cache" => self.cache = Some(rest.into()),
+            "own-modules" => self.has_own_modules = rest == "1",
+            "records" => self.records = rest.parse().ok()?,
+            "map" => {
+                let words: Vec<&str> = rest.splitn(5, ' ').collect();
+                let &[kind, key, value, entries, name] = words.as_slice() else {
+                    return None;
+                };
+                self.maps.push(Map {
+                    name: name.to_owned(),
+                    kind: kind.parse().ok()?,
+                    key_size: key.parse().ok()?,
+                    value_size: value.parse().ok()?,
+                    max_entries: entries.parse().ok()?,
+                    initial: initial(self.maps.len()),
+                });
+            }
+            "probe" => {
+                let words: Vec<&str> = rest.splitn(4, ' ').collect();
+                let &[place, function, bytes, kernels] = words.as_slice() else {
+                    return None;
+                };
+                self.plan.probes.push(Probe {
+                    place: match place {
+                        "entry" => Place::Entry,
+                        "return" => Place::Return,
+                        "memory" => Place::Memory,
+                        _ => return None,
+                    },
+                    kernels: Pattern::parse(kernels).ok()?,
+                    function: function.to_owned(),
+                    context_bytes: bytes.parse().ok()?,
+                });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(kind: u32, value_size: u32, max_entries: u32) -> Map {
+        Map {
+            name: "a map".into(),
+            kind,
+            key_size: 4,
+            value_size,
+            max_entries,
+            initial: (kind == map_kind::ARRAY).then(|| vec![1, 2, 3]),
+        }
+    }
+
+    #[test]
+    fn orders_are_read_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let orders = Orders {
+            maps: vec![map(map_kind::RING, 56, 16), map(map_kind::ARRAY, 8, 1)],
+            plan: Plan {
+                probes: vec![Probe {
+                    place: Place::Return,
+                    kernels: Pattern::parse("vectorAdd(float const*, int)").expect("a name"),
+                    function: "__cutrace_p0".into(),
+                    context_bytes: 16,
+                }],
+                prelude: "// text\n".into(),
+                isa: Isa::PARAMETER_ADDRESS,
+            },
+            threads: 0,
+            records: 4096,
+            has_own_modules: true,
+            cache: Some("/a folder".into()),
+        };
+        orders.write(folder.path()).expect("written");
+        let read = Orders::read(folder.path()).expect("read");
+        assert_eq!(read.maps, orders.maps);
+        assert_eq!(read.plan.isa, orders.plan.isa);
+        assert_eq!(format!("{:?}", read.plan), format!("{:?}", orders.plan));
+        assert_eq!((read.threads, read.records), (0, 4096));
+        assert_eq!(read.cache, orders.cache);
+        assert!(read.has_own_modules);
+        fs::write(folder.path().join("orders"), "map 1 2\n").expect("written");
+        assert!(Orders::read(folder.path()).is_err());
+    }
+
+    #[test]
+    fn maps_take_what_they_need() {
+        let orders = Orders::default();
+        let layout = |map: Map| map.layout(&orders, 132).expect("a layout");
+        assert_eq!(layout(map(map_kind::GPU_ARRAY, 8, 10)).device_bytes, 128);
+        let ring = layout(map(map_kind::RING, 56, 16));
+        assert_eq!((ring.stride, ring.parts, ring.capacity), (80, 64, 256));
+        let alone = map(map_kind::RING, 56, 16)
+            .layout(&orders, 1)
+            .expect("a layout");
+        assert_eq!((alone.parts, alone.capacity), (1, 16384));
+        assert_eq!(alone.host_bytes, ring.host_bytes);
+        assert_eq!(layout(map(map_kind::THREAD_ARRAY, 8, 1)).copies, 4 << 20);
+        assert_eq!(layout(map(map_kind::SM_ARRAY, 8, 2)).copies, 132);
+        assert_eq!(layout(map(map_kind::GPU_HASH, 8, 2)).capacity, 8);
+        let huge = map(map_kind::GPU_ARRAY, u32::MAX, u32::MAX);
+        assert_eq!(huge.layout(&orders, 132), None);
+    }
+}
