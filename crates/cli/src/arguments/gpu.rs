@@ -1,6 +1,6 @@
 //! `cutrace gpu`: programs inside kernels.
 
-use super::{Format, Methods, Record, usage};
+use super::{Format, Method, Methods, Record, usage};
 use crate::probes::Ready;
 use ptx::rewrite::Pattern;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -196,7 +196,10 @@ impl HowLine {
             record: Record {
                 program,
                 arguments,
-                methods: Methods::Auto,
+                pid: None,
+                everyone: false,
+                // Collecting times would change what probes measure.
+                methods: Methods::These(vec![Method::Preload]),
                 output: self.output,
                 filter: None,
                 stacks: None,

@@ -166,7 +166,14 @@ fn watched_run<T>(
     // Calls are looked at on their way only where somebody asks for them.
     let calls = (methods.contains(&Method::Cupti)).then(Calls::default);
     for (&method, outlet) in methods.iter().zip(outlets) {
-        backends.push(start(options, methods, method, outlet, calls.as_ref(), place)?);
+        backends.push(start(
+            options,
+            methods,
+            method,
+            outlet,
+            calls.as_ref(),
+            place,
+        )?);
     }
     let ran = run(&mut backends);
     let watched: Vec<Watched> = backends.into_iter().filter_map(Backend::finish).collect();
