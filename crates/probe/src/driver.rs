@@ -13,7 +13,7 @@ macro_rules! originals {
             ///
             /// # Safety
             /// As the function itself.
-            #[allow(non_snake_case)]
+            #[allow(non_snake_case, clippy::too_many_arguments)]
             pub unsafe fn $name($($arg: $kind),*) -> i32 {
                 let at = words::$name.load(Ordering::Acquire);
                 if at == 0 {

@@ -13,6 +13,7 @@ macro_rules! instead {
     ($($symbol:literal fn $name:ident ($($arg:ident: $kind:ty),*) $body:block)*) => {
         $(
             #[unsafe(export_name = $symbol)]
+            #[allow(clippy::too_many_arguments)]
             unsafe extern "C" fn $name($($arg: $kind),*) -> i32 $body
         )*
     };
@@ -23,7 +24,7 @@ macro_rules! launches {
     ($($symbol:literal $name:ident ($($arg:ident: $kind:ty),*);)*) => {
         $(
             #[unsafe(export_name = $symbol)]
-            #[allow(non_snake_case)]
+            #[allow(non_snake_case, clippy::too_many_arguments)]
             unsafe extern "C" fn $name($($arg: $kind),*) -> i32 {
                 state::before_launch();
                 // SAFETY: the program's own call.

@@ -49,7 +49,7 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
     let mut functions = String::new();
     let (mut probes, mut direct, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     for program in &object.programs {
-        let verified = verify(&object, program).map_err(|why| BadObject::Refused(why))?;
+        let verified = verify(&object, program).map_err(BadObject::Refused)?;
         let options = TranslateOptions {
             prefix: format!("cutrace_{}_", probes.len() + direct.len()),
             first_text: texts.len() as u32,

@@ -5,7 +5,7 @@ use std::{
     ffi::{CStr, CString, c_char, c_void},
     path::Path,
     process::ExitCode,
-    ptr::{null, null_mut},
+    ptr::null,
 };
 
 pub fn run(text: &Path, grid: u32, block: u32, kernels: &[String]) -> Result<ExitCode> {
@@ -61,7 +61,7 @@ impl Library {
     fn open(name: &CStr) -> Result<Library> {
         // SAFETY: the name ends with a NUL.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
-        if handle == null_mut() {
+        if handle.is_null() {
             bail!("no CUDA driver here (libcuda.so.1): with --sim it runs on softgpu");
         }
         Ok(Library(handle))
