@@ -51,6 +51,8 @@ const MOST_CALLBACKS: u32 = 2048;
 
 impl Functions {
     /// Why a file is no libcupti is said in words.
+    // The fields' types say what each address is taken for.
+    #[allow(clippy::missing_transmute_annotations)]
     pub fn load(path: &Path) -> Result<Self, String> {
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "odd path".to_owned())?;
         // SAFETY: loading CUPTI is what its users do; it has no unusual constructors.

@@ -107,7 +107,8 @@ fn viewers_get_ranges_that_nest() {
     let text = fs::read_to_string(chrome).expect("written");
     let whole: Value = serde_json::from_str(&text).expect("JSON");
     let events = whole["traceEvents"].as_array().expect("events");
-    let mut spans: HashMap<(u64, u64), Vec<(f64, f64, &str)>> = HashMap::new();
+    type Span<'a> = (f64, f64, &'a str);
+    let mut spans: HashMap<(u64, u64), Vec<Span>> = HashMap::new();
     for event in events.iter().filter(|event| event["ph"] == "X") {
         let number = |name: &str| event[name].as_f64().unwrap_or_default();
         let key = (number("pid") as u64, number("tid") as u64);
@@ -118,7 +119,7 @@ fn viewers_get_ranges_that_nest() {
     let mut ranges = 0;
     for (track, spans) in &spans {
         // In the file's order each lies in the one before, or behind its end.
-        let mut open: Vec<&(f64, f64, &str)> = Vec::new();
+        let mut open: Vec<&Span> = Vec::new();
         for span in spans {
             while open.last().is_some_and(|outer| outer.1 <= span.0) {
                 open.pop();
@@ -180,10 +181,10 @@ fn ranges_can_be_left_out_or_be_all_there_is() {
 fn ranges_do_not_wait_for_cuda() {
     let root = crate::common::repository().join("target/nvcc/lib");
     let include = fs::read_dir(root).ok().and_then(|entries| {
-        let found = entries
+        let mut found = entries
             .flatten()
             .map(|entry| entry.path().join("site-packages/nvidia/cu13/include"));
-        found.filter(|path| path.join("nvtx3").is_dir()).next()
+        found.find(|path| path.join("nvtx3").is_dir())
     });
     let Some(include) = include else {
         return skip("NVTX's headers are not installed; type: scripts/setup-nvcc");
