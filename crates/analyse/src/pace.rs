@@ -194,7 +194,7 @@ mod tests {
         let mut sweep = PaceSweep::default();
         let mut at = 0;
         for step in 0..100_000u64 {
-            let bound = step / WINDOW % 2 == 0;
+            let bound = (step / WINDOW).is_multiple_of(2);
             let length = if bound { 1 } else { 10_000 };
             work(&mut sweep, if bound { at } else { 0 }, at + 100, length);
             at += length + 100;
