@@ -103,6 +103,8 @@ static void stopped_and_continued(void)
     int status;
     pid_t child = fork();
     if (child == 0) {
+        /* Terminal stops do nothing to a group that nobody of another group cares for. */
+        setpgid(0, 0);
         ask();
         raise(SIGSTOP);
         ask();
