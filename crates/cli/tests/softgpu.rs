@@ -195,6 +195,7 @@ fn a_cache_folder_others_can_write_is_refused() {
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).expect("set");
     let output = cutrace()
         .arg("demo")
+        .current_dir(home.path())
         .env("XDG_CACHE_HOME", home.path())
         .env("TMPDIR", home.path().join("elsewhere"))
         .output()
