@@ -6,8 +6,7 @@ use cuda::cupti::{self, Record};
 fn mark(field: &str) -> u64 {
     1 + field
         .bytes()
-        .fold(0u64, |sum, byte| sum * 31 + u64::from(byte))
-        % 100
+        .fold(0u64, |sum, byte| (sum * 31 + u64::from(byte)) % 100)
 }
 
 #[test]
