@@ -1,0 +1,91 @@
+#!/bin/bash
+# cutrace --method=ebpf beside bpftrace doing the same on a real GPU's driver: a JSON line at entry and at
+# return of cuCtxGetCurrent, cuLaunchKernel and cuMemcpyHtoD. Nanoseconds added to a call, events lost; for
+# all functions of libcuda: how long probes take to come and go, and whole runs. Rounds are interleaved and
+# minima compared. bench/ebpf/run is the same without a GPU.
+#
+#   tests/gpu/ebpf_bench.sh CUTRACE BPFTRACE [ROUNDS]     needs root, cc, python3
+#
+# LIBCUDA names another library. What runs is tests/gpu/calls.c.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cutrace=$(realpath "${1:?usage: ebpf_bench.sh CUTRACE BPFTRACE [ROUNDS]}")
+bpftrace=$(realpath "${2:?usage: ebpf_bench.sh CUTRACE BPFTRACE [ROUNDS]}")
+rounds=${3:-3}
+library=$(realpath "${LIBCUDA:-/usr/local/nvidia/lib64/libcuda.so.1}")
+folder=$(dirname "$library")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/lib"
+ln -s "$library" "$work/lib/libcuda.so.1"
+export LD_LIBRARY_PATH=$work/lib:$folder
+cc -O2 -o "$work/calls" "$here/calls.c" -ldl
+cc -O2 -o "$work/loop" "$here/../../bench/ebpf/loop.c" -ldl
+
+least() { awk -v key="$2" '$1 == key { if (b == "" || $2 < b) b = $2 } END { print b == "" ? "-" : b }' "$work/$1"; }
+
+functions="cuCtxGetCurrent cuLaunchKernel cuMemcpyHtoD_v2"
+for function in $functions; do
+    cat <<SCRIPT
+uprobe:$library:$function { printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":\"$function\",\"phase\":\"B\",\"arg0\":%llu}\n", nsecs, pid, tid, arg0); }
+uretprobe:$library:$function { printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":\"$function\",\"phase\":\"E\",\"result\":%llu}\n", nsecs, pid, tid, retval); }
+SCRIPT
+done >"$work/script.bt"
+
+# Lines of the two phases; what a trace says was lost.
+count='
+import json, sys
+phases, lost = {"B": 0, "E": 0}, 0
+for line in open(sys.argv[1], errors="replace"):
+    try:
+        one = json.loads(line)
+    except ValueError:
+        continue
+    if one.get("name") in ("cuCtxGetCurrent", "cuLaunchKernel", "cuMemcpyHtoD_v2"):
+        if one.get("type", "userspace") == "userspace" and one.get("phase") in phases:
+            phases[one["phase"]] += 1
+    if one.get("type") == "lost":
+        lost += one.get("count", 0)
+print(phases["B"], "beginnings,", phases["E"], "returns, said to be lost", lost)
+'
+for _ in $(seq "$rounds"); do
+    "$work/calls" 1 11111 >>"$work/plain"
+    "$cutrace" --method=ebpf -q -e cuCtxGetCurrent,cuLaunchKernel,cuMemcpyHtoD_v2 -o "$work/trace.jsonl" \
+        -- "$work/calls" 1 11111 >>"$work/ours"
+    python3 -c "$count" "$work/trace.jsonl" >>"$work/ours.kept"
+    "$bpftrace" -q -c "$work/calls 1 11111" "$work/script.bt" >"$work/bpftrace.out" 2>"$work/bpftrace.err" || true
+    grep -E '^(trivial|burst|launch|copy) ' "$work/bpftrace.out" >>"$work/theirs" || true
+    grep -v '^{' "$work/bpftrace.err" | tail -n 1 >>"$work/theirs.said" || true
+    python3 -c "$count" "$work/bpftrace.out" >>"$work/theirs.kept"
+    rm -f "$work/trace.jsonl" "$work/bpftrace.out"
+done
+echo "$library, least of $rounds rounds, ns a call"
+for what in trivial burst launch copy; do
+    python3 - "$what" "$(least plain $what)" "$(least ours $what)" "$(least theirs $what)" <<'TABLE'
+import sys
+what = sys.argv[1]
+try:
+    plain, ours, theirs = map(float, sys.argv[2:5])
+    print(f"{what:8} plain {plain:9.1f}  cutrace {ours - plain:+9.1f}  bpftrace {theirs - plain:+9.1f}  ratio {(ours - plain) / (theirs - plain):.3f}")
+except (ValueError, ZeroDivisionError):
+    print(what, sys.argv[2:5])
+TABLE
+done
+echo "calls made in a round: $((9 * 11111 + 9 * 30000 + 9 * 500 + 9 * 500))"
+sort "$work/ours.kept" | uniq -c | sed 's/^/  cutrace: /'
+sort "$work/theirs.kept" | uniq -c | sed 's/^/  bpftrace: /'
+sort "$work/theirs.said" 2>/dev/null | uniq -c | head -n 4 | sed 's/^/  bpftrace says: /'
+
+for _ in $(seq "$rounds"); do
+    began=$(date +%s%N)
+    "$cutrace" --method=ebpf -v --no-summary -o "$work/trace.jsonl" "$work/loop" "$library" cuCtxGetCurrent 1 2>"$work/said" || true
+    echo "whole $((($(date +%s%N) - began) / 1000000))" >>"$work/whole"
+    grep -o 'attached in .*' "$work/said" >>"$work/attach" || tail -n 3 "$work/said"
+    began=$(date +%s%N)
+    BPFTRACE_MAX_PROBES=8192 timeout 60 "$bpftrace" -q -c "$work/loop $library cuCtxGetCurrent 1" \
+        -e "uprobe:$library:cu* { @c = count(); } uretprobe:$library:cu* { @r = count(); }" >/dev/null 2>&1 || true
+    echo "whole $((($(date +%s%N) - began) / 1000000))" >>"$work/whole.theirs"
+done
+echo "all functions of libcuda:"
+sed 's/^/  cutrace: /' "$work/attach"
+echo "  whole run, least: cutrace $(least whole whole) ms, bpftrace $(least whole.theirs whole) ms"
