@@ -1,11 +1,16 @@
 /* System calls in a loop, and what one takes: getpid, read, an ioctl on a stand-in of the driver's
- * file, an open of a file that is not the driver's. Prints nanoseconds a call. */
+ * file, an open of a file that is not the driver's. Prints nanoseconds a call.
+ * With 'filter' as the last word, a seccomp filter that allows everything is put in before: the least
+ * that any tracer costs whose filter the kernel asks. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,11 +22,22 @@ static double now(void)
     return time.tv_sec * 1e9 + time.tv_nsec;
 }
 
+static int allow_all(void)
+{
+    struct sock_filter line = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog filter = {1, &line};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
 int main(int count, char **words)
 {
-    if (count != 4) {
-        fprintf(stderr, "calls KIND COUNT FOLDER\n");
+    if (count != 4 && !(count == 5 && !strcmp(words[4], "filter"))) {
+        fprintf(stderr, "calls KIND COUNT FOLDER [filter]\n");
         return 2;
+    }
+    if (count == 5 && allow_all()) {
+        perror("seccomp");
+        return 1;
     }
     const char *kind = words[1];
     long calls = atol(words[2]);

@@ -41,7 +41,8 @@ gcc -O2 -w -o "$work/calls" "$here/../../bench/syscall/calls.c"
 for round in 1 2 3; do
     for kind in getpid read ioctl; do
         count=1000000; [ $kind = ioctl ] && count=20000
-        printf '%s, ns: plain %s, syscall %s\n' $kind "$("$work/calls" $kind $count "$work")" \
+        printf '%s, ns: plain %s, a filter and no tracer %s, syscall %s\n' $kind \
+            "$("$work/calls" $kind $count "$work")" "$("$work/calls" $kind $count "$work" filter)" \
             "$("$cutrace" record --method=syscall -q -o "$work/s.arrows" -- "$work/calls" $kind $count "$work")"
     done
 done

@@ -11,6 +11,7 @@ INCLUDE = [
     "src/nvidia/arch/nvalloc/unix/include",
 ]
 SDK = INCLUDE[0]
+GENERATED = "src/nvidia/generated"
 KERNEL, UNIX = INCLUDE[3], INCLUDE[4]
 
 
@@ -33,6 +34,32 @@ def controls(tree):
             likely += [f"{name}_PARAMS", f"{name.replace('_CTRL_CMD_', '_CTRL_')}_PARAMS"]
             found.append((int(number, 16), name, likely))
     return found
+
+
+def functions(tree):
+    """[(id, the driver's function)] of every control that the kernel's part of the driver serves itself:
+    some have no name in the headers but this."""
+    pattern = re.compile(r'/\*methodId=\*/\s+(0x[0-9a-f]+)u,[^"]*/\*func=\*/\s+"(\w+)"')
+    found = {}
+    for path in sorted((tree / GENERATED).glob("g_*_nvoc.c")):
+        for number, name in pattern.findall(text(path)):
+            found.setdefault(int(number, 16), name)
+    return sorted(found.items())
+
+
+def groups(tree):
+    """[(class << 8 | category, name)]: what the commands of one class are sorted into."""
+    pattern = re.compile(r"^#define\s+(NV([0-9A-F]{4})_CTRL_(?!CMD_)\w+)\s+\((0x[0-9a-fA-F]{2})U?\)", re.M)
+    found = {}
+    for path in sorted((tree / SDK / "ctrl").rglob("*.h")):
+        # Other numbers look the same; a base file has nothing but these, up to its first command.
+        head = text(path).split("_CTRL_CMD_NULL")[0]
+        if "_CTRL_##cat" not in head:
+            continue
+        for name, number, category in pattern.findall(head):
+            if not name.endswith(("_RESERVED", "_MESSAGE_ID")):
+                found.setdefault(int(number, 16) << 8 | int(category, 16), name)
+    return sorted(found.items())
 
 
 def classes(tree):

@@ -47,7 +47,7 @@ def nothing_to_compare(headers):
 def check(by_column, out):
     """What the tables say of each version at hand must be what its headers say."""
     differences = []
-    for name in ("controls", "classes", "escapes", "uvm", "status", "structs"):
+    for name in table.TABLES:
         committed = table.read(out / f"{name}.tsv")
         for column, tables in by_column.items():
             for row in sorted(tables[name] ^ committed.get(column, set())):

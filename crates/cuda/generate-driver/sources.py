@@ -4,7 +4,7 @@ import io
 import subprocess
 import tarfile
 
-PARTS = ["src/common", "src/nvidia/arch/nvalloc/unix/include", "src/nvidia/generated/g_allclasses.h"]
+PARTS = ["src/common", "src/nvidia/arch/nvalloc/unix/include", "src/nvidia/generated"]
 PARTS += ["src/nvidia/src/kernel/rmapi", "kernel-open/common/inc", "kernel-open/nvidia-uvm"]
 
 

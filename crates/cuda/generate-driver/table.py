@@ -47,6 +47,10 @@ ESCAPE_STRUCTS = {
     "NV_ESC_WAIT_OPEN_COMPLETE": "nv_ioctl_wait_open_complete_t",
 }
 
+TABLES = ["controls", "groups", "classes", "escapes", "uvm", "status", "structs"]
+# Tables whose rows have no struct.
+NAMES_ONLY = ["groups.tsv", "status.tsv"]
+
 # Controls that programs cannot ask for: their names are enough.
 OF_THE_KERNEL = ["_INTERNAL_", "_VGPU_MGR_"]
 
@@ -60,10 +64,18 @@ def rows(tree):
         used.update(found)
         return found
 
-    tables = {"controls": set(), "classes": set(), "escapes": set(), "uvm": set(), "status": set()}
-    for number, name, likely in headers.controls(tree):
+    tables = {name: set() for name in TABLES if name != "structs"}
+    controls = headers.controls(tree)
+    for number, name, likely in controls:
         parameters = [] if any(part in name for part in OF_THE_KERNEL) else named(likely)
         tables["controls"].add((f"{number:08x}", name, " ".join(parameters[:1])))
+    # A command without a name in the headers goes by the function that serves it.
+    in_headers = {number for number, _, _ in controls}
+    for number, name in headers.functions(tree):
+        if number not in in_headers:
+            tables["controls"].add((f"{number:08x}", name, ""))
+    for number, name in headers.groups(tree):
+        tables["groups"].add((f"{number:06x}", name))
     parameters = headers.class_parameters(tree)
     for number, name in headers.classes(tree):
         tables["classes"].add((f"{number:04x}", name, " ".join(named([parameters.get(name, "")]))))
@@ -99,7 +111,7 @@ def read_versions(path=Path(__file__).resolve().parent / "versions.txt"):
 
 def write(by_column, columns, out):
     """{column: tables} → one file a table."""
-    for table in ("controls", "classes", "escapes", "uvm", "status", "structs"):
+    for table in TABLES:
         holds = {}
         for column in columns:
             for row in by_column[column][table]:
@@ -121,7 +133,7 @@ def read(path):
         if line.startswith("#"):
             continue
         key, where, *rest = line.split("\t")
-        width = 1 if path.name == "status.tsv" else 2
+        width = 1 if path.name in NAMES_ONLY else 2
         row = (key, *rest, *[""] * (width - len(rest)))
         for part in where.split(","):
             first, _, last = part.partition("-")

@@ -138,8 +138,8 @@ fn subject(decoded: &Decoded, version: Version) -> Vec<(&'static str, String)> {
         None => Vec::new(),
         Some(Subject::Class { id, name }) => vec![("class", format!("{id:#06x} {}", named(name)))],
         // Of one without a name the parts are among the arguments.
-        Some(Subject::Control { id, name: None }) => vec![("control", format!("{id:#010x}"))],
-        Some(Subject::Control { id, name }) => {
+        Some(Subject::Control { id, name: None, .. }) => vec![("control", format!("{id:#010x}"))],
+        Some(Subject::Control { id, name, .. }) => {
             let class = id >> 16;
             let class = format!("{class:#06x} {}", named(nvidia::class_name(class, version)));
             vec![

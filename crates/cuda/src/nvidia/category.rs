@@ -26,7 +26,7 @@ pub(super) fn of(request: &Request<'_>, decoded: &Decoded, kind: Option<ObjectKi
 }
 
 fn control(decoded: &Decoded, kind: Option<ObjectKind>) -> Category {
-    let Some(Subject::Control { id, name }) = decoded.subject else {
+    let Some(Subject::Control { id, name, .. }) = decoded.subject else {
         return Category::Other;
     };
     let name = short_control(name.unwrap_or_default());

@@ -107,9 +107,26 @@ pub fn class_name(class: u32, version: Version) -> Option<&'static str> {
     (tables::classes().find(class, version)).map(|row| row.name)
 }
 
+/// What the commands of this control's class and category are about; of closed ones nothing more is
+/// known.
+pub fn control_group(control: u32, version: Version) -> Option<&'static str> {
+    (tables::groups().find(control >> 8, version)).map(|row| row.name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn controls_without_a_name_have_a_group() {
+        let of = |control| control_group(control, "580".parse().unwrap());
+        assert_eq!(
+            of(0x2080_9009),
+            Some("NV2080_CTRL_CLK_LEGACY_NON_PRIVILEGED")
+        );
+        assert_eq!(of(0x2080_0145), Some("NV2080_CTRL_GPU"));
+        assert_eq!(of(0x2081_0108), None);
+    }
 
     #[test]
     fn classes_have_names_and_kinds() {

@@ -7,7 +7,7 @@ use super::call::{
     RM_CONTROL, RM_FREE, RM_VID_HEAP_CONTROL, Request,
 };
 use super::category;
-use super::class::class_name;
+use super::class::{class_name, control_group};
 use super::fields::{Label, values};
 use super::file::Ioc;
 use super::handles::Handles;
@@ -41,8 +41,17 @@ pub struct Decoded {
 /// What a control asks or an allocation makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    Control { id: u32, name: Option<&'static str> },
-    Class { id: u32, name: Option<&'static str> },
+    Control {
+        id: u32,
+        /// The headers' name, or the driver's function that serves it.
+        name: Option<&'static str>,
+        /// `NV2080_CTRL_CLK_LEGACY_NON_PRIVILEGED`.
+        group: Option<&'static str>,
+    },
+    Class {
+        id: u32,
+        name: Option<&'static str>,
+    },
 }
 
 impl Subject {
@@ -52,23 +61,30 @@ impl Subject {
         }
     }
 
-    /// The name, without what every control begins with; in hexadecimal where there is none.
+    /// The name, without what every control begins with; where there is none in hexadecimal, with
+    /// the group of a control: `0x20809009(CLK_LEGACY_NON_PRIVILEGED)`.
     pub fn short(self) -> String {
         match self {
             Subject::Control { name, .. } | Subject::Class { name, .. } if name.is_some() => {
                 short_control(name.unwrap_or_default()).to_owned()
             }
+            Subject::Control {
+                id,
+                group: Some(group),
+                ..
+            } => format!("{id:#x}({})", short_control(group)),
             Subject::Control { id, .. } => format!("{id:#x}"),
             Subject::Class { id, .. } => format!("{id:#06x}"),
         }
     }
 }
 
-/// `GPFIFO_SCHEDULE` for `NVA06C_CTRL_CMD_GPFIFO_SCHEDULE`.
+/// `GPFIFO_SCHEDULE` for `NVA06C_CTRL_CMD_GPFIFO_SCHEDULE`; a function's name likewise.
 pub fn short_control(name: &str) -> &str {
     let after = |separator| name.split_once(separator).map(|(_, rest)| rest);
     after("_CTRL_CMD_")
         .or_else(|| after("_CTRL_"))
+        .or_else(|| after("CtrlCmd"))
         .unwrap_or(name)
 }
 
@@ -88,6 +104,7 @@ impl Handles {
         let control = request.control().map(|(id, row)| Subject::Control {
             id,
             name: row.map(|row| row.name),
+            group: control_group(id, version),
         });
         let class = request.class().map(|id| Subject::Class {
             id,
@@ -117,8 +134,13 @@ impl Handles {
         if let Some(parameters) = &request.parameters {
             parameter_values(parameters, &label, &mut decoded);
         }
-        if let Some(Subject::Control { id, name: None }) = decoded.subject {
-            decoded.args.extend(split_control(id, request));
+        if let Some(Subject::Control {
+            id,
+            name: None,
+            group,
+        }) = decoded.subject
+        {
+            decoded.args.extend(split_control(id, group, request));
         }
         let known = client.zip(object(request));
         let kind = known.and_then(|(client, handle)| self.get(client, handle));
@@ -261,7 +283,7 @@ pub(super) fn status(request: &Request<'_>) -> Option<NvStatus> {
 }
 
 /// The parts of a control without a name: class, category, index; bit 15 is of closed ones.
-fn split_control(id: u32, request: &Request<'_>) -> Vec<Arg> {
+fn split_control(id: u32, group: Option<&'static str>, request: &Request<'_>) -> Vec<Arg> {
     let class = id >> 16;
     let named = class_name(class, request.version);
     let mut parts = vec![
@@ -269,7 +291,10 @@ fn split_control(id: u32, request: &Request<'_>) -> Vec<Arg> {
             "class",
             named.map_or(Value::Pointer(class.into()), Value::from),
         ),
-        Arg::new("category", u64::from(id >> 8 & 0x3f)),
+        Arg::new(
+            "category",
+            group.map_or(Value::Uint((id >> 8 & 0x3f).into()), Value::from),
+        ),
         Arg::new("index", u64::from(id & 0xff)),
     ];
     if id & 0x8000 != 0 {

@@ -88,6 +88,10 @@ table!(
     controls, "controls.tsv"
 );
 table!(
+    /// What a class's commands are sorted into: class and category, in the place of a number.
+    groups, "groups.tsv"
+);
+table!(
     /// Classes of objects.
     classes, "classes.tsv"
 );

@@ -78,10 +78,12 @@ impl Decoded {
             map.push(Arg::new("wrapped", true));
         }
         match self.subject {
-            Some(control @ Subject::Control { id, .. }) => {
-                let name = control
-                    .name()
-                    .map_or(Value::Pointer(id.into()), Value::from);
+            Some(control @ Subject::Control { id, group, .. }) => {
+                let name = match (control.name(), group) {
+                    (Some(name), _) => Value::from(name),
+                    (None, Some(_)) => Value::from(control.short()),
+                    (None, None) => Value::Pointer(id.into()),
+                };
                 map.push(Arg::new("control", name));
             }
             Some(class @ Subject::Class { id, .. }) => {

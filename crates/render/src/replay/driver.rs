@@ -49,7 +49,9 @@ pub fn request(line: &mut String, decoded: &[Arg], style: &Style) -> bool {
 /// A control without what all of its class begin with.
 fn short(control: &str) -> &str {
     let after = |separator| control.split_once(separator).map(|(_, rest)| rest);
-    (after("_CTRL_CMD_").or_else(|| after("_CTRL_"))).unwrap_or(control)
+    (after("_CTRL_CMD_").or_else(|| after("_CTRL_")))
+        .or_else(|| after("CtrlCmd"))
+        .unwrap_or(control)
 }
 
 fn fields(line: &mut String, map: Option<&Value>, style: &Style) {
