@@ -133,10 +133,12 @@ fn recording() -> PathBuf {
 }
 
 fn condense(recorded: &Path) -> String {
+    let name = recorded.file_name().unwrap().to_string_lossy();
+    let folder = Scratch::new(&format!("condensed-{name}"));
     let output = Command::new("python3")
         .arg("-B")
         .arg(recording().join("condense.py"))
-        .arg(recorded)
+        .args([recorded, &folder.0])
         .output()
         .unwrap();
     assert!(
@@ -144,11 +146,18 @@ fn condense(recorded: &Path) -> String {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8(output.stdout).unwrap()
+    sequences(&folder.0)
 }
 
 fn committed() -> String {
-    std::fs::read_to_string(recording().join("../sequences.rs")).unwrap()
+    sequences(&recording().join("../sequences"))
+}
+
+/// All that condense.py writes.
+fn sequences(folder: &Path) -> String {
+    ["start_up", "context", "destruction", "slots"]
+        .map(|name| std::fs::read_to_string(folder.join(format!("{name}.rs"))).unwrap())
+        .concat()
 }
 
 #[track_caller]
