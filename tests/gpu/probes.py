@@ -123,10 +123,10 @@ def examples():
     check("gpu_shared_map: array, hash", (ran.numbers("all"), ran.numbers("by_side")), ([32768], [32768, 32768]))
     ran = example("threadscheduling", "vadd", 4, 64, 1)
     check("threadscheduling: threads, on multiprocessors", (len(ran.map("threads")), sum(ran.numbers("on_sm"))), (256, 256))
-    ran = example("launchlate", "time", 4, 64, 200)
+    ran = example("launchtime", "time", 4, 64, 200)
     bins = {entry["key"]: entry["values"][0] for entry in ran.map("latency")}
-    check("launchlate: 200 launches", sum(bins.values()), 200)
-    print(f"     launchlate: bins from 1 us, doubling: {bins}")
+    check("launchtime: 200 launches", sum(bins.values()), 200)
+    print(f"     launchtime: bins from 1 us, doubling: {bins}")
 
 
 def ready():

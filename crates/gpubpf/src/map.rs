@@ -41,14 +41,19 @@ pub struct Map {
 }
 
 impl Map {
-    /// Bytes from one entry to the next. Values are not padded: bpftime's host programs count on it.
+    /// Bytes from one entry to the next. Values are not padded: bpftime's host programs count on it. The
+    /// kernel's arrays are.
     pub fn stride(&self) -> u32 {
-        self.value_size
+        match self.kind {
+            MapKind::KernelShared => self.value_size.next_multiple_of(8),
+            _ => self.value_size,
+        }
     }
 
     /// What every value's address is a multiple of.
     pub fn value_alignment(&self) -> u32 {
-        if self.kind.is_array() && self.initial.is_none() {
+        let padded = self.kind == MapKind::KernelShared;
+        if self.kind.is_array() && self.initial.is_none() && !padded {
             1 << self.value_size.trailing_zeros().min(3)
         } else {
             8

@@ -44,6 +44,41 @@ fn sections_say_where_programs_run() {
 }
 
 #[test]
+fn arrays_that_both_sides_use_are_the_kernels() {
+    for version in ["v2", "v3", "v4"] {
+        let object = Object::parse(&bytes(&format!("shared.{version}.o"))).unwrap();
+        let users: Vec<(&str, bool, bool, u32)> = object
+            .maps
+            .iter()
+            .enumerate()
+            .map(|(number, map)| {
+                let name = map.name.as_str();
+                let (gpu, host) = (object.is_on_gpu(number), object.is_on_host(number));
+                (name, gpu, host, map.kind.number())
+            })
+            .collect();
+        assert_eq!(
+            users,
+            [
+                ("both", true, true, 1504),
+                ("by_kind", false, true, 1),
+                ("returns", false, true, 6),
+                ("ring", false, true, 27),
+                ("seen", true, false, 1503),
+                (".bss", true, true, 1504),
+            ]
+        );
+        // As the kernel lays its arrays out.
+        assert_eq!((object.maps[0].value_size, object.maps[0].stride()), (4, 8));
+    }
+    let why = Object::parse(&bytes("bad/shared_hash.o")).unwrap_err();
+    assert_eq!(
+        why.to_string(),
+        "map counts (hash) is used on the host and on the GPU: only arrays can be shared"
+    );
+}
+
+#[test]
 fn maps_and_data_are_read() {
     let object = Object::parse(&bytes("counters.v4.o")).unwrap();
     let maps: Vec<(&str, u32, u32, u32, u32)> = object

@@ -3,6 +3,7 @@
 
 use crate::clock::Clock;
 use crate::driver::{self, SUCCESS};
+use crate::host_maps;
 use crate::shared::Shared;
 use ptx::device::{Descriptor, Layout, Map, Orders, PARTS_AT, State, log_map, map_kind};
 use std::ffi::{CString, c_void};
@@ -60,8 +61,12 @@ impl Context {
         for (index, map) in orders.maps.iter().enumerate() {
             let layout = (map.layout(orders, multiprocessors))
                 .ok_or_else(|| format!("map {} is too large", map.name))?;
-            let placed = place(map, layout, stream, &file(index.to_string()))
-                .map_err(|why| format!("map {}: {why}", map.name))?;
+            let placed = match of_host(folder, map, index, layout) {
+                Ok(Some(placed)) => Ok(placed),
+                Ok(None) => place(map, layout, stream, &file(index.to_string())),
+                Err(why) => Err(why),
+            };
+            let placed = placed.map_err(|why| format!("map {}: {why}", map.name))?;
             descriptors.extend(placed.descriptor(map).bytes());
             maps.push(placed);
         }
@@ -141,6 +146,28 @@ impl Placed {
         let host = self.host.map_or(0, |host| host.device);
         map.descriptor(&self.layout, self.device, host)
     }
+}
+
+/// A map that the host's kernel has too.
+fn of_host(
+    folder: &Path,
+    map: &Map,
+    index: usize,
+    layout: Layout,
+) -> Result<Option<Placed>, String> {
+    if map.kind != map_kind::SHARED_ARRAY {
+        return Ok(None);
+    }
+    // As the kernel counts them: whole pages.
+    let bytes = layout.stride as usize * map.max_entries as usize;
+    let Some(start) = host_maps::mapped(folder, index, bytes)? else {
+        return Ok(None);
+    };
+    Ok(Some(Placed {
+        layout,
+        device: 0,
+        host: Some(Shared::of(start, bytes)?),
+    }))
 }
 
 fn place(map: &Map, layout: Layout, stream: usize, file: &Path) -> Result<Placed, String> {

@@ -141,10 +141,11 @@ instead! {
     fn link_add_file(link: usize, kind: u32, path: *const c_char, count: u32, options: *const u32, values: *const *mut c_void) {
         // SAFETY: the program's own call, perhaps with a text in the file's place.
         unsafe {
-            match prepared_link(code_of_file(path), &text(path)) {
-                Some(new) => driver::cuLinkAddData(link, INPUT_PTX, new.as_ptr().cast(), new.as_bytes_with_nul().len(), path, count, options, values),
-                None => driver::cuLinkAddFile(link, kind, path, count, options, values),
-            }
+            with_probes(
+                prepared_link(code_of_file(path), &text(path)),
+                |new| driver::cuLinkAddData(link, INPUT_PTX, new.as_ptr().cast(), new.len(), path, count, options, values),
+                || driver::cuLinkAddFile(link, kind, path, count, options, values),
+            )
         }
     }
 
@@ -152,10 +153,11 @@ instead! {
     fn link_add_file_v2(link: usize, kind: u32, path: *const c_char, count: u32, options: *const u32, values: *const *mut c_void) {
         // SAFETY: the program's own call, perhaps with a text in the file's place.
         unsafe {
-            match prepared_link(code_of_file(path), &text(path)) {
-                Some(new) => driver::cuLinkAddData_v2(link, INPUT_PTX, new.as_ptr().cast(), new.as_bytes_with_nul().len(), path, count, options, values),
-                None => driver::cuLinkAddFile_v2(link, kind, path, count, options, values),
-            }
+            with_probes(
+                prepared_link(code_of_file(path), &text(path)),
+                |new| driver::cuLinkAddData_v2(link, INPUT_PTX, new.as_ptr().cast(), new.len(), path, count, options, values),
+                || driver::cuLinkAddFile_v2(link, kind, path, count, options, values),
+            )
         }
     }
 
@@ -325,21 +327,54 @@ unsafe fn linked(
         let given = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), bytes) };
         prepared_link(image::of(given, load::capability()), &load::origin(data))
     };
-    if let Some(new) = new {
-        let whole = new.as_bytes_with_nul();
-        let result = add(INPUT_PTX, whole.as_ptr().cast(), whole.len());
-        if result == SUCCESS {
-            return result;
-        }
-    }
-    add(kind, data, bytes)
+    with_probes(
+        new,
+        |new| add(INPUT_PTX, new.as_ptr().cast(), new.len()),
+        || add(kind, data, bytes),
+    )
 }
 
-fn prepared_link(code: image::Code, what: &str) -> Option<CString> {
+/// An input of a link with its probes; if the linker refuses that, as it is.
+fn with_probes(
+    prepared: Option<Linked>,
+    add: impl FnOnce(&[u8]) -> i32,
+    original: impl FnOnce() -> i32,
+) -> i32 {
+    let Some(prepared) = prepared else {
+        return original();
+    };
+    let refused = add(prepared.text.as_bytes_with_nul());
+    if refused == SUCCESS {
+        return SUCCESS;
+    }
+    let result = original();
+    if result == SUCCESS {
+        let why = driver::error_name(refused);
+        let lines = prepared.kernels.iter();
+        let lines: Vec<String> = lines
+            .map(|name| format!("{name} the linker refuses it with probes ({why})"))
+            .collect();
+        state::with(|state| state.fall_back(&lines));
+    }
+    result
+}
+
+/// What takes an input's place.
+struct Linked {
+    text: CString,
+    kernels: Vec<String>,
+}
+
+fn prepared_link(code: image::Code, what: &str) -> Option<Linked> {
     state::with(|state| {
         let prepared = load::prepare(state, code, what)?;
         state.linked = true;
-        CString::new(prepared.text).ok()
+        let probed = prepared.kernels.into_iter();
+        let probed = probed.filter(|kernel| kernel.refused.is_none());
+        Some(Linked {
+            text: CString::new(prepared.text).ok()?,
+            kernels: probed.map(|kernel| kernel.name).collect(),
+        })
     })
     .flatten()
 }

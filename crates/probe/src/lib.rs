@@ -13,6 +13,7 @@ mod compare;
 mod context;
 mod driver;
 mod dump;
+mod host_maps;
 mod image;
 mod instead;
 mod load;

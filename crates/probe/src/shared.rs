@@ -58,20 +58,27 @@ impl Shared {
             // SAFETY: that long, and nobody else's yet.
             unsafe { std::ptr::copy_nonoverlapping(initial.as_ptr(), at.cast(), part) };
         }
-        let device = register(at, bytes)?;
-        Ok(Shared {
-            device,
-            start: at as usize,
-        })
+        Shared::of(at as usize, bytes)
+    }
+
+    /// Of memory that is mapped already, for good.
+    pub fn of(start: usize, bytes: usize) -> Result<Shared, String> {
+        let device = register(start as *mut c_void, bytes.next_multiple_of(4096))?;
+        Ok(Shared { device, start })
     }
 }
+
+/// CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: by another context.
+const REGISTERED: i32 = 712;
 
 fn register(at: *mut c_void, bytes: usize) -> Result<u64, String> {
     let mut device = 0;
     // SAFETY: the memory stays mapped for good.
     let result = unsafe {
         match driver::cuMemHostRegister_v2(at, bytes, PORTABLE_AND_MAPPED) {
-            driver::SUCCESS => driver::cuMemHostGetDevicePointer_v2(&mut device, at, 0),
+            driver::SUCCESS | REGISTERED => {
+                driver::cuMemHostGetDevicePointer_v2(&mut device, at, 0)
+            }
             error => error,
         }
     };

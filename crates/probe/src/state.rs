@@ -88,6 +88,7 @@ impl State {
         }
         if !self.contexts.contains_key(&handle) {
             let _outside = OutsideCapture::begin();
+            crate::host_maps::tell(&self.folder);
             let notes = &mut self.notes;
             let mut say = |word: &str, rest: &str| notes.say(word, rest);
             match Context::create(&self.orders, &self.folder, handle, self.count, &mut say) {

@@ -60,7 +60,7 @@ pub fn load(
 static SAID: Mutex<String> = Mutex::new(String::new());
 const MOST_SAID: usize = 64 << 10;
 
-fn listen() {
+pub fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
@@ -72,6 +72,7 @@ fn listen() {
     });
 }
 
-fn said() -> String {
+/// What libbpf said since it was asked last.
+pub fn said() -> String {
     std::mem::take(&mut SAID.lock().unwrap_or_else(|held| held.into_inner()))
 }

@@ -2,7 +2,7 @@
 
 use super::files;
 use ptx::device::{Layout, Map, Orders, Ring, map_kind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A map of one context.
 #[derive(Debug)]
@@ -14,8 +14,14 @@ pub struct MapDump {
     layout: Layout,
     spec: Map,
     bytes: Vec<u8>,
-    pub path: PathBuf,
+    /// Of a map of the host's kernel, which has no memory to be shown.
+    held: Option<Held>,
+    /// What it is, in words.
+    pub kind: String,
 }
+
+/// Keys of a map, each with its values.
+pub type Held = Vec<(Vec<u8>, Vec<Vec<u8>>)>;
 
 /// A key and its values.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,9 +64,10 @@ pub fn dumps(
                 context,
                 map,
                 layout,
+                kind: map_kind::name(spec.kind).to_owned(),
                 spec,
                 bytes,
-                path,
+                held: None,
             });
         }
     }
@@ -69,6 +76,46 @@ pub fn dumps(
 }
 
 impl MapDump {
+    /// A map of the host's kernel: its sizes are those of a key, of a value, and how many there may be.
+    pub(super) fn of_host(
+        map: usize,
+        name: &str,
+        kind: &str,
+        [key_size, value_size, max_entries]: [u32; 3],
+        held: Held,
+    ) -> MapDump {
+        let spec = Map {
+            name: name.to_owned(),
+            kind: map_kind::ELSEWHERE,
+            key_size,
+            value_size,
+            max_entries,
+            initial: None,
+        };
+        let copies = held.first().map_or(1, |(_, values)| values.len() as u64);
+        MapDump {
+            pid: 0,
+            context: 0,
+            map: Some(map),
+            layout: Layout {
+                copies,
+                stride: value_size.into(),
+                capacity: 0,
+                parts: 0,
+                device_bytes: 0,
+                host_bytes: 0,
+            },
+            spec,
+            bytes: (held.iter().flat_map(|(_, values)| values.concat())).collect(),
+            held: Some(held),
+            kind: kind.to_owned(),
+        }
+    }
+
+    pub fn is_of_host(&self) -> bool {
+        self.held.is_some()
+    }
+
     pub fn spec(&self) -> &Map {
         &self.spec
     }
@@ -101,6 +148,13 @@ impl MapDump {
 
     /// Its entries in the order of keys; of arrays all, of hashes those that are there.
     pub fn entries(&self) -> Vec<Entry<'_>> {
+        if let Some(held) = &self.held {
+            let entries = held.iter().map(|(key, values)| Entry {
+                key: key.clone(),
+                values: values.iter().map(Vec::as_slice).collect(),
+            });
+            return entries.collect();
+        }
         if self.spec.kind == map_kind::RING {
             return Vec::new();
         }

@@ -5,11 +5,13 @@
 //! (`ptx::device`). Rings are files that are mapped here too: records arrive while kernels run.
 
 mod clock;
+mod host;
 mod maps;
 mod notes;
 mod ring;
 
 pub use clock::DeviceClock;
+pub use host::{Host, HostError, HostFound, HostMap, HostPart, HostProgram};
 pub use maps::{Entry, MapDump, dumps};
 pub use notes::{KernelNotes, Notes};
 pub use ring::{Raw, RingTotals, Rings, Source, Taker};

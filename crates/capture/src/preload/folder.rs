@@ -131,6 +131,9 @@ fn option_lines(options: &Options) -> Result<String, PreloadError> {
             one_line("--stack", filter.text().to_owned())?
         );
     }
+    for name in &options.intact {
+        let _ = writeln!(text, "intact {}", one_line("a uprobe", name.clone())?);
+    }
     if let Some(slots) = options.ring_slots {
         let _ = writeln!(text, "ring {slots}");
     }
@@ -192,12 +195,13 @@ mod tests {
             filter: Some(Filter::parse("memory,!query")),
             stacks: Some(Filter::parse("kernel")),
             ring_slots: Some(64),
+            intact: vec!["cudaLaunchKernel".into()],
             ..Options::default()
         };
         let lines = option_lines(&options).expect("plain");
         assert_eq!(
             lines,
-            "lib libnccl.so*:nccl*\nfilter memory,!query\nstack kernel\nring 64\n"
+            "lib libnccl.so*:nccl*\nfilter memory,!query\nstack kernel\nintact cudaLaunchKernel\nring 64\n"
         );
         let filter = Some(Filter::parse("a\nlib x:y"));
         assert!(

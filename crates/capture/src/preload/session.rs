@@ -32,6 +32,8 @@ pub struct Options {
     pub filter: Option<Filter>,
     /// Whose calls come with the stacks they were made from.
     pub stacks: Option<Filter>,
+    /// Functions whose code is not to be changed: uprobes go there.
+    pub intact: Vec<String>,
     /// Slots of each thread's ring.
     pub ring_slots: Option<u32>,
     /// Calls shorter than this are left out.

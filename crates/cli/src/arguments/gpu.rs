@@ -12,6 +12,8 @@ pub enum Gpu {
         object: PathBuf,
         /// Whose memory accesses are probed.
         accesses: Pattern,
+        /// Leave out the object's programs that run on the host.
+        no_host: bool,
         run: Run,
     },
     /// One of cutrace's own probes instead.
@@ -70,6 +72,10 @@ enum Verb {
         /// Kernels whose memory accesses are probed by kprobe/__memcapture; by default all
         #[arg(long, value_name = "KERNEL", value_parser = kernels, default_value = "*")]
         kernel: Pattern,
+        /// Leave out the object's programs that run on the host (uprobes, kprobes, tracepoints): they
+        /// need root
+        #[arg(long)]
+        no_host: bool,
         #[command(flatten)]
         run: RunLine,
     },
@@ -237,10 +243,12 @@ impl GpuLine {
             Verb::Run {
                 object,
                 kernel,
+                no_host,
                 run,
             } => Gpu::Run {
                 object,
                 accesses: kernel,
+                no_host,
                 run: run.options(),
             },
             Verb::Check { object } => Gpu::Check { object },

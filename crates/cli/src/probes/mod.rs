@@ -7,6 +7,7 @@ mod ready;
 pub use object::{Loaded, load};
 pub use ready::{Ready, Span};
 
+use capture::gpu_probe::HostPart;
 use event::{Arg, Value};
 use ptx::device::Orders;
 
@@ -14,6 +15,8 @@ use ptx::device::Orders;
 pub struct Probes {
     pub orders: Orders,
     pub what: What,
+    /// Programs of the same object that run on the host.
+    pub host: Option<HostPart>,
 }
 
 /// Where the probes come from: who knows what their records mean.

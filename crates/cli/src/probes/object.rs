@@ -1,6 +1,7 @@
 //! Probes of a BPF object: read, verified, translated, and its types for what comes back.
 
 use super::{Decoded, Probes, What, plain};
+use capture::gpu_probe::{HostMap, HostPart, HostProgram};
 use event::{Arg, Value};
 use gpubpf::{
     Attach, MapKind, Object, ObjectError, Refused, TranslateOptions, btf, translate, verify,
@@ -29,8 +30,6 @@ pub enum BadObject {
     Refused(Box<Refused>),
     #[error("program {program}: {why}")]
     Kernel { program: String, why: PatternError },
-    #[error("map {0} is of a kind that only programs of the host may use ({1})")]
-    HostOnly(String, u32),
     #[error("{0}")]
     Map(String),
 }
@@ -39,8 +38,6 @@ pub enum BadObject {
 pub struct Loaded {
     pub probes: Probes,
     pub direct: Vec<Direct>,
-    /// Programs of the same object that run on the host: not by `cutrace gpu`.
-    pub host: Vec<String>,
 }
 
 /// `accesses` are the kernels whose memory accesses are probed: the section cannot say.
@@ -84,12 +81,9 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
             context_bytes: verified.context_bytes,
         });
     }
-    let maps = object.maps.iter().map(map).collect::<Result<Vec<_>, _>>()?;
-    let host = object
-        .host
-        .iter()
-        .map(|program| program.section.clone())
-        .collect();
+    let maps = object.maps.iter().enumerate();
+    let maps: Vec<Map> = (maps.map(|(number, found)| map(&object, number, found))).collect();
+    let host = host_part(&object, bytes);
     let orders = Orders {
         plan: Plan {
             probes,
@@ -117,24 +111,49 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
         probes: Probes {
             orders,
             what: What::Object(Types { object, texts }),
+            host: (!host.programs.is_empty()).then_some(host),
         },
         direct,
-        host,
     })
 }
 
-fn map(map: &gpubpf::Map) -> Result<Map, BadObject> {
-    if let MapKind::HostOnly(number) = map.kind {
-        return Err(BadObject::HostOnly(map.name.clone(), number));
-    }
-    Ok(Map {
+fn map(object: &Object, number: usize, map: &gpubpf::Map) -> Map {
+    let elsewhere = matches!(map.kind, MapKind::HostOnly(_))
+        || object.is_on_host(number) && !object.is_on_gpu(number);
+    Map {
         name: map.name.clone(),
-        kind: map.kind.number(),
+        kind: match elsewhere {
+            true => map_kind::ELSEWHERE,
+            false => map.kind.number(),
+        },
         key_size: map.key_size,
         value_size: map.value_size,
         max_entries: map.max_entries,
         initial: map.initial.clone(),
-    })
+    }
+}
+
+fn host_part(object: &Object, bytes: &[u8]) -> HostPart {
+    let programs = object.host.iter().map(|program| HostProgram {
+        name: program.name.clone(),
+        section: program.section.clone(),
+    });
+    let maps = object.maps.iter().enumerate();
+    let maps = maps.filter(|(number, map)| {
+        object.is_on_host(*number) && !map.read_only
+            || matches!(map.kind, MapKind::HostOnly(_)) && !object.host.is_empty()
+    });
+    HostPart {
+        object: bytes.to_vec(),
+        programs: programs.collect(),
+        maps: maps
+            .map(|(index, map)| HostMap {
+                name: map.name.clone(),
+                index,
+                shared: map.kind == MapKind::KernelShared,
+            })
+            .collect(),
+    }
 }
 
 impl Types {

@@ -102,6 +102,7 @@ impl Ready {
                 ..Orders::default()
             },
             what: What::Ready(self),
+            host: None,
         }
     }
 

@@ -10,6 +10,7 @@ use object::{
 use super::link::{self, Code};
 use super::maps;
 use super::section::attach;
+use super::users;
 use super::{HostProgram, Object, ObjectError};
 use crate::btf::{Btf, Extension, Kind};
 use crate::instruction::Raw;
@@ -272,6 +273,7 @@ fn programs(image: &Image, btf: &Btf, maps: Vec<Map>) -> Result<Object, ObjectEr
             object.host.push(HostProgram {
                 section: section.to_owned(),
                 name: function.name.clone(),
+                maps: users::named(image, function),
             });
             continue;
         };
@@ -282,6 +284,7 @@ fn programs(image: &Image, btf: &Btf, maps: Vec<Map>) -> Result<Object, ObjectEr
         }
         object.programs.push(program);
     }
+    users::share(&mut object).map_err(ObjectError::Maps)?;
     match (object.programs.is_empty(), object.host.is_empty()) {
         (true, true) => Err(ObjectError::NoProgram),
         (true, false) => {

@@ -4,6 +4,7 @@ mod elf;
 mod link;
 mod maps;
 mod section;
+mod users;
 
 pub use section::Attach;
 
@@ -63,6 +64,8 @@ pub struct Line {
 pub struct HostProgram {
     pub section: String,
     pub name: String,
+    /// Maps that it, or a function it may call, names.
+    pub maps: Vec<usize>,
 }
 
 impl Program {

@@ -266,8 +266,12 @@ impl Hooks {
             };
             let rest = &found[place..];
             let next = rest.iter().find(|next| next.address > one.address);
+            let mut names = rest.iter().take_while(|name| name.address == one.address);
             let patched = match &mut near {
                 None => Err(refusal),
+                Some(_) if names.any(|name| self.options.leaves_intact(name.name)) => {
+                    Err("its code is to stay as it is")
+                }
                 Some(_) if next.is_some_and(|next| next.address < one.address + JUMP) => {
                     Err("another function begins inside")
                 }

@@ -22,6 +22,8 @@ pub struct Options {
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
     pub method: Method,
+    /// `intact`: functions whose code is not changed, because somebody puts uprobes there.
+    intact: Vec<Vec<u8>>,
 }
 
 /// `method slots`, `method symbols`: which way of hooking to take; unsaid, the best that works.
@@ -62,6 +64,7 @@ impl Options {
             spare_rings: None,
             host_clock: false,
             method: Method::Patch,
+            intact: Vec::new(),
         };
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.splitn(2, |byte| *byte == b' ');
@@ -87,6 +90,7 @@ impl Options {
                         _ => Method::Patch,
                     }
                 }
+                b"intact" => options.intact.push(value.to_vec()),
                 b"filter" => options.filter = Filter::parse(value),
                 b"stack" => options.stacks = Some(Filter::parse(value)),
                 b"ring" => {
@@ -115,6 +119,11 @@ impl Options {
             is_library(library, path) && matches(functions, name)
         };
         self.libraries.iter().any(named) && !returns_twice(name)
+    }
+
+    /// Whether its code stays as it is: it is hooked by what points to it, or not at all.
+    pub fn leaves_intact(&self, name: &[u8]) -> bool {
+        self.intact.iter().any(|one| one == name)
     }
 
     /// Whether any stacks are wanted.
@@ -182,6 +191,13 @@ mod tests {
         assert!(wants("driver,!cuCtx*", "cuInit") && !wants("driver,!cuCtx*", "cuCtxCreate_v2"));
         assert!(!wants("driver", "cudaMalloc") && wants("cuMemAlloc", "cuMemAlloc_v2"));
         assert!(wants("", "cuInit"));
+    }
+
+    #[test]
+    fn functions_stay_intact_by_name() {
+        let options = Options::parse(b"intact cudaMalloc\nintact cudaFree\n");
+        assert!(options.leaves_intact(b"cudaFree") && options.leaves_intact(b"cudaMalloc"));
+        assert!(!options.leaves_intact(b"cudaMallocHost"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 /// Numbers of map types.
 pub mod map_kind {
+    /// Only programs of the host use it: it has no memory here.
+    pub const ELSEWHERE: u32 = 0;
     pub const HASH: u32 = 1;
     pub const ARRAY: u32 = 2;
     pub const GPU_HASH: u32 = 1501;

@@ -73,6 +73,13 @@ impl Map {
             device_bytes: 0,
             host_bytes: 0,
         };
+        if self.kind == map_kind::ELSEWHERE {
+            return Some(layout);
+        }
+        if self.kind == map_kind::SHARED_ARRAY {
+            // As the kernel lays its arrays out.
+            layout.stride = value.next_multiple_of(8);
+        }
         if self.kind == map_kind::RING {
             layout.stride = SLOT_HEADER as u64 + value.next_multiple_of(16);
             let wanted = match orders.records {
@@ -103,7 +110,7 @@ impl Map {
                 map_kind::WARP_ARRAY => multiprocessors.max(1) * WARPS,
                 _ => 1,
             };
-            let bytes = entries.checked_mul(layout.copies)?.checked_mul(value)?;
+            let bytes = (entries.checked_mul(layout.copies)?).checked_mul(layout.stride)?;
             let bytes = bytes.checked_next_multiple_of(64)?.max(64);
             if map_kind::is_host(self.kind) {
                 layout.host_bytes = bytes;

@@ -27,17 +27,18 @@ pub fn run(options: Gpu) -> Result<ExitCode> {
         Gpu::Run {
             object,
             accesses,
+            no_host,
             run,
         } => {
-            let loaded = load(&object, &accesses)?;
+            let mut loaded = load(&object, &accesses)?;
             if loaded.probes.orders.plan.probes.is_empty() {
                 bail!(
                     "{}: its programs are kernels themselves: cutrace gpu exec runs them",
                     object.display()
                 );
             }
-            for section in &loaded.host {
-                eprintln!("cutrace: the program in {section} runs on the host and is left out");
+            if no_host {
+                loaded.probes.host = None;
             }
             with_probes(loaded.probes, run)
         }

@@ -18,12 +18,11 @@ pub fn write(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<()> {
             continue;
         };
         let (spec, layout) = (dump.spec(), dump.layout());
-        let file = format!(
-            "{}.{}.{}.bin",
-            spec.name.replace(['/', ' '], "_"),
-            dump.pid,
-            dump.context
-        );
+        let name = spec.name.replace(['/', ' '], "_");
+        let file = match dump.is_of_host() {
+            true => format!("{name}.host.bin"),
+            false => format!("{name}.{}.{}.bin", dump.pid, dump.context),
+        };
         let path = folder.join(&file);
         fs::write(&path, dump.bytes()).with_context(|| path.display().to_string())?;
         let entries: Vec<Json> = (dump.entries().iter())
@@ -49,6 +48,7 @@ pub fn write(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<()> {
         maps.push(json!({
             "name": spec.name,
             "kind": spec.kind,
+            "what": dump.kind,
             "key_size": spec.key_size,
             "value_size": spec.value_size,
             "max_entries": spec.max_entries,

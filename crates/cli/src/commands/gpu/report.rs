@@ -224,7 +224,7 @@ fn map(probes: &Probes, dump: &MapDump, text: &mut String) {
     if spec.kind == ptx::device::map_kind::RING {
         return;
     }
-    let kind = ptx::device::map_kind::name(spec.kind);
+    let kind = &dump.kind;
     let place = match dump.context {
         0 => String::new(),
         context => format!(", context {context}"),

@@ -9,6 +9,7 @@ use super::{
 use crate::{arguments::Record, embedded};
 use anyhow::Result;
 use capture::cupti::Tap;
+use capture::gpu_probe::HostPart;
 use capture::preload::{Filter, Options, Recording, Session, missing};
 use event::Hooks;
 use std::{env, ffi::OsString, fmt::Write as _};
@@ -26,6 +27,9 @@ impl<'a> Preload<'a> {
             libraries: options.libraries.clone(),
             filter: options.filter.as_deref().map(Filter::parse),
             stacks: options.stacks.as_deref().map(Filter::parse),
+            intact: (options.probes.as_ref())
+                .and_then(|probes| probes.host.as_ref())
+                .map_or_else(Vec::new, HostPart::functions),
             ring_slots: None,
             min_duration: options.min_duration,
             duration: options.duration,

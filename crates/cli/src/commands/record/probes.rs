@@ -10,7 +10,7 @@ use capture::{
     Sink, SinkError,
     clock::monotonic,
     gpu_probe::{
-        DeviceClock, MapDump, Notes, Raw, RingTotals, Rings, Session, Source, Taker, dumps,
+        DeviceClock, Host, MapDump, Notes, Raw, RingTotals, Rings, Session, Source, Taker, dumps,
     },
 };
 use event::{Arg, Category, ClockError, Event, Extent, Layer, Lost, Record, Value};
@@ -56,11 +56,15 @@ pub struct ProbesBackend {
     rings: Rings<Queue>,
     decoder: JoinHandle<Decoder>,
     place: Place,
+    /// Programs of the host, running.
+    host: Option<Host>,
 }
 
 impl ProbesBackend {
     pub fn start(probes: Arc<Probes>, mut outlet: Outlet, place: Place) -> Result<ProbesBackend> {
         let session = Session::create(&probes.orders)?;
+        let host = (probes.host.as_ref()).map(|part| Host::start(part, session.folder()));
+        let host = host.transpose()?;
         outlet
             .begin(event::Backend {
                 name: "probes".into(),
@@ -86,6 +90,7 @@ impl ProbesBackend {
             rings,
             decoder,
             place,
+            host,
         })
     }
 }
@@ -100,8 +105,8 @@ impl Backend for ProbesBackend {
         drop(queue);
         let decoder = self.decoder.join();
         let mut decoder = decoder.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let notes = Notes::read(self.session.folder());
-        let dumps = dumps(
+        let mut notes = Notes::read(self.session.folder());
+        let mut dumps = dumps(
             self.session.folder(),
             &self.probes.orders,
             |pid, context| {
@@ -111,6 +116,10 @@ impl Backend for ProbesBackend {
                     .map_or(1, |found| found.1)
             },
         );
+        if let Some(found) = self.host.map(Host::finish) {
+            dumps.extend(found.maps);
+            notes.words.extend(found.notes);
+        }
         decoder.lost(&dumps);
         let clocks = (notes.clocks.values())
             .map(|clock| ClockError {

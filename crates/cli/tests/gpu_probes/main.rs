@@ -1,7 +1,10 @@
 //! `cutrace gpu`: programs inside kernels, on softgpu, with exact counts.
 
 #[allow(dead_code)]
+#[path = "../common/mod.rs"]
 mod common;
+mod host;
+mod loads;
 
 use common::{cutrace, repository, skip};
 use serde_json::Value;
@@ -283,8 +286,8 @@ fn threadscheduling_says_where_each_thread_ran() {
 }
 
 #[test]
-fn launchlate_reads_the_kernels_parameters() {
-    let Some(ran) = example("launchlate", "time 4 64 20") else {
+fn launchtime_reads_the_kernels_parameters() {
+    let Some(ran) = example("launchtime", "time 4 64 20") else {
         return;
     };
     assert_eq!(ran.numbers("latency").iter().sum::<u64>(), 20);

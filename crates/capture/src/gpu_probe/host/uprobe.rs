@@ -1,0 +1,165 @@
+//! Where a uprobe goes: `uprobe/FILE:FUNCTION`, by what a process has mapped.
+
+use event::matches_glob;
+use libbpf_rs::{Link, ProgramMut, UprobeOpts};
+use std::fs;
+
+/// A program and the function it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uprobe {
+    pub program: String,
+    pub is_attached: bool,
+    at_return: bool,
+    /// A library's name or path; `None`: whatever has the function.
+    file: Option<String>,
+    pub function: String,
+    offset: usize,
+}
+
+impl Uprobe {
+    /// `uprobe/FILE:FUNCTION`, `uprobe/FILE:FUNCTION+OFFSET` or `uprobe/FUNCTION`.
+    pub fn parse(section: &str, program: &str) -> Option<Uprobe> {
+        let (kind, target) = section.split_once('/')?;
+        let at_return = match kind {
+            "uprobe" | "uprobe.s" => false,
+            "uretprobe" | "uretprobe.s" => true,
+            _ => return None,
+        };
+        let (file, function) = match target.rsplit_once(':') {
+            Some((file, function)) => (Some(file), function),
+            None => (None, target),
+        };
+        let (function, offset) = match function.split_once('+') {
+            Some((function, offset)) => (function, number(offset)?),
+            None => (function, 0),
+        };
+        (!function.is_empty()).then(|| Uprobe {
+            program: program.to_owned(),
+            is_attached: false,
+            at_return,
+            file: file.filter(|file| !file.is_empty()).map(str::to_owned),
+            function: function.to_owned(),
+            offset,
+        })
+    }
+
+    /// In a process that has its libraries.
+    pub fn attach(&self, program: &ProgramMut<'_>, process: u32) -> Option<Link> {
+        let maps = fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
+        let exe = fs::read_link(format!("/proc/{process}/exe")).ok()?;
+        let exe = exe.to_string_lossy();
+        self.candidates(&exe, &maps).into_iter().find_map(|path| {
+            let options = UprobeOpts {
+                retprobe: self.at_return,
+                func_name: Some(self.function.clone()),
+                ..UprobeOpts::default()
+            };
+            let path = format!("/proc/{process}/root{path}");
+            let process = i32::try_from(process).ok()?;
+            program
+                .attach_uprobe_with_opts(process, path, self.offset, options)
+                .ok()
+        })
+    }
+
+    /// Files of a process that may have the function, the likeliest first.
+    fn candidates<'a>(&self, exe: &'a str, maps: &'a str) -> Vec<&'a str> {
+        let mut files = vec![exe];
+        for line in maps.lines() {
+            let mut words = line.split_whitespace();
+            let executable = words.nth(1).is_some_and(|rights| rights.contains('x'));
+            if let (true, Some(at)) = (executable, line.find('/')) {
+                let path = &line[at..];
+                if !files.contains(&path) && !name(path).starts_with("libcutrace") {
+                    files.push(path);
+                }
+            }
+        }
+        // A program that is named has its functions in itself, or in the libraries it came with.
+        let file = (self.file.as_deref()).filter(|file| name(file) != name(exe));
+        match file {
+            Some(file) => files.retain(|path| is_file(file, path)),
+            None => files[1..].sort_by_key(|path| !name(path).starts_with("libcuda")),
+        }
+        files
+    }
+
+    pub fn missing(&self) -> String {
+        let place = self.file.as_deref().unwrap_or("any library of the program");
+        format!(
+            "program {} did not run: no function {} in {place}",
+            self.program, self.function
+        )
+    }
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A path, or a name: with its version or without, or a glob.
+fn is_file(wanted: &str, path: &str) -> bool {
+    if wanted.starts_with('/') {
+        let real = fs::canonicalize(wanted);
+        return wanted == path || real.is_ok_and(|real| real.as_os_str() == path);
+    }
+    let (wanted, found) = (name(wanted), name(path));
+    let longer = found.strip_prefix(wanted);
+    longer.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        || matches_glob(wanted.as_bytes(), found.as_bytes())
+}
+
+fn number(text: &str) -> Option<usize> {
+    match text.strip_prefix("0x") {
+        Some(digits) => usize::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+55d0-55d1 r--p 00000000 08:01 1 /opt/app/vec_add
+55d1-55d2 r-xp 00001000 08:01 1 /opt/app/vec_add
+7f00-7f01 r-xp 00001000 08:01 2 /usr/lib/libc.so.6
+7f10-7f11 r-xp 00001000 08:01 3 /opt/with space/libcudart.so.13
+7f20-7f21 r-xp 00001000 08:01 4 /cache/libcutrace_probe.so
+7f30-7f31 r-xp 00000000 00:00 0 [vdso]
+";
+
+    fn candidates(section: &str) -> Vec<&'static str> {
+        let uprobe = Uprobe::parse(section, "program").expect("a target");
+        uprobe.candidates("/opt/app/vec_add", MAPS)
+    }
+
+    #[test]
+    fn files_are_found_by_name_path_and_function() {
+        let all = [
+            "/opt/app/vec_add",
+            "/opt/with space/libcudart.so.13",
+            "/usr/lib/libc.so.6",
+        ];
+        assert_eq!(candidates("uprobe/cudaLaunchKernel"), all);
+        assert_eq!(candidates("uprobe/./vec_add:cudaLaunchKernel"), all);
+        for section in [
+            "uprobe/libcudart.so:cudaLaunchKernel",
+            "uretprobe/libcudart.so.13:cudaLaunchKernel",
+            "uprobe.s/libcudart*:cudaLaunchKernel+0x4",
+            "uprobe//opt/with space/libcudart.so.13:cudaLaunchKernel",
+        ] {
+            assert_eq!(candidates(section), all[1..2], "{section}");
+        }
+        assert!(candidates("uprobe/libcud:f").is_empty());
+    }
+
+    #[test]
+    fn what_names_no_function_is_no_target() {
+        for section in ["uprobe", "uprobe/", "uprobe/lib:", "usdt/a:b", "uprobe/f+x"] {
+            assert_eq!(Uprobe::parse(section, "program"), None, "{section}");
+        }
+        let uprobe = Uprobe::parse("uretprobe/f+12", "program").expect("a target");
+        assert!(uprobe.at_return && uprobe.offset == 12);
+    }
+}

@@ -1,0 +1,85 @@
+//! Probes get into kernels by whichever call a program loads them with, in whichever form.
+
+use super::{cutrace, program, repository, run};
+
+/// What `loads` was told to load, in the folder where its images are.
+fn arguments(how: &str, image: &str) -> String {
+    let path = repository().join("target/programs/build").join(image);
+    format!("{how} {}", path.display())
+}
+
+#[test]
+fn every_way_to_load_is_seen() {
+    let Some(program) = program("loads") else {
+        return;
+    };
+    let hows = [
+        "data",
+        "data_ex",
+        "fat_binary",
+        "file",
+        "library",
+        "library_file",
+        "link",
+        "link_file",
+    ];
+    for how in hows {
+        // Text, as NVRTC gives it; and what nvcc makes, with code for this device beside three texts.
+        for (image, version) in [("loads.ptx", 80), ("loads.mixed.fatbin", 90)] {
+            let ran = run(&["count", "version"], &program, &arguments(how, image));
+            let words = ran.words();
+            assert!(ran.output.status.success(), "{how} {image}: {words}");
+            assert_eq!(
+                ran.numbers("counts"),
+                [256, 8, 8, 256],
+                "{how} {image}: {words}"
+            );
+            // The version that the driver would have taken.
+            assert_eq!(ran.printed(), format!("version {version}\n"), "{how}");
+        }
+    }
+}
+
+#[test]
+fn text_in_fatbins_is_found_compressed_and_not() {
+    let Some(program) = program("loads") else {
+        return;
+    };
+    for image in ["loads.fatbin", "loads.raw.fatbin"] {
+        let ran = run(&["count", "ver*"], &program, &arguments("library", image));
+        assert_eq!(ran.numbers("counts"), [256, 8, 8, 256], "{}", ran.words());
+        assert_eq!(ran.printed(), "version 90\n");
+    }
+}
+
+#[test]
+fn kernels_without_ptx_are_named_and_left_alone() {
+    let Some(program) = program("loads") else {
+        return;
+    };
+    for how in ["data", "file", "library_file"] {
+        let words = arguments(how, "loads.cubin");
+        // softgpu has nothing to run it with either: the program hears that, probes or none.
+        let plain = cutrace()
+            .args(["softgpu", "--"])
+            .arg(&program)
+            .args(words.split(' '))
+            .output()
+            .expect("runs");
+        let ran = run(&["count", "version"], &program, &words);
+        let said = ran.words();
+        assert_eq!(ran.output.status.code(), plain.status.code(), "{said}");
+        assert_eq!(ran.output.stdout, plain.stdout, "{said}");
+        let place = match how {
+            "data" => "a module",
+            _ => "loads.cubin",
+        };
+        let line = said.lines().find(|line| line.contains("no PTX in "));
+        assert!(
+            line.is_some_and(
+                |line| line.contains(place) && line.ends_with("for version: it ran without probes")
+            ),
+            "{how}: {said}"
+        );
+    }
+}
