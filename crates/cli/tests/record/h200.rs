@@ -164,14 +164,8 @@ fn folder() -> PathBuf {
     repository().join("fixtures/calls")
 }
 
-/// Not recorded there yet.
-const NOT_RECORDED: [&str; 1] = ["nvtx"];
-
 /// Compares what softgpu gave with what the H200 gave, with either runtime.
 pub fn compare(name: &str, lines: &[Value]) {
-    if NOT_RECORDED.contains(&name) {
-        return;
-    }
     compare_with(&format!("{name}.txt"), &normalised(lines, SHARED));
     let linked_in = format!("static_{name}.txt");
     if folder().join(&linked_in).exists() {

@@ -30,12 +30,15 @@ pub const OWN: View = View {
 pub fn normalised(lines: &[Value], view: View) -> String {
     let mut threads: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
     for line in lines {
-        // When the GPU gets to what it was given varies; it is checked elsewhere.
-        if let Some(tid) = line["tid"].as_u64().filter(|_| line["type"] != "gpu") {
+        // When the GPU gets to what it was given varies, and so do samples of it (they are of no
+        // thread); both are checked elsewhere.
+        let tid = line["tid"].as_u64();
+        if let Some(tid) = tid.filter(|&tid| tid != 0 && line["type"] != "gpu") {
             threads.entry(tid).or_default().push(line);
         }
     }
-    let first = lines.iter().find_map(|line| line["tid"].as_u64());
+    let mut tids = lines.iter().filter_map(|line| line["tid"].as_u64());
+    let first = tids.find(|&tid| tid != 0);
     let mut main = Addresses::default();
     let mut text = String::new();
     if let Some(lines) = first.and_then(|first| threads.remove(&first)) {
