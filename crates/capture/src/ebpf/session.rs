@@ -279,6 +279,7 @@ fn system_options(options: &Options, until: u64) -> crate::syscall::Options {
     let filter = options.filter.as_ref();
     crate::syscall::Options {
         filter: filter.map(|filter| Selection::parse(filter.text())),
+        min_duration: options.min_duration,
         until,
     }
 }
@@ -333,7 +334,7 @@ fn assemble_all<S: Sink, T: Sink>(
                         .until(passed)
                         .into_iter()
                         .for_each(|frame| system.take(frame));
-                    system.sink.until(passed);
+                    system.until(passed);
                 }
                 if began.saturating_sub(flushed) > FLUSH_EVERY {
                     assembler.flush();
@@ -351,6 +352,7 @@ fn assemble_all<S: Sink, T: Sink>(
     if let Some(mut system) = system {
         let rest = ordered.until(u64::MAX);
         rest.into_iter().for_each(|frame| system.take(frame));
+        system.finish();
         calls = system.totals.calls;
         totals.unwritten += system.totals.unwritten;
         totals.failure = totals.failure.or(system.totals.failure);

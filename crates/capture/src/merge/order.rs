@@ -77,6 +77,15 @@ impl Order {
         firsts.map(Record::ts).min()
     }
 
+    /// Nothing older than this is left or will come; None when nothing at all will.
+    pub fn passed(&self, idle: u64) -> Option<u64> {
+        let left = self.sources.iter().filter_map(|source| {
+            let first = source.records.front().map(Record::ts);
+            first.or_else(|| (!source.done).then(|| source.told.unwrap_or(idle)))
+        });
+        left.min()
+    }
+
     /// The next record and its source. `idle` is the moment before which a source that says
     /// nothing has nothing.
     pub fn next(&mut self, idle: u64) -> Option<(usize, Record)> {

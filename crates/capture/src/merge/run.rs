@@ -107,12 +107,15 @@ impl<S: Sink> Run<S> {
     }
 
     fn write_on(&mut self, now: u64) {
-        if self.nesting.is_none() && !self.may_begin(now) {
-            return;
-        }
         let idle = now.saturating_sub(self.window);
-        while let Some((source, record)) = self.order.next(idle) {
-            self.write(source, record);
+        if self.nesting.is_some() || self.may_begin(now) {
+            while let Some((source, record)) = self.order.next(idle) {
+                self.write(source, record);
+            }
+        }
+        // What is merged may be a part of a larger merge, which waits for it.
+        if let Some(passed) = self.order.passed(idle) {
+            self.merged.sink.until(passed);
         }
         if now.saturating_sub(self.flushed) > FLUSH_EVERY && self.nesting.is_some() {
             self.flushed = now;

@@ -81,6 +81,48 @@ fn merge(kept: &Kept) -> Merge<Kept> {
     Merge::new(kept.clone(), WINDOW).expect("a thread")
 }
 
+/// Two sources of one back end are merged, and that into all others: nobody overtakes what waits
+/// in the inner merge, though it waits for longer than a window.
+#[test]
+fn a_merge_inside_of_a_merge_is_waited_for() {
+    let kept = Kept::default();
+    let mut outer = merge(&kept);
+    let (mut calls, inlet) = (outer.source("preload"), outer.source("ebpf"));
+    let mut inner = Merge::new(inlet, WINDOW).expect("a thread");
+    let (mut ioctls, silent) = (inner.source("system calls"), inner.source("calls"));
+    calls.begin(backend("preload")).unwrap();
+    ioctls.begin(backend("system calls")).unwrap();
+    let start = crate::clock::monotonic();
+    // The other source has not begun: the inner merge keeps this for a second.
+    ioctls
+        .write(&span(1, Layer::Syscall, start + 10, Extent::Open))
+        .unwrap();
+    ioctls.until(start + 20);
+    std::thread::sleep(Duration::from_millis(50));
+    calls
+        .write(&span(1, Layer::Driver, start, Extent::Open))
+        .unwrap();
+    calls
+        .write(&span(1, Layer::Driver, start, Extent::Closed(100)))
+        .unwrap();
+    calls.until(start + 1_000);
+    // Longer than the window, shorter than that second.
+    std::thread::sleep(3 * WINDOW);
+    ioctls
+        .write(&span(1, Layer::Syscall, start + 10, Extent::Closed(5)))
+        .unwrap();
+    drop((ioctls, silent));
+    inner.finish().sink.finish();
+    drop(calls);
+    let merged = outer.finish();
+    let names: Vec<String> = lines(&kept)
+        .iter()
+        .map(|line| line[..line.len().min(9)].to_owned())
+        .collect();
+    assert_eq!(names, ["driver B ", "syscall B", "syscall E", "driver E "]);
+    assert_eq!(merged.late, 0);
+}
+
 #[test]
 fn an_ioctl_lies_in_the_call_that_made_it() {
     let kept = Kept::default();

@@ -1,6 +1,7 @@
 //! What the tracer told becomes events.
 
 use super::frame::{Call, Frame};
+use super::lasting::Lasting;
 use super::session::Options;
 use crate::ioctl::{self, Decoder, Payload, Request};
 use crate::{Sink, SinkError};
@@ -16,6 +17,7 @@ pub struct Events<S> {
     decoder: Decoder,
     next_id: u64,
     open: HashMap<u32, Open>,
+    lasting: Lasting,
     pub totals: Totals,
 }
 
@@ -36,12 +38,16 @@ struct Open {
     /// Of an ioctl.
     ioctl: Option<(Request, Payload)>,
     hidden: bool,
+    /// Where its beginning waits.
+    place: u64,
 }
 
 impl<S: Sink> Events<S> {
     pub fn new(options: Options, decoder: Decoder, sink: S) -> Self {
+        let least = options.min_duration.as_nanos();
         Events {
             sink,
+            lasting: Lasting::new(u64::try_from(least).unwrap_or(u64::MAX)),
             options,
             decoder,
             next_id: 1,
@@ -69,6 +75,25 @@ impl<S: Sink> Events<S> {
             }
             Frame::Cost { cpu, stops } => (self.totals.cpu, self.totals.stops) = (cpu, stops),
             Frame::Attached(_) => {}
+        }
+    }
+
+    /// No frame older than this moment will come.
+    pub fn until(&mut self, ns: u64) {
+        self.lasted(ns);
+        let earliest = self.lasting.earliest().unwrap_or(u64::MAX);
+        self.sink.until(earliest.min(ns));
+    }
+
+    /// No frame will come: what has not ended has lasted.
+    pub fn finish(&mut self) {
+        self.lasted(u64::MAX);
+    }
+
+    fn lasted(&mut self, now: u64) {
+        if self.lasting.matters() {
+            self.lasting.passed(now);
+            self.write_waiting();
         }
     }
 
@@ -117,7 +142,11 @@ impl<S: Sink> Events<S> {
             self.open.clear();
         }
         let record = Record::Event(event);
-        if !hidden {
+        let mut place = 0;
+        if !hidden && self.lasting.matters() {
+            place = self.lasting.begun(record.clone());
+            self.lasted(time);
+        } else if !hidden {
             self.write(&record);
         }
         let Record::Event(event) = record else { return };
@@ -127,6 +156,7 @@ impl<S: Sink> Events<S> {
                 event,
                 ioctl,
                 hidden,
+                place,
             },
         );
     }
@@ -136,7 +166,8 @@ impl<S: Sink> Events<S> {
             return;
         };
         let event = &mut open.event;
-        event.extent = Extent::Closed(time.saturating_sub(event.start));
+        let duration = time.saturating_sub(event.start);
+        event.extent = Extent::Closed(duration);
         match &open.ioctl {
             Some((request, before)) => {
                 self.decoder
@@ -153,8 +184,18 @@ impl<S: Sink> Events<S> {
                 }
             }
         }
-        if !open.hidden {
-            self.write(&Record::Event(open.event));
+        let record = Record::Event(open.event);
+        if !open.hidden && self.lasting.matters() {
+            self.lasting.ended(open.place, record, duration);
+            self.lasted(time);
+        } else if !open.hidden {
+            self.write(&record);
+        }
+    }
+
+    fn write_waiting(&mut self) {
+        while let Some(record) = self.lasting.next() {
+            self.write(&record);
         }
     }
 

@@ -10,16 +10,20 @@ mod error;
 mod events;
 mod filter;
 mod frame;
+mod lasting;
 mod process;
 mod ptrace;
 mod reading;
 mod session;
+mod told;
 mod tracer;
 
 pub use error::SyscallError;
 pub(crate) use events::Events;
+pub use frame::Malformed;
 pub(crate) use frame::{Call, Frame};
 pub use session::{Options, Recording, Report, Session};
+pub use told::records_of;
 
 /// Whether commands can be traced here: the same is not known of other users' processes.
 pub fn available() -> Result<(), SyscallError> {

@@ -26,6 +26,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub filter: Option<Selection>,
+    /// Shorter calls are left out.
+    pub min_duration: Duration,
     /// CLOCK_MONOTONIC after which calls are left out.
     pub until: u64,
 }
@@ -224,7 +226,7 @@ fn read_all<S: Sink>(
             Ok(mut chunk) => bytes.append(&mut chunk),
             Err(RecvTimeoutError::Timeout) => {
                 // Nothing older can be under way: it would have come by now.
-                events.sink.until(heard_all.saturating_sub(UNDER_WAY));
+                events.until(heard_all.saturating_sub(UNDER_WAY));
                 // The reader of a trace sees what has happened so far.
                 if events.totals.calls != written && events.totals.failure.is_none() {
                     written = events.totals.calls;
@@ -235,6 +237,7 @@ fn read_all<S: Sink>(
         }
     }
     drop(received);
+    events.finish();
     let still_running = ahead.join().unwrap_or(true);
     let Totals {
         ioctls,
@@ -257,7 +260,11 @@ fn read_all<S: Sink>(
     (events.sink, report)
 }
 
-fn take_all<S: Sink>(bytes: &mut Vec<u8>, events: &mut Events<S>) -> Result<(), frame::Malformed> {
+/// Takes every whole frame.
+pub(super) fn take_all<S: Sink>(
+    bytes: &mut Vec<u8>,
+    events: &mut Events<S>,
+) -> Result<(), frame::Malformed> {
     let mut taken = 0;
     while let Some((frame, length)) = frame::take(&bytes[taken..])? {
         taken += length;

@@ -4,6 +4,7 @@ mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod demo;
+mod everything;
 mod gpu_times;
 mod h200;
 mod normalise;

@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -153,6 +154,44 @@ static void ask_for(double seconds)
     tell("well\n");
 }
 
+/* Until the test says so. */
+static void wait_to_go(void)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/go", folder);
+    while (access(path, F_OK))
+        usleep(1000);
+}
+
+static void *go_and_ask(void *count)
+{
+    wait_to_go();
+    ask_times((long)count);
+    return NULL;
+}
+
+/* Has a process as a debugger has it, until it is told to let go. */
+static void hold(pid_t process)
+{
+    if (ptrace(PTRACE_SEIZE, process, NULL, NULL))
+        fail("seize");
+    tell("held\n");
+    wait_to_go();
+}
+
+/* A debugger under a tracer: its child is traced already, and says so. */
+static void debug(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != -1 || errno != EPERM)
+            fail("traceme");
+        ask();
+        _exit(0);
+    }
+    wait_for(child);
+}
+
 int main(int count, char **words)
 {
     if (count < 3)
@@ -161,7 +200,7 @@ int main(int count, char **words)
     folder = words[2];
     const char *what = words[1];
     long number = count > 3 ? atol(words[3]) : 1;
-    if (strcmp(what, "late"))
+    if (strcmp(what, "late") && strcmp(what, "hold"))
         open_driver();
     if (!strcmp(what, "plain")) {
         ask_times(number);
@@ -250,14 +289,35 @@ int main(int count, char **words)
         munmap(memory, 4096);
     } else if (!strcmp(what, "late")) {
         /* For those who attach: when the test says so. */
-        char path[4096];
-        snprintf(path, sizeof path, "%s/go", folder);
         tell("begun\n");
-        while (access(path, F_OK))
-            usleep(1000);
+        wait_to_go();
         open_driver();
         ask_times(number);
         tell("well\n");
+    } else if (!strcmp(what, "late_threads")) {
+        pthread_t threads[256];
+        for (long i = 0; i < number; i++)
+            if (pthread_create(&threads[i], NULL, go_and_ask, (void *)5L))
+                fail("thread");
+        tell("begun\n");
+        for (long i = 0; i < number; i++)
+            pthread_join(threads[i], NULL);
+        tell("well\n");
+    } else if (!strcmp(what, "late_filter")) {
+        filter(SYS_getppid, 77);
+        tell("begun\n");
+        wait_to_go();
+        ask_times(number);
+        if (syscall(SYS_getppid) != -1 || errno != 77)
+            fail("its own filter");
+        tell("well\n");
+    } else if (!strcmp(what, "hold")) {
+        hold(number);
+    } else if (!strcmp(what, "debug")) {
+        debug();
+    } else if (!strcmp(what, "rights")) {
+        ask();
+        tell(geteuid() == 0 ? "root\n" : "ordinary\n");
     } else {
         return 2;
     }

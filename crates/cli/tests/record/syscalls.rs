@@ -6,8 +6,10 @@ use serde_json::Value;
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::{PermissionsExt, chown},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
@@ -38,16 +40,44 @@ impl Place {
     }
 
     fn record(&self, case: &str, number: u32) -> Command {
+        self.record_with(&[], case, number)
+    }
+
+    fn record_with(&self, options: &[&str], case: &str, number: u32) -> Command {
         let mut command = cutrace();
         command
             .args(["record", "--method=syscall", "-o"])
             .arg(self.trace())
+            .args(options)
             .arg("--")
             .arg(&self.program)
             .arg(case)
             .arg(self.path())
             .arg(number.to_string());
         command
+    }
+
+    /// The program by itself.
+    fn start(&self, case: &str, number: u32) -> Child {
+        Command::new(&self.program)
+            .arg(case)
+            .arg(self.path())
+            .arg(number.to_string())
+            .spawn()
+            .expect("it starts")
+    }
+
+    /// What is in the trace, when nothing else is wanted of the run.
+    fn traced(self) -> Run {
+        Run {
+            lines: read(&self.trace()),
+            folder: self.folder,
+            output: Output {
+                status: Default::default(),
+                stdout: Vec::new(),
+                stderr: Vec::new(),
+            },
+        }
     }
 
     fn run(self, case: &str, number: u32) -> Run {
@@ -231,12 +261,7 @@ fn end(child: &mut Child) {
 #[test]
 fn attached_and_let_go() {
     let place = Place::new();
-    let mut program = Command::new(&place.program)
-        .arg("late")
-        .arg(place.path())
-        .arg("5")
-        .spawn()
-        .expect("it starts");
+    let mut program = place.start("late", 5);
     place.wait_until_said("begun");
     let mut tracer = attach(&place, program.id())
         .spawn()
@@ -251,16 +276,128 @@ fn attached_and_let_go() {
     assert_eq!(lines.iter().filter(ended).count(), 5);
 }
 
+/// All threads of a process that has many, and one with a filter of its own.
+#[test]
+fn attached_to_many_threads_and_to_filters() {
+    for (case, number, expected) in [("late_threads", 40, (200, 40)), ("late_filter", 5, (5, 1))] {
+        let place = Place::new();
+        let mut program = place.start(case, number);
+        place.wait_until_said("begun");
+        let mut tracer = attach(&place, program.id())
+            .spawn()
+            .expect("cutrace starts");
+        // The last thread is attached to last.
+        for tid in tasks(program.id()) {
+            wait_for_tracer(tid, &mut tracer);
+        }
+        fs::write(place.path().join("go"), "").expect("written");
+        place.wait_until_said("well");
+        assert!(program.wait().expect("ended").success(), "{case}");
+        assert!(tracer.wait().expect("it ends with the process").success());
+        let run = place.traced();
+        assert_eq!((ioctls(&run).len(), threads(&run)), expected, "{case}");
+    }
+}
+
+fn tasks(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let names = entries.map(|entry| entry.expect("read").file_name());
+    names
+        .map(|name| name.to_str().expect("a number").parse().expect("a number"))
+        .collect()
+}
+
+/// A debugger has the process: nothing is taken from it, and the message says who it is.
+#[test]
+fn a_process_that_a_debugger_has() {
+    let place = Place::new();
+    let mut program = place.start("late", 5);
+    place.wait_until_said("begun");
+    let mut debugger = place.start("hold", program.id());
+    place.wait_until_said("held");
+    let output = attach(&place, program.id()).output().expect("cutrace runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    let name = format!("traced already by process {} (syscalls)", debugger.id());
+    assert!(said.contains(&name), "{said}");
+    assert_eq!(tracer_of(program.id()), debugger.id());
+    fs::write(place.path().join("go"), "").expect("written");
+    assert!(debugger.wait().expect("ended").success());
+    assert!(program.wait().expect("ended").success());
+}
+
+/// A program that would trace its own child is told that it cannot, as under any tracer.
+#[test]
+fn a_debugger_as_the_program() {
+    let run = Place::new().run("debug", 1);
+    assert_eq!(ioctls(&run).len(), 1);
+}
+
+/// A setuid program runs, without its rights where the tracer has none, and with them under root.
+#[test]
+fn setuid_programs() {
+    let id = Command::new("id").arg("-u").output().expect("id");
+    if id.stdout != b"0\n" {
+        return crate::common::skip("only root makes a setuid program");
+    }
+    for (user, expected) in [(65534, "ordinary\n"), (0, "root\n")] {
+        let place = Place::new();
+        let rights = fs::Permissions::from_mode(0o4755);
+        fs::set_permissions(&place.program, rights).expect("setuid");
+        for entry in fs::read_dir(place.path()).expect("read") {
+            let path = entry.expect("read").path();
+            if path != place.program {
+                chown(&path, Some(user), None).expect("given away");
+            }
+        }
+        chown(place.path(), Some(user), None).expect("given away");
+        let binary = place.path().join("cutrace");
+        let original = env!("CARGO_BIN_EXE_cutrace");
+        fs::hard_link(original, &binary)
+            .or_else(|_| fs::copy(original, &binary).map(drop))
+            .expect("linked or copied");
+        let output = Command::new(&binary)
+            .args(["record", "--method=syscall", "-o"])
+            .arg(place.trace())
+            .arg("--")
+            .arg(&place.program)
+            .args(["rights".as_ref(), place.path()])
+            .uid(user)
+            .gid(user)
+            .env("HOME", place.path())
+            .env("XDG_CACHE_HOME", place.path().join("cache"))
+            .output()
+            .expect("cutrace runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(place.said(), expected, "{said}");
+        assert_eq!(ioctls(&place.traced()).len(), 1, "{said}");
+    }
+}
+
+/// Calls that are too short leave no record, and what they did is known all the same.
+#[test]
+fn only_what_lasts() {
+    for (least, expected) in [("1ns", 50), ("3600s", 0)] {
+        let place = Place::new();
+        let output = place
+            .record_with(&["--min-duration", least], "plain", 50)
+            .output()
+            .expect("cutrace runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("were left out"), "{said}");
+        let run = place.traced();
+        assert_eq!(ioctls(&run).len(), expected, "{said}");
+        assert_eq!(run.of_type("ioctl").count(), 2 * expected, "{said}");
+    }
+}
+
 /// Ctrl-C lets go of the process, which goes on.
 #[test]
 fn let_go_before_the_end() {
     let place = Place::new();
-    let mut program = Command::new(&place.program)
-        .arg("late")
-        .arg(place.path())
-        .arg("5")
-        .spawn()
-        .expect("it starts");
+    let mut program = place.start("late", 5);
     place.wait_until_said("begun");
     let mut tracer = attach(&place, program.id())
         .spawn()

@@ -33,6 +33,7 @@ impl Syscall {
         Ok(Syscall {
             options: Options {
                 filter: options.filter.as_deref().map(Selection::parse),
+                min_duration: options.min_duration,
                 until: limit.map_or(u64::MAX, |limit| monotonic().saturating_add(limit)),
             },
             state: State::Waiting(
