@@ -153,9 +153,31 @@ static __always_inline void read_words(struct words *words, const struct pt_regs
 		__builtin_memset(words->at + 6, 0, 80);
 }
 
+/* Where a call comes from, ahead of its beginning. The return address is where it always is; what is
+ * above it is found by frame pointers, as far as there are any. */
+static __always_inline void tell_stack(struct pt_regs *ctx, __u64 now, __u64 id)
+{
+	struct record *record =
+		bpf_ringbuf_reserve(&ring, sizeof(*record) + 8 * (1 + MOST_FRAMES), 0);
+	char *body;
+	long above;
+
+	/* The call is shown without. */
+	if (!record)
+		return;
+	fill_head(record, now, id, KIND_STACK);
+	body = (char *)(record + 1);
+	if (bpf_probe_read_user(body, 8, (const void *)ctx->rsp))
+		*(__u64 *)body = 0;
+	/* The first is the function itself. */
+	above = bpf_get_stack(ctx, body + 8, 8 * MOST_FRAMES, BPF_F_USER_STACK | 1);
+	record->result = above > 0 ? (__u64)above >> 3 : 0;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
 /* A function has begun. LEFT_OUT: its return is of no interest; `marked` calls are remembered, for who
  * cannot keep the kernel from telling of their returns. */
-static __always_inline int begin_call(const struct pt_regs *ctx, __u64 cookie, const int marked)
+static __always_inline int begin_call(struct pt_regs *ctx, __u64 cookie, const int marked)
 {
 	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
 	struct settings *set = wanted(id, now);
@@ -175,6 +197,8 @@ static __always_inline int begin_call(const struct pt_regs *ctx, __u64 cookie, c
 		done = LEFT_OUT;
 	} else {
 		read_words(&words, ctx, spec->words);
+		if (spec->flags & SPEC_STACK)
+			tell_stack(ctx, now, id);
 		switch (spec->enter_class) {
 		case 0:
 			done = begin_sized(BODY_0, spec, cookie, now, id, &words);
@@ -222,11 +246,10 @@ static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie, con
 	struct saved_words *kept;
 
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
-	if (!set || set->disabled || process == set->own)
+	if (!set || set->disabled)
 		return 0;
-	if (set->filter & FILTER_TREE && !bpf_map_lookup_elem(&tree, &process))
-		return 0;
-	if (marked && was_left_out(&key))
+	/* Sessions hear only of returns whose beginnings were taken. */
+	if (marked && (!is_traced(set, process) || was_left_out(&key)))
 		return 0;
 	spec = bpf_map_lookup_elem(&specs, &number);
 	if (!spec || spec->flags & (SPEC_NO_RETURN | SPEC_INSTANT))

@@ -52,22 +52,45 @@ static __always_inline void count(__u32 which, __u64 more)
 		__sync_fetch_and_add(counter, more);
 }
 
+/* How deep cgroups are looked for: systemd's are 5 or 6 deep, those of containers a few more. */
+#define MOST_CGROUPS 16
+
+/* Whether this thread is in a cgroup or in one below it. */
+__noinline int is_in_cgroup(__u64 cgroup)
+{
+	_Pragma("clang loop unroll(disable)")
+	for (int level = 0; level < MOST_CGROUPS; level++) {
+		__u64 found = bpf_get_current_ancestor_cgroup_id(level);
+
+		if (found == cgroup)
+			return 1;
+		if (!found)
+			break;
+	}
+	return 0;
+}
+
+/* Whether it is of the processes that are traced. */
+static __always_inline int is_traced(const struct settings *set, __u32 process)
+{
+	if (process == set->own)
+		return 0;
+	if (set->filter & FILTER_TREE && !bpf_map_lookup_elem(&tree, &process))
+		return 0;
+	if (set->filter & FILTER_USER && (__u32)bpf_get_current_uid_gid() != set->user)
+		return 0;
+	return !(set->filter & FILTER_CGROUP) || is_in_cgroup(set->cgroup);
+}
+
 /* The settings, if this thread's doings are wanted now. */
 static __always_inline struct settings *wanted(__u64 id, __u64 now)
 {
 	__u32 zero = 0, process = id >> 32;
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 
-	if (!set || set->disabled || now > set->until || process == set->own)
+	if (!set || set->disabled || now > set->until)
 		return 0;
-	if (set->filter & FILTER_TREE && !bpf_map_lookup_elem(&tree, &process))
-		return 0;
-	if (set->filter & FILTER_USER && (__u32)bpf_get_current_uid_gid() != set->user)
-		return 0;
-	if (set->filter & FILTER_CGROUP && bpf_get_current_cgroup_id() != set->cgroup &&
-	    bpf_get_current_ancestor_cgroup_id(set->cgroup_depth) != set->cgroup)
-		return 0;
-	return set;
+	return is_traced(set, process) ? set : 0;
 }
 
 static __always_inline int is_crowded(const struct settings *set)

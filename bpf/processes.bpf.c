@@ -17,9 +17,7 @@ int process_fork(void *ctx)
 	__u32 zero = 0, process = id >> 32, child = 0, one = 1;
 	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
 
-	if (!set || set->disabled || process == set->own)
-		return 0;
-	if (set->filter & FILTER_TREE && !bpf_map_lookup_elem(&tree, &process))
+	if (!set || set->disabled || !is_traced(set, process))
 		return 0;
 	/* Of the context itself only fixed places may be read. */
 	if (bpf_probe_read_kernel(&child, 4, (char *)ctx + child_offset))
@@ -37,7 +35,8 @@ int process_exec(void *ctx)
 	__u64 id = bpf_get_current_pid_tgid(), now = bpf_ktime_get_ns();
 
 	if (wanted(id, now))
-		tell(id, KIND_EXEC, 0, BPF_RB_NO_WAKEUP);
+		/* Its loader may be one that has no probe yet. */
+		tell(id, KIND_EXEC, 0, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }
 

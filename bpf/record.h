@@ -96,6 +96,9 @@ struct condition {
 	__u64 value;
 };
 
+/* Frames of a call's stack: who called, as the stack says, and the rest by frame pointers. */
+#define MOST_FRAMES 64
+
 #define MOST_WORDS 16
 #define MOST_STEPS 32
 #define MOST_CONDITIONS 8
@@ -129,12 +132,11 @@ struct settings {
 	__u64 until;	/* CLOCK_MONOTONIC; later calls are left out */
 	__u64 cgroup;	/* id of a cgroup; those below it count */
 	__u64 enough;	/* bytes in the ring from which on no new calls are taken */
+	__u64 hold;	/* nanoseconds that a loading thread waits for an answer */
 	__u32 filter;
 	__u32 disabled;
 	__u32 user;
 	__u32 own;	/* the tracer itself is never traced */
-	__u32 hold;	/* nanoseconds that a loading thread waits for an answer */
-	__u32 cgroup_depth;
 };
 
 /* Places in `counters`. */

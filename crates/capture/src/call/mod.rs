@@ -16,7 +16,7 @@ mod role;
 mod signature;
 mod stacks;
 mod state;
-mod symbols;
+pub mod symbols;
 pub mod value;
 
 pub use assemble::{Assembler, Limits, Totals};

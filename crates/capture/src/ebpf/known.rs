@@ -1,9 +1,10 @@
 //! What the watching thread has found out and the assembling one asks for: functions by number,
 //! libraries, processes.
 
+use super::places::{self, Change};
 use crate::call::loaded::Objects;
 use crate::call::{Named, Origin};
-use crate::preload::Library;
+use crate::preload::{Library, Process};
 use cuda::capture::Plan;
 use event::{Backend, Hooks};
 use std::collections::HashMap;
@@ -21,17 +22,11 @@ pub struct State {
     pub libraries: Vec<Library>,
     pub processes: Vec<Process>,
     pub notes: Vec<String>,
+    /// What has become of processes' code, in the order of time.
+    pub changes: Vec<(u32, Change)>,
     /// Processes that the watching thread is asked to look after, and how many it has not yet.
     pub adopted: Vec<u32>,
     pub adopting: usize,
-}
-
-/// A process that was traced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
-    pub pid: u32,
-    pub parent: u32,
-    pub exe: String,
 }
 
 /// Things to say, at most.
@@ -70,6 +65,7 @@ pub struct Seen {
     functions: Vec<Named>,
     processes: Vec<Process>,
     places: HashMap<u32, usize>,
+    code: places::Known,
 }
 
 impl Seen {
@@ -79,6 +75,7 @@ impl Seen {
             functions: Vec::new(),
             processes: Vec::new(),
             places: HashMap::new(),
+            code: places::Known::default(),
         }
     }
 }
@@ -95,7 +92,10 @@ impl Origin for Seen {
     }
 
     fn refresh(&mut self) {
-        let state = self.known.lock();
+        let mut state = self.known.lock();
+        for (pid, change) in state.changes.drain(..) {
+            self.code.take(pid, &change);
+        }
         self.functions
             .extend_from_slice(&state.functions[self.functions.len()..]);
         for process in &state.processes[self.processes.len()..] {
@@ -123,8 +123,8 @@ impl Origin for Seen {
         Some(self.processes.get(image)?.parent)
     }
 
-    fn objects(&self, _image: usize) -> Option<&Objects> {
-        None
+    fn objects(&self, image: usize) -> Option<&Objects> {
+        self.code.of(self.processes.get(image)?.pid)
     }
 
     fn plan(&self, name: &str, major: Option<u32>) -> Plan {

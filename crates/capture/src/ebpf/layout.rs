@@ -123,6 +123,9 @@ pub struct Condition {
     pub value: u64,
 }
 
+/// Frames of a call's stack, behind the one that called.
+pub const MOST_FRAMES: usize = 64;
+
 pub const MOST_WORDS: usize = 16;
 pub const MOST_STEPS: usize = 32;
 pub const MOST_CONDITIONS: usize = 8;
@@ -169,14 +172,13 @@ pub struct Settings {
     pub cgroup: u64,
     /// Bytes in the ring from which on no new calls are taken.
     pub enough: u64,
+    /// Nanoseconds that a loading thread waits for an answer, at most.
+    pub hold: u64,
     pub filter: u32,
     pub disabled: u32,
     pub user: u32,
     /// The tracer itself is never traced.
     pub own: u32,
-    /// Nanoseconds that a loading thread waits for an answer, at most.
-    pub hold: u32,
-    pub cgroup_depth: u32,
 }
 
 pub const COUNT_LOST: usize = 0;
@@ -317,17 +319,7 @@ mod tests {
             steps
         );
         same_struct!(
-            "settings",
-            Settings,
-            until,
-            cgroup,
-            enough,
-            filter,
-            disabled,
-            user,
-            own,
-            hold,
-            cgroup_depth
+            "settings", Settings, until, cgroup, enough, hold, filter, disabled, user, own
         );
         // No padding anywhere: what goes into maps is all ours.
         assert_eq!(size_of::<Head>(), 40);
@@ -380,6 +372,7 @@ mod tests {
             COMPARE_GREATER_OR_EQUAL,
             COMPARE_BITS,
             COMPARE_MASK,
+            MOST_FRAMES,
             MOST_WORDS,
             MOST_STEPS,
             MOST_CONDITIONS,

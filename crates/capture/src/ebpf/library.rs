@@ -29,6 +29,8 @@ pub struct Wanted {
     pub filter: Option<Filter>,
     /// None at all.
     pub nothing: bool,
+    /// Those whose calls come with their stacks.
+    pub stacks: Option<Filter>,
 }
 
 impl Wanted {
@@ -44,6 +46,13 @@ impl Wanted {
         };
         is_cuda_name(name.as_bytes())
             || self.libraries.iter().any(named) && !returns_twice(name.as_bytes())
+    }
+
+    /// Whether a function's calls come with their stacks.
+    pub fn wants_stack(&self, name: &str) -> bool {
+        self.stacks
+            .as_ref()
+            .is_some_and(|stacks| stacks.wants(name))
     }
 
     fn wants(&self, name: &str) -> bool {

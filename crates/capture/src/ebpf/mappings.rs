@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Mappings of one process that are looked at, at most.
 const MOST_MAPPINGS: usize = 64 << 10;
@@ -16,6 +16,40 @@ pub struct Mapped {
     pub path: String,
     /// The first range of its code, for the link in /proc that leads to the very file.
     range: String,
+}
+
+/// A range of a file's code, as it is mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Code {
+    pub begin: u64,
+    pub end: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+    pub device: String,
+    pub inode: u64,
+    pub path: String,
+}
+
+/// Every range of code that comes from a file.
+pub fn code_of_process(pid: u32) -> Option<Vec<Code>> {
+    let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let lines = text.lines().take(MOST_MAPPINGS);
+    Some(lines.filter_map(code_of).collect())
+}
+
+fn code_of(line: &str) -> Option<Code> {
+    let mapped = line_of(line)?;
+    let hexadecimal = |text| u64::from_str_radix(text, 16).ok();
+    let (begin, end) = mapped.range.split_once('-')?;
+    Some(Code {
+        begin: hexadecimal(begin)?,
+        end: hexadecimal(end)?,
+        offset: hexadecimal(line.split(' ').nth(2)?)?,
+        device: mapped.device,
+        inode: mapped.inode,
+        path: mapped.path,
+    })
 }
 
 /// Each file once. None if the process is gone or not to be looked at.
@@ -53,19 +87,49 @@ fn line_of(line: &str) -> Option<Mapped> {
     })
 }
 
+/// The same file as the process sees it: through its own view of the file system, so that containers
+/// are seen as they see themselves; by the name that we know it by, which the kernel has told us; or
+/// through its mapping, where names lead elsewhere by now.
+fn reachable(pid: u32, path: &str, inode: u64, range: &str) -> PathBuf {
+    let known_as = |path: &Path| {
+        let found = fs::metadata(path).ok()?;
+        (found.is_file() && found.ino() == inode).then(|| (found.dev(), found.ino()))
+    };
+    let (ours, theirs) = (
+        PathBuf::from(path),
+        PathBuf::from(format!("/proc/{pid}/root{path}")),
+    );
+    match (known_as(&ours), known_as(&theirs)) {
+        // The plainest name, where both lead to one file.
+        (Some(one), Some(two)) if one == two => ours,
+        (_, Some(_)) => theirs,
+        (Some(_), None) => ours,
+        (None, None) => format!("/proc/{pid}/map_files/{range}").into(),
+    }
+}
+
+impl Code {
+    /// A path that leads us to the very file.
+    pub fn reachable(&self, pid: u32) -> PathBuf {
+        let range = format!("{:x}-{:x}", self.begin, self.end);
+        reachable(pid, &self.path, self.inode, &range)
+    }
+}
+
 impl Mapped {
-    /// The file itself: through the process's own view of the file system, so that containers are
-    /// seen as they see themselves; or through its mapping, where the name leads elsewhere by now.
+    /// Whether it is a loader of programs, by its name.
+    pub fn is_loader(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        name.starts_with("ld-") || name.starts_with("ld.so")
+    }
+
+    /// A path that leads us to the very file.
+    pub fn reachable(&self, pid: u32) -> PathBuf {
+        reachable(pid, &self.path, self.inode, &self.range)
+    }
+
     pub fn open(&self, pid: u32) -> Option<File> {
-        let named = PathBuf::from(format!("/proc/{pid}/root{}", self.path));
-        let is_same = |file: &File| {
-            file.metadata()
-                .is_ok_and(|found| found.is_file() && found.ino() == self.inode)
-        };
-        File::open(named)
-            .ok()
-            .filter(is_same)
-            .or_else(|| File::open(format!("/proc/{pid}/map_files/{}", self.range)).ok())
+        File::open(self.reachable(pid)).ok()
     }
 }
 
@@ -86,6 +150,13 @@ mod tests {
         let paths: Vec<&str> = found.iter().map(|one| &*one.path).collect();
         assert_eq!(paths, ["/opt/my app/run", "/lib/x.so"]);
         assert_eq!((found[0].inode, &*found[0].range), (11, "5600-5700"));
+        let code: Vec<Code> = text.lines().filter_map(code_of).collect();
+        assert_eq!(code.len(), 3);
+        assert_eq!((code[1].begin, code[1].end), (0x5700, 0x5800));
+        assert_eq!(
+            (code[1].offset, &*code[1].path),
+            (0x2000, "/opt/my app/run")
+        );
     }
 
     #[test]

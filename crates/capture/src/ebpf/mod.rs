@@ -10,6 +10,7 @@ pub mod library;
 mod mappings;
 pub mod maps;
 pub mod objects;
+mod places;
 mod probe_point;
 mod processes;
 mod reader;
@@ -18,12 +19,13 @@ pub mod spec;
 mod stopping;
 mod system;
 mod watch;
+mod whose;
 
 pub use attach::Way;
 pub use error::EbpfError;
-pub use known::Process;
 pub use session::{Options, Recording, Report, Target, available, start};
 pub use watch::Ended;
+pub use whose::{Whose, cgroup};
 
 #[cfg(test)]
 mod tests {

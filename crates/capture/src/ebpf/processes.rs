@@ -96,6 +96,12 @@ impl Following {
         Some(())
     }
 
+    /// Whether a loader has its probe, or cannot have one.
+    pub fn knows_loader(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(path).is_ok_and(|found| self.loaders.contains(&(found.dev(), found.ino())))
+    }
+
     /// Lets a thread go on that waited.
     pub fn answer(&self, maps: &Maps, thread: u32) {
         if let Some(waiting) = maps.other("waiting") {

@@ -1,9 +1,10 @@
 //! Records of the ring become steps of threads: beginnings with their returns, in each thread's own
 //! order.
 
-use super::layout::{Head, KIND_ENTER};
+use super::layout::{Head, KIND_ENTER, MOST_FRAMES, SPEC_STACK};
 use super::spec::Description;
 use crate::call::item::{Batch, Item, Step};
+use event::note::{MARK_DEEP, MARK_GUESSED, MARK_LOST, Note};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ use std::sync::Arc;
 const STACK: u64 = 64 << 20;
 /// Open calls of a thread that are kept; what is outside of more of them never ends.
 const MOST_OPEN: usize = 4096;
+/// Stacks of a thread that are kept; more of them are told again.
+const MOST_STACKS: usize = 16 << 10;
 
 #[derive(Default)]
 pub struct Reader {
@@ -21,6 +24,8 @@ pub struct Reader {
     places: HashMap<(u32, u32), usize>,
     /// Threads that have something to hand on.
     touched: Vec<usize>,
+    /// Stacks whose calls are to come, by thread, with their time.
+    stacks: HashMap<(u32, u32), (u64, Vec<u64>)>,
     /// Returns of calls that began before we were there.
     pub unmatched: u64,
     pub calls: u64,
@@ -32,6 +37,9 @@ struct Thread {
     latest: u64,
     open: Vec<Open>,
     batch: Batch,
+    /// Their numbers, from 1 on.
+    stacks: HashMap<Vec<u64>, u32>,
+    last_stack: u32,
 }
 
 struct Open {
@@ -64,6 +72,8 @@ impl Reader {
                 latest: 0,
                 open: Vec::new(),
                 batch: Batch::default(),
+                stacks: HashMap::new(),
+                last_stack: 0,
             });
         }
         let thread = &mut self.threads[place];
@@ -72,7 +82,14 @@ impl Reader {
         }
         if head.kind == KIND_ENTER {
             self.calls += 1;
-            thread.begin(head, body, &description);
+            let mut stack = 0;
+            if description.spec.flags & SPEC_STACK != 0
+                && let Some((time, frames)) = self.stacks.remove(&(head.process, head.thread))
+                && time == head.time
+            {
+                stack = thread.stack(head, frames);
+            }
+            thread.begin(head, body, &description, stack);
         } else if !thread.end(head, body, &description) {
             self.unmatched += 1;
         }
@@ -80,6 +97,35 @@ impl Reader {
         if thread.batch.items.is_empty() {
             self.touched.pop();
         }
+    }
+
+    /// Where the next call of a thread comes from.
+    pub fn stack(&mut self, head: &Head, body: &[u8]) {
+        let mut words = body
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|word| u64::from_le_bytes(*word));
+        let caller = words.next().unwrap_or(0);
+        let count =
+            usize::try_from(head.result).map_or(MOST_FRAMES, |count| count.min(MOST_FRAMES));
+        let mut above: Vec<u64> = words.take(count).collect();
+        // Newer kernels find the caller themselves where a function begins as most do.
+        if above.first() == Some(&caller) {
+            above.remove(0);
+        }
+        let mut frames = vec![caller];
+        frames.push(if above.is_empty() {
+            MARK_LOST
+        } else {
+            MARK_GUESSED
+        });
+        frames.append(&mut above);
+        if count == MOST_FRAMES {
+            frames.push(MARK_DEEP);
+        }
+        self.stacks
+            .insert((head.process, head.thread), (head.time, frames));
     }
 
     /// What has come since the last time.
@@ -96,6 +142,7 @@ impl Reader {
 
     /// A process has ended: what its threads had open stays open, and their ids may be others' now.
     pub fn ended(&mut self, process: u32) {
+        self.stacks.retain(|(pid, _), _| *pid != process);
         let threads = &self.threads;
         self.places.retain(|(pid, _), place| {
             let known = threads.get(*place).is_some_and(|one| one.pid == *pid);
@@ -105,7 +152,30 @@ impl Reader {
 }
 
 impl Thread {
-    fn begin(&mut self, head: &Head, body: &[u8], description: &Description) {
+    /// The number of a stack; one that is new is told.
+    fn stack(&mut self, head: &Head, frames: Vec<u64>) -> u32 {
+        if let Some(number) = self.stacks.get(&frames) {
+            return *number;
+        }
+        if self.stacks.len() >= MOST_STACKS {
+            self.stacks.clear();
+        }
+        self.last_stack = self.last_stack.wrapping_add(1).max(1);
+        let start = self.batch.bytes.len();
+        let bytes = frames.iter().flat_map(|frame| frame.to_le_bytes());
+        self.batch.bytes.extend(bytes);
+        let note = Note::Stack {
+            stack: self.last_stack,
+            native: frames.len() as u16,
+            python: 0,
+        };
+        let payload = start..self.batch.bytes.len();
+        self.stacks.insert(frames, self.last_stack);
+        self.push(head.time, self.sequence, Step::Note { note, payload });
+        self.last_stack
+    }
+
+    fn begin(&mut self, head: &Head, body: &[u8], description: &Description, stack: u32) {
         self.leave_gone(head);
         let mut args = [0; 4];
         for (word, bytes) in args.iter_mut().zip(body.chunks_exact(8)) {
@@ -129,7 +199,7 @@ impl Thread {
             args,
             payload: start..self.batch.bytes.len(),
             complete: description.complete_at_entry,
-            stack: 0,
+            stack,
         };
         self.push(head.time, sequence, step);
         if self.open.len() >= MOST_OPEN {

@@ -3,19 +3,20 @@
 
 use super::EbpfError;
 use super::attach::{Calls, Way};
-use super::known::{Known, Process, Seen};
-use super::layout::{FILTER_TREE, FILTER_USER, Settings};
+use super::known::{Known, Seen};
+use super::layout::{FILTER_TREE, Settings};
 use super::library::Wanted;
 use super::maps::Maps;
 use super::processes::{Following, mount_tracefs};
 use super::system::{Ordered, System};
 use super::watch::{Attached, Ended, Message, Watch};
+use super::whose::Whose;
 use crate::call::item::{Batch, Item, Step};
 use crate::call::{Assembler, Filter, Limits, Totals};
 use crate::clock::monotonic;
 use crate::ioctl::{Decoder, loaded_driver};
 use crate::launch::block_signals;
-use crate::preload::Library;
+use crate::preload::{Library, Process};
 use crate::syscall::Events;
 use crate::{Inlet, Merge, Sink, SinkError};
 use event::{Backend, Hooks, Selection};
@@ -37,8 +38,9 @@ pub struct Options {
     /// Calls that begin later than this are left out.
     pub duration: Option<Duration>,
     pub target: Target,
-    /// Only processes of this user.
-    pub user: Option<u32>,
+    pub whose: Whose,
+    /// Calls that come with their stacks.
+    pub stacks: Option<Filter>,
     /// System calls on the driver's files.
     pub system_calls: bool,
     /// Not the calls of libraries: somebody else sees them.
@@ -64,7 +66,7 @@ const WINDOW: u64 = 50_000_000;
 /// The file on disk is never farther behind than this.
 const FLUSH_EVERY: u64 = 500_000_000;
 /// Nanoseconds that a thread which has loaded something waits for its probes, at most.
-const HOLD: u32 = 300_000_000;
+const HOLD: u64 = 300_000_000;
 
 /// A session that is being watched.
 pub struct Recording<S> {
@@ -111,15 +113,15 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     } else {
         0
     };
-    let settings = Settings {
+    let mut settings = Settings {
         until,
         enough: u64::from(maps.ring_bytes) / 8 * 7,
-        filter: tree | options.user.map_or(0, |_| FILTER_USER),
-        user: options.user.unwrap_or(0),
+        filter: tree,
         own: std::process::id(),
         hold: HOLD,
         ..Settings::default()
     };
+    options.whose.narrow(&mut settings);
     maps.set(&settings)?;
     let calls = Calls::load(&maps, options.way.unwrap_or(Way::Session))?;
     let following = Following::start(&maps)?;
@@ -140,6 +142,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
         libraries: options.libraries.clone(),
         filter: filter.map(|filter| Filter::parse(&filter.for_injection())),
         nothing: options.no_calls,
+        stacks: options.stacks.clone(),
     };
     let attached = Attached {
         maps: maps.clone(),
@@ -152,7 +155,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     let mut watch = Watch::new(attached, wanted, sender);
     if options.target == Target::All {
         for pid in running() {
-            watch.loaded(pid);
+            watch.found(pid);
         }
     }
     let stop = Arc::new(AtomicBool::new(false));

@@ -3,15 +3,16 @@
 
 use super::EbpfError;
 use super::attach::{Calls, Probe, Way};
-use super::known::{Known, Process};
+use super::known::Known;
 use super::layout::{
     COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_UNSAVED, Head,
-    KIND_ENTER, KIND_EXIT, KIND_FORK, KIND_LOADED, KIND_RETURN, KIND_SYSCALL_ENTER,
-    KIND_SYSCALL_EXIT, Settings,
+    KIND_ENTER, KIND_EXEC, KIND_EXIT, KIND_FORK, KIND_LOADED, KIND_RETURN, KIND_STACK,
+    KIND_SYSCALL_ENTER, KIND_SYSCALL_EXIT, SPEC_STACK, Settings,
 };
 use super::library::{self, Wanted};
 use super::mappings::{self, Mapped};
 use super::maps::Maps;
+use super::places::{Change, Places};
 use super::processes::Following;
 use super::reader::Reader;
 use super::spec::Description;
@@ -20,7 +21,7 @@ use super::system::{self, Files, System};
 use crate::call::item::Batch;
 use crate::call::{Filter, Named};
 use crate::clock::monotonic;
-use crate::preload::Library;
+use crate::preload::{Library, Process};
 use crate::syscall::Frame;
 use libbpf_rs::RingBufferBuilder;
 use std::cell::RefCell;
@@ -96,6 +97,8 @@ pub struct Watch {
     /// Files that have been looked into.
     files: HashSet<(String, u64)>,
     parents: HashMap<u32, u32>,
+    /// Where processes' code is, if stacks are wanted.
+    places: Option<Places>,
     attach: Duration,
     lost: u64,
     messages: Sender<Message>,
@@ -109,6 +112,7 @@ impl Watch {
             following: attached.following,
             system: attached.system,
             system_files: Files::new(),
+            places: wanted.stacks.is_some().then(Places::default),
             wanted,
             known: attached.known,
             settings: attached.settings,
@@ -130,7 +134,8 @@ impl Watch {
                 let (watch, loads) = &mut *taken.borrow_mut();
                 match head.kind {
                     KIND_ENTER | KIND_RETURN => watch.call(&head, body),
-                    KIND_LOADED => loads.push(head),
+                    KIND_STACK => watch.reader.stack(&head, body),
+                    KIND_LOADED | KIND_EXEC => loads.push(head),
                     KIND_SYSCALL_ENTER | KIND_SYSCALL_EXIT => watch.system_call(&head, body),
                     _ => watch.process(&head),
                 }
@@ -157,7 +162,10 @@ impl Watch {
             let _ = ring.consume();
             let (watch, loads) = &mut *taken.borrow_mut();
             for load in loads.drain(..) {
-                watch.load(&load);
+                match load.kind {
+                    KIND_EXEC => watch.began(&load),
+                    _ => watch.load(&load),
+                }
             }
             let adopted = std::mem::take(&mut watch.known.lock().adopted);
             for pid in adopted {
@@ -192,14 +200,59 @@ impl Watch {
         for mapped in fresh {
             self.look_into(head.process, &mapped);
         }
+        self.look_at_code(head.process, head.time);
         drop(stopped);
     }
 
-    /// Looks into everything that a process has mapped.
-    pub fn loaded(&mut self, pid: u32) {
+    /// A program has begun. Loaders that have their probes tell of themselves; those of containers
+    /// have none before the first program that uses them, and static programs have no loader.
+    fn began(&mut self, head: &Head) {
+        let mapped = mappings::of_process(head.process).unwrap_or_default();
+        let mut loaders = mapped.iter().filter(|one| one.is_loader());
+        let known = |one: &Mapped| {
+            let path = one.reachable(head.process);
+            self.following.knows_loader(&path)
+        };
+        if mapped.is_empty() || loaders.any(known) {
+            return;
+        }
+        let before = self.known.lock().libraries.len();
+        self.load(head);
+        let mut state = self.known.lock();
+        if let Some(library) = state.libraries.get(before) {
+            let path = library.path.clone();
+            state.note(format!(
+                "{path} was there before its program's loader was known: first calls may be missing"
+            ));
+        }
+    }
+
+    /// A process that was there before us: what it has mapped, and what it has open.
+    pub fn found(&mut self, pid: u32) {
         for mapped in self.fresh(pid) {
             self.look_into(pid, &mapped);
         }
+        self.look_at_code(pid, 0);
+        if let Some(system) = &self.system {
+            system.seed(pid, &mut self.system_files, monotonic());
+        }
+    }
+
+    /// What the addresses of a process's stacks mean from a moment on.
+    fn look_at_code(&mut self, pid: u32, time: u64) {
+        let Some(places) = &mut self.places else {
+            return;
+        };
+        let parent = self.parents.get(&pid).copied();
+        let changes = places.look(pid, time).unwrap_or_else(|| {
+            let forked = parent.filter(|_| !places.is_known(pid));
+            forked
+                .map(|parent| Change::Forked { parent })
+                .into_iter()
+                .collect()
+        });
+        let changes = changes.into_iter().map(|change| (pid, change));
+        self.known.lock().changes.extend(changes);
     }
 
     /// A process that runs already, and what it has forked.
@@ -207,10 +260,7 @@ impl Watch {
         for pid in tree_of(pid) {
             // A full map of processes is said by what is missing.
             let _ = self.maps.follow(pid);
-            self.loaded(pid);
-            if let Some(system) = &self.system {
-                system.seed(pid, &mut self.system_files, monotonic());
-            }
+            self.found(pid);
         }
     }
 
@@ -222,10 +272,8 @@ impl Watch {
     }
 
     fn look_into(&mut self, pid: u32, mapped: &Mapped) {
-        let name = mapped.path.rsplit('/').next().unwrap_or_default();
-        if name.starts_with("ld-") || name.starts_with("ld.so") {
-            let path = format!("/proc/{pid}/root{}", mapped.path);
-            self.following.watch_loader(path.as_ref());
+        if mapped.is_loader() {
+            self.following.watch_loader(&mapped.reachable(pid));
             return;
         }
         let Some(file) = mapped.open(pid) else {
@@ -280,7 +328,10 @@ impl Watch {
             for function in &found.functions {
                 let plan = cuda::capture::plan(&function.name, major).without_vectors();
                 let words = cuda::capture::argument_words(&function.name, major);
-                let description = Description::new(&plan, words);
+                let mut description = Description::new(&plan, words);
+                if self.wanted.wants_stack(&function.name) {
+                    description.spec.flags |= SPEC_STACK;
+                }
                 let spec = self.maps.describe(&description.spec)?;
                 let number = state.functions.len() as u64;
                 state.functions.push(Named {
@@ -314,6 +365,13 @@ impl Watch {
             .take(head, body, |pid, tid| fresh = Some((pid, tid)));
         if let Some((pid, tid)) = fresh {
             self.known_process(pid);
+            if self
+                .places
+                .as_ref()
+                .is_some_and(|places| !places.is_known(pid))
+            {
+                self.look_at_code(pid, 0);
+            }
             let _ = self.messages.send(Message::Thread { pid, tid });
         }
     }
@@ -345,6 +403,9 @@ impl Watch {
             KIND_EXIT => {
                 self.reader.ended(head.process);
                 self.parents.remove(&head.process);
+                if let Some(places) = &mut self.places {
+                    places.forget(head.process);
+                }
             }
             _ => {}
         }

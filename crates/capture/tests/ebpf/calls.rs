@@ -109,8 +109,8 @@ fn every_export_of_real_drivers_is_seen_with_its_result() {
     }
 }
 
-/// A loop of calls by two threads, as fast as they can.
-fn flood() -> (std::path::PathBuf, std::path::PathBuf) {
+/// A loop of calls by two threads, as fast as they can; and its library.
+pub fn flood() -> (std::path::PathBuf, std::path::PathBuf) {
     let library = compile(
         "flood_library.c",
         "libflood.so",
@@ -126,7 +126,7 @@ fn flood() -> (std::path::PathBuf, std::path::PathBuf) {
     (program, library)
 }
 
-fn flood_options(ring_bytes: Option<u32>, way: Way) -> Options {
+pub fn flood_options(ring_bytes: Option<u32>, way: Way) -> Options {
     Options {
         libraries: vec![("libflood.so".into(), "flood_*".into())],
         ring_bytes,

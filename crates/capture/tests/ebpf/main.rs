@@ -1,5 +1,8 @@
 //! The kernel's view of real programs: needs root, and a kernel that attaches uprobes.
 
+mod attached;
 mod calls;
 mod common;
+mod containers;
 mod system;
+mod whose;

@@ -204,6 +204,7 @@ impl HowLine {
                 arguments,
                 pid: None,
                 everyone: false,
+                whose: capture::ebpf::Whose::default(),
                 // Collecting times would change what probes measure.
                 methods: Methods::These(vec![Method::Preload]),
                 output: self.output,

@@ -2,7 +2,13 @@
 
 use super::{Format, Methods, method::methods, times, usage};
 use crate::probes::Probes;
-use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+use capture::ebpf::Whose;
+use std::{
+    ffi::{CString, OsString},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 /// A command to trace.
 pub struct Record {
@@ -12,6 +18,8 @@ pub struct Record {
     pub pid: Option<u32>,
     /// Every process, instead of a command.
     pub everyone: bool,
+    /// Of these only some.
+    pub whose: Whose,
     pub methods: Methods,
     /// None is a new file named after the time.
     pub output: Option<PathBuf>,
@@ -47,6 +55,13 @@ pub struct RecordLine {
     /// Trace every process of this machine, until Ctrl-C or -d: by ebpf
     #[arg(short = 'a', long = "all", conflicts_with_all = ["command", "pid"])]
     everyone: bool,
+    /// With -a: only processes that run as this user, a name or a number
+    #[arg(long = "uid", value_name = "USER", requires = "everyone", value_parser = user)]
+    user: Option<u32>,
+    /// With -a: only processes in this cgroup and those below it, a folder under /sys/fs/cgroup or a name
+    /// as in /proc/PID/cgroup
+    #[arg(long, value_name = "PATH", requires = "everyone", value_parser = cgroup)]
+    cgroup: Option<u64>,
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl. '-' writes lines to
     /// the terminal as things happen, JSONL to a pipe
     #[arg(short, long, value_name = "FILE")]
@@ -116,6 +131,10 @@ impl RecordLine {
             arguments: words.collect(),
             pid: self.pid,
             everyone: self.everyone,
+            whose: Whose {
+                user: self.user,
+                cgroup: self.cgroup,
+            },
             methods: self.method,
             output: self.output,
             filter: self.filter,
@@ -136,6 +155,22 @@ impl RecordLine {
     }
 }
 
+/// A user's name or number.
+fn user(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let name = CString::new(text).map_err(|_| "no name of a user".to_owned())?;
+    // SAFETY: the name ends in NUL; nobody else asks at the same time, arguments are read by one thread.
+    let found = unsafe { libc::getpwnam(name.as_ptr()).as_ref() };
+    let found = found.map(|entry| entry.pw_uid);
+    found.ok_or_else(|| "there is no such user here".into())
+}
+
+fn cgroup(text: &str) -> Result<u64, String> {
+    capture::ebpf::cgroup(Path::new(text))
+}
+
 /// `LIB:GLOB`
 fn library(text: &str) -> Result<(String, String), String> {
     match text.rsplit_once(':') {
@@ -149,6 +184,13 @@ fn library(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_have_names_and_numbers() {
+        assert_eq!((user("1234"), user("root")), (Ok(1234), Ok(0)));
+        assert!(user("nobody of this name").is_err());
+        assert!(cgroup("/no/such/cgroup").is_err());
+    }
 
     #[test]
     fn a_library_has_functions() {

@@ -63,6 +63,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         arguments: Vec::new(),
         pid: None,
         everyone: false,
+        whose: capture::ebpf::Whose::default(),
         methods: Methods::Auto,
         output: Some(folder.join("trace.jsonl")),
         filter: None,

@@ -12,7 +12,7 @@ use crate::{
     Sink, SinkError,
     clock::monotonic,
     ebpf::{
-        EbpfError,
+        EbpfError, Whose,
         layout::{
             COUNT_FAULTS, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_INSTANT, COUNT_UNSAVED,
             FILTER_TREE, Head, KIND_EXIT, Settings,
@@ -54,6 +54,7 @@ pub struct Options {
     pub off_processor: bool,
     /// Every process, not only those that are followed.
     pub everyone: bool,
+    pub whose: Whose,
     /// No calls that begin later than this after the start.
     pub duration: Option<Duration>,
 }
@@ -105,13 +106,15 @@ impl Watch {
         let limit = options.duration.map(|duration| {
             monotonic().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX))
         });
-        maps.set(&Settings {
+        let mut settings = Settings {
             until: limit.unwrap_or(u64::MAX),
             enough: u64::from(RING_BYTES) * 7 / 8,
             filter: if options.everyone { 0 } else { FILTER_TREE },
             own: std::process::id(),
             ..Settings::default()
-        })?;
+        };
+        options.whose.narrow(&mut settings);
+        maps.set(&settings)?;
         let (processes, points) = follow_children(&maps)?;
         let mut attachments = Choice::new(&maps, &options.hooks).attach()?;
         let switches = match options.off_processor {

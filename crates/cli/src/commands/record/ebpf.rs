@@ -3,16 +3,15 @@
 use super::{
     backend::{Backend, Watched},
     outlet::Outlet,
-    user,
+    user, words,
 };
 use crate::arguments::Record;
 use anyhow::Result;
 use capture::{
     ebpf::{self, Options, Recording, Target},
     launch::Preparation,
-    preload::{Filter, missing},
+    preload::Filter,
 };
-use event::Hooks;
 use std::fmt::Write as _;
 
 pub struct Ebpf {
@@ -36,6 +35,8 @@ impl Ebpf {
                 } else {
                     Target::Tree
                 },
+                whose: options.whose,
+                stacks: options.stacks.as_deref().map(Filter::parse),
                 system_calls: true,
                 no_calls: !calls,
                 ..Options::default()
@@ -71,24 +72,7 @@ impl Backend for Ebpf {
 
     fn finish(self: Box<Self>) -> Option<Watched> {
         let (outlet, report) = self.recording.finish();
-        let mut details = String::new();
-        for process in &report.processes {
-            let _ = writeln!(
-                details,
-                "cutrace: process {} (of {}) {}",
-                process.pid, process.parent, process.exe
-            );
-        }
-        for library in &report.libraries {
-            let _ = writeln!(
-                details,
-                "cutrace: {}: {} of {} functions hooked ({})",
-                library.path, library.hooked, library.exported, library.method
-            );
-        }
-        for line in missing(&report.libraries) {
-            let _ = writeln!(details, "cutrace: {line}");
-        }
+        let mut details = words::hooked(&report.processes, &report.libraries);
         let ended = &report.ended;
         let _ = writeln!(
             details,
@@ -100,19 +84,10 @@ impl Backend for Ebpf {
             let what = "nothing was hooked: no CUDA library (libcuda, libcudart) was loaded";
             notes.insert(0, what.into());
         }
-        let libraries = (report.libraries.iter())
-            .map(|library| {
-                let hooks = Hooks {
-                    attached: library.hooked,
-                    total: library.exported,
-                };
-                (library.short_name().to_owned(), hooks)
-            })
-            .collect();
         Some(Watched {
             notes,
             details,
-            libraries,
+            libraries: words::hooks(&report.libraries),
             tracer_cpu: report.tracer_cpu,
             late: report.late,
             unwritten: report.unwritten,

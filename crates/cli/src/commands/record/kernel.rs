@@ -26,7 +26,8 @@ impl Kernel {
         };
         let watch = Watch::attach(&Options {
             off_processor,
-            everyone: false,
+            everyone: options.everyone,
+            whose: options.whose,
             duration: options.duration,
             hooks: all,
         })?;

@@ -50,6 +50,9 @@ fn by_methods(options: &Record) -> Result<Plan> {
         Method::Preload | Method::Cupti | Method::Syscall if options.everyone => {
             Err("it traces commands and processes, not the whole machine".into())
         }
+        Method::Uvm | Method::Fecs if !options.whose.is_anybodys() => {
+            Err("it cannot tell users and cgroups apart (--uid, --cgroup)".into())
+        }
         method => available(method),
     };
     match &options.methods {
@@ -67,7 +70,7 @@ fn by_methods(options: &Record) -> Result<Plan> {
                     Some(_) => vec![Method::Syscall],
                 },
                 options.simulate,
-                available,
+                here,
             ),
             ..Plan::default()
         }),

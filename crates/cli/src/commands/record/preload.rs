@@ -10,8 +10,7 @@ use crate::{arguments::Record, embedded};
 use anyhow::Result;
 use capture::cupti::Tap;
 use capture::gpu_probe::HostPart;
-use capture::preload::{Filter, Options, Recording, Session, missing};
-use event::Hooks;
+use capture::preload::{Filter, Options, Recording, Session};
 use std::{env, ffi::OsString, fmt::Write as _};
 
 pub struct Preload<'a> {
@@ -56,24 +55,7 @@ impl Backend for Preload<'_> {
     fn finish(self: Box<Self>) -> Option<Watched> {
         let (tap, report) = self.recording.finish();
         let outlet = tap.finish();
-        let mut details = String::new();
-        for process in &report.processes {
-            let _ = writeln!(
-                details,
-                "cutrace: process {} (of {}) {}",
-                process.pid, process.parent, process.exe
-            );
-        }
-        for library in &report.libraries {
-            let _ = writeln!(
-                details,
-                "cutrace: {}: {} of {} functions hooked ({})",
-                library.path, library.hooked, library.exported, library.method
-            );
-        }
-        for line in missing(&report.libraries) {
-            let _ = writeln!(details, "cutrace: {line}");
-        }
+        let mut details = words::hooked(&report.processes, &report.libraries);
         let clock = &report.clock;
         let _ = writeln!(
             details,
@@ -84,19 +66,10 @@ impl Backend for Preload<'_> {
         if report.libraries.is_empty() {
             notes.insert(0, words::why_nothing(&self.options.program));
         }
-        let libraries = (report.libraries.iter())
-            .map(|library| {
-                let hooks = Hooks {
-                    attached: library.hooked,
-                    total: library.exported,
-                };
-                (library.short_name().to_owned(), hooks)
-            })
-            .collect();
         Some(Watched {
             notes,
             details,
-            libraries,
+            libraries: words::hooks(&report.libraries),
             clocks: vec![report.clock],
             overhead: report.overhead,
             tracer_cpu: report.tracer_cpu,

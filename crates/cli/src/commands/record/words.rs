@@ -2,12 +2,16 @@
 
 use super::{backend::Watched, outlet::Outlet};
 use crate::arguments::Record;
-use capture::{SinkError, preload::Filter};
+use capture::{
+    SinkError,
+    preload::{Filter, Library, Process, missing},
+};
 use event::{ClockError, Hooks, Overhead};
 use render::RunSummary;
 use std::{
     env,
     ffi::OsStr,
+    fmt::Write as _,
     fs::{self, File},
     io::Read,
     os::unix::fs::PermissionsExt,
@@ -92,6 +96,41 @@ pub fn summary(
         trace: trace.display().to_string(),
         notes,
     }
+}
+
+/// Lines for the curious: who was watched, and what was hooked.
+pub fn hooked(processes: &[Process], libraries: &[Library]) -> String {
+    let mut lines = String::new();
+    for process in processes {
+        let _ = writeln!(
+            lines,
+            "cutrace: process {} (of {}) {}",
+            process.pid, process.parent, process.exe
+        );
+    }
+    for library in libraries {
+        let _ = writeln!(
+            lines,
+            "cutrace: {}: {} of {} functions hooked ({})",
+            library.path, library.hooked, library.exported, library.method
+        );
+    }
+    for line in missing(libraries) {
+        let _ = writeln!(lines, "cutrace: {line}");
+    }
+    lines
+}
+
+/// Each library's name, with what of it was hooked.
+pub fn hooks(libraries: &[Library]) -> Vec<(String, Hooks)> {
+    let of = |library: &Library| {
+        let hooks = Hooks {
+            attached: library.hooked,
+            total: library.exported,
+        };
+        (library.short_name().to_owned(), hooks)
+    };
+    libraries.iter().map(of).collect()
 }
 
 /// Nothing was hooked: the likeliest reason that can be seen from here.

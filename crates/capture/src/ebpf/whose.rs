@@ -1,0 +1,109 @@
+//! Whose doings are recorded, of all that a machine does: a user's, a cgroup's.
+
+use super::layout::{FILTER_CGROUP, FILTER_USER, Settings};
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// All that are set must hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Whose {
+    /// Processes that run as this user.
+    pub user: Option<u32>,
+    /// The id of a cgroup; processes in it and in those below it.
+    pub cgroup: Option<u64>,
+}
+
+impl Whose {
+    pub fn is_anybodys(&self) -> bool {
+        *self == Whose::default()
+    }
+
+    /// Tells the programs.
+    pub(in crate::ebpf) fn narrow(&self, settings: &mut Settings) {
+        if let Some(user) = self.user {
+            settings.user = user;
+            settings.filter |= FILTER_USER;
+        }
+        if let Some(cgroup) = self.cgroup {
+            settings.cgroup = cgroup;
+            settings.filter |= FILTER_CGROUP;
+        }
+    }
+}
+
+/// The id of a cgroup by its folder, or by its name as /proc/PID/cgroup has it.
+pub fn cgroup(path: &Path) -> Result<u64, String> {
+    if let Some(id) = id_of(path) {
+        return Ok(id);
+    }
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let Some(root) = mounted(&mounts) else {
+        return Err("cgroups of version 2 are not mounted here".into());
+    };
+    let name = path.strip_prefix("/").unwrap_or(path);
+    id_of(&root.join(name)).ok_or_else(|| {
+        format!(
+            "{} is no cgroup of version 2: a folder below {} is meant",
+            path.display(),
+            root.display()
+        )
+    })
+}
+
+/// Where cgroups of version 2 are.
+fn mounted(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        let (_, place, kind) = (words.next()?, words.next()?, words.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(place))
+    })
+}
+
+/// The kernel's id of a cgroup is its folder's inode.
+fn id_of(folder: &Path) -> Option<u64> {
+    let found = fs::metadata(folder).ok().filter(fs::Metadata::is_dir)?;
+    let name = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all zeroes is a statfs; the call writes it and nothing else.
+    let mut system: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: as above, and the name ends in NUL.
+    let known = unsafe { libc::statfs(name.as_ptr(), &mut system) };
+    (known == 0 && system.f_type == libc::CGROUP2_SUPER_MAGIC).then(|| found.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cgroups_are_folders_of_their_own_file_system() {
+        let mounts = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(
+            mounted(mounts),
+            Some(PathBuf::from("/sys/fs/cgroup/unified"))
+        );
+        assert_eq!(mounted("nonsense\n"), None);
+        assert_eq!(
+            (id_of(Path::new("/")), id_of(Path::new("/none"))),
+            (None, None)
+        );
+        let why = cgroup(Path::new("/no/such/group")).expect_err("none");
+        assert!(why.contains("version 2"), "{why}");
+    }
+
+    #[test]
+    fn what_is_not_set_filters_nothing() {
+        let mut settings = Settings::default();
+        Whose::default().narrow(&mut settings);
+        assert_eq!(settings, Settings::default());
+        let whose = Whose {
+            user: Some(0),
+            cgroup: Some(7),
+        };
+        whose.narrow(&mut settings);
+        assert_eq!(settings.filter, FILTER_USER | FILTER_CGROUP);
+        assert_eq!((settings.user, settings.cgroup), (0, 7));
+    }
+}
