@@ -42,9 +42,7 @@ static long look(__u64 round, struct wait *wait)
 	return !bpf_map_lookup_elem(&waiting, &thread) || bpf_ktime_get_ns() > wait->until;
 }
 
-/* The loader calls this function of its own whenever its list of libraries has changed. */
-SEC("uprobe.s")
-int library_loaded(struct pt_regs *ctx)
+static __always_inline int wait_for_probes(struct pt_regs *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 thread = (__u32)id, one = 1;
@@ -63,4 +61,18 @@ int library_loaded(struct pt_regs *ctx)
 	if (!bpf_map_delete_elem(&waiting, &thread))
 		count(COUNT_LATE, 1);
 	return 0;
+}
+
+/* The loader calls this function of its own whenever its list of libraries has changed. */
+SEC("uprobe.multi.s")
+int loaded_multi(struct pt_regs *ctx)
+{
+	return wait_for_probes(ctx);
+}
+
+/* Kernels before 6.6; it takes more rights. */
+SEC("uprobe.s")
+int loaded_one(struct pt_regs *ctx)
+{
+	return wait_for_probes(ctx);
 }

@@ -17,7 +17,8 @@ pub enum EbpfError {
         source: libbpf_rs::Error,
     },
     #[error(
-        "the kernel does not take the BPF programs of {object}: {source}{}",
+        "the kernel does not take the BPF programs of {object}: {source}{}{}",
+        refused(source),
         shown(log)
     )]
     Load {
@@ -25,7 +26,7 @@ pub enum EbpfError {
         source: libbpf_rs::Error,
         log: String,
     },
-    #[error("cannot attach to {what}: {source}")]
+    #[error("cannot attach to {what}: {source}{}", rights(source))]
     Attach {
         what: String,
         source: libbpf_rs::Error,
@@ -36,6 +37,26 @@ pub enum EbpfError {
     NothingToTrace(String),
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+}
+
+fn refused(source: &libbpf_rs::Error) -> &'static str {
+    match source.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            "\nbesides CAP_BPF this takes CAP_PERFMON; type: sudo cutrace …"
+        }
+        _ => "",
+    }
+}
+
+/// What is missing where something is refused.
+fn rights(source: &libbpf_rs::Error) -> &'static str {
+    match source.kind() {
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            "\nonly root may read /sys/kernel/tracing, and without it this takes the kernel's BTF and \
+             CAP_PERFMON; type: sudo cutrace …"
+        }
+        _ => "",
+    }
 }
 
 /// The verifier's words, at the end of the line they belong to.

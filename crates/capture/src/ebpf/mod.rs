@@ -58,11 +58,16 @@ mod tests {
             ),
             (objects::CALLS_PLAIN, &["enter_one", "return_one"]),
             (objects::SESSION, &["call_session"]),
-            (objects::LOADING, &["library_loaded"]),
+            (objects::LOADING, &["loaded_multi", "loaded_one"]),
             (
                 objects::PROCESSES,
                 &["process_fork", "process_exec", "process_exit"],
             ),
+            (
+                objects::PROCESSES_BTF,
+                &["process_fork", "process_exec", "process_exit"],
+            ),
+            (objects::SYSCALLS_BTF, &["system_enter", "system_exit"]),
             (
                 objects::KERNEL,
                 &["kprobe_enter", "kprobe_return", "point", "switched"],

@@ -2,7 +2,7 @@
 
 use super::EbpfError;
 use super::maps::Maps;
-use libbpf_rs::{Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, ProgramMut};
 use std::sync::{Mutex, Once};
 
 /// Compiled from `bpf/` by its Makefile.
@@ -25,8 +25,10 @@ compiled!(CALLS, "calls");
 compiled!(CALLS_PLAIN, "calls_plain");
 compiled!(SESSION, "session");
 compiled!(PROCESSES, "processes");
+compiled!(PROCESSES_BTF, "processes_btf");
 compiled!(LOADING, "loading");
 compiled!(SYSCALLS, "syscalls");
+compiled!(SYSCALLS_BTF, "syscalls_btf");
 compiled!(KERNEL, "kernel");
 
 /// Loads some of an object's programs. `prepare` sees the object before the kernel does.
@@ -53,6 +55,18 @@ pub fn load(
     maps.share_with(&mut open).map_err(failed)?;
     prepare(&mut open).map_err(failed)?;
     open.load().map_err(failed)
+}
+
+/// Attaches every program that is loaded to the tracepoint it names.
+pub fn attach_all(object: &mut Object) -> Result<Vec<Link>, EbpfError> {
+    let programs = object.progs_mut().filter(|program| program.autoload());
+    let link = |program: ProgramMut<'_>| {
+        program.attach().map_err(|source| EbpfError::Attach {
+            what: format!("the tracepoint of {}", program.name().to_string_lossy()),
+            source,
+        })
+    };
+    programs.map(link).collect()
 }
 
 /// What libbpf has to say, kept until somebody asks: most of it is about things that are tried and

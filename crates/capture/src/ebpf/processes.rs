@@ -4,11 +4,12 @@
 use super::EbpfError;
 use super::library;
 use super::maps::Maps;
-use super::objects::{self, LOADING, PROCESSES};
-use libbpf_rs::{Link, MapCore, Object, UprobeOpts};
+use super::objects::{self, LOADING, PROCESSES, PROCESSES_BTF};
+use libbpf_rs::{Link, MapCore, Object, ProgramMut, UprobeMultiOpts, UprobeOpts};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const TRACING: &str = "/sys/kernel/tracing";
@@ -21,8 +22,9 @@ const LOADERS: [&str; 3] = [
 
 /// The programs that follow processes. Dropped, they are gone.
 pub struct Following {
-    object: Object,
-    loading: Option<Object>,
+    _object: Object,
+    /// The program of loaders, by the ways to attach it that have been tried.
+    loading: Vec<Object>,
     links: Vec<Link>,
     /// Loaders that have their probe, by device and inode.
     loaders: HashSet<(u64, u64)>,
@@ -32,73 +34,56 @@ pub struct Following {
 
 impl Following {
     pub fn start(maps: &Maps) -> Result<Self, EbpfError> {
-        let child = child_offset().unwrap_or(CHILD_OFFSET);
-        let tracepoints = ["process_fork", "process_exec", "process_exit"];
-        let set_offset = |object: &mut libbpf_rs::OpenObject| {
-            for mut map in object.maps_mut() {
-                if map.name().to_string_lossy().ends_with(".rodata") {
-                    map.set_initial_value(&child.to_le_bytes())?;
-                }
-            }
-            Ok(())
-        };
-        let object = objects::load(PROCESSES, maps, &tracepoints, set_offset)?;
-        let (loading, without_hold) =
-            match objects::load(LOADING, maps, &["library_loaded"], |_| Ok(())) {
-                Ok(loading) => (Some(loading), None),
-                Err(why) => (None, Some(why.to_string())),
-            };
+        // Who may not read tracefs may use the kernel's BTF.
+        let (object, links) = by_tracefs(maps).or_else(|why| by_btf(maps).map_err(|_| why))?;
         let mut following = Following {
-            object,
-            loading,
-            links: Vec::new(),
+            _object: object,
+            loading: Vec::new(),
+            links,
             loaders: HashSet::new(),
-            without_hold,
+            without_hold: None,
         };
-        for name in tracepoints {
-            following.attach_tracepoint(name)?;
-        }
-        for loader in LOADERS {
-            // One that is not there is nobody's.
-            let _ = following.watch_loader(Path::new(loader));
+        // One that is not there is nobody's.
+        for loader in LOADERS.map(Path::new).into_iter().filter(|it| it.exists()) {
+            if let Err(why) = following.watch_loader(maps, loader) {
+                following.without_hold = Some(why);
+            }
         }
         Ok(following)
     }
 
-    fn attach_tracepoint(&mut self, name: &str) -> Result<(), EbpfError> {
-        let mut programs = self.object.progs_mut();
-        let program = programs.find(|program| program.name() == name);
-        let attached = match program {
-            Some(program) => program.attach(),
-            None => Err(libbpf_rs::Error::from_raw_os_error(libc::ENOENT)),
-        };
-        let link = attached.map_err(|source| EbpfError::Attach {
-            what: format!("the tracepoint of {name}"),
-            source,
-        })?;
-        self.links.push(link);
-        Ok(())
-    }
-
     /// Puts a probe where a loader tells debuggers that its list has changed.
-    pub fn watch_loader(&mut self, path: &Path) -> Option<()> {
-        use std::os::unix::fs::MetadataExt;
-        let found = fs::metadata(path).ok()?;
+    /// If that cannot be done, why not.
+    pub fn watch_loader(&mut self, maps: &Maps, path: &Path) -> Result<(), String> {
+        let named = |why: String| format!("{}: {why}", path.display());
+        let found = fs::metadata(path).map_err(|why| named(why.to_string()))?;
         if !self.loaders.insert((found.dev(), found.ino())) {
-            return None;
+            return Ok(());
         }
-        let offset = library::loaded_hook(path)?;
-        let mut programs = self.loading.as_mut()?.progs_mut();
-        let program = programs.find(|program| program.name() == "library_loaded")?;
-        let options = UprobeOpts::default();
-        let link = program.attach_uprobe_with_opts(-1, path, offset as usize, options);
-        self.links.push(link.ok()?);
-        Some(())
+        let offset = library::loaded_hook(path)
+            .ok_or_else(|| named("it has no function that tells of libraries".into()))?;
+        let mut refused = String::new();
+        for (number, name) in ["loaded_multi", "loaded_one"].into_iter().enumerate() {
+            if self.loading.len() == number {
+                match objects::load(LOADING, maps, &[name], |_| Ok(())) {
+                    Ok(object) => self.loading.push(object),
+                    Err(why) => return Err(why.to_string()),
+                }
+            }
+            let programs = self.loading[number].progs_mut();
+            match attach_loader(programs, name, path, offset as usize) {
+                Ok(link) => {
+                    self.links.push(link);
+                    return Ok(());
+                }
+                Err(why) => refused = named(why.to_string()),
+            }
+        }
+        Err(refused)
     }
 
     /// Whether a loader has its probe, or cannot have one.
     pub fn knows_loader(&self, path: &Path) -> bool {
-        use std::os::unix::fs::MetadataExt;
         fs::metadata(path).is_ok_and(|found| self.loaders.contains(&(found.dev(), found.ino())))
     }
 
@@ -119,6 +104,47 @@ impl Following {
             }
         });
     }
+}
+
+fn attach_loader<'o>(
+    mut programs: impl Iterator<Item = ProgramMut<'o>>,
+    name: &str,
+    path: &Path,
+    offset: usize,
+) -> libbpf_rs::Result<Link> {
+    let program = programs.find(|program| program.name() == name);
+    let program = program.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOENT))?;
+    if name == "loaded_one" {
+        return program.attach_uprobe_with_opts(-1, path, offset, UprobeOpts::default());
+    }
+    let options = UprobeMultiOpts {
+        offsets: vec![offset],
+        ..UprobeMultiOpts::default()
+    };
+    program.attach_uprobe_multi_with_opts(-1, path, "", options)
+}
+
+const PROGRAMS: [&str; 3] = ["process_fork", "process_exec", "process_exit"];
+
+fn by_tracefs(maps: &Maps) -> Result<(Object, Vec<Link>), EbpfError> {
+    let child = child_offset().unwrap_or(CHILD_OFFSET);
+    let set_offset = |object: &mut libbpf_rs::OpenObject| {
+        for mut map in object.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                map.set_initial_value(&child.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    };
+    let mut object = objects::load(PROCESSES, maps, &PROGRAMS, set_offset)?;
+    let links = objects::attach_all(&mut object)?;
+    Ok((object, links))
+}
+
+fn by_btf(maps: &Maps) -> Result<(Object, Vec<Link>), EbpfError> {
+    let mut object = objects::load(PROCESSES_BTF, maps, &PROGRAMS, |_| Ok(()))?;
+    let links = objects::attach_all(&mut object)?;
+    Ok((object, links))
 }
 
 /// Where the child's id is in sched_process_fork's record on kernels that say nothing.

@@ -9,7 +9,7 @@ use super::library::Wanted;
 use super::maps::Maps;
 use super::processes::{Following, mount_tracefs};
 use super::system::{Ordered, System};
-use super::watch::{Attached, Ended, Message, Watch};
+use super::watch::{Attached, Ended, Message, Watch, without_hold};
 use super::whose::Whose;
 use crate::call::item::{Batch, Item, Step};
 use crate::call::{Assembler, Filter, Limits, Totals};
@@ -132,9 +132,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     };
     let known = Arc::new(Known::default());
     if let Some(why) = &following.without_hold {
-        known.lock().note(format!(
-            "calls right after a library is loaded may be missing: {why}"
-        ));
+        known.lock().note(without_hold(why));
     }
     let (sender, receiver) = channel();
     let filter = options.filter.as_ref();

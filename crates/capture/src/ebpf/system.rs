@@ -4,7 +4,7 @@
 use super::EbpfError;
 use super::layout::{Head, KIND_SYSCALL_ENTER};
 use super::maps::Maps;
-use super::objects::{self, SYSCALLS};
+use super::objects::{self, Compiled, SYSCALLS, SYSCALLS_BTF};
 use crate::ioctl::{DriverFiles, Opened, Payload, Request};
 use crate::syscall::{Call, Frame};
 use cuda::nvidia::{DeviceFile, Version, argument_size};
@@ -23,6 +23,8 @@ const PROGRAMS: [&str; 8] = [
     "exit_openat",
 ];
 
+const PROGRAMS_BTF: [&str; 2] = ["system_enter", "system_exit"];
+
 /// Bytes before an ioctl's struct in a record's body.
 const CALL: usize = 80;
 /// Lengths of struct and of what it points to, by the length of the body behind `CALL`.
@@ -39,20 +41,26 @@ pub struct System {
 
 impl System {
     pub fn start(maps: &Maps, driver: Option<Version>) -> Result<Self, EbpfError> {
-        let object = objects::load(SYSCALLS, maps, &PROGRAMS, |_| Ok(()))?;
+        let driver = driver.unwrap_or(Version::NEWEST);
+        Self::with(SYSCALLS, &PROGRAMS, maps, driver).or_else(|why| {
+            // Who may not read tracefs may use the kernel's BTF, at a price for every system call.
+            Self::with(SYSCALLS_BTF, &PROGRAMS_BTF, maps, driver).map_err(|_| why)
+        })
+    }
+
+    fn with(
+        compiled: Compiled,
+        programs: &[&str],
+        maps: &Maps,
+        driver: Version,
+    ) -> Result<Self, EbpfError> {
+        let object = objects::load(compiled, maps, programs, |_| Ok(()))?;
         let mut system = System {
             object,
             links: Vec::new(),
         };
-        system.tell_sizes(driver.unwrap_or(Version::NEWEST))?;
-        for program in system.object.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            let link = program.attach().map_err(|source| EbpfError::Attach {
-                what: format!("the tracepoint of {name}"),
-                source,
-            })?;
-            system.links.push(link);
-        }
+        system.tell_sizes(driver)?;
+        system.links = objects::attach_all(&mut system.object)?;
         Ok(system)
     }
 

@@ -192,15 +192,22 @@ impl Watch {
     /// it stops for that long; putting probes in while it waits there would take far longer.
     fn load(&mut self, head: &Head) {
         let fresh = self.fresh(head.process);
-        let stopped = (!fresh.is_empty())
+        let stopping = (!fresh.is_empty())
             .then(|| Stopping::begin(head.thread))
             .flatten();
-        self.following.answer(&self.maps, head.thread);
-        let stopped = stopped.and_then(Stopping::wait);
+        // One that cannot be stopped waits on where it is.
+        let waits = stopping.is_none();
+        if !waits {
+            self.following.answer(&self.maps, head.thread);
+        }
+        let stopped = stopping.and_then(Stopping::wait);
         for mapped in fresh {
             self.look_into(head.process, &mapped);
         }
         self.look_at_code(head.process, head.time);
+        if waits {
+            self.following.answer(&self.maps, head.thread);
+        }
         drop(stopped);
     }
 
@@ -273,7 +280,10 @@ impl Watch {
 
     fn look_into(&mut self, pid: u32, mapped: &Mapped) {
         if mapped.is_loader() {
-            self.following.watch_loader(&mapped.reachable(pid));
+            let path = mapped.reachable(pid);
+            if let Err(why) = self.following.watch_loader(&self.maps, &path) {
+                self.known.lock().note(without_hold(&why));
+            }
             return;
         }
         let Some(file) = mapped.open(pid) else {
@@ -450,6 +460,11 @@ impl Watch {
             way: Some(self.calls.way.as_str()),
         }
     }
+}
+
+/// What it means that a loader cannot be watched.
+pub fn without_hold(why: &str) -> String {
+    format!("libraries that are loaded later are not seen, or too late: {why}")
 }
 
 /// A process and its descendants.

@@ -56,11 +56,11 @@ pub struct RecordLine {
     #[arg(short = 'a', long = "all", conflicts_with_all = ["command", "pid"])]
     everyone: bool,
     /// With -a: only processes that run as this user, a name or a number
-    #[arg(long = "uid", value_name = "USER", requires = "everyone", value_parser = user)]
+    #[arg(long = "uid", value_name = "USER", value_parser = user)]
     user: Option<u32>,
     /// With -a: only processes in this cgroup and those below it, a folder under /sys/fs/cgroup or a name
     /// as in /proc/PID/cgroup
-    #[arg(long, value_name = "PATH", requires = "everyone", value_parser = cgroup)]
+    #[arg(long, value_name = "PATH", value_parser = cgroup)]
     cgroup: Option<u64>,
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl. '-' writes lines to
     /// the terminal as things happen, JSONL to a pipe
@@ -118,6 +118,9 @@ impl RecordLine {
             && !matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow))
         {
             usage("a trace's name says its format: -o FILE.jsonl or -o FILE.arrows");
+        }
+        if !self.everyone && (self.user.is_some() || self.cgroup.is_some()) {
+            usage("--uid and --cgroup narrow -a down: cutrace -a --uid USER");
         }
         let mut words = self.command.into_iter();
         let program = match (words.next(), self.pid) {

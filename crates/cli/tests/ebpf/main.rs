@@ -1,6 +1,10 @@
 //! `record --method=ebpf`: what the kernel sees is what preload and ptrace see.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod rights;
+mod stacks;
+mod whose;
 
 use common::{cutrace, repository, skip};
 use serde_json::Value;
@@ -16,6 +20,14 @@ fn is_root() -> bool {
     root
 }
 
+fn read(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("written");
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
 fn trace(folder: &Path, method: &str, program: &Path) -> Vec<Value> {
     let path = folder.join(format!("{method}.jsonl"));
     let status = cutrace()
@@ -25,11 +37,7 @@ fn trace(folder: &Path, method: &str, program: &Path) -> Vec<Value> {
         .output()
         .expect("started");
     assert!(status.status.success(), "{method}: {status:?}");
-    let text = std::fs::read_to_string(path).expect("written");
-    let lines = text.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
+    read(&path)
 }
 
 /// Addresses differ from run to run.
@@ -118,4 +126,63 @@ fn the_stream_goes_to_a_pipe_and_errors_are_said() {
         .expect("started");
     assert_eq!(gone.status.code(), Some(125));
     assert!(String::from_utf8_lossy(&gone.stderr).contains("4194303 does not exist"));
+}
+
+#[test]
+fn a_runtime_inside_of_the_program_is_found_by_its_symbols() {
+    if !is_root() {
+        return;
+    }
+    let program = repository().join("target/programs/static/vector_add");
+    if !program.exists() {
+        return skip("target/programs is not built: make programs");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("static.jsonl");
+    // NVIDIA's own runtime asks softgpu for what only NVIDIA's driver has, and gives up: that is an
+    // answer like any other.
+    let output = cutrace()
+        .args(["--sim", "-q", "--method=ebpf", "-o"])
+        .arg(&path)
+        .arg(&program)
+        .output()
+        .expect("started");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines = read(&path);
+    let ended = |line: &&Value| line["phase"] == "E" && line["layer"] == "runtime";
+    let runtime: Vec<&Value> = lines.iter().filter(ended).collect();
+    let named = |part: &str| {
+        let is_it = |line: &&&Value| line["name"].as_str().is_some_and(|it| it.starts_with(part));
+        runtime.iter().filter(is_it).count()
+    };
+    assert!(named("__cudaRegisterFatBinary") > 0, "{said}");
+    assert!(named("cudaGetDeviceProperties") > 0, "{said}");
+    // The driver's calls are inside of the runtime's.
+    let inside = |line: &&Value| line["layer"] == "driver" && line["depth"].as_u64() > Some(0);
+    assert!(lines.iter().filter(inside).count() > 0, "{said}");
+}
+
+#[test]
+fn a_process_that_ends_while_it_is_watched() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("ended.jsonl");
+    let mut target = Command::new("sleep").arg("1").spawn().expect("started");
+    // Somebody has to take note of its end, or it stays.
+    let pid = target.id().to_string();
+    let waiting = std::thread::spawn(move || target.wait());
+    let output = cutrace()
+        .args(["-q", "--method=ebpf", "-p", &pid, "-o"])
+        .arg(&path)
+        .output()
+        .expect("started");
+    assert!(output.status.success(), "{output:?}");
+    assert!(waiting.join().expect("waited").is_ok_and(|it| it.success()));
+    let kinds: Vec<Value> = read(&path)
+        .iter()
+        .map(|line| line["type"].clone())
+        .collect();
+    assert_eq!(kinds, ["meta", "summary"]);
 }
