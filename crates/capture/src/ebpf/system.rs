@@ -5,7 +5,7 @@ use super::EbpfError;
 use super::layout::{Head, KIND_SYSCALL_ENTER};
 use super::maps::Maps;
 use super::objects::{self, Compiled, SYSCALLS, SYSCALLS_BTF};
-use crate::ioctl::{DriverFiles, Opened, Payload, Request};
+use crate::ioctl::{DriverFiles, Opened, PLAYED, Payload, Request};
 use crate::syscall::{Call, Frame};
 use cuda::nvidia::{DeviceFile, Version, argument_size};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
@@ -41,7 +41,8 @@ pub struct System {
 
 impl System {
     pub fn start(maps: &Maps, driver: Option<Version>) -> Result<Self, EbpfError> {
-        let driver = driver.unwrap_or(Version::NEWEST);
+        // Without a driver there are stand-ins only.
+        let driver = driver.unwrap_or(PLAYED);
         Self::with(SYSCALLS, &PROGRAMS, maps, driver).or_else(|why| {
             // Who may not read tracefs may use the kernel's BTF, at a price for every system call.
             Self::with(SYSCALLS_BTF, &PROGRAMS_BTF, maps, driver).map_err(|_| why)

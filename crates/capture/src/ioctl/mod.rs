@@ -91,7 +91,7 @@ pub struct Driver {
 }
 
 /// What softgpu plays: a recording of this driver.
-const PLAYED: Version = Version {
+pub const PLAYED: Version = Version {
     branch: 580,
     minor: 159,
     patch: 4,

@@ -77,9 +77,12 @@ fn calls(lines: &[Value]) -> Vec<Value> {
     lines.iter().filter(told).map(shown).collect()
 }
 
-fn requests(lines: &[Value]) -> Vec<(Value, Value)> {
+fn requests(lines: &[Value]) -> Vec<[Value; 3]> {
     let told = |line: &&Value| line["phase"] == "E" && line["type"] == "ioctl";
-    let shown = |line: &Value| (line["cmd"].clone(), line["decoded"]["name"].clone());
+    let shown = |line: &Value| {
+        let decoded = &line["decoded"];
+        [&line["cmd"], &decoded["name"], &decoded["status"]].map(Clone::clone)
+    };
     lines.iter().filter(told).map(shown).collect()
 }
 
