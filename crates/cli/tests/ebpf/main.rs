@@ -8,16 +8,22 @@ mod whose;
 
 use common::{cutrace, repository, skip};
 use serde_json::Value;
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::Command,
+    sync::{Mutex, MutexGuard},
+};
 
-/// False, and a word about it, where programs may not be loaded.
-fn is_root() -> bool {
+/// None, and a word about it, where programs may not be loaded. The tests take turns: probes of one
+/// in everybody's libraries would be found there by another's preload.
+fn ready() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
     let output = Command::new("id").arg("-u").output().expect("id");
-    let root = output.stdout == b"0\n";
-    if !root {
+    if output.stdout != b"0\n" {
         skip("eBPF needs root");
+        return None;
     }
-    root
+    Some(TURN.lock().unwrap_or_else(|held| held.into_inner()))
 }
 
 fn read(path: &Path) -> Vec<Value> {
@@ -88,9 +94,9 @@ fn requests(lines: &[Value]) -> Vec<[Value; 3]> {
 
 #[test]
 fn calls_and_requests_are_those_that_others_see() {
-    if !is_root() {
+    let Some(_turn) = ready() else {
         return;
-    }
+    };
     let program = repository().join("target/programs/vector_add");
     if !program.exists() {
         return skip("target/programs is not built: make programs");
@@ -109,9 +115,9 @@ fn calls_and_requests_are_those_that_others_see() {
 
 #[test]
 fn the_stream_goes_to_a_pipe_and_errors_are_said() {
-    if !is_root() {
+    let Some(_turn) = ready() else {
         return;
-    }
+    };
     let output = cutrace()
         .args(["--method=ebpf", "-q", "-o", "-", "true"])
         .output()
@@ -133,9 +139,9 @@ fn the_stream_goes_to_a_pipe_and_errors_are_said() {
 
 #[test]
 fn a_runtime_inside_of_the_program_is_found_by_its_symbols() {
-    if !is_root() {
+    let Some(_turn) = ready() else {
         return;
-    }
+    };
     let program = repository().join("target/programs/static/vector_add");
     if !program.exists() {
         return skip("target/programs is not built: make programs");
@@ -167,9 +173,9 @@ fn a_runtime_inside_of_the_program_is_found_by_its_symbols() {
 
 #[test]
 fn a_process_that_ends_while_it_is_watched() {
-    if !is_root() {
+    let Some(_turn) = ready() else {
         return;
-    }
+    };
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ended.jsonl");
     let mut target = Command::new("sleep").arg("1").spawn().expect("started");

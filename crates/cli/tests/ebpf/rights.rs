@@ -3,7 +3,7 @@
 use super::{
     calls,
     common::{cutrace, repository, skip},
-    is_root, read, requests,
+    read, ready, requests,
 };
 use std::{os::unix::fs::PermissionsExt, path::Path, process::Command, process::Output};
 
@@ -33,9 +33,9 @@ fn public_folder() -> tempfile::TempDir {
 
 #[test]
 fn two_capabilities_are_enough() {
-    if !is_root() {
+    let Some(_turn) = ready() else {
         return;
-    }
+    };
     let program = repository().join("target/programs/vector_add");
     if !program.exists() {
         return skip("target/programs is not built: make programs");
@@ -62,9 +62,9 @@ fn two_capabilities_are_enough() {
 
 #[test]
 fn less_than_that_is_said() {
-    if !is_root() {
+    let Some(_turn) = ready() else {
         return;
-    }
+    };
     let folder = public_folder();
     let path = folder.path().join("none.jsonl");
     let words = ["--method=ebpf", "-o", path.to_str().expect("text"), "true"];
@@ -84,9 +84,9 @@ fn less_than_that_is_said() {
 
 #[test]
 fn under_sudo_the_command_is_the_users() {
-    if !is_root() {
+    let Some(_turn) = ready() else {
         return;
-    }
+    };
     let output = cutrace()
         .args([
             "-q",

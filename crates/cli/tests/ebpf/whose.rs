@@ -2,7 +2,7 @@
 
 use super::{
     common::{cutrace, repository, skip},
-    is_root, read,
+    read, ready,
 };
 use std::{collections::HashSet, os::unix::process::CommandExt};
 
@@ -10,9 +10,9 @@ const NOBODY: u32 = 65_534;
 
 #[test]
 fn one_users_processes_of_all() {
-    if !is_root() {
+    let Some(_turn) = ready() else {
         return;
-    }
+    };
     let program = repository().join("target/programs/driver_api");
     if !program.exists() {
         return skip("target/programs is not built: make programs");
