@@ -1,7 +1,7 @@
 //! Starting, taking records, ending.
 
 use crate::{
-    buffers, clock,
+    buffers, clock, events,
     file::Activity,
     find,
     functions::{Functions, Refused},
@@ -29,6 +29,9 @@ const KINDS: [u32; 4] = [
     cupti::MEMCPY2,
     cupti::MEMSET,
 ];
+
+/// Beside them, where somebody asks: what CUPTI takes for itself.
+const OWN_COST: u32 = cupti::OVERHEAD;
 
 struct Collector {
     functions: Functions,
@@ -74,9 +77,13 @@ fn start(session: OsString) {
         return;
     }
     // Without a folder there is no tracer, and nobody to tell.
-    let Ok(mut activity) = Activity::create(&session) else {
+    let Ok(activity) = Activity::create(&session) else {
         return;
     };
+    if env::var_os("CUTRACE_ACTIVITY_BY").is_some_and(|by| by == "events") {
+        fall_back(activity, "as asked for");
+        return;
+    }
     let mut refused = Vec::new();
     let functions = find::candidates().into_iter().find_map(|path| {
         let shown = path.display().to_string();
@@ -92,10 +99,7 @@ fn start(session: OsString) {
     });
     let Some(functions) = functions else {
         let more: String = refused.iter().map(|why| format!("; {why}")).collect();
-        activity.note(&format!(
-            "no libcupti was found, so there are no GPU times{more}"
-        ));
-        activity.end();
+        fall_back(activity, &format!("no libcupti was found{more}"));
         return;
     };
     let about = format!(
@@ -103,6 +107,7 @@ fn start(session: OsString) {
         functions.version(),
         functions.path.display()
     );
+    let mut activity = activity;
     activity.write(frames::BEGIN, about.as_bytes());
     let collector = COLLECTOR.get_or_init(|| Collector {
         functions,
@@ -116,12 +121,11 @@ fn start(session: OsString) {
         }),
     });
     if let Err(Refused(result)) = collector.begin() {
-        let mut state = collector.state();
-        let why = cupti::result_words(result);
-        state
-            .activity
-            .note(&format!("no GPU times: {why} (CUPTI error {result})"));
-        state.activity.end();
+        let words = cupti::result_words(result);
+        collector.state().activity.end();
+        if let Ok(activity) = Activity::create(&session) {
+            fall_back(activity, &format!("{words} (CUPTI error {result})"));
+        }
         return;
     }
     // SAFETY: registers a function that lives as long as the process.
@@ -134,15 +138,37 @@ fn start(session: OsString) {
     }
 }
 
-/// Has what is complete handed over from time to time, as long as anything is collected.
-fn hand_over() {
-    // Signals belong to the program's threads.
+/// Without CUPTI: `why`.
+fn fall_back(activity: Activity, why: &str) {
+    // SAFETY: registers a function that lives as long as the process.
+    match events::start(activity, why) {
+        Ok(()) => unsafe {
+            libc::atexit(finish_events);
+        },
+        Err((mut activity, also)) => {
+            activity.note(&format!("{why}, so there are no GPU times: {also}"));
+            activity.end();
+        }
+    }
+}
+
+extern "C" fn finish_events() {
+    let _ = catch_unwind(events::finish);
+}
+
+/// Signals belong to the program's threads.
+pub fn block_signals() {
     // SAFETY: the set is initialised before it is used.
     unsafe {
         let mut all = std::mem::zeroed();
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
     }
+}
+
+/// Has what is complete handed over from time to time, as long as anything is collected.
+fn hand_over() {
+    block_signals();
     let Some(collector) = COLLECTOR.get() else {
         return;
     };
@@ -156,7 +182,7 @@ fn hand_over() {
             return;
         }
         if abandoned {
-            collector.end(false, None);
+            collector.end(false);
             return;
         }
         // Without work since the last time there is nothing to hand over.
@@ -207,6 +233,9 @@ impl Collector {
         if enabled == 0 {
             return last;
         }
+        if env::var_os("CUTRACE_ACTIVITY_OVERHEAD").is_some() {
+            let _ = functions.enable(OWN_COST);
+        }
         let calls = match functions.choose_calls(cupti::submits_work, true) {
             Some(chosen) if chosen > 0 => Calls::Chosen,
             _ => {
@@ -221,22 +250,20 @@ impl Collector {
         Ok(())
     }
 
-    /// Ends collecting, and with it what it costs.
-    fn end(&self, flush: bool, why: Option<&str>) {
+    /// Ends collecting, and with it what it costs. False: it had ended already.
+    fn end(&self, flush: bool) -> bool {
         let calls = {
             let mut state = self.state();
             if !std::mem::take(&mut state.collecting) {
-                return;
+                return false;
             }
             state.calls
         };
         guard::own(|| self.stop(flush, calls));
         let mut state = self.state();
         state.activity.clock(clock::pair(&self.functions));
-        if let Some(why) = why {
-            state.activity.note(why);
-        }
         state.activity.end();
+        true
     }
 
     /// Hands over what there is, and asks for nothing more.
@@ -245,7 +272,7 @@ impl Collector {
         if flush {
             functions.flush(true);
         }
-        for kind in KINDS {
+        for kind in KINDS.into_iter().chain([OWN_COST]) {
             functions.disable(kind);
         }
         match calls {
@@ -343,7 +370,7 @@ extern "C" fn finish() {
     let Some(collector) = COLLECTOR.get().filter(|collector| collector.is_here()) else {
         return;
     };
-    let _ = catch_unwind(AssertUnwindSafe(|| collector.end(true, None)));
+    let _ = catch_unwind(AssertUnwindSafe(|| collector.end(true)));
 }
 
 /// Another user of CUPTI has come, and is about to call this function: all is as if we had not been.
@@ -351,9 +378,16 @@ pub fn step_back(function: &str) {
     let Some(collector) = COLLECTOR.get().filter(|collector| collector.is_here()) else {
         return;
     };
-    let why = format!(
-        "the program uses CUPTI itself ({function}), as torch.profiler does: GPU times end there, \
-         and the program's own are undisturbed"
-    );
-    let _ = catch_unwind(AssertUnwindSafe(|| collector.end(true, Some(&why))));
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        if !collector.end(true) {
+            return;
+        }
+        let session = env::var_os("CUTRACE_ACTIVITY").unwrap_or_default();
+        if let Ok(activity) = Activity::create(&session) {
+            let why = format!(
+                "the program uses CUPTI itself ({function}), as torch.profiler does, and gets it: from then on"
+            );
+            fall_back(activity, &why);
+        }
+    }));
 }

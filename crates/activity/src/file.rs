@@ -59,8 +59,13 @@ impl Activity {
         self.write(frames::NOTE, text.as_bytes());
     }
 
-    /// So many records, encoded as a frame of their own; fewer are left if the tracer is slow.
+    /// So many of CUPTI's records.
     pub fn records(&mut self, payload: &[u8], count: u64) {
+        self.pieces(frames::RECORDS, payload, count);
+    }
+
+    /// So many records, encoded as a frame of their own; fewer are left if the tracer is slow.
+    pub fn pieces(&mut self, kind: u32, payload: &[u8], count: u64) {
         let behind = (self.file.metadata()).map_or(0, |found| found.blocks().saturating_mul(512));
         if behind > MOST_BEHIND {
             self.dropped += count;
@@ -70,7 +75,7 @@ impl Activity {
             let dropped = std::mem::take(&mut self.dropped);
             self.dropped(dropped);
         }
-        self.write(frames::RECORDS, payload);
+        self.write(kind, payload);
     }
 
     pub fn dropped(&mut self, count: u64) {

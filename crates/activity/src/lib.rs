@@ -7,11 +7,12 @@
 //! tracer and never the program's concern.
 //!
 //! Nothing here runs on the program's path but [`buffers::request`]: CUPTI hands full buffers over
-//! on a thread of its own.
+//! on a thread of its own. Where there is no CUPTI, times come from [`events`] instead.
 
 mod buffers;
 mod clock;
 mod collect;
+mod events;
 mod file;
 mod find;
 mod functions;

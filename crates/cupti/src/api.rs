@@ -4,7 +4,7 @@
 use crate::{
     buffers::{self, Complete, Request},
     callbacks,
-    choice::{self, CONCURRENT_KERNEL, KERNEL, MEMCPY, MEMSET},
+    choice::{self, CONCURRENT_KERNEL, KERNEL, MEMCPY, MEMSET, OVERHEAD},
     record::{self, Record},
     source::{self, Activity},
 };
@@ -73,15 +73,19 @@ pub unsafe extern "C" fn cuptiGetTimestamp(timestamp: *mut u64) -> u32 {
     if timestamp.is_null() {
         return INVALID_PARAMETER;
     }
+    unsafe { timestamp.write(now()) };
+    SUCCESS
+}
+
+/// CUPTI's clock.
+fn now() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    unsafe {
-        libc::clock_gettime(libc::CLOCK_REALTIME, &mut time);
-        timestamp.write(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
-    }
-    SUCCESS
+    // SAFETY: the call writes the timespec and nothing else.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[unsafe(no_mangle)]
@@ -119,7 +123,13 @@ pub extern "C" fn cuptiActivityEnableRuntimeApi(_number: u32, _enable: u8) -> u3
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuptiActivityFlushAll(_flag: u32) -> u32 {
+    let start = now();
     buffers::flush();
+    if choice::wants_kind(OVERHEAD)
+        && let Some(record) = Record::of_flush(start, now())
+    {
+        buffers::add(record.bytes());
+    }
     SUCCESS
 }
 

@@ -7,6 +7,7 @@ pub const MEMSET: u32 = 2;
 pub const KERNEL: u32 = 3;
 pub const DRIVER: u32 = 4;
 pub const CONCURRENT_KERNEL: u32 = 10;
+pub const OVERHEAD: u32 = 17;
 /// The newest kind that CUPTI 13.0 knows.
 pub const LAST: u32 = 54;
 

@@ -1,12 +1,13 @@
 //! Records as CUPTI 13.0 lays them out.
 
-use crate::choice::{CONCURRENT_KERNEL, DRIVER, KERNEL, MEMCPY, MEMSET};
+use crate::choice::{CONCURRENT_KERNEL, DRIVER, KERNEL, MEMCPY, MEMSET, OVERHEAD};
 use crate::source::{self, Activity};
 
 pub const API_BYTES: usize = 40;
 pub const KERNEL_BYTES: usize = 216;
 pub const MEMCPY_BYTES: usize = 96;
 pub const MEMSET_BYTES: usize = 88;
+pub const OVERHEAD_BYTES: usize = 56;
 
 /// The size of a record by its kind; None for kinds that are never written.
 pub fn size(kind: u32) -> Option<usize> {
@@ -15,6 +16,7 @@ pub fn size(kind: u32) -> Option<usize> {
         KERNEL | CONCURRENT_KERNEL => KERNEL_BYTES,
         MEMCPY => MEMCPY_BYTES,
         MEMSET => MEMSET_BYTES,
+        OVERHEAD => OVERHEAD_BYTES,
         _ => return None,
     })
 }
@@ -62,6 +64,14 @@ impl Record {
             .word(28, call.thread)
             .word(32, call.correlation)
             .word(36, call.result);
+        Some(record)
+    }
+
+    /// A flush of buffers took that long.
+    pub fn of_flush(start: u64, end: u64) -> Option<Self> {
+        const BUFFER_FLUSH: u32 = 1 << 16;
+        let mut record = Record::new(OVERHEAD)?;
+        record.word(4, BUFFER_FLUSH).long(24, start).long(32, end);
         Some(record)
     }
 

@@ -28,6 +28,133 @@ pub const DROPPED: u32 = 6;
 /// All has been handed over: the process ends in order, or watching has ended in it.
 pub const END: u32 = 7;
 
+/// Work timed by events instead of by CUPTI: [`Timed`], [`TIMED_BYTES`] each.
+pub const TIMED: u32 = 8;
+/// Three words of 8 bytes, sums so far: pieces of work that could have been timed, those that events
+/// were put around, and those of them whose events were never reached.
+pub const COUNTED: u32 = 9;
+
+/// A piece of work with an event before and one behind it. Times are CLOCK_MONOTONIC's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Timed {
+    /// [`Timed::KERNEL`] …
+    pub kind: u64,
+    /// The thread that gave the work, and when it did: a time within its call.
+    pub thread: u64,
+    pub given: u64,
+    pub taken: u64,
+    pub start: u64,
+    pub end: u64,
+    /// How wrong the times may be, in nanoseconds, and how much of that is the clock's.
+    pub error: u64,
+    pub clock_error: u64,
+    pub device: u64,
+    pub context: u64,
+    pub stream: u64,
+    /// One piece of so many was timed.
+    pub every: u64,
+    pub bytes: u64,
+    /// Of a fill.
+    pub value: u64,
+    pub grid: [u64; 3],
+    pub block: [u64; 3],
+    pub shared: u64,
+}
+
+const TIMED_WORDS: usize = 21;
+pub const TIMED_BYTES: usize = TIMED_WORDS * 8;
+
+impl Timed {
+    pub const KERNEL: u64 = 1;
+    pub const COPY: u64 = 2;
+    pub const FILL: u64 = 3;
+    pub const GRAPH: u64 = 4;
+
+    pub fn encode(&self) -> [u8; TIMED_BYTES] {
+        let [gx, gy, gz] = self.grid;
+        let [bx, by, bz] = self.block;
+        let words: [u64; TIMED_WORDS] = [
+            self.kind,
+            self.thread,
+            self.given,
+            self.taken,
+            self.start,
+            self.end,
+            self.error,
+            self.clock_error,
+            self.device,
+            self.context,
+            self.stream,
+            self.every,
+            self.bytes,
+            self.value,
+            gx,
+            gy,
+            gz,
+            bx,
+            by,
+            bz,
+            self.shared,
+        ];
+        let mut bytes = [0; TIMED_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8; TIMED_BYTES]) -> Self {
+        let mut words = [0u64; TIMED_WORDS];
+        for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            let mut whole = [0; 8];
+            whole.copy_from_slice(place);
+            *word = u64::from_le_bytes(whole);
+        }
+        let [
+            kind,
+            thread,
+            given,
+            taken,
+            start,
+            end,
+            error,
+            clock_error,
+            device,
+            context,
+            stream,
+            every,
+            bytes,
+            value,
+            gx,
+            gy,
+            gz,
+            bx,
+            by,
+            bz,
+            shared,
+        ] = words;
+        Timed {
+            kind,
+            thread,
+            given,
+            taken,
+            start,
+            end,
+            error,
+            clock_error,
+            device,
+            context,
+            stream,
+            every,
+            bytes,
+            value,
+            grid: [gx, gy, gz],
+            block: [bx, by, bz],
+            shared,
+        }
+    }
+}
+
 /// A frame's header; None if it is none.
 pub fn header(bytes: &[u8]) -> Option<(u32, usize)> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -53,6 +180,15 @@ pub fn padding(bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn timed_work_is_read_as_it_was_written() {
+        let mut bytes = [0; TIMED_BYTES];
+        for (place, byte) in bytes.iter_mut().enumerate() {
+            *byte = place as u8;
+        }
+        assert_eq!(Timed::decode(&bytes).encode(), bytes);
+    }
 
     #[test]
     fn a_header_is_read_as_it_was_written() {

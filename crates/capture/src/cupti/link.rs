@@ -5,7 +5,7 @@
 //! inside that time. Calls of one thread do not overlap but by nesting, so thread and time name one
 //! call and no other.
 
-use event::{Category, Event, Extent, Layer};
+use event::{Category, Direction, Event, Extent, Layer, Meaning, Name, What};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,13 +27,26 @@ pub struct Cause {
     pub stream: Option<u64>,
 }
 
+/// What a call meant, where the work itself does not say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meant {
+    Kernel(Name),
+    Copy(Direction, u64),
+}
+
+#[derive(Debug)]
+struct Entry {
+    cause: Cause,
+    meant: Option<Meant>,
+}
+
 /// Calls that have been seen and not been asked for yet; shared by who sees them and who asks.
 #[derive(Debug, Clone, Default)]
 pub struct Calls(Arc<Mutex<Seen>>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    threads: HashMap<(u32, u32), VecDeque<Cause>>,
+    threads: HashMap<(u32, u32), VecDeque<Entry>>,
     /// Every call that ended before this has been seen.
     until: u64,
     forgotten: u64,
@@ -46,6 +59,12 @@ pub enum Found {
     /// It may come yet.
     NotYet,
     Never,
+}
+
+impl Seen {
+    fn is_complete(&self, ns: u64) -> bool {
+        self.until > ns.saturating_add(GRACE)
+    }
 }
 
 impl Calls {
@@ -73,8 +92,41 @@ impl Calls {
         if full {
             thread.pop_front();
         }
-        thread.push_back(cause);
+        thread.push_back(Entry { cause, meant: None });
         seen.forgotten += u64::from(full);
+    }
+
+    /// What a call meant that has been added; the calls inside of it, which came before, mean the same.
+    pub fn meant(&self, meaning: &Meaning) {
+        let meant = match &meaning.what {
+            What::Launch(launch) => Meant::Kernel(launch.kernel.clone()),
+            What::Transfer(transfer) => Meant::Copy(transfer.direction, transfer.size),
+            What::Memory(_) => return,
+        };
+        let mut seen = self.lock();
+        let Some(thread) = seen.threads.get_mut(&(meaning.pid, meaning.tid)) else {
+            return;
+        };
+        let Some(place) = (thread.iter()).rposition(|entry| entry.cause.id == meaning.op) else {
+            return;
+        };
+        let start = thread[place].cause.start;
+        let inside = thread.iter_mut().take(place + 1).rev();
+        for entry in inside.take_while(|entry| entry.cause.start >= start) {
+            entry.meant.get_or_insert_with(|| meant.clone());
+        }
+    }
+
+    /// What a call meant that was found here.
+    pub fn meaning_of(&self, pid: u32, tid: u32, call: &Cause) -> Option<Meant> {
+        let seen = self.lock();
+        let thread = seen.threads.get(&(pid, tid))?;
+        let first = thread.partition_point(|entry| entry.cause.end < call.end);
+        let same = thread
+            .range(first..)
+            .take_while(|entry| entry.cause.end == call.end)
+            .find(|entry| entry.cause.id == call.id)?;
+        same.meant.clone()
     }
 
     /// Everything that ended before has been added.
@@ -86,7 +138,7 @@ impl Calls {
     /// The call that CUPTI saw on that thread from `start` to `end`. `slack`: how wrong times are.
     pub fn find(&self, pid: u32, tid: u32, (start, end): (u64, u64), slack: u64) -> Found {
         let seen = self.lock();
-        let complete = seen.until > end.saturating_add(GRACE);
+        let complete = seen.is_complete(end);
         let missing = if complete {
             Found::Never
         } else {
@@ -97,8 +149,8 @@ impl Calls {
         };
         // CUPTI's call lies within ours, or, where the runtime's was not seen, ours within CUPTI's.
         let middle = start + (end.saturating_sub(start)) / 2;
-        let first = thread.partition_point(|call| call.end.saturating_add(slack) < start);
-        let near = thread.range(first..);
+        let first = thread.partition_point(|call| call.cause.end.saturating_add(slack) < start);
+        let near = thread.range(first..).map(|entry| entry.cause);
         let near =
             near.take_while(|call| call.end <= end.saturating_add(slack) || call.start <= middle);
         let mut best: Option<Cause> = None;
@@ -116,7 +168,7 @@ impl Calls {
                 deeper || (as_deep && around && !(best.start <= middle && middle <= best.end))
             });
             if better {
-                best = Some(*call);
+                best = Some(call);
             }
         }
         match best {
@@ -127,11 +179,16 @@ impl Calls {
         }
     }
 
+    /// Whether every call that ended before this has been seen, with some grace.
+    pub fn is_complete(&self, ns: u64) -> bool {
+        self.lock().is_complete(ns)
+    }
+
     /// Calls that ended before this will not be asked for.
     pub fn forget(&self, before: u64) {
         let mut seen = self.lock();
         for thread in seen.threads.values_mut() {
-            let old = thread.partition_point(|call| call.end < before);
+            let old = thread.partition_point(|call| call.cause.end < before);
             thread.drain(..old);
         }
         seen.threads.retain(|_, thread| !thread.is_empty());
@@ -150,4 +207,11 @@ pub fn may_cause_work(event: &Event) -> bool {
             Category::Kernel | Category::Transfer | Category::Memory | Category::Graph
         )
         && cuda::cupti::submits_work(&event.name)
+}
+
+/// The runtime's functions behind `<<<…>>>`: the driver's inside give the work, and these say what it
+/// was.
+pub fn is_around_work(event: &Event) -> bool {
+    event.layer == Layer::Runtime
+        && (event.name.strip_prefix("__")).is_some_and(cuda::cupti::submits_work)
 }

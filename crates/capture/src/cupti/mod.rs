@@ -12,6 +12,7 @@ mod process;
 mod tap;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod watch;
 mod work;
 

@@ -2,10 +2,11 @@
 
 use super::clock::Clock;
 use super::link::{Calls, Cause, Found};
+use super::timed::{self, Waiting};
 use crate::call::demangled;
 use cuda::cupti::{Call, Place, Record};
-use event::{ClockPair, Name, activity as frames};
-use std::collections::{HashMap, VecDeque};
+use event::{ClockPair, Direction, Name, activity as frames};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Bounds on what a process can make us keep.
 const MOST_NAMES: usize = 1 << 20;
@@ -35,6 +36,13 @@ pub struct Process {
     /// Those of them whose causes have not been found yet.
     unresolved: VecDeque<u32>,
     waiting: VecDeque<(u64, Record)>,
+    /// Work that events were put around.
+    timed: VecDeque<Waiting>,
+    /// Of such work: what came by, what was timed, what was never reached; how wrong times may be.
+    pub counted: [u64; 3],
+    pub timed_error: u64,
+    /// What CUPTI took for itself, by kind: how often, and nanoseconds.
+    pub own_cost: BTreeMap<u32, (u64, u64)>,
     /// What the program calls its streams and contexts, by CUPTI's numbers.
     streams: HashMap<(u32, u32), u64>,
     contexts: HashMap<u32, u64>,
@@ -46,6 +54,8 @@ pub struct Counts {
     pub kernels: u64,
     pub copies: u64,
     pub fills: u64,
+    /// Launches of whole graphs, where their nodes are not told apart.
+    pub graphs: u64,
     /// Work whose call is not known.
     pub unlinked: u64,
     /// Work without times: CUPTI gave none.
@@ -87,6 +97,14 @@ impl Process {
                 }
             }
             frames::RECORDS => self.records(payload, now),
+            frames::TIMED => {
+                self.timed.extend(timed::read(payload, now));
+            }
+            frames::COUNTED => {
+                for (place, sum) in self.counted.iter_mut().enumerate() {
+                    *sum = word(place * 8).unwrap_or(*sum);
+                }
+            }
             _ => {}
         }
     }
@@ -103,6 +121,11 @@ impl Process {
                 Record::Call(call) => self.call(call),
                 work @ (Record::Kernel(_) | Record::Copy(_) | Record::Fill(_)) => {
                     self.waiting.push_back((now, work));
+                }
+                Record::Overhead(overhead) if self.own_cost.len() < MOST_NOTES => {
+                    let took = overhead.end.saturating_sub(overhead.start);
+                    let (times, sum) = self.own_cost.entry(overhead.kind).or_default();
+                    (*times, *sum) = (*times + 1, sum.saturating_add(took));
                 }
                 _ => {}
             }
@@ -149,13 +172,40 @@ impl Process {
                 Found::NotYet | Found::Never => done.extend(self.work(&record, None)),
             }
         }
+        self.take_timed(calls, now, last, &mut done);
         done
+    }
+
+    /// The same of work that events were put around.
+    fn take_timed(&mut self, calls: &Calls, now: u64, last: bool, done: &mut Vec<Work>) {
+        for _ in 0..self.timed.len() {
+            let Some(waiting) = self.timed.pop_front() else {
+                break;
+            };
+            let patient = !last && self.timed.len() < MOST_WAITING && waiting.is_patient(now);
+            match waiting.resolve(self.pid, calls, patient) {
+                None => self.timed.push_back(waiting),
+                Some(work) => {
+                    match waiting.piece.kind {
+                        frames::Timed::KERNEL => self.counts.kernels += 1,
+                        frames::Timed::COPY => self.counts.copies += 1,
+                        frames::Timed::FILL => self.counts.fills += 1,
+                        _ => self.counts.graphs += 1,
+                    }
+                    self.counts.unlinked += u64::from(work.cause.is_none());
+                    self.timed_error = self.timed_error.max(waiting.piece.clock_error);
+                    done.push(work);
+                }
+            }
+        }
     }
 
     /// The earliest work that still waits for its call.
     pub fn earliest_waiting(&self) -> Option<u64> {
         let starts = (self.waiting.iter()).map(|(_, record)| place(record).start);
-        Some(self.clock.to_host(starts.min()?))
+        let by_cupti = starts.min().map(|start| self.clock.to_host(start));
+        let by_events = self.timed.iter().map(|waiting| waiting.piece.start).min();
+        by_cupti.into_iter().chain(by_events).min()
     }
 
     fn cause(&mut self, correlation: u32, calls: &Calls) -> Found {
@@ -196,6 +246,7 @@ impl Process {
             start: self.clock.to_host(place.start),
             end: self.clock.to_host(place.end),
             record: *record,
+            timed: None,
             name,
             cause,
             context,
@@ -237,11 +288,25 @@ pub struct Work {
     pub start: u64,
     pub end: u64,
     pub record: Record,
+    /// Told by events, not by CUPTI.
+    pub timed: Option<ByEvents>,
     /// A kernel's.
     pub name: Option<Name>,
     pub cause: Option<Cause>,
     pub context: u64,
     pub stream: u64,
+}
+
+/// What is special about work that events were put around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByEvents {
+    /// How wrong the times may be.
+    pub error: u64,
+    /// One piece of so many was timed.
+    pub every: u64,
+    /// A launch of a whole graph.
+    pub is_graph: bool,
+    pub direction: Option<Direction>,
 }
 
 fn place(record: &Record) -> Place {

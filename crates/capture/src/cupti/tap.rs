@@ -1,6 +1,6 @@
 //! Looks at the calls that pass by, for those that give the GPU work.
 
-use super::link::{Calls, may_cause_work};
+use super::link::{Calls, is_around_work, may_cause_work};
 use crate::{Sink, SinkError};
 use event::{Backend, Extent, Record};
 
@@ -49,6 +49,14 @@ impl<S: Sink> Sink for Tap<S> {
                     calls.add(&event);
                 }
                 self.sink.write(&Record::Event(event))
+            }
+            Record::Event(event) if is_around_work(event) => {
+                calls.add(event);
+                self.sink.write(record)
+            }
+            Record::Meaning(meaning) => {
+                calls.meant(meaning);
+                self.sink.write(record)
             }
             _ => self.sink.write(record),
         };

@@ -310,7 +310,7 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
         "{:?}",
         report.notes
     );
-    let clock = report.clock.expect("known");
+    let clock = report.clocks.first().expect("known");
     assert_eq!((clock.pairs, clock.error_ns), (1, 10));
     let records = kept.0.lock().expect("not poisoned");
     let shown: Vec<(u64, bool)> = (records.iter())

@@ -7,9 +7,10 @@ use super::work;
 use crate::clock::monotonic;
 use crate::preload::{Folder, PreloadError, thread_time};
 use crate::{Sink, SinkError};
+use cuda::cupti::overhead_name;
 use event::{Backend, ClockError, Event, Extent, Record, activity};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,7 +125,10 @@ pub struct Report {
     /// Processes that used CUDA: their ids, and what libcupti they had.
     pub processes: Vec<(u32, Option<String>)>,
     pub counts: Counts,
-    pub clock: Option<ClockError>,
+    /// What CUPTI took for itself: for what, how often, nanoseconds.
+    pub own_cost: BTreeMap<&'static str, (u64, u64)>,
+    /// Of CUPTI's times, and of those by events.
+    pub clocks: Vec<ClockError>,
     pub notes: Vec<String>,
     pub tracer_cpu: Duration,
     /// Records that the sink did not take, and why it did not take the first of them.
@@ -282,6 +286,7 @@ impl<S: Sink> Watch<S> {
         let mut processes: Vec<&(Frames, Process)> = self.files.values().flatten().collect();
         processes.sort_by_key(|(_, process)| process.pid);
         let (mut error, mut pairs) = (0, 0);
+        let (mut counted, mut timed_error) = ([0u64; 3], 0);
         let mut dropped = 0u64;
         for (frames, process) in processes {
             report.processes.push((process.pid, process.about.clone()));
@@ -289,6 +294,15 @@ impl<S: Sink> Watch<S> {
             counts.kernels += process.counts.kernels;
             counts.copies += process.counts.copies;
             counts.fills += process.counts.fills;
+            counts.graphs += process.counts.graphs;
+            for (kind, (times, took)) in &process.own_cost {
+                let (all, sum) = report.own_cost.entry(overhead_name(*kind)).or_default();
+                (*all, *sum) = (*all + times, sum.saturating_add(*took));
+            }
+            timed_error = timed_error.max(process.timed_error);
+            for (sum, more) in counted.iter_mut().zip(process.counted) {
+                *sum = sum.saturating_add(more);
+            }
             counts.unlinked += process.counts.unlinked;
             counts.untimed += process.counts.untimed;
             dropped = dropped.saturating_add(process.dropped);
@@ -326,11 +340,26 @@ impl<S: Sink> Watch<S> {
                 .push(format!("GPU work that CUPTI gave no times of: {untimed}"));
         }
         if pairs > 0 {
-            report.clock = Some(ClockError {
+            report.clocks.push(ClockError {
                 source: "cupti".into(),
                 error_ns: error,
                 pairs: pairs.try_into().unwrap_or(u32::MAX),
             });
+        }
+        let [came, timed, unfinished] = counted;
+        if timed > 0 {
+            report.clocks.push(ClockError {
+                source: "events".into(),
+                error_ns: timed_error,
+                pairs: 0,
+            });
+        }
+        if came > timed || unfinished > 0 {
+            report.notes.push(format!(
+                "GPU times by events: {} of {came} pieces of work were timed; the others came too fast, in \
+                 streams that were being captured, or had not ended",
+                timed.saturating_sub(unfinished)
+            ));
         }
     }
 }

@@ -6,17 +6,29 @@ use event::{Arg, Category, Direction, Event, Extent, Layer, Name, Value};
 
 /// The event of a piece of work, under its id.
 pub fn event(work: &Work, id: u64) -> Event {
+    let is_graph = work.timed.is_some_and(|timed| timed.is_graph);
     let (category, name, place, args) = match &work.record {
+        Record::Kernel(kernel) if is_graph => {
+            (Category::Graph, "graph".into(), kernel.place, Vec::new())
+        }
         Record::Kernel(kernel) => {
             let name = work.name.clone().unwrap_or_else(|| "a kernel".into());
             (Category::Kernel, name, kernel.place, of_kernel(kernel))
         }
-        Record::Copy(copy) => (
-            Category::Transfer,
-            copy_name(copy),
-            copy.place,
-            of_copy(copy),
-        ),
+        Record::Copy(copy) => match work.timed {
+            Some(timed) => (
+                Category::Transfer,
+                timed.direction.map_or("memcpy".into(), copied),
+                copy.place,
+                vec![Arg::new("bytes", copy.bytes)],
+            ),
+            None => (
+                Category::Transfer,
+                copy_name(copy),
+                copy.place,
+                of_copy(copy),
+            ),
+        },
         Record::Fill(fill) => (Category::Memory, "memset".into(), fill.place, of_fill(fill)),
         _ => (Category::Other, "work".into(), Place::default(), Vec::new()),
     };
@@ -28,6 +40,13 @@ pub fn event(work: &Work, id: u64) -> Event {
     event.stream = Some(work.stream);
     event.correlation = work.cause.map(|cause| cause.id);
     event.args = args;
+    if let Some(timed) = work.timed {
+        event.args.push(Arg::new("source", "events"));
+        event.args.push(Arg::new("error_ns", timed.error));
+        if timed.every > 1 {
+            event.args.push(Arg::new("every", timed.every));
+        }
+    }
     if place.graph != 0 {
         event.args.push(Arg::new("graph", u64::from(place.graph)));
         event.args.push(Arg::new("node", place.node));
@@ -40,9 +59,9 @@ fn of_kernel(kernel: &Kernel) -> Vec<Arg> {
     let mut args = vec![
         Arg::new("grid", three(kernel.grid)),
         Arg::new("block", three(kernel.block)),
-        Arg::new("registers", u64::from(kernel.registers)),
     ];
     for (name, bytes) in [
+        ("registers", u32::from(kernel.registers)),
         ("static_shared", kernel.static_shared),
         ("dynamic_shared", kernel.dynamic_shared),
         ("local", kernel.local),
@@ -64,6 +83,10 @@ fn copy_name(copy: &Copy) -> Name {
         (9, _) => Direction::HostToHost,
         _ => Direction::DeviceToDevice,
     };
+    copied(direction)
+}
+
+fn copied(direction: Direction) -> Name {
     format!("memcpy {}", direction.as_str()).into()
 }
 
@@ -81,9 +104,12 @@ fn of_copy(copy: &Copy) -> Vec<Arg> {
 }
 
 fn of_fill(fill: &Fill) -> Vec<Arg> {
-    vec![
+    let mut args = vec![
         Arg::new("bytes", fill.bytes),
         Arg::new("value", u64::from(fill.value)),
-        Arg::new("memory", cupti::memory_name(fill.memory)),
-    ]
+    ];
+    if fill.memory != 0 {
+        args.push(Arg::new("memory", cupti::memory_name(fill.memory)));
+    }
+    args
 }

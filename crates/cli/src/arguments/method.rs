@@ -11,6 +11,8 @@ pub enum Method {
     Ebpf,
     /// When work ran on the GPU.
     Cupti,
+    /// The same without CUPTI, by events around the work: less exact.
+    Events,
     /// The driver's own functions, and what hooks files ask for of the kernel, as root.
     Kernel,
     /// Faults and migrations of managed memory, from the driver.
@@ -24,16 +26,22 @@ pub enum Method {
 }
 
 impl Method {
-    pub const ALL: [Method; 8] = [
+    pub const ALL: [Method; 9] = [
         Method::Preload,
         Method::Syscall,
         Method::Ebpf,
         Method::Cupti,
+        Method::Events,
         Method::Kernel,
         Method::Uvm,
         Method::Nvml,
         Method::Fecs,
     ];
+
+    /// Whether it tells when work ran.
+    pub fn tells_gpu_times(self) -> bool {
+        matches!(self, Method::Cupti | Method::Events)
+    }
 
     /// Its name on the command line and in traces.
     pub fn as_str(self) -> &'static str {
@@ -42,6 +50,7 @@ impl Method {
             Method::Syscall => "syscall",
             Method::Ebpf => "ebpf",
             Method::Cupti => "cupti",
+            Method::Events => "events",
             Method::Kernel => "kernel",
             Method::Uvm => "uvm",
             Method::Nvml => "nvml",

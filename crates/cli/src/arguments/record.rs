@@ -46,7 +46,7 @@ pub struct Record {
 
 #[derive(clap::Args)]
 pub struct RecordLine {
-    /// How to watch: auto, all, or a list of preload, syscall, ebpf, cupti, kernel, uvm, nvml, fecs
+    /// How to watch: auto, all, or a list of preload, syscall, ebpf, cupti, events, kernel, uvm, nvml, fecs
     #[arg(long, value_name = "LIST", default_value = "auto", value_parser = methods)]
     method: Methods,
     /// Trace a process that runs already, until it ends or Ctrl-C: by ebpf, or by syscall

@@ -82,7 +82,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
     if plan.methods.contains(&Method::Preload) {
         embedded::preload_library()?;
     }
-    if plan.methods.contains(&Method::Cupti) {
+    if plan.methods.iter().any(|method| method.tells_gpu_times()) {
         embedded::activity_library()?;
     }
     let softgpu = options.simulate.then(softgpu_environment).transpose()?;
@@ -164,7 +164,8 @@ fn watched_run<T>(
     let (outlets, joint) = outlet::outlets(file, &names)?;
     let mut backends = Vec::new();
     // Calls are looked at on their way only where somebody asks for them.
-    let calls = (methods.contains(&Method::Cupti)).then(Calls::default);
+    let tells = methods.iter().any(|method| method.tells_gpu_times());
+    let calls = tells.then(Calls::default);
     for (&method, outlet) in methods.iter().zip(outlets) {
         backends.push(start(
             options,
@@ -199,9 +200,11 @@ fn start<'a>(
             let tap = Tap::new(outlet, calls.cloned());
             Ok(Box::new(preload::Preload::start(options, tap)?))
         }
-        Method::Cupti => {
+        Method::Cupti | Method::Events => {
             let calls = calls.cloned().unwrap_or_default();
-            Ok(Box::new(cupti::Cupti::start(outlet, calls)?))
+            Ok(Box::new(cupti::Cupti::start(
+                options, method, outlet, calls,
+            )?))
         }
         Method::Syscall => Ok(Box::new(syscall::Syscall::start(options, outlet)?)),
         Method::Kernel => Ok(Box::new(kernel::Kernel::start(options, outlet)?)),

@@ -5,12 +5,12 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// A piece of work: what its beginning says, and when it ended.
-struct Work<'a> {
-    begun: &'a Value,
-    end: f64,
+pub struct Work<'a> {
+    pub begun: &'a Value,
+    pub end: f64,
 }
 
-fn work(run: &Run) -> Vec<Work<'_>> {
+pub fn work(run: &Run) -> Vec<Work<'_>> {
     let mut begun = HashMap::new();
     let mut found = Vec::new();
     for line in run.of_type("gpu") {
@@ -29,7 +29,7 @@ fn work(run: &Run) -> Vec<Work<'_>> {
 }
 
 /// The calls that may have caused work, by their ids.
-fn causes(run: &Run) -> HashMap<u64, &Value> {
+pub fn causes(run: &Run) -> HashMap<u64, &Value> {
     let calls = run.of_type("userspace");
     calls
         .filter(|line| line["phase"] == "B" && line["correlation"] == line["op_id"])
@@ -77,6 +77,18 @@ fn kernels_copies_and_memsets_are_counted_and_have_their_calls() {
 }
 
 #[test]
+fn what_cupti_takes_for_itself_is_told_on_demand() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let launches = compile("launches", folder.path());
+    let run = record(&["-v"], &[path(&launches), "2", "200", "kill"]);
+    assert!(
+        run.stderr().contains("own: CUPTI buffer flush: "),
+        "{}",
+        run.stderr()
+    );
+}
+
+#[test]
 fn nodes_of_a_graph_are_told_apart() {
     let Some(program) = program("graph") else {
         return;
@@ -95,7 +107,7 @@ fn nodes_of_a_graph_are_told_apart() {
 }
 
 /// The shapes of `launches.c`: of each thread in the order of its launches.
-fn check_shapes(run: &Run, expected: usize) {
+pub fn check_shapes(run: &Run, expected: usize) {
     let (work, causes) = (work(run), causes(run));
     let mut linked = HashSet::new();
     for work in &work {
@@ -124,8 +136,10 @@ fn a_program_that_uses_cupti_itself_sees_what_it_would_see_alone() {
     let launches = compile("launches", folder.path());
     let run = record(&["-e", "kernel"], &[path(&launches), "4", "100", "cupti"]);
     assert_eq!(String::from_utf8_lossy(&run.output.stdout), "seen 400\n");
-    // What ran before is whole; from then on there is none.
-    check_shapes(&run, 400);
+    // What ran before is CUPTI's; from then on it is timed by events.
+    check_shapes(&run, 800);
+    let by_events = |work: &&Work| work.begun["details"]["source"] == "events";
+    assert_eq!(work(&run).iter().filter(by_events).count(), 400);
     assert!(
         run.stderr()
             .contains("uses CUPTI itself (cuptiActivityRegisterCallbacks)"),

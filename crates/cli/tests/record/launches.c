@@ -1,7 +1,8 @@
 // Launches from several threads at once, each with a shape that tells it from its neighbours:
-//   launches THREADS EACH [cupti|kill]
+//   launches THREADS EACH [cupti|kill|load LIBRARY]
 // cupti: halfway the program begins to use CUPTI itself, as torch.profiler does, and prints how many
-// kernels it saw of the rest. kill: dies by SIGKILL a second after the last launch.
+// kernels it saw of the rest. kill: dies by SIGKILL a second after the last launch. load: loads a library
+// before it begins, as programs do that bring their own libcupti.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -65,6 +66,7 @@ int main(int argc, char **argv) {
     int threads = atoi(argv[1]);
     const char *more = argc > 3 ? argv[3] : "";
     each = atoi(argv[2]);
+    if (!strcmp(more, "load") && !dlopen(argv[4], RTLD_NOW)) return 4;
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) return 2;
     int (*init)(unsigned) = dlsym(library, "cuInit");

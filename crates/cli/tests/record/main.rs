@@ -5,6 +5,7 @@ mod calls;
 mod common;
 mod demo;
 mod everything;
+mod gpu_events;
 mod gpu_times;
 mod h200;
 mod normalise;

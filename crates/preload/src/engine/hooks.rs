@@ -121,7 +121,9 @@ impl Hooks {
             if self.options.has_stacks() {
                 stack::add_object(&object);
             }
-            self.stand_ins.look_at(&object);
+            if self.stand_ins.look_at(&object) {
+                self.turn_hooked();
+            }
             let hooked = self.consider(&object).unwrap_or_default();
             if !self.watches && watch::is_libc(&object) {
                 self.watches = true;
@@ -150,6 +152,19 @@ impl Hooks {
             }
             module.seen
         });
+    }
+
+    /// A library has come that stands in for functions, some of which may be hooked already.
+    fn turn_hooked(&mut self) {
+        for library in &self.libraries {
+            for (name, number) in &library.numbers {
+                // SAFETY: a row of the table; calls read its target as one word.
+                unsafe {
+                    let target = &raw mut (*self.entries.add((*number).into())).target;
+                    target.write_volatile(self.stand_ins.turn_to_last(name, target.read()));
+                }
+            }
+        }
     }
 
     fn consider(&mut self, object: &Object) -> Option<Hooked> {
@@ -462,7 +477,7 @@ impl Hooks {
     }
 
     fn wants(&self, name: &[u8]) -> bool {
-        self.options.wants(name) || self.stand_ins.stands_in_for(name)
+        self.options.wants(name) || select::ends_context(name) || self.stand_ins.stands_in_for(name)
     }
 
     /// A function's row in the table that the code on every call reads.

@@ -144,6 +144,17 @@ impl Options {
     }
 }
 
+/// Functions that end contexts: whoever keeps something in a context has to know when it goes.
+pub fn ends_context(name: &[u8]) -> bool {
+    let rest = name.strip_suffix(b"_v2").unwrap_or(name);
+    let ends: [&[u8]; 3] = [
+        b"cuCtxDestroy",
+        b"cuDevicePrimaryCtxRelease",
+        b"cuDevicePrimaryCtxReset",
+    ];
+    ends.contains(&rest)
+}
+
 impl Filter {
     fn parse(value: &[u8]) -> Filter {
         let mut filter = Filter::default();

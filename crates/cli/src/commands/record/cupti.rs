@@ -1,10 +1,13 @@
-//! GPU times: a library that the driver loads collects them by CUPTI.
+//! GPU times: a library that the driver loads collects them, by CUPTI or by events.
 
 use super::{
     backend::{Backend, Watched},
     outlet::Outlet,
 };
-use crate::embedded;
+use crate::{
+    arguments::{Method, Record},
+    embedded,
+};
 use anyhow::Result;
 use capture::cupti::{Calls, Recording, Report, Session};
 use std::{env, ffi::OsString, fmt::Write as _};
@@ -18,11 +21,20 @@ pub struct Cupti {
 
 impl Cupti {
     /// `calls`: those that cause the work, as others see them.
-    pub fn start(outlet: Outlet, calls: Calls) -> Result<Self> {
+    pub fn start(options: &Record, method: Method, outlet: Outlet, calls: Calls) -> Result<Self> {
         let session = Session::create(calls)?;
         let existing = env::var_os("CUDA_INJECTION64_PATH");
         let library = embedded::activity_library()?;
-        let environment = session.environment(&library, existing.as_deref());
+        let mut environment = session.environment(&library, existing.as_deref());
+        if let Some(environment) = &mut environment {
+            if method == Method::Events {
+                environment.push(("CUTRACE_ACTIVITY_BY".into(), "events".into()));
+            }
+            // Only who wants details is shown it.
+            if options.verbose {
+                environment.push(("CUTRACE_ACTIVITY_OVERHEAD".into(), "1".into()));
+            }
+        }
         let hindrance = environment.is_none().then(|| {
             let theirs = existing.unwrap_or_default();
             format!(
@@ -51,7 +63,7 @@ impl Backend for Cupti {
         Some(Watched {
             notes,
             details,
-            clocks: report.clock.into_iter().collect(),
+            clocks: report.clocks,
             tracer_cpu: report.tracer_cpu,
             unwritten: report.unwritten,
             failure: report.failure,
@@ -64,20 +76,32 @@ fn details(report: &Report) -> String {
     let mut text = String::new();
     for (pid, about) in &report.processes {
         let about = about.as_deref().unwrap_or("none");
-        let _ = writeln!(text, "cutrace: process {pid}: CUPTI {about}");
+        let _ = writeln!(text, "cutrace: process {pid}: GPU times: {about}");
     }
     let counts = &report.counts;
-    if let Some(clock) = &report.clock {
+    if !report.clocks.is_empty() {
+        let graphs = match counts.graphs {
+            0 => String::new(),
+            graphs => format!(", {graphs} graphs"),
+        };
         let _ = writeln!(
             text,
-            "cutrace: on the GPU: {} kernels, {} copies, {} memsets; the calls of {} are not known\n\
-             cutrace: GPU times are right within {} ns ({} clock pairs)",
-            counts.kernels,
-            counts.copies,
-            counts.fills,
-            counts.unlinked,
-            clock.error_ns,
-            clock.pairs
+            "cutrace: on the GPU: {} kernels, {} copies, {} memsets{graphs}; the calls of {} are not known",
+            counts.kernels, counts.copies, counts.fills, counts.unlinked,
+        );
+    }
+    for (what, (times, took)) in &report.own_cost {
+        let took = *took as f64 / 1e6;
+        let _ = writeln!(
+            text,
+            "cutrace: time of the driver's and CUPTI's own: {what}: {took:.3} ms, {times} times"
+        );
+    }
+    for clock in &report.clocks {
+        let _ = writeln!(
+            text,
+            "cutrace: GPU times by {} are right within {} ns",
+            clock.source, clock.error_ns
         );
     }
     text

@@ -44,10 +44,10 @@ fn add_kernel(plan: &mut Plan, options: &Record) -> Result<()> {
 fn by_methods(options: &Record) -> Result<Plan> {
     let here = |method| match method {
         // A library comes into a program when it starts, or not at all.
-        Method::Preload | Method::Cupti if options.pid.is_some() => {
+        Method::Preload | Method::Cupti | Method::Events if options.pid.is_some() => {
             Err("it cannot enter a process that runs already".into())
         }
-        Method::Preload | Method::Cupti | Method::Syscall if options.everyone => {
+        Method::Preload | Method::Cupti | Method::Events | Method::Syscall if options.everyone => {
             Err("it traces commands and processes, not the whole machine".into())
         }
         Method::Uvm | Method::Fecs if !options.whose.is_anybodys() => {
@@ -75,6 +75,16 @@ fn by_methods(options: &Record) -> Result<Plan> {
             ..Plan::default()
         }),
         Methods::These(these) => {
+            if these.contains(&Method::Events) {
+                if these.contains(&Method::Cupti) {
+                    bail!("--method: cupti falls back to events by itself; name one of them");
+                }
+                if !these.contains(&Method::Preload) {
+                    bail!(
+                        "--method=events: it is the injected library that records them; type: --method preload,events"
+                    );
+                }
+            }
             for &method in these {
                 if let Err(why) = here(method) {
                     bail!("--method={}: {why}", method.as_str());
@@ -112,6 +122,7 @@ fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
             Ok(()) if method == Method::Syscall && ebpf => {
                 "ebpf sees the same system calls, and stops nothing for it".into()
             }
+            Ok(()) if method == Method::Events => "cupti takes them where it has to".into(),
             // Its calls have been tried on a GPU by a script only (docs/GPU-RUNS.md).
             Ok(()) if method == Method::Fecs => "it has to be asked for by name".into(),
             Ok(()) => {
@@ -129,7 +140,7 @@ fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
 /// Whether a back end can work here, or why not.
 fn available(method: Method) -> Result<(), String> {
     match method {
-        Method::Preload | Method::Cupti | Method::Probes => Ok(()),
+        Method::Preload | Method::Cupti | Method::Events | Method::Probes => Ok(()),
         Method::Syscall => capture::syscall::available().map_err(|why| why.to_string()),
         Method::Kernel => capture::doctor::rights().map(drop),
         Method::Ebpf => capture::ebpf::available().map_err(|why| why.to_string()),
@@ -155,6 +166,7 @@ mod tests {
             [
                 "left out: ebpf: not here",
                 "left out: cupti: not here",
+                "left out: events: not here",
                 "left out: kernel: not here",
                 "left out: uvm: not here",
                 "left out: nvml: not here",
@@ -173,6 +185,7 @@ mod tests {
         assert_eq!(plan.methods, most);
         let left_out = [
             "left out: syscall: ebpf sees the same system calls, and stops nothing for it",
+            "left out: events: cupti takes them where it has to",
             "left out: fecs: it has to be asked for by name",
         ];
         assert_eq!(plan.left_out, left_out);
