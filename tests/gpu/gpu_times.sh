@@ -4,7 +4,7 @@
 #   tests/gpu/gpu_times.sh CUTRACE CUPTI_SO CALLS
 #
 # CUPTI_SO is tests/gpu/cupti.c and CALLS tests/gpu/calls.c, built. nvcc builds tests/gpu/gpu_times.cu
-# here. PARTS="truth torch beside cost": which to do. Writes ${OUT:-.}/gpu_times.txt.
+# here. PARTS="truth torch beside fallback cost": which to do. Writes ${OUT:-.}/gpu_times.txt.
 set -u
 usage="usage: gpu_times.sh CUTRACE CUPTI_SO CALLS"
 cutrace=$(realpath "${1:?$usage}")
@@ -15,7 +15,7 @@ out=${OUT:-.}
 table=$out/gpu_times.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-parts=" ${PARTS:-truth torch beside cost} "
+parts=" ${PARTS:-truth torch beside fallback cost} "
 failed=0
 : >"$table"
 say() { echo "$@" | tee -a "$table"; }
@@ -34,6 +34,51 @@ if wants truth; then
         say "$(cat "$work/compared")"
         say "$(grep -E 'CUPTI|on the GPU|GPU times|lost|order of time' "$work/summary" | cut -c1-200)"
     done
+fi
+if wants fallback; then
+    program=${PROGRAM:-$work/gpu_times}
+    [ -x "$program" ] || nvcc -O2 -arch=sm_90 -cudart shared -o "$program" "$here/gpu_times.cu" || fail "nvcc"
+    for what in ${WHAT:-spin blocked handshake many graph}; do
+        say "== $what by events, without CUPTI"
+        "$cutrace" record -v --method preload,events -o "$work/trace.jsonl" -- "$program" $what >"$work/said" 2>"$work/summary" || fail "$what by events"
+        python3 "$here/check_gpu_events.py" "$work/trace.jsonl" "$work/said" >"$work/compared" || fail "$what by events"
+        say "$(cat "$work/compared")"
+        say "$(grep -E 'on the GPU|GPU times|lost' "$work/summary" | cut -c1-200)"
+    done
+    say "== a captured graph in PyTorch, by events"
+    "$cutrace" record -v --method preload,events -o "$work/trace.jsonl" -- python3 -c '
+import torch
+x = torch.ones(1 << 16, device="cuda"); g = torch.cuda.CUDAGraph(); y = x * 2
+torch.cuda.synchronize()
+with torch.cuda.graph(g): y = x * 2 + 1
+for _ in range(20): g.replay()
+torch.cuda.synchronize(); print("sum", y.sum().item())' 2>"$work/summary" | tee "$work/said" || fail "capture by events"
+    grep -q "sum 196608" "$work/said" || fail "captured graph by events: $(tail -n 3 "$work/summary")"
+    say "$(grep -E 'on the GPU|GPU times' "$work/summary" | cut -c1-200)"
+    say "== cost of events: least of interleaved rounds; ns a call, us an iteration"
+    core=${CORE:-2} others=${OTHERS:-4-15}
+    plain() { taskset -c "$core" "$@"; }
+    preload() { taskset -c "$others" "$cutrace" record --method preload -q -o "$work/c.arrows" -- taskset -c "$core" "$@"; }
+    times() { taskset -c "$others" "$cutrace" record --method preload,cupti -q -o "$work/c.arrows" -- taskset -c "$core" "$@"; }
+    verbose() { taskset -c "$others" "$cutrace" record --method preload,cupti -v --no-summary -o "$work/c.arrows" -- taskset -c "$core" "$@" 2>/dev/null; }
+    events() { taskset -c "$others" "$cutrace" record --method preload,events -q -o "$work/c.arrows" -- taskset -c "$core" "$@"; }
+    ways="plain preload times verbose events"
+    rm -f "$work"/calls.* "$work"/torch.*
+    for round in $(seq "${ROUNDS:-3}"); do
+        for way in $ways; do $way "$calls" >>"$work/calls.$way" 2>>"$work/errors"; done
+    done
+    for round in $(seq "${TORCH_ROUNDS:-2}"); do
+        for way in plain events; do $way python3 "$here/torch_linear.py" >>"$work/torch.$way" 2>>"$work/errors"; done
+    done
+    least() { awk -v key="$2" '$1 == key { if (b == "" || $2 < b) b = $2 } END { print b == "" ? "-" : b }' "$work/$1" 2>/dev/null; }
+    say "$(printf '%-12s %10s %10s %10s %16s' "" trivial launch copy "8 Linear layers")"
+    for way in $ways; do
+        say "$(printf '%-12s %10s %10s %10s %16s' "$way" "$(least "calls.$way" trivial)" "$(least "calls.$way" launch)" \
+            "$(least "calls.$way" copy)" "$(least "torch.$way" best_us)")"
+    done
+    sums=$(awk '{ print $4 }' "$work"/torch.* | sort -u)
+    say "8 Linear layers: checksum $sums"
+    [ "$(echo "$sums" | wc -l)" = 1 ] || fail "8 Linear layers: another result by events"
 fi
 if wants torch; then
     say "== PyTorch training step, beside torch.profiler's sum"

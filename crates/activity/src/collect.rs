@@ -182,7 +182,8 @@ fn hand_over() {
             return;
         }
         if abandoned {
-            collector.end(false);
+            // Whoever unlinked the file may read on, up to its end.
+            collector.end();
             return;
         }
         // Without work since the last time there is nothing to hand over.
@@ -251,7 +252,7 @@ impl Collector {
     }
 
     /// Ends collecting, and with it what it costs. False: it had ended already.
-    fn end(&self, flush: bool) -> bool {
+    fn end(&self) -> bool {
         let calls = {
             let mut state = self.state();
             if !std::mem::take(&mut state.collecting) {
@@ -259,7 +260,7 @@ impl Collector {
             }
             state.calls
         };
-        guard::own(|| self.stop(flush, calls));
+        guard::own(|| self.stop(calls));
         let mut state = self.state();
         state.activity.clock(clock::pair(&self.functions));
         state.activity.end();
@@ -267,11 +268,9 @@ impl Collector {
     }
 
     /// Hands over what there is, and asks for nothing more.
-    fn stop(&self, flush: bool, calls: Calls) {
+    fn stop(&self, calls: Calls) {
         let functions = &self.functions;
-        if flush {
-            functions.flush(true);
-        }
+        functions.flush(true);
         for kind in KINDS.into_iter().chain([OWN_COST]) {
             functions.disable(kind);
         }
@@ -370,7 +369,7 @@ extern "C" fn finish() {
     let Some(collector) = COLLECTOR.get().filter(|collector| collector.is_here()) else {
         return;
     };
-    let _ = catch_unwind(AssertUnwindSafe(|| collector.end(true)));
+    let _ = catch_unwind(AssertUnwindSafe(|| collector.end()));
 }
 
 /// Another user of CUPTI has come, and is about to call this function: all is as if we had not been.
@@ -379,7 +378,7 @@ pub fn step_back(function: &str) {
         return;
     };
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        if !collector.end(true) {
+        if !collector.end() {
             return;
         }
         let session = env::var_os("CUTRACE_ACTIVITY").unwrap_or_default();

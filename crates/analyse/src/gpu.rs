@@ -2,7 +2,7 @@
 //! work. Work of several streams overlaps, so sums of it are not time on the wall.
 
 use crate::{Union, Wall, pace::Pace};
-use event::{Category, Event, Extent, Kind};
+use event::{Category, Event, Extent, Kind, Value};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
@@ -23,6 +23,31 @@ pub struct Gpu {
     /// How long copies and kernels ran at the same time.
     pub copies_beside_kernels_ns: u64,
     pub pace: Pace,
+    /// Work that was timed by events around it.
+    #[serde(skip_serializing_if = "ByEvents::is_none")]
+    pub by_events: ByEvents,
+}
+
+/// Times that are less exact than CUPTI's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct ByEvents {
+    pub operations: u64,
+    /// How wrong their times may be, added up.
+    pub error_ns: u64,
+}
+
+impl ByEvents {
+    fn is_none(&self) -> bool {
+        self.operations == 0
+    }
+
+    fn add(&mut self, event: &Event) {
+        if event.arg("source").and_then(Value::as_str) == Some("events") {
+            let error = event.arg("error_ns").and_then(Value::as_u64).unwrap_or(0);
+            self.operations += 1;
+            self.error_ns = self.error_ns.saturating_add(error);
+        }
+    }
 }
 
 /// Work on the GPU.
@@ -74,6 +99,7 @@ pub(crate) struct GpuSweep {
     categories: [Sums; CATEGORIES],
     /// Kernels and copies taken together.
     either: Sums,
+    by_events: ByEvents,
     open: HashSet<u64, ahash::RandomState>,
 }
 
@@ -138,6 +164,9 @@ impl GpuSweep {
             Extent::Closed(_) => GpuStep::Whole,
         };
         self.all.add(event, step);
+        if step != GpuStep::Ended {
+            self.by_events.add(event);
+        }
         let device = self
             .devices
             .iter()
@@ -240,6 +269,7 @@ impl GpuSweep {
             open: self.open.len() as u64,
             copies_beside_kernels_ns: both.min(kernels).min(copies),
             pace,
+            by_events: self.by_events,
         }
     }
 }

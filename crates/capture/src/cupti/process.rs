@@ -27,6 +27,8 @@ pub struct Process {
     pub notes: Vec<String>,
     pub dropped: u64,
     pub ended: bool,
+    /// Told to collect no more.
+    pub dismissed: bool,
     pub counts: Counts,
     pub clock: Clock,
     names: HashMap<u64, Name>,

@@ -281,7 +281,7 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
     );
     let folder = variables[0].1.clone();
     let kept = Kept::default();
-    let recording = session.start(kept.clone()).expect("a thread");
+    let recording = session.start(kept.clone(), None).expect("a thread");
     let mut tap = Tap::new(Kept::default(), Some(calls));
     let seen = call(4, Layer::Driver, 1, 1_000, 2_000);
     tap.write(&Record::Event(seen)).expect("kept");

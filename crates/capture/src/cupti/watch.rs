@@ -69,12 +69,22 @@ impl Session {
         ])
     }
 
-    /// Begins to read. Call it before the program starts.
-    pub fn start<S: Sink>(self, sink: S) -> Result<Recording<S>, CuptiError> {
+    /// Begins to read. Call it before the program starts. `limit`: after that programs are told to
+    /// collect no more, and have no more cost of it.
+    pub fn start<S: Sink>(
+        self,
+        sink: S,
+        limit: Option<Duration>,
+    ) -> Result<Recording<S>, CuptiError> {
+        let limit = limit.map(|limit| {
+            let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+            monotonic().saturating_add(limit)
+        });
         let stop = Arc::new(AtomicBool::new(false));
         let watch = Watch {
             folder: self.folder.path().to_owned(),
             calls: self.calls,
+            limit,
             sink,
             files: HashMap::new(),
             waiting: BinaryHeap::new(),
@@ -139,6 +149,8 @@ pub struct Report {
 struct Watch<S> {
     folder: PathBuf,
     calls: Calls,
+    /// When collecting ends before the program does.
+    limit: Option<u64>,
     sink: S,
     /// None: a file that cannot be read.
     files: HashMap<PathBuf, Option<(Frames, Process)>>,
@@ -214,7 +226,15 @@ impl<S: Sink> Watch<S> {
                     .insert(path, opened.map(|frames| (frames, Process::new(pid))));
             }
         }
-        for (frames, process) in self.files.values_mut().flatten() {
+        let over = self.limit.is_some_and(|limit| now > limit);
+        for (path, file) in &mut self.files {
+            let Some((frames, process)) = file else {
+                continue;
+            };
+            // A file that has gone is how a process knows that nobody wants more.
+            if over && !std::mem::replace(&mut process.dismissed, true) {
+                let _ = std::fs::remove_file(path);
+            }
             frames.read(|kind, payload| process.frame(kind, payload, now));
         }
     }
@@ -226,6 +246,9 @@ impl<S: Sink> Watch<S> {
         }
         // Ids by the order of time, as far as it is known.
         found.sort_by_key(|work| work.start);
+        if let Some(limit) = self.limit {
+            found.retain(|work| work.start <= limit || work.cause.is_some());
+        }
         for work in found {
             let mut event = work::event(&work, self.next_id);
             self.next_id += 1;

@@ -58,21 +58,62 @@ fn driver() -> Vec<Finding> {
             false => Ok(paths.join(", ")),
         }
     };
-    let cupti = library::installed(Some("uprobe:libcupti.so*:*"));
-    let cupti = match cupti.first() {
-        Some(path) => Ok(format!("{}: times of work on the GPU", path.display())),
-        None => Err(
-            "no libcupti.so along the loader's path; wheels that a program brings are found when it runs"
-                .to_owned(),
-        ),
-    };
     vec![
         finding("driver", version),
         finding("device files", files),
         finding("libcuda", list("libcuda.so")),
         finding("libcudart", list("libcudart.so")),
-        finding("CUPTI", cupti),
+        finding("CUPTI", cupti()),
+        finding(
+            "managed memory",
+            words(
+                capture::uvm::available(),
+                "faults and migrations (--method uvm)",
+            ),
+        ),
+        finding(
+            "NVML",
+            words(
+                capture::nvml::available().map_err(|why| why.to_string()),
+                "samples ten times a second",
+            ),
+        ),
+        finding(
+            "FECS",
+            words(
+                capture::fecs::available(),
+                "whose context has the GPU (--method fecs)",
+            ),
+        ),
     ]
+}
+
+fn words(available: Result<(), String>, what: &str) -> Result<String, String> {
+    available.map(|()| what.to_owned())
+}
+
+/// The libcupti that programs without one of their own would get, and its version.
+fn cupti() -> Result<String, String> {
+    let installed = library::installed(Some("uprobe:libcupti.so*:*"));
+    let toolkits = ["extras/CUPTI/lib64", "lib64"].map(|folder| {
+        Path::new("/usr/local/cuda")
+            .join(folder)
+            .join("libcupti.so")
+    });
+    let found = (installed.into_iter())
+        .chain(toolkits)
+        .find_map(|path| Some((fs::canonicalize(&path).ok()?, path)));
+    let Some((file, path)) = found else {
+        let words = "no libcupti.so along the loader's path or in /usr/local/cuda; one that a program brings is found \
+                     when it runs, and without any GPU times are those of events";
+        return Err(words.to_owned());
+    };
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let version = name.trim_start_matches("libcupti.so").trim_matches('.');
+    let path = path.display();
+    Ok(format!(
+        "{path}, version {version}: times of work on the GPU"
+    ))
 }
 
 fn without_root() -> Vec<Finding> {

@@ -84,6 +84,11 @@ fn work_is_counted_and_has_its_calls_and_names() {
             let name = one.begun["name"].as_str().unwrap_or_default();
             assert!(name != "a kernel" && name != "memcpy", "{}", one.begun);
         }
+        let mut report = super::cutrace();
+        let report = report.args(["report", "gpu"]).arg(run.trace()).output();
+        let told = String::from_utf8_lossy(&report.expect("cutrace runs").stdout).into_owned();
+        let words = format!("{} of them were timed by events", found.len());
+        assert!(told.contains(&words), "{told}");
         let clocks = run.summary()["clocks"].as_array().expect("clocks");
         assert!(
             clocks.iter().any(|clock| clock["source"] == "events"),
@@ -151,6 +156,26 @@ fn without_cupti(folder: &Path) {
         if !name.as_encoded_bytes().starts_with(b"libcupti") {
             symlink(&path, folder.join(name)).expect("writable");
         }
+    }
+}
+
+/// The program goes on after tracing has ended, and nothing is left of it but jumps.
+#[test]
+fn collecting_ends_with_the_time_that_was_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let launches = compile("launches", folder.path());
+    for method in ["preload,cupti", "preload,events"] {
+        let options = ["--method", method, "-e", "kernel", "-d", "1.5"];
+        let run = record(&options, &[path(&launches), "2", "50", "on"]);
+        let said = String::from_utf8_lossy(&run.output.stdout).into_owned();
+        assert_eq!(
+            said,
+            "watched, then no more\n",
+            "{method}: {}",
+            run.stderr()
+        );
+        check_shapes(&run, 100);
+        assert!(!run.stderr().contains("in order"), "{}", run.stderr());
     }
 }
 

@@ -1,8 +1,10 @@
 // Launches from several threads at once, each with a shape that tells it from its neighbours:
-//   launches THREADS EACH [cupti|kill|load LIBRARY]
+//   launches THREADS EACH [cupti|kill|load LIBRARY|on]
 // cupti: halfway the program begins to use CUPTI itself, as torch.profiler does, and prints how many
 // kernels it saw of the rest. kill: dies by SIGKILL a second after the last launch. load: loads a library
-// before it begins, as programs do that bring their own libcupti.
+// before it begins, as programs do that bring their own libcupti. on: goes on until no thread of the
+// tracer's is left in it, five seconds at most, and says so.
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -62,6 +64,21 @@ static void take(void *c, unsigned s, unsigned char *buffer, size_t size, size_t
     free(buffer);
 }
 
+static int is_watched(void) {
+    char path[300], name[32] = "";
+    int found = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        if (!file) continue;
+        if (fgets(name, sizeof name, file) && !strncmp(name, "cutrace-", 8)) found = 1;
+        fclose(file);
+    }
+    if (tasks) closedir(tasks);
+    return found;
+}
+
 int main(int argc, char **argv) {
     int threads = atoi(argv[1]);
     const char *more = argc > 3 ? argv[3] : "";
@@ -96,6 +113,12 @@ int main(int argc, char **argv) {
         all(threads);
         flush(1);
         printf("seen %ld\n", seen);
+    }
+    if (!strcmp(more, "on")) {
+        int watched = is_watched(), rounds = 0;
+        for (; is_watched() && rounds < 500; rounds++) usleep(10000);
+        printf("%s, then %s\n", watched ? "watched" : "not watched", is_watched() ? "still" : "no more");
+        all(threads);
     }
     if (!strcmp(more, "kill")) {
         sleep(1);

@@ -45,6 +45,14 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         share(gpu.all.busy_ns, wall),
         section.time(gpu.all.sum_ns),
     ));
+    let by_events = &gpu.by_events;
+    if by_events.operations > 0 {
+        section.line(&format!(
+            "{} of them were timed by events around them, not by CUPTI: their times may be wrong by {} on average.",
+            count(by_events.operations),
+            section.time(by_events.error_ns / by_events.operations),
+        ));
+    }
     works(
         &mut section,
         "By GPU",

@@ -45,7 +45,7 @@ impl Cupti {
         Ok(Cupti {
             environment: environment.unwrap_or_default(),
             hindrance,
-            recording: session.start(outlet)?,
+            recording: session.start(outlet, options.duration)?,
         })
     }
 }
