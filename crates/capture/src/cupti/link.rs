@@ -112,7 +112,9 @@ impl Calls {
         };
         let start = thread[place].cause.start;
         let inside = thread.iter_mut().take(place + 1).rev();
-        for entry in inside.take_while(|entry| entry.cause.start >= start) {
+        // By its middle: what is inside by nanoseconds may be told to begin outside.
+        let middle = |call: &Cause| call.start + call.end.saturating_sub(call.start) / 2;
+        for entry in inside.take_while(|entry| middle(&entry.cause) >= start) {
             entry.meant.get_or_insert_with(|| meant.clone());
         }
     }

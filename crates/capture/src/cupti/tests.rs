@@ -329,3 +329,63 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
     let passed = tapped.0.lock().expect("not poisoned");
     assert!(matches!(&passed[0], Record::Event(event) if event.correlation == Some(4)));
 }
+
+fn timed(kind: u64, thread: u32, given: u64, taken: u64) -> activity::Timed {
+    activity::Timed {
+        kind,
+        thread: thread.into(),
+        given,
+        taken,
+        start: taken + 100,
+        end: taken + 900,
+        error: 4_000,
+        clock_error: 700,
+        every: 1,
+        ..activity::Timed::default()
+    }
+}
+
+#[test]
+fn work_between_events_gets_its_name_from_the_call_around_it() {
+    let calls = Calls::default();
+    let mut process = process();
+    let pieces = [
+        timed(activity::Timed::KERNEL, 1, 1_250, 1_800),
+        timed(activity::Timed::GRAPH, 1, 3_100, 3_200),
+        // Damaged: it ends before it begins.
+        activity::Timed {
+            end: 1,
+            ..timed(activity::Timed::COPY, 1, 1, 2)
+        },
+    ];
+    let payload: Vec<u8> = pieces.iter().flat_map(|piece| piece.encode()).collect();
+    give(&mut process, &frame(activity::TIMED, &payload));
+    give(&mut process, &frame(activity::COUNTED, &words(&[9, 3, 1])));
+    assert!(process.take_work(&calls, 1, false).is_empty());
+    // The driver's call has ended, the runtime's around it, which says what was launched, has not. By
+    // their clocks the inner one begins first.
+    calls.add(&call(2, Layer::Driver, 1, 1_000, 1_900));
+    assert!(process.take_work(&calls, 1, false).is_empty());
+    let outer = call(1, Layer::Runtime, 1, 1_010, 2_000);
+    calls.add(&outer);
+    let launch = event::Launch {
+        kernel: "step".into(),
+        grid: [1; 3],
+        block: [1; 3],
+        shared: 0,
+    };
+    calls.meant(&event::Meaning::of(&outer, event::What::Launch(launch)));
+    let found = process.take_work(&calls, 1, false);
+    assert_eq!(found.len(), 1, "the graph's call has not come");
+    let told = work::event(&found[0], 5);
+    assert_eq!((&*told.name, told.correlation), ("step", Some(2)));
+    assert_eq!(
+        told.arg("source").and_then(event::Value::as_str),
+        Some("events")
+    );
+    assert_eq!((told.start, told.duration()), (1_900, Some(800)));
+    let found = process.take_work(&calls, 1, true);
+    assert_eq!(&*work::event(&found[0], 6).name, "graph");
+    assert_eq!((process.counts.kernels, process.counts.graphs), (1, 1));
+    assert_eq!((process.counted, process.timed_error), ([9, 3, 1], 700));
+}
