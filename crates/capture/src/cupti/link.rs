@@ -15,6 +15,9 @@ const MOST_WAITING: usize = 1 << 20;
 /// A thread that is held up hands its calls in late: so long is waited for one that should be there.
 const GRACE: u64 = 1_000_000_000;
 
+/// Calls of a thread end in this order but for how well their clock is known, which changes.
+const DISORDER: u64 = 1_000_000;
+
 /// A call that may have given the GPU work, as the injected library saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cause {
@@ -123,10 +126,10 @@ impl Calls {
     pub fn meaning_of(&self, pid: u32, tid: u32, call: &Cause) -> Option<Meant> {
         let seen = self.lock();
         let thread = seen.threads.get(&(pid, tid))?;
-        let first = thread.partition_point(|entry| entry.cause.end < call.end);
-        let same = thread
-            .range(first..)
-            .take_while(|entry| entry.cause.end == call.end)
+        let near = call.end.saturating_sub(DISORDER)..=call.end.saturating_add(DISORDER);
+        let first = thread.partition_point(|entry| entry.cause.end < *near.start());
+        let same = (thread.range(first..))
+            .take_while(|entry| entry.cause.end <= *near.end())
             .find(|entry| entry.cause.id == call.id)?;
         same.meant.clone()
     }

@@ -82,7 +82,16 @@ fn work_is_counted_and_has_its_calls_and_names() {
         }
         for one in &found {
             let name = one.begun["name"].as_str().unwrap_or_default();
-            assert!(name != "a kernel" && name != "memcpy", "{}", one.begun);
+            let call = run
+                .lines
+                .iter()
+                .filter(|line| line["op_id"] == one.begun["correlation"]);
+            assert!(
+                name != "a kernel" && name != "memcpy",
+                "{} {:?}",
+                one.begun,
+                call.collect::<Vec<_>>()
+            );
         }
         let mut report = super::cutrace();
         let report = report.args(["report", "gpu"]).arg(run.trace()).output();
