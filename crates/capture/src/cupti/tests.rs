@@ -362,6 +362,9 @@ fn work_between_events_gets_its_name_from_the_call_around_it() {
     give(&mut process, &frame(activity::TIMED, &payload));
     give(&mut process, &frame(activity::COUNTED, &words(&[9, 3, 1])));
     assert!(process.take_work(&calls, 1, false).is_empty());
+    // A call that ended just before is not it.
+    calls.add(&call(7, Layer::Driver, 1, 700, 990));
+    assert!(process.take_work(&calls, 1, false).is_empty());
     // The driver's call has ended, the runtime's around it, which says what was launched, has not. By
     // their clocks the inner one begins first.
     calls.add(&call(2, Layer::Driver, 1, 1_000, 1_900));

@@ -5,8 +5,8 @@ use super::process::{ByEvents, Work};
 use cuda::cupti::{Copy, Fill, Kernel, NONE, Place, Record};
 use event::activity::{TIMED_BYTES, Timed};
 
-/// How wrong the times of calls may be.
-const SLACK: u64 = 2_000;
+/// Both times were taken inside of the call: one that ended just before is another.
+const SLACK: u64 = 0;
 /// Work waits so long for its call, in nanoseconds: a thread may be held up before it is seen to end.
 const PATIENCE: u64 = 5_000_000_000;
 
