@@ -1,4 +1,5 @@
-//! What probes do to a kernel: registers, local memory, and how many threads a block may have.
+//! What probes do to a kernel: registers, local memory, how many threads a block may have, and how many
+//! blocks fit on a multiprocessor.
 
 use crate::driver::{self, SUCCESS};
 use crate::load::Unit;
@@ -9,7 +10,12 @@ pub struct Needs {
     pub registers: i32,
     pub local: i32,
     pub most_threads: i32,
+    /// Blocks of [`OCCUPANCY_THREADS`] that a multiprocessor holds at once, if their memory lets it.
+    pub blocks: Option<i32>,
 }
+
+/// A block's threads, where the kernel's own are not known yet.
+pub const OCCUPANCY_THREADS: i32 = 256;
 
 /// CU_FUNC_ATTRIBUTE_*
 const MAX_THREADS_PER_BLOCK: u32 = 0;
@@ -37,9 +43,28 @@ pub fn needs(unit: Unit, handle: usize, kernel: &str, device: i32) -> Option<Nee
         }
     };
     (found == SUCCESS).then_some(())?;
+    let most_threads = attribute(MAX_THREADS_PER_BLOCK, function)?;
     Some(Needs {
         registers: attribute(NUM_REGS, function)?,
         local: attribute(LOCAL_SIZE_BYTES, function)?,
-        most_threads: attribute(MAX_THREADS_PER_BLOCK, function)?,
+        most_threads,
+        blocks: occupancy(unit, function),
     })
+}
+
+fn occupancy(unit: Unit, handle: usize) -> Option<i32> {
+    let (mut function, mut blocks) = (handle, 0);
+    // SAFETY: the driver checks what it is given, and writes one word each.
+    unsafe {
+        if unit == Unit::Library && driver::cuKernelGetFunction(&mut function, handle) != SUCCESS {
+            return None;
+        }
+        let result = driver::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &mut blocks,
+            function,
+            OCCUPANCY_THREADS,
+            0,
+        );
+        (result == SUCCESS).then_some(blocks)
+    }
 }

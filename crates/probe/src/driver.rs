@@ -52,6 +52,8 @@ originals! {
     cuLibraryGetGlobal "cutrace_original_cuLibraryGetGlobal" (address: *mut u64, bytes: *mut usize, library: usize, name: *const c_char);
     cuKernelGetAttribute "cutrace_original_cuKernelGetAttribute" (value: *mut i32, attribute: u32, kernel: usize, device: i32);
     cuFuncGetAttribute "cutrace_original_cuFuncGetAttribute" (value: *mut i32, attribute: u32, function: usize);
+    cuKernelGetFunction "cutrace_original_cuKernelGetFunction" (function: *mut usize, kernel: usize);
+    cuOccupancyMaxActiveBlocksPerMultiprocessor "cutrace_original_cuOccupancyMaxActiveBlocksPerMultiprocessor" (blocks: *mut i32, function: usize, threads: i32, shared: usize);
     cuLinkAddData "cutrace_original_cuLinkAddData" (state: usize, kind: u32, data: *const c_void, bytes: usize, name: *const c_char, count: u32, options: *const u32, values: *const *mut c_void);
     cuLinkAddData_v2 "cutrace_original_cuLinkAddData_v2" (state: usize, kind: u32, data: *const c_void, bytes: usize, name: *const c_char, count: u32, options: *const u32, values: *const *mut c_void);
     cuLinkAddFile "cutrace_original_cuLinkAddFile" (state: usize, kind: u32, path: *const c_char, count: u32, options: *const u32, values: *const *mut c_void);

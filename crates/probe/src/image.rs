@@ -11,6 +11,8 @@ pub enum Code {
     Ptx(String),
     /// Code for particular GPUs only: the kernels it has.
     Sass(Vec<String>),
+    /// The same, and the code itself: its PTX may be somewhere else.
+    Cubin(Vec<String>, Vec<u8>),
     Unknown,
 }
 
@@ -45,7 +47,7 @@ pub unsafe fn at(image: *const c_void, sm: u32) -> Code {
         Magic::Elf => {
             let header = bytes(start, 64);
             match elf_size(header) {
-                Some(size) => Code::Sass(cubin_kernels(bytes(start, size))),
+                Some(size) => of_cubin(bytes(start, size)),
                 None => Code::Unknown,
             }
         }
@@ -61,7 +63,7 @@ pub fn of(bytes: &[u8], sm: u32) -> Code {
     let first = bytes.first_chunk().copied().unwrap_or([0; 4]);
     match Magic::of(first) {
         Magic::Fatbin => of_fatbin(bytes, sm),
-        Magic::Elf => Code::Sass(cubin_kernels(bytes)),
+        Magic::Elf => of_cubin(bytes),
         Magic::Text => {
             let end = bytes
                 .iter()
@@ -77,6 +79,14 @@ fn of_text(bytes: &[u8]) -> Code {
     match std::str::from_utf8(bytes) {
         Ok(text) if text.contains(".version") => Code::Ptx(text.to_owned()),
         _ => Code::Unknown,
+    }
+}
+
+fn of_cubin(bytes: &[u8]) -> Code {
+    let names = cubin_kernels(bytes);
+    match crate::triton::cache() {
+        Some(_) => Code::Cubin(names, bytes.to_vec()),
+        None => Code::Sass(names),
     }
 }
 

@@ -371,10 +371,10 @@ fn prepared_link(code: image::Code, what: &str) -> Option<Linked> {
         state.linked = true;
         let probed = prepared.kernels.into_iter();
         let probed = probed.filter(|kernel| kernel.refused.is_none());
-        Some(Linked {
-            text: CString::new(prepared.text).ok()?,
-            kernels: probed.map(|kernel| kernel.name).collect(),
-        })
+        let kernels: Vec<String> = probed.map(|kernel| kernel.name).collect();
+        let text = CString::new(prepared.text).ok()?;
+        state.linked_kernels.extend(kernels.iter().cloned());
+        Some(Linked { text, kernels })
     })
     .flatten()
 }

@@ -21,6 +21,7 @@ mod notes;
 mod rewritten;
 mod shared;
 mod state;
+mod triton;
 
 /// How the injected library knows this one.
 #[unsafe(no_mangle)]

@@ -144,15 +144,16 @@ pub fn prepare(state: &mut State, code: Code, what: &str) -> Option<Prepared> {
     let text = match code {
         Code::Ptx(text) => text,
         Code::Sass(names) => {
-            let wanted = |name: &String| {
-                (state.orders.plan.probes.iter()).any(|probe| probe.kernels.matches(name))
-            };
-            for name in names.iter().filter(|name| wanted(name)) {
-                state.notes.say("sass", &format!("{name} {what}"));
-            }
-            state.saw(names, "seen-sass");
+            say_sass(state, names, what);
             return None;
         }
+        Code::Cubin(names, cubin) => match of_triton(state, &names, &cubin) {
+            Some(text) => text,
+            None => {
+                say_sass(state, names, what);
+                return None;
+            }
+        },
         Code::Unknown => return None,
     };
     let began = Instant::now();
@@ -187,6 +188,27 @@ pub fn prepare(state: &mut State, code: Code, what: &str) -> Option<Prepared> {
     }
     let all_refused = prepared.kernels.iter().all(|one| one.refused.is_some());
     (!all_refused).then_some(prepared)
+}
+
+fn is_wanted(state: &State, name: &str) -> bool {
+    (state.orders.plan.probes.iter()).any(|probe| probe.kernels.matches(name))
+}
+
+/// Kernels that are meant and cannot be probed.
+fn say_sass(state: &mut State, names: Vec<String>, what: &str) {
+    for name in &names {
+        if is_wanted(state, name) && !state.linked_kernels.contains(name) {
+            state.notes.say("sass", &format!("{name} {what}"));
+        }
+    }
+    state.saw(names, "seen-sass");
+}
+
+/// The PTX of a cubin that Triton made, if its kernel is meant.
+fn of_triton(state: &State, names: &[String], cubin: &[u8]) -> Option<String> {
+    let cache = crate::triton::cache()?;
+    let mut wanted = names.iter().filter(|name| is_wanted(state, name));
+    wanted.find_map(|name| crate::triton::text(&cache, name, cubin))
 }
 
 unsafe fn replace(
@@ -252,10 +274,14 @@ unsafe fn replace(
     }
     for (name, (before, after)) in names.iter().zip(before.iter().zip(&after)) {
         if let (Some(before), Some(after)) = (before, after) {
+            let blocks = match (before.blocks, after.blocks) {
+                (Some(before), Some(after)) => format!(" blocks={before}/{after}"),
+                _ => String::new(),
+            };
             state.notes.say(
                 "needs",
                 &format!(
-                    "{name} registers={}/{} local={}/{} threads={}/{} jit_ms={milliseconds:.1}",
+                    "{name} registers={}/{} local={}/{} threads={}/{}{blocks} jit_ms={milliseconds:.1}",
                     before.registers,
                     after.registers,
                     before.local,

@@ -23,6 +23,8 @@ pub struct State {
     libraries: HashMap<usize, HashSet<usize>>,
     /// Something was linked that has probes: what is loaded next may be it.
     pub linked: bool,
+    /// The kernels of that: they come again without PTX, and with their probes.
+    pub linked_kernels: HashSet<String>,
     seen: BTreeSet<String>,
     count: usize,
     ended: bool,
@@ -62,6 +64,7 @@ fn open() -> Option<Mutex<State>> {
     match Orders::read(&folder) {
         Ok(orders) => Some(Mutex::new(State {
             linked: orders.has_own_modules,
+            linked_kernels: HashSet::new(),
             orders,
             folder,
             notes,

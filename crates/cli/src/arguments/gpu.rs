@@ -107,7 +107,7 @@ enum Verb {
     /// Count the threads, warps and blocks that run a kernel
     #[command(arg_required_else_help = true)]
     Count(ReadyLine),
-    /// How long a kernel's warps take, as a histogram
+    /// How long a kernel's warps and blocks take, as histograms
     #[command(arg_required_else_help = true)]
     Hist(ReadyLine),
     /// What a kernel's memory accesses do: bytes, and how well they are coalesced, by line

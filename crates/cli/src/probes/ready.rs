@@ -81,7 +81,8 @@ impl Ready {
                 vec![
                     warps,
                     map("durations", map_kind::GPU_ARRAY, 8, 64),
-                    map("total", map_kind::GPU_ARRAY, 8, 2),
+                    map("total", map_kind::GPU_ARRAY, 8, 4),
+                    map("block durations", map_kind::GPU_ARRAY, 8, 64),
                 ],
             ),
             Ready::Mem => (

@@ -34,6 +34,7 @@ fn every_way_to_load_is_seen() {
                 [256, 8, 8, 256],
                 "{how} {image}: {words}"
             );
+            assert!(!words.contains("without probes"), "{how} {image}: {words}");
             // The version that the driver would have taken.
             assert_eq!(ran.printed(), format!("version {version}\n"), "{how}");
         }
@@ -50,6 +51,35 @@ fn text_in_fatbins_is_found_compressed_and_not() {
         assert_eq!(ran.numbers("counts"), [256, 8, 8, 256], "{}", ran.words());
         assert_eq!(ran.printed(), "version 90\n");
     }
+}
+
+#[test]
+fn triton_keeps_the_ptx_of_its_cubins() {
+    let Some(program) = program("loads") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let images = repository().join("target/programs/build");
+    let kernel = folder.path().join("KERNELHASH");
+    std::fs::create_dir(&kernel).expect("made");
+    for end in ["cubin", "ptx"] {
+        let from = images.join(format!("loads.{end}"));
+        std::fs::copy(from, kernel.join(format!("version.{end}"))).expect("copied");
+    }
+    let output = cutrace()
+        .args(["gpu", "count", "version", "--sim", "--no-summary", "-o"])
+        .arg(folder.path().join("trace.jsonl"))
+        .arg("--")
+        .arg(&program)
+        .args(arguments("data", "loads.cubin").split(' '))
+        .env("TRITON_CACHE_DIR", folder.path())
+        .env("XDG_CACHE_HOME", folder.path())
+        .output()
+        .expect("runs");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    assert!(words.contains("256 threads that entered"), "{words}");
+    assert_eq!(output.stdout, b"version 80\n");
 }
 
 #[test]

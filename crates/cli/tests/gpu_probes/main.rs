@@ -3,6 +3,7 @@
 #[allow(dead_code)]
 #[path = "../common/mod.rs"]
 mod common;
+mod errors;
 mod host;
 mod loads;
 
@@ -318,6 +319,10 @@ fn ready_made_probes_count_exactly() {
     let warps = hist.numbers("total")[0];
     assert!((16..=32).contains(&warps), "{}", hist.words());
     assert_eq!(hist.numbers("durations").iter().sum::<u64>(), warps);
+    let blocks = hist.numbers("total")[2];
+    assert!((8..=16).contains(&blocks), "{}", hist.words());
+    assert_eq!(hist.numbers("block durations").iter().sum::<u64>(), blocks);
+    assert!(hist.words().contains("blocks by how long they took"));
     let sched = run(&["sched", "vectorAdd"], &program, "vaddn 8 64 2");
     assert!(sched.words().contains("16 blocks on "), "{}", sched.words());
     let mem = run(

@@ -35,15 +35,23 @@ pub fn show(probes: &Probes, found: &Found, options: &Run) {
                 let _ = write!(text, " {} {what},", fact(word));
             }
         }
-        let change = |word: &str| fact(word).replace('/', " → ");
-        let _ = writeln!(
-            text,
-            " registers {}, local memory {} bytes, threads a block {}; JIT {} ms",
-            change("registers"),
-            change("local"),
-            change("threads"),
-            fact("jit_ms")
-        );
+        // Before and after. Of what was linked, or loaded before there was a context, nothing is known.
+        let changes: Vec<String> = [
+            ("registers", "registers", ""),
+            ("local", "local memory", " bytes"),
+            ("threads", "threads a block", ""),
+            ("blocks", "blocks of 256 on a multiprocessor", ""),
+        ]
+        .iter()
+        .filter(|(word, ..)| kernel.facts.contains_key(*word))
+        .map(|(word, what, unit)| format!("{what} {}{unit}", fact(word).replace('/', " → ")))
+        .collect();
+        match kernel.facts.get("jit_ms") {
+            Some(time) => {
+                let _ = writeln!(text, " {}; JIT {time} ms", changes.join(", "));
+            }
+            None => text.push_str(" linked by the program\n"),
+        }
         if options.record.verbose {
             let _ = writeln!(text, "  {:?}", kernel.facts);
         }
@@ -96,15 +104,19 @@ fn ready_made(ready: Ready, found: &Found, text: &mut String) {
             }
         }
         Ready::Hist => {
-            let total = numbers(found, 2, 2);
-            let mean = total[1].checked_div(total[0]).unwrap_or(0);
-            let _ = writeln!(
-                text,
-                "\nwarps by how long they took ({} warps, {} ns on average)",
-                grouped(total[0]),
-                grouped(mean)
-            );
-            durations(&numbers(found, 1, 64), text);
+            let total = numbers(found, 2, 4);
+            for (what, how, bins, count, sum) in [
+                ("warps", "", 1, total[0], total[1]),
+                ("blocks", ", by their first warp", 3, total[2], total[3]),
+            ] {
+                let _ = writeln!(
+                    text,
+                    "\n{what} by how long they took{how} ({} {what}, {} ns on average)",
+                    grouped(count),
+                    grouped(sum.checked_div(count).unwrap_or(0))
+                );
+                durations(&numbers(found, bins, 64), text);
+            }
         }
         Ready::Trace => {}
         Ready::Sched => schedule(found, text),

@@ -1,0 +1,89 @@
+//! What is wrong with an object is said before the program runs; what is wrong with a run leaves the
+//! program as it is.
+
+use super::{cutrace, program, repository, run};
+
+#[test]
+fn bad_objects_are_refused_with_the_reason() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = folder.path().join("text.o");
+    std::fs::write(&text, "hello").expect("written");
+    let empty = folder.path().join("empty.o");
+    std::fs::write(&empty, "").expect("written");
+    let bad = repository().join("crates/gpubpf/tests/objects/bad");
+    for (object, words) in [
+        (text, "this is no ELF object"),
+        (empty, "this is no ELF object"),
+        (
+            program.clone(),
+            "not a BPF object: compile it with clang -target bpf",
+        ),
+        (
+            bad.join("no_btf.o"),
+            "section .maps has no BTF: compile with -g",
+        ),
+        (
+            bad.join("unknown_map.o"),
+            "is not known (known: 1, 2, 1501-1504",
+        ),
+        (bad.join("helper.o"), "4711"),
+        (bad.join("core.o"), "needs a CO-RE relocation"),
+        (bad.join("shared_hash.o"), "only arrays can be shared"),
+        (bad.join("unchecked.o"), "NULL"),
+        (bad.join("spin.o"), "loop"),
+    ] {
+        let shown = object.display().to_string();
+        let ran = run(&["run", &shown], &program, "vadd 1 32 1");
+        let said = ran.words();
+        assert_eq!(ran.output.status.code(), Some(125), "{shown}: {said}");
+        assert!(said.contains(words), "{shown}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+        assert_eq!(ran.printed(), "", "{shown}: the program must not run");
+        assert!(
+            !ran.folder.path().join("trace.jsonl").exists(),
+            "{shown}: there is nothing to trace"
+        );
+    }
+}
+
+#[test]
+fn a_program_is_not_harmed_by_probes_that_find_nothing() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let plain = cutrace()
+        .args(["softgpu", "--"])
+        .arg(&program)
+        .args(["vadd", "2", "32", "3"])
+        .output()
+        .expect("runs");
+    for (words, said) in [
+        (
+            ["count", "vectorSub"],
+            "no kernel vectorSub was loaded; there are: vectorAdd(",
+        ),
+        (
+            ["hist", "/nothing/"],
+            "no kernel /nothing/ was loaded; there are: ",
+        ),
+    ] {
+        let ran = run(&words, &program, "vadd 2 32 3");
+        assert_eq!(ran.output.status.code(), plain.status.code());
+        assert_eq!(ran.output.stdout, plain.stdout);
+        assert!(ran.words().contains(said), "{}", ran.words());
+    }
+    // One that fails by itself fails as it did.
+    let ran = run(&["count", "vectorAdd"], &program, "vadd 2 4096 1");
+    let plain = cutrace()
+        .args(["softgpu", "--"])
+        .arg(&program)
+        .args(["vadd", "2", "4096", "1"])
+        .output()
+        .expect("runs");
+    assert!(!plain.status.success());
+    assert_eq!(ran.output.status.code(), plain.status.code());
+    assert_eq!(ran.output.stdout, plain.stdout);
+}
