@@ -18,6 +18,8 @@ pub struct Events<S> {
     next_id: u64,
     open: HashMap<u32, Open>,
     lasting: Lasting,
+    /// A second tracer goes on where the first was killed.
+    pub taken_over: bool,
     pub totals: Totals,
 }
 
@@ -52,6 +54,7 @@ impl<S: Sink> Events<S> {
             decoder,
             next_id: 1,
             open: HashMap::new(),
+            taken_over: false,
             totals: Totals::default(),
         }
     }
@@ -74,7 +77,11 @@ impl<S: Sink> Events<S> {
                 self.open.remove(&tid);
             }
             Frame::Cost { cpu, stops } => (self.totals.cpu, self.totals.stops) = (cpu, stops),
-            Frame::Attached(_) => {}
+            // The first one is the answer to an order.
+            Frame::Attached(_) => {
+                self.open.clear();
+                self.taken_over = true;
+            }
         }
     }
 

@@ -3,8 +3,8 @@
 //! A seccomp filter lets only a few calls stop ([`filter`]); a process of its own traces
 //! ([`tracer`]), because the tracer must not share a process with whoever waits for the command,
 //! and because it stays when the rest of us dies: with the filter in place and no tracer, the
-//! program's calls would fail. It tells what it sees through a pipe ([`frame`]); here the frames
-//! become events.
+//! program's calls would fail. A second process does nothing but wait, and takes over if the first is
+//! killed ([`process`]). What is seen is told through a pipe ([`frame`]); here the frames become events.
 
 mod error;
 mod events;
@@ -16,6 +16,7 @@ mod ptrace;
 mod reading;
 mod session;
 mod told;
+mod traced;
 mod tracer;
 
 pub use error::SyscallError;

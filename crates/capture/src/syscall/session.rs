@@ -140,7 +140,8 @@ impl Session {
         let mut events = Events::new(options, Decoder::new(self.version), sink);
         events.totals.failure = begun.err();
         let stop = Arc::new(AtomicBool::new(false));
-        let (frames, early, stopped) = (self.process.frames, self.early, stop.clone());
+        let frames = [self.process.frames, self.process.later];
+        let (early, stopped) = (self.early, stop.clone());
         let reader = std::thread::Builder::new()
             .name("cutrace-syscall".into())
             .spawn(move || {
@@ -180,8 +181,15 @@ impl<S: Sink> Recording<S> {
 }
 
 /// Reads what the tracer tells, far ahead of those who write it down where need be: the program
-/// waits for the tracer, and the tracer must not wait for a disk.
-fn read_ahead(mut frames: File, stop: &AtomicBool, chunks: &SyncSender<Vec<u8>>) -> bool {
+/// waits for the tracer, and the tracer must not wait for a disk. Between two tracers' comes an empty
+/// chunk. Returns whether a tracer goes on.
+fn read_ahead(frames: [File; 2], stop: &AtomicBool, chunks: &SyncSender<Vec<u8>>) -> bool {
+    frames
+        .into_iter()
+        .any(|frames| read_one(frames, stop, chunks) || chunks.send(Vec::new()).is_err())
+}
+
+fn read_one(mut frames: File, stop: &AtomicBool, chunks: &SyncSender<Vec<u8>>) -> bool {
     let mut quiet_since = None;
     loop {
         if !readable(&frames, LOOK) {
@@ -204,7 +212,7 @@ fn read_ahead(mut frames: File, stop: &AtomicBool, chunks: &SyncSender<Vec<u8>>)
 }
 
 fn read_all<S: Sink>(
-    frames: File,
+    frames: [File; 2],
     mut bytes: Vec<u8>,
     mut events: Events<S>,
     stop: Arc<AtomicBool>,
@@ -223,6 +231,8 @@ fn read_all<S: Sink>(
         }
         let heard_all = monotonic();
         match received.recv_timeout(Duration::from_millis(LOOK as u64)) {
+            // Whatever the first of two tracers was about to say is not known.
+            Ok(chunk) if chunk.is_empty() => bytes.clear(),
             Ok(mut chunk) => bytes.append(&mut chunk),
             Err(RecvTimeoutError::Timeout) => {
                 // Nothing older can be under way: it would have come by now.
@@ -238,6 +248,11 @@ fn read_all<S: Sink>(
     }
     drop(received);
     events.finish();
+    if events.taken_over {
+        let what = "the process that traces system calls (cutrace-ptrace) was killed, and another took \
+                    over: in the moment between, calls into the driver failed with ENOSYS";
+        notes.push(what.into());
+    }
     let still_running = ahead.join().unwrap_or(true);
     let Totals {
         ioctls,

@@ -8,6 +8,7 @@ use super::filter::Stop;
 use super::frame::{self, Call, Frame};
 use super::ptrace::{self, Resume, Syscall};
 use super::reading::{after, before};
+use super::traced::Traced;
 use crate::clock::monotonic;
 use crate::ioctl::{Driver, DriverFiles, Payload, Request};
 use cuda::nvidia::Version;
@@ -36,6 +37,8 @@ pub struct Tracer {
     buffer: Vec<u8>,
     files: DriverFiles,
     threads: HashMap<libc::pid_t, Thread>,
+    /// For whoever takes over.
+    traced: Traced,
     stops: u64,
     /// There is a processor to look from while the program runs on another.
     looks: bool,
@@ -67,7 +70,7 @@ const MOST_KEPT: usize = 64 << 10;
 const LONGEST_PATH: usize = 512;
 
 impl Tracer {
-    pub fn new(mode: Mode, driver: Option<Version>, out: File) -> Self {
+    pub fn new(mode: Mode, driver: Option<Version>, out: File, traced: Traced) -> Self {
         Tracer {
             mode,
             driver: Driver::new(driver),
@@ -75,6 +78,7 @@ impl Tracer {
             buffer: Vec::new(),
             files: DriverFiles::new(),
             threads: HashMap::new(),
+            traced,
             stops: 0,
             looks: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
         }
@@ -86,12 +90,44 @@ impl Tracer {
             Mode::Filtered => ptrace::seize(pid as libc::pid_t),
             Mode::Everything => self.seize_threads(pid),
         };
+        self.traced.add(pid as libc::pid_t);
         let error = result.err().and_then(|why| why.raw_os_error()).unwrap_or(0);
         self.tell(&Frame::Attached(error));
         self.hand_on();
     }
 
+    /// Traces what a tracer traced that was killed: these threads, those that their processes have
+    /// beside them, and the children that they made meanwhile.
+    pub fn take_over(&mut self, threads: &[libc::pid_t]) {
+        let mut processes: Vec<u32> = Vec::new();
+        let mut found: Vec<u32> = (threads.iter())
+            .filter_map(|tid| process_of(*tid))
+            .collect();
+        while !found.is_empty() {
+            for pid in found {
+                if !processes.contains(&pid) {
+                    // One that is gone needs nobody.
+                    let _ = self.seize_all(pid);
+                    processes.push(pid);
+                }
+            }
+            found = children_of(&processes);
+            found.retain(|pid| !processes.contains(pid));
+        }
+        self.tell(&Frame::Attached(0));
+        self.hand_on();
+    }
+
+    /// Every thread of a process, to be stopped at once: it has no filter that would.
     fn seize_threads(&mut self, pid: u32) -> io::Result<()> {
+        for tid in self.seize_all(pid)? {
+            let _ = ptrace::interrupt(tid);
+        }
+        Ok(())
+    }
+
+    /// Every thread of a process; the threads that they make are ours by that.
+    fn seize_all(&mut self, pid: u32) -> io::Result<Vec<libc::pid_t>> {
         let mut seized = Vec::new();
         loop {
             let before = seized.len();
@@ -110,11 +146,11 @@ impl Tracer {
                     Err(why) => return Err(why),
                 }
                 seized.push(tid);
-                let _ = ptrace::interrupt(tid);
+                self.traced.add(tid);
                 self.threads.entry(tid).or_default().pid = pid;
             }
             if seized.len() == before {
-                return Ok(());
+                return Ok(seized);
             }
         }
     }
@@ -159,6 +195,7 @@ impl Tracer {
     fn step(&mut self, tid: libc::pid_t, status: libc::c_int) {
         let now = monotonic();
         if !libc::WIFSTOPPED(status) {
+            self.traced.remove(tid);
             if let Some(thread) = self.threads.remove(&tid)
                 && thread.inside.is_some()
             {
@@ -182,6 +219,12 @@ impl Tracer {
                 self.replaced(tid);
                 self.resume(tid, 0);
             }
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+                if let Some(new) = ptrace::event_message(tid) {
+                    self.traced.add(new as libc::pid_t);
+                }
+                self.resume(tid, 0);
+            }
             _ => self.resume(tid, 0),
         }
     }
@@ -195,6 +238,9 @@ impl Tracer {
             .filter(|(other, thread)| thread.pid == pid || **other == former || **other == tid)
             .map(|(other, _)| *other)
             .collect();
+        if former != tid {
+            self.traced.remove(former);
+        }
         for other in gone {
             let thread = self.threads.remove(&other);
             if thread.is_some_and(|thread| thread.inside.is_some()) {
@@ -416,6 +462,19 @@ fn process_of(tid: libc::pid_t) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     line.trim().parse().ok()
+}
+
+/// Processes that have one of these as their parent.
+fn children_of(processes: &[u32]) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_child = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let parent = (status.lines()).find_map(|line| line.strip_prefix("PPid:"));
+        let parent = parent.and_then(|parent| parent.trim().parse().ok());
+        parent.is_some_and(|parent| processes.contains(&parent))
+    };
+    pids.filter(is_child).collect()
 }
 
 /// CPU time of this process.

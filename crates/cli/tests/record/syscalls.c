@@ -154,6 +154,34 @@ static void ask_for(double seconds)
     tell("well\n");
 }
 
+/* Goes on asking while the tracer is killed and another takes over: only a moment may be bad. */
+static void *ask_through(void *milliseconds)
+{
+    struct timespec begin, now, first = {0}, last = {0};
+    long failed = 0, passed;
+    unsigned parameters[4] = {1, 2, 3, 0};
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        errno = 0;
+        int result = ioctl(driver, 0xc0104629, parameters);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (result == -1 && errno == ENOSYS) {
+            first = failed++ ? first : now;
+            last = now;
+        } else if (result != -1 || errno != ENOTTY) {
+            tell("another error\n");
+            _exit(1);
+        }
+        passed = (now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
+    } while (passed < (long)milliseconds);
+    double quiet = now.tv_sec - last.tv_sec + (now.tv_nsec - last.tv_nsec) * 1e-9;
+    double bad = last.tv_sec - first.tv_sec + (last.tv_nsec - first.tv_nsec) * 1e-9;
+    char words[100];
+    snprintf(words, sizeof words, "%s: %ld failed in %.0f us\n", failed && quiet < 0.3 ? "ENOSYS" : "well", failed, bad * 1e6);
+    tell(words);
+    return NULL;
+}
+
 /* Until the test says so. */
 static void wait_to_go(void)
 {
@@ -311,6 +339,21 @@ int main(int count, char **words)
         if (syscall(SYS_getppid) != -1 || errno != 77)
             fail("its own filter");
         tell("well\n");
+    } else if (!strcmp(what, "through")) {
+        /* A process of two threads, and its child. */
+        pid_t child = fork();
+        if (child == 0) {
+            ask_through((void *)number);
+            _exit(0);
+        }
+        pthread_t thread;
+        pthread_create(&thread, NULL, ask_through, (void *)number);
+        char words[100];
+        snprintf(words, sizeof words, "begun %d\n", getpid());
+        tell(words);
+        ask_through((void *)number);
+        pthread_join(thread, NULL);
+        wait_for(child);
     } else if (!strcmp(what, "hold")) {
         hold(number);
     } else if (!strcmp(what, "debug")) {

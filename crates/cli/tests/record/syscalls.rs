@@ -252,6 +252,49 @@ fn the_program_outlives_a_tracer_that_is_killed() {
     place.wait_until_said("begun\nwell");
 }
 
+/// The process that traces is killed, not we: another takes its threads over, and goes on recording.
+#[test]
+fn a_tracer_that_is_killed_has_a_successor() {
+    let place = Place::new();
+    let cutrace = place
+        .record("through", 4000)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("cutrace starts");
+    place.wait_until_said("begun ");
+    let said = place.said();
+    let words = said.split_whitespace().skip_while(|word| *word != "begun");
+    let program: u32 = (words.skip(1).next())
+        .and_then(|pid| pid.parse().ok())
+        .expect("a number");
+    std::thread::sleep(Duration::from_millis(200));
+    let first = tracer_of(program);
+    assert_ne!(first, 0);
+    let killed = Command::new("kill")
+        .args(["-9", &first.to_string()])
+        .status();
+    assert!(killed.is_ok_and(|status| status.success()));
+    let began = Instant::now();
+    while [0, first].contains(&tracer_of(program)) {
+        assert!(began.elapsed() < Duration::from_secs(2), "nobody came");
+    }
+    let output = cutrace.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("another took over"), "{said}");
+    // Two threads and a child; what they say of the moment between is for whoever reads it.
+    let told = place.said();
+    eprintln!("{told}");
+    assert_eq!(told.matches("well: ").count(), 3, "{told}");
+    let run = place.traced();
+    assert_eq!(threads(&run), 3);
+    // What was under way was left without an end, what came later is whole.
+    let open = run.summary()["open"].as_u64().expect("a number");
+    assert!(open <= 3, "{open}");
+    let last = ioctls(&run).last().map(|line| line["ts"].as_f64());
+    assert!(last.flatten() > Some(3_000.0), "{last:?}");
+}
+
 fn end(child: &mut Child) {
     child.kill().expect("killed");
     child.wait().expect("waited for");
