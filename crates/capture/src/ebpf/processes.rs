@@ -23,8 +23,8 @@ const LOADERS: [&str; 3] = [
 /// The programs that follow processes. Dropped, they are gone.
 pub struct Following {
     _object: Object,
-    /// The program of loaders, by the ways to attach it that have been tried.
-    loading: Vec<Object>,
+    /// The program of loaders, by the ways to attach it that have been tried; None: refused.
+    loading: Vec<Option<Object>>,
     links: Vec<Link>,
     /// Loaders that have their probe, by device and inode.
     loaders: HashSet<(u64, u64)>,
@@ -65,13 +65,17 @@ impl Following {
         let mut refused = String::new();
         for (number, name) in ["loaded_multi", "loaded_one"].into_iter().enumerate() {
             if self.loading.len() == number {
-                match objects::load(LOADING, maps, &[name], |_| Ok(())) {
-                    Ok(object) => self.loading.push(object),
-                    Err(why) => return Err(why.to_string()),
-                }
+                let loaded = objects::load(LOADING, maps, &[name], |_| Ok(()));
+                refused = loaded
+                    .as_ref()
+                    .err()
+                    .map_or(refused, |why| named(why.to_string()));
+                self.loading.push(loaded.ok());
             }
-            let programs = self.loading[number].progs_mut();
-            match attach_loader(programs, name, path, offset as usize) {
+            let Some(object) = &mut self.loading[number] else {
+                continue;
+            };
+            match attach_loader(object.progs_mut(), name, path, offset as usize) {
                 Ok(link) => {
                     self.links.push(link);
                     return Ok(());

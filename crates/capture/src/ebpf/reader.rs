@@ -276,7 +276,7 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ebpf::layout::KIND_RETURN;
+    use crate::ebpf::layout::{KIND_RETURN, KIND_STACK};
     use cuda::capture::{argument_words, plan};
 
     fn reader(names: &[&str]) -> Reader {
@@ -376,5 +376,42 @@ mod tests {
             panic!("no thread")
         });
         assert!(steps(&mut reader).is_empty());
+    }
+
+    #[test]
+    fn stacks_are_told_once_and_belong_to_their_calls() {
+        let mut reader = reader(&["cuInit"]);
+        let mut description = (*reader.descriptions[0]).clone();
+        description.spec.flags = SPEC_STACK;
+        reader.descriptions[0] = Arc::new(description);
+        let mut call = |time, frames: &[u64]| {
+            let body: Vec<u8> = frames.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let head = Head {
+                kind: KIND_STACK,
+                time,
+                result: frames.len() as u64 - 1,
+                ..record(0, 0, 0, 0)
+            };
+            reader.stack(&head, &body);
+            reader.take(&record(KIND_ENTER, 0, 10, 500), &[0; 24], |_, _| {});
+            let batches: Vec<Batch> = reader.batches().collect();
+            let items = batches.iter().flat_map(|batch| &batch.items);
+            let steps = items.filter_map(|item| match &item.step {
+                Step::Begin { stack, .. } => Some((*stack, 0)),
+                Step::Note {
+                    note: Note::Stack { stack, native, .. },
+                    ..
+                } => Some((*stack, *native)),
+                _ => None,
+            });
+            steps.collect::<Vec<_>>()
+        };
+        // The caller, that frames may be missing, and one above it.
+        assert_eq!(call(10, &[7, 8]), [(1, 3), (1, 0)]);
+        // The kernel has found the caller, too.
+        assert_eq!(call(10, &[7, 7, 8]), [(1, 0)]);
+        assert_eq!(call(10, &[9]), [(2, 2), (2, 0)]);
+        // Of a call that was lost.
+        assert_eq!(call(9, &[7, 8]), [(0, 0)]);
     }
 }

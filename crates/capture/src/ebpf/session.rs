@@ -152,7 +152,8 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     };
     let mut watch = Watch::new(attached, wanted, sender);
     if options.target == Target::All {
-        for pid in running() {
+        let pids = running().into_iter();
+        for pid in pids.filter(|pid| options.whose.may_mean(*pid)) {
             watch.found(pid);
         }
     }

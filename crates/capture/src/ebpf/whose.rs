@@ -21,6 +21,13 @@ impl Whose {
         *self == Whose::default()
     }
 
+    /// Whether a process may be meant, as far as can be told: others are left alone from the start.
+    pub(in crate::ebpf) fn may_mean(&self, pid: u32) -> bool {
+        let is_users = |user: u32| user_of(pid).is_none_or(|found| found == user);
+        let is_groups = |group: u64| groups_of(pid).is_none_or(|found| found.contains(&group));
+        self.user.is_none_or(is_users) && self.cgroup.is_none_or(is_groups)
+    }
+
     /// Tells the programs.
     pub(in crate::ebpf) fn narrow(&self, settings: &mut Settings) {
         if let Some(user) = self.user {
@@ -32,6 +39,24 @@ impl Whose {
             settings.filter |= FILTER_CGROUP;
         }
     }
+}
+
+/// Who a process runs as.
+fn user_of(pid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// The cgroup that a process is in, and those above it.
+fn groups_of(pid: u32) -> Option<Vec<u64>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let name = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let root = mounted(&fs::read_to_string("/proc/self/mounts").ok()?)?;
+    let folder = root.join(name);
+    let folders = folder.ancestors().take_while(|one| one.starts_with(&root));
+    let found: Vec<u64> = folders.filter_map(id_of).collect();
+    (!found.is_empty()).then_some(found)
 }
 
 /// The id of a cgroup by its folder, or by its name as /proc/PID/cgroup has it.
@@ -91,6 +116,20 @@ mod tests {
         );
         let why = cgroup(Path::new("/no/such/group")).expect_err("none");
         assert!(why.contains("version 2"), "{why}");
+    }
+
+    #[test]
+    fn our_own_process_is_ours() {
+        let own = std::process::id();
+        // SAFETY: a question without side effects.
+        let user = unsafe { libc::getuid() };
+        let of = |user, cgroup| Whose { user, cgroup }.may_mean(own);
+        assert!(of(None, None) && of(Some(user), None));
+        assert!(!of(Some(user + 1), None));
+        if let Some(groups) = groups_of(own) {
+            assert!(groups.iter().all(|group| of(None, Some(*group))));
+            assert!(!of(Some(user), Some(u64::MAX)));
+        }
     }
 
     #[test]
