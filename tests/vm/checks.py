@@ -195,6 +195,12 @@ args  = { code = "error_code" }
 when  = "code > 13"
 
 [[hook]]
+name  = "free"
+probe = "uprobe:LIBRARY:cuMemFree*"
+time  = true
+args  = { result = "retval:i32" }
+
+[[hook]]
 name  = "nothing"
 probe = ["kprobe:nvidia:nvidia_ioctl", "kprobe:nvidia:rm_ioctl", "tracepoint:nvidia:no_such"]
 """
@@ -203,16 +209,17 @@ probe = ["kprobe:nvidia:nvidia_ioctl", "kprobe:nvidia:rm_ioctl", "tracepoint:nvi
 def hooks_file():
     """A hooks file: alternatives, conditions in the kernel, returns, texts, stacks, one function twice"""
     with open("/tmp/hooks.toml", "w") as file:
-        file.write(HOOKS)
+        file.write(HOOKS.replace("LIBRARY", f"{PROGRAMS}/libcuda.so.1"))
     said, _ = run("hooks", "check", "/tmp/hooks.toml")
     contains(said, "takes kprobe:nvidia:nv_kthread_q_schedule_q_item: a function of nvidia")
     contains(said, "no function nv_schedule_work: no driver has had it")
     contains(said, "no function nvidia_ioctl: the compiler inlines it into nvidia_unlocked_ioctl")
-    contains(said, "10 hooks, no mistakes")
+    contains(said, "11 hooks, no mistakes")
     events, said, _ = record("--hooks", "/tmp/hooks.toml")
     fentry = "fentry" if SERIES == "6.12" else "kprobe"
     contains(said, f"nvidia:nvidia_unlocked_ioctl ({fentry})")
     contains(said, "vmlinux:do_filp_open (fentry)")
+    contains(said, f"functions of {PROGRAMS}/libcuda.so.1 ({'uprobe multi' if SERIES == '6.12' else 'uprobe'})")
     contains(said, "not hooked: nothing: no function nvidia_ioctl")
     for name, count in [
         ("allocations", ROUNDS),
@@ -222,6 +229,7 @@ def hooks_file():
         ("no memory", 0),
         ("file", 4),
         ("where from", ROUNDS),
+        ("free", ROUNDS),
         ("error", 1),
         ("another error", 0),
     ]:
@@ -241,6 +249,64 @@ def hooks_file():
         equal(event["details"]["count"], 16, "the second argument")
         if int(event["details"]["tenth"], 16) >> 63 != 1:
             raise AssertionError(f"the tenth argument is a pointer of the kernel: {event['details']}")
+
+
+def by_ebpf():
+    """Calls and requests by eBPF alone: this kernel's way of attaching is said, every call is there"""
+    events, said, lines = record("--method=ebpf")
+    way = "uprobe multi" if SERIES == "6.12" else "uprobe"
+    contains(said, f"({way})")
+    for name, count in [("cuInit", 1), ("cuMemAlloc_v2", ROUNDS), ("cuMemFree_v2", ROUNDS)]:
+        equal(len(named(events, name)), count, name)
+    equal(sum(event["type"] == "ioctl" for event in events.values()), 3 * ROUNDS + 1, "requests")
+    equal(lines[-1]["lost"], 0, "lost")
+    by_ptrace, _, _ = record("--method=syscall")
+    requests = lambda those: [e["decoded"]["name"] for e in sorted(
+        (e for e in those.values() if e["type"] == "ioctl"), key=lambda e: e["op_id"])]
+    equal(sorted(requests(events)), sorted(requests(by_ptrace)), "requests by ebpf and by syscall")
+
+
+def without_btf():
+    """Without the kernel's types everything is there as before, by kprobes; doctor says what is missing"""
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/sys/kernel/btf"], check=True)
+    try:
+        said, _ = run("doctor")
+        contains(said, "BTF            no")
+        events, said, _ = record("--kernel=ioctl,memory", "--method=ebpf")
+        for name, count in [
+            ("cuMemAlloc_v2", ROUNDS),
+            ("nvidia_unlocked_ioctl", 2 * ROUNDS),
+            ("os_alloc_mem", ROUNDS),
+        ]:
+            equal(len(named(events, name)), count, name)
+    finally:
+        subprocess.run(["umount", "/sys/kernel/btf"], check=True)
+
+
+def everyone():
+    """-a sees what the driver does for programs that cutrace did not start"""
+    trace = "/tmp/all.jsonl"
+    watch = subprocess.Popen([CUTRACE, "-a", "--kernel=ioctl,memory", "--no-summary", "-d", "60", "-o", trace],
+                             stderr=subprocess.PIPE, text=True)
+    hooked(True, "nothing was hooked")
+    time.sleep(2)
+    started = [subprocess.Popen([f"{PROGRAMS}/requests", str(ROUNDS)], stdout=subprocess.DEVNULL) for _ in range(2)]
+    for one in started:
+        one.wait()
+    time.sleep(1)
+    watch.send_signal(2)
+    said = watch.communicate()[1]
+    events = read(trace)
+    for one in started:
+        own = [event for event in named(events, "nvidia_unlocked_ioctl") if event["pid"] == one.pid]
+        if len(own) != 2 * ROUNDS:
+            raise AssertionError(f"{len(own)} of {2 * ROUNDS} requests of {one.pid}\n{said}")
+
+
+def silent():
+    """Tracepoints that NVIDIA's driver never fires say so"""
+    _, said, _ = record("--kernel=other_drivers")
+    contains(said, "stayed silent: ")
 
 
 def hooked(expected, what):
@@ -357,6 +423,15 @@ def real_driver():
         raise AssertionError("no request came out of cuInit")
     contains(said, "rm_ioctl is notrace")
     contains(said, "nvidia:nvidia_unlocked_ioctl (kprobe_multi)")
+    # The same requests, whoever watches.
+    names = lambda those: sorted(e["decoded"]["name"] for e in those.values() if e["type"] == "ioctl")
+    seen = {}
+    for method in ["ebpf", "syscall"]:
+        run("record", "-q", f"--method={method}", "-o", trace, "--", f"{PROGRAMS}/init")
+        seen[method] = names(read(trace))
+    equal(seen["ebpf"], seen["syscall"], "requests by ebpf and by syscall")
+    equal(len(seen["ebpf"]), len(requests), "requests with --kernel and without")
+    print(f"        {len(seen['ebpf'])} requests by ebpf and by syscall, {len(set(seen['ebpf']))} names", flush=True)
     hooked_names = sorted({event["name"] for event in events.values() if event["layer"] == "kernel"})
     print(f"        {out.strip()}; {len(requests)} requests, {inside} inside cuInit; functions seen: "
           f"{', '.join(hooked_names)}", flush=True)
@@ -379,6 +454,7 @@ elif SERIES == "driver":
     check(real_driver)
     check(not_hooked)
 else:
-    for one in [one_tree, hooks_file, listed, doctor, required, wrong_file, nobody, left_alone]:
+    for one in [one_tree, hooks_file, by_ebpf, without_btf, everyone, silent, listed, doctor, required, wrong_file,
+                nobody, left_alone]:
         check(one)
 sys.exit(1 if FAILED else 0)

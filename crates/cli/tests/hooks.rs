@@ -250,3 +250,238 @@ probe = ["tracepoint:syscalls:none", "kprobe:nv_schedule_work"]
     );
     assert!(error.contains("no driver has had it"), "{error}");
 }
+
+/// Compiles one file of C.
+fn compile(folder: &Path, text: &str, name: &str, more: &[&str]) -> std::path::PathBuf {
+    let (source, to) = (folder.join(format!("{name}.c")), folder.join(name));
+    fs::write(&source, text).expect("written");
+    let done = Command::new("cc")
+        .args(["-O1", "-o"])
+        .args([&to, &source])
+        .args(more)
+        .output()
+        .expect("cc runs");
+    assert!(done.status.success(), "{done:?}");
+    to
+}
+
+fn lines_of(trace: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(trace).expect("a trace");
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+/// A library that a hooks file names and that the program loads in the midst of its run; and what a
+/// thread does off the processor belongs to the call that it waits in.
+#[test]
+fn libraries_that_come_later_are_hooked_and_waits_lie_inside_their_calls() {
+    // SAFETY: a question without side effects.
+    if unsafe { libc::geteuid() } != 0 {
+        return skip("BPF needs root");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let plugin = compile(
+        folder,
+        "int later(int n) { return n + 1; }",
+        "plugin.so",
+        &["-shared", "-fPIC"],
+    );
+    let driver = compile(
+        folder,
+        "#include <unistd.h>\nint cuInit(unsigned f) { return 0; }\nint cuCtxSynchronize(void) { usleep(30000); return 0; }",
+        "libcuda.so.1",
+        &["-shared", "-fPIC"],
+    );
+    let program = compile(
+        folder,
+        r#"#include <dlfcn.h>
+int main(int n, char **words) {
+    void *driver = dlopen(words[1], RTLD_NOW), *plugin = dlopen(words[2], RTLD_NOW);
+    int (*init)(unsigned) = dlsym(driver, "cuInit"), (*wait)(void) = dlsym(driver, "cuCtxSynchronize");
+    int (*later)(int) = dlsym(plugin, "later"), sum = 0;
+    init(0);
+    for (int i = 0; i < 3; i++) wait();
+    for (int i = 0; i < 7; i++) sum += later(i);
+    return sum != 28;
+}"#,
+        "program",
+        &["-ldl"],
+    );
+    let (file, trace) = (folder.join("hooks.toml"), folder.join("t.jsonl"));
+    let text = format!(
+        "[[hook]]\nprobe = \"uprobe:{}:later\"\ntime = true\nargs = {{ n = \"arg0:i32\", result = \"retval:i32\" }}\n",
+        plugin.display()
+    );
+    fs::write(&file, text).expect("written");
+    let run = cutrace()
+        .args(["record", "-v", "--method=ebpf", "--kernel=os", "--hooks"])
+        .arg(&file)
+        .arg("-o")
+        .args([&trace, &program, &driver, &plugin])
+        .output()
+        .expect("cutrace runs");
+    let error = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(0), "{error}");
+    let lines = lines_of(&trace);
+    let ended = |name: &str| -> Vec<&serde_json::Value> {
+        let named = lines.iter().filter(|line| line["name"] == name);
+        named.filter(|line| line["phase"] == "E").collect()
+    };
+    let later = ended("later");
+    assert_eq!(later.len(), 7, "{error}");
+    let results: Vec<_> = (later.iter())
+        .map(|line| line["details"]["result"].as_i64())
+        .collect();
+    assert_eq!(results, [1, 2, 3, 4, 5, 6, 7].map(Some));
+    let waits = ended("cuCtxSynchronize");
+    assert_eq!(waits.len(), 3, "{error}");
+    for wait in waits {
+        let inside = ended("off-cpu").into_iter().filter(|line| {
+            line["parent"] == wait["op_id"] && line["duration_us"].as_f64() > Some(10_000.0)
+        });
+        assert!(inside.count() >= 1, "{wait}\n{error}");
+    }
+}
+
+/// -a and a hook: programs that somebody else starts are seen.
+#[test]
+fn hooks_see_every_process_if_they_are_asked_to() {
+    // SAFETY: a question without side effects.
+    if unsafe { libc::geteuid() } != 0 {
+        return skip("BPF needs root");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let library = compile(
+        folder,
+        "int counted(void) { return 1; }",
+        "counted.so",
+        &["-shared", "-fPIC"],
+    );
+    let program = compile(
+        folder,
+        r#"#include <dlfcn.h>
+int main(int n, char **words) {
+    int (*counted)(void) = dlsym(dlopen(words[1], RTLD_NOW), "counted"), sum = 0;
+    for (int i = 0; i < 5; i++) sum += counted();
+    return sum != 5;
+}"#,
+        "program",
+        &["-ldl"],
+    );
+    let (file, trace) = (folder.join("hooks.toml"), folder.join("t.jsonl"));
+    let text = format!(
+        "[[hook]]\nprobe = \"uprobe:{}:counted\"\n",
+        library.display()
+    );
+    fs::write(&file, text).expect("written");
+    let mut watch = cutrace()
+        .args([
+            "record",
+            "-a",
+            "-q",
+            "--method=kernel",
+            "-d",
+            "3",
+            "--hooks",
+        ])
+        .arg(&file)
+        .arg("-o")
+        .arg(&trace)
+        .spawn()
+        .expect("cutrace runs");
+    let mut started = Vec::new();
+    while watch.try_wait().expect("it is ours").is_none() {
+        let mut one = Command::new(&program)
+            .arg(&library)
+            .spawn()
+            .expect("it runs");
+        started.push(one.id());
+        assert!(one.wait().expect("it ends").success());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let mut seen = std::collections::BTreeMap::<u64, usize>::new();
+    for line in lines_of(&trace) {
+        if line["name"] == "counted" {
+            *seen
+                .entry(line["pid"].as_u64().expect("a pid"))
+                .or_default() += 1;
+        }
+    }
+    assert!(!seen.is_empty(), "nothing of {} runs", started.len());
+    // All but those that the watch began or ended in.
+    let whole = seen.values().filter(|count| **count == 5).count();
+    assert!(whole + 2 >= seen.len(), "{seen:?}");
+    for pid in seen.keys() {
+        assert!(started.iter().any(|one| u64::from(*one) == *pid), "{pid}");
+    }
+}
+
+/// A kernel without BPF, played by a filter that answers as such a kernel does.
+#[test]
+fn a_kernel_without_bpf_is_said() {
+    use std::os::unix::process::CommandExt;
+    let without_bpf = || {
+        let step = |code: u32, jt, jf, k| libc::sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        };
+        let filter = [
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            step(
+                libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+                0,
+                1,
+                libc::SYS_bpf as u32,
+            ),
+            step(
+                libc::BPF_RET | libc::BPF_K,
+                0,
+                0,
+                libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+            ),
+            step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog {
+            len: filter.len() as u16,
+            filter: filter.as_ptr().cast_mut(),
+        };
+        // SAFETY: both calls read what they are given, which lives until they return.
+        let done = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0
+        };
+        if done {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
+    };
+    let said = |words: &[&str]| {
+        let mut command = cutrace();
+        // SAFETY: between fork and exec it makes system calls only.
+        let run = unsafe { command.args(words).pre_exec(without_bpf) }
+            .output()
+            .expect("cutrace runs");
+        let out = String::from_utf8_lossy(&run.stdout).into_owned();
+        let error = String::from_utf8_lossy(&run.stderr).into_owned();
+        (out, error, run.status.code())
+    };
+    for words in [
+        ["--method=ebpf", "-q", "--", "echo", "begun"],
+        ["--kernel", "-q", "--", "echo", "begun"],
+    ] {
+        let (out, error, code) = said(&words);
+        assert_eq!((&*out, code), ("", Some(125)), "{error}");
+        assert!(error.contains("has no BPF"), "{error}");
+    }
+    let (out, error, code) = said(&["doctor"]);
+    assert_eq!(code, Some(0), "{error}");
+    let row = out.lines().find(|line| line.starts_with("  BPF "));
+    let row = row.expect("a line about BPF");
+    assert!(row.contains(" no ") && row.contains("has no BPF"), "{row}");
+}

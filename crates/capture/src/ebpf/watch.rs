@@ -468,7 +468,7 @@ pub fn without_hold(why: &str) -> String {
 }
 
 /// A process and its descendants.
-fn tree_of(root: u32) -> Vec<u32> {
+pub(super) fn tree_of(root: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for pid in super::session::running() {
         let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     ebpf::{
         EbpfError,
-        attach::{Calls, Probe as Uprobe},
+        attach::{Calls, Probe as Uprobe, Way as UprobeWay},
         layout::{SPEC_AT_RETURN, SPEC_INSTANT},
         library,
         maps::Maps,
@@ -132,6 +132,8 @@ impl<'a> Choice<'a> {
             self.attach_functions(wanted)?;
         }
         for (number, hook) in self.hooks.iter().enumerate() {
+            // Alternatives often fail for the same reason.
+            self.reasons[number].dedup();
             let reasons = self.reasons[number].join("; ");
             if self.attached[number] {
                 self.made.taken += 1;
@@ -455,22 +457,56 @@ impl<'a> Choice<'a> {
             if probes.is_empty() {
                 continue;
             }
-            if self.calls.is_none() {
-                let calls = Calls::load(self.maps, crate::ebpf::Way::Session);
-                self.calls = Some(calls.map_err(|error| error.to_string())?);
-            }
-            if let Some(calls) = &mut self.calls {
-                let attached = calls.attach(&file, &shown, &probes);
-                attached.map_err(|error| error.to_string())?;
-                let way = calls.way.as_str();
-                let line = format!("{} functions of {shown} ({way})", probes.len());
-                self.made.details.push(line);
-                found = true;
-            }
+            let way = self.attach_library(&file, &shown, &probes)?;
+            let line = format!("{} functions of {shown} ({way})", probes.len());
+            self.made.details.push(line);
+            found = true;
         }
         match found {
             true => Ok(()),
             false => Err(format!("no function of {library} matches {function}")),
+        }
+    }
+
+    /// By the first way that works, and how that is called. A kernel may take programs that it then does
+    /// not attach.
+    fn attach_library(
+        &mut self,
+        file: &File,
+        shown: &str,
+        probes: &[Uprobe],
+    ) -> Result<&'static str, String> {
+        let mut calls = match self.calls.take() {
+            Some(calls) => calls,
+            None => Calls::load(self.maps, UprobeWay::Session).map_err(|why| why.to_string())?,
+        };
+        loop {
+            if calls.way == UprobeWay::Single && probes.len() > MOST_SINGLE {
+                self.calls = Some(calls);
+                return Err(format!(
+                    "{} functions of {shown}, and this kernel attaches them one by one: name fewer than {MOST_SINGLE}",
+                    probes.len()
+                ));
+            }
+            let next = match calls.way {
+                UprobeWay::Session => Some(UprobeWay::Multi),
+                UprobeWay::Multi => Some(UprobeWay::Single),
+                UprobeWay::Single => None,
+            };
+            match (calls.attach(file, shown, probes), next) {
+                (Ok(()), _) => {
+                    let way = calls.way.as_str();
+                    self.calls = Some(calls);
+                    return Ok(way);
+                }
+                (Err(_), Some(next)) if calls.is_unused() => {
+                    calls = Calls::load(self.maps, next).map_err(|why| why.to_string())?;
+                }
+                (Err(error), _) => {
+                    self.calls = Some(calls);
+                    return Err(error.to_string());
+                }
+            }
         }
     }
 

@@ -178,6 +178,12 @@ impl<S: Sink> Watching<S> {
         self.maps.follow(process)
     }
 
+    /// A process that runs already, and what it has forked.
+    pub fn adopt(&self, process: u32) -> Result<(), EbpfError> {
+        let tree = crate::ebpf::watch::tree_of(process);
+        tree.into_iter().try_for_each(|one| self.maps.follow(one))
+    }
+
     /// Stops recording, writes what there is, detaches.
     pub fn finish(self) -> (S, Report) {
         self.stop.store(true, Ordering::Release);

@@ -15,6 +15,8 @@ use std::fmt::Write as _;
 
 pub struct Kernel {
     watching: Watching<Outlet>,
+    /// What is attached to runs already.
+    running: bool,
 }
 
 impl Kernel {
@@ -24,6 +26,10 @@ impl Kernel {
             None => options.hooks.is_empty(),
             Some(groups) => groups.is_empty() || groups.iter().any(|g| g == "os" || g == "all"),
         };
+        // Of a whole machine that is every switch of every thread: only for who names it.
+        let named = |groups: &Vec<String>| groups.iter().any(|group| group == "os");
+        let off_processor =
+            off_processor && (!options.everyone || options.kernel.as_ref().is_some_and(named));
         let watch = Watch::attach(&Options {
             off_processor,
             everyone: options.everyone,
@@ -37,6 +43,7 @@ impl Kernel {
         }
         Ok(Kernel {
             watching: watch.start(outlet)?,
+            running: options.pid.is_some(),
         })
     }
 }
@@ -72,7 +79,11 @@ impl Backend for Kernel {
     }
 
     fn attach(&mut self, pid: u32) -> Result<()> {
-        Ok(self.watching.follow(pid)?)
+        match self.running {
+            true => self.watching.adopt(pid)?,
+            false => self.watching.follow(pid)?,
+        }
+        Ok(())
     }
 
     fn finish(self: Box<Self>) -> Option<Watched> {

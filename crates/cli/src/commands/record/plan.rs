@@ -30,6 +30,7 @@ fn add_kernel(plan: &mut Plan, options: &Record) -> Result<()> {
     }
     let requests = [Method::Syscall, Method::Ebpf];
     if options.kernel.is_some()
+        && !options.everyone
         && !requests.iter().any(|method| plan.methods.contains(method))
         && available(Method::Syscall).is_ok()
     {
