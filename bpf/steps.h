@@ -150,9 +150,14 @@ __noinline long nested(__u64 from, const struct step *step, struct varying *to)
 		kept = 48;
 KEEP_LOOP
 	for (int i = 0; i < 4; i++) {
+		__u32 bytes = kept;
+
 		if (i >= elements)
 			break;
-		if (READ(&to->numbers[6 * i], kept, array + (__u64)i * step->stride) < 0)
+		/* Said here once more: 6.1's verifier forgets what was said before the loop. */
+		asm volatile("" : "+r"(bytes));
+		bytes &= 63;
+		if (READ(&to->numbers[6 * i], bytes, array + (__u64)i * step->stride) < 0)
 			return -1;
 	}
 	return elements * 48;
