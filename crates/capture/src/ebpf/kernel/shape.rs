@@ -51,6 +51,8 @@ pub enum ShapeError {
     OddField(String, u16),
     #[error("its arguments are more than a record holds")]
     TooMuch,
+    #[error("its condition asks for '{0}', which this kind of probe does not bring")]
+    NotThere(String),
 }
 
 impl Shape {
@@ -107,6 +109,10 @@ impl Shape {
         let mut draft = Draft::new(3);
         for argument in &hook.arguments {
             let Source::Field(name) = &argument.source else {
+                // Conditions count arguments: none may be missing before theirs.
+                if hook.condition.is_some() {
+                    return Err(ShapeError::NotThere(argument.name.clone()));
+                }
                 continue;
             };
             let Some(field) = point.field(name) else {
@@ -224,7 +230,7 @@ struct Draft {
     exit: Half,
     pieces: Vec<Piece>,
     /// Where each of the hook's arguments is in the beginning's body.
-    places: Vec<usize>,
+    places: Vec<Option<usize>>,
 }
 
 struct Half {
@@ -249,8 +255,8 @@ impl Draft {
 
     fn piece(&mut self, argument: &Argument, from: From) {
         self.places.push(match from {
-            From::Entry(at) | From::EntryText(at) => at,
-            From::Return(_) | From::ReturnText(_) | From::Result | From::State => usize::MAX,
+            From::Entry(at) | From::EntryText(at) => Some(at),
+            From::Return(_) | From::ReturnText(_) | From::Result | From::State => None,
         });
         self.pieces.push(Piece {
             name: argument.name.as_str().into(),
@@ -328,7 +334,7 @@ impl Draft {
             *place = *step;
         }
         if let Some(condition) = &hook.condition {
-            let compiled = compiled(condition, &self.places, &self.pieces);
+            let compiled = compiled(condition, &self.places, &self.pieces)?;
             if compiled.len() > MOST_CONDITIONS {
                 return Err(ShapeError::TooMuch);
             }
@@ -344,7 +350,11 @@ impl Draft {
     }
 }
 
-fn compiled(condition: &Condition, places: &[usize], pieces: &[Piece]) -> Vec<Compiled> {
+fn compiled(
+    condition: &Condition,
+    places: &[Option<usize>],
+    pieces: &[Piece],
+) -> Result<Vec<Compiled>, ShapeError> {
     let mut found = Vec::new();
     for alternative in &condition.alternatives {
         for (place, term) in alternative.iter().enumerate() {
@@ -356,7 +366,9 @@ fn compiled(condition: &Condition, places: &[usize], pieces: &[Piece]) -> Vec<Co
                 });
             }
             let text = matches!(pieces[term.argument].format, Format::Text);
-            let start = places[term.argument] + if text { 8 } else { 0 };
+            let place_of_it = places[term.argument]
+                .ok_or_else(|| ShapeError::NotThere(pieces[term.argument].name.to_string()))?;
+            let start = place_of_it + if text { 8 } else { 0 };
             found.push(Compiled {
                 at: (start + term.offset) as u16,
                 width: pieces[term.argument].format.size(),
@@ -375,7 +387,7 @@ fn compiled(condition: &Condition, places: &[usize], pieces: &[Piece]) -> Vec<Co
             });
         }
     }
-    found
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -465,6 +477,20 @@ when = "size > 4096 || (dev & 3) == 1""#,
         assert_eq!(
             error.to_string(),
             "the tracepoint has no field nothing; it has irq, name"
+        );
+    }
+
+    #[test]
+    fn a_condition_on_what_a_probe_does_not_bring_is_refused() {
+        let point = hook(
+            r#"probe = "tracepoint:irq:irq_handler_entry"
+args = { name = "name:str" }
+when = 'name == "nvidia*"'"#,
+        );
+        let refused = Shape::of_function(&point, false).map(|_| ());
+        assert!(
+            matches!(&refused, Err(ShapeError::NotThere(name)) if name == "name"),
+            "{refused:?}"
         );
     }
 
