@@ -263,8 +263,8 @@ fn a_tracer_that_is_killed_has_a_successor() {
         .expect("cutrace starts");
     place.wait_until_said("begun ");
     let said = place.said();
-    let words = said.split_whitespace().skip_while(|word| *word != "begun");
-    let program: u32 = (words.skip(1).next())
+    let mut words = said.split_whitespace().skip_while(|word| *word != "begun");
+    let program: u32 = (words.nth(1))
         .and_then(|pid| pid.parse().ok())
         .expect("a number");
     std::thread::sleep(Duration::from_millis(200));
