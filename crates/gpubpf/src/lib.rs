@@ -32,6 +32,7 @@
 
 pub mod btf;
 mod check;
+mod counters;
 mod decode;
 mod disassemble;
 pub mod format;
@@ -43,7 +44,8 @@ mod translate;
 mod verify;
 
 pub use check::{Accepted, Check, CheckedProgram, Record, check};
+pub use counters::Counters;
 pub use map::{Map, MapKind};
 pub use object::{Attach, Function, HostProgram, Line, Object, ObjectError, Program};
-pub use translate::{Cost, TranslateOptions, Translated, helper_name, translate};
+pub use translate::{Cost, Inline, Sum, TranslateOptions, Translated, helper_name, translate};
 pub use verify::{Output, Reason, Refused, Verified, verify, verify_within};

@@ -20,7 +20,17 @@ pub mod descriptor {
     pub const MAX_ENTRIES: usize = 28;
     /// u64: how many copies of a value there are, in maps of one per thread, warp or SM.
     pub const COPIES: usize = 32;
+    /// u64: how many copies of a whole map there are, in maps that have one for each SM.
+    pub const PARTS: usize = 56;
 }
+
+/// Bytes from one SM's copy of a map to the next: no two share a line of the cache.
+pub fn spread_bytes(map: &Map) -> u64 {
+    (u64::from(map.max_entries) * u64::from(map.value_size)).next_multiple_of(SPREAD_ALIGNMENT)
+}
+
+/// What the copies of multiprocessors begin at multiples of.
+pub const SPREAD_ALIGNMENT: u64 = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map {

@@ -5,7 +5,9 @@ use crate::clock::Clock;
 use crate::driver::{self, SUCCESS};
 use crate::host_maps;
 use crate::shared::Shared;
-use ptx::device::{Descriptor, Layout, Map, Orders, PARTS_AT, State, log_map, map_kind};
+use ptx::device::{
+    CAPACITY_AT, Descriptor, Layout, Map, Orders, PARTS_AT, State, log_map, map_kind,
+};
 use std::ffi::{CString, c_void};
 use std::path::Path;
 
@@ -194,8 +196,9 @@ fn place(map: &Map, layout: Layout, stream: usize, file: &Path) -> Result<Placed
     let host = match layout.host_bytes as usize {
         0 => None,
         bytes if map.kind == map_kind::RING => {
-            let mut head = [0; PARTS_AT + 8];
-            head[PARTS_AT..].copy_from_slice(&layout.parts.to_le_bytes());
+            let mut head = [0; CAPACITY_AT + 8];
+            head[PARTS_AT..][..8].copy_from_slice(&layout.parts.to_le_bytes());
+            head[CAPACITY_AT..].copy_from_slice(&layout.capacity.to_le_bytes());
             Some(Shared::create(file, bytes, Some(&head))?)
         }
         bytes => Some(Shared::create(file, bytes, map.initial.as_deref())?),

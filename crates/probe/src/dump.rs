@@ -2,6 +2,7 @@
 
 use crate::context::{Context, copy_out};
 use crate::driver::{self, OutsideCapture, SUCCESS, Within};
+use ptx::device::Orders;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ const PATIENCE: Duration = Duration::from_millis(1000);
 /// One copy takes so long at most.
 const COPY: Duration = Duration::from_secs(10);
 
-pub fn dump(context: &Context, folder: &Path, mut say: impl FnMut(&str, &str)) {
+pub fn dump(context: &Context, orders: &Orders, folder: &Path, mut say: impl FnMut(&str, &str)) {
     let Some(_within) = Within::enter(context.handle) else {
         return say("note", "a context was gone before its maps could be read");
     };
@@ -40,6 +41,11 @@ pub fn dump(context: &Context, folder: &Path, mut say: impl FnMut(&str, &str)) {
         let Some(out) = copy_out(context, placed.device, bytes, COPY) else {
             say("note", "a map could not be read from the device");
             continue;
+        };
+        let spec = name.parse().ok().and_then(|at: usize| orders.maps.get(at));
+        let out = match spec {
+            Some(spec) => spec.gathered(&placed.layout, out),
+            None => out,
         };
         // Written aside: the tracer may be looking.
         let aside = path.with_extension("part");

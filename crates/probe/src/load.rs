@@ -128,7 +128,14 @@ pub unsafe fn load(
         };
         let _outside = OutsideCapture::begin();
         // SAFETY: by contract.
-        match unsafe { replace(state, request, &prepared, original) } {
+        let mut done = unsafe { replace(state, request, &prepared, &original) };
+        if done.is_err()
+            && let Some(plain) = without_sums(state, &prepared)
+        {
+            // SAFETY: by contract.
+            done = unsafe { replace(state, request, &plain, &original) };
+        }
+        match done {
             Ok(handle) => Outcome::Loaded(handle),
             Err(why) => {
                 let names = prepared.kernels.iter().filter(|one| one.refused.is_none());
@@ -137,6 +144,16 @@ pub unsafe fn load(
         }
     })
     .unwrap_or(Outcome::Original(Vec::new()))
+}
+
+/// The same without registers of the kernel: sums that probes keep there may be what it had no room for.
+fn without_sums(state: &State, prepared: &Prepared) -> Option<Prepared> {
+    let text = prepared.source.as_ref()?;
+    let mut orders = state.orders.clone();
+    for probe in &mut orders.plan.probes {
+        probe.inline = None;
+    }
+    rewritten::prepare(&orders, text).ok()?
 }
 
 /// What takes an image's place, if it has kernels that are to be probed.
@@ -160,13 +177,15 @@ pub fn prepare(state: &mut State, code: Code, what: &str) -> Option<Prepared> {
     if let Ok(names) = ptx::rewrite::kernels(&text) {
         state.saw(names, "seen");
     }
-    let prepared = match rewritten::prepare(&state.orders, &text) {
+    let mut prepared = match rewritten::prepare(&state.orders, &text) {
         Ok(prepared) => prepared?,
         Err(why) => {
             state.notes.say("note", &format!("{what}: {why}"));
             return None;
         }
     };
+    let has_sums = (state.orders.plan.probes.iter()).any(|probe| probe.inline.is_some());
+    prepared.source = has_sums.then_some(text);
     for kernel in &prepared.kernels {
         match &kernel.refused {
             Some(why) => state

@@ -10,6 +10,8 @@ pub struct Prepared {
     pub text: String,
     pub kernels: Vec<Kernel>,
     pub from_cache: bool,
+    /// The original, where it may have to be written otherwise.
+    pub source: Option<String>,
 }
 
 /// What was done to a kernel.
@@ -21,6 +23,8 @@ pub struct Kernel {
     pub refused: Option<String>,
 }
 
+/// Changes when the same plan makes another text.
+const MADE_AS: &str = "3";
 const HEAD: &str = "// cutrace kernel ";
 
 pub fn prepare(orders: &Orders, source: &str) -> Result<Option<Prepared>, String> {
@@ -39,6 +43,7 @@ pub fn prepare(orders: &Orders, source: &str) -> Result<Option<Prepared>, String
         kernels: rewritten.kernels.iter().map(Kernel::of).collect(),
         text: rewritten.text,
         from_cache: false,
+        source: None,
     };
     if let Some(path) = place {
         keep(&path, &prepared);
@@ -99,6 +104,7 @@ fn place(folder: &Path, orders: &Orders, source: &str) -> PathBuf {
         hash[0] ^= bytes.len() as u64;
     };
     add(env!("CARGO_PKG_VERSION").as_bytes());
+    add(MADE_AS.as_bytes());
     add(source.as_bytes());
     add(format!("{:?}", orders.plan).as_bytes());
     folder.join(format!("{:016x}{:016x}.ptx", hash[0], hash[1]))
@@ -118,6 +124,7 @@ fn read(whole: String) -> Option<Prepared> {
         kernels,
         text: text.to_owned(),
         from_cache: true,
+        source: None,
     })
 }
 

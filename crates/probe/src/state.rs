@@ -177,7 +177,9 @@ impl State {
     pub fn end_context(&mut self, handle: usize, forget: bool) {
         if let Some(context) = self.contexts.get(&handle) {
             let notes = &mut self.notes;
-            dump::dump(context, &self.folder, |word, rest| notes.say(word, rest));
+            dump::dump(context, &self.orders, &self.folder, |word, rest| {
+                notes.say(word, rest)
+            });
         }
         if forget {
             self.forget_context(handle);

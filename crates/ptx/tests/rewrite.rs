@@ -52,6 +52,7 @@ fn plan(places: &[Place], function: &str, context_bytes: u32) -> Plan {
                 kernels: Pattern::any(),
                 function: function.into(),
                 context_bytes,
+                inline: None,
             })
             .collect(),
         prelude: format!("{}{functions}", device::runtime(&functions, 1)),

@@ -91,6 +91,7 @@ impl MapDump {
             value_size,
             max_entries,
             initial: None,
+            summed: 0,
         };
         let copies = held.first().map_or(1, |(_, values)| values.len() as u64);
         MapDump {
@@ -104,6 +105,7 @@ impl MapDump {
                 parts: 0,
                 device_bytes: 0,
                 host_bytes: 0,
+                part_bytes: 0,
             },
             spec,
             bytes: (held.iter().flat_map(|(_, values)| values.concat())).collect(),

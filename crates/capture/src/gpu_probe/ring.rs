@@ -1,17 +1,20 @@
 //! Reads the rings while device code writes them.
 //!
-//! A record is whole when its slot's number is the one that is waited for; the tail says how far we
-//! are, and only that makes room. Nobody waits for us: what found no room was counted by the device.
+//! Every four bytes of a record have beside them how often the ring has been filled: a record is whole
+//! when all of them are of the round that is waited for, in whatever order they came. The tail says how
+//! far we are, and only that makes room. Nobody waits for us: what found no room was counted by the
+//! device.
 
 use super::files;
 use ptx::device::{
-    MOST_PARTS, Map, Orders, PARTS_AT, RING_DATA, SLOT_HEADER, TAIL_STRIDE, log_map, map_kind,
+    CAPACITY_AT, MOST_PARTS, Map, Orders, PARTS_AT, RING_DATA, SLOT_HEADER, TAIL_STRIDE, log_map,
+    map_kind, slot_bytes,
 };
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -51,7 +54,7 @@ pub struct RingTotals {
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const IDLE: Duration = Duration::from_micros(50);
 /// Room is given back after so many records.
-const BATCH: u64 = 512;
+const BATCH: u64 = 4096;
 
 /// The thread that reads.
 pub struct Rings<H> {
@@ -67,7 +70,6 @@ impl<H: Taker> Rings<H> {
             folder: folder.to_owned(),
             rings: Vec::new(),
             maps: orders.maps.clone(),
-            orders: orders.clone(),
             handler,
         };
         let told = stop.clone();
@@ -94,7 +96,6 @@ struct Reader<H> {
     folder: PathBuf,
     rings: Vec<Ring>,
     maps: Vec<Map>,
-    orders: Orders,
     handler: H,
 }
 
@@ -128,56 +129,19 @@ impl<H: Taker> Reader<H> {
 
     fn look(&mut self) {
         for (path, pid, context, name) in files(&self.folder, "shared") {
-            let (source, ring) = match name.parse::<usize>() {
+            let (map, largest) = match name.parse::<usize>() {
                 Ok(index) => match self.maps.get(index) {
-                    Some(map) if map.kind == map_kind::RING => (
-                        Source {
-                            pid,
-                            context,
-                            map: Some(index),
-                        },
-                        map.layout(&self.orders, 1)
-                            .map(|layout| (layout, map.value_size)),
-                    ),
+                    Some(map) if map.kind == map_kind::RING => (Some(index), map.value_size),
                     _ => continue,
                 },
-                Err(_) if name == "log" => {
-                    let map = log_map();
-                    let source = Source {
-                        pid,
-                        context,
-                        map: None,
-                    };
-                    let layout = map.layout(&Orders::default(), 1);
-                    (source, layout.map(|layout| (layout, map.value_size)))
-                }
+                Err(_) if name == "log" => (None, log_map().value_size),
                 Err(_) => continue,
             };
+            let source = Source { pid, context, map };
             if self.rings.iter().any(|ring| ring.source == source) {
                 continue;
             }
-            if let Some((layout, largest)) = ring
-                && let Some(memory) = Memory::map(&path, layout.host_bytes as usize)
-            {
-                // How many parts it has is written last.
-                let all = layout.capacity * layout.parts;
-                let parts = memory
-                    .word(PARTS_AT)
-                    .map_or(0, |word| word.load(Ordering::Acquire));
-                if parts == 0 || parts > MOST_PARTS || !all.is_multiple_of(parts) {
-                    continue;
-                }
-                self.rings.push(Ring {
-                    source,
-                    memory,
-                    capacity: all / parts,
-                    stride: layout.stride as usize,
-                    largest: largest as usize,
-                    tails: vec![0; parts as usize],
-                    read: 0,
-                    unfinished: 0,
-                });
-            }
+            self.rings.extend(Ring::open(&path, source, largest));
         }
     }
 }
@@ -193,9 +157,37 @@ struct Ring {
     tails: Vec<u64>,
     read: u64,
     unfinished: u64,
+    /// The record at hand.
+    data: Vec<u8>,
 }
 
 impl Ring {
+    /// `None` until it is all there.
+    fn open(path: &Path, source: Source, largest: u32) -> Option<Ring> {
+        let memory = Memory::map(path)?;
+        // How many parts it has is written last.
+        let parts = memory.word(PARTS_AT)?.load(Ordering::Acquire);
+        let capacity = memory.word(CAPACITY_AT)?.load(Ordering::Acquire);
+        let stride = slot_bytes(largest.into());
+        let bytes =
+            (parts.checked_mul(capacity)?.checked_mul(stride)?).checked_add(RING_DATA as u64)?;
+        let fits = parts > 0
+            && parts <= MOST_PARTS
+            && capacity.is_power_of_two()
+            && bytes <= memory.bytes as u64;
+        fits.then(|| Ring {
+            source,
+            memory,
+            capacity,
+            stride: stride as usize,
+            largest: largest as usize,
+            tails: vec![0; parts as usize],
+            read: 0,
+            unfinished: 0,
+            data: Vec::new(),
+        })
+    }
+
     fn totals(&self) -> RingTotals {
         RingTotals {
             source: self.source,
@@ -204,16 +196,26 @@ impl Ring {
         }
     }
 
-    /// A part's record, if it is whole.
-    fn record(&self, part: usize, number: u64) -> Option<&[u8]> {
+    /// Takes a part's record, if it is whole.
+    fn record(&mut self, part: usize, number: u64) -> Option<()> {
         let slot = part as u64 * self.capacity + (number & (self.capacity - 1));
         let at = RING_DATA + slot as usize * self.stride;
-        let found = self.memory.word(at)?.load(Ordering::Acquire);
-        if found != number.wrapping_add(1) {
-            return None;
+        let round = (number >> self.capacity.trailing_zeros()).wrapping_add(1) as u32;
+        let words = self.memory.words(at, self.stride / 8)?;
+        let (head, data) = words.split_at_checked(SLOT_HEADER / 8)?;
+        let word = |place: &AtomicU64| {
+            let word = place.load(Ordering::Relaxed);
+            ((word >> 32) as u32 == round).then_some(word as u32)
+        };
+        word(head.last()?)?;
+        let bytes = (word(head.first()?)? as usize).min(self.largest);
+        self.data.clear();
+        // They come in pairs, eight bytes of data each.
+        for place in data.get(..bytes.next_multiple_of(8) / 4)? {
+            self.data.extend_from_slice(&word(place)?.to_le_bytes());
         }
-        let bytes = self.memory.half(at + 8)?.load(Ordering::Relaxed) as usize;
-        self.memory.bytes(at + SLOT_HEADER, bytes.min(self.largest))
+        self.data.truncate(bytes);
+        Some(())
     }
 
     fn read(&mut self, handler: &mut impl Taker) -> u64 {
@@ -225,12 +227,12 @@ impl Ring {
     fn read_part(&mut self, part: usize, handler: &mut impl Taker) -> u64 {
         let mut count = 0;
         while count < BATCH {
-            let Some(data) = self.record(part, self.tails[part]) else {
+            if self.record(part, self.tails[part]).is_none() {
                 break;
-            };
+            }
             handler.take(Raw {
                 source: self.source,
-                data,
+                data: &self.data,
             });
             self.tails[part] = self.tails[part].wrapping_add(1);
             count += 1;
@@ -252,10 +254,10 @@ impl Ring {
             let end = at.wrapping_add(self.capacity);
             while at != end {
                 match self.record(part, at) {
-                    Some(data) => {
+                    Some(()) => {
                         handler.take(Raw {
                             source: self.source,
-                            data,
+                            data: &self.data,
                         });
                         self.read += 1;
                         self.unfinished += gap;
@@ -279,11 +281,11 @@ struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// `None` until the file is as long as it is going to be.
-    fn map(path: &Path, bytes: usize) -> Option<Memory> {
+    /// `None` until there is something in the file.
+    fn map(path: &Path) -> Option<Memory> {
         let file = File::options().read(true).write(true).open(path).ok()?;
-        let bytes = bytes.next_multiple_of(4096);
-        if file.metadata().ok()?.len() < bytes as u64 {
+        let bytes = usize::try_from(file.metadata().ok()?.len()).ok()?;
+        if bytes < RING_DATA {
             return None;
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -293,7 +295,8 @@ impl Memory {
                 std::ptr::null_mut(),
                 bytes,
                 protection,
-                libc::MAP_SHARED,
+                // All pages now: a fault for each would be what the reader does first.
+                libc::MAP_SHARED | libc::MAP_POPULATE,
                 file.as_raw_fd(),
                 0,
             )
@@ -310,16 +313,11 @@ impl Memory {
             .then(|| unsafe { &*self.at.add(at).cast() })
     }
 
-    fn half(&self, at: usize) -> Option<&AtomicU32> {
+    fn words(&self, at: usize, count: usize) -> Option<&[AtomicU64]> {
+        let end = at.checked_add(count.checked_mul(8)?)?;
         // SAFETY: as above.
-        (at.is_multiple_of(4) && at.checked_add(4)? <= self.bytes)
-            .then(|| unsafe { &*self.at.add(at).cast() })
-    }
-
-    fn bytes(&self, at: usize, bytes: usize) -> Option<&[u8]> {
-        // SAFETY: within; the writer is done with it, and gets it back when the tail has moved.
-        (at.checked_add(bytes)? <= self.bytes)
-            .then(|| unsafe { std::slice::from_raw_parts(self.at.add(at), bytes) })
+        (at.is_multiple_of(8) && end <= self.bytes)
+            .then(|| unsafe { std::slice::from_raw_parts(self.at.add(at).cast(), count) })
     }
 }
 

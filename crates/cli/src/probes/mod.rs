@@ -3,12 +3,13 @@
 
 mod object;
 mod ready;
+mod shape;
 
 pub use object::{Loaded, load};
 pub use ready::{Ready, Span};
 
 use capture::gpu_probe::HostPart;
-use event::{Arg, Value};
+use event::{Arg, Name, Value};
 use ptx::device::Orders;
 
 /// Probes of a run.
@@ -27,7 +28,7 @@ pub enum What {
 
 /// A record with its meaning.
 pub struct Decoded {
-    pub name: String,
+    pub name: Name,
     pub fields: Vec<Arg>,
 }
 
@@ -39,7 +40,7 @@ impl Probes {
             What::Object(types) => types.decode(map, data),
         }
         .unwrap_or_else(|| Decoded {
-            name: self.map_name(map).to_owned(),
+            name: self.map_name(map).into(),
             fields: vec![Arg::new("bytes", hex(data))],
         })
     }

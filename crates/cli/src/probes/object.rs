@@ -1,18 +1,23 @@
 //! Probes of a BPF object: read, verified, translated, and its types for what comes back.
 
-use super::{Decoded, Probes, What, plain};
+use super::{Decoded, Probes, What, plain, shape::Shape};
 use capture::gpu_probe::{HostMap, HostPart, HostProgram};
 use event::{Arg, Value};
 use gpubpf::{
-    Attach, MapKind, Object, ObjectError, Refused, TranslateOptions, btf, translate, verify,
+    Attach, Counters, MapKind, Object, ObjectError, Refused, TranslateOptions, btf, translate,
+    verify,
 };
 use ptx::device::{Map, Orders, map_kind, runtime};
-use ptx::rewrite::{Isa, Pattern, PatternError, Place, Plan, Probe};
+use ptx::rewrite::{Inline, Isa, Pattern, PatternError, Place, Plan, Probe, Sum};
+use std::collections::HashMap;
+use std::sync::Mutex;
 
 /// What only the object's types tell.
 pub struct Types {
     object: Object,
     texts: Vec<String>,
+    /// By ring and bytes of a record.
+    shapes: Mutex<HashMap<(usize, usize), Option<Shape>>>,
 }
 
 /// A program that is a kernel of its own.
@@ -43,19 +48,25 @@ pub struct Loaded {
 /// `accesses` are the kernels whose memory accesses are probed: the section cannot say.
 pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
     let object = Object::parse(bytes)?;
-    let mut functions = String::new();
+    let (mut functions, mut inlined) = (String::new(), String::new());
     let (mut probes, mut direct, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-    for program in &object.programs {
-        let verified = verify(&object, program).map_err(BadObject::Refused)?;
+    let programs = (object.programs.iter())
+        .map(|program| verify(&object, program).map_err(BadObject::Refused))
+        .collect::<Result<Vec<_>, _>>()?;
+    let counters = Counters::of(&object, &programs);
+    for verified in &programs {
+        let program = verified.program;
         let options = TranslateOptions {
             prefix: format!("cutrace_{}_", probes.len() + direct.len()),
             first_text: texts.len() as u32,
+            counters: Some(counters.clone()),
             ..TranslateOptions::default()
         };
-        let translated = translate(&verified, &options);
+        let translated = translate(verified, &options);
         functions.push_str(&translated.functions);
         functions.push('\n');
         texts.extend(translated.texts);
+        inlined.extend(translated.inline.iter().map(|inline| inline.text.as_str()));
         let pattern = |text: &str| {
             Pattern::parse(text).map_err(|why| BadObject::Kernel {
                 program: program.name.clone(),
@@ -79,15 +90,24 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
             kernels,
             function: translated.entry_name,
             context_bytes: verified.context_bytes,
+            inline: translated.inline.map(inline),
         });
     }
+    drop(programs);
     let maps = object.maps.iter().enumerate();
-    let maps: Vec<Map> = (maps.map(|(number, found)| map(&object, number, found))).collect();
+    let maps: Vec<Map> = (maps.map(|(number, found)| {
+        let summed = counters.width(number).unwrap_or(0);
+        map(&object, number, found, summed)
+    }))
+    .collect();
     let host = host_part(&object, bytes);
     let orders = Orders {
         plan: Plan {
             probes,
-            prelude: format!("{}{functions}", runtime(&functions, maps.len())),
+            prelude: format!(
+                "{}{functions}",
+                runtime(&(functions.clone() + &inlined), maps.len())
+            ),
             isa: Isa::PROBES,
         },
         maps,
@@ -110,14 +130,30 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
     Ok(Loaded {
         probes: Probes {
             orders,
-            what: What::Object(Types { object, texts }),
+            what: What::Object(Types {
+                object,
+                texts,
+                shapes: Mutex::default(),
+            }),
             host: (!host.programs.is_empty()).then_some(host),
         },
         direct,
     })
 }
 
-fn map(object: &Object, number: usize, map: &gpubpf::Map) -> Map {
+fn inline(inline: gpubpf::Inline) -> Inline {
+    let sum = |sum: gpubpf::Sum| Sum {
+        register: sum.register,
+        flush: sum.flush,
+    };
+    Inline {
+        text: inline.text,
+        sums: inline.sums.into_iter().map(sum).collect(),
+        diverges: inline.diverges,
+    }
+}
+
+fn map(object: &Object, number: usize, map: &gpubpf::Map, summed: u8) -> Map {
     let elsewhere = matches!(map.kind, MapKind::HostOnly(_))
         || object.is_on_host(number) && !object.is_on_gpu(number);
     Map {
@@ -130,6 +166,7 @@ fn map(object: &Object, number: usize, map: &gpubpf::Map) -> Map {
         value_size: map.value_size,
         max_entries: map.max_entries,
         initial: map.initial.clone(),
+        summed,
     }
 }
 
@@ -158,15 +195,32 @@ fn host_part(object: &Object, bytes: &[u8]) -> HostPart {
 
 impl Types {
     pub fn decode(&self, map: usize, data: &[u8]) -> Option<Decoded> {
-        let value_type = self.object.maps.get(map)?.value_type;
-        let found = btf::event_type(&self.object.btf, value_type, data.len() as u32)?;
-        let Value::Map(fields) = value(btf::decode(&self.object.btf, found.ty, data)) else {
-            return None;
+        let key = (map, data.len());
+        let mut shapes = self
+            .shapes
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner());
+        let shape = shapes
+            .entry(key)
+            .or_insert_with(|| self.shape(map, data.len()));
+        let shape = shape.as_ref()?;
+        let fields = match shape.read(data) {
+            Some(fields) => fields,
+            None => match value(btf::decode(&self.object.btf, shape.ty, data)) {
+                Value::Map(fields) => fields,
+                _ => return None,
+            },
         };
         Some(Decoded {
-            name: found.name,
+            name: shape.name.clone(),
             fields,
         })
+    }
+
+    fn shape(&self, map: usize, bytes: usize) -> Option<Shape> {
+        let value_type = self.object.maps.get(map)?.value_type;
+        let found = btf::event_type(&self.object.btf, value_type, bytes as u32)?;
+        Some(Shape::new(&self.object.btf, &found.name, found.ty))
     }
 
     pub fn line(&self, text: u64, values: &[u64]) -> String {

@@ -49,6 +49,7 @@ impl Ready {
                 Place::Memory => MEMORY_CONTEXT_BYTES,
                 Place::Entry | Place::Return => 0,
             },
+            inline: None,
         };
         let warps = map("warps", map_kind::WARP_ARRAY, 24, 1);
         let (text, probes, maps) = match self {
@@ -131,6 +132,7 @@ fn map(name: &str, kind: u32, value_size: u32, max_entries: u32) -> Map {
         value_size,
         max_entries,
         initial: None,
+        summed: 0,
     }
 }
 

@@ -6,51 +6,81 @@
 //! access are, it is mostly the same for the whole warp, and so is the address: `match.all` tells,
 //! and if not, every lane adds for itself. A hot counter takes one atomic a warp, not 32.
 
+use super::addition::{Addition, Amount};
 use super::function::Translator;
-use crate::instruction::{Alu, Operation, Source};
+use super::kept;
 use crate::verify::facts::Place;
-
-/// Where is counted.
-#[derive(Clone, Copy)]
-pub struct Counter {
-    pub place: Place,
-    pub bytes: u8,
-    pub base: u8,
-    pub offset: i16,
-}
-
-/// How much.
-#[derive(Clone, Copy)]
-pub enum Amount {
-    Constant(u64),
-    Register(u8),
-}
 
 impl Translator<'_> {
     /// Adds to a map's value.
-    pub fn count(&mut self, counter: Counter, amount: Amount) {
+    pub fn count(&mut self, counter: Addition) {
+        if self.inline {
+            return self.keep(counter);
+        }
         let shared = matches!(counter.place, Place::Value { shared: true, .. });
         if !self.options.aggregate || !shared {
-            let value = match amount {
-                Amount::Register(register) => self.atomic_operand(register, counter.bytes),
-                Amount::Constant(value) => {
-                    let bits = counter.bytes * 8;
-                    let register = self.fresh(bits);
-                    let value = value as i64;
-                    self.emit.line(format!("mov.b{bits} {register}, {value}"));
-                    register
-                }
-            };
+            let value = self.amount(counter);
             return self.add(None, counter, &value);
         }
         self.emit.counts.aggregated += 1;
-        match amount {
+        match counter.amount {
             Amount::Constant(by) => self.count_constant(counter, by),
-            Amount::Register(register) => self.count_alike(counter, register),
+            Amount::Register(_) | Amount::Minus(_) => self.count_alike(counter),
         }
     }
 
-    fn add(&mut self, guard: Option<&str>, counter: Counter, value: &str) {
+    /// How much is added, in a register as wide as the counter.
+    fn amount(&mut self, counter: Addition) -> String {
+        let bits = counter.bytes * 8;
+        match counter.amount {
+            Amount::Register(register) => self.atomic_operand(register, counter.bytes),
+            Amount::Minus(register) => {
+                let value = self.atomic_operand(register, counter.bytes);
+                let minus = self.fresh(bits);
+                self.emit.line(format!("neg.s{bits} {minus}, {value}"));
+                minus
+            }
+            Amount::Constant(value) => {
+                let register = self.fresh(bits);
+                let value = if bits == 64 {
+                    value as i64
+                } else {
+                    (value as i32).into()
+                };
+                self.emit.line(format!("mov.b{bits} {register}, {value}"));
+                register
+            }
+        }
+    }
+
+    /// Adds to a sum that the thread keeps.
+    fn keep(&mut self, counter: Addition) {
+        let object = self.verified.object;
+        let sums = (self.options.counters.as_ref())
+            .and_then(|counters| kept::candidates(object, counters, &counter))
+            .unwrap_or_default();
+        let mut value = self.amount(counter);
+        if counter.bytes == 4 {
+            value = self.emit.set("cvt.u64.u32", &value);
+        }
+        let alone = sums.len() == 1;
+        for slot in &sums {
+            let sum = kept::register(self.options, slot);
+            if alone {
+                self.emit.line(format!("add.s64 {sum}, {sum}, {value}"));
+                continue;
+            }
+            let place = kept::stand_in(slot.map) + slot.offset;
+            let from = i128::from(place) - i128::from(counter.offset);
+            let is_it = self
+                .emit
+                .set_predicate("setp.eq.s64", &format!("%r{}, {from}", counter.base));
+            self.emit
+                .line(format!("@{is_it} add.s64 {sum}, {sum}, {value}"));
+        }
+    }
+
+    fn add(&mut self, guard: Option<&str>, counter: Addition, value: &str) {
         self.emit.counts.atomics += 1;
         let bits = counter.bytes * 8;
         let guard = guard.map(|guard| format!("@{guard} ")).unwrap_or_default();
@@ -60,7 +90,7 @@ impl Translator<'_> {
         ));
     }
 
-    fn is_fixed(&self, counter: Counter) -> bool {
+    fn is_fixed(&self, counter: Addition) -> bool {
         matches!(counter.place, Place::Value { fixed: Some(_), .. })
     }
 
@@ -82,7 +112,7 @@ impl Translator<'_> {
         }
     }
 
-    fn count_constant(&mut self, counter: Counter, by: u64) {
+    fn count_constant(&mut self, counter: Addition, by: u64) {
         let bits = counter.bytes * 8;
         let mut lanes = self.emit.half();
         self.emit.line(format!("activemask.b32 {lanes}"));
@@ -106,9 +136,9 @@ impl Translator<'_> {
         self.add(Some(&lowest), counter, &value);
     }
 
-    fn count_alike(&mut self, counter: Counter, register: u8) {
+    fn count_alike(&mut self, counter: Addition) {
         let bits = counter.bytes * 8;
-        let amount = self.atomic_operand(register, counter.bytes);
+        let amount = self.amount(counter);
         let lanes = self.emit.half();
         self.emit.line(format!("activemask.b32 {lanes}"));
         let mut alike = self.match_all(bits, &amount, &lanes);
@@ -141,68 +171,5 @@ impl Translator<'_> {
             "match.all.sync.b{bits} {matching}|{alike}, {value}, {lanes}"
         ));
         alike
-    }
-
-    /// `*value += amount` in three plain instructions, on memory that threads share: racing threads
-    /// would lose counts, so it becomes an atomic. True if it was one.
-    pub fn plain_count(&mut self, at: usize) -> bool {
-        let code = self.code();
-        let (Some(first), Some(second), Some(third)) =
-            (code.get(at), code.get(at + 1), code.get(at + 2))
-        else {
-            return false;
-        };
-        let Operation::Load {
-            dst,
-            base,
-            offset,
-            bytes: bytes @ (4 | 8),
-            signed: false,
-        } = first.operation
-        else {
-            return false;
-        };
-        let Operation::Alu {
-            operator,
-            wide,
-            dst: counted,
-            src,
-        } = second.operation
-        else {
-            return false;
-        };
-        let amount = match (operator, src) {
-            (Alu::Add, Source::Immediate(by)) => Amount::Constant(i64::from(by) as u64),
-            (Alu::Sub, Source::Immediate(by)) => Amount::Constant(-i64::from(by) as u64),
-            (Alu::Add, Source::Register(by)) if by != dst => Amount::Register(by),
-            _ => return false,
-        };
-        let stored = Operation::Store {
-            base,
-            offset,
-            bytes,
-            value: Source::Register(dst),
-        };
-        let whole = wide || bytes == 4;
-        if third.operation != stored || counted != dst || base == dst || !whole {
-            return false;
-        }
-        let Some(access) = self.facts.accesses.get(&at).copied() else {
-            return false;
-        };
-        // The sum must not be wanted afterwards; the verifier's live registers tell.
-        let live_after = self.live.get(at + 3).copied().unwrap_or(u16::MAX);
-        let shared = matches!(access.place, Place::Value { shared: true, .. });
-        if !shared || access.alignment < bytes || live_after & 1 << dst != 0 {
-            return false;
-        }
-        let counter = Counter {
-            place: access.place,
-            bytes,
-            base,
-            offset,
-        };
-        self.count(counter, amount);
-        true
     }
 }

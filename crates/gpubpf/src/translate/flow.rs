@@ -1,12 +1,12 @@
 //! Jumps, branches, calls of functions, the end.
 
-use super::function::{self, Translator};
+use super::function::{self, END, Translator};
 use crate::instruction::{Callee, Condition, Operation, Source};
 
 impl Translator<'_> {
     pub fn flow(&mut self, at: usize, operation: Operation) {
         match operation {
-            Operation::Jump { target } => self.emit.line(format!("bra L{target}")),
+            Operation::Jump { target } => self.go(target),
             Operation::Branch {
                 condition,
                 wide,
@@ -20,11 +20,19 @@ impl Translator<'_> {
                     return;
                 }
                 if !passes {
-                    self.emit.line(format!("bra L{target}"));
-                    return;
+                    return self.go(target);
+                }
+                // An address of a value that is always there.
+                if wide && src == Source::Immediate(0) && self.never_null >> dst & 1 == 1 {
+                    match condition {
+                        Condition::Equal => return,
+                        Condition::NotEqual => return self.go(target),
+                        _ => {}
+                    }
                 }
                 let holds = self.condition(condition, wide, dst, src);
-                self.emit.line(format!("@{holds} bra L{target}"));
+                let label = self.label(target);
+                self.emit.line(format!("@{holds} bra {label}"));
             }
             Operation::Call(Callee::Function(target)) => {
                 let functions = &self.verified.program.functions;
@@ -34,11 +42,19 @@ impl Translator<'_> {
                 self.emit
                     .line(format!("call (%r0), {name}, (%r1, %r2, %r3, %r4, %r5)"));
             }
+            // The last instruction has the end behind it.
+            _ if self.inline && at + 1 == self.verified.program.functions[self.number].end => {}
+            _ if self.inline => self.emit.line(format!("bra {END}")),
             _ => {
                 self.emit.line("mov.b64 %result, %r0");
                 self.emit.line("ret");
             }
         }
+    }
+
+    fn go(&mut self, target: usize) {
+        let label = self.label(target);
+        self.emit.line(format!("bra {label}"));
     }
 
     fn condition(&mut self, condition: Condition, wide: bool, dst: u8, src: Source) -> String {

@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
+use super::addition::{addition, targets};
 use super::cost::Cost;
 use super::emit::Emit;
 use super::stack::Cells;
 use super::{TranslateOptions, Used};
 use crate::disassemble::disassemble;
 use crate::instruction::{Instruction, Operation};
+use crate::object::Attach;
 use crate::verify::Verified;
 use crate::verify::facts::{Facts, Place};
 use crate::verify::liveness;
@@ -39,6 +41,32 @@ pub struct Translator<'a> {
     pub number: usize,
     /// Which registers are read later, before each instruction of the program.
     pub live: Vec<liveness::Live>,
+    /// It is written into the kernel, and keeps what it adds.
+    pub inline: bool,
+    /// Registers that hold an address which is not NULL, whatever happened before: a bit for each.
+    pub never_null: liveness::Live,
+    targets: Vec<bool>,
+}
+
+/// The label behind a program that is written into a kernel.
+pub const END: &str = "$L__cutrace_SITE_end";
+
+/// Names registers so that none can be one of the kernel's: letters, then digits or a count.
+pub fn own_registers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 4);
+    let mut rest = text;
+    while let Some(at) = rest.find('%') {
+        let (before, name) = rest.split_at(at + 1);
+        out.push_str(before);
+        let letters = name.bytes().take_while(u8::is_ascii_lowercase).count();
+        let next = name.as_bytes().get(letters);
+        if letters == 1 && next.is_some_and(|byte| byte.is_ascii_digit() || *byte == b'<') {
+            out.push_str("cutrace_");
+        }
+        rest = name;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// The name of a function in PTX.
@@ -63,6 +91,32 @@ pub fn translate(
     number: usize,
     used: &mut Used,
 ) -> Function {
+    let mut translator = begin(verified, options, number, used);
+    translator.body();
+    translator.finish()
+}
+
+/// The program as text for the kernel itself; `None` if its stack is memory.
+pub fn inline(
+    verified: &Verified<'_>,
+    options: &TranslateOptions,
+    used: &mut Used,
+) -> Option<Function> {
+    let mut translator = begin(verified, options, 0, used);
+    translator.inline = true;
+    if matches!(translator.frame, Frame::Memory(_)) {
+        return None;
+    }
+    translator.body();
+    (translator.scratch == 0).then(|| translator.finish_inline())
+}
+
+fn begin<'a>(
+    verified: &'a Verified<'a>,
+    options: &'a TranslateOptions,
+    number: usize,
+    used: &'a mut Used,
+) -> Translator<'a> {
     let mut translator = Translator {
         verified,
         options,
@@ -74,10 +128,12 @@ pub fn translate(
         scratch_used: 0,
         number,
         live: liveness::registers(&verified.program.instructions),
+        inline: false,
+        never_null: 0,
+        targets: targets(verified),
     };
     translator.frame = translator.choose_frame();
-    translator.body();
-    translator.finish()
+    translator
 }
 
 impl Translator<'_> {
@@ -135,40 +191,62 @@ impl Translator<'_> {
 
     fn body(&mut self) {
         let range = self.range();
-        let targets: Vec<bool> = {
-            let mut targets = vec![false; range.len()];
-            for from in range.clone() {
-                if self.facts.reached[from]
-                    && let Some(target) = self.code()[from].operation.target()
-                    && let Some(place) = targets.get_mut(target.wrapping_sub(range.start))
-                {
-                    *place = true;
-                }
-            }
-            targets
-        };
         let mut at = range.start;
         while at < range.end {
             if !self.facts.reached[at] {
                 at += 1;
                 continue;
             }
-            if targets[at - range.start] {
-                self.emit.label(&format!("L{at}"));
+            if self.targets[at] {
+                let label = self.label(at);
+                self.emit.label(&label);
+                self.never_null = 0;
             }
             let comment = format!("{}: {}", self.code()[at].slot, disassemble(self.code(), at));
             self.emit.comment(&comment);
-            let is_target = |at: usize| targets.get(at - range.start).copied().unwrap_or(true);
-            if self.options.aggregate
-                && !is_target(at + 1)
-                && !is_target(at + 2)
-                && self.plain_count(at)
+            if let Some(found) = addition(self.verified, &self.live, &self.targets, at)
+                && (self.inline || self.options.aggregate || found.length == 1)
             {
-                at += 3;
+                self.count(found);
+                at += found.length;
                 continue;
             }
             self.instruction(at);
+            self.note_null(at);
             at += 1;
+        }
+    }
+
+    /// The label of an instruction that is jumped to.
+    pub fn label(&self, at: usize) -> String {
+        if self.inline {
+            format!("$L__cutrace_SITE_{at}")
+        } else {
+            format!("L{at}")
+        }
+    }
+
+    /// Which addresses are known after an instruction not to be NULL.
+    fn note_null(&mut self, at: usize) {
+        use crate::instruction::{Alu, Callee, Source};
+        match self.code()[at].operation {
+            Operation::Alu {
+                operator: Alu::Move,
+                wide: true,
+                dst,
+                src: Source::Register(src),
+            } => {
+                let same = self.never_null >> src & 1;
+                self.never_null = self.never_null & !(1 << dst) | same << dst;
+            }
+            // Tells what it gave by itself.
+            Operation::Call(Callee::Helper(crate::helper::MAP_LOOKUP)) => {}
+            Operation::Call(_) => self.never_null &= !0x3f,
+            operation => {
+                if let Some(register) = operation.destination() {
+                    self.never_null &= !(1 << register);
+                }
+            }
         }
     }
 
@@ -187,6 +265,30 @@ impl Translator<'_> {
             | Operation::Exit
             | Operation::Call(crate::instruction::Callee::Function(_)) => self.flow(at, operation),
             Operation::Call(crate::instruction::Callee::Helper(number)) => self.helper(at, number),
+        }
+    }
+
+    fn finish_inline(self) -> Function {
+        let mut text = String::from("    .reg .b64 %r<11>;\n");
+        if let Frame::Cells(cells) = &self.frame {
+            text.push_str(&cells.declarations());
+        }
+        text.push_str(&self.emit.declarations());
+        let context = match self.verified.program.attach {
+            Attach::Memory => "4096",
+            _ => "%cutrace_ctx",
+        };
+        let _ = writeln!(text, "    mov.b64 %r1, {context};\n    mov.b64 %r10, 4096;");
+        if let Frame::Cells(cells) = &self.frame {
+            text.push_str(&cells.initial());
+        }
+        text.push_str(self.emit.body());
+        if text.contains(END) {
+            let _ = writeln!(text, "{END}:");
+        }
+        Function {
+            text: own_registers(&text),
+            counts: self.emit.counts,
         }
     }
 

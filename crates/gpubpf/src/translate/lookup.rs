@@ -1,7 +1,9 @@
 //! Looking a key up in an array, and writing its value, where the program stands.
 
-use super::function::Translator;
-use crate::map::{MapKind, descriptor};
+use super::emit::Emit;
+use super::function::{self, Translator};
+use super::kept;
+use crate::map::{MapKind, descriptor, spread_bytes};
 use crate::verify::facts::{Call, Place};
 
 /// Values up to this size are copied in place.
@@ -10,6 +12,37 @@ const INLINE_BYTES: u32 = 64;
 const NO_SUCH_ENTRY: i64 = -7;
 const EXISTS: i64 = -17;
 const WRONG_FLAGS: i64 = -22;
+
+/// The number of a thread in its grid, for text that is written elsewhere: in %cutrace_thread.
+pub fn thread_number_text() -> String {
+    let mut emit = Emit::default();
+    let thread = thread_number(&mut emit);
+    let body = emit.body().replace("    ", "\t");
+    let text = format!(
+        "{}\t.reg .b64 %cutrace_thread;\n{body}\tmov.b64 %cutrace_thread, {thread};\n",
+        emit.declarations()
+    );
+    function::own_registers(&text)
+}
+
+/// z·W·H + y·W + x over the whole grid.
+fn thread_number(emit: &mut Emit) -> String {
+    let mut at = Vec::new();
+    let mut sizes = Vec::new();
+    for axis in ["x", "y", "z"] {
+        let block = emit.set_half("mov.u32", &format!("%ctaid.{axis}"));
+        let size = emit.set_half("mov.u32", &format!("%ntid.{axis}"));
+        let thread = emit.set_half("mov.u32", &format!("%tid.{axis}"));
+        let thread = emit.set("cvt.u64.u32", &thread);
+        at.push(emit.set("mad.wide.u32", &format!("{block}, {size}, {thread}")));
+        if axis != "z" {
+            let blocks = emit.set_half("mov.u32", &format!("%nctaid.{axis}"));
+            sizes.push(emit.set("mul.wide.u32", &format!("{blocks}, {size}")));
+        }
+    }
+    let row = emit.set("mad.lo.s64", &format!("{}, {}, {}", at[2], sizes[1], at[1]));
+    emit.set("mad.lo.s64", &format!("{row}, {}, {}", sizes[0], at[0]))
+}
 
 impl Translator<'_> {
     /// Writes the lookup in place; false if it must be called.
@@ -22,6 +55,8 @@ impl Translator<'_> {
             return false;
         }
         let (kind, entries, stride) = (map.kind, map.max_entries, map.stride());
+        let spread = spread_bytes(map);
+        self.never_null &= !0x3f;
         if call.key.is_some_and(|key| key >= u64::from(entries)) {
             self.emit.line("mov.b64 %r0, 0");
             return true;
@@ -39,6 +74,13 @@ impl Translator<'_> {
                 self.emit.set("cvt.u64.u32", &key)
             }
         };
+        let own = matches!(kind, MapKind::PerThread { .. } | MapKind::PerWarp);
+        // A key that is known to be there, of a map that has it for everyone.
+        self.never_null |= u16::from(call.key.is_some() && !own);
+        if self.inline {
+            self.stand_in(number, call.key, &index, misses);
+            return true;
+        }
         if let Some(copy) = self.copy_number(kind) {
             let copies = self.descriptor_word(number, descriptor::COPIES);
             misses.push(
@@ -53,9 +95,15 @@ impl Translator<'_> {
                     .set("mad.lo.s64", &format!("{index}, {copies}, {copy}"))
             };
         }
-        let base = self.map_base(number);
+        let mut base = self.map_base(number);
+        if self.is_spread(number) {
+            let own = self.multiprocessor(number);
+            base = self
+                .emit
+                .set("mad.lo.s64", &format!("{own}, {spread}, {base}"));
+        }
         let address = match call.key {
-            Some(key) if self.is_one_copy(kind) => {
+            Some(key) if !own => {
                 let offset = key * u64::from(stride);
                 self.emit.set("add.s64", &format!("{base}, {offset}"))
             }
@@ -123,8 +171,49 @@ impl Translator<'_> {
         self.emit.line(format!("@{holds} bra {done}"));
     }
 
-    fn is_one_copy(&self, kind: MapKind) -> bool {
-        matches!(kind, MapKind::Array { .. } | MapKind::KernelShared)
+    /// Whether each multiprocessor has a copy of a map.
+    fn is_spread(&self, map: usize) -> bool {
+        let object = self.verified.object;
+        object.maps[map].kind == MapKind::PerSm
+            || (self.options.counters.as_ref())
+                .is_some_and(|counters| counters.is_spread(object, map))
+    }
+
+    /// Which copy of a map is this multiprocessor's: the last for those beyond, if there can be any.
+    fn multiprocessor(&mut self, map: usize) -> String {
+        let parts = self.descriptor_word(map, descriptor::PARTS);
+        let parts = self.emit.low(&parts);
+        let last = self.emit.set_half("sub.s32", &format!("{parts}, 1"));
+        let own = self.emit.set_half("mov.u32", "%smid");
+        let own = self.emit.set_half("min.u32", &format!("{own}, {last}"));
+        self.emit.set("cvt.u64.u32", &own)
+    }
+
+    /// An address that stands for the value, for a program that keeps what it adds.
+    fn stand_in(&mut self, map: usize, key: Option<u64>, index: &str, mut misses: Vec<String>) {
+        let spec = &self.verified.object.maps[map];
+        let (kind, stride) = (spec.kind, u64::from(spec.stride()));
+        let base = kept::stand_in(map);
+        let mut address = match key {
+            Some(key) => (base + key * stride).to_string(),
+            None => {
+                let base = self.emit.set("mov.b64", &base.to_string());
+                self.emit
+                    .set("mad.lo.s64", &format!("{index}, {stride}, {base}"))
+            }
+        };
+        if matches!(kind, MapKind::PerThread { .. }) {
+            let thread = self.thread_number();
+            let copies = self.descriptor_word(map, descriptor::COPIES);
+            misses.push(
+                self.emit
+                    .set_predicate("setp.ge.u64", &format!("{thread}, {copies}")),
+            );
+        }
+        for miss in misses {
+            address = self.emit.set("selp.b64", &format!("0, {address}, {miss}"));
+        }
+        self.emit.line(format!("mov.b64 %r0, {address}"));
     }
 
     /// The key: an array's is four bytes.
@@ -143,35 +232,13 @@ impl Translator<'_> {
     fn copy_number(&mut self, kind: MapKind) -> Option<String> {
         match kind {
             MapKind::PerThread { .. } => Some(self.thread_number()),
-            MapKind::PerSm => Some(self.emit.special("%smid")),
             MapKind::PerWarp => Some(self.warp_number()),
             _ => None,
         }
     }
 
-    /// z·W·H + y·W + x over the whole grid.
     pub fn thread_number(&mut self) -> String {
-        let mut at = Vec::new();
-        let mut sizes = Vec::new();
-        for axis in ["x", "y", "z"] {
-            let block = self.emit.set_half("mov.u32", &format!("%ctaid.{axis}"));
-            let size = self.emit.set_half("mov.u32", &format!("%ntid.{axis}"));
-            let thread = self.emit.set_half("mov.u32", &format!("%tid.{axis}"));
-            let thread = self.emit.set("cvt.u64.u32", &thread);
-            at.push(
-                self.emit
-                    .set("mad.wide.u32", &format!("{block}, {size}, {thread}")),
-            );
-            if axis != "z" {
-                let blocks = self.emit.set_half("mov.u32", &format!("%nctaid.{axis}"));
-                sizes.push(self.emit.set("mul.wide.u32", &format!("{blocks}, {size}")));
-            }
-        }
-        let row = self
-            .emit
-            .set("mad.lo.s64", &format!("{}, {}, {}", at[2], sizes[1], at[1]));
-        self.emit
-            .set("mad.lo.s64", &format!("{row}, {}, {}", sizes[0], at[0]))
+        thread_number(&mut self.emit)
     }
 
     /// Warps are counted block by block.

@@ -1,8 +1,8 @@
 //! Loads, stores and atomics.
 
-use super::aggregate::{Amount, Counter};
 use super::function::{Frame, Translator};
 use crate::instruction::{Atomic, Operation, Source};
+use crate::object::Attach;
 use crate::verify::facts::{Access, Place};
 
 impl Translator<'_> {
@@ -34,6 +34,10 @@ impl Translator<'_> {
                     }
                     return;
                 }
+                if let Some(value) = self.context_word(access.place, bytes, signed) {
+                    self.emit.line(format!("mov.b64 %r{dst}, {value}"));
+                    return;
+                }
                 let space = space(access.place);
                 let from = (format!("%r{base}"), i64::from(offset));
                 let value = self.load(space, &from, bytes, access.alignment, signed);
@@ -59,6 +63,26 @@ impl Translator<'_> {
             }
             _ => {}
         }
+    }
+
+    /// A part of a memory access's context, where that is in registers.
+    fn context_word(&mut self, place: Place, bytes: u8, signed: bool) -> Option<String> {
+        let Place::Context {
+            offset: Some(offset),
+        } = place
+        else {
+            return None;
+        };
+        if !self.inline || self.verified.program.attach != Attach::Memory {
+            return None;
+        }
+        let (shift, bits) = (offset % 8 * 8, u32::from(bytes) * 8);
+        let word = format!("%cutrace_word{}", offset / 8);
+        let sign = if signed { 's' } else { 'u' };
+        Some(self.emit.set(
+            &format!("bfe.{sign}64"),
+            &format!("{word}, {shift}, {bits}"),
+        ))
     }
 
     pub fn in_register(&mut self, operand: &str) -> String {
@@ -182,20 +206,6 @@ impl Translator<'_> {
         let access = self.access_at(at);
         if !matches!(access.place, Place::Value { .. }) {
             self.own_atomic(access, operation);
-            return;
-        }
-        if operator == Atomic::Add && !fetch {
-            let amount = match self.facts.operands.get(&at).copied().flatten() {
-                Some(value) => Amount::Constant(value),
-                None => Amount::Register(src),
-            };
-            let counter = Counter {
-                place: access.place,
-                bytes,
-                base,
-                offset,
-            };
-            self.count(counter, amount);
             return;
         }
         self.emit.counts.atomics += 1;

@@ -4,6 +4,7 @@
 //! stack is registers, too, wherever every use of it is at a constant place (memory per thread is what
 //! costs a probed kernel most); helpers that are a few instructions are written where they are called.
 
+pub mod addition;
 mod aggregate;
 mod arithmetic;
 mod cost;
@@ -11,14 +12,17 @@ mod emit;
 mod flow;
 mod function;
 mod helpers;
+mod kept;
 mod lookup;
 mod memory;
 mod stack;
 
 pub use cost::Cost;
+pub use kept::{Inline, Sum};
 
 use std::collections::BTreeSet;
 
+use crate::counters::Counters;
 use crate::instruction::{Callee, Operation};
 use crate::verify::Verified;
 
@@ -37,6 +41,9 @@ pub struct TranslateOptions {
     pub aggregate: bool,
     /// Write small helpers where they are called.
     pub inline_helpers: bool,
+    /// Maps that all programs of the object only add to, if that was looked at: then the host must
+    /// lay them out with a copy for each multiprocessor ([`Counters::is_spread`]).
+    pub counters: Option<Counters>,
 }
 
 impl Default for TranslateOptions {
@@ -48,6 +55,7 @@ impl Default for TranslateOptions {
             promote_stack: true,
             aggregate: true,
             inline_helpers: true,
+            counters: None,
         }
     }
 }
@@ -66,6 +74,8 @@ pub struct Translated {
     /// What it prints: number `first_text` + index.
     pub texts: Vec<String>,
     pub cost: Cost,
+    /// The same for the place where it runs, if all it does is add.
+    pub inline: Option<Inline>,
 }
 
 /// The function a helper is called by.
@@ -85,7 +95,9 @@ pub fn translate(verified: &Verified<'_>, options: &TranslateOptions) -> Transla
         cost.add(&function.counts);
         text.push_str(&function.text);
     }
+    let inline = inline(verified, options, &mut used);
     Translated {
+        inline,
         functions: text,
         entry_name: function::name(verified, options, 0),
         helpers: used.helpers.into_iter().collect(),
@@ -93,6 +105,24 @@ pub fn translate(verified: &Verified<'_>, options: &TranslateOptions) -> Transla
         texts: verified.texts.clone(),
         cost,
     }
+}
+
+fn inline(verified: &Verified<'_>, options: &TranslateOptions, used: &mut Used) -> Option<Inline> {
+    let counters = options
+        .counters
+        .as_ref()
+        .filter(|_| options.inline_helpers)?;
+    let slots = kept::slots(verified, counters)?;
+    let function = function::inline(verified, options, used)?;
+    let sums = slots.iter().map(|slot| Sum {
+        register: kept::register(options, slot),
+        flush: kept::flush(verified.object, options, slot),
+    });
+    Some(Inline {
+        text: function.text,
+        sums: sums.collect(),
+        diverges: kept::diverges(verified),
+    })
 }
 
 /// What a program needs of its surroundings.

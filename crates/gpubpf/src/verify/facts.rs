@@ -26,9 +26,7 @@ pub struct Access {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The function's own frame; the offset from the frame pointer if it is always the same.
-    Stack {
-        offset: Option<i16>,
-    },
+    Stack { offset: Option<i16> },
     /// The frame of a function further up.
     CallersStack,
     /// A map's value.
@@ -37,8 +35,11 @@ pub enum Place {
         shared: bool,
         /// The one address it always is, for all threads.
         fixed: Option<Fixed>,
+        /// The map it is of, if it is always the same.
+        map: Option<usize>,
     },
-    Context,
+    /// The context; the offset from its start if it is always the same.
+    Context { offset: Option<u32> },
     /// Different ones on different paths.
     Mixed,
 }
@@ -93,14 +94,20 @@ impl Place {
                 Place::Value {
                     shared: a,
                     fixed: c,
+                    map: e,
                 },
                 Place::Value {
                     shared: b,
                     fixed: d,
+                    map: f,
                 },
             ) => Place::Value {
                 shared: a || b,
                 fixed: if c == d { c } else { None },
+                map: if e == f { e } else { None },
+            },
+            (Place::Context { offset: a }, Place::Context { offset: b }) => Place::Context {
+                offset: if a == b { a } else { None },
             },
             (a, b) if a == b => a,
             _ => Place::Mixed,

@@ -81,7 +81,9 @@ impl Walk<'_> {
                 self.context_bytes = self.context_bytes.max(end as u32);
                 Ok((
                     Access {
-                        place: Place::Context,
+                        place: Place::Context {
+                            offset: offset.constant().map(|offset| offset as u32),
+                        },
                         alignment: alignment_of(8),
                     },
                     None,
@@ -108,6 +110,7 @@ impl Walk<'_> {
                             key,
                             offset,
                         }),
+                    map: Some(number),
                 };
                 let alignment = alignment_of(map.value_alignment());
                 Ok((Access { place, alignment }, None))

@@ -67,9 +67,9 @@ pub struct Descriptor {
     pub threads: u64,
     /// Bytes from one value, or slot, to the next.
     pub stride: u64,
-    /// Slots of a hash, or of each part of a ring: a power of two.
+    /// Slots of a hash, or of each part of a ring: a power of two. Bytes of a multiprocessor's copy.
     pub capacity: u64,
-    /// Parts of a ring: a power of two.
+    /// Parts of a ring, or copies of a map that multiprocessors have.
     pub parts: u64,
 }
 
@@ -134,15 +134,21 @@ impl Ring {
 }
 
 /// Where a ring's slots begin in its host memory; the tails of its parts come first.
-pub const RING_DATA: usize = 4096;
+pub const RING_DATA: usize = 16384;
 /// Bytes from one part's tail to the next.
 pub const TAIL_STRIDE: usize = 64;
-/// Behind the first tail: how many parts there are.
+/// Behind the first tail: how many parts there are, and slots in each.
 pub const PARTS_AT: usize = 8;
+pub const CAPACITY_AT: usize = 16;
 /// As many as have tails before the slots.
 pub const MOST_PARTS: u64 = (RING_DATA / TAIL_STRIDE) as u64;
-/// `{u64 number + 1; u32 bytes; u32 0}` before a record's data.
+/// `{u32 bytes, round; u32 0, round}` before a record's data.
 pub const SLOT_HEADER: usize = 16;
+
+/// Bytes of a slot for records of so many bytes at most: each four have their round beside them.
+pub const fn slot_bytes(largest: u64) -> u64 {
+    SLOT_HEADER as u64 + largest.next_multiple_of(8) * 2
+}
 
 /// Bytes of `__cutrace_state`.
 pub const STATE_BYTES: usize = 128;

@@ -7,8 +7,8 @@ mod layout;
 mod orders;
 
 pub use layout::{
-    Descriptor, MOST_PARTS, PARTS_AT, RING_DATA, Ring, SLOT_HEADER, STATE_BYTES, State,
-    TAIL_STRIDE, map_kind,
+    CAPACITY_AT, Descriptor, MOST_PARTS, PARTS_AT, RING_DATA, Ring, SLOT_HEADER, STATE_BYTES,
+    State, TAIL_STRIDE, map_kind, slot_bytes,
 };
 pub use orders::{Layout, Map, Orders, OrdersError, log_map};
 

@@ -1,8 +1,8 @@
 //! What the tracer tells the library in the traced program: probes, maps, and the text they need. Files
 //! in one folder; how much memory each map takes follows from them, the same on both sides.
 
-use super::layout::{Descriptor, MOST_PARTS, RING_DATA, Ring, SLOT_HEADER, map_kind};
-use crate::rewrite::{Isa, Pattern, Place, Plan, Probe};
+use super::layout::{Descriptor, MOST_PARTS, RING_DATA, Ring, map_kind, slot_bytes};
+use crate::rewrite::{Inline, Isa, Pattern, Place, Plan, Probe, Sum};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -14,11 +14,16 @@ const FEWEST_THREADS: u64 = 1024;
 const MOST_THREADS: u64 = 4 << 20;
 /// Records a ring holds for each entry that its map asks for: bpftime counts them per thread.
 const RECORDS_AN_ENTRY: u64 = 1024;
+/// And for each multiprocessor, if its map asks for fewer.
+const RECORDS_A_MULTIPROCESSOR: u64 = 512;
 const FEWEST_RECORDS: u64 = 1024;
 const FEWEST_OF_PART: u64 = 256;
 const RING_MEMORY: u64 = 256 << 20;
 /// Warps that a multiprocessor can hold.
 const WARPS: u64 = 64;
+/// What copies of maps begin at multiples of, and what they may take: then there are fewer.
+const SPREAD_ALIGNMENT: u64 = 256;
+const SPREAD_MEMORY: u64 = 64 << 20;
 /// A map larger than this is a mistake.
 const MOST_BYTES: u64 = 16 << 30;
 
@@ -30,6 +35,9 @@ pub struct Map {
     pub value_size: u32,
     pub max_entries: u32,
     pub initial: Option<Vec<u8>>,
+    /// Device code only adds to it, numbers of so many bytes (0: it does other things, too): then
+    /// each multiprocessor has a copy, and the values are the sums over all.
+    pub summed: u8,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -54,8 +62,10 @@ pub struct Layout {
     pub stride: u64,
     /// Slots of a hash, or of each part of a ring.
     pub capacity: u64,
-    /// Parts of a ring: one for a multiprocessor, as far as they go.
+    /// Parts of a ring, or copies of a whole map: one for a multiprocessor, as far as they go.
     pub parts: u64,
+    /// Bytes from one such copy to the next.
+    pub part_bytes: u64,
     pub device_bytes: u64,
     /// In memory of the host that the tracer sees too.
     pub host_bytes: u64,
@@ -70,6 +80,7 @@ impl Map {
             stride: value,
             capacity: 0,
             parts: 0,
+            part_bytes: 0,
             device_bytes: 0,
             host_bytes: 0,
         };
@@ -81,19 +92,21 @@ impl Map {
             layout.stride = value.next_multiple_of(8);
         }
         if self.kind == map_kind::RING {
-            layout.stride = SLOT_HEADER as u64 + value.next_multiple_of(16);
+            layout.stride = slot_bytes(value);
+            let multiprocessors = multiprocessors.max(1);
             let wanted = match orders.records {
-                0 => (entries.saturating_mul(RECORDS_AN_ENTRY)).min(RING_MEMORY / layout.stride),
+                0 => (entries.saturating_mul(RECORDS_AN_ENTRY))
+                    .max(multiprocessors * RECORDS_A_MULTIPROCESSOR)
+                    .min(RING_MEMORY / layout.stride),
                 records => records,
             };
-            let all = wanted.clamp(FEWEST_RECORDS, 1 << 32).next_power_of_two();
+            let wanted = wanted.clamp(FEWEST_RECORDS, 1 << 32);
             // A part holds at least what a few warps write at once.
-            layout.parts = (multiprocessors.max(1).next_power_of_two())
-                .min(MOST_PARTS)
-                .min(all / FEWEST_OF_PART);
-            layout.capacity = all / layout.parts;
+            layout.parts = multiprocessors.min(MOST_PARTS).min(wanted / FEWEST_OF_PART);
+            layout.capacity = wanted.div_ceil(layout.parts).next_power_of_two();
             layout.device_bytes = layout.parts * Ring::BYTES as u64;
-            layout.host_bytes = all.checked_mul(layout.stride)? + RING_DATA as u64;
+            let slots = layout.parts * layout.capacity;
+            layout.host_bytes = slots.checked_mul(layout.stride)? + RING_DATA as u64;
         } else if map_kind::is_hash(self.kind) {
             let key = u64::from(self.key_size).next_multiple_of(8);
             layout.stride = 8 + key + value.next_multiple_of(8);
@@ -110,7 +123,18 @@ impl Map {
                 map_kind::WARP_ARRAY => multiprocessors.max(1) * WARPS,
                 _ => 1,
             };
-            let bytes = (entries.checked_mul(layout.copies)?).checked_mul(layout.stride)?;
+            let one = entries.checked_mul(layout.stride)?;
+            let mut bytes = one.checked_mul(layout.copies)?;
+            if self.kind == map_kind::SM_ARRAY || self.is_spread() {
+                // As device code counts on: gpubpf::map::spread_bytes.
+                layout.part_bytes = one.checked_next_multiple_of(SPREAD_ALIGNMENT)?;
+                let most = match self.kind {
+                    map_kind::SM_ARRAY => u64::MAX,
+                    _ => (SPREAD_MEMORY / layout.part_bytes.max(1)).max(1),
+                };
+                layout.parts = multiprocessors.clamp(1, most);
+                bytes = layout.part_bytes.checked_mul(layout.parts)?;
+            }
             let bytes = bytes.checked_next_multiple_of(64)?.max(64);
             if map_kind::is_host(self.kind) {
                 layout.host_bytes = bytes;
@@ -119,6 +143,35 @@ impl Map {
             }
         }
         (layout.device_bytes.max(layout.host_bytes) <= MOST_BYTES).then_some(layout)
+    }
+
+    fn is_spread(&self) -> bool {
+        self.summed > 0 && matches!(self.kind, map_kind::ARRAY | map_kind::GPU_ARRAY)
+    }
+
+    /// What the host is to see of a map's memory: one value a key, or those of a key side by side.
+    pub fn gathered(&self, layout: &Layout, device: Vec<u8>) -> Vec<u8> {
+        if layout.part_bytes == 0 {
+            return device;
+        }
+        let one = self.max_entries as usize * self.value_size as usize;
+        let copies = device.chunks_exact(layout.part_bytes as usize);
+        if self.is_spread() {
+            let mut sums = vec![0; one];
+            for copy in copies {
+                add(&mut sums, copy, self.summed);
+            }
+            return sums;
+        }
+        let value = (self.value_size as usize).max(1);
+        let mut out = vec![0; one * layout.copies as usize];
+        for (number, copy) in copies.take(layout.copies as usize).enumerate() {
+            for (key, bytes) in copy[..one].chunks_exact(value).enumerate() {
+                let at = (key * layout.copies as usize + number) * value;
+                out[at..at + value].copy_from_slice(bytes);
+            }
+        }
+        out
     }
 
     pub fn descriptor(&self, layout: &Layout, device: u64, host: u64) -> Descriptor {
@@ -132,9 +185,23 @@ impl Map {
             max_entries: self.max_entries,
             threads: layout.copies,
             stride: layout.stride,
-            capacity: layout.capacity,
+            capacity: layout.capacity.max(layout.part_bytes),
             parts: layout.parts,
         }
+    }
+}
+
+/// Adds numbers of so many bytes, each to its own.
+fn add(sums: &mut [u8], copy: &[u8], width: u8) {
+    let width = if width == 4 { 4 } else { 8 };
+    for (sum, one) in sums.chunks_exact_mut(width).zip(copy.chunks_exact(width)) {
+        let word = |bytes: &[u8]| {
+            let mut word = [0; 8];
+            word[..width].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        };
+        let all = word(sum).wrapping_add(word(one)).to_le_bytes();
+        sum.copy_from_slice(&all[..width]);
     }
 }
 
@@ -147,6 +214,7 @@ pub fn log_map() -> Map {
         value_size: 112,
         max_entries: 16,
         initial: None,
+        summed: 0,
     }
 }
 
@@ -176,11 +244,12 @@ impl Orders {
         for (index, map) in self.maps.iter().enumerate() {
             let _ = writeln!(
                 text,
-                "map {} {} {} {} {}",
+                "map {} {} {} {} {} {}",
                 map.kind,
                 map.key_size,
                 map.value_size,
                 map.max_entries,
+                map.summed,
                 one_line(&map.name)
             );
             if let Some(initial) = &map.initial {
@@ -201,6 +270,19 @@ impl Orders {
                 one_line(probe.kernels.text())
             );
         }
+        for (index, probe) in self.plan.probes.iter().enumerate() {
+            let Some(inline) = &probe.inline else {
+                continue;
+            };
+            let _ = write!(text, "inline {index} {}", u8::from(inline.diverges));
+            fs::write(folder.join(format!("inline.{index}")), &inline.text)?;
+            for sum in &inline.sums {
+                let _ = write!(text, " {}", sum.register);
+                let file = format!("flush.{}", sum.register.trim_start_matches('%'));
+                fs::write(folder.join(file), &sum.flush)?;
+            }
+            text.push('\n');
+        }
         fs::write(folder.join("prelude.ptx"), &self.plan.prelude)?;
         fs::write(folder.join("orders"), text)
     }
@@ -210,15 +292,15 @@ impl Orders {
         let mut orders = Orders::default();
         orders.plan.prelude = fs::read_to_string(folder.join("prelude.ptx"))?;
         for (number, line) in text.lines().enumerate() {
-            let initial = |index: usize| fs::read(folder.join(format!("initial.{index}"))).ok();
+            let file = |name: String| fs::read(folder.join(name)).ok();
             orders
-                .line(line, initial)
+                .line(line, file)
                 .ok_or(OrdersError::Line(number + 1))?;
         }
         Ok(orders)
     }
 
-    fn line(&mut self, line: &str, initial: impl Fn(usize) -> Option<Vec<u8>>) -> Option<()> {
+    fn line(&mut self, line: &str, file: impl Fn(String) -> Option<Vec<u8>>) -> Option<()> {
         let (word, rest) = line.split_once(' ')?;
         let numbers = |rest: &str| -> Option<Vec<u32>> {
             rest.split(' ').map(|word| word.parse().ok()).collect()
@@ -236,8 +318,8 @@ impl Orders {
             "own-modules" => self.has_own_modules = rest == "1",
             "records" => self.records = rest.parse().ok()?,
             "map" => {
-                let words: Vec<&str> = rest.splitn(5, ' ').collect();
-                let &[kind, key, value, entries, name] = words.as_slice() else {
+                let words: Vec<&str> = rest.splitn(6, ' ').collect();
+                let &[kind, key, value, entries, summed, name] = words.as_slice() else {
                     return None;
                 };
                 self.maps.push(Map {
@@ -246,7 +328,8 @@ impl Orders {
                     key_size: key.parse().ok()?,
                     value_size: value.parse().ok()?,
                     max_entries: entries.parse().ok()?,
-                    initial: initial(self.maps.len()),
+                    initial: file(format!("initial.{}", self.maps.len())),
+                    summed: summed.parse().ok()?,
                 });
             }
             "probe" => {
@@ -264,7 +347,27 @@ impl Orders {
                     kernels: Pattern::parse(kernels).ok()?,
                     function: function.to_owned(),
                     context_bytes: bytes.parse().ok()?,
+                    inline: None,
                 });
+            }
+            "inline" => {
+                let text = |name: String| file(name).and_then(|text| String::from_utf8(text).ok());
+                let mut words = rest.split(' ');
+                let index = words.next()?.parse::<usize>().ok()?;
+                let diverges = words.next()? == "1";
+                let sum = |register: &str| {
+                    let name = register.trim_start_matches('%');
+                    Some(Sum {
+                        register: register.to_owned(),
+                        flush: text(format!("flush.{name}"))?,
+                    })
+                };
+                let inline = Inline {
+                    text: text(format!("inline.{index}"))?,
+                    sums: words.map(sum).collect::<Option<_>>()?,
+                    diverges,
+                };
+                self.plan.probes.get_mut(index)?.inline = Some(inline);
             }
             _ => return None,
         }
@@ -288,6 +391,7 @@ mod tests {
             value_size,
             max_entries,
             initial: (kind == map_kind::ARRAY).then(|| vec![1, 2, 3]),
+            summed: 0,
         }
     }
 
@@ -302,6 +406,14 @@ mod tests {
                     kernels: Pattern::parse("vectorAdd(float const*, int)").expect("a name"),
                     function: "__cutrace_p0".into(),
                     context_bytes: 16,
+                    inline: Some(Inline {
+                        text: "add.s64 %cutrace_sum_0_8, %cutrace_sum_0_8, 1;\n".into(),
+                        sums: vec![Sum {
+                            register: "%cutrace_sum_0_8".into(),
+                            flush: "{}\n".into(),
+                        }],
+                        diverges: true,
+                    }),
                 }],
                 prelude: "// text\n".into(),
                 isa: Isa::PARAMETER_ADDRESS,
@@ -324,19 +436,56 @@ mod tests {
     }
 
     #[test]
+    fn copies_of_multiprocessors_come_together() {
+        let orders = Orders::default();
+        let mut counters = map(map_kind::GPU_ARRAY, 8, 2);
+        counters.summed = 8;
+        let layout = counters.layout(&orders, 3).expect("a layout");
+        assert_eq!(layout.device_bytes, 3 * 256);
+        let mut device = vec![0; 3 * 256];
+        for (copy, (a, b)) in [(1u64, 10u64), (2, 20), (u64::MAX, 30)].iter().enumerate() {
+            device[copy * 256..][..8].copy_from_slice(&a.to_le_bytes());
+            device[copy * 256 + 8..][..8].copy_from_slice(&b.to_le_bytes());
+        }
+        let words = |bytes: Vec<u8>| -> Vec<u64> {
+            let words = bytes.chunks_exact(8);
+            words
+                .map(|word| u64::from_le_bytes(word.try_into().expect("a word")))
+                .collect()
+        };
+        assert_eq!(words(counters.gathered(&layout, device.clone())), [2, 60]);
+        let own = map(map_kind::SM_ARRAY, 8, 2);
+        let layout = own.layout(&orders, 3).expect("a layout");
+        assert_eq!(
+            words(own.gathered(&layout, device)),
+            [1, 2, u64::MAX, 10, 20, 30]
+        );
+        // A large map has fewer copies than there are multiprocessors.
+        let mut large = map(map_kind::GPU_ARRAY, 8, 4 << 20);
+        large.summed = 8;
+        assert_eq!(
+            large.layout(&orders, 132).map(|layout| layout.parts),
+            Some(2)
+        );
+    }
+
+    #[test]
     fn maps_take_what_they_need() {
         let orders = Orders::default();
         let layout = |map: Map| map.layout(&orders, 132).expect("a layout");
         assert_eq!(layout(map(map_kind::GPU_ARRAY, 8, 10)).device_bytes, 128);
         let ring = layout(map(map_kind::RING, 56, 16));
-        assert_eq!((ring.stride, ring.parts, ring.capacity), (80, 64, 256));
+        assert_eq!((ring.stride, ring.parts, ring.capacity), (128, 132, 512));
         let alone = map(map_kind::RING, 56, 16)
             .layout(&orders, 1)
             .expect("a layout");
         assert_eq!((alone.parts, alone.capacity), (1, 16384));
-        assert_eq!(alone.host_bytes, ring.host_bytes);
         assert_eq!(layout(map(map_kind::THREAD_ARRAY, 8, 1)).copies, 4 << 20);
-        assert_eq!(layout(map(map_kind::SM_ARRAY, 8, 2)).copies, 132);
+        let spread = layout(map(map_kind::SM_ARRAY, 8, 2));
+        assert_eq!(
+            (spread.copies, spread.parts, spread.part_bytes),
+            (132, 132, 256)
+        );
         assert_eq!(layout(map(map_kind::GPU_HASH, 8, 2)).capacity, 8);
         let huge = map(map_kind::GPU_ARRAY, u32::MAX, u32::MAX);
         assert_eq!(huge.layout(&orders, 132), None);

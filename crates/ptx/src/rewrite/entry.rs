@@ -1,15 +1,15 @@
 //! Probes at a kernel's entry: a block right behind the brace that opens its body.
 
-use super::{Kernel, Probe, REGISTERS, calls, edit::Edits};
+use super::{Kernel, Probe, REGISTERS, calls, edit::Edits, kept::Kept};
 
 /// How many places got the probes: one, or none.
-pub fn insert(kernel: &Kernel, probes: &[&Probe], edits: &mut Edits) -> usize {
+pub fn insert(kernel: &Kernel, probes: &[&Probe], kept: &Kept, edits: &mut Edits) -> usize {
     if probes.is_empty() {
         return 0;
     }
     let mut block = format!("\n{{\n{REGISTERS}");
     block.push_str(&parameters(kernel, probes));
-    block.push_str(&calls(probes, "%cutrace_ctx", "\t"));
+    block.push_str(&calls(probes, kept, "%cutrace_ctx"));
     block.push_str("}\n");
     edits.insert(kernel.open, block);
     1

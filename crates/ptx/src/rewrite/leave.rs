@@ -1,21 +1,34 @@
 //! Probes before every way out of a kernel: `ret`, `exit`, and the end of its text.
 
-use super::{Kernel, Probe, REGISTERS, edit::Edits, entry::parameters, plain_calls, scan::Module};
+use super::{
+    Kernel, Probe, REGISTERS, edit::Edits, entry::parameters, kept::Kept, plain_calls, scan::Module,
+};
 
-/// How many places got the probes.
-pub fn insert(module: &Module, kernel: &Kernel, probes: &[&Probe], edits: &mut Edits) -> usize {
-    if probes.is_empty() {
+/// How many places got the probes. What is kept goes to memory there.
+pub fn insert(
+    module: &Module,
+    kernel: &Kernel,
+    probes: &[&Probe],
+    kept: &Kept,
+    edits: &mut Edits,
+) -> usize {
+    if probes.is_empty() && kept.begin().is_empty() {
         return 0;
     }
-    let mut block = String::from(REGISTERS);
-    block.push_str(&parameters(kernel, probes));
-    // What leaves meets no instruction that wants the warp together.
-    block.push_str(&plain_calls(probes, "%cutrace_ctx", "\t"));
+    let block = || {
+        let mut block = String::from(REGISTERS);
+        block.push_str(&parameters(kernel, probes));
+        // What leaves meets no instruction that wants the warp together.
+        block.push_str(&plain_calls(probes, kept, "%cutrace_ctx"));
+        block.push_str(&kept.flush());
+        block
+    };
     let mut places = 0;
     for one in &kernel.code {
         if !matches!(one.opcode(module.source), "ret" | "exit") {
             continue;
         }
+        let block = block();
         let text = match &one.guard {
             None => format!("{{\n{block}}}\n\t"),
             // Those that stay jump over it; `ret.uni` promises what then no longer holds for all.
@@ -32,10 +45,10 @@ pub fn insert(module: &Module, kernel: &Kernel, probes: &[&Probe], edits: &mut E
         places += 1;
     }
     if falls_off(module, kernel) {
-        edits.insert(kernel.close, format!("{{\n{block}}}\n"));
+        edits.insert(kernel.close, format!("{{\n{}}}\n", block()));
         places += 1;
     }
-    places
+    if probes.is_empty() { 0 } else { places }
 }
 
 /// Whether the last instruction lets control reach the closing brace.

@@ -4,7 +4,7 @@
 //! Parameters are left out: they are constants of the launch, not memory.
 
 use super::scan::{Instruction, Module};
-use super::{Done, Kernel, Probe, REGISTERS, calls, edit::Edits, leave::negated};
+use super::{Done, Kernel, Probe, REGISTERS, calls, edit::Edits, kept::Kept, leave::negated};
 use crate::token::{Kind, Token};
 
 /// `{u64 address; u32 size, space; u64 pc; u32 line, kind;}`, where pc is the access's number in its
@@ -232,6 +232,7 @@ pub fn insert(
     module: &Module,
     kernel: &Kernel,
     probes: &[&Probe],
+    kept: &Kept,
     sites: &mut usize,
     edits: &mut Edits,
     done: &mut Done,
@@ -239,7 +240,11 @@ pub fn insert(
     if probes.is_empty() {
         return;
     }
-    let wants_context = probes.iter().any(|probe| probe.context_bytes > 0);
+    let wants = |inline: bool| {
+        let mut readers = probes.iter().filter(|probe| probe.context_bytes > 0);
+        readers.any(|probe| kept.inline(probe).is_some() == inline)
+    };
+    let (wants_context, wants_words) = (wants(false), wants(true));
     let mut uses_context = false;
     for one in &kernel.code {
         let found = match accesses(module, one) {
@@ -261,18 +266,24 @@ pub fn insert(
         text.push_str(REGISTERS);
         text.push_str("\t.reg .b64 %cutrace_at;\n");
         for access in found {
-            let context = if wants_context {
-                context(kernel, &access, *sites)
-            } else {
-                Some(String::new())
+            let context = match wants_context {
+                true => context(kernel, &access, *sites),
+                false => Some(String::new()),
             };
-            let Some(context) = context else {
+            let words = match wants_words {
+                true => words(kernel, &access, *sites),
+                false => Some(String::new()),
+            };
+            let (Some(context), Some(words)) = (context, words) else {
                 done.skipped += 1;
                 continue;
             };
             uses_context |= wants_context;
+            text.push_str("{\n");
             text.push_str(&context);
-            text.push_str(&calls(probes, "%cutrace_ctx", "\t"));
+            text.push_str(&words);
+            text.push_str(&calls(probes, kept, "%cutrace_ctx"));
+            text.push_str("}\n");
             done.accesses += 1;
             done.sites.push(access);
             *sites += 1;
@@ -294,40 +305,66 @@ pub fn insert(
     }
 }
 
-/// Fills the context, and takes its address.
-fn context(kernel: &Kernel, access: &Access, site: usize) -> Option<String> {
-    let mut text = String::new();
-    let text_only = |bits: Option<u32>, name: &str| match bits {
-        Some(64) => Some(format!("\tmov.b64 %cutrace_at, {name};\n")),
-        Some(32) => Some(format!("\tcvt.u64.u32 %cutrace_at, {name};\n")),
-        Some(_) => None,
+/// The address that is accessed, in %cutrace_at.
+fn address(kernel: &Kernel, access: &Access) -> Option<String> {
+    let name = &access.base;
+    let mut text = match kernel.register_bits(name) {
+        Some(64) => format!("\tmov.b64 %cutrace_at, {name};\n"),
+        Some(32) => format!("\tcvt.u64.u32 %cutrace_at, {name};\n"),
+        Some(_) => return None,
         // A variable, or a number.
-        None if name.starts_with('%') => None,
-        None => Some(format!("\tmov.u64 %cutrace_at, {name};\n")),
+        None if name.starts_with('%') => return None,
+        None => format!("\tmov.u64 %cutrace_at, {name};\n"),
     };
-    text.push_str(&text_only(
-        kernel.register_bits(&access.base),
-        &access.base,
-    )?);
     if !access.offset.is_empty() {
         text.push_str(&format!(
             "\tadd.s64 %cutrace_at, %cutrace_at, {};\n",
             access.offset
         ));
     }
-    text.push_str("\tst.local.b64 [__cutrace_access], %cutrace_at;\n");
+    Some(text)
+}
+
+/// The register that holds the size, where it is no constant.
+fn size_register<'a>(kernel: &Kernel, access: &'a Access) -> Option<Option<&'a str>> {
     match &access.size_from {
-        Some(register) if kernel.register_bits(register) == Some(32) => {
-            text.push_str(&format!(
-                "\tst.local.b32 [__cutrace_access+8], {register};\n"
-            ));
-        }
-        Some(_) => return None,
+        Some(register) if kernel.register_bits(register) == Some(32) => Some(Some(register)),
+        Some(_) => None,
+        None => Some(None),
+    }
+}
+
+/// The context in registers: what an instruction says of itself is constant there.
+fn words(kernel: &Kernel, access: &Access, site: usize) -> Option<String> {
+    let mut text = address(kernel, access)?;
+    let high = |word: u32| u64::from(word) << 32;
+    text.push_str("\t.reg .b64 %cutrace_word<4>;\n\tmov.b64 %cutrace_word0, %cutrace_at;\n");
+    let space = high(access.space as u32);
+    match size_register(kernel, access)? {
+        Some(register) => text.push_str(&format!(
+            "\tcvt.u64.u32 %cutrace_word1, {register};\n\tor.b64 %cutrace_word1, %cutrace_word1, {space:#x};\n"
+        )),
         None => text.push_str(&format!(
-            "\tst.local.b32 [__cutrace_access+8], {};\n",
-            access.size
+            "\tmov.b64 %cutrace_word1, {:#x};\n",
+            space | u64::from(access.size)
         )),
     }
+    let last = high(access.kind as u32) | u64::from(access.line);
+    text.push_str(&format!(
+        "\tmov.b64 %cutrace_word2, {site};\n\tmov.b64 %cutrace_word3, {last:#x};\n"
+    ));
+    Some(text)
+}
+
+/// Fills the context in memory, and takes its address.
+fn context(kernel: &Kernel, access: &Access, site: usize) -> Option<String> {
+    let mut text = address(kernel, access)?;
+    text.push_str("\tst.local.b64 [__cutrace_access], %cutrace_at;\n");
+    let size = match size_register(kernel, access)? {
+        Some(register) => register.to_owned(),
+        None => access.size.to_string(),
+    };
+    text.push_str(&format!("\tst.local.b32 [__cutrace_access+8], {size};\n"));
     let words = [
         (12, access.space as u32),
         (16, site as u32),

@@ -7,6 +7,7 @@
 mod edit;
 mod entry;
 mod header;
+mod kept;
 mod leave;
 mod memory;
 mod name;
@@ -14,12 +15,14 @@ mod scan;
 mod stub;
 
 pub use header::{Isa, Target};
+pub use kept::{Inline, Sum};
 pub use memory::{Access, CONTEXT_BYTES as MEMORY_CONTEXT_BYTES, Space};
 pub use name::{Pattern, PatternError, nearest, readable};
 pub use scan::{Kernel, kernels};
 
 use crate::ParseError;
 use edit::Edits;
+use kept::Kept;
 use scan::Module;
 use std::collections::BTreeSet;
 
@@ -41,6 +44,8 @@ pub struct Probe {
     pub function: String,
     /// Bytes of its context that it reads; with none, it is given 0.
     pub context_bytes: u32,
+    /// The same as text for the kernel itself, if all it does is add.
+    pub inline: Option<Inline>,
 }
 
 /// What to put in.
@@ -130,13 +135,17 @@ pub fn rewrite(source: &str, plan: &Plan) -> Result<Option<Rewritten>, RewriteEr
         let (at_entry, others): (Vec<_>, Vec<_>) =
             (probes.iter().copied()).partition(|probe| probe.place == Place::Entry);
         one.stubs = stub::redirect(&module, kernel, &at_entry, &mut edits);
+        let kept = Kept::choose(&module, plan, &probes, one.stubs > 0);
+        edits.insert(kernel.open, kept.begin());
         if one.stubs == 0 {
-            one.entries = entry::insert(kernel, &at_entry, &mut edits);
+            one.entries = entry::insert(kernel, &at_entry, &kept, &mut edits);
         }
         let returns = pick(&others, Place::Return);
-        one.returns = leave::insert(&module, kernel, &returns, &mut edits);
+        one.returns = leave::insert(&module, kernel, &returns, &kept, &mut edits);
         let accesses = pick(&others, Place::Memory);
-        memory::insert(&module, kernel, &accesses, &mut sites, &mut edits, &mut one);
+        memory::insert(
+            &module, kernel, &accesses, &kept, &mut sites, &mut edits, &mut one,
+        );
         if kernel.reads_parameters(&probes) {
             isa = isa.at_least(Isa::PARAMETER_ADDRESS);
         }
@@ -187,24 +196,30 @@ fn refusal(module: &Module, kernel: &Kernel, probes: &[&Probe]) -> Option<String
 ///
 /// Threads of a warp that come here together leave together: what follows may be an instruction that
 /// wants them to.
-fn calls(probes: &[&Probe], context: &str, indent: &str) -> String {
-    format!(
-        "{indent}activemask.b32 %cutrace_mask;\n{}{indent}bar.warp.sync %cutrace_mask;\n",
-        plain_calls(probes, context, indent)
-    )
+fn calls(probes: &[&Probe], kept: &Kept, context: &str) -> String {
+    let part = (probes.iter()).any(|probe| kept.inline(probe).is_none_or(|text| text.diverges));
+    let text = plain_calls(probes, kept, context);
+    if !part {
+        return text;
+    }
+    format!("\tactivemask.b32 %cutrace_mask;\n{text}\tbar.warp.sync %cutrace_mask;\n")
 }
 
 /// The calls alone.
-fn plain_calls(probes: &[&Probe], context: &str, indent: &str) -> String {
+fn plain_calls(probes: &[&Probe], kept: &Kept, context: &str) -> String {
     let mut text = String::new();
     for probe in probes {
+        if let Some(inline) = kept.inline(probe) {
+            text.push_str(&kept.text(inline));
+            continue;
+        }
         let context = if probe.context_bytes == 0 {
             "%cutrace_none"
         } else {
             context
         };
         text.push_str(&format!(
-            "{indent}call (%cutrace_result), {}, ({context});\n",
+            "\tcall (%cutrace_result), {}, ({context});\n",
             probe.function
         ));
     }
@@ -212,4 +227,4 @@ fn plain_calls(probes: &[&Probe], context: &str, indent: &str) -> String {
 }
 
 /// Registers that [`calls`] uses; a block of its own for each place.
-const REGISTERS: &str = "\t.reg .b32 %cutrace_mask;\n\t.reg .b64 %cutrace_result, %cutrace_ctx, %cutrace_none;\n\tmov.b64 %cutrace_none, 0;\n";
+const REGISTERS: &str = "\t.reg .b32 %cutrace_mask;\n\t.reg .b64 %cutrace_result, %cutrace_ctx, %cutrace_none;\n\tmov.b64 %cutrace_none, 0;\n\tmov.b64 %cutrace_ctx, 0;\n";

@@ -1,7 +1,9 @@
 //! Calls of the stub `__bpftime_cuda__kernel_trace`, turned to the kernel's entry probes: programs that
 //! were written with it say themselves where they want to be probed.
 
-use super::{Kernel, Probe, REGISTERS, calls, edit::Edits, leave::negated, scan::Module};
+use super::{
+    Kernel, Probe, REGISTERS, calls, edit::Edits, kept::Kept, leave::negated, scan::Module,
+};
 use crate::token::Kind;
 
 const STUB: &str = "__bpftime_cuda__kernel_trace";
@@ -32,7 +34,7 @@ pub fn redirect(module: &Module, kernel: &Kernel, probes: &[&Probe], edits: &mut
         }
         text.push_str(REGISTERS);
         text.push_str(&super::entry::parameters(kernel, probes));
-        text.push_str(&calls(probes, "%cutrace_ctx", "\t"));
+        text.push_str(&calls(probes, &Kept::default(), "%cutrace_ctx"));
         if one.guard.is_some() {
             text.push_str(&format!("$L__cutrace_stub_{places}:\n"));
         }

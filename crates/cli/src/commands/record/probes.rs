@@ -156,7 +156,8 @@ impl Backend for ProbesBackend {
 
 #[derive(Default)]
 struct Chunk {
-    records: Vec<(Source, u32)>,
+    /// Records of one ring and one size, and how many follow each other.
+    runs: Vec<(Source, u32, u32)>,
     data: Vec<u8>,
 }
 
@@ -168,7 +169,11 @@ struct Queue {
 
 impl Taker for Queue {
     fn take(&mut self, raw: Raw) {
-        self.chunk.records.push((raw.source, raw.data.len() as u32));
+        let bytes = raw.data.len() as u32;
+        match self.chunk.runs.last_mut() {
+            Some((source, size, count)) if *source == raw.source && *size == bytes => *count += 1,
+            _ => self.chunk.runs.push((raw.source, bytes, 1)),
+        }
         self.chunk.data.extend_from_slice(raw.data);
         if self.chunk.data.len() >= CHUNK {
             self.rest();
@@ -176,8 +181,12 @@ impl Taker for Queue {
     }
 
     fn rest(&mut self) {
-        if !self.chunk.records.is_empty() {
-            let _ = self.sender.send(std::mem::take(&mut self.chunk));
+        if !self.chunk.runs.is_empty() {
+            let next = Chunk {
+                runs: Vec::new(),
+                data: Vec::with_capacity(CHUNK + CHUNK / 8),
+            };
+            let _ = self.sender.send(std::mem::replace(&mut self.chunk, next));
         }
     }
 }
@@ -200,7 +209,8 @@ struct Decoder {
     failure: Option<SinkError>,
 }
 
-struct Waiting(u64, u64, Event);
+/// The event is elsewhere: what is ordered is moved often.
+struct Waiting(u64, u64, Box<Event>);
 
 impl PartialEq for Waiting {
     fn eq(&self, other: &Self) -> bool {
@@ -242,10 +252,12 @@ impl Decoder {
         for chunk in chunks {
             let arrived = monotonic();
             let mut data = chunk.data.as_slice();
-            for (source, bytes) in chunk.records {
-                let (record, rest) = data.split_at(bytes as usize);
-                data = rest;
-                self.record(source, record, arrived);
+            for (source, bytes, count) in chunk.runs {
+                for _ in 0..count {
+                    let (record, rest) = data.split_at(bytes as usize);
+                    data = rest;
+                    self.record(source, record, arrived);
+                }
             }
             self.write_up_to(self.newest.saturating_sub(DISORDER));
         }
@@ -283,7 +295,7 @@ impl Decoder {
                     self.lines.push(line.clone());
                 }
                 (
-                    "printk".to_owned(),
+                    "printk".into(),
                     vec![Arg::new("thread", *thread), Arg::new("text", line)],
                 )
             }
@@ -305,7 +317,8 @@ impl Decoder {
     fn keep(&mut self, time: u64, event: Event) {
         self.newest = self.newest.max(time);
         self.count += 1;
-        self.waiting.push(Reverse(Waiting(time, self.count, event)));
+        self.waiting
+            .push(Reverse(Waiting(time, self.count, Box::new(event))));
         if self.waiting.len() > MOST_KEPT {
             self.write_one();
         }
@@ -351,7 +364,7 @@ impl Decoder {
 
     fn write_one(&mut self) {
         if let Some(Reverse(Waiting(_, _, event))) = self.waiting.pop() {
-            self.write(event.into());
+            self.write((*event).into());
         }
     }
 
@@ -387,8 +400,13 @@ impl Decoder {
 /// The field that says when: the first whole number that is called so.
 fn time_of(fields: &[Arg]) -> Option<u64> {
     let is_time = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        name == "ts" || name.contains("time") || name.ends_with("_ns") || name.contains("clock")
+        let has = |word: &str| {
+            let mut places = name.as_bytes().windows(word.len());
+            places.any(|place| place.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        let ends =
+            name.len() >= 3 && name.as_bytes()[name.len() - 3..].eq_ignore_ascii_case(b"_ns");
+        name.eq_ignore_ascii_case("ts") || has("time") || ends || has("clock")
     };
     let mut times = fields.iter().filter(|field| is_time(&field.name));
     times.find_map(|field| match field.value {
