@@ -197,6 +197,35 @@ def ring():
                   f"{ran.seconds:.1f} s in all")
 
 
+    # Seconds of launches, each with some records: what the reader takes for as long as they last.
+    for blocks, launches in ((4, 200), (8, 200)) if SIM or QUICK else ((16, 60000), (32, 60000), (64, 60000)):
+        ran = Ran(["run", f"{OBJECTS}/cost/objects/ring_sample.bpf.o"],
+                  [program("probed"), "time", str(blocks), "256", str(launches)])
+        ring = ran.ring("events")
+        produced = blocks * 4 * launches
+        read = sum(int(count.replace(",", "")) for count in re.findall(r"ring events: ([\d,]+) records read", ran.words))
+        check(f"sustained, {blocks * 4} records a launch: produced = read + lost", (ring["produced"], read + ring["lost"]),
+              (produced, produced))
+        counted, written, first, last = {}, 0, None, None
+        with open(ran.trace, "rb") as file:
+            for line in file:
+                if b'"type":"device"' in line:
+                    written += 1
+                    last = line
+                    first = first or line
+                    if blocks <= 16:
+                        at = line.find(b'"thread":') + 9
+                        thread = line[at:line.find(b"}", at)]
+                        counted[thread] = counted.get(thread, 0) + 1
+        check("   what was read is in the trace", written, read)
+        if counted and not ring["lost"]:
+            check("   all threads, all launches, none torn", (len(counted), set(counted.values())), (blocks * 4, {launches}))
+        moment = lambda line: json.loads(line)["details"]["timestamp"] / 1e9
+        wall = moment(last) - moment(first)
+        print(f"     {read} read, {ring['lost']} lost over {wall:.2f} s of GPU time: {read / wall / 1e6:.2f} M events/s; "
+              f"{ran.seconds:.1f} s until the trace was written", flush=True)
+
+
 VARIANTS = ("empty", "entry_exit_time", "per_thread", "counter", "counter_sm", "histogram", "ring_block", "ring_thread",
             "memory", "memory_shared")
 
@@ -223,19 +252,24 @@ def cost():
         for name in VARIANTS:
             # Four million events a launch: few launches, and a ring that does not hold them all.
             many = name.startswith("ring")
-            words = ["--ring", "65536"] if many else []
+            words = ["--ring", "65536"] if name == "ring_thread" else []
             line = [command[0], "3", threads] if many else command
-            ran = Ran(["run", f"{OBJECTS}/cost/objects/{name}.bpf.o", *words], line, pin=many or name.startswith("memory"))
+            ran = Ran(["run", f"{OBJECTS}/cost/objects/{name}.bpf.o", *words], line, pin=many or name.startswith("memory") or name == "counter")
             print(f"     {name}: {ran.seconds:.1f} s: {' '.join(ran.out.split())}", flush=True)
             take(rows, name, ran.out)
             for kernel, text in re.findall(r"\n(?:void )?(\w+)(?:<[^\n]*>)?\([^\n]*\n ([^\n]*)", ran.words):
                 needs.setdefault((name, kernel), text.strip())
-            if name.startswith("memory"):
+            if name.startswith("memory") or name == "counter":
                 counts = [entry["values"] for entry in ran.map("count")]
                 needs[(name, "exact")] = sum(sum(values) for values in counts)
             if name.startswith("ring"):
                 ring = ran.ring("events")
                 needs[(name, "ring")] = f"produced {ring['produced']}, lost {ring['lost']}"
+    # Threads of all launches, three to warm up.
+    n = 128 if int(threads) < 1 << 20 else 1024
+    entered = (int(launches) + 3) * (int(threads) + n * n + (n // 128) ** 2 * 256)
+    check("counter: exact", needs.get(("counter", "exact")), entered)
+    check("memory: both counts", needs.get(("memory", "exact")) == needs.get(("memory_shared", "exact")) != 0, True)
     kernels = [kernel for _, kernel in plain]
     print(f"{'':24}" + "".join(f"{kernel:>22}" for kernel in kernels))
     print(f"{'plain':24}" + "".join(f"{plain[('plain', kernel)]:>16.2f}      " for kernel in kernels))

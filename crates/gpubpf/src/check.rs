@@ -3,10 +3,11 @@
 use std::fmt;
 
 use crate::btf::{EventType, event_type};
+use crate::counters::Counters;
 use crate::map::Map;
 use crate::object::{HostProgram, Object};
 use crate::translate::{TranslateOptions, Translated, translate};
-use crate::verify::{Refused, verify};
+use crate::verify::{Refused, Verified, verify};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
@@ -42,14 +43,25 @@ pub struct Record {
 
 /// Verifies and translates every program of an object.
 pub fn check(object: &Object, options: &TranslateOptions) -> Check {
+    let verified: Vec<Result<Verified<'_>, Box<Refused>>> = object
+        .programs
+        .iter()
+        .map(|program| verify(object, program))
+        .collect();
+    let accepted: Vec<Verified<'_>> = verified.iter().flatten().cloned().collect();
+    let options = TranslateOptions {
+        counters: Some(Counters::of(object, &accepted)),
+        ..options.clone()
+    };
     let programs = object
         .programs
         .iter()
-        .map(|program| CheckedProgram {
+        .zip(verified)
+        .map(|(program, verified)| CheckedProgram {
             section: program.section.clone(),
             name: program.name.clone(),
             instructions: program.instructions.len(),
-            outcome: verify(object, program).map(|verified| Accepted {
+            outcome: verified.map(|verified| Accepted {
                 context_bytes: verified.context_bytes,
                 looked_at: verified.looked_at,
                 records: verified
@@ -65,7 +77,7 @@ pub fn check(object: &Object, options: &TranslateOptions) -> Check {
                         }
                     })
                     .collect(),
-                translated: translate(&verified, options),
+                translated: translate(&verified, &options),
             }),
         })
         .collect();
@@ -155,6 +167,13 @@ impl fmt::Display for Accepted {
             cost.local_bytes,
             cost.registers
         )?;
+        if let Some(inline) = &self.translated.inline {
+            let sums = inline.sums.len();
+            writeln!(
+                f,
+                "  only adds: where threads come by more than once, {sums} sums are kept in registers"
+            )?;
+        }
         for line in self.translated.functions.lines() {
             writeln!(f, "  | {line}")?;
         }

@@ -6,8 +6,10 @@ mod batch;
 mod compiled;
 mod device;
 mod generate;
+mod kept;
 mod mutated;
 mod random;
 mod reference;
+mod ring;
 
 mod write;

@@ -110,10 +110,12 @@ fn shares(inline: &Inline, probes: &[&Probe], place: Place) -> bool {
 
 /// Whether a thread may end in a function: there is no place for what it kept.
 fn ends_elsewhere(module: &Module, plan: &Plan) -> bool {
-    let count = |text: &str| {
-        text.split(|letter: char| !(letter.is_ascii_alphanumeric() || "_$%.".contains(letter)))
-            .filter(|word| *word == "exit")
-            .count()
+    let count = |text: &str| -> usize {
+        // Comments may name it, too.
+        let code = (text.lines()).map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+        let is_other = |letter: char| !(letter.is_ascii_alphanumeric() || "_$%.".contains(letter));
+        let exits = |line: &str| line.split(is_other).filter(|word| *word == "exit").count();
+        code.map(exits).sum()
     };
     let of_kernel = |kernel: &Kernel| {
         let own = kernel
