@@ -75,13 +75,17 @@ impl Place {
 
 /// What the program itself called, thread by thread in order.
 fn api_calls(run: &Run) -> Vec<Vec<&str>> {
-    let mut threads: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    // In the order in which they came: the numbers of threads start over from time to time.
+    let mut threads: Vec<(&Value, Vec<&str>)> = Vec::new();
     let begun = (run.of_type("userspace")).filter(|line| line["phase"] == "B");
     for line in begun {
-        let tid = line["tid"].as_u64().expect("a thread");
-        (threads.entry(tid).or_default()).push(line["name"].as_str().expect("a name"));
+        let name = line["name"].as_str().expect("a name");
+        match threads.iter_mut().find(|(tid, _)| **tid == line["tid"]) {
+            Some((_, names)) => names.push(name),
+            None => threads.push((&line["tid"], vec![name])),
+        }
     }
-    threads.into_values().collect()
+    threads.into_iter().map(|(_, names)| names).collect()
 }
 
 /// How often each request was made.

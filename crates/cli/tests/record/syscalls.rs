@@ -310,6 +310,7 @@ fn attached_and_let_go() {
         .spawn()
         .expect("cutrace starts");
     wait_for_tracer(program.id(), &mut tracer);
+    let_it_settle();
     fs::write(place.path().join("go"), "").expect("written");
     place.wait_until_said("well");
     assert!(program.wait().expect("ended").success());
@@ -333,6 +334,7 @@ fn attached_to_many_threads_and_to_filters() {
         for tid in tasks(program.id()) {
             wait_for_tracer(tid, &mut tracer);
         }
+        let_it_settle();
         fs::write(place.path().join("go"), "").expect("written");
         place.wait_until_said("well");
         assert!(program.wait().expect("ended").success(), "{case}");
@@ -479,6 +481,12 @@ fn wait_for_tracer(pid: u32, tracer: &mut Child) {
         assert!(began.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// A thread that has a tracer is stopped once more before its calls are watched; nothing shows that
+/// from outside.
+fn let_it_settle() {
+    std::thread::sleep(Duration::from_secs(1));
 }
 
 /// Who traces a process; 0 is nobody.
