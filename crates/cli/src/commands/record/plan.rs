@@ -124,7 +124,7 @@ fn everything(available: impl Fn(Method) -> Result<(), String>) -> Plan {
                 "ebpf sees the same system calls, and stops nothing for it".into()
             }
             Ok(()) if method == Method::Events => "cupti takes them where it has to".into(),
-            // Its calls have been tried on a GPU by a script only (docs/GPU-RUNS.md).
+            // It tells of every process on the GPU, not of the traced ones alone.
             Ok(()) if method == Method::Fecs => "it has to be asked for by name".into(),
             Ok(()) => {
                 plan.methods.push(method);
