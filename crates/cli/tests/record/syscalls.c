@@ -101,7 +101,10 @@ static void filter(int number, int error)
 
 static void stopped_and_continued(void)
 {
-    int status;
+    int status, seen[2];
+    char byte;
+    if (pipe(seen) != 0)
+        fail("pipe");
     pid_t child = fork();
     if (child == 0) {
         /* Terminal stops do nothing to a group that nobody of another group cares for. */
@@ -109,6 +112,9 @@ static void stopped_and_continued(void)
         ask();
         raise(SIGSTOP);
         ask();
+        /* Once it is stopped again, nobody is told that it had been continued. */
+        if (read(seen[0], &byte, 1) != 1)
+            fail("read");
         raise(SIGTSTP);
         ask();
         _exit(0);
@@ -123,6 +129,8 @@ static void stopped_and_continued(void)
         kill(child, SIGCONT);
         if (waitpid(child, &status, WCONTINUED) != child || !WIFCONTINUED(status))
             fail("continued");
+        if (write(seen[1], "", 1) != 1)
+            fail("write");
     }
     wait_for(child);
 }
