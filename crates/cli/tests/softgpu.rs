@@ -76,8 +76,8 @@ fn every_test_program_gives_right_results() {
             .expect("a file")
             .to_string_lossy()
             .into_owned();
-        if ["probed", "probe_cost"].contains(&&*name) {
-            continue; // Run with probes in them: tests/gpu_probes.rs, tests/gpu/probes.sh.
+        if ["probed", "probe_cost", "loads"].contains(&&*name) {
+            continue; // Run with probes in them: tests/gpu_probes, tests/gpu/probes.sh.
         }
         let (stdout, took) = run(&path);
         assert!(
