@@ -19,7 +19,7 @@ cupti_folder=${CUPTI_FOLDER:-/usr/local/cuda/extras/CUPTI/lib64}
 core=${CORE:-2}
 others=${OTHERS:-4-15}
 plain() { taskset -c "$core" "$@"; }
-traced() { taskset -c "$others" "$cutrace" record -q -o "$work/trace.arrows" -- taskset -c "$core" "$@"; }
+traced() { taskset -c "$others" "$cutrace" record --method preload -q -o "$work/trace.arrows" -- taskset -c "$core" "$@"; }
 with_cupti() { LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$cupti_folder CUDA_INJECTION64_PATH=$cupti CUPTI_MODE=$mode taskset -c "$core" "$@"; }
 callbacks() { mode=callbacks with_cupti "$@"; }
 activity() { mode=activity with_cupti "$@"; }
