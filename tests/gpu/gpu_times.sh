@@ -21,6 +21,22 @@ failed=0
 say() { echo "$@" | tee -a "$table"; }
 fail() { failed=$((failed + 1)); say "FAILED: $*"; }
 wants() { case $parts in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
+# costs WAYS TORCH_WAYS ROUNDS TORCH_ROUNDS: a table of the least, each way in turn.
+costs() {
+    rm -f "$work"/calls.* "$work"/torch.*
+    for round in $(seq "$3"); do
+        for way in $1; do $way "$calls" >>"$work/calls.$way" 2>>"$work/errors"; done
+    done
+    for round in $(seq "$4"); do
+        for way in $2; do $way python3 "$here/torch_linear.py" >>"$work/torch.$way" 2>>"$work/errors"; done
+    done
+    say "$(printf '%-12s %10s %10s %10s %16s' "" trivial launch copy "8 Linear layers")"
+    for way in $1; do
+        say "$(printf '%-12s %10s %10s %10s %16s' "$way" "$(least "calls.$way" trivial)" "$(least "calls.$way" launch)" \
+            "$(least "calls.$way" copy)" "$(least "torch.$way" best_us)")"
+    done
+}
+least() { awk -v key="$2" '$1 == key { if (b == "" || $2 < b) b = $2 } END { print b == "" ? "-" : b }' "$work/$1" 2>/dev/null; }
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-/usr/local/cuda/lib64:/usr/local/nvidia/lib64}
 say "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)"
 
@@ -63,19 +79,7 @@ torch.cuda.synchronize(); print("sum", y.sum().item())' 2>"$work/summary" | tee 
     verbose() { taskset -c "$others" "$cutrace" record --method preload,cupti -v --no-summary -o "$work/c.arrows" -- taskset -c "$core" "$@" 2>/dev/null; }
     events() { taskset -c "$others" "$cutrace" record --method preload,events -q -o "$work/c.arrows" -- taskset -c "$core" "$@"; }
     ways="plain preload times verbose events"
-    rm -f "$work"/calls.* "$work"/torch.*
-    for round in $(seq "${ROUNDS:-3}"); do
-        for way in $ways; do $way "$calls" >>"$work/calls.$way" 2>>"$work/errors"; done
-    done
-    for round in $(seq "${TORCH_ROUNDS:-2}"); do
-        for way in plain events; do $way python3 "$here/torch_linear.py" >>"$work/torch.$way" 2>>"$work/errors"; done
-    done
-    least() { awk -v key="$2" '$1 == key { if (b == "" || $2 < b) b = $2 } END { print b == "" ? "-" : b }' "$work/$1" 2>/dev/null; }
-    say "$(printf '%-12s %10s %10s %10s %16s' "" trivial launch copy "8 Linear layers")"
-    for way in $ways; do
-        say "$(printf '%-12s %10s %10s %10s %16s' "$way" "$(least "calls.$way" trivial)" "$(least "calls.$way" launch)" \
-            "$(least "calls.$way" copy)" "$(least "torch.$way" best_us)")"
-    done
+    costs "$ways" "plain events" "${ROUNDS:-3}" "${TORCH_ROUNDS:-2}"
     sums=$(awk '{ print $4 }' "$work"/torch.* | sort -u)
     say "8 Linear layers: checksum $sums"
     [ "$(echo "$sums" | wc -l)" = 1 ] || fail "8 Linear layers: another result by events"
@@ -111,18 +115,7 @@ if wants cost; then
     activity() { mode=activity alone "$@"; }
     kernels() { mode=kernels alone "$@"; }
     ways="plain preload times only kernels activity"
-    for round in $(seq "${ROUNDS:-4}"); do
-        for way in $ways; do $way "$calls" >>"$work/calls.$way" 2>>"$work/errors"; done
-    done
-    for round in $(seq "${TORCH_ROUNDS:-3}"); do
-        for way in ${TORCH_WAYS:-$ways}; do $way python3 "$here/torch_linear.py" >>"$work/torch.$way" 2>>"$work/errors"; done
-    done
-    least() { awk -v key="$2" '$1 == key { if (b == "" || $2 < b) b = $2 } END { print b == "" ? "-" : b }' "$work/$1" 2>/dev/null; }
-    say "$(printf '%-12s %10s %10s %10s %16s' "" trivial launch copy "8 Linear layers")"
-    for way in $ways; do
-        say "$(printf '%-12s %10s %10s %10s %16s' "$way" "$(least "calls.$way" trivial)" "$(least "calls.$way" launch)" \
-            "$(least "calls.$way" copy)" "$(least "torch.$way" best_us)")"
-    done
+    costs "$ways" "${TORCH_WAYS:-$ways}" "${ROUNDS:-4}" "${TORCH_ROUNDS:-3}"
     sort "$work/errors" | uniq -c | head -n 5
 fi
 say "failed: $failed"
