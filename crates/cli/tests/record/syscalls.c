@@ -112,11 +112,13 @@ static void stopped_and_continued(void)
         ask();
         raise(SIGSTOP);
         ask();
-        /* Once it is stopped again, nobody is told that it had been continued. */
+        /* Once it is stopped again or gone, nobody is told that it had been continued. */
         if (read(seen[0], &byte, 1) != 1)
             fail("read");
         raise(SIGTSTP);
         ask();
+        if (read(seen[0], &byte, 1) != 1)
+            fail("read");
         _exit(0);
     }
     for (int round = 0; round < 2; round++) {
