@@ -141,6 +141,27 @@ def ready():
     ran = run("mem", "vectorAdd(float const*, float const*, float*, int)", "vaddn", 512, 256, 1)
     check("mem: requests, threads, bytes, sectors",
           [entry["values"][0][:4] for entry in ran.map("accesses")], [[4096, 131072, 524288, 16384]] * 3)
+    details = lambda ran: [event["details"] for event in ran.events() if event["name"] == "access"]
+    check("mem: a, b, c by allocation, 4,096 lines of 32 threads each",
+          [(one["memory"][0]["in"], one["memory"][0]["threads"], one["lines"], one["hot"][0]["threads"], one["untold"])
+           for one in details(ran)], [("cudaMalloc", 131072, 4096, 32, 0)] * 3)
+    ran = run("mem", "hotspots", "hot", 64, 128, 3)
+    add, put, get, out = (details(ran) + [{}] * 4)[:4]
+    check("mem, hot: a quarter of 24,576 threads at the allocation's first line",
+          (add.get("threads"), add.get("lines"), add.get("untold"),
+           [add.get("hot", [{}])[0].get(key) for key in ("threads", "offset", "size", "in")]),
+          (24576, 257, 0, [6144, 0, (64 * 128 + 64) * 4, "cudaMalloc"]))
+    check("mem, hot: strides of two words are two passes",
+          [(one.get("space"), one.get("requests"), one.get("passes")) for one in (put, get)], [("shared", 768, 1536)] * 2)
+    print("     " + "\n     ".join(ran.words.splitlines()[-14:]))
+    ran = run("mem", "vectorAdd(float const*, float const*, float*)", "vadd", 64, 128, 1)
+    count = (details(ran) or [{}])[0]
+    check("mem: a variable", [count.get("hot", [{}])[0].get(key) for key in ("in", "threads")], ["threads_run", 8192])
+    if not SIM:
+        # More lines than the table has places: what found none is counted.
+        ran = run("mem", "vectorAdd(float const*, float const*, float*, int)", "vaddn", 16384, 256, 1)
+        check("mem: lines told and untold", [(one["untold"] > 0, one["lines"] * 32 + one["untold"]) for one in details(ran)],
+              [(True, 16384 * 256)] * 3)
     ran = run("sched", "vectorAdd", "vaddn", 5280, 256, 1)
     check("sched: blocks", "5,280 blocks on" in ran.words, True)
     print("     " + "\n     ".join(line for line in ran.words.splitlines() if "blocks on" in line or "at once" in line))

@@ -5,6 +5,7 @@
 //     time      the same, told when it was launched
 //     streams   vadd on two streams by turns
 //     graph     vadd, captured and launched as a graph
+//     hot       a quarter of the threads adds to one place; shared memory in strides of two
 //     late      returns from main while a kernel is still running
 #include "check.h"
 #include <ctime>
@@ -28,6 +29,15 @@ __global__ void vectorAdd(const float *a, const float *b, float *c, int n) {
 __global__ void vectorAddTim(const float *a, const float *b, float *c, unsigned long long launched) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     c[i] = a[i] + b[i] + (launched ? 0.0f : 1.0f);
+}
+
+__global__ void hotspots(int *table, int *out) {
+    extern __shared__ int tile[];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    atomicAdd(&table[threadIdx.x % 4 ? 64 + i : 0], 1);
+    tile[threadIdx.x * 2] = i;
+    __syncthreads();
+    out[i] = tile[(threadIdx.x ^ 1) * 2];
 }
 
 __global__ void endless(volatile int *stop) {
@@ -58,6 +68,18 @@ int main(int argc, char **argv) {
     CUDA(cudaMemcpy(da, a.data(), n * sizeof(float), cudaMemcpyHostToDevice));
     CUDA(cudaMemcpy(db, b.data(), n * sizeof(float), cudaMemcpyHostToDevice));
     CUDA(cudaMemset(dc, 0, n * sizeof(float)));
+    if (kernel == "hot") {
+        int *table, *out;
+        CUDA(cudaMalloc(&table, (n + 64) * sizeof(int)));
+        CUDA(cudaMalloc(&out, n * sizeof(int)));
+        CUDA(cudaMemset(table, 0, (n + 64) * sizeof(int)));
+        for (int i = 0; i < launches; i++) hotspots<<<grid, block, block * 2 * sizeof(int)>>>(table, out);
+        CUDA(cudaGetLastError());
+        int first = 0;
+        CUDA(cudaMemcpy(&first, table, sizeof first, cudaMemcpyDeviceToHost));
+        fact("hot %d", first);
+        return 0;
+    }
     if (kernel == "late") {
         int *stop;
         CUDA(cudaHostAlloc(&stop, sizeof(int), cudaHostAllocDefault));

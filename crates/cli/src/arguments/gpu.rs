@@ -110,7 +110,7 @@ enum Verb {
     /// How long a kernel's warps and blocks take, as histograms
     #[command(arg_required_else_help = true)]
     Hist(ReadyLine),
-    /// What a kernel's memory accesses do: bytes, and how well they are coalesced, by line
+    /// What a kernel's memory accesses do, by line: bytes, how well they are coalesced, hot addresses
     #[command(arg_required_else_help = true)]
     Mem(ReadyLine),
     /// How a kernel's blocks are spread over multiprocessors and time

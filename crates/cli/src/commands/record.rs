@@ -1,5 +1,6 @@
 //! `cutrace record`: run a command and write down what it and its children do.
 
+mod allocations;
 mod backend;
 mod cupti;
 mod ebpf;
@@ -86,11 +87,14 @@ pub fn record(options: &Record) -> Result<Recorded> {
         embedded::activity_library()?;
     }
     let softgpu = options.simulate.then(softgpu_environment).transpose()?;
-    let file = TraceFile::create(
+    let mut file = TraceFile::create(
         options.output.as_deref(),
         meta::of_run(options, monotonic()),
         options.summary && !options.quiet,
     )?;
+    if (options.probes.as_ref()).is_some_and(|probes| probes.tells_addresses()) {
+        file.watch_allocations();
+    }
     let (path, seen) = (file.path().to_owned(), file.seen());
     let ran = watched_run(options, &plan.methods, file, &place, |backends| {
         let mut command = launch::Command {
@@ -111,7 +115,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         drop(progress);
         exit.map(|exit| (exit, began.elapsed()))
     });
-    let ((exit, elapsed), file, mut watched) = match ran {
+    let ((exit, elapsed), mut file, mut watched) = match ran {
         Ok(ran) => ran,
         Err(error) => {
             // Nothing ran: an empty trace would only be in the way.
@@ -121,6 +125,18 @@ pub fn record(options: &Record) -> Result<Recorded> {
             return Err(error);
         }
     };
+    let mut found = place
+        .lock()
+        .unwrap_or_else(|broken| broken.into_inner())
+        .take();
+    if let (Some(found), Some(allocations)) = (&mut found, file.allocations()) {
+        watched.notes.extend(found.name_accesses(&allocations));
+        if watched.failure.is_none()
+            && let Err(why) = found.write_accesses(&mut file, allocations.last_id)
+        {
+            watched.failure = Some(why);
+        }
+    }
     let (finished, said) = file.finish(|summary| {
         summary.end_ns = summary.end_ns.max(monotonic());
         summary.exit = Some(status(exit));
@@ -139,10 +155,6 @@ pub fn record(options: &Record) -> Result<Recorded> {
         eprintln!("cutrace: {error:#}");
     }
     watched.notes.extend(plan.left_out);
-    let found = place
-        .lock()
-        .unwrap_or_else(|broken| broken.into_inner())
-        .take();
     Ok(Recorded {
         found,
         exit,

@@ -1,10 +1,12 @@
 //! What is to run inside kernels: the orders for the library in the program, and how to read what
 //! comes back.
 
+mod accesses;
 mod object;
 mod ready;
 mod shape;
 
+pub use accesses::{Access, LINE_BYTES, Line, Owner, accesses};
 pub use object::{Loaded, load};
 pub use ready::{Ready, Span};
 
@@ -51,6 +53,11 @@ impl Probes {
             What::Ready(ready) => ready.span(data),
             What::Object(_) => None,
         }
+    }
+
+    /// Whether they tell addresses, which are to be named.
+    pub fn tells_addresses(&self) -> bool {
+        matches!(self.what, What::Ready(Ready::Mem))
     }
 
     /// A line of printk.

@@ -1,6 +1,9 @@
 //! Probes that are there without anybody writing one.
 
-use super::{Probes, What};
+use super::{
+    Probes, What,
+    accesses::{LINE_ENTRY_BYTES, LINES, SITE_BYTES, SITES, SUMS_BYTES},
+};
 use ptx::device::{Map, Orders, map_kind, runtime};
 use ptx::rewrite::{Isa, MEMORY_CONTEXT_BYTES, Pattern, Place, Plan, Probe};
 
@@ -33,8 +36,6 @@ const COUNT: &str = include_str!("count.ptx");
 const WARP: &str = include_str!("warp.ptx");
 const MEMORY: &str = include_str!("memory.ptx");
 
-/// Accesses that are told apart; those beyond are not counted.
-const SITES: u32 = 4096;
 /// Blocks that the ring holds until they are read.
 const BLOCKS: u32 = 256;
 
@@ -59,7 +60,7 @@ impl Ready {
                     probe(Place::Entry, "__cutrace_count_in"),
                     probe(Place::Return, "__cutrace_count_out"),
                 ],
-                vec![map("counts", map_kind::GPU_ARRAY, 8, 4)],
+                vec![sums("counts", 8, 4)],
             ),
             Ready::Trace | Ready::Sched => (
                 WARP,
@@ -89,7 +90,11 @@ impl Ready {
             Ready::Mem => (
                 MEMORY,
                 vec![probe(Place::Memory, "__cutrace_count_access")],
-                vec![map("accesses", map_kind::GPU_ARRAY, 48, SITES)],
+                vec![
+                    sums("accesses", SUMS_BYTES, SITES),
+                    map("sites", map_kind::GPU_ARRAY, SITE_BYTES, SITES),
+                    map("lines", map_kind::GPU_ARRAY, LINE_ENTRY_BYTES, LINES),
+                ],
             ),
         };
         let prelude = format!("{}{text}", runtime(text, maps.len()));
@@ -133,6 +138,14 @@ fn map(name: &str, kind: u32, value_size: u32, max_entries: u32) -> Map {
         max_entries,
         initial: None,
         summed: 0,
+    }
+}
+
+/// An array that is only added to: each multiprocessor has its own, and they come together at the end.
+fn sums(name: &str, value_size: u32, max_entries: u32) -> Map {
+    Map {
+        summed: 8,
+        ..map(name, map_kind::GPU_ARRAY, value_size, max_entries)
     }
 }
 

@@ -6,6 +6,7 @@ mod common;
 mod errors;
 mod host;
 mod loads;
+mod ready;
 
 use common::{cutrace, repository, skip};
 use serde_json::Value;
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 fn program(name: &str) -> Option<PathBuf> {
     let root = repository();
     let path = root.join("target/programs").join(name);
-    if path.exists() {
+    if is_newer(&path, &root.join(format!("tests/programs/{name}.cu"))) {
         return Some(path);
     }
     let made = Command::new("make")
@@ -32,6 +33,15 @@ fn program(name: &str) -> Option<PathBuf> {
     }
     skip("no nvcc: scripts/setup-nvcc gets it");
     None
+}
+
+/// Whether it was made of the source as it is now.
+fn is_newer(made: &Path, source: &Path) -> bool {
+    let when = |path: &Path| path.metadata().and_then(|data| data.modified());
+    match (when(made), when(source)) {
+        (Ok(made), Ok(source)) => made >= source,
+        (made, _) => made.is_ok(),
+    }
 }
 
 struct Ran {
@@ -292,51 +302,6 @@ fn launchtime_reads_the_kernels_parameters() {
         return;
     };
     assert_eq!(ran.numbers("latency").iter().sum::<u64>(), 20);
-}
-
-#[test]
-fn ready_made_probes_count_exactly() {
-    let Some(program) = program("probed") else {
-        return;
-    };
-    let count = run(&["count", "vectorAdd"], &program, "vaddn 8 64 2");
-    assert_eq!(
-        count.numbers("counts"),
-        [1024, 32, 16, 1024],
-        "{}",
-        count.words()
-    );
-    let trace = run(&["trace", "vector*"], &program, "vaddn 8 64 2");
-    assert_eq!(
-        trace.events().len(),
-        32,
-        "a beginning and an end for each block"
-    );
-    assert!(trace.words().contains("16 records read, 0 lost"));
-    // On softgpu, blocks that run at once may have the same multiprocessor and warp: hist, which goes by
-    // these, may miss a warp there. On a GPU its counts are exact (tests/gpu/probes.py).
-    let hist = run(&["hist", "/Add/"], &program, "vaddn 16 64 1");
-    let warps = hist.numbers("total")[0];
-    assert!((16..=32).contains(&warps), "{}", hist.words());
-    assert_eq!(hist.numbers("durations").iter().sum::<u64>(), warps);
-    let blocks = hist.numbers("total")[2];
-    assert!((8..=16).contains(&blocks), "{}", hist.words());
-    assert_eq!(hist.numbers("block durations").iter().sum::<u64>(), blocks);
-    assert!(hist.words().contains("blocks by how long they took"));
-    let sched = run(&["sched", "vectorAdd"], &program, "vaddn 8 64 2");
-    assert!(sched.words().contains("16 blocks on "), "{}", sched.words());
-    let mem = run(
-        &["mem", "vectorAdd(float const*, float const*, float*, int)"],
-        &program,
-        "vaddn 8 64 2",
-    );
-    let accesses = mem.map("accesses");
-    assert_eq!(accesses.len(), 3, "{}", mem.words());
-    for (_, values) in accesses {
-        // 32 requests of 32 threads, 4 bytes each: four sectors, side by side.
-        let words = values[0].as_array().expect("a struct");
-        assert_eq!(words[..4], [32, 1024, 4096, 128]);
-    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `cutrace gpu`: run a command with programs inside its kernels, and say what they found.
 
+mod accesses;
 mod bars;
 mod launch;
 mod pin;

@@ -1,6 +1,9 @@
 //! What probes found: the kernels they were in, and what their maps hold.
 
-use super::bars::{durations, grouped};
+use super::{
+    accesses,
+    bars::{durations, grouped},
+};
 use crate::{
     arguments::Run,
     commands::record::Found,
@@ -120,7 +123,7 @@ fn ready_made(ready: Ready, found: &Found, text: &mut String) {
         }
         Ready::Trace => {}
         Ready::Sched => schedule(found, text),
-        Ready::Mem => accesses(found, text),
+        Ready::Mem => accesses::table(&found.accesses, text),
     }
 }
 
@@ -184,47 +187,6 @@ fn schedule(found: &Found, text: &mut String) {
             busy as f64 / width.max(1) as f64,
             grouped(width)
         );
-    }
-}
-
-/// Accesses by the line they stand in.
-fn accesses(found: &Found, text: &mut String) {
-    const SPACES: [&str; 5] = ["generic", "global", "shared", "local", "const"];
-    const KINDS: [&str; 6] = [
-        "load",
-        "store",
-        "atomic",
-        "reduction",
-        "copy from",
-        "copy to",
-    ];
-    let _ = writeln!(
-        text,
-        "\n{:>6} {:>5}  {:<16} {:>14} {:>16} {:>18}  {:>15}",
-        "access", "line", "what", "requests", "threads", "bytes", "sectors/request"
-    );
-    for dump in found.dumps.iter().filter(|dump| dump.map == Some(0)) {
-        for (site, value) in dump.bytes().chunks_exact(48).enumerate() {
-            let word =
-                |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().unwrap_or_default());
-            let half =
-                |at: usize| u32::from_le_bytes(value[at..at + 4].try_into().unwrap_or_default());
-            if word(0) == 0 {
-                continue;
-            }
-            let name =
-                |names: &[&'static str], at: u32| names.get(at as usize).copied().unwrap_or("?");
-            let what = format!("{} {}", name(&SPACES, half(40)), name(&KINDS, half(36)));
-            let _ = writeln!(
-                text,
-                "{site:>6} {:>5}  {what:<16} {:>14} {:>16} {:>18}  {:>15.1}",
-                half(32),
-                grouped(word(0)),
-                grouped(word(8)),
-                grouped(word(16)),
-                word(24) as f64 / word(0) as f64
-            );
-        }
     }
 }
 

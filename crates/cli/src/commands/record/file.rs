@@ -1,6 +1,6 @@
 //! The trace being written, and what it holds so far.
 
-use super::progress::Seen;
+use super::{allocations::Allocations, progress::Seen};
 use crate::commands::style::stdout_style;
 use analyse::{Analysis, Report};
 use anyhow::{Context, Result};
@@ -30,6 +30,8 @@ pub struct TraceFile {
     analysis: Option<Analysis>,
     summed_up: bool,
     seen: Arc<Seen>,
+    /// Where somebody will ask whose memory an address is in.
+    allocations: Option<Allocations>,
 }
 
 impl TraceFile {
@@ -55,7 +57,18 @@ impl TraceFile {
             analysis: None,
             summed_up,
             seen: Arc::default(),
+            allocations: None,
         })
+    }
+
+    /// Remembers from now on what is allocated.
+    pub fn watch_allocations(&mut self) {
+        self.allocations = Some(Allocations::default());
+    }
+
+    /// What was allocated, if that was watched.
+    pub fn allocations(&mut self) -> Option<Allocations> {
+        self.allocations.take()
     }
 
     /// What it holds so far, for others to look at meanwhile.
@@ -126,6 +139,9 @@ impl Sink for TraceFile {
         }
         if let Some(analysis) = &mut self.analysis {
             analysis.add(record);
+        }
+        if let Some(allocations) = &mut self.allocations {
+            allocations.add(record);
         }
         self.seen.add(record);
         Ok(())

@@ -1,10 +1,11 @@
 //! Probes inside kernels as a back end: their rings become events, their maps are kept for the end.
 
 use super::{
+    allocations::Allocations,
     backend::{Backend, Watched},
     outlet::Outlet,
 };
-use crate::probes::{Probes, Span};
+use crate::probes::{Access, Owner, Probes, Span, accesses};
 use anyhow::Result;
 use capture::{
     Sink, SinkError,
@@ -35,6 +36,45 @@ pub struct Found {
     pub lines: Vec<String>,
     /// Blocks that came and went, in the device's time, the first of them.
     pub spans: Vec<(u64, u64)>,
+    /// What `gpu mem` counted, with the names of what was accessed.
+    pub accesses: Vec<Access>,
+}
+
+impl Found {
+    /// Says of accesses in whose memory they were, now that all of it is known; what there is to note of it.
+    pub fn name_accesses(&mut self, allocations: &Allocations) -> Option<String> {
+        self.accesses = accesses(&self.dumps, |pid, address| {
+            let (found, offset) = allocations.find(pid, address)?;
+            let owner = Owner {
+                name: found.name.to_string(),
+                number: found.number,
+                bytes: found.bytes,
+                op: found.op,
+                times: found.times,
+            };
+            Some((owner, address - offset))
+        });
+        (allocations.forgotten > 0).then(|| {
+            format!(
+                "{} allocations were not remembered: what lies in them has no name",
+                allocations.forgotten
+            )
+        })
+    }
+
+    /// Each of them as an event at the trace's end, with ids behind all others.
+    pub fn write_accesses(&self, sink: &mut impl Sink, last_id: u64) -> Result<(), SinkError> {
+        let now = monotonic();
+        for (access, id) in self.accesses.iter().zip(last_id.saturating_add(1)..) {
+            let mut event = Event::new(id, Layer::Device, Category::Memory, "access", now);
+            event.pid = access.pid;
+            event.tid = access.pid;
+            event.context = Some(access.context.into());
+            event.args = access.details();
+            sink.write(&event.into())?;
+        }
+        Ok(())
+    }
 }
 
 const MOST_LINES: usize = 50;
@@ -145,6 +185,7 @@ impl Backend for ProbesBackend {
             rings,
             lines,
             spans,
+            accesses: Vec::new(),
         };
         *self
             .place

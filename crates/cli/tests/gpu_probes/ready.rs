@@ -1,0 +1,153 @@
+//! Probes that are there without anybody writing one.
+
+use super::{Ran, program, run};
+use serde_json::{Value, json};
+
+#[test]
+fn ready_made_probes_count_exactly() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let count = run(&["count", "vectorAdd"], &program, "vaddn 8 64 2");
+    assert_eq!(
+        count.numbers("counts"),
+        [1024, 32, 16, 1024],
+        "{}",
+        count.words()
+    );
+    let trace = run(&["trace", "vector*"], &program, "vaddn 8 64 2");
+    assert_eq!(
+        trace.events().len(),
+        32,
+        "a beginning and an end for each block"
+    );
+    assert!(trace.words().contains("16 records read, 0 lost"));
+    // On softgpu, blocks that run at once may have the same multiprocessor and warp: hist, which goes by
+    // these, may miss a warp there. On a GPU its counts are exact (tests/gpu/probes.py).
+    let hist = run(&["hist", "/Add/"], &program, "vaddn 16 64 1");
+    let warps = hist.numbers("total")[0];
+    assert!((16..=32).contains(&warps), "{}", hist.words());
+    assert_eq!(hist.numbers("durations").iter().sum::<u64>(), warps);
+    let blocks = hist.numbers("total")[2];
+    assert!((8..=16).contains(&blocks), "{}", hist.words());
+    assert_eq!(hist.numbers("block durations").iter().sum::<u64>(), blocks);
+    assert!(hist.words().contains("blocks by how long they took"));
+    let sched = run(&["sched", "vectorAdd"], &program, "vaddn 8 64 2");
+    assert!(sched.words().contains("16 blocks on "), "{}", sched.words());
+}
+
+/// What is in a trace of an access.
+fn details(ran: &Ran) -> Vec<Value> {
+    let events = ran.events().into_iter();
+    let accesses = events.filter(|event| event["name"] == "access");
+    accesses.map(|event| event["details"].clone()).collect()
+}
+
+#[test]
+fn mem_counts_what_accesses_do() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let mem = run(
+        &["mem", "vectorAdd(float const*, float const*, float*, int)"],
+        &program,
+        "vaddn 8 64 2",
+    );
+    let accesses = mem.map("accesses");
+    assert_eq!(accesses.len(), 3, "{}", mem.words());
+    for (_, values) in accesses {
+        // 32 requests of 32 threads, 4 bytes each: four sectors, side by side.
+        assert_eq!(values, [json!([32, 1024, 4096, 128])]);
+    }
+    let told = details(&mem);
+    let kinds = ["load", "load", "store"];
+    assert_eq!(told.len(), 3);
+    for (number, access) in told.iter().enumerate() {
+        assert_eq!(access["kind"], kinds[number]);
+        assert_eq!(
+            (&access["lines"], &access["untold"]),
+            (&json!(16), &json!(0))
+        );
+        // a, b and c, in the order they are read and written.
+        let memory = &access["memory"];
+        assert_eq!(memory[0]["in"], "cudaMalloc");
+        assert_eq!(memory[0]["size"], 2048);
+        assert_eq!(memory[0]["threads"], 1024);
+        assert_eq!(memory.as_array().map(Vec::len), Some(1));
+        for (line, hot) in access["hot"].as_array().expect("lines").iter().enumerate() {
+            assert_eq!(hot["threads"], 64);
+            assert_eq!(hot["offset"], 128 * line);
+        }
+    }
+    assert!(
+        (mem.words()).contains("16 lines of 128 bytes, 64 threads each"),
+        "{}",
+        mem.words()
+    );
+}
+
+#[test]
+fn mem_says_which_addresses_are_hot() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let mem = run(&["mem", "hotspots"], &program, "hot 8 64 3");
+    assert!(mem.printed().contains("hot 384\n"), "{}", mem.printed());
+    let told = details(&mem);
+    assert_eq!(told.len(), 4, "{}", mem.words());
+    let [add, put, get, out] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    // 8 blocks of 64 threads, three times. A quarter goes to the first word, the others have one each behind
+    // the first two lines: 24 in each line.
+    assert_eq!(add["threads"], 1536);
+    assert_eq!((&add["lines"], &add["untold"]), (&json!(17), &json!(0)));
+    assert_eq!(add["hot"][0]["threads"], 384);
+    assert_eq!(add["hot"][0]["offset"], 0);
+    assert_eq!(add["hot"][0]["size"], (512 + 64) * 4);
+    for (line, hot) in (2..9).zip(&add["hot"].as_array().expect("lines")[1..]) {
+        assert_eq!(hot["threads"], 72);
+        assert_eq!(hot["offset"], 128 * line);
+    }
+    // In strides of two words, every bank that is used serves two of a warp's threads.
+    for tile in [put, get] {
+        assert_eq!(tile["space"], "shared");
+        assert_eq!(
+            (&tile["requests"], &tile["passes"]),
+            (&json!(48), &json!(96))
+        );
+        assert_eq!(tile["lines"], 4);
+        assert_eq!(tile["memory"], json!([]));
+    }
+    assert_eq!((&out["lines"], &out["sectors"]), (&json!(16), &json!(192)));
+    let words = mem.words();
+    assert!(
+        words.contains("100.0 % in cudaMalloc 4 (2,304 bytes)"),
+        "{words}"
+    );
+    assert!(
+        words.contains("17 lines of 128 bytes, 72 to 384 threads each"),
+        "{words}"
+    );
+    assert!(words.contains(" 25.0 % at 0x"), "{words}");
+    assert!(words.contains(", cudaMalloc 4 + 0x0\n"), "{words}");
+    assert!(words.contains("2.0 passes"), "{words}");
+}
+
+#[test]
+fn mem_names_variables_that_the_program_asks_for() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let mem = run(
+        &["mem", "vectorAdd(float const*, float const*, float*)"],
+        &program,
+        "vadd 8 64 2",
+    );
+    let told = details(&mem);
+    let count = &told[0];
+    assert_eq!(count["hot"][0]["in"], "threads_run", "{}", mem.words());
+    assert_eq!(count["hot"][0]["threads"], 1024);
+    assert_eq!((&count["lines"], &count["size"]), (&json!(1), &json!(8)));
+    assert!(mem.words().contains("in variable threads_run (8 bytes)"));
+}
