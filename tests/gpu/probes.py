@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -167,6 +168,45 @@ def ready():
     print("     " + "\n     ".join(line for line in ran.words.splitlines() if "blocks on" in line or "at once" in line))
 
 
+def pinned():
+    """A map that is read while the program runs: by examples/gpu/host/watch.c, and by hand."""
+    print("\n== pinned", flush=True)
+    pin = os.path.join(folder, "live")
+    shutil.rmtree(pin, ignore_errors=True)
+    watch = os.path.join(folder, "watch")
+    root = os.path.dirname(os.path.dirname(OBJECTS))
+    made = subprocess.run(["cc", "-I", f"{root}/crates/pinned/include", f"{OBJECTS}/host/watch.c", "-o", watch])
+    check("watch.c is compiled", made.returncode, 0)
+    line = [CUTRACE, "gpu", "run", f"{OBJECTS}/objects/host_map_test.bpf.o", "--no-summary", "--threads", "1024",
+            "-o", os.path.join(folder, "live.jsonl"), "--pin", pin, *(["--sim"] if SIM else []),
+            "--", program("probed"), "wait", "1", "10", "4"]
+    child = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    calls, until = None, time.time() + 60
+    while calls != 40 and time.time() < until and child.poll() is None:
+        time.sleep(0.02)
+        try:
+            with open(os.path.join(pin, "maps")) as index:
+                maps = [words.split(" ", 10) for words in index.read().splitlines()[1:]]
+            file = next(words[9] for words in maps if words[10] == "call_count" and words[8] == "live")
+            with open(os.path.join(pin, file), "rb") as live:
+                calls = sum(struct.unpack("<1024Q", live.read(8192)))
+        except (OSError, StopIteration, struct.error):
+            pass
+    check("calls while the program waits", calls, 40)
+    with open(os.path.join(folder, "watched"), "w+") as said:
+        watcher = subprocess.Popen([watch, pin, "call_count"], stdout=said)
+        try:
+            child.communicate("\n", timeout=60)
+            watcher.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            pass
+        for one in (child, watcher):
+            if one.poll() is None:
+                one.kill()
+        said.seek(0)
+        check("watch.c at the end", said.read().splitlines()[-1:], ["call_count at the end: 80"])
+
+
 def lives():
     print("\n== lives", flush=True)
     ran = example("threadhist", "vadd", 1024, 1024, 2)
@@ -305,7 +345,7 @@ def cost():
 
 
 began = time.time()
-PARTS = {part.__name__: part for part in (examples, ready, lives, ring, cost)}
+PARTS = {part.__name__: part for part in (examples, ready, pinned, lives, ring, cost)}
 for part in [PARTS[name] for name in sys.argv[4:] if name in PARTS] or PARTS.values():
     try:
         part()

@@ -6,6 +6,7 @@
 //     streams   vadd on two streams by turns
 //     graph     vadd, captured and launched as a graph
 //     hot       a quarter of the threads adds to one place; shared memory in strides of two
+//     wait      vadd, a line of input waited for, and vadd again
 //     late      returns from main while a kernel is still running
 #include "check.h"
 #include <ctime>
@@ -116,6 +117,12 @@ int main(int argc, char **argv) {
             if (kernel == "time") CUDA(cudaStreamSynchronize(stream));
         }
         CUDA(cudaDeviceSynchronize());
+        if (kernel == "wait") {
+            getchar();
+            for (int i = 0; i < launches; i++) vectorAdd<<<grid, block>>>(da, db, dc);
+            CUDA(cudaGetLastError());
+            CUDA(cudaDeviceSynchronize());
+        }
     }
     CUDA(cudaMemcpy(c.data(), dc, n * sizeof(float), cudaMemcpyDeviceToHost));
     unsigned long long ran = 0;

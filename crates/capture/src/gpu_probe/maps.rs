@@ -2,7 +2,7 @@
 
 use super::files;
 use ptx::device::{Layout, Map, Orders, Ring, map_kind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A map of one context.
 #[derive(Debug)]
@@ -73,6 +73,37 @@ pub fn dumps(
     }
     found.sort_by_key(|dump| (dump.pid, dump.context, dump.map));
     found
+}
+
+/// A map in memory of the host, which changes as kernels write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveMap {
+    pub path: PathBuf,
+    pub pid: u32,
+    pub context: u32,
+    /// Its place in the orders.
+    pub map: usize,
+    pub layout: Layout,
+}
+
+/// Those that are there now.
+pub fn live_maps(folder: &Path, orders: &Orders) -> Vec<LiveMap> {
+    let all = files(folder, "shared").into_iter();
+    let live = all.filter_map(|(path, pid, context, name)| {
+        let map: usize = name.parse().ok()?;
+        let spec = orders.maps.get(map)?;
+        let layout = spec.layout(orders, 1)?;
+        // It is made first, and given its length then.
+        let is_whole = path.metadata().ok()?.len() >= layout.host_bytes;
+        (map_kind::is_host(spec.kind) && is_whole).then_some(LiveMap {
+            path,
+            pid,
+            context,
+            map,
+            layout,
+        })
+    });
+    live.collect()
 }
 
 impl MapDump {

@@ -12,7 +12,7 @@ mod ring;
 
 pub use clock::DeviceClock;
 pub use host::{Host, HostError, HostFound, HostMap, HostPart, HostProgram};
-pub use maps::{Entry, MapDump, dumps};
+pub use maps::{Entry, LiveMap, MapDump, dumps, live_maps};
 pub use notes::{KernelNotes, Notes};
 pub use ring::{Raw, RingTotals, Rings, Source, Taker};
 

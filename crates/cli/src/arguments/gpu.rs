@@ -153,7 +153,9 @@ struct HowLine {
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Leave what the maps hold at the end in this folder, as they lie in memory and as JSON
+    /// Leave what the maps hold in this folder, as they lie in memory and as JSON
+    ///
+    /// Those in memory of the host are there while the program runs, all others at its end.
     #[arg(long, value_name = "FOLDER")]
     pin: Option<PathBuf>,
     /// Threads that maps with one value a thread have room for

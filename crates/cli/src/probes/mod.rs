@@ -13,6 +13,7 @@ pub use ready::{Ready, Span};
 use capture::gpu_probe::HostPart;
 use event::{Arg, Name, Value};
 use ptx::device::Orders;
+use std::path::PathBuf;
 
 /// Probes of a run.
 pub struct Probes {
@@ -20,6 +21,8 @@ pub struct Probes {
     pub what: What,
     /// Programs of the same object that run on the host.
     pub host: Option<HostPart>,
+    /// Where maps are left.
+    pub pin: Option<PathBuf>,
 }
 
 /// Where the probes come from: who knows what their records mean.

@@ -136,6 +136,7 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
                 shapes: Mutex::default(),
             }),
             host: (!host.programs.is_empty()).then_some(host),
+            pin: None,
         },
         direct,
     })

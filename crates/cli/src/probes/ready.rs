@@ -110,6 +110,7 @@ impl Ready {
             },
             what: What::Ready(self),
             host: None,
+            pin: None,
         }
     }
 

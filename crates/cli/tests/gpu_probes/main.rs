@@ -6,6 +6,7 @@ mod common;
 mod errors;
 mod host;
 mod loads;
+mod pinned;
 mod ready;
 
 use common::{cutrace, repository, skip};

@@ -3,9 +3,11 @@
 mod accesses;
 mod bars;
 mod launch;
+mod live_pins;
 mod pin;
 mod report;
 
+pub use live_pins::LivePins;
 pub use report::notes;
 
 use super::{print, record};
@@ -127,6 +129,7 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     probes.orders.threads = options.threads;
     probes.orders.records = options.records;
     probes.orders.cache = embedded::cache_folder("gpu-ptx").ok();
+    probes.pin = options.pin.clone();
     options.record.probes = Some(Arc::new(probes));
     let mut recorded = record::record(&options.record)?;
     record::say(&options.record, &recorded);

@@ -1,5 +1,6 @@
 //! `--pin`: what maps hold at the end, left in a folder for others to read.
 
+use super::live_pins::{file_name, in_file_name, put, spec as line};
 use crate::probes::Probes;
 use anyhow::{Context, Result};
 use capture::gpu_probe::MapDump;
@@ -12,19 +13,25 @@ const MOST_ENTRIES: usize = 65536;
 
 pub fn write(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let mut maps = Vec::new();
+    let (mut maps, mut index) = (Vec::new(), Vec::new());
     for dump in dumps {
         let Some(number) = dump.map else {
             continue;
         };
         let (spec, layout) = (dump.spec(), dump.layout());
-        let name = spec.name.replace(['/', ' '], "_");
         let file = match dump.is_of_host() {
-            true => format!("{name}.host.bin"),
-            false => format!("{name}.{}.{}.bin", dump.pid, dump.context),
+            true => format!("{}.host.bin", in_file_name(&spec.name)),
+            false => file_name(&spec.name, dump.pid, dump.context),
         };
         let path = folder.join(&file);
-        fs::write(&path, dump.bytes()).with_context(|| path.display().to_string())?;
+        put(&path, |path| fs::write(path, dump.bytes()))
+            .with_context(|| path.display().to_string())?;
+        // Of rings only the heads are there, and maps of the host's kernel lie in its own way.
+        if dump.ring().is_none() && !dump.is_of_host() {
+            let place = (dump.pid, dump.context);
+            let lies = (layout.copies, layout.stride);
+            index.push(line(spec, place, lies, file.clone(), false));
+        }
         let entries: Vec<Json> = (dump.entries().iter())
             .filter(|entry| {
                 entry
@@ -60,6 +67,7 @@ pub fn write(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<()> {
             "ring": dump.ring().map(|ring| json!({"produced": ring.head + ring.lost, "lost": ring.lost})),
         }));
     }
+    pinned::write_index(folder, &index).with_context(|| folder.display().to_string())?;
     let path = folder.join("maps.json");
     let text = serde_json::to_string_pretty(&json!({ "maps": maps }))?;
     fs::write(&path, text).with_context(|| path.display().to_string())

@@ -5,6 +5,7 @@ use super::{
     backend::{Backend, Watched},
     outlet::Outlet,
 };
+use crate::commands::gpu::LivePins;
 use crate::probes::{Access, Owner, Probes, Span, accesses};
 use anyhow::Result;
 use capture::{
@@ -98,6 +99,7 @@ pub struct ProbesBackend {
     place: Place,
     /// Programs of the host, running.
     host: Option<Host>,
+    pins: Option<LivePins>,
 }
 
 impl ProbesBackend {
@@ -105,6 +107,9 @@ impl ProbesBackend {
         let session = Session::create(&probes.orders)?;
         let host = (probes.host.as_ref()).map(|part| Host::start(part, session.folder()));
         let host = host.transpose()?;
+        let pins = (probes.pin.as_ref())
+            .map(|folder| LivePins::start(folder, session.folder(), &probes.orders))
+            .transpose()?;
         outlet
             .begin(event::Backend {
                 name: "probes".into(),
@@ -131,6 +136,7 @@ impl ProbesBackend {
             decoder,
             place,
             host,
+            pins,
         })
     }
 }
@@ -141,6 +147,9 @@ impl Backend for ProbesBackend {
     }
 
     fn finish(self: Box<Self>) -> Option<Watched> {
+        if let Some(pins) = self.pins {
+            pins.finish();
+        }
         let (queue, rings) = self.rings.finish();
         drop(queue);
         let decoder = self.decoder.join();
