@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
  *
  * A call of a user-space function: its beginning and its return become records. Before this is
- * included, SLEEPABLE says whether the programs may wait for pages. */
+ * included, SLEEPABLE says whether the programs may wait for pages, and KEEP(), if there is one, is where
+ * the kernel keeps 8 bytes of a call from its beginning until its return. */
 #ifndef CUTRACE_CALLS_H
 #define CUTRACE_CALLS_H
 
@@ -136,6 +137,35 @@ static __always_inline int end_sized(const __u32 size, const struct spec *spec, 
 	return TAKEN;
 }
 
+/* A return of which all that is read is one output: most calls that have any. */
+static __always_inline int end_with_output(const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
+					   const struct words *words, __u64 from)
+{
+	const struct step *step = &spec->steps[spec->enter_steps & (MOST_STEPS - 1)];
+	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + 8, 0);
+	char *body;
+
+	if (!record) {
+		count(COUNT_LOST_ENDS, 1);
+		return LEFT_OUT;
+	}
+	fill_head(record, now, id, KIND_RETURN);
+	record->function = (__u32)cookie;
+	record->key = words->stack;
+	record->result = words->result;
+	body = (char *)(record + 1);
+	*(__u64 *)body = 0;
+	if (from) {
+		from += step->offset;
+		if ((step->length == 8 ? READ(body, 8, from) : READ(body, 4, from)) < 0) {
+			record->flags = FLAG_FAULT;
+			count(COUNT_FAULTS, 1);
+		}
+	}
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return TAKEN;
+}
+
 static __always_inline void read_words(struct words *words, const struct pt_regs *ctx, __u8 wanted)
 {
 	words->at[0] = ctx->rdi;
@@ -148,7 +178,7 @@ static __always_inline void read_words(struct words *words, const struct pt_regs
 	words->result = 0;
 	/* Above the return address; the caller has just written there. */
 	if (wanted > 6)
-		bpf_probe_read_user(words->at + 6, 80, (const void *)(ctx->rsp + 8));
+		READ(words->at + 6, 80, ctx->rsp + 8);
 	else
 		__builtin_memset(words->at + 6, 0, 80);
 }
@@ -221,6 +251,12 @@ static __always_inline int begin_call(struct pt_regs *ctx, __u64 cookie, const i
 	}
 	if (spec->flags & (SPEC_NO_RETURN | SPEC_INSTANT))
 		return LEFT_OUT;
+#ifdef KEEP
+	if (done == TAKEN && spec->kept) {
+		*KEEP() = words.at[(spec->kept - 1) & (MOST_WORDS - 1)];
+		return done;
+	}
+#endif
 	if (done == LEFT_OUT || spec->return_steps) {
 		struct call_key key = { .stack = ctx->rsp, .thread = (__u32)id };
 
@@ -232,6 +268,25 @@ static __always_inline int begin_call(struct pt_regs *ctx, __u64 cookie, const i
 		}
 	}
 	return done;
+}
+
+static __always_inline int end_by_class(const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
+					const struct words *words)
+{
+	switch (spec->return_class) {
+	case 0:
+		return end_sized(BODY_0, spec, cookie, now, id, words);
+	case 1:
+		return end_sized(BODY_1, spec, cookie, now, id, words);
+	case 2:
+		return end_sized(BODY_2, spec, cookie, now, id, words);
+	case 3:
+		return end_sized(BODY_3, spec, cookie, now, id, words);
+	case 4:
+		return end_sized(BODY_4, spec, cookie, now, id, words);
+	default:
+		return end_sized(BODY_5, spec, cookie, now, id, words);
+	}
 }
 
 static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie, const int marked)
@@ -258,26 +313,28 @@ static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie, con
 	words.result = ctx->rax;
 	if (!spec->return_steps)
 		return end_sized(0, 0, cookie, now, id, &words);
+#ifdef KEEP
+	if (spec->kept) {
+		__u64 word = *KEEP();
+
+		if (spec->flags & SPEC_ONE_OUTPUT)
+			return end_with_output(spec, cookie, now, id, &words, word);
+		/* No step goes by any other. */
+		for (int i = 0; i < MOST_WORDS; i++)
+			words.at[i] = word;
+		return end_by_class(spec, cookie, now, id, &words);
+	}
+#endif
 	kept = bpf_map_lookup_elem(&saved, &key);
 	if (!kept)
 		/* It began before we were there: there is nothing to end. */
 		return end_sized(0, 0, cookie, now, id, &words);
 	__builtin_memcpy(words.at, kept, sizeof(words.at));
 	bpf_map_delete_elem(&saved, &key);
-	switch (spec->return_class) {
-	case 0:
-		return end_sized(BODY_0, spec, cookie, now, id, &words);
-	case 1:
-		return end_sized(BODY_1, spec, cookie, now, id, &words);
-	case 2:
-		return end_sized(BODY_2, spec, cookie, now, id, &words);
-	case 3:
-		return end_sized(BODY_3, spec, cookie, now, id, &words);
-	case 4:
-		return end_sized(BODY_4, spec, cookie, now, id, &words);
-	default:
-		return end_sized(BODY_5, spec, cookie, now, id, &words);
-	}
+	if (spec->flags & SPEC_ONE_OUTPUT)
+		return end_with_output(spec, cookie, now, id, &words,
+				       words.at[(spec->kept - 1) & (MOST_WORDS - 1)]);
+	return end_by_class(spec, cookie, now, id, &words);
 }
 
 #endif

@@ -75,7 +75,8 @@ static __always_inline int is_traced(const struct settings *set, __u32 process)
 {
 	if (process == set->own)
 		return 0;
-	if (set->filter & FILTER_TREE && !bpf_map_lookup_elem(&tree, &process))
+	if (set->filter & FILTER_TREE && process != set->first &&
+	    !bpf_map_lookup_elem(&tree, &process))
 		return 0;
 	if (set->filter & FILTER_USER && (__u32)bpf_get_current_uid_gid() != set->user)
 		return 0;

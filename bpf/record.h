@@ -109,6 +109,7 @@ struct condition {
 #define SPEC_EVERYWHERE 4 /* in every process */
 #define SPEC_STACK 8	 /* with the stack it comes from */
 #define SPEC_AT_RETURN 16 /* an instant, at the return */
+#define SPEC_ONE_OUTPUT 32 /* all that is read at the return is 4 or 8 bytes, by the word that is kept */
 
 struct spec {
 	__u8 words; /* 3, 6, 12 or 16 */
@@ -118,7 +119,7 @@ struct spec {
 	__u8 return_steps; /* after the enter_steps in `steps` */
 	__u8 conditions;
 	__u8 flags;
-	__u8 reserved;
+	__u8 kept; /* 1 + the word that all return steps go by; 0: more than one */
 	struct condition when[MOST_CONDITIONS];
 	struct step steps[MOST_STEPS];
 };
@@ -137,6 +138,8 @@ struct settings {
 	__u32 disabled;
 	__u32 user;
 	__u32 own;	/* the tracer itself is never traced */
+	__u32 first;	/* a traced process that need not be looked for in the tree */
+	__u32 reserved;
 };
 
 /* Places in `counters`. */

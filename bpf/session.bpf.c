@@ -3,12 +3,17 @@
  * Calls of library functions by sessions (6.13 and later): one program at entry and return, and
  * none at the return of calls that are not traced. Its kfuncs need the kernel's BTF, which is why
  * it is an object of its own. */
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
+
+extern _Bool bpf_session_is_return(void) __ksym;
+extern __u64 *bpf_session_cookie(void) __ksym;
+
 #define SLEEPABLE 1
+#define KEEP bpf_session_cookie
 #include "calls.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-extern _Bool bpf_session_is_return(void) __ksym;
 
 SEC("uprobe.session.s")
 int call_session(struct pt_regs *ctx)

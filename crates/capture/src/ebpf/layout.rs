@@ -140,6 +140,8 @@ pub const SPEC_EVERYWHERE: u8 = 4;
 pub const SPEC_STACK: u8 = 8;
 /// An instant, at the return.
 pub const SPEC_AT_RETURN: u8 = 16;
+/// All that is read at the return is 4 or 8 bytes, by the word that is kept.
+pub const SPEC_ONE_OUTPUT: u8 = 32;
 
 /// What to record of a function's calls.
 #[repr(C)]
@@ -154,7 +156,8 @@ pub struct Spec {
     pub return_steps: u8,
     pub conditions: u8,
     pub flags: u8,
-    pub reserved: u8,
+    /// 1 + the word that all return steps go by; 0: more than one.
+    pub kept: u8,
     pub when: [Condition; MOST_CONDITIONS],
     pub steps: [Step; MOST_STEPS],
 }
@@ -179,6 +182,9 @@ pub struct Settings {
     pub user: u32,
     /// The tracer itself is never traced.
     pub own: u32,
+    /// A traced process that need not be looked for in the tree.
+    pub first: u32,
+    pub reserved: u32,
 }
 
 pub const COUNT_LOST: usize = 0;
@@ -314,12 +320,13 @@ mod tests {
             return_steps,
             conditions,
             flags,
-            reserved,
+            kept,
             when,
             steps
         );
         same_struct!(
-            "settings", Settings, until, cgroup, enough, hold, filter, disabled, user, own
+            "settings", Settings, until, cgroup, enough, hold, filter, disabled, user, own, first,
+            reserved
         );
         // No padding anywhere: what goes into maps is all ours.
         assert_eq!(size_of::<Head>(), 40);
@@ -327,7 +334,7 @@ mod tests {
             size_of::<Spec>(),
             8 + 16 * MOST_CONDITIONS + 16 * MOST_STEPS
         );
-        assert_eq!(size_of::<Settings>(), 48);
+        assert_eq!(size_of::<Settings>(), 56);
     }
 
     macro_rules! same_numbers {
@@ -381,6 +388,7 @@ mod tests {
             SPEC_EVERYWHERE,
             SPEC_STACK,
             SPEC_AT_RETURN,
+            SPEC_ONE_OUTPUT,
             FILTER_TREE,
             FILTER_CGROUP,
             FILTER_USER,

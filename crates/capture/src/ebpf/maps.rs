@@ -23,6 +23,7 @@ pub struct Maps {
     /// Maps that some objects share beyond these.
     others: Vec<MapHandle>,
     known: Mutex<HashMap<Spec, u32>>,
+    now: Mutex<Settings>,
     pub ring_bytes: u32,
 }
 
@@ -46,6 +47,7 @@ impl Maps {
             counters: create(MapType::PercpuArray, "counters", 4, 8, COUNTERS as u32)?,
             others: others.into(),
             known: Mutex::default(),
+            now: Mutex::default(),
             ring_bytes,
         })
     }
@@ -70,7 +72,14 @@ impl Maps {
     }
 
     pub fn set(&self, settings: &Settings) -> Result<(), EbpfError> {
-        put(&self.settings, "settings", 0, settings.bytes())
+        self.change(|now| *now = *settings)
+    }
+
+    /// Changes some of the settings.
+    pub fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), EbpfError> {
+        let mut now = self.now.lock().unwrap_or_else(|held| held.into_inner());
+        change(&mut now);
+        put(&self.settings, "settings", 0, now.bytes())
     }
 
     /// The number of a description: the high half of a probe's cookie.
@@ -89,6 +98,12 @@ impl Maps {
         put(&self.tree, "tree", process, &1u32.to_le_bytes())
     }
 
+    /// As `follow`, and programs find this one without looking for it.
+    pub fn follow_first(&self, process: u32) -> Result<(), EbpfError> {
+        self.follow(process)?;
+        self.change(|now| now.first = process)
+    }
+
     pub fn is_followed(&self, process: u32) -> bool {
         let found = self.tree.lookup(&process.to_le_bytes(), MapFlags::ANY);
         matches!(found, Ok(Some(_)))
@@ -97,6 +112,10 @@ impl Maps {
     pub fn forget(&self, process: u32) {
         // One that is gone already needs no forgetting.
         let _ = self.tree.delete(&process.to_le_bytes());
+        let first = self.now.lock().is_ok_and(|now| now.first == process);
+        if first {
+            let _ = self.change(|now| now.first = 0);
+        }
     }
 
     /// Another of the shared maps, by name.

@@ -147,7 +147,6 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
         calls,
         following,
         system,
-        settings,
         known: known.clone(),
     };
     let mut watch = Watch::new(attached, wanted, sender);
@@ -210,7 +209,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
 impl<S: Sink> Recording<S> {
     /// Traces a process and what it forks from now on.
     pub fn follow(&self, pid: u32) -> Result<(), EbpfError> {
-        self.maps.follow(pid)
+        self.maps.follow_first(pid)
     }
 
     /// Traces a process that runs already, and what it has forked; returns when probes are in it.

@@ -2,9 +2,9 @@
 //! way back from what they wrote to the payload that the plan describes.
 
 use super::layout::{
-    BODIES, COUNT_BEHIND, MOST_STEPS, MOST_WORDS, NESTED_STRIDE, STEP_ARRAY, STEP_GATHERED,
-    STEP_MEMORY, STEP_NESTED, STEP_RESULT_TEXT, STEP_SUM, STEP_TEXT, STEP_TEXT_BEHIND, Spec, Step,
-    VARYING_MOST, VARYING_ROOM, WORD_STACK,
+    BODIES, COUNT_BEHIND, MOST_STEPS, MOST_WORDS, NESTED_STRIDE, SPEC_ONE_OUTPUT, STEP_ARRAY,
+    STEP_GATHERED, STEP_MEMORY, STEP_NESTED, STEP_RESULT_TEXT, STEP_SUM, STEP_TEXT,
+    STEP_TEXT_BEHIND, Spec, Step, VARYING_MOST, VARYING_ROOM, WORD_STACK,
 };
 use cuda::capture::{Count, Item, Plan, REGISTER_WORDS, When};
 
@@ -65,6 +65,8 @@ impl Description {
             return_class: draft.exit.class(),
             enter_steps: draft.entry.steps.len() as u8,
             return_steps: draft.exit.steps.len() as u8,
+            kept: draft.exit.kept(),
+            flags: draft.exit.output(),
             ..Spec::default()
         };
         let steps = draft.entry.steps.iter().chain(&draft.exit.steps);
@@ -172,6 +174,27 @@ impl Half {
     fn class(&self) -> u8 {
         let class = BODIES.iter().position(|bytes| *bytes >= self.used);
         class.unwrap_or(BODIES.len() - 1) as u8
+    }
+
+    /// 1 + the word that all steps go by: kernels that keep something of a call keep one.
+    fn kept(&self) -> u8 {
+        let first = self.steps.first().map_or(WORD_STACK, |step| step.word);
+        let by_first = |step: &Step| {
+            let alone = matches!(step.op, STEP_MEMORY | STEP_TEXT | STEP_TEXT_BEHIND);
+            alone && step.word == first
+        };
+        let same = usize::from(first) < MOST_WORDS && self.steps.iter().all(by_first);
+        if same { first + 1 } else { 0 }
+    }
+
+    /// What most calls with outputs have is read without a loop.
+    fn output(&self) -> u8 {
+        match self.steps[..] {
+            [step] if step.op == STEP_MEMORY && matches!(step.length, 4 | 8) && self.kept() > 0 => {
+                SPEC_ONE_OUTPUT
+            }
+            _ => 0,
+        }
     }
 
     fn has_room(&self, steps: usize, bytes: usize) -> bool {
@@ -356,6 +379,13 @@ mod tests {
         let (_, alloc) = described("cuMemAlloc_v2");
         assert_eq!((alloc.spec.return_steps, alloc.spec.return_class), (1, 0));
         assert_eq!(alloc.spec.steps[0].length, 8);
+        assert_eq!((alloc.spec.kept, alloc.spec.flags), (1, SPEC_ONE_OUTPUT));
+        let (_, count) = described("cuDeviceGetCount");
+        assert_eq!((count.spec.kept, count.spec.flags), (1, SPEC_ONE_OUTPUT));
+        // Two outputs go by two words.
+        let (_, info) = described("cuMemGetInfo_v2");
+        assert_eq!((info.spec.return_steps, info.spec.kept), (2, 0));
+        assert_eq!((init.spec.kept, init.spec.flags), (0, 0));
     }
 
     #[test]

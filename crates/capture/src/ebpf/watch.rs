@@ -7,7 +7,7 @@ use super::known::Known;
 use super::layout::{
     COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_UNSAVED, Head,
     KIND_ENTER, KIND_EXEC, KIND_EXIT, KIND_FORK, KIND_LOADED, KIND_RETURN, KIND_STACK,
-    KIND_SYSCALL_ENTER, KIND_SYSCALL_EXIT, SPEC_STACK, Settings,
+    KIND_SYSCALL_ENTER, KIND_SYSCALL_EXIT, SPEC_STACK,
 };
 use super::library::{self, Wanted};
 use super::mappings::{self, Mapped};
@@ -80,7 +80,6 @@ pub struct Attached {
     pub following: Following,
     /// None: system calls are not asked for.
     pub system: Option<System>,
-    pub settings: Settings,
     pub known: Arc<Known>,
 }
 
@@ -92,7 +91,6 @@ pub struct Watch {
     system_files: Files,
     wanted: Wanted,
     known: Arc<Known>,
-    settings: Settings,
     reader: Reader,
     /// Files that have been looked into.
     files: HashSet<(String, u64)>,
@@ -115,7 +113,6 @@ impl Watch {
             places: wanted.stacks.is_some().then(Places::default),
             wanted,
             known: attached.known,
-            settings: attached.settings,
             reader: Reader::default(),
             files: HashSet::new(),
             parents: HashMap::new(),
@@ -264,8 +261,9 @@ impl Watch {
 
     /// A process that runs already, and what it has forked.
     fn adopt(&mut self, pid: u32) {
+        // A full map of processes is said by what is missing.
+        let _ = self.maps.follow_first(pid);
         for pid in tree_of(pid) {
-            // A full map of processes is said by what is missing.
             let _ = self.maps.follow(pid);
             self.found(pid);
         }
@@ -431,9 +429,8 @@ impl Watch {
     }
 
     fn disable(&mut self) {
-        self.settings.disabled = 1;
         // If this fails, probes go on until their links are dropped, and nothing reads them.
-        let _ = self.maps.set(&self.settings);
+        let _ = self.maps.change(|now| now.disabled = 1);
     }
 
     fn end(mut self) -> Ended {
