@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
  *
- * Which processes are traced: children of traced ones are, too. */
+ * Which processes are traced, on kernels without BTF: children of traced ones are, too. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "processes.h"

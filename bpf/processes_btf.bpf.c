@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
  *
- * Following processes without tracefs, which only root may read: by the kernel's BTF. */
+ * Following processes by the kernel's BTF: without tracefs, which only root may read, and without the
+ * time that its links take to come off. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "processes.h"

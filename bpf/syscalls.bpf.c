@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
  *
- * System calls on the driver's files, each by its own tracepoint. */
+ * System calls on the driver's files, each by its own tracepoint, on kernels without BTF. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "syscalls_body.h"

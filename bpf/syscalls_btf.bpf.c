@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
  *
- * System calls on the driver's files without tracefs, which only root may read: by the kernel's BTF,
- * and at every system call, which all processes pay a little for. */
+ * System calls on the driver's files by the kernel's BTF, two programs for all of them. Every system call
+ * takes a little longer, as it does with tracepoints of single ones. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include "syscalls_body.h"

@@ -34,8 +34,7 @@ pub struct Following {
 
 impl Following {
     pub fn start(maps: &Maps) -> Result<Self, EbpfError> {
-        // Who may not read tracefs may use the kernel's BTF.
-        let (object, links) = by_tracefs(maps).or_else(|why| by_btf(maps).map_err(|_| why))?;
+        let (object, links) = follow_children(maps)?;
         let mut following = Following {
             _object: object,
             loading: Vec::new(),
@@ -129,6 +128,13 @@ fn attach_loader<'o>(
 }
 
 const PROGRAMS: [&str; 3] = ["process_fork", "process_exec", "process_exit"];
+
+/// Children of followed processes are followed. By the kernel's BTF that takes no tracefs, which only
+/// root may read, and the links are gone at once: for each of tracefs' the kernel waits a twentieth of
+/// a second.
+pub fn follow_children(maps: &Maps) -> Result<(Object, Vec<Link>), EbpfError> {
+    by_btf(maps).or_else(|_| by_tracefs(maps))
+}
 
 fn by_tracefs(maps: &Maps) -> Result<(Object, Vec<Link>), EbpfError> {
     let child = child_offset().unwrap_or(CHILD_OFFSET);

@@ -18,7 +18,7 @@ use crate::{
             FILTER_TREE, Head, KIND_EXIT, Settings,
         },
         maps::Maps,
-        objects,
+        processes::follow_children,
     },
     hooks::{Hook, Hooks},
     kernel::{Functions, Tracefs},
@@ -191,44 +191,6 @@ impl<S: Sink> Watching<S> {
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
-}
-
-/// Children of followed processes are followed.
-fn follow_children(maps: &Maps) -> Result<(Object, Vec<libbpf_rs::Link>), EbpfError> {
-    let names = ["process_fork", "process_exec", "process_exit"];
-    let fork = Tracefs::find().and_then(|tracefs| {
-        let point = tracefs.tracepoint("sched", "sched_process_fork").ok()?;
-        Some(point.field("child_pid")?.offset)
-    });
-    let object = objects::load(objects::PROCESSES, maps, &names, |open| {
-        let Some(offset) = fork else { return Ok(()) };
-        for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata")
-                && let Some(value) = map.initial_value_mut()
-                && value.len() >= 4
-            {
-                value[..4].copy_from_slice(&u32::from(offset).to_le_bytes());
-            }
-        }
-        Ok(())
-    })?;
-    let mut links = Vec::new();
-    for program in object.progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        let Some(point) = name
-            .strip_prefix("process_")
-            .filter(|_| names.contains(&&*name))
-        else {
-            continue;
-        };
-        let point = format!("sched_process_{point}");
-        let link = program.attach_tracepoint(libbpf_rs::TracepointCategory::Sched, &point);
-        links.push(link.map_err(|source| EbpfError::Attach {
-            what: format!("the tracepoint sched:{point}"),
-            source,
-        })?);
-    }
-    Ok((object, links))
 }
 
 /// Time off the processors, as calls of nobody.
