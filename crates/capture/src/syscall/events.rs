@@ -1,12 +1,12 @@
 //! What the tracer told becomes events.
 
-use super::frame::{Call, Frame};
+use super::frame::{Call, Frame, Unseen};
 use super::lasting::Lasting;
 use super::session::Options;
 use crate::ioctl::{self, Decoder, Payload, Request};
 use crate::{Sink, SinkError};
 use event::{Arg, Candidate, Category, Event, Extent, Name, Record, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Calls under way that are remembered; threads that died in one are forgotten with it.
 const MOST_OPEN: usize = 1 << 16;
@@ -33,6 +33,10 @@ pub struct Totals {
     pub stops: u64,
     pub unwritten: u64,
     pub failure: Option<SinkError>,
+    /// Processes of which closing and unmapping is not seen.
+    pub unseen: BTreeSet<u32>,
+    /// The first one's reason.
+    pub why_unseen: Option<Unseen>,
 }
 
 struct Open {
@@ -77,6 +81,10 @@ impl<S: Sink> Events<S> {
                 self.open.remove(&tid);
             }
             Frame::Cost { cpu, stops } => (self.totals.cpu, self.totals.stops) = (cpu, stops),
+            Frame::Unseen { pid, why } => {
+                self.totals.unseen.insert(pid);
+                self.totals.why_unseen.get_or_insert(why);
+            }
             // The first one is the answer to an order.
             Frame::Attached(_) => {
                 self.open.clear();
@@ -140,6 +148,19 @@ impl<S: Sink> Events<S> {
                 event.args = vec![Arg::new("fd", fd), Arg::new("path", opened.path)];
                 (event, None)
             }
+            Call::Unmap {
+                opened,
+                address,
+                length,
+            } => {
+                let mut event = ioctl::plain(id, time, "munmap", Category::Memory);
+                event.args = vec![
+                    Arg::new("address", Value::Pointer(address)),
+                    Arg::new("length", length),
+                    Arg::new("path", opened.path),
+                ];
+                (event, None)
+            }
         };
         (event.pid, event.tid) = (pid, tid);
         event.extent = Extent::Open;
@@ -185,7 +206,7 @@ impl<S: Sink> Events<S> {
                 if event.status.as_ref().is_some_and(|status| status.code == 0) {
                     event.outputs = match &*event.name {
                         "mmap" => vec![Arg::new("address", Value::Pointer(result as u64))],
-                        "close" => Vec::new(),
+                        "close" | "munmap" => Vec::new(),
                         _ => vec![Arg::new("fd", result)],
                     };
                 }

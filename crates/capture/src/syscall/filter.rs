@@ -3,6 +3,9 @@
 //! The kernel does not see paths, and a filter cannot be changed once it is there, so descriptors
 //! cannot be told apart either. What can be told apart is enough: the driver's requests have a
 //! letter or bare small numbers, its files are opened for reading and writing, and mapped shared.
+//!
+//! Closing and unmapping cannot be told apart from that of other files, and programs do it all the
+//! time. So that is a second program, for processes that were seen to use the driver's files.
 
 use std::mem::offset_of;
 
@@ -15,6 +18,8 @@ pub enum Stop {
     Openat = 3,
     Openat2 = 4,
     Mmap = 5,
+    Close = 6,
+    Munmap = 7,
 }
 
 impl Stop {
@@ -29,6 +34,8 @@ impl Stop {
             libc::SYS_openat => wanted_flags(low(2)).then_some(Stop::Openat),
             libc::SYS_openat2 => Some(Stop::Openat2),
             libc::SYS_mmap => wanted_mapping(low(3)).then_some(Stop::Mmap),
+            libc::SYS_close => Some(Stop::Close),
+            libc::SYS_munmap => Some(Stop::Munmap),
             _ => None,
         }
     }
@@ -41,6 +48,8 @@ impl Stop {
             Stop::Openat,
             Stop::Openat2,
             Stop::Mmap,
+            Stop::Close,
+            Stop::Munmap,
         ];
         all.into_iter().find(|stop| *stop as u64 == message)
     }
@@ -84,15 +93,9 @@ const AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// The program. Instructions of other architectures (32-bit programs) run through.
+/// The program that a command begins with.
 pub fn program() -> Vec<libc::sock_filter> {
-    let mut out = Vec::new();
-    let arch = offset_of!(libc::seccomp_data, arch) as u32;
-    let number = offset_of!(libc::seccomp_data, nr) as u32;
-    out.push(op(LOAD, arch));
-    out.push(jump(EQUAL, ARCH, 1, 0));
-    out.push(op(RETURN, libc::SECCOMP_RET_ALLOW));
-    out.push(op(LOAD, number));
+    let mut out = prologue();
     block(&mut out, libc::SYS_ioctl, &ioctl());
     #[cfg(target_arch = "x86_64")]
     block(&mut out, libc::SYS_open, &opening(1, Stop::Open));
@@ -101,6 +104,28 @@ pub fn program() -> Vec<libc::sock_filter> {
     block(&mut out, libc::SYS_mmap, &mmap());
     out.push(op(RETURN, libc::SECCOMP_RET_ALLOW));
     out
+}
+
+/// What comes beside it in processes that use the driver's files.
+pub fn closing() -> Vec<libc::sock_filter> {
+    let mut out = prologue();
+    block(&mut out, libc::SYS_close, &[trace(Stop::Close)]);
+    block(&mut out, libc::SYS_munmap, &[trace(Stop::Munmap)]);
+    out.push(op(RETURN, libc::SECCOMP_RET_ALLOW));
+    out
+}
+
+/// Leaves the call's number to be compared. Those of other architectures (32-bit programs) run
+/// through.
+fn prologue() -> Vec<libc::sock_filter> {
+    let arch = offset_of!(libc::seccomp_data, arch) as u32;
+    let number = offset_of!(libc::seccomp_data, nr) as u32;
+    vec![
+        op(LOAD, arch),
+        jump(EQUAL, ARCH, 1, 0),
+        op(RETURN, libc::SECCOMP_RET_ALLOW),
+        op(LOAD, number),
+    ]
 }
 
 /// What is done for one system call; the others step over it.
@@ -172,8 +197,7 @@ mod tests {
     use super::*;
 
     /// What the kernel would do: the few instructions that the program is made of.
-    fn run(number: i64, arguments: [u64; 6], arch: u32) -> u32 {
-        let program = program();
+    fn run(program: &[libc::sock_filter], number: i64, arguments: [u64; 6], arch: u32) -> u32 {
         let (mut at, mut register) = (0, 0u32);
         loop {
             let op = program[at];
@@ -248,17 +272,19 @@ mod tests {
             (libc::SYS_mmap, [0, 0, 0, shared | anonymous, 3, 0], None),
             (libc::SYS_mmap, [0, 0, 0, private, 3, 0], None),
             (libc::SYS_read, [0; 6], None),
-            (libc::SYS_close, [0; 6], None),
         ];
         for (number, arguments, stop) in cases {
-            let decided = run(number, arguments, ARCH);
+            let decided = run(&program(), number, arguments, ARCH);
             let expected = stop.map_or(libc::SECCOMP_RET_ALLOW, |stop| {
                 libc::SECCOMP_RET_TRACE | stop as u32
             });
             assert_eq!(decided, expected, "{number} {arguments:x?}");
             assert_eq!(Stop::of_call(number as u64, &arguments), stop);
             // The same numbers are other calls to 32-bit programs.
-            assert_eq!(run(number, arguments, 0x4000_0003), libc::SECCOMP_RET_ALLOW);
+            let other = run(&program(), number, arguments, 0x4000_0003);
+            assert_eq!(other, libc::SECCOMP_RET_ALLOW);
+            let beside = run(&closing(), number, arguments, ARCH);
+            assert_eq!(beside, libc::SECCOMP_RET_ALLOW);
         }
         #[cfg(target_arch = "x86_64")]
         {
@@ -267,10 +293,28 @@ mod tests {
                 Stop::of_call(libc::SYS_open as u64, &open),
                 Some(Stop::Open)
             );
-            let decided = run(libc::SYS_open, open, ARCH);
+            let decided = run(&program(), libc::SYS_open, open, ARCH);
             assert_eq!(decided & 0xffff, Stop::Open as u32);
         }
         assert_eq!(Stop::of_message(1), Some(Stop::Ioctl));
-        assert_eq!(Stop::of_message(6), None);
+        assert_eq!(Stop::of_message(7), Some(Stop::Munmap));
+        assert_eq!(Stop::of_message(8), None);
+    }
+
+    #[test]
+    fn closing_stops_by_the_second_program_alone() {
+        for (number, stop) in [
+            (libc::SYS_close, Stop::Close),
+            (libc::SYS_munmap, Stop::Munmap),
+        ] {
+            let decided = run(&closing(), number, [0; 6], ARCH);
+            assert_eq!(decided, libc::SECCOMP_RET_TRACE | stop as u32);
+            assert_eq!(Stop::of_call(number as u64, &[0; 6]), Some(stop));
+            let others = [
+                run(&program(), number, [0; 6], ARCH),
+                run(&closing(), number, [0; 6], 0x4000_0003),
+            ];
+            assert_eq!(others, [libc::SECCOMP_RET_ALLOW; 2]);
+        }
     }
 }

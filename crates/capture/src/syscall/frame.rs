@@ -23,10 +23,14 @@ pub enum Call {
         protection: u64,
         offset: u64,
     },
-    /// Not seen by every back end.
     Close {
         opened: Opened,
         fd: i32,
+    },
+    Unmap {
+        opened: Opened,
+        address: u64,
+        length: u64,
     },
 }
 
@@ -48,8 +52,19 @@ pub enum Frame {
     },
     /// The thread has ended inside of its call, or has become another program.
     Gone { tid: u32 },
+    /// What a process closes and unmaps is not seen.
+    Unseen { pid: u32, why: Unseen },
     /// Time the tracer's process has used so far, in nanoseconds, and stops it has seen.
     Cost { cpu: u64, stops: u64 },
+}
+
+/// Why what a process closes and unmaps is not seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unseen {
+    /// It has filters of its own, which might not allow what would have to be done in it.
+    OwnFilters,
+    /// The kernel would not take our second filter.
+    Refused,
 }
 
 /// No frame is longer: two structs and what they point to, 16 KiB each.
@@ -94,6 +109,10 @@ pub fn put(out: &mut Vec<u8>, frame: &Frame) {
         Frame::Cost { cpu, stops } => {
             put.byte(4);
             put.numbers(&[*cpu, *stops]);
+        }
+        Frame::Unseen { pid, why } => {
+            put.byte(5);
+            put.numbers(&[(*pid).into(), *why as u64]);
         }
     }
     let length = (out.len() - start - 4) as u32;
@@ -175,6 +194,15 @@ impl Put<'_> {
                 self.byte(3);
                 self.opened(opened);
                 self.number(*fd as u64);
+            }
+            Call::Unmap {
+                opened,
+                address,
+                length,
+            } => {
+                self.byte(4);
+                self.opened(opened);
+                self.numbers(&[*address, *length]);
             }
         }
     }
@@ -282,6 +310,11 @@ impl Take<'_> {
                 opened: self.opened()?,
                 fd: self.number()? as i32,
             },
+            4 => Call::Unmap {
+                opened: self.opened()?,
+                address: self.number()?,
+                length: self.number()?,
+            },
             _ => return None,
         })
     }
@@ -305,6 +338,14 @@ impl Take<'_> {
             4 => Frame::Cost {
                 cpu: self.number()?,
                 stops: self.number()?,
+            },
+            5 => Frame::Unseen {
+                pid: self.word()?,
+                why: match self.number()? {
+                    0 => Unseen::OwnFilters,
+                    1 => Unseen::Refused,
+                    _ => return None,
+                },
             },
             _ => return None,
         })
@@ -357,6 +398,19 @@ mod tests {
                 protection: 3,
                 offset: 0,
             }),
+            begin(Call::Close {
+                opened: opened(),
+                fd: 9,
+            }),
+            begin(Call::Unmap {
+                opened: opened(),
+                address: 0x7000_0000_0000,
+                length: 4096,
+            }),
+            Frame::Unseen {
+                pid: 6,
+                why: Unseen::Refused,
+            },
             Frame::End {
                 time: 8,
                 tid: 7,

@@ -10,14 +10,17 @@ mod error;
 mod events;
 mod filter;
 mod frame;
+mod inject;
 mod lasting;
 mod process;
 mod ptrace;
+mod ranges;
 mod reading;
 mod session;
 mod told;
 mod traced;
 mod tracer;
+mod watched;
 
 pub use error::SyscallError;
 pub(crate) use events::Events;

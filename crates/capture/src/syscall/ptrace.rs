@@ -120,6 +120,87 @@ pub fn syscall(tid: libc::pid_t) -> Option<Syscall> {
     }
 }
 
+/// Where a thread is, to be sent elsewhere and back.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub struct Registers(libc::user_regs_struct);
+
+/// Other processors' threads are left alone.
+#[cfg(not(target_arch = "x86_64"))]
+#[derive(Clone, Copy)]
+pub struct Registers;
+
+#[cfg(target_arch = "x86_64")]
+impl Registers {
+    /// A call has just returned by the instruction that can be used once more.
+    pub fn are_behind_a_call(&self, tid: libc::pid_t) -> bool {
+        const SYSCALL: [u8; 2] = [0x0f, 0x05];
+        let mut code = [(self.0.rip.wrapping_sub(2), vec![0; 2])];
+        read_memory(tid, &mut code);
+        code[0].1 == SYSCALL
+    }
+
+    /// The same, about to make another call.
+    pub fn to_call(self, number: i64, arguments: [u64; 6]) -> Self {
+        let mut regs = self.0;
+        regs.rip -= 2;
+        regs.rax = number as u64;
+        // No call is under way that would have to be begun again.
+        regs.orig_rax = u64::MAX;
+        [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9] = arguments;
+        Registers(regs)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Registers {
+    pub fn are_behind_a_call(&self, _: libc::pid_t) -> bool {
+        false
+    }
+
+    pub fn to_call(self, _: i64, _: [u64; 6]) -> Self {
+        self
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub fn registers(tid: libc::pid_t) -> Option<Registers> {
+    let mut regs = MaybeUninit::<libc::user_regs_struct>::zeroed();
+    request(libc::PTRACE_GETREGS, tid, 0, regs.as_mut_ptr() as usize).ok()?;
+    // SAFETY: the kernel has filled it in.
+    Some(Registers(unsafe { regs.assume_init() }))
+}
+
+#[cfg(target_arch = "x86_64")]
+pub fn set_registers(tid: libc::pid_t, regs: &Registers) -> Option<()> {
+    request(libc::PTRACE_SETREGS, tid, 0, &raw const regs.0 as usize).ok()?;
+    Some(())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn registers(_: libc::pid_t) -> Option<Registers> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn set_registers(_: libc::pid_t, _: &Registers) -> Option<()> {
+    None
+}
+
+/// Signals that a thread keeps waiting.
+pub fn signal_mask(tid: libc::pid_t) -> Option<u64> {
+    let mut mask = 0u64;
+    let (size, place) = (size_of::<u64>(), &raw mut mask as usize);
+    request(libc::PTRACE_GETSIGMASK, tid, size, place).ok()?;
+    Some(mask)
+}
+
+pub fn set_signal_mask(tid: libc::pid_t, mask: u64) -> Option<()> {
+    let (size, place) = (size_of::<u64>(), &raw const mask as usize);
+    request(libc::PTRACE_SETSIGMASK, tid, size, place).ok()?;
+    Some(())
+}
+
 /// The next thread that stopped or ended, and how; None when there is none left.
 pub fn wait(flags: libc::c_int) -> io::Result<(libc::pid_t, libc::c_int)> {
     let mut status = 0;
@@ -147,6 +228,21 @@ pub fn read_memory(pid: libc::pid_t, wanted: &mut [(u64, Vec<u8>)]) {
             one.1.clear();
         }
     }
+}
+
+/// Writes into memory that the process may write itself.
+pub fn write_memory(pid: libc::pid_t, address: u64, bytes: &[u8]) -> Option<()> {
+    let own = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let theirs = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: bytes.len(),
+    };
+    // SAFETY: our side is only read; theirs is checked by the kernel.
+    let written = unsafe { libc::process_vm_writev(pid, &own, 1, &theirs, 1, 0) };
+    (usize::try_from(written) == Ok(bytes.len())).then_some(())
 }
 
 fn read_once(pid: libc::pid_t, wanted: &mut [(u64, Vec<u8>)]) -> Option<usize> {

@@ -4,7 +4,7 @@
 use super::SyscallError;
 use super::events::{Events, Totals};
 use super::filter;
-use super::frame::{self, Frame};
+use super::frame::{self, Frame, Unseen};
 use super::process::{self, TracerProcess};
 use super::tracer::Mode;
 use crate::clock::monotonic;
@@ -261,7 +261,12 @@ fn read_all<S: Sink>(
         stops,
         unwritten,
         failure,
+        unseen,
+        why_unseen,
     } = events.totals;
+    if let Some(why) = why_unseen {
+        notes.push(unseen_text(unseen.len(), why));
+    }
     let report = Report {
         ioctls,
         calls,
@@ -273,6 +278,18 @@ fn read_all<S: Sink>(
         failure,
     };
     (events.sink, report)
+}
+
+fn unseen_text(count: usize, why: Unseen) -> String {
+    let why = match why {
+        Unseen::OwnFilters => "has seccomp filters of its own",
+        Unseen::Refused => "refused a second seccomp filter",
+    };
+    let whose = match count {
+        1 => "one process and its children: it".to_owned(),
+        _ => format!("{count} processes and their children: the first"),
+    };
+    format!("close and munmap were not recorded in {whose} {why}")
 }
 
 /// Takes every whole frame.

@@ -6,11 +6,14 @@
 
 use super::filter::Stop;
 use super::frame::{self, Call, Frame};
+use super::inject::Injection;
 use super::ptrace::{self, Resume, Syscall};
+use super::ranges::Ranges;
 use super::reading::{after, before};
 use super::traced::Traced;
+use super::watched::{Watched, status_of};
 use crate::clock::monotonic;
-use crate::ioctl::{Driver, DriverFiles, Payload, Request};
+use crate::ioctl::{Driver, DriverFiles, Opened, Payload, Request};
 use cuda::nvidia::Version;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -36,6 +39,8 @@ pub struct Tracer {
     out: Option<File>,
     buffer: Vec<u8>,
     files: DriverFiles,
+    ranges: Ranges,
+    watched: Watched,
     threads: HashMap<libc::pid_t, Thread>,
     /// For whoever takes over.
     traced: Traced,
@@ -52,20 +57,33 @@ struct Thread {
     inside: Option<Inside>,
     /// In a call that is of no interest, where every call stops.
     skipping: bool,
+    /// Away, to put our second filter in.
+    injection: Option<Injection>,
 }
 
-/// What is to be read again when the call has returned.
-struct Inside {
+/// What there is to do when the call has returned.
+enum Inside {
+    /// To be read again.
+    Ioctl {
+        argument: u64,
+        before: Payload,
+    },
     /// It returns a descriptor: what that number was before is of no use.
-    opens: bool,
-    argument: u64,
-    before: Payload,
+    Open,
+    Map {
+        opened: Opened,
+        length: u64,
+    },
+    /// Closes or unmaps.
+    Ends,
 }
 
 /// How long to look for the next stop before sleeping, in nanoseconds.
 const LOOK_FOR: u64 = 30_000;
 /// Frames are handed on when there are so many bytes of them, or nothing else to do.
 const MOST_KEPT: usize = 64 << 10;
+/// Results of calls that the kernel begins anew by itself.
+const RESTARTED: std::ops::Range<i64> = -516..-511;
 /// Longer paths are no device's.
 const LONGEST_PATH: usize = 512;
 
@@ -77,6 +95,8 @@ impl Tracer {
             out: Some(out),
             buffer: Vec::new(),
             files: DriverFiles::new(),
+            ranges: Ranges::default(),
+            watched: Watched::new(),
             threads: HashMap::new(),
             traced,
             stops: 0,
@@ -91,6 +111,9 @@ impl Tracer {
             Mode::Everything => self.seize_threads(pid),
         };
         self.traced.add(pid as libc::pid_t);
+        if self.mode == Mode::Everything {
+            self.ranges.learn(pid);
+        }
         let error = result.err().and_then(|why| why.raw_os_error()).unwrap_or(0);
         self.tell(&Frame::Attached(error));
         self.hand_on();
@@ -99,6 +122,7 @@ impl Tracer {
     /// Traces what a tracer traced that was killed: these threads, those that their processes have
     /// beside them, and the children that they made meanwhile.
     pub fn take_over(&mut self, threads: &[libc::pid_t]) {
+        self.watched.is_heir = true;
         let mut processes: Vec<u32> = Vec::new();
         let mut found: Vec<u32> = (threads.iter())
             .filter_map(|tid| process_of(*tid))
@@ -196,6 +220,8 @@ impl Tracer {
         let now = monotonic();
         if !libc::WIFSTOPPED(status) {
             self.traced.remove(tid);
+            self.watched.forget(tid as u32);
+            self.ranges.forget(tid as u32);
             if let Some(thread) = self.threads.remove(&tid)
                 && thread.inside.is_some()
             {
@@ -222,6 +248,8 @@ impl Tracer {
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                 if let Some(new) = ptrace::event_message(tid) {
                     self.traced.add(new as libc::pid_t);
+                    let parent = self.process(tid);
+                    self.watched.made(parent, new as u32);
                 }
                 self.resume(tid, 0);
             }
@@ -238,6 +266,7 @@ impl Tracer {
             .filter(|(other, thread)| thread.pid == pid || **other == former || **other == tid)
             .map(|(other, _)| *other)
             .collect();
+        self.ranges.forget(pid);
         if former != tid {
             self.traced.remove(former);
         }
@@ -251,16 +280,21 @@ impl Tracer {
 
     fn resume(&self, tid: libc::pid_t, signal: libc::c_int) {
         let how = match self.mode {
-            Mode::Filtered => Resume::Run,
-            Mode::Everything => Resume::ToSyscall,
+            Mode::Filtered if !self.is_away(tid) => Resume::Run,
+            _ => Resume::ToSyscall,
         };
         ptrace::resume(tid, how, signal);
     }
 
+    fn is_away(&self, tid: libc::pid_t) -> bool {
+        let thread = self.threads.get(&tid);
+        thread.is_some_and(|thread| thread.injection.is_some())
+    }
+
     /// The filter stopped a call that is about to begin.
     fn filtered(&mut self, tid: libc::pid_t, now: u64) {
-        if self.out.is_none() {
-            return ptrace::resume(tid, Resume::Run, 0);
+        if self.out.is_none() || self.is_away(tid) {
+            return self.resume(tid, 0);
         }
         let call = match ptrace::syscall(tid) {
             Some(Syscall::Filtered {
@@ -277,6 +311,8 @@ impl Tracer {
     /// A call has returned; where every call stops, it may also be about to begin.
     fn at_syscall(&mut self, tid: libc::pid_t, now: u64) {
         match ptrace::syscall(tid) {
+            Some(Syscall::Exit { result }) if self.is_away(tid) => self.back(tid, result),
+            _ if self.is_away(tid) => self.resume(tid, 0),
             Some(Syscall::Exit { result }) => self.end(tid, result, now),
             Some(Syscall::Entry { number, arguments }) => {
                 let stop = Stop::of_call(number, &arguments).filter(|_| self.out.is_some());
@@ -304,39 +340,93 @@ impl Tracer {
             call: call.clone(),
         });
         let inside = match call {
-            Call::Ioctl { request, before } => Inside {
-                opens: false,
+            Call::Ioctl { request, before } => Inside::Ioctl {
                 argument: request.argument,
                 before,
             },
-            other => Inside {
-                opens: matches!(other, Call::Open { .. }),
-                argument: 0,
-                before: Payload::default(),
-            },
+            Call::Open { .. } => Inside::Open,
+            Call::Map { opened, length, .. } => Inside::Map { opened, length },
+            Call::Close { .. } | Call::Unmap { .. } => Inside::Ends,
         };
         self.threads.entry(tid).or_default().inside = Some(inside);
     }
 
     fn end(&mut self, tid: libc::pid_t, result: i64, now: u64) {
         let thread = self.threads.entry(tid).or_default();
-        let inside = thread.inside.take();
-        if inside.as_ref().is_some_and(|inside| inside.opens) {
-            self.files.forget(thread.pid, result as i32);
-        }
-        if std::mem::take(&mut thread.skipping) || inside.is_none() {
+        let (pid, inside) = (thread.pid, thread.inside.take());
+        if std::mem::take(&mut thread.skipping) {
             return self.resume(tid, 0);
         }
-        let after = inside.map_or_else(Payload::default, |inside| {
-            after(tid, inside.argument, inside.before)
-        });
-        self.resume(tid, 0);
+        let failed = (-4095..0).contains(&result);
+        let uses = match &inside {
+            Some(Inside::Open) => !failed,
+            Some(Inside::Ioctl { .. } | Inside::Map { .. }) => !RESTARTED.contains(&result),
+            _ => false,
+        };
+        let after = match inside {
+            None => return self.resume(tid, 0),
+            Some(Inside::Ioctl { argument, before }) => after(tid, argument, before),
+            Some(Inside::Open) => {
+                self.files.forget(pid, result as i32);
+                Payload::default()
+            }
+            Some(Inside::Map { opened, length }) if !failed => {
+                self.ranges.mapped(pid, result as u64, length, opened);
+                Payload::default()
+            }
+            Some(_) => Payload::default(),
+        };
+        if !(uses && self.send_away(tid, pid)) {
+            self.resume(tid, 0);
+        }
         self.tell(&Frame::End {
             time: now,
             tid: tid as u32,
             result,
             after,
         });
+    }
+
+    /// A process that uses the driver's files gets the second filter, once. Says whether the thread
+    /// is on its way.
+    fn send_away(&mut self, tid: libc::pid_t, pid: u32) -> bool {
+        if self.mode != Mode::Filtered {
+            return false;
+        }
+        match self.watched.wants(pid) {
+            Ok(false) => false,
+            Ok(true) => {
+                let injection = Injection::begin(tid);
+                let begun = injection.is_some();
+                self.threads.entry(tid).or_default().injection = injection;
+                if !begun {
+                    let why = frame::Unseen::Refused;
+                    self.tell(&Frame::Unseen { pid, why });
+                }
+                begun
+            }
+            Err(why) => {
+                self.tell(&Frame::Unseen { pid, why });
+                false
+            }
+        }
+    }
+
+    /// One of the calls has returned that a thread makes for us.
+    fn back(&mut self, tid: libc::pid_t, result: i64) {
+        let pid = self.process(tid);
+        let thread = self.threads.entry(tid).or_default();
+        let Some(injection) = &mut thread.injection else {
+            return;
+        };
+        let Some(outcome) = injection.returned(tid, result) else {
+            return;
+        };
+        thread.injection = None;
+        self.resume(tid, 0);
+        if let Err(why) = outcome {
+            self.tell(&Frame::Unseen { pid, why });
+        }
     }
 
     /// What a call is, if it is one on the driver's files.
@@ -379,6 +469,22 @@ impl Tracer {
                     length: arguments[1],
                     protection: arguments[2],
                     offset: arguments[5],
+                })
+            }
+            Stop::Close => {
+                let fd = arguments[0] as i32;
+                // Not as it was a moment ago: it may have been another file's since.
+                self.files.forget(pid, fd);
+                let opened = self.files.of(pid, fd, now)?;
+                self.files.forget(pid, fd);
+                Some(Call::Close { opened, fd })
+            }
+            Stop::Munmap => {
+                let [address, length, ..] = arguments;
+                Some(Call::Unmap {
+                    opened: self.ranges.unmapped(pid, address, length)?,
+                    address,
+                    length,
                 })
             }
         }
@@ -459,9 +565,7 @@ fn open(tid: libc::pid_t, name: &'static str, path: u64, flags: u64) -> Option<C
 
 /// The process a thread belongs to.
 fn process_of(tid: libc::pid_t) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok()
+    status_of(tid as u32, "Tgid:")?.try_into().ok()
 }
 
 /// Processes that have one of these as their parent.
@@ -469,9 +573,7 @@ fn children_of(processes: &[u32]) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_child = |pid: &u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let parent = (status.lines()).find_map(|line| line.strip_prefix("PPid:"));
-        let parent = parent.and_then(|parent| parent.trim().parse().ok());
+        let parent = status_of(*pid, "PPid:").and_then(|parent| parent.try_into().ok());
         parent.is_some_and(|parent| processes.contains(&parent))
     };
     pids.filter(is_child).collect()

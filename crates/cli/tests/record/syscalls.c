@@ -217,6 +217,71 @@ static void hold(pid_t process)
     wait_to_go();
 }
 
+static pthread_barrier_t opened;
+
+/* A thread that was there before the driver's file was opened. */
+static void *close_others(void *unused)
+{
+    char path[4096];
+    (void)unused;
+    pthread_barrier_wait(&opened);
+    snprintf(path, sizeof path, "%s/nvidia-uvm", folder);
+    for (int i = 0; i < 10; i++) {
+        int other = open("/dev/null", O_RDONLY), uvm = open(path, O_RDWR | O_CLOEXEC);
+        if (other < 0 || uvm < 0 || close(other) || close(uvm))
+            fail("close in a thread");
+    }
+    return NULL;
+}
+
+/* Some, soon: where every signal takes long, others would leave no time for anything else. */
+static void count_a_few(int signal)
+{
+    struct itimerval never = {{0, 0}, {0, 0}};
+    (void)signal;
+    if (++alarms >= 20)
+        setitimer(ITIMER_REAL, &never, NULL);
+}
+
+/* Nothing of a thread's may be other than it was: signals that came while it was away come now. */
+static void closes(long threads)
+{
+    char path[4096];
+    struct sigaction action = {.sa_handler = count_a_few};
+    struct itimerval often = {{0, 200}, {0, 200}};
+    pthread_t others[64];
+    snprintf(path, sizeof path, "%s/nvidia-uvm", folder);
+    pthread_barrier_init(&opened, NULL, threads + 1);
+    for (long i = 0; i < threads; i++)
+        if (pthread_create(&others[i], NULL, close_others, NULL))
+            fail("thread");
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    sigset_t before, after;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    open_driver();
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    pthread_barrier_wait(&opened);
+    int copy = dup(driver), other = open("/dev/null", O_RDWR), uvm = open(path, O_RDWR | O_CLOEXEC);
+    if (memcmp(&before, &after, sizeof before) || driver < 0 || uvm < 0)
+        fail("signals");
+    char *memory = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, uvm, 0);
+    char *plain = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED || plain == MAP_FAILED)
+        fail("mmap");
+    memory[0] = 1;
+    if (munmap(plain, 4096) || munmap(memory + 4096, 4096) || munmap(memory, 3 * 4096))
+        fail("munmap");
+    if (close(other) || close(copy) || close(uvm))
+        fail("close");
+    while (alarms < 3)
+        ;
+    for (long i = 0; i < threads; i++)
+        pthread_join(others[i], NULL);
+    if (close(driver) || close(driver) != -1)
+        fail("close");
+}
+
 /* A debugger under a tracer: its child is traced already, and says so. */
 static void debug(void)
 {
@@ -238,7 +303,8 @@ int main(int count, char **words)
     folder = words[2];
     const char *what = words[1];
     long number = count > 3 ? atol(words[3]) : 1;
-    if (strcmp(what, "late") && strcmp(what, "hold"))
+    int opens_itself = !strcmp(what, "closes") || !strcmp(what, "own_filter_first");
+    if (strcmp(what, "late") && strcmp(what, "hold") && !opens_itself)
         open_driver();
     if (!strcmp(what, "plain")) {
         ask_times(number);
@@ -366,6 +432,13 @@ int main(int count, char **words)
         wait_for(child);
     } else if (!strcmp(what, "hold")) {
         hold(number);
+    } else if (!strcmp(what, "closes")) {
+        closes(number);
+    } else if (!strcmp(what, "own_filter_first")) {
+        filter(SYS_seccomp, 79);
+        open_driver();
+        ask();
+        close(driver);
     } else if (!strcmp(what, "debug")) {
         debug();
     } else if (!strcmp(what, "rights")) {

@@ -197,6 +197,38 @@ fn descriptors_that_change_hands() {
     assert_eq!(mapped.count(), 2);
 }
 
+/// What is closed and unmapped of the driver's files, and of no others, in every thread.
+#[test]
+fn closes_and_unmaps() {
+    let run = Place::new().run("closes", 8);
+    let ended = |name: &'static str| {
+        let lines = run.of_type("syscall");
+        lines.filter(move |line| line["phase"] == "E" && line["name"] == name)
+    };
+    // A copy, two files, and ten of each thread; one that fails is nobody's file any more.
+    assert_eq!(ended("close").count(), 3 + 8 * 10);
+    assert!(ended("close").all(|line| line["status"] == 0));
+    let closed = |name: &str| {
+        let begun = run.of_type("syscall").filter(|line| line["phase"] == "B");
+        let paths = begun.filter(|line| line["name"] == "close");
+        let path = |line: &Value| line["details"]["path"].as_str().unwrap_or("").to_owned();
+        paths.filter(|line| path(line).ends_with(name)).count()
+    };
+    assert_eq!((closed("nvidiactl"), closed("nvidia-uvm")), (2, 81));
+    assert_eq!(ended("munmap").count(), 2);
+    let words = run.stderr();
+    assert!(!words.contains("not recorded"), "{words}");
+}
+
+/// A program whose own filter might mind is left alone, and that is said.
+#[test]
+fn a_filter_of_its_own_before_the_driver_is_used() {
+    let run = Place::new().run("own_filter_first", 1);
+    assert_eq!(ioctls(&run).len(), 1);
+    let words = run.stderr();
+    assert!(words.contains("seccomp filters of its own"), "{words}");
+}
+
 #[test]
 fn exit_status_and_fatal_signal_are_passed_on() {
     for (script, code) in [("exit 7", Some(7)), ("kill -9 $$", None)] {
