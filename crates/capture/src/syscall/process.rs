@@ -22,6 +22,7 @@ pub struct TracerProcess {
     pub frames: File,
     /// What the one tells that took over; it begins with how that went.
     pub later: File,
+    pub board: Board,
 }
 
 /// So much may wait in a pipe before the tracer, and with it the program, has to.
@@ -58,6 +59,7 @@ pub fn start(mode: Mode, version: Option<Version>) -> io::Result<TracerProcess> 
         orders: File::from(orders_in),
         frames: File::from(frames_out),
         later: File::from(later_out),
+        board,
     })
 }
 

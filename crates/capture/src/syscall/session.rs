@@ -6,6 +6,7 @@ use super::events::{Events, Totals};
 use super::filter;
 use super::frame::{self, Frame, Unseen};
 use super::process::{self, TracerProcess};
+use super::traced::Board;
 use super::tracer::Mode;
 use crate::clock::monotonic;
 use crate::ioctl::{self, Decoder};
@@ -18,7 +19,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -69,8 +70,6 @@ pub struct Report {
 const LAST_WORDS: u64 = 300_000_000;
 /// How often to look whether to stop, in milliseconds.
 const LOOK: libc::c_int = 20;
-/// How long a frame may be under way on a machine that is busy, in nanoseconds.
-const UNDER_WAY: u64 = 100_000_000;
 const READ_AT_ONCE: usize = 64 << 10;
 /// What is read ahead, at most: 256 MiB.
 const CHUNKS_AHEAD: usize = 4 << 10;
@@ -141,12 +140,12 @@ impl Session {
         events.totals.failure = begun.err();
         let stop = Arc::new(AtomicBool::new(false));
         let frames = [self.process.frames, self.process.later];
-        let (early, stopped) = (self.early, stop.clone());
+        let (early, stopped, board) = (self.early, stop.clone(), self.process.board);
         let reader = std::thread::Builder::new()
             .name("cutrace-syscall".into())
             .spawn(move || {
                 block_signals();
-                read_all(frames, early, events, stopped)
+                read_all(frames, early, events, stopped, board)
             })
             .map_err(SyscallError::Start)?;
         Ok(Recording {
@@ -180,19 +179,37 @@ impl<S: Sink> Recording<S> {
     }
 }
 
-/// Reads what the tracer tells, far ahead of those who write it down where need be: the program
-/// waits for the tracer, and the tracer must not wait for a disk. Between two tracers' comes an empty
-/// chunk. Returns whether a tracer goes on.
-fn read_ahead(frames: [File; 2], stop: &AtomicBool, chunks: &SyncSender<Vec<u8>>) -> bool {
-    frames
-        .into_iter()
-        .any(|frames| read_one(frames, stop, chunks) || chunks.send(Vec::new()).is_err())
+/// What is read ahead.
+enum Ahead {
+    Bytes(Vec<u8>),
+    /// What comes is another tracer's.
+    Another,
+    /// Nothing older than this moment will come.
+    Until(u64),
 }
 
-fn read_one(mut frames: File, stop: &AtomicBool, chunks: &SyncSender<Vec<u8>>) -> bool {
+/// Reads what the tracer tells, far ahead of those who write it down where need be: the program
+/// waits for the tracer, and the tracer must not wait for a disk. Returns whether a tracer goes on.
+fn read_ahead(
+    frames: [File; 2],
+    stop: &AtomicBool,
+    board: Board,
+    ahead: &SyncSender<Ahead>,
+) -> bool {
+    frames
+        .into_iter()
+        .any(|frames| read_one(frames, stop, board, ahead) || ahead.send(Ahead::Another).is_err())
+}
+
+fn read_one(mut frames: File, stop: &AtomicBool, board: Board, ahead: &SyncSender<Ahead>) -> bool {
     let mut quiet_since = None;
     loop {
+        // Asked before the pipe is found to be empty.
+        let told = board.told_until(monotonic());
         if !readable(&frames, LOOK) {
+            if ahead.send(Ahead::Until(told)).is_err() {
+                return true;
+            }
             if stop.load(Ordering::Acquire) {
                 let since = *quiet_since.get_or_insert_with(monotonic);
                 if monotonic().saturating_sub(since) > LAST_WORDS {
@@ -204,7 +221,7 @@ fn read_one(mut frames: File, stop: &AtomicBool, chunks: &SyncSender<Vec<u8>>) -
         }
         let mut chunk = Vec::new();
         match more(&mut frames, &mut chunk) {
-            Ok(true) if chunks.send(chunk).is_ok() => {}
+            Ok(true) if ahead.send(Ahead::Bytes(chunk)).is_ok() => {}
             Ok(false) => return false,
             _ => return true,
         }
@@ -216,11 +233,12 @@ fn read_all<S: Sink>(
     mut bytes: Vec<u8>,
     mut events: Events<S>,
     stop: Arc<AtomicBool>,
+    board: Board,
 ) -> (S, Report) {
     let (chunks, received) = sync_channel(CHUNKS_AHEAD);
     let ahead = std::thread::spawn(move || {
         block_signals();
-        read_ahead(frames, &stop, &chunks)
+        read_ahead(frames, &stop, board, &chunks)
     });
     let mut written = 0;
     let mut notes = Vec::new();
@@ -229,21 +247,19 @@ fn read_all<S: Sink>(
             notes.push(format!("{why}: no more system calls were recorded"));
             break;
         }
-        let heard_all = monotonic();
-        match received.recv_timeout(Duration::from_millis(LOOK as u64)) {
+        match received.recv() {
             // Whatever the first of two tracers was about to say is not known.
-            Ok(chunk) if chunk.is_empty() => bytes.clear(),
-            Ok(mut chunk) => bytes.append(&mut chunk),
-            Err(RecvTimeoutError::Timeout) => {
-                // Nothing older can be under way: it would have come by now.
-                events.until(heard_all.saturating_sub(UNDER_WAY));
+            Ok(Ahead::Another) => bytes.clear(),
+            Ok(Ahead::Bytes(mut chunk)) => bytes.append(&mut chunk),
+            Ok(Ahead::Until(moment)) => {
+                events.until(moment);
                 // The reader of a trace sees what has happened so far.
                 if events.totals.calls != written && events.totals.failure.is_none() {
                     written = events.totals.calls;
                     events.totals.failure = events.sink.flush().err();
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => break,
+            Err(_) => break,
         }
     }
     drop(received);

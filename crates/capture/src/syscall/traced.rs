@@ -1,17 +1,24 @@
-//! The threads that are traced, where another process can read them: who takes over from a tracer
-//! that was killed has nobody to ask.
+//! What other processes have to know of the tracer's, in memory that they share: the threads that are
+//! traced, because who takes over from a tracer that was killed has nobody to ask; and how far it has
+//! told what it saw, because it may have to wait for a processor for longer than anybody would guess.
 
 use std::collections::HashMap;
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 /// More threads than these are not remembered.
 const MOST: usize = 1 << 16;
 
 /// Memory that the processes share; it stays for as long as they live.
 #[derive(Clone, Copy)]
-pub struct Board(&'static [AtomicI32]);
+pub struct Board {
+    threads: &'static [AtomicI32],
+    busy: &'static AtomicU64,
+}
+
+/// The threads, behind what says how far the tracer is.
+const BYTES: usize = size_of::<AtomicU64>() + MOST * size_of::<AtomicI32>();
 
 impl Board {
     pub fn new() -> io::Result<Self> {
@@ -19,7 +26,7 @@ impl Board {
         unsafe {
             let memory = libc::mmap(
                 ptr::null_mut(),
-                MOST * size_of::<AtomicI32>(),
+                BYTES,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_ANONYMOUS,
                 -1,
@@ -28,14 +35,40 @@ impl Board {
             if memory == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Board(std::slice::from_raw_parts(memory.cast(), MOST)))
+            let threads = memory.byte_add(size_of::<AtomicU64>());
+            Ok(Board {
+                threads: std::slice::from_raw_parts(threads.cast(), MOST),
+                busy: &*memory.cast::<AtomicU64>(),
+            })
         }
     }
 
     /// The threads that were written down.
     pub fn threads(self) -> impl Iterator<Item = libc::pid_t> {
-        let all = self.0.iter().map(|place| place.load(Ordering::Acquire));
+        let all = self
+            .threads
+            .iter()
+            .map(|place| place.load(Ordering::Acquire));
         all.filter(|tid| *tid != 0)
+    }
+
+    /// From here on, the tracer sees what it has not told yet. `now` is CLOCK_MONOTONIC, asked for
+    /// before anything is looked at.
+    pub fn is_busy(self, now: u64) {
+        self.busy.store(now, Ordering::SeqCst);
+    }
+
+    /// Whatever it saw is in the pipe.
+    pub fn has_told_all(self) {
+        self.busy.store(0, Ordering::SeqCst);
+    }
+
+    /// The moment up to which everything is in the pipe; `now` is CLOCK_MONOTONIC.
+    pub fn told_until(self, now: u64) -> u64 {
+        match self.busy.load(Ordering::SeqCst) {
+            0 => now,
+            since => since.min(now),
+        }
     }
 }
 
@@ -48,7 +81,7 @@ pub struct Traced {
 
 impl Traced {
     pub fn new(board: Board) -> Self {
-        for place in board.0 {
+        for place in board.threads {
             place.store(0, Ordering::Release);
         }
         Traced {
@@ -58,19 +91,23 @@ impl Traced {
         }
     }
 
+    pub fn board(&self) -> Board {
+        self.board
+    }
+
     pub fn add(&mut self, tid: libc::pid_t) {
         if self.places.contains_key(&tid) {
             return;
         }
         if let Some(place) = self.free.pop() {
-            self.board.0[place].store(tid, Ordering::Release);
+            self.board.threads[place].store(tid, Ordering::Release);
             self.places.insert(tid, place);
         }
     }
 
     pub fn remove(&mut self, tid: libc::pid_t) {
         if let Some(place) = self.places.remove(&tid) {
-            self.board.0[place].store(0, Ordering::Release);
+            self.board.threads[place].store(0, Ordering::Release);
             self.free.push(place);
         }
     }
@@ -79,6 +116,16 @@ impl Traced {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_seen_is_told_before_it_counts() {
+        let board = Board::new().unwrap();
+        assert_eq!(board.told_until(10), 10);
+        board.is_busy(7);
+        assert_eq!((board.told_until(10), board.told_until(5)), (7, 5));
+        board.has_told_all();
+        assert_eq!(board.told_until(12), 12);
+    }
 
     #[test]
     fn what_is_traced_is_on_the_board() {

@@ -181,6 +181,7 @@ impl Tracer {
 
     /// Runs until the last traced thread has ended, or all have been let go.
     pub fn run(&mut self) {
+        self.traced.board().is_busy(monotonic());
         loop {
             if LET_GO.load(Ordering::Relaxed) && self.mode == Mode::Everything {
                 self.let_go();
@@ -194,6 +195,7 @@ impl Tracer {
         }
         self.tell_cost();
         self.hand_on();
+        self.traced.board().has_told_all();
     }
 
     /// The next stop. Requests come in rows: for a moment it is cheaper to look again than to sleep
@@ -201,6 +203,9 @@ impl Tracer {
     fn next(&mut self) -> io::Result<(libc::pid_t, libc::c_int)> {
         if self.out.is_some() && self.looks {
             let began = monotonic();
+            if self.buffer.is_empty() {
+                self.traced.board().is_busy(began);
+            }
             loop {
                 let (tid, status) = ptrace::wait(libc::WNOHANG)?;
                 if tid != 0 {
@@ -213,7 +218,10 @@ impl Tracer {
             }
         }
         self.hand_on();
-        ptrace::wait(0)
+        self.traced.board().has_told_all();
+        let stopped = ptrace::wait(0);
+        self.traced.board().is_busy(monotonic());
+        stopped
     }
 
     fn step(&mut self, tid: libc::pid_t, status: libc::c_int) {
