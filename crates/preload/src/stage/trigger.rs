@@ -160,15 +160,42 @@ pub unsafe fn install(loader: *const Loader) {
 const BREAKPOINT: u8 = 0xcc;
 
 /// A breakpoint of the kernel's (somebody watches this file with a uprobe) may give way to our jump: the
-/// kernel takes it off only where it still is. A debugger's may not.
+/// kernel takes it off only where it still is. A debugger's may not; cutrace's own tracer sets none.
 fn is_debugged() -> bool {
-    let mut text = [0; 2048];
-    let read = sys::File::open(b"/proc/self/status\0", libc::O_RDONLY, 0)
-        .map_or(0, |file| file.read(&mut text));
-    let nobody = b"TracerPid:\t0\n";
-    !text[..read.min(text.len())]
-        .windows(nobody.len())
-        .any(|line| line == nobody)
+    let mut status = [0; 2048];
+    let status = read(b"/proc/self/status\0", &mut status);
+    let Some(tracer) = tracer(status) else {
+        return true;
+    };
+    if tracer == b"0" {
+        return false;
+    }
+    let mut path = [0; 32];
+    let mut length = 0;
+    for part in [&b"/proc/"[..], tracer, &b"/comm\0"[..]] {
+        let Some(room) = path.get_mut(length..length + part.len()) else {
+            return true;
+        };
+        room.copy_from_slice(part);
+        length += part.len();
+    }
+    let mut name = [0; 32];
+    read(&path[..length], &mut name) != b"cutrace-ptrace\n"
+}
+
+/// The number of the process that traces this one, in digits.
+fn tracer(status: &[u8]) -> Option<&[u8]> {
+    let name = b"TracerPid:\t";
+    let at = status.windows(name.len()).position(|line| line == name)?;
+    let rest = &status[at + name.len()..];
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    Some(&rest[..end])
+}
+
+/// As much of a file as there is room for.
+fn read<'a>(path: &[u8], room: &'a mut [u8]) -> &'a [u8] {
+    let read = sys::File::open(path, libc::O_RDONLY, 0).map_or(0, |file| file.read(room));
+    &room[..read.min(room.len())]
 }
 
 /// The byte that was there, of the functions that [`is_empty_function`] knows.
@@ -202,6 +229,14 @@ fn is_empty_function(bytes: &[u8; 8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tracer_is_found() {
+        let status = b"Name:\tprogram\nTracerPid:\t4711\nUid:\t0\n";
+        assert_eq!(tracer(status), Some(&b"4711"[..]));
+        assert_eq!(tracer(b"Name:\tx\nTracerPid:\t47"), None);
+        assert_eq!(tracer(b""), None);
+    }
 
     #[test]
     fn the_loaders_function_is_known_below_a_breakpoint() {
