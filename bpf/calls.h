@@ -44,6 +44,23 @@ struct {
 	__type(value, struct saved_words);
 } saved SEC(".maps");
 
+/* Beginnings of calls that may turn out to be too short, until they return. The tracer looks here for
+ * those that have taken long enough. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct call_key);
+	__type(value, struct held);
+} held SEC(".maps");
+
+/* What they are before they are written. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct held);
+} blank SEC(".maps");
+
 /* Calls whose beginnings were left out, so that their returns are, too. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -84,18 +101,14 @@ static __always_inline int was_left_out(const struct call_key *key)
 #define TAKEN 0
 #define LEFT_OUT 1
 
-/* Writes a beginning with a body of `size` bytes. */
-static __always_inline int begin_sized(const __u32 size, const struct spec *spec, __u64 cookie,
-				       __u64 now, __u64 id, const struct words *words)
+/* Fills in a beginning with a body of `size` bytes. LEFT_OUT: a condition does not hold. */
+static __always_inline int fill_beginning(struct record *record, const __u32 size,
+					  const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
+					  __u16 kind, const struct words *words)
 {
-	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + size, 0);
 	char *body;
 
-	if (!record) {
-		count(COUNT_LOST, 1);
-		return LEFT_OUT;
-	}
-	fill_head(record, now, id, spec->flags & SPEC_INSTANT ? KIND_INSTANT : KIND_ENTER);
+	fill_head(record, now, id, kind);
 	record->function = (__u32)cookie;
 	record->key = words->stack;
 	record->words = spec->words;
@@ -111,11 +124,103 @@ static __always_inline int begin_sized(const __u32 size, const struct spec *spec
 		take_steps(record, size, spec, 0, spec->enter_steps, words);
 	if (spec->conditions && !is_meant(body, size, spec)) {
 		count(COUNT_UNWANTED, 1);
+		return LEFT_OUT;
+	}
+	return TAKEN;
+}
+
+/* Writes a beginning. */
+static __always_inline int begin_sized(const __u32 size, const struct spec *spec, __u64 cookie,
+				       __u64 now, __u64 id, const struct words *words)
+{
+	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + size, 0);
+	__u16 kind = spec->flags & SPEC_INSTANT ? KIND_INSTANT : KIND_ENTER;
+
+	if (!record) {
+		count(COUNT_LOST, 1);
+		return LEFT_OUT;
+	}
+	if (fill_beginning(record, size, spec, cookie, now, id, kind, words) == LEFT_OUT) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return LEFT_OUT;
 	}
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return TAKEN;
+}
+
+#define NO_ROOM 2
+
+/* Holds a beginning back. */
+static __always_inline int begin_held(const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
+				      const struct words *words)
+{
+	struct call_key key = {
+		.stack = words->stack, .thread = (__u32)id, .function = (__u32)cookie
+	};
+	__u32 zero = 0;
+	struct held *nothing = bpf_map_lookup_elem(&blank, &zero), *beginning;
+
+	if (!nothing || bpf_map_update_elem(&held, &key, nothing, BPF_ANY))
+		return NO_ROOM;
+	beginning = bpf_map_lookup_elem(&held, &key);
+	if (!beginning)
+		return NO_ROOM;
+	if (fill_beginning(&beginning->head, BODY_5, spec, cookie, now, id, 0, words) == LEFT_OUT) {
+		bpf_map_delete_elem(&held, &key);
+		return LEFT_OUT;
+	}
+	*(volatile __u16 *)&beginning->head.kind = KIND_ENTER;
+	return TAKEN;
+}
+
+static __always_inline int tell_held(const __u32 size, const struct held *beginning)
+{
+	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + size, 0);
+
+	if (!record) {
+		count(COUNT_LOST, 1);
+		return LEFT_OUT;
+	}
+	bpf_probe_read_kernel(record, sizeof(*record) + size, beginning);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return TAKEN;
+}
+
+/* A call returns whose beginning may have been held back. LEFT_OUT: it was too short. */
+static __always_inline int release_held(const struct settings *set, const struct spec *spec,
+					const struct call_key *key, __u64 now)
+{
+	struct held *beginning = bpf_map_lookup_elem(&held, key);
+	int done;
+
+	if (!beginning)
+		return TAKEN;
+	if (now - beginning->head.time < set->shortest) {
+		count(COUNT_SHORT, 1);
+		done = LEFT_OUT;
+	} else {
+		switch (spec->enter_class) {
+		case 0:
+			done = tell_held(BODY_0, beginning);
+			break;
+		case 1:
+			done = tell_held(BODY_1, beginning);
+			break;
+		case 2:
+			done = tell_held(BODY_2, beginning);
+			break;
+		case 3:
+			done = tell_held(BODY_3, beginning);
+			break;
+		case 4:
+			done = tell_held(BODY_4, beginning);
+			break;
+		default:
+			done = tell_held(BODY_5, beginning);
+		}
+	}
+	bpf_map_delete_elem(&held, key);
+	return done;
 }
 
 static __always_inline int end_sized(const __u32 size, const struct spec *spec, __u64 cookie,
@@ -205,6 +310,25 @@ static __always_inline void tell_stack(struct pt_regs *ctx, __u64 now, __u64 id)
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
+static __always_inline int begin_by_class(const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
+					  const struct words *words)
+{
+	switch (spec->enter_class) {
+	case 0:
+		return begin_sized(BODY_0, spec, cookie, now, id, words);
+	case 1:
+		return begin_sized(BODY_1, spec, cookie, now, id, words);
+	case 2:
+		return begin_sized(BODY_2, spec, cookie, now, id, words);
+	case 3:
+		return begin_sized(BODY_3, spec, cookie, now, id, words);
+	case 4:
+		return begin_sized(BODY_4, spec, cookie, now, id, words);
+	default:
+		return begin_sized(BODY_5, spec, cookie, now, id, words);
+	}
+}
+
 /* A function has begun. LEFT_OUT: its return is of no interest; `marked` calls are remembered, for who
  * cannot keep the kernel from telling of their returns. */
 static __always_inline int begin_call(struct pt_regs *ctx, __u64 cookie, const int marked)
@@ -229,25 +353,12 @@ static __always_inline int begin_call(struct pt_regs *ctx, __u64 cookie, const i
 		read_words(&words, ctx, spec->words);
 		if (spec->flags & SPEC_STACK)
 			tell_stack(ctx, now, id);
-		switch (spec->enter_class) {
-		case 0:
-			done = begin_sized(BODY_0, spec, cookie, now, id, &words);
-			break;
-		case 1:
-			done = begin_sized(BODY_1, spec, cookie, now, id, &words);
-			break;
-		case 2:
-			done = begin_sized(BODY_2, spec, cookie, now, id, &words);
-			break;
-		case 3:
-			done = begin_sized(BODY_3, spec, cookie, now, id, &words);
-			break;
-		case 4:
-			done = begin_sized(BODY_4, spec, cookie, now, id, &words);
-			break;
-		default:
-			done = begin_sized(BODY_5, spec, cookie, now, id, &words);
-		}
+		done = NO_ROOM;
+		if (set->shortest && spec->flags & SPEC_SHORT_NOT)
+			done = begin_held(spec, cookie, now, id, &words);
+		/* One that cannot be held back is told of at once. */
+		if (done == NO_ROOM)
+			done = begin_by_class(spec, cookie, now, id, &words);
 	}
 	if (spec->flags & (SPEC_NO_RETURN | SPEC_INSTANT))
 		return LEFT_OUT;
@@ -258,7 +369,9 @@ static __always_inline int begin_call(struct pt_regs *ctx, __u64 cookie, const i
 	}
 #endif
 	if (done == LEFT_OUT || spec->return_steps) {
-		struct call_key key = { .stack = ctx->rsp, .thread = (__u32)id };
+		struct call_key key = {
+			.stack = ctx->rsp, .thread = (__u32)id, .function = (__u32)cookie
+		};
 
 		if (done == LEFT_OUT) {
 			if (marked)
@@ -294,7 +407,9 @@ static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie, con
 	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
 	__u32 number = cookie >> 32, zero = 0;
 	/* The return address has been taken off. */
-	struct call_key key = { .stack = ctx->rsp - 8, .thread = (__u32)id };
+	struct call_key key = {
+		.stack = ctx->rsp - 8, .thread = (__u32)id, .function = (__u32)cookie
+	};
 	__u32 process = id >> 32;
 	struct words words;
 	struct spec *spec;
@@ -309,6 +424,12 @@ static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie, con
 	spec = bpf_map_lookup_elem(&specs, &number);
 	if (!spec || spec->flags & (SPEC_NO_RETURN | SPEC_INSTANT))
 		return 0;
+	if (set->shortest && spec->flags & SPEC_SHORT_NOT &&
+	    release_held(set, spec, &key, now) == LEFT_OUT) {
+		if (spec->return_steps)
+			bpf_map_delete_elem(&saved, &key);
+		return 0;
+	}
 	words.stack = key.stack;
 	words.result = ctx->rax;
 	if (!spec->return_steps)

@@ -109,6 +109,7 @@ struct condition {
 #define SPEC_EVERYWHERE 4 /* in every process */
 #define SPEC_STACK 8	 /* with the stack it comes from */
 #define SPEC_AT_RETURN 16 /* an instant, at the return */
+#define SPEC_SHORT_NOT 64 /* calls shorter than settings.shortest are left out */
 #define SPEC_ONE_OUTPUT 32 /* all that is read at the return is 4 or 8 bytes, by the word that is kept */
 
 struct spec {
@@ -134,6 +135,7 @@ struct settings {
 	__u64 cgroup;	/* id of a cgroup; those below it count */
 	__u64 enough;	/* bytes in the ring from which on no new calls are taken */
 	__u64 hold;	/* nanoseconds that a loading thread waits for an answer */
+	__u64 shortest; /* nanoseconds; 0: all calls are told of when they begin */
 	__u32 filter;
 	__u32 disabled;
 	__u32 user;
@@ -151,13 +153,21 @@ struct settings {
 #define COUNT_LATE 5	  /* loads that went on without an answer */
 #define COUNT_LOST_SYSTEM 6 /* system calls that found no room */
 #define COUNT_LOST_INSTANT 7
+#define COUNT_SHORT 8	  /* calls that were too short */
 #define COUNTERS 16
 
 /* Key of what is kept of a call until it returns. */
 struct call_key {
 	__u64 stack;
 	__u32 thread;
-	__u32 reserved;
+	__u32 function; /* one may jump into another with its own frame */
+};
+
+/* The beginning of a call that may turn out to be too short: a record, of whatever class. Its kind is
+ * written last. */
+struct held {
+	struct record head;
+	char body[BODY_5];
 };
 
 struct saved_words {

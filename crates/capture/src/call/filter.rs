@@ -62,6 +62,15 @@ impl Filter {
             || cuda::category(name) == event::Category::Sync
     }
 
+    /// Whether nothing later is understood by a function's calls: short ones may go unseen.
+    pub fn stands_alone(name: &str) -> bool {
+        let moves = matches!(
+            Role::of(name),
+            Role::None | Role::Transfer(_) | Role::Launch(_)
+        );
+        moves && Observed::of(name) == Observed::Nothing && !name.starts_with("nvtx")
+    }
+
     /// Items that no known function is meant by: perhaps they are misspelt.
     pub fn meaningless(&self) -> impl Iterator<Item = &str> {
         let all = || cuda::functions().iter().chain(cuda::older_functions());

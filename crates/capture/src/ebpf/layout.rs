@@ -142,6 +142,8 @@ pub const SPEC_STACK: u8 = 8;
 pub const SPEC_AT_RETURN: u8 = 16;
 /// All that is read at the return is 4 or 8 bytes, by the word that is kept.
 pub const SPEC_ONE_OUTPUT: u8 = 32;
+/// Calls shorter than `Settings::shortest` are left out.
+pub const SPEC_SHORT_NOT: u8 = 64;
 
 /// What to record of a function's calls.
 #[repr(C)]
@@ -166,6 +168,21 @@ pub const FILTER_TREE: u32 = 1;
 pub const FILTER_CGROUP: u32 = 2;
 pub const FILTER_USER: u32 = 4;
 
+/// Bytes of a beginning that is held back.
+pub const HELD: usize = size_of::<Head>() + BODIES[BODIES.len() - 1];
+
+/// What is kept of a call until it returns is found by this.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct CallKey {
+    pub stack: u64,
+    pub thread: u32,
+    /// One may jump into another with its own frame.
+    pub function: u32,
+}
+
+impl Plain for CallKey {}
+
 /// Whose calls are recorded.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -177,6 +194,8 @@ pub struct Settings {
     pub enough: u64,
     /// Nanoseconds that a loading thread waits for an answer, at most.
     pub hold: u64,
+    /// Nanoseconds; 0: all calls are told of when they begin.
+    pub shortest: u64,
     pub filter: u32,
     pub disabled: u32,
     pub user: u32,
@@ -195,6 +214,7 @@ pub const COUNT_UNWANTED: usize = 4;
 pub const COUNT_LATE: usize = 5;
 pub const COUNT_LOST_SYSTEM: usize = 6;
 pub const COUNT_LOST_INSTANT: usize = 7;
+pub const COUNT_SHORT: usize = 8;
 pub const COUNTERS: usize = 16;
 
 /// Bytes of structs that go to and from maps.
@@ -325,16 +345,17 @@ mod tests {
             steps
         );
         same_struct!(
-            "settings", Settings, until, cgroup, enough, hold, filter, disabled, user, own, first,
-            reserved
+            "settings", Settings, until, cgroup, enough, hold, shortest, filter, disabled, user,
+            own, first, reserved
         );
+        same_struct!("call_key", CallKey, stack, thread, function);
         // No padding anywhere: what goes into maps is all ours.
         assert_eq!(size_of::<Head>(), 40);
         assert_eq!(
             size_of::<Spec>(),
             8 + 16 * MOST_CONDITIONS + 16 * MOST_STEPS
         );
-        assert_eq!(size_of::<Settings>(), 56);
+        assert_eq!(size_of::<Settings>(), 64);
     }
 
     macro_rules! same_numbers {
@@ -389,6 +410,7 @@ mod tests {
             SPEC_STACK,
             SPEC_AT_RETURN,
             SPEC_ONE_OUTPUT,
+            SPEC_SHORT_NOT,
             FILTER_TREE,
             FILTER_CGROUP,
             FILTER_USER,
@@ -400,6 +422,7 @@ mod tests {
             COUNT_LATE,
             COUNT_LOST_SYSTEM,
             COUNT_LOST_INSTANT,
+            COUNT_SHORT,
             COUNTERS
         );
         let numbers = defined();

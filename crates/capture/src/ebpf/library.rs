@@ -31,6 +31,8 @@ pub struct Wanted {
     pub nothing: bool,
     /// Those whose calls come with their stacks.
     pub stacks: Option<Filter>,
+    /// Nanoseconds; shorter calls are not wanted.
+    pub shortest: u64,
 }
 
 impl Wanted {

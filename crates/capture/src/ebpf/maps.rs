@@ -1,7 +1,7 @@
 //! The maps that all BPF objects share: made once, given to each object by name.
 
 use super::EbpfError;
-use super::layout::{COUNTERS, Plain, Settings, Spec};
+use super::layout::{COUNTERS, CallKey, HELD, Plain, Settings, Spec};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 use std::collections::HashMap;
 use std::io;
@@ -13,6 +13,8 @@ const MOST_SPECS: u32 = 4096;
 const MOST_PROCESSES: u32 = 64 << 10;
 /// Calls with out-parameters that can be under way at once.
 const MOST_OPEN: u32 = 16 << 10;
+/// Beginnings that can be held back at once; of more calls the beginnings are told of at once.
+const MOST_HELD: u32 = 4096;
 
 pub struct Maps {
     pub ring: MapHandle,
@@ -20,6 +22,8 @@ pub struct Maps {
     pub specs: MapHandle,
     pub tree: MapHandle,
     pub counters: MapHandle,
+    /// Beginnings of calls that may turn out to be too short.
+    pub held: MapHandle,
     /// Maps that some objects share beyond these.
     others: Vec<MapHandle>,
     known: Mutex<HashMap<Spec, u32>>,
@@ -30,6 +34,11 @@ pub struct Maps {
 impl Maps {
     /// `ring_bytes` is a power of two, and at least a page.
     pub fn create(ring_bytes: u32) -> Result<Self, EbpfError> {
+        Self::holding(ring_bytes, false)
+    }
+
+    /// `hold`: with room for beginnings of calls that may turn out to be too short.
+    pub fn holding(ring_bytes: u32, hold: bool) -> Result<Self, EbpfError> {
         let hash = MapType::Hash;
         let spec = size_of::<Spec>() as u32;
         let settings = size_of::<Settings>() as u32;
@@ -37,9 +46,17 @@ impl Maps {
             create(hash, "saved", 16, 128, MOST_OPEN)?,
             create(hash, "left_out", 16, 1, MOST_OPEN)?,
             create(MapType::Array, "left_out_count", 4, 8, 1)?,
+            create(MapType::Array, "blank", 4, HELD as u32, 1)?,
             create(hash, "waiting", 4, 4, 4096)?,
         ];
         Ok(Maps {
+            held: create(
+                hash,
+                "held",
+                size_of::<CallKey>() as u32,
+                HELD as u32,
+                if hold { MOST_HELD } else { 1 },
+            )?,
             ring: create(MapType::RingBuf, "ring", 0, 0, ring_bytes)?,
             settings: create(MapType::Array, "settings", 4, settings, 1)?,
             specs: create(MapType::Array, "specs", 4, spec, MOST_SPECS)?,
@@ -60,6 +77,7 @@ impl Maps {
             &self.specs,
             &self.tree,
             &self.counters,
+            &self.held,
         ];
         for mut map in object.maps_mut() {
             let name = map.name().to_owned();

@@ -15,6 +15,7 @@ mod probe_point;
 mod processes;
 mod reader;
 mod session;
+mod short;
 pub mod spec;
 mod stopping;
 mod system;

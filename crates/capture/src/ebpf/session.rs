@@ -101,7 +101,9 @@ pub fn available() -> Result<(), EbpfError> {
 
 /// Loads and attaches everything that does not depend on a process.
 pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfError> {
-    let maps = Arc::new(Maps::create(options.ring_bytes.unwrap_or(RING))?);
+    let shortest = u64::try_from(options.min_duration.as_nanos()).unwrap_or(u64::MAX);
+    let ring_bytes = options.ring_bytes.unwrap_or(RING);
+    let maps = Arc::new(Maps::holding(ring_bytes, shortest > 0)?);
     // If it cannot be mounted, attaching says so.
     let _ = mount_tracefs();
     let now = monotonic();
@@ -119,6 +121,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
         filter: tree,
         own: std::process::id(),
         hold: HOLD,
+        shortest,
         ..Settings::default()
     };
     options.whose.narrow(&mut settings);
@@ -141,6 +144,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
         filter: filter.map(|filter| Filter::parse(&filter.for_injection())),
         nothing: options.no_calls,
         stacks: options.stacks.clone(),
+        shortest,
     };
     let attached = Attached {
         maps: maps.clone(),
@@ -159,7 +163,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     let stop = Arc::new(AtomicBool::new(false));
     let limits = Limits {
         filter: options.filter.clone(),
-        min_duration: u64::try_from(options.min_duration.as_nanos()).unwrap_or(u64::MAX),
+        min_duration: shortest,
         until,
     };
     let watcher = {

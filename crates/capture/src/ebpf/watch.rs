@@ -5,9 +5,9 @@ use super::EbpfError;
 use super::attach::{Calls, Probe, Way};
 use super::known::Known;
 use super::layout::{
-    COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_UNSAVED, Head,
-    KIND_ENTER, KIND_EXEC, KIND_EXIT, KIND_FORK, KIND_LOADED, KIND_RETURN, KIND_STACK,
-    KIND_SYSCALL_ENTER, KIND_SYSCALL_EXIT, SPEC_STACK,
+    COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_SHORT,
+    COUNT_UNSAVED, Head, KIND_ENTER, KIND_EXEC, KIND_EXIT, KIND_FORK, KIND_LOADED, KIND_RETURN,
+    KIND_STACK, KIND_SYSCALL_ENTER, KIND_SYSCALL_EXIT, SPEC_SHORT_NOT, SPEC_STACK,
 };
 use super::library::{self, Wanted};
 use super::mappings::{self, Mapped};
@@ -15,6 +15,7 @@ use super::maps::Maps;
 use super::places::{Change, Places};
 use super::processes::Following;
 use super::reader::Reader;
+use super::short::Short;
 use super::spec::Description;
 use super::stopping::Stopping;
 use super::system::{self, Files, System};
@@ -66,6 +67,8 @@ pub struct Ended {
     pub unmatched: u64,
     pub faults: u64,
     pub unsaved: u64,
+    /// Calls that were too short, and left no record.
+    pub short: u64,
     pub late_loads: u64,
     pub lost_system: u64,
     pub attach: Duration,
@@ -95,6 +98,10 @@ pub struct Watch {
     /// Files that have been looked into.
     files: HashSet<(String, u64)>,
     parents: HashMap<u32, u32>,
+    /// Processes of which something has been heard, where records wait.
+    met: HashSet<u32>,
+    /// Calls that may turn out to be too short, if such are left out.
+    short: Option<Short>,
     /// Where processes' code is, if stacks are wanted.
     places: Option<Places>,
     attach: Duration,
@@ -110,12 +117,14 @@ impl Watch {
             following: attached.following,
             system: attached.system,
             system_files: Files::new(),
+            short: (wanted.shortest > 0).then(|| Short::new(wanted.shortest)),
             places: wanted.stacks.is_some().then(Places::default),
             wanted,
             known: attached.known,
             reader: Reader::default(),
             files: HashSet::new(),
             parents: HashMap::new(),
+            met: HashSet::new(),
             attach: Duration::ZERO,
             lost: 0,
             messages,
@@ -130,11 +139,9 @@ impl Watch {
             if let Some((head, body)) = Head::split(bytes) {
                 let (watch, loads) = &mut *taken.borrow_mut();
                 match head.kind {
-                    KIND_ENTER | KIND_RETURN => watch.call(&head, body),
-                    KIND_STACK => watch.reader.stack(&head, body),
                     KIND_LOADED | KIND_EXEC => loads.push(head),
                     KIND_SYSCALL_ENTER | KIND_SYSCALL_EXIT => watch.system_call(&head, body),
-                    _ => watch.process(&head),
+                    _ => watch.heard(&head, body),
                 }
             }
             0
@@ -156,6 +163,8 @@ impl Watch {
             }
             // Only threads that load something wake us earlier.
             let _ = ring.poll(if last { Duration::ZERO } else { ROUND });
+            // Before the rest of the ring: what has left the table by now is in there.
+            taken.borrow_mut().0.look_for_long(last);
             let _ = ring.consume();
             let (watch, loads) = &mut *taken.borrow_mut();
             for load in loads.drain(..) {
@@ -173,10 +182,11 @@ impl Watch {
                 watch.count(began);
                 counted = Instant::now();
             }
+            let complete = watch.in_order(began, last);
             for batch in watch.reader.batches() {
                 let _ = watch.messages.send(Message::Batch(batch));
             }
-            if watch.messages.send(Message::Round(began)).is_err() || last {
+            if watch.messages.send(Message::Round(complete)).is_err() || last {
                 break;
             }
         }
@@ -339,6 +349,8 @@ impl Watch {
                 let mut description = Description::new(&plan, words);
                 if self.wanted.wants_stack(&function.name) {
                     description.spec.flags |= SPEC_STACK;
+                } else if self.short.is_some() && Filter::stands_alone(&function.name) {
+                    description.spec.flags |= SPEC_SHORT_NOT;
                 }
                 let spec = self.maps.describe(&description.spec)?;
                 let number = state.functions.len() as u64;
@@ -365,6 +377,47 @@ impl Watch {
             attached = self.calls.attach(file, path, &probes);
         }
         attached.map(|()| self.calls.way.as_str())
+    }
+
+    /// A record of calls or processes.
+    fn heard(&mut self, head: &Head, body: &[u8]) {
+        match &mut self.short {
+            Some(short) if Short::concerns(head.kind) => {
+                short.push(head, body);
+                // It may be gone by the time its calls have their turn.
+                if head.kind == KIND_ENTER && self.met.insert(head.process) {
+                    self.known_process(head.process);
+                }
+            }
+            _ => self.told(head, body),
+        }
+    }
+
+    fn told(&mut self, head: &Head, body: &[u8]) {
+        match head.kind {
+            KIND_ENTER | KIND_RETURN => self.call(head, body),
+            KIND_STACK => self.reader.stack(head, body),
+            _ => self.process(head),
+        }
+    }
+
+    /// Calls that have been under way for long enough to be shown.
+    fn look_for_long(&mut self, all: bool) {
+        if let Some(short) = &mut self.short {
+            short.poll(&self.maps, monotonic(), all);
+        }
+    }
+
+    /// Takes what has waited for earlier records. The moment up to which everything has come.
+    fn in_order(&mut self, now: u64, last: bool) -> u64 {
+        let Some(short) = &mut self.short else {
+            return now;
+        };
+        let complete = short.complete().min(now);
+        for (head, body) in short.until(if last { u64::MAX } else { complete }) {
+            self.told(&head, &body);
+        }
+        complete
     }
 
     fn call(&mut self, head: &Head, body: &[u8]) {
@@ -411,6 +464,7 @@ impl Watch {
             KIND_EXIT => {
                 self.reader.ended(head.process);
                 self.parents.remove(&head.process);
+                self.met.remove(&head.process);
                 if let Some(places) = &mut self.places {
                     places.forget(head.process);
                 }
@@ -450,6 +504,7 @@ impl Watch {
             unmatched: self.reader.unmatched,
             faults: count(COUNT_FAULTS),
             unsaved: count(COUNT_UNSAVED),
+            short: count(COUNT_SHORT),
             late_loads: count(COUNT_LATE),
             lost_system: count(COUNT_LOST_SYSTEM),
             attach: self.attach,

@@ -4,5 +4,6 @@ mod attached;
 mod calls;
 mod common;
 mod containers;
+mod short;
 mod system;
 mod whose;

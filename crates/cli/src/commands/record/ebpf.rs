@@ -79,6 +79,13 @@ impl Backend for Ebpf {
             "cutrace: {} calls seen, {} lost; probes attached in {:?}, taken off in {:?}",
             ended.calls, ended.lost, ended.attach, ended.detach
         );
+        if ended.short > 0 {
+            let _ = writeln!(
+                details,
+                "cutrace: {} calls were shorter than --min-duration and left no record",
+                ended.short
+            );
+        }
         let mut notes = report.notes;
         if report.libraries.is_empty() && self.calls {
             let what = "nothing was hooked: no CUDA library (libcuda, libcudart) was loaded";
