@@ -21,7 +21,7 @@ const lanes = (() => {
       group.label = groupLabel(group, meta);
       const contexts = new Set(group.lanes.map((lane) => lane.context));
       for (const lane of group.lanes) lane.label = laneLabel(lane, contexts.size > 1);
-      group.lanes.sort((a, b) => order(a) - order(b) || b.busy - a.busy);
+      group.lanes.sort((a, b) => order(a) - order(b) || (a.sm ?? -1) - (b.sm ?? -1) || b.busy - a.busy);
     }
     const rank = (group) => (group.gpu ? 0 : group.key === 'rest' ? 2 : 1);
     return list.sort((a, b) => rank(a) - rank(b) || a.number - b.number);
@@ -42,7 +42,7 @@ const lanes = (() => {
 
   function laneLabel(lane, withContext) {
     if (lane.kind === 'thread') return lane.pid === lane.tid ? `${lane.tid} main` : `${lane.tid}`;
-    if (lane.kind === 'probes') return 'probes';
+    if (lane.kind === 'probes') return lane.sm == null ? 'probes' : `SM ${lane.sm}`;
     if (lane.kind === 'managed') return 'managed memory';
     if (lane.kind === 'rest') return 'shared lane';
     const stream = lane.stream == null || lane.stream === '0' ? 'default stream' : `stream ${lane.stream}`;

@@ -36,6 +36,64 @@ fn ready_made_probes_count_exactly() {
     assert!(sched.words().contains("16 blocks on "), "{}", sched.words());
 }
 
+/// The lanes that an export of a trace has, in its bytes.
+fn exported(ran: &Ran, format: &str) -> Vec<u8> {
+    let to = ran.folder.path().join(format!("exported.{format}"));
+    let done = super::cutrace()
+        .args(["export", "-f", format])
+        .arg(ran.folder.path().join("trace.jsonl"))
+        .arg("-o")
+        .arg(&to)
+        .output()
+        .expect("cutrace runs");
+    assert!(done.status.success(), "{done:?}");
+    std::fs::read(&to).expect("exported")
+}
+
+#[test]
+fn multiprocessors_have_lanes_in_pictures() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let trace = run(&["trace", "vectorAdd"], &program, "vadd 12 64 2");
+    let events = trace.events();
+    let of_sm = |sm: u64| {
+        let mine = events.iter().filter(|event| event["cpu"] == sm);
+        mine.count()
+    };
+    // softgpu has two multiprocessors, and deals blocks out by turns.
+    assert_eq!((of_sm(0), of_sm(1)), (24, 24), "{}", trace.words());
+    let has = |bytes: &[u8], text: &str| {
+        let mut places = bytes.windows(text.len());
+        places.any(|place| place == text.as_bytes())
+    };
+    for format in ["perfetto", "chrome"] {
+        let bytes = exported(&trace, format);
+        for lane in ["SM 0", "SM 1"] {
+            assert!(has(&bytes, lane), "{format} has no {lane}");
+        }
+        assert!(!has(&bytes, "SM 2"), "{format}");
+    }
+    let chrome: Value = serde_json::from_slice(&exported(&trace, "chrome")).expect("JSON");
+    let all = chrome["traceEvents"].as_array().expect("events");
+    let blocks = all.iter().filter(|event| event["name"] == "block");
+    // A span is one event, or its two ends.
+    let spans = blocks.filter(|event| event["ph"] != "E" && event["ph"] != "e");
+    assert_eq!(spans.count(), 24);
+    let drawn = super::cutrace()
+        .arg("timeline")
+        .arg(trace.folder.path().join("trace.jsonl"))
+        .output()
+        .expect("cutrace runs");
+    let drawn = String::from_utf8_lossy(&drawn.stdout).into_owned();
+    let labels: Vec<&str> = drawn
+        .lines()
+        .filter(|line| line.starts_with("GPU 0 SM "))
+        .map(|line| &line[..10])
+        .collect();
+    assert_eq!(labels, ["GPU 0 SM 0", "GPU 0 SM 1"], "{drawn}");
+}
+
 /// What is in a trace of an access.
 fn details(ran: &Ran) -> Vec<Value> {
     let events = ran.events().into_iter();

@@ -26,9 +26,10 @@ pub enum Owner {
         context: Option<u64>,
         stream: Option<u64>,
     },
-    /// Probes inside GPU kernels.
+    /// Probes inside GPU kernels: what ran on a multiprocessor, or what they sent.
     Probes {
         device: u32,
+        sm: Option<u32>,
     },
     /// Faults and migrations of managed memory.
     Managed {
@@ -51,6 +52,7 @@ impl Owner {
             },
             Layer::Device => Owner::Probes {
                 device: event.device.unwrap_or(0),
+                sm: event.cpu,
             },
             _ => Owner::Thread {
                 pid: event.pid,
@@ -289,6 +291,20 @@ mod tests {
         let mut rows = Rows::new();
         let deepest = lane.row(0, 5_000, &mut rows);
         assert_eq!(rows.rows[deepest as usize].depth as usize, MAX_DEPTH - 1);
+    }
+
+    #[test]
+    fn multiprocessors_have_lanes_of_their_own() {
+        let mut lanes = Lanes::new();
+        let mut event = Event::new(1, Layer::Device, Category::Kernel, "block", 0);
+        let mut lane = |sm: Option<u32>| {
+            event.cpu = sm;
+            lanes.of(&event)
+        };
+        assert_eq!(
+            [Some(0), Some(3), None, Some(0)].map(&mut lane),
+            [0, 1, 2, 0]
+        );
     }
 
     #[test]

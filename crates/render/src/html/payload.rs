@@ -51,6 +51,9 @@ struct LaneHead {
     context: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<String>,
+    /// The multiprocessor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sm: Option<u32>,
     spans: u64,
     failed: u64,
     busy: u64,
@@ -69,6 +72,7 @@ impl From<&Lane> for LaneHead {
             device: None,
             context: None,
             stream: None,
+            sm: None,
             spans: lane.spans,
             failed: lane.failed,
             busy: lane.busy,
@@ -92,9 +96,9 @@ impl From<&Lane> for LaneHead {
                 head.context = context.map(handle);
                 head.stream = stream.map(handle);
             }
-            Owner::Probes { device } => {
+            Owner::Probes { device, sm } => {
                 head.kind = "probes";
-                head.device = Some(device);
+                (head.device, head.sm) = (Some(device), sm);
             }
             Owner::Managed { device } => {
                 head.kind = "managed";

@@ -7,8 +7,19 @@ use std::{collections::HashMap, ops::Range};
 /// Whose lane it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Who {
-    Thread { pid: u32, tid: u32 },
-    Stream { device: u32, stream: u64 },
+    Thread {
+        pid: u32,
+        tid: u32,
+    },
+    Stream {
+        device: u32,
+        stream: u64,
+    },
+    /// Probes inside kernels: what ran on a multiprocessor, or what they sent.
+    Probes {
+        device: u32,
+        sm: Option<u32>,
+    },
 }
 
 /// A row of a lane: of one depth of nesting.
@@ -84,18 +95,21 @@ impl Lanes {
             Some(to) => Bins::within(first.min(to), to),
             None => Bins::from(first),
         });
-        if event.layer == Layer::Gpu {
-            self.gpu(event);
-        } else {
-            self.host(event, now);
+        let device = event.device.unwrap_or(0);
+        match event.layer {
+            Layer::Gpu => {
+                let stream = event.stream.unwrap_or(0);
+                self.gpu(Who::Stream { device, stream }, event);
+            }
+            Layer::Device => {
+                let sm = event.cpu;
+                self.gpu(Who::Probes { device, sm }, event);
+            }
+            _ => self.host(event, now),
         }
     }
 
-    fn gpu(&mut self, event: &Event) {
-        let who = Who::Stream {
-            device: event.device.unwrap_or(0),
-            stream: event.stream.unwrap_or(0),
-        };
+    fn gpu(&mut self, who: Who, event: &Event) {
         match event.extent {
             Extent::Open => {
                 self.work

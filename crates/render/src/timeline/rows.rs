@@ -30,12 +30,16 @@ enum Name {
         device: u32,
         stream: u64,
     },
+    Probes {
+        device: u32,
+        sm: Option<u32>,
+    },
     Depth(usize),
-    /// So many threads or streams.
+    /// So many threads, streams or multiprocessors.
     Rest(usize, &'static str),
 }
 
-/// The busiest threads first, then the busiest streams.
+/// The busiest threads first, then the busiest streams, then multiprocessors by their number.
 pub fn rows(lanes: &Lanes, most: usize) -> Vec<Row> {
     let mut busy: HashMap<Who, (u64, usize), ahash::RandomState> = HashMap::default();
     for (lane, cells) in lanes.lanes() {
@@ -53,16 +57,20 @@ pub fn rows(lanes: &Lanes, most: usize) -> Vec<Row> {
         .map(|(who, (time, depth))| (who, time, depth))
         .collect();
     who.sort_by_key(|&(who, time, _)| (std::cmp::Reverse(time), who));
-    let (threads, streams): (Vec<_>, Vec<_>) =
+    let (threads, others): (Vec<_>, Vec<_>) =
         { who.into_iter() }.partition(|(who, ..)| matches!(who, Who::Thread { .. }));
+    let (streams, mut probes): (Vec<_>, Vec<_>) =
+        { others.into_iter() }.partition(|(who, ..)| matches!(who, Who::Stream { .. }));
+    probes.sort_by_key(|&(who, ..)| who);
     let mut pids = { threads.iter() }.filter_map(|(who, ..)| match who {
         Who::Thread { pid, .. } => Some(*pid),
-        Who::Stream { .. } => None,
+        Who::Stream { .. } | Who::Probes { .. } => None,
     });
     let first = pids.next();
     let several = pids.any(|pid| Some(pid) != first);
     let mut rows = Vec::new();
-    for (group, what) in [(threads, "threads"), (streams, "streams")] {
+    let groups = [(threads, "threads"), (streams, "streams"), (probes, "SMs")];
+    for (group, what) in groups {
         // One more lane takes no more room than a line that says so.
         let shown = if group.len() == most + 1 {
             most + 1
@@ -78,6 +86,7 @@ pub fn rows(lanes: &Lanes, most: usize) -> Vec<Row> {
                         tid,
                     },
                     Who::Stream { device, stream } => Name::Stream { device, stream },
+                    Who::Probes { device, sm } => Name::Probes { device, sm },
                 };
                 let lanes = vec![Lane { who, depth }];
                 rows.push(Row { lanes, name });
@@ -124,6 +133,11 @@ impl Row {
             Name::Stream { device, stream } => {
                 format!("GPU {device} {dots}{:04x}", stream & 0xffff)
             }
+            Name::Probes {
+                device,
+                sm: Some(sm),
+            } => format!("GPU {device} SM {sm}"),
+            Name::Probes { device, sm: None } => format!("GPU {device} probes"),
             Name::Depth(depth) => format!(
                 "{}{} {depth}",
                 " ".repeat(depth.min(4)),
