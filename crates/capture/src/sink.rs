@@ -10,6 +10,10 @@ pub trait Sink: Send + 'static {
     /// Comes before the first record, once from each back end, with what it had attached by then.
     fn begin(&mut self, backend: Backend) -> Result<(), SinkError>;
     fn write(&mut self, record: &Record) -> Result<(), SinkError>;
+    /// The same with a record that nobody else needs: who keeps records need not copy it.
+    fn give(&mut self, record: Record) -> Result<(), SinkError> {
+        self.write(&record)
+    }
     /// No record older than this moment will come. Who waits for the records of others wants to
     /// know; a file does not care.
     fn until(&mut self, _ns: u64) {}

@@ -46,7 +46,14 @@ impl Sink for Inlet {
     }
 
     fn write(&mut self, record: &Record) -> Result<(), SinkError> {
-        self.kept.push(record.clone());
+        self.give(record.clone())
+    }
+
+    fn give(&mut self, record: Record) -> Result<(), SinkError> {
+        if self.kept.capacity() == 0 {
+            self.kept.reserve_exact(BATCH);
+        }
+        self.kept.push(record);
         if self.kept.len() >= BATCH {
             return self.hand_on();
         }

@@ -13,6 +13,7 @@ mod nvtx;
 mod outlet;
 mod plan;
 mod preload;
+mod probe_records;
 mod probes;
 mod progress;
 mod syscall;

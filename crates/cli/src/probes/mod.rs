@@ -9,6 +9,7 @@ mod shape;
 pub use accesses::{Access, LINE_BYTES, Line, Owner, accesses};
 pub use object::{Loaded, load};
 pub use ready::{Ready, Span};
+pub use shape::Shape;
 
 use capture::gpu_probe::HostPart;
 use event::{Arg, Name, Value};
@@ -31,30 +32,64 @@ pub enum What {
     Object(object::Types),
 }
 
+/// How records of one ring and one size are read: found out once, for there may be millions a second.
+pub enum Reading {
+    /// Of a stretch of time, on a multiprocessor: [`Span`].
+    Span,
+    Struct(Shape),
+    /// Nobody knows what is in them; the ring's name.
+    Bytes(Name),
+}
+
+impl Reading {
+    /// The same with names of its own: see [`Shape::fresh`].
+    pub fn fresh(&self) -> Reading {
+        match self {
+            Reading::Span => Reading::Span,
+            Reading::Struct(shape) => Reading::Struct(shape.fresh()),
+            Reading::Bytes(name) => Reading::Bytes(Name::from(&**name)),
+        }
+    }
+}
+
 /// A record with its meaning.
 pub struct Decoded {
     pub name: Name,
     pub fields: Vec<Arg>,
+    /// The device's, or the host's.
+    pub time: Option<u64>,
 }
 
 impl Probes {
-    /// A record of the ring of that map.
-    pub fn decode(&self, map: usize, data: &[u8]) -> Decoded {
+    /// How records of the ring of that map, of so many bytes, are read.
+    pub fn reading(&self, map: usize, bytes: usize) -> Reading {
         match &self.what {
-            What::Ready(_) => None,
-            What::Object(types) => types.decode(map, data),
+            What::Ready(Ready::Trace | Ready::Sched) => Reading::Span,
+            What::Ready(_) => Reading::Bytes(self.map_name(map).into()),
+            What::Object(types) => match types.shape(map, bytes) {
+                Some(shape) => Reading::Struct(shape),
+                None => Reading::Bytes(self.map_name(map).into()),
+            },
         }
-        .unwrap_or_else(|| Decoded {
-            name: self.map_name(map).into(),
-            fields: vec![Arg::new("bytes", hex(data))],
-        })
     }
 
-    /// A record that is of a stretch of time, on a multiprocessor.
-    pub fn span(&self, data: &[u8]) -> Option<Span> {
-        match &self.what {
-            What::Ready(ready) => ready.span(data),
-            What::Object(_) => None,
+    /// A record with its meaning.
+    pub fn decode(&self, reading: &Reading, data: &[u8]) -> Decoded {
+        let fields = match (&self.what, reading) {
+            (What::Object(types), Reading::Struct(shape)) => types.fields(shape, data),
+            _ => None,
+        };
+        Decoded {
+            time: match (reading, &fields) {
+                (Reading::Struct(shape), Some(fields)) => shape.time(fields),
+                _ => None,
+            },
+            name: match reading {
+                Reading::Struct(shape) => shape.name.clone(),
+                Reading::Bytes(name) => name.clone(),
+                Reading::Span => "block".into(),
+            },
+            fields: fields.unwrap_or_else(|| vec![Arg::new("bytes", hex(data))]),
         }
     }
 

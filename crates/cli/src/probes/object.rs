@@ -1,6 +1,6 @@
 //! Probes of a BPF object: read, verified, translated, and its types for what comes back.
 
-use super::{Decoded, Probes, What, plain, shape::Shape};
+use super::{Probes, What, plain, shape::Shape};
 use capture::gpu_probe::{HostMap, HostPart, HostProgram};
 use event::{Arg, Value};
 use gpubpf::{
@@ -9,15 +9,11 @@ use gpubpf::{
 };
 use ptx::device::{Map, Orders, map_kind, runtime};
 use ptx::rewrite::{Inline, Isa, Pattern, PatternError, Place, Plan, Probe, Sum};
-use std::collections::HashMap;
-use std::sync::Mutex;
 
 /// What only the object's types tell.
 pub struct Types {
     object: Object,
     texts: Vec<String>,
-    /// By ring and bytes of a record.
-    shapes: Mutex<HashMap<(usize, usize), Option<Shape>>>,
 }
 
 /// A program that is a kernel of its own.
@@ -130,11 +126,7 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
     Ok(Loaded {
         probes: Probes {
             orders,
-            what: What::Object(Types {
-                object,
-                texts,
-                shapes: Mutex::default(),
-            }),
+            what: What::Object(Types { object, texts }),
             host: (!host.programs.is_empty()).then_some(host),
             pin: None,
         },
@@ -195,33 +187,21 @@ fn host_part(object: &Object, bytes: &[u8]) -> HostPart {
 }
 
 impl Types {
-    pub fn decode(&self, map: usize, data: &[u8]) -> Option<Decoded> {
-        let key = (map, data.len());
-        let mut shapes = self
-            .shapes
-            .lock()
-            .unwrap_or_else(|broken| broken.into_inner());
-        let shape = shapes
-            .entry(key)
-            .or_insert_with(|| self.shape(map, data.len()));
-        let shape = shape.as_ref()?;
-        let fields = match shape.read(data) {
-            Some(fields) => fields,
-            None => match value(btf::decode(&self.object.btf, shape.ty, data)) {
-                Value::Map(fields) => fields,
-                _ => return None,
-            },
-        };
-        Some(Decoded {
-            name: shape.name.clone(),
-            fields,
-        })
-    }
-
-    fn shape(&self, map: usize, bytes: usize) -> Option<Shape> {
+    /// How records of that ring and so many bytes are read; `None`: nobody knows.
+    pub fn shape(&self, map: usize, bytes: usize) -> Option<Shape> {
         let value_type = self.object.maps.get(map)?.value_type;
         let found = btf::event_type(&self.object.btf, value_type, bytes as u32)?;
         Some(Shape::new(&self.object.btf, &found.name, found.ty))
+    }
+
+    pub fn fields(&self, shape: &Shape, data: &[u8]) -> Option<Vec<Arg>> {
+        if let Some(fields) = shape.read(data) {
+            return Some(fields);
+        }
+        match value(btf::decode(&self.object.btf, shape.ty, data)) {
+            Value::Map(fields) => Some(fields),
+            _ => None,
+        }
     }
 
     pub fn line(&self, text: u64, values: &[u64]) -> String {

@@ -113,11 +113,10 @@ impl Ready {
             pin: None,
         }
     }
+}
 
-    pub fn span(self, data: &[u8]) -> Option<Span> {
-        if !matches!(self, Ready::Trace | Ready::Sched) {
-            return None;
-        }
+impl Span {
+    pub fn read(data: &[u8]) -> Option<Span> {
         let word = |at: usize| Some(u64::from_le_bytes(*data.get(at..)?.first_chunk()?));
         let half = |at: usize| Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?));
         Some(Span {

@@ -31,6 +31,13 @@ impl Sink for Outlet {
         }
     }
 
+    fn give(&mut self, record: Record) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.give(record),
+            Outlet::Merged(inlet) => inlet.give(record),
+        }
+    }
+
     fn until(&mut self, ns: u64) {
         match self {
             Outlet::Alone(file) => file.until(ns),
