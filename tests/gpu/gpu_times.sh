@@ -4,7 +4,7 @@
 #   tests/gpu/gpu_times.sh CUTRACE CUPTI_SO CALLS
 #
 # CUPTI_SO is tests/gpu/cupti.c and CALLS tests/gpu/calls.c, built. nvcc builds tests/gpu/gpu_times.cu
-# here. PARTS="truth torch beside fallback cost": which to do. Writes ${OUT:-.}/gpu_times.txt.
+# here. PARTS="truth waits torch beside fallback cost": which to do. Writes ${OUT:-.}/gpu_times.txt.
 set -u
 usage="usage: gpu_times.sh CUTRACE CUPTI_SO CALLS"
 cutrace=$(realpath "${1:?$usage}")
@@ -15,7 +15,7 @@ out=${OUT:-.}
 table=$out/gpu_times.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-parts=" ${PARTS:-truth torch beside fallback cost} "
+parts=" ${PARTS:-truth waits torch beside fallback cost} "
 failed=0
 : >"$table"
 say() { echo "$@" | tee -a "$table"; }
@@ -50,6 +50,20 @@ if wants truth; then
         say "$(cat "$work/compared")"
         say "$(grep -E 'CUPTI|on the GPU|GPU times|lost|order of time' "$work/summary" | cut -c1-200)"
     done
+fi
+if wants waits; then
+    program=${PROGRAM:-$work/gpu_times}
+    [ -x "$program" ] || nvcc -O2 -arch=sm_90 -cudart shared -o "$program" "$here/gpu_times.cu" || fail "nvcc"
+    say "== waits for the GPU, by CUPTI's word"
+    "$cutrace" record -v --waits -o "$work/trace.jsonl" -- "$program" spin blocked >"$work/said" 2>"$work/summary" || fail "--waits"
+    python3 "$here/check_gpu_waits.py" "$work/trace.jsonl" >"$work/compared" || fail "waits"
+    say "$(cat "$work/compared")"
+    say "== what --waits costs: least of interleaved rounds, ns a call (launch, copy), us an iteration"
+    core=${CORE:-2} others=${OTHERS:-4-15}
+    times() { taskset -c "$others" "$cutrace" record --method preload,cupti -q -o "$work/c.arrows" -- taskset -c "$core" "$@"; }
+    withwaits() { taskset -c "$others" "$cutrace" record --method preload,cupti --waits -q -o "$work/c.arrows" -- taskset -c "$core" "$@"; }
+    plain() { taskset -c "$core" "$@"; }
+    costs "plain times withwaits" "plain times withwaits" "${ROUNDS:-4}" "${TORCH_ROUNDS:-3}"
 fi
 if wants fallback; then
     program=${PROGRAM:-$work/gpu_times}

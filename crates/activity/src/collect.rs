@@ -30,8 +30,23 @@ const KINDS: [u32; 4] = [
     cupti::MEMSET,
 ];
 
-/// Beside them, where somebody asks: what CUPTI takes for itself.
-const OWN_COST: u32 = cupti::OVERHEAD;
+/// Beside them, where somebody asks: what CUPTI takes for itself, and when the host waited.
+const ON_DEMAND: [(u32, &str); 2] = [
+    (cupti::OVERHEAD, "CUTRACE_ACTIVITY_OVERHEAD"),
+    (cupti::SYNCHRONIZATION, WAITS),
+];
+const WAITS: &str = "CUTRACE_ACTIVITY_WAITS";
+
+/// Whether records of calls of this function are asked for: work and waits are linked by them.
+fn is_wanted(function: &str) -> bool {
+    cupti::submits_work(function) || (cupti::synchronises(function) && wants_waits())
+}
+
+/// Once and for all: what was begun is ended likewise, whatever the program does to its environment.
+fn wants_waits() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| env::var_os(WAITS).is_some())
+}
 
 struct Collector {
     functions: Functions,
@@ -172,10 +187,14 @@ fn hand_over() {
     let Some(collector) = COLLECTOR.get() else {
         return;
     };
+    let mut first = true;
     loop {
         std::thread::sleep(PERIOD);
         let (collecting, abandoned) = {
-            let state = collector.state();
+            let mut state = collector.state();
+            if std::mem::take(&mut first) && state.collecting {
+                state.activity.surroundings();
+            }
             (state.collecting, state.activity.is_abandoned())
         };
         if !collecting {
@@ -234,10 +253,12 @@ impl Collector {
         if enabled == 0 {
             return last;
         }
-        if env::var_os("CUTRACE_ACTIVITY_OVERHEAD").is_some() {
-            let _ = functions.enable(OWN_COST);
+        for (kind, variable) in ON_DEMAND {
+            if env::var_os(variable).is_some() {
+                let _ = functions.enable(kind);
+            }
         }
-        let calls = match functions.choose_calls(cupti::submits_work, true) {
+        let calls = match functions.choose_calls(is_wanted, true) {
             Some(chosen) if chosen > 0 => Calls::Chosen,
             _ => {
                 // Each call of the API costs then, not only those that cause work.
@@ -271,12 +292,12 @@ impl Collector {
     fn stop(&self, calls: Calls) {
         let functions = &self.functions;
         functions.flush(true);
-        for kind in KINDS.into_iter().chain([OWN_COST]) {
+        for kind in (KINDS.into_iter()).chain(ON_DEMAND.map(|(kind, _)| kind)) {
             functions.disable(kind);
         }
         match calls {
             Calls::Chosen => {
-                functions.choose_calls(cupti::submits_work, false);
+                functions.choose_calls(is_wanted, false);
             }
             Calls::All => {
                 functions.disable(cupti::DRIVER);

@@ -1,6 +1,6 @@
 //! The file that activity is handed over by.
 
-use crate::clock;
+use crate::{clock, mps};
 use event::activity as frames;
 use std::{
     ffi::OsStr,
@@ -59,6 +59,13 @@ impl Activity {
         self.write(frames::NOTE, text.as_bytes());
     }
 
+    /// What there is to say of the process's surroundings, if it has not been said.
+    pub fn surroundings(&mut self) {
+        if let Some(words) = mps::news() {
+            self.note(words);
+        }
+    }
+
     /// So many of CUPTI's records.
     pub fn records(&mut self, payload: &[u8], count: u64) {
         self.pieces(frames::RECORDS, payload, count);
@@ -83,6 +90,7 @@ impl Activity {
     }
 
     pub fn end(&mut self) {
+        self.surroundings();
         if self.dropped > 0 {
             let dropped = std::mem::take(&mut self.dropped);
             self.dropped(dropped);

@@ -17,5 +17,6 @@ mod file;
 mod find;
 mod functions;
 mod guard;
+mod mps;
 
 pub use collect::InitializeInjection;

@@ -295,6 +295,7 @@ impl Analysis {
         if !gpu::is_work(event) {
             self.overview.event(event, event.extent != Extent::Open);
             self.managed.add(event);
+            self.gpu.other(event);
             return;
         }
         let step = self.gpu.add(event);

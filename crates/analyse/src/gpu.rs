@@ -1,7 +1,11 @@
 //! What the GPU did, where the trace has its times: unions over devices, streams and kinds of
 //! work. Work of several streams overlaps, so sums of it are not time on the wall.
 
-use crate::{Union, Wall, pace::Pace};
+use crate::{
+    Union, Wall,
+    pace::Pace,
+    waits::{WaitRow, WaitSweep},
+};
 use event::{Category, Event, Extent, Kind, Value};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -26,6 +30,9 @@ pub struct Gpu {
     /// Work that was timed by events around it.
     #[serde(skip_serializing_if = "ByEvents::is_none")]
     pub by_events: ByEvents,
+    /// When the host waited, where CUPTI tells: no work.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitRow>,
 }
 
 /// Times that are less exact than CUPTI's.
@@ -100,6 +107,7 @@ pub(crate) struct GpuSweep {
     /// Kernels and copies taken together.
     either: Sums,
     by_events: ByEvents,
+    waits: WaitSweep,
     open: HashSet<u64, ahash::RandomState>,
 }
 
@@ -196,6 +204,11 @@ impl GpuSweep {
         step
     }
 
+    /// What is no work may be a wait for some.
+    pub fn other(&mut self, event: &Event) {
+        self.waits.add(event);
+    }
+
     /// The place of a stream; None if there are too many.
     fn stream(&mut self, key: StreamKey) -> Option<usize> {
         if self
@@ -270,6 +283,7 @@ impl GpuSweep {
             copies_beside_kernels_ns: both.min(kernels).min(copies),
             pace,
             by_events: self.by_events,
+            waits: self.waits.finish(),
         }
     }
 }

@@ -42,6 +42,7 @@ mod symbols;
 mod told;
 mod top;
 pub mod transfers;
+pub mod waits;
 
 pub use analysis::{Analysis, Report, Wall};
 pub use bins::Bins;

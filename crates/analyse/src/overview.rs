@@ -200,7 +200,8 @@ impl Counts {
                 | Kind::Range
                 | Kind::ProcessRange
                 | Kind::Counter
-                | Kind::GpuContext => return,
+                | Kind::GpuContext
+                | Kind::GpuWait => return,
             } += 1;
         }
         if let Extent::Closed(duration) = event.extent {

@@ -73,7 +73,17 @@ fn the_doctor_looks_at_everything() {
     let (out, error, code) = said(&["doctor"]);
     assert_eq!((&*error, code), ("", Some(0)));
     for thing in [
-        "driver", "CUPTI", "NVML", "FECS", "preload", "ptrace", "BPF", "rights", "tracefs", "BTF",
+        "driver",
+        "GPU alone",
+        "CUPTI",
+        "NVML",
+        "FECS",
+        "preload",
+        "ptrace",
+        "BPF",
+        "rights",
+        "tracefs",
+        "BTF",
     ] {
         let row = format!("\n  {thing:<14} ");
         assert!(out.contains(&row), "{thing}: {out}");

@@ -103,7 +103,9 @@ pub struct Synchronisation {
     pub end: u64,
     pub correlation: u32,
     pub context: u32,
+    /// [`NONE`] where it is for no stream, likewise for no event.
     pub stream: u32,
+    pub event: u32,
 }
 
 /// Time that CUPTI or the driver took for itself.
@@ -167,7 +169,7 @@ fn least(kind: u32) -> Option<usize> {
         MEMCPY | MEMSET => 48,
         MEMCPY2 => 64,
         DRIVER | RUNTIME => 40,
-        SYNCHRONIZATION => 36,
+        SYNCHRONIZATION => 40,
         OVERHEAD => 40,
         UNIFIED_MEMORY_COUNTER => 56,
         _ => return None,
@@ -247,6 +249,7 @@ impl Record {
                 correlation: fields.word(24),
                 context: fields.word(28),
                 stream: fields.word(32),
+                event: fields.word(36),
             }),
             OVERHEAD => Record::Overhead(Overhead {
                 kind: fields.word(4),
@@ -313,6 +316,17 @@ pub fn overhead_name(kind: u32) -> &'static str {
     }
 }
 
+/// CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE, in words.
+pub fn synchronisation_name(kind: u32) -> &'static str {
+    match kind {
+        1 => "wait for event",
+        2 => "stream waits for event",
+        3 => "wait for stream",
+        4 => "wait for context",
+        _ => "wait",
+    }
+}
+
 /// A CUptiResult in words that help.
 pub fn result_words(result: u32) -> &'static str {
     match result {
@@ -336,14 +350,33 @@ pub fn result_words(result: u32) -> &'static str {
     }
 }
 
+/// A function's name without what all of its API begin with.
+fn bare(name: &str) -> Option<&str> {
+    name.strip_prefix("cuda")
+        .or_else(|| name.strip_prefix("cu"))
+}
+
+/// Whether an API function waits for the GPU or makes a stream wait, by its name as CUPTI tells it:
+/// those that synchronisation records are of.
+pub fn synchronises(name: &str) -> bool {
+    bare(name).is_some_and(|rest| {
+        [
+            "CtxSynchronize",
+            "DeviceSynchronize",
+            "ThreadSynchronize",
+            "StreamSynchronize",
+            "StreamWaitEvent",
+            "EventSynchronize",
+        ]
+        .iter()
+        .any(|prefix| rest.starts_with(prefix))
+    })
+}
+
 /// Whether an API function may give the GPU work, by its name as CUPTI tells it.
 pub fn submits_work(name: &str) -> bool {
-    let rest = match name.strip_prefix("cuda") {
-        Some(rest) => rest,
-        None => match name.strip_prefix("cu") {
-            Some(rest) => rest,
-            None => return false,
-        },
+    let Some(rest) = bare(name) else {
+        return false;
     };
     let begins = |prefix: &str| rest.starts_with(prefix);
     !begins("LaunchHostFunc")
@@ -394,6 +427,23 @@ mod tests {
             "x",
         ] {
             assert!(!submits_work(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_waits_is_known_by_name() {
+        for name in [
+            "cuCtxSynchronize",
+            "cuCtxSynchronize_v2",
+            "cudaDeviceSynchronize_v3020",
+            "cudaStreamSynchronize_ptsz",
+            "cuStreamWaitEvent",
+            "cuEventSynchronize",
+        ] {
+            assert!(synchronises(name) && !submits_work(name), "{name}");
+        }
+        for name in ["cuStreamQuery", "cuEventRecord", "cudaMemcpy", "x"] {
+            assert!(!synchronises(name), "{name}");
         }
     }
 }

@@ -27,6 +27,7 @@ pub mod format;
 mod generated;
 pub mod lookup;
 pub mod model;
+pub mod mps;
 #[cfg(feature = "nvidia")]
 pub mod nvidia;
 pub mod nvtx;

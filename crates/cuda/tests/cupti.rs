@@ -109,9 +109,21 @@ fn check(record: &Record, line: &str) {
             assert_eq!(found, (w("overheadKind"), m("start"), m("end")), "{line}");
         }
         Record::Synchronisation(sync) => {
-            let found = (sync.kind, sync.correlation, sync.context, sync.stream);
-            let marks = (w("type"), w("correlationId"), w("contextId"), w("streamId"));
-            assert_eq!(found, marks, "{line}");
+            let found = [
+                sync.kind,
+                sync.correlation,
+                sync.context,
+                sync.stream,
+                sync.event,
+            ];
+            let fields = [
+                "type",
+                "correlationId",
+                "contextId",
+                "streamId",
+                "cudaEventId",
+            ];
+            assert_eq!(found, fields.map(w), "{line}");
             assert_eq!((sync.start, sync.end), (m("start"), m("end")), "{line}");
         }
         Record::Counter(counter) => {

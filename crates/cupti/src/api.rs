@@ -4,7 +4,7 @@
 use crate::{
     buffers::{self, Complete, Request},
     callbacks,
-    choice::{self, CONCURRENT_KERNEL, KERNEL, MEMCPY, MEMSET, OVERHEAD},
+    choice::{self, CONCURRENT_KERNEL, KERNEL, MEMCPY, MEMSET, OVERHEAD, SYNCHRONIZATION},
     record::{self, Record},
     source::{self, Activity},
 };
@@ -39,6 +39,7 @@ extern "C" fn happened(activity: *const Activity) {
             .map(|kind| Record::of_work(activity, kind)),
         source::COPY if choice::wants_kind(MEMCPY) => Some(Record::of_work(activity, MEMCPY)),
         source::FILL if choice::wants_kind(MEMSET) => Some(Record::of_work(activity, MEMSET)),
+        source::WAIT if choice::wants_kind(SYNCHRONIZATION) => Some(Record::of_wait(activity)),
         _ => None,
     };
     if let Some(Some(record)) = record {

@@ -8,6 +8,7 @@ pub const KERNEL: u32 = 3;
 pub const DRIVER: u32 = 4;
 pub const CONCURRENT_KERNEL: u32 = 10;
 pub const OVERHEAD: u32 = 17;
+pub const SYNCHRONIZATION: u32 = 38;
 /// The newest kind that CUPTI 13.0 knows.
 pub const LAST: u32 = 54;
 

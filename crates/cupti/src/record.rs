@@ -1,6 +1,6 @@
 //! Records as CUPTI 13.0 lays them out.
 
-use crate::choice::{CONCURRENT_KERNEL, DRIVER, KERNEL, MEMCPY, MEMSET, OVERHEAD};
+use crate::choice::{CONCURRENT_KERNEL, DRIVER, KERNEL, MEMCPY, MEMSET, OVERHEAD, SYNCHRONIZATION};
 use crate::source::{self, Activity};
 
 pub const API_BYTES: usize = 40;
@@ -8,6 +8,7 @@ pub const KERNEL_BYTES: usize = 216;
 pub const MEMCPY_BYTES: usize = 96;
 pub const MEMSET_BYTES: usize = 88;
 pub const OVERHEAD_BYTES: usize = 56;
+pub const SYNCHRONIZATION_BYTES: usize = 56;
 
 /// The size of a record by its kind; None for kinds that are never written.
 pub fn size(kind: u32) -> Option<usize> {
@@ -17,6 +18,7 @@ pub fn size(kind: u32) -> Option<usize> {
         MEMCPY => MEMCPY_BYTES,
         MEMSET => MEMSET_BYTES,
         OVERHEAD => OVERHEAD_BYTES,
+        SYNCHRONIZATION => SYNCHRONIZATION_BYTES,
         _ => return None,
     })
 }
@@ -72,6 +74,22 @@ impl Record {
         const BUFFER_FLUSH: u32 = 1 << 16;
         let mut record = Record::new(OVERHEAD)?;
         record.word(4, BUFFER_FLUSH).long(24, start).long(32, end);
+        Some(record)
+    }
+
+    /// A call that waited, or made a stream wait.
+    pub fn of_wait(wait: &Activity) -> Option<Self> {
+        let mut record = Record::new(SYNCHRONIZATION)?;
+        record
+            .word(4, wait.value)
+            .long(8, wait.start)
+            .long(16, wait.end)
+            .word(24, wait.correlation)
+            .word(28, wait.context)
+            .word(32, wait.stream)
+            .word(36, wait.node as u32)
+            .long(40, u64::from(u32::MAX))
+            .word(48, wait.result);
         Some(record)
     }
 

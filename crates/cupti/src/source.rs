@@ -38,6 +38,7 @@ pub const CALL: u32 = 1;
 pub const KERNEL: u32 = 2;
 pub const COPY: u32 = 3;
 pub const FILL: u32 = 4;
+pub const WAIT: u32 = 5;
 
 pub type Listener = extern "C" fn(*const Activity);
 
@@ -101,8 +102,20 @@ mod tests {
         same!(grid block static_shared dynamic_shared local value bytes);
         same!(from_device to_device pageable blocking);
         assert_eq!(
-            [super::CALL, super::KERNEL, super::COPY, super::FILL],
-            [theirs::CALL, theirs::KERNEL, theirs::COPY, theirs::FILL]
+            [
+                super::CALL,
+                super::KERNEL,
+                super::COPY,
+                super::FILL,
+                super::WAIT
+            ],
+            [
+                theirs::CALL,
+                theirs::KERNEL,
+                theirs::COPY,
+                theirs::FILL,
+                theirs::WAIT
+            ]
         );
     }
 }

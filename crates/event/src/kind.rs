@@ -24,6 +24,8 @@ named_enum! {
     Counter = "counter",
     /// A process's context had the GPU.
     GpuContext = "gpu_context",
+    /// The host waited for the GPU, as CUPTI tells it: no work of the GPU.
+    GpuWait = "gpu_wait",
 }
 
 impl Kind {
@@ -34,9 +36,12 @@ impl Kind {
             Kind::Syscall | Kind::Ioctl => Layer::Syscall,
             Kind::Kernel | Kind::KernelMem | Kind::Scheduler => Layer::Kernel,
             Kind::Interrupt => Layer::Os,
-            Kind::Gpu | Kind::GpuComplete | Kind::GpuMem | Kind::Counter | Kind::GpuContext => {
-                Layer::Gpu
-            }
+            Kind::Gpu
+            | Kind::GpuComplete
+            | Kind::GpuMem
+            | Kind::Counter
+            | Kind::GpuContext
+            | Kind::GpuWait => Layer::Gpu,
             Kind::Device => Layer::Device,
             Kind::Range | Kind::ProcessRange => Layer::Library,
         }

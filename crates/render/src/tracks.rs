@@ -38,6 +38,8 @@ pub enum Beside {
     ManagedMemory,
     /// When its contexts had the GPU.
     Contexts,
+    /// When its threads waited for the GPU.
+    Waits,
 }
 
 impl Beside {
@@ -47,6 +49,7 @@ impl Beside {
             Beside::Ranges => "process ranges",
             Beside::ManagedMemory => "managed memory",
             Beside::Contexts => "contexts on the GPU",
+            Beside::Waits => "waits for the GPU",
         };
         match lane {
             0 => name.to_owned(),
@@ -171,6 +174,7 @@ fn beside(event: &Event) -> Option<Beside> {
         Kind::ProcessRange => Some(Beside::Ranges),
         Kind::GpuMem => Some(Beside::ManagedMemory),
         Kind::GpuContext => Some(Beside::Contexts),
+        Kind::GpuWait => Some(Beside::Waits),
         _ => None,
     }
 }

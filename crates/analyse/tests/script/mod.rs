@@ -78,14 +78,19 @@ impl Script {
 
     /// A launch, as its call and its meaning.
     pub fn launch(&mut self, kernel: &str, at: At) -> u64 {
-        let event = self.event("cuLaunchKernel", at);
         let launch = Launch {
             kernel: kernel.into(),
             grid: [1; 3],
             block: [32, 1, 1],
             shared: 0,
         };
-        let meaning = Meaning::of(&event, What::Launch(launch));
+        self.means("cuLaunchKernel", at, What::Launch(launch))
+    }
+
+    /// A call, and what it meant.
+    pub fn means(&mut self, name: &str, at: At, what: What) -> u64 {
+        let event = self.event(name, at);
+        let meaning = Meaning::of(&event, what);
         let id = self.add(event);
         let rank = end_rank(at.start, at.end, id);
         self.steps.push((at.end, rank + 1, meaning.into()));

@@ -28,6 +28,8 @@ pub struct Cause {
     pub device: Option<u32>,
     pub context: Option<u64>,
     pub stream: Option<u64>,
+    /// It waits, and gives the GPU nothing.
+    pub waits: bool,
 }
 
 /// What a call meant, where the work itself does not say it.
@@ -45,7 +47,10 @@ struct Entry {
 
 /// Calls that have been seen and not been asked for yet; shared by who sees them and who asks.
 #[derive(Debug, Clone, Default)]
-pub struct Calls(Arc<Mutex<Seen>>);
+pub struct Calls {
+    seen: Arc<Mutex<Seen>>,
+    waits: bool,
+}
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -72,7 +77,17 @@ impl Seen {
 
 impl Calls {
     fn lock(&self) -> MutexGuard<'_, Seen> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls that wait for the GPU are wanted as well as those that give it work.
+    pub fn with_waits(self, waits: bool) -> Self {
+        Calls { waits, ..self }
+    }
+
+    /// Whether CUPTI may tell what a call caused: those that are asked for.
+    pub fn wants(&self, call: &Event) -> bool {
+        may_cause_work(call) || (self.waits && may_wait(call))
     }
 
     /// A call has ended.
@@ -88,6 +103,7 @@ impl Calls {
             device: call.device,
             context: call.context,
             stream: call.stream,
+            waits: may_wait(call),
         };
         let mut seen = self.lock();
         let thread = seen.threads.entry((call.pid, call.tid)).or_default();
@@ -141,8 +157,9 @@ impl Calls {
     }
 
     /// The call that CUPTI saw on that thread from `start` to `end`. `slack`: how wrong times are.
-    pub fn find(&self, pid: u32, tid: u32, (start, end): (u64, u64), slack: u64) -> Found {
+    pub fn find(&self, pid: u32, tid: u32, span: (u64, u64), slack: u64) -> Found {
         let seen = self.lock();
+        let (_, end) = span;
         let complete = seen.is_complete(end);
         let missing = if complete {
             Found::Never
@@ -152,30 +169,13 @@ impl Calls {
         let Some(thread) = seen.threads.get(&(pid, tid)) else {
             return missing;
         };
-        // CUPTI's call lies within ours, or, where the runtime's was not seen, ours within CUPTI's.
-        let middle = start + (end.saturating_sub(start)) / 2;
-        let first = thread.partition_point(|call| call.cause.end.saturating_add(slack) < start);
-        let near = thread.range(first..).map(|entry| entry.cause);
-        let near =
-            near.take_while(|call| call.end <= end.saturating_add(slack) || call.start <= middle);
-        let mut best: Option<Cause> = None;
-        for call in near {
-            let around = call.start <= middle && middle <= call.end;
-            let inside =
-                call.start.saturating_add(slack) >= start && call.end <= end.saturating_add(slack);
-            if !(around || inside) {
-                continue;
-            }
-            // The innermost: the driver's call inside the runtime's is the one that submits.
-            let better = best.is_none_or(|best| {
-                let deeper = call.layer == Layer::Driver && best.layer != Layer::Driver;
-                let as_deep = call.layer == best.layer;
-                deeper || (as_deep && around && !(best.start <= middle && middle <= best.end))
-            });
-            if better {
-                best = Some(call);
-            }
-        }
+        // A call that ended later has been seen: so have all of this thread that ended before.
+        let passed = (thread.back()).is_some_and(|last| last.cause.end > end.saturating_add(slack));
+        let best = match best(thread, span, 0) {
+            // Only a call's neighbour may be as near, and only as long as the call itself is missing.
+            None if complete || passed => best(thread, span, slack),
+            found => found,
+        };
         match best {
             // A call around it may not have been seen to end yet, but it is no better than this.
             Some(best) if best.layer == Layer::Driver || complete => Found::Call(best),
@@ -204,7 +204,38 @@ impl Calls {
     }
 }
 
-/// Whether a call may give the GPU work: those that are asked for.
+/// The innermost call that may be the one of this time: the driver's call inside the runtime's is the
+/// one that submits.
+fn best(thread: &VecDeque<Entry>, (start, end): (u64, u64), slack: u64) -> Option<Cause> {
+    // CUPTI's call lies within ours, or, where the runtime's was not seen, ours within CUPTI's.
+    let middle = start + (end.saturating_sub(start)) / 2;
+    let around = |call: &Cause| call.start <= middle && middle <= call.end;
+    let inside = |call: &Cause| {
+        call.start.saturating_add(slack) >= start && call.end <= end.saturating_add(slack)
+    };
+    let first = thread.partition_point(|call| call.cause.end.saturating_add(slack) < start);
+    let near = thread.range(first..).map(|entry| entry.cause);
+    let near =
+        near.take_while(|call| call.end <= end.saturating_add(slack) || call.start <= middle);
+    let mut best: Option<Cause> = None;
+    for call in near.filter(|call| around(call) || inside(call)) {
+        let better = best.is_none_or(|best| {
+            // What waits inside a call is not what gave the work.
+            if call.waits != best.waits {
+                return best.waits;
+            }
+            let deeper = call.layer == Layer::Driver && best.layer != Layer::Driver;
+            let as_deep = call.layer == best.layer;
+            deeper || (as_deep && around(&call) && !around(&best))
+        });
+        if better {
+            best = Some(call);
+        }
+    }
+    best
+}
+
+/// Whether a call may give the GPU work.
 pub fn may_cause_work(event: &Event) -> bool {
     matches!(event.layer, Layer::Runtime | Layer::Driver)
         && matches!(
@@ -219,4 +250,9 @@ pub fn may_cause_work(event: &Event) -> bool {
 pub fn is_around_work(event: &Event) -> bool {
     event.layer == Layer::Runtime
         && (event.name.strip_prefix("__")).is_some_and(cuda::cupti::submits_work)
+}
+
+/// Whether a call waits for the GPU, or makes a stream wait.
+fn may_wait(event: &Event) -> bool {
+    matches!(event.layer, Layer::Runtime | Layer::Driver) && cuda::cupti::synchronises(&event.name)
 }

@@ -4,7 +4,7 @@ use super::clock::Clock;
 use super::link::{Calls, Cause, Found};
 use super::timed::{self, Waiting};
 use crate::call::demangled;
-use cuda::cupti::{Call, Place, Record};
+use cuda::cupti::{Call, NONE, Place, Record};
 use event::{ClockPair, Direction, Name, activity as frames};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -58,6 +58,8 @@ pub struct Counts {
     pub fills: u64,
     /// Launches of whole graphs, where their nodes are not told apart.
     pub graphs: u64,
+    /// Waits of the host, which are no work.
+    pub waits: u64,
     /// Work whose call is not known.
     pub unlinked: u64,
     /// Work without times: CUPTI gave none.
@@ -121,7 +123,10 @@ impl Process {
             };
             match Record::read(record) {
                 Record::Call(call) => self.call(call),
-                work @ (Record::Kernel(_) | Record::Copy(_) | Record::Fill(_)) => {
+                work @ (Record::Kernel(_)
+                | Record::Copy(_)
+                | Record::Fill(_)
+                | Record::Synchronisation(_)) => {
                     self.waiting.push_back((now, work));
                 }
                 Record::Overhead(overhead) if self.own_cost.len() < MOST_NOTES => {
@@ -231,6 +236,7 @@ impl Process {
         match record {
             Record::Kernel(_) => self.counts.kernels += 1,
             Record::Copy(_) => self.counts.copies += 1,
+            Record::Synchronisation(_) => self.counts.waits += 1,
             _ => self.counts.fills += 1,
         }
         if place.start == 0 || place.end < place.start {
@@ -238,13 +244,18 @@ impl Process {
             return None;
         }
         self.counts.unlinked += u64::from(cause.is_none());
-        let (context, stream) = self.names_of(place, cause);
+        let (context, stream) = match record {
+            Record::Synchronisation(_) => self.waited_for(place, cause),
+            _ => self.names_of(place, cause),
+        };
+        let thread = (self.calls.get(&place.correlation)).map(|(call, _)| call.thread);
         let name = match record {
             Record::Kernel(kernel) => self.names.get(&kernel.name).cloned(),
             _ => None,
         };
         Some(Work {
             pid: self.pid,
+            thread,
             start: self.clock.to_host(place.start),
             end: self.clock.to_host(place.end),
             record: *record,
@@ -256,8 +267,21 @@ impl Process {
         })
     }
 
+    /// The context and the stream that were waited for. Such a call teaches nothing: the stream may be
+    /// of another context than the call.
+    fn waited_for(&self, place: Place, cause: Option<Cause>) -> (u64, Option<u64>) {
+        let context = self.contexts.get(&place.context).copied();
+        let context = context.or(cause.and_then(|cause| cause.context));
+        let stream = (place.stream != NONE).then(|| {
+            let known = self.streams.get(&(place.context, place.stream)).copied();
+            let named = known.or(cause.and_then(|cause| cause.stream));
+            named.unwrap_or(place.stream.into())
+        });
+        (context.unwrap_or(place.context.into()), stream)
+    }
+
     /// The context and the stream as the program calls them: its calls teach them.
-    fn names_of(&mut self, place: Place, cause: Option<Cause>) -> (u64, u64) {
+    fn names_of(&mut self, place: Place, cause: Option<Cause>) -> (u64, Option<u64>) {
         let mut context = self.contexts.get(&place.context).copied();
         if let Some(named) = cause.and_then(|cause| cause.context) {
             self.contexts.insert(place.context, named);
@@ -278,7 +302,7 @@ impl Process {
         let default = cause.is_some().then_some(0);
         (
             context.unwrap_or(place.context.into()),
-            stream.or(default).unwrap_or(place.stream.into()),
+            stream.or(default).or(Some(place.stream.into())),
         )
     }
 }
@@ -287,6 +311,8 @@ impl Process {
 #[derive(Debug, Clone)]
 pub struct Work {
     pub pid: u32,
+    /// The one that made the call, where CUPTI tells.
+    pub thread: Option<u32>,
     pub start: u64,
     pub end: u64,
     pub record: Record,
@@ -296,7 +322,7 @@ pub struct Work {
     pub name: Option<Name>,
     pub cause: Option<Cause>,
     pub context: u64,
-    pub stream: u64,
+    pub stream: Option<u64>,
 }
 
 /// What is special about work that events were put around.
@@ -311,11 +337,19 @@ pub struct ByEvents {
     pub direction: Option<Direction>,
 }
 
-fn place(record: &Record) -> Place {
+pub fn place(record: &Record) -> Place {
     match record {
         Record::Kernel(kernel) => kernel.place,
         Record::Copy(copy) => copy.place,
         Record::Fill(fill) => fill.place,
+        Record::Synchronisation(sync) => Place {
+            start: sync.start,
+            end: sync.end,
+            context: sync.context,
+            stream: sync.stream,
+            correlation: sync.correlation,
+            ..Place::default()
+        },
         _ => Place::default(),
     }
 }

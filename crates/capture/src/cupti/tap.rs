@@ -1,10 +1,10 @@
 //! Looks at the calls that pass by, for those that give the GPU work.
 
-use super::link::{Calls, is_around_work, may_cause_work};
+use super::link::{Calls, is_around_work};
 use crate::{Sink, SinkError};
 use event::{Backend, Extent, Record};
 
-/// Passes everything on; calls that may cause work get their own id as their correlation, which
+/// Passes everything on; calls that CUPTI may tell more of get their own id as their correlation, which
 /// the work then has, too.
 pub struct Tap<S> {
     sink: S,
@@ -42,7 +42,7 @@ impl<S: Sink> Sink for Tap<S> {
         };
         let ts = record.ts();
         let written = match record {
-            Record::Event(event) if may_cause_work(event) => {
+            Record::Event(event) if calls.wants(event) => {
                 let mut event = event.clone();
                 event.correlation.get_or_insert(event.id);
                 if matches!(event.extent, Extent::Closed(_)) {

@@ -6,7 +6,7 @@ use super::tap::Tap;
 use super::watch::Session;
 use super::{frames::Frames, work};
 use crate::{Sink, SinkError};
-use event::{Backend, Category, Event, Extent, Layer, Record, activity};
+use event::{Backend, Category, Event, Extent, Kind, Layer, Record, activity};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -218,6 +218,143 @@ fn every_launch_of_many_threads_is_told_apart() {
     assert_eq!(found, expected);
 }
 
+/// Launches of 300 ns, 20 ns apart, of a clock that is known within 400: a neighbour is as near as that.
+/// What CUPTI tells comes before the calls have been seen, or some of them, or all.
+#[test]
+fn back_to_back_launches_are_not_given_to_their_neighbours() {
+    const EACH: u64 = 2_000;
+    for seen_before in [0, 1, 500, EACH] {
+        let calls = Calls::default();
+        let mut process = Process::new(PID);
+        for host in [0, 1_000_000_000] {
+            let pair = words(&[host, AHEAD + host + 400, host + 800]);
+            process.frame(activity::CLOCK, &pair, 0);
+        }
+        let (mut given, mut expected) = (Vec::new(), Vec::new());
+        let event = |step: u64, thread: u32| {
+            let start = 1_000 + step * 320 + u64::from(thread) * 40;
+            let id = 1 + step * 8 + u64::from(thread);
+            let mut event = call(id, Layer::Driver, thread, start, start + 300);
+            event.stream = Some(0x100 + u64::from(thread % 4));
+            event
+        };
+        for step in 0..EACH {
+            for thread in 0..8u32 {
+                let seen = event(step, thread);
+                let correlation = seen.id as u32;
+                given.push(api(thread, correlation, seen.start + 60, seen.start + 250));
+                let mut kernel = kernel(correlation, seen.start + 9_000, seen.start + 9_100, 216);
+                put(&mut kernel, 48, &(7 + thread % 4).to_le_bytes());
+                given.push(kernel);
+                expected.push((u64::from(correlation), seen.id, seen.stream));
+            }
+        }
+        let see = |steps: std::ops::Range<u64>| {
+            for step in steps {
+                for thread in 0..8 {
+                    calls.add(&event(step, thread));
+                }
+            }
+        };
+        see(0..seen_before);
+        for part in given.chunks(1_000) {
+            give(&mut process, &records(part));
+        }
+        let mut found = process.take_work(&calls, 1, false);
+        see(seen_before..EACH);
+        calls.until(u64::MAX);
+        found.extend(process.take_work(&calls, 1, false));
+        let mut found: Vec<_> = (found.iter())
+            .map(|work| {
+                let Event {
+                    correlation,
+                    stream,
+                    ..
+                } = work::event(work, 1);
+                let number = super::process::place(&work.record).correlation;
+                (u64::from(number), correlation.expect("a call"), stream)
+            })
+            .collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{seen_before} seen before");
+    }
+}
+
+#[test]
+fn a_neighbour_is_no_cause_where_the_call_itself_was_seen() {
+    let calls = Calls::default();
+    // Another call ended just before; of this one only the runtime's part was seen.
+    calls.add(&call(3, Layer::Driver, 1, 900, 1_000));
+    calls.add(&call(4, Layer::Runtime, 1, 1_010, 1_400));
+    calls.until(u64::MAX);
+    let mut process = process();
+    give(
+        &mut process,
+        &records(&[api(1, 51, 1_050, 1_350), kernel(51, 2_000, 3_000, 216)]),
+    );
+    let found = process.take_work(&calls, 1, false);
+    assert_eq!(found[0].cause.map(|cause| cause.id), Some(4));
+}
+
+/// A synchronisation record of CUPTI 13.
+fn wait(kind: u32, correlation: u32, start: u64, end: u64, stream: u32, event: u32) -> Vec<u8> {
+    let mut record = vec![0; 56];
+    put(&mut record, 0, &38u32.to_le_bytes());
+    put(&mut record, 4, &kind.to_le_bytes());
+    put(&mut record, 8, &(AHEAD + start).to_le_bytes());
+    put(&mut record, 16, &(AHEAD + end).to_le_bytes());
+    for (at, word) in [(24, correlation), (28, 1), (32, stream), (36, event)] {
+        put(&mut record, at, &word.to_le_bytes());
+    }
+    record
+}
+
+#[test]
+fn waits_lie_on_their_threads_and_are_no_work() {
+    let calls = Calls::default().with_waits(true);
+    // A copy that waits inside, and after it a wait of its own.
+    let mut inner = call(2, Layer::Driver, 1, 1_400, 1_900);
+    (inner.category, inner.name) = (Category::Sync, "cuStreamSynchronize".into());
+    assert!(calls.wants(&inner) && !Calls::default().wants(&inner));
+    let mut own = call(4, Layer::Driver, 1, 3_000, 3_900);
+    (own.category, own.name) = (Category::Sync, "cuStreamSynchronize".into());
+    let copy = call(1, Layer::Driver, 1, 1_100, 1_300);
+    for seen in [&copy, &inner, &own] {
+        calls.add(seen);
+    }
+    calls.until(u64::MAX);
+    let mut process = process();
+    give(
+        &mut process,
+        &records(&[
+            // CUPTI tells of the runtime's copy, whose driver calls were seen.
+            api(1, 51, 1_000, 2_000),
+            api(1, 52, 3_050, 3_850),
+            kernel(51, 1_250, 1_350, 216),
+            wait(3, 52, 3_100, 3_800, 7, u32::MAX),
+            wait(1, 52, 3_100, 3_800, u32::MAX, 5),
+        ]),
+    );
+    let found = process.take_work(&calls, 1, true);
+    let causes: Vec<Option<u64>> = (found.iter())
+        .map(|work| work.cause.map(|cause| cause.id))
+        .collect();
+    assert_eq!(causes, [Some(1), Some(4), Some(4)]);
+    assert_eq!((process.counts.kernels, process.counts.waits), (1, 2));
+    let event = work::event(&found[1], 9);
+    assert_eq!(
+        (event.kind, event.category),
+        (Kind::GpuWait, Category::Sync)
+    );
+    assert_eq!((&*event.name, event.tid), ("wait for stream", 1));
+    assert_eq!((event.start, event.duration()), (3_100, Some(700)));
+    assert_eq!((event.stream, event.correlation), (Some(0xabc), Some(4)));
+    let event = work::event(&found[2], 9);
+    assert_eq!((&*event.name, event.stream), ("wait for event", None));
+    assert_eq!(event.arg("event").and_then(event::Value::as_u64), Some(5));
+}
+
 #[test]
 fn damage_ends_a_file_and_never_the_tracer() {
     let mut seed = 7u64;
@@ -229,10 +366,14 @@ fn damage_ends_a_file_and_never_the_tracer() {
     };
     let whole = [
         frame(activity::NOTE, b"x"),
-        records(&[api(1, 1, 10, 20), kernel(1, 30, 40, 216)]),
+        records(&[
+            api(1, 1, 10, 20),
+            kernel(1, 30, 40, 216),
+            wait(3, 1, 12, 18, 7, 9),
+        ]),
     ]
     .concat();
-    for _ in 0..2_000 {
+    for _ in 0..500 {
         let mut bytes = whole.clone();
         for _ in 0..1 + random() % 8 {
             let at = random() as usize % bytes.len();

@@ -86,6 +86,7 @@ impl Waiting {
         };
         Some(Work {
             pid,
+            thread: Some(thread),
             start: piece.start,
             end: piece.end,
             record,
@@ -99,7 +100,7 @@ impl Waiting {
             context: cause
                 .and_then(|cause| cause.context)
                 .unwrap_or(piece.context),
-            stream: cause.and_then(|cause| cause.stream).unwrap_or(piece.stream),
+            stream: cause.and_then(|cause| cause.stream).or(Some(piece.stream)),
             cause,
         })
     }

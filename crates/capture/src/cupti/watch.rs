@@ -318,6 +318,7 @@ impl<S: Sink> Watch<S> {
             counts.copies += process.counts.copies;
             counts.fills += process.counts.fills;
             counts.graphs += process.counts.graphs;
+            counts.waits += process.counts.waits;
             for (kind, (times, took)) in &process.own_cost {
                 let (all, sum) = report.own_cost.entry(overhead_name(*kind)).or_default();
                 (*all, *sum) = (*all + times, sum.saturating_add(*took));

@@ -1,11 +1,14 @@
 //! The GPU's work as events.
 
 use super::process::Work;
-use cuda::cupti::{self, Copy, Fill, Kernel, Place, Record};
-use event::{Arg, Category, Direction, Event, Extent, Layer, Name, Value};
+use cuda::cupti::{self, Copy, Fill, Kernel, NONE, Place, Record, Synchronisation};
+use event::{Arg, Category, Direction, Event, Extent, Kind, Layer, Name, Value};
 
 /// The event of a piece of work, under its id.
 pub fn event(work: &Work, id: u64) -> Event {
+    if let Record::Synchronisation(sync) = &work.record {
+        return of_wait(work, sync, id);
+    }
     let is_graph = work.timed.is_some_and(|timed| timed.is_graph);
     let (category, name, place, args) = match &work.record {
         Record::Kernel(kernel) if is_graph => {
@@ -37,7 +40,7 @@ pub fn event(work: &Work, id: u64) -> Event {
     event.pid = work.pid;
     event.device = Some(place.device);
     event.context = Some(work.context);
-    event.stream = Some(work.stream);
+    event.stream = work.stream;
     event.correlation = work.cause.map(|cause| cause.id);
     event.args = args;
     if let Some(timed) = work.timed {
@@ -50,6 +53,22 @@ pub fn event(work: &Work, id: u64) -> Event {
     if place.graph != 0 {
         event.args.push(Arg::new("graph", u64::from(place.graph)));
         event.args.push(Arg::new("node", place.node));
+    }
+    event
+}
+
+/// Lies on the thread that waited, and is no work of the GPU.
+fn of_wait(work: &Work, sync: &Synchronisation, id: u64) -> Event {
+    let name = cupti::synchronisation_name(sync.kind);
+    let mut event = Event::new(id, Layer::Gpu, Category::Sync, name, work.start);
+    event.kind = Kind::GpuWait;
+    event.extent = Extent::Closed(work.end.saturating_sub(work.start));
+    (event.pid, event.tid) = (work.pid, work.thread.unwrap_or(0));
+    event.device = work.cause.and_then(|cause| cause.device);
+    (event.context, event.stream) = (Some(work.context), work.stream);
+    event.correlation = work.cause.map(|cause| cause.id);
+    if sync.event != NONE {
+        event.args.push(Arg::new("event", u64::from(sync.event)));
     }
     event
 }

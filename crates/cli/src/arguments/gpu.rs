@@ -215,6 +215,7 @@ impl HowLine {
                 libraries: Vec::new(),
                 hooks: Vec::new(),
                 kernel: None,
+                waits: false,
                 min_duration: Duration::ZERO,
                 duration: None,
                 summary: !self.no_summary,

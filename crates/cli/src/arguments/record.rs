@@ -33,6 +33,8 @@ pub struct Record {
     pub kernel: Option<Vec<String>>,
     /// Hooks files.
     pub hooks: Vec<PathBuf>,
+    /// CUPTI's word on when the host waited for the GPU.
+    pub waits: bool,
     pub min_duration: Duration,
     pub duration: Option<Duration>,
     pub summary: bool,
@@ -83,6 +85,9 @@ pub struct RecordLine {
     /// Hook also what this file asks for (see cutrace hooks, cutrace probes)
     #[arg(long, value_name = "FILE")]
     hooks: Vec<PathBuf>,
+    /// Record also when threads waited for the GPU, and for which stream or event, by CUPTI's word
+    #[arg(long)]
+    waits: bool,
     /// Leave out calls shorter than this: 500ns, 10us, 1.5ms, 1s
     #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
     min_duration: Option<Duration>,
@@ -147,6 +152,7 @@ impl RecordLine {
                 .kernel
                 .map(|groups| groups.into_iter().filter(|g| !g.is_empty()).collect()),
             hooks: self.hooks,
+            waits: self.waits,
             min_duration: self.min_duration.unwrap_or_default(),
             duration: self.duration,
             summary: !self.no_summary,

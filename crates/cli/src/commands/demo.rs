@@ -72,6 +72,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         libraries: Vec::new(),
         kernel: None,
         hooks: Vec::new(),
+        waits: false,
         min_duration: Duration::ZERO,
         duration: None,
         summary: true,

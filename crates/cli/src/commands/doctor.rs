@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use capture::{doctor, library};
-use std::{env, fmt::Write as _, fs, io, path::Path, process::ExitCode};
+use cuda::mps;
+use std::{env, fmt::Write as _, fs, io, os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
 
 /// One thing, whether it works, and words about it.
 struct Finding {
@@ -64,6 +65,7 @@ fn driver() -> Vec<Finding> {
         finding("libcuda", list("libcuda.so")),
         finding("libcudart", list("libcudart.so")),
         finding("CUPTI", cupti()),
+        finding("GPU alone", alone()),
         finding(
             "managed memory",
             words(
@@ -86,6 +88,26 @@ fn driver() -> Vec<Finding> {
             ),
         ),
     ]
+}
+
+/// Whether programs of this user get the GPU through the Multi-Process Service.
+fn alone() -> Result<String, String> {
+    let folder = env::var_os(mps::FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    let folder = folder.unwrap_or_else(|| mps::USUAL_FOLDER.into());
+    // The kernel's list of local sockets: a folder may outlive its daemon, a socket does not.
+    let sockets = fs::read("/proc/net/unix").unwrap_or_default();
+    let served = sockets.split(|byte| *byte == b'\n').any(|line| {
+        let path = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+        mps::is_in(folder.as_bytes(), path)
+    });
+    match served {
+        false => Ok("no MPS control daemon runs for this user".to_owned()),
+        true => Err(format!(
+            "an MPS control daemon runs ({}): programs are {}",
+            folder.display(),
+            mps::CLIENT
+        )),
+    }
 }
 
 fn words(available: Result<(), String>, what: &str) -> Result<String, String> {

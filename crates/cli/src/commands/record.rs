@@ -178,7 +178,7 @@ fn watched_run<T>(
     let mut backends = Vec::new();
     // Calls are looked at on their way only where somebody asks for them.
     let tells = methods.iter().any(|method| method.tells_gpu_times());
-    let calls = tells.then(Calls::default);
+    let calls = tells.then(|| Calls::default().with_waits(options.waits));
     for (&method, outlet) in methods.iter().zip(outlets) {
         backends.push(start(
             options,

@@ -162,6 +162,71 @@ fn a_killed_process_leaves_what_it_had_handed_over() {
 }
 
 #[test]
+fn waits_are_told_with_what_was_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let waits = compile("waits", folder.path());
+    let run = record(&["--waits"], &[path(&waits), "4", "50"]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    let calls: HashMap<u64, &Value> = (run.of_type("userspace"))
+        .filter(|line| line["phase"] == "B")
+        .map(|line| (line["op_id"].as_u64().expect("an id"), line))
+        .collect();
+    let mut seen = HashMap::new();
+    let mut events = HashSet::new();
+    for wait in run.of_type("gpu_wait").filter(|line| line["phase"] == "B") {
+        let call = calls[&wait["correlation"].as_u64().expect("a call")];
+        let name = wait["name"].as_str().expect("a name");
+        assert_eq!(
+            (&wait["category"], &wait["tid"]),
+            (&"sync".into(), &call["tid"])
+        );
+        match name {
+            "wait for stream" | "stream waits for event" => {
+                assert_eq!(wait["stream"], call["stream"], "{wait}");
+            }
+            _ => assert!(wait["stream"].is_null(), "{wait}"),
+        }
+        if name.contains("event") {
+            events.insert(wait["details"]["event"].as_u64().expect("an event"));
+        }
+        let called = call["name"].as_str().expect("a name");
+        *seen.entry((name, called)).or_insert(0) += 1;
+    }
+    let expected = [
+        (("wait for stream", "cuStreamSynchronize"), 200),
+        (("wait for event", "cuEventSynchronize"), 4),
+        (("stream waits for event", "cuStreamWaitEvent"), 4),
+        (("wait for context", "cuCtxSynchronize"), 1),
+    ];
+    assert_eq!(seen, expected.into(), "{}", run.stderr());
+    assert_eq!(events.len(), 4, "an event of each thread");
+    // Work is what it was, and waits are no part of it.
+    assert_eq!(work(&run).len(), 200);
+    let run = record(&[], &[path(&waits), "1", "5"]);
+    assert_eq!(run.of_type("gpu_wait").count(), 0, "nobody asked for waits");
+}
+
+#[test]
+fn a_client_of_mps_is_told_what_that_means() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let launches = compile("launches", folder.path());
+    let socket = folder.path().join("control");
+    let _listening = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
+    let words = "under MPS: kernels of other clients may run on the GPU at the same time";
+    for method in ["preload,cupti", "preload,events"] {
+        for (more, expected) in [(&["mps", path(&socket)][..], true), (&[], false)] {
+            let program = [&[path(&launches), "1", "3"][..], more].concat();
+            let run = record_with(&["--method", method], &program, |command| {
+                command.env("CUDA_MPS_PIPE_DIRECTORY", folder.path());
+            });
+            assert!(run.output.status.success(), "{}", run.stderr());
+            assert_eq!(run.stderr().contains(words), expected, "{}", run.stderr());
+            assert_eq!(work(&run).len(), 3);
+        }
+    }
+}
+
+#[test]
 fn another_tools_injection_keeps_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let launches = compile("launches", folder.path());

@@ -1,9 +1,10 @@
 // Launches from several threads at once, each with a shape that tells it from its neighbours:
-//   launches THREADS EACH [cupti|kill|load LIBRARY|on]
+//   launches THREADS EACH [cupti|kill|load LIBRARY|on|mps SOCKET]
 // cupti: halfway the program begins to use CUPTI itself, as torch.profiler does, and prints how many
 // kernels it saw of the rest. kill: dies by SIGKILL a second after the last launch. load: loads a library
 // before it begins, as programs do that bring their own libcupti. on: goes on until no thread of the
-// tracer's is left in it, five seconds at most, and says so.
+// tracer's is left in it, five seconds at most, and says so. mps: connects to a socket before it begins
+// and stays connected, as the driver does with MPS.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static const char *kernel =
@@ -79,11 +82,19 @@ static int is_watched(void) {
     return found;
 }
 
+static int connected(const char *path) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int made = socket(AF_UNIX, SOCK_STREAM, 0);
+    return made >= 0 && connect(made, (struct sockaddr *)&address, sizeof address) == 0;
+}
+
 int main(int argc, char **argv) {
     int threads = atoi(argv[1]);
     const char *more = argc > 3 ? argv[3] : "";
     each = atoi(argv[2]);
     if (!strcmp(more, "load") && !dlopen(argv[4], RTLD_NOW)) return 4;
+    if (!strcmp(more, "mps") && !connected(argv[4])) return 5;
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) return 2;
     int (*init)(unsigned) = dlsym(library, "cuInit");

@@ -77,9 +77,12 @@ impl Stacks {
 
     pub fn record(&mut self, record: &Record) {
         match record {
-            // Samples, and what the driver does with managed memory, are no work of the program's.
+            // Samples, waits, and what the driver does with managed memory, are no work of the program's.
             Record::Event(event)
-                if matches!(event.kind, Kind::Counter | Kind::GpuMem | Kind::GpuContext) => {}
+                if matches!(
+                    event.kind,
+                    Kind::Counter | Kind::GpuMem | Kind::GpuContext | Kind::GpuWait
+                ) => {}
             Record::Event(event) if event.layer == Layer::Gpu => self.work(event),
             Record::Event(event) if !event.kind.nests() => {}
             Record::Event(event) => match event.extent {

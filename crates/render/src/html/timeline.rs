@@ -75,8 +75,9 @@ impl Timeline {
     }
 
     fn event(&mut self, event: &Event, start: u64) {
-        // Samples are numbers, and lanes hold spans; of contexts there is a lane in other viewers.
-        if matches!(event.kind, Kind::Counter | Kind::GpuContext) {
+        // Samples are numbers, and lanes hold spans; of contexts and waits there are lanes in other
+        // viewers, and the calls that wait are here.
+        if matches!(event.kind, Kind::Counter | Kind::GpuContext | Kind::GpuWait) {
             return;
         }
         let index = self.lanes.of(event);

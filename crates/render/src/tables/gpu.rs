@@ -99,6 +99,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         ));
     }
     pace(&mut section, report);
+    waits(&mut section, report);
 
     let queue = &report.correlation.queue;
     section.heading("From call to GPU");
@@ -117,6 +118,34 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         count(queue.unlinked)
     ));
     section.finish()
+}
+
+/// What the host waited for, by CUPTI's word.
+fn waits(section: &mut Section<'_>, report: &Report) {
+    let waits = &report.gpu.waits;
+    if waits.is_empty() {
+        return;
+    }
+    section.heading("Waits for the GPU");
+    let mut table = Table::new()
+        .left("What")
+        .right("Count")
+        .right("Sum")
+        .right("Some thread waited")
+        .right("Longest")
+        .right("Event");
+    for row in waits {
+        table.row([
+            crate::printable(&row.name),
+            count(row.count),
+            section.time(row.sum_ns),
+            section.time(row.waited_ns),
+            section.time(row.longest_ns),
+            row.longest_op_id
+                .map_or_else(String::new, |id| id.to_string()),
+        ]);
+    }
+    section.table(&table);
 }
 
 /// Who waited for whom.

@@ -80,10 +80,15 @@ impl Lanes {
 
     pub fn event(&mut self, event: &Event) {
         // Rows show what threads and streams do: not what the program calls it, nor samples, nor
-        // what the driver does with managed memory.
+        // what the driver does with managed memory, nor waits, which are calls of a thread.
         if matches!(
             event.kind,
-            Kind::Range | Kind::ProcessRange | Kind::Counter | Kind::GpuMem | Kind::GpuContext
+            Kind::Range
+                | Kind::ProcessRange
+                | Kind::Counter
+                | Kind::GpuMem
+                | Kind::GpuContext
+                | Kind::GpuWait
         ) {
             return;
         }

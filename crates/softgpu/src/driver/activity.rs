@@ -12,7 +12,10 @@ use std::{
     },
 };
 
-use super::{context::Context, copy::Copy, copy::Fill, launch, launch::KernelWork, work::Work};
+use super::{
+    context::Context, copy::Copy, copy::Fill, launch, launch::KernelWork, result::Answer,
+    work::Work,
+};
 
 /// What a listener asks for in `cuGetExportTable`.
 pub const TABLE_ID: [u8; 16] = *b"softgpu-activity";
@@ -21,7 +24,7 @@ pub const TABLE_ID: [u8; 16] = *b"softgpu-activity";
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Activity {
-    /// [`CALL`], [`KERNEL`], [`COPY`], [`FILL`]
+    /// [`CALL`], [`KERNEL`], [`COPY`], [`FILL`], [`WAIT`]
     pub kind: u32,
     /// Of the call that caused it; counts up.
     pub correlation: u32,
@@ -36,12 +39,14 @@ pub struct Activity {
     pub stream: u32,
     pub graph: u32,
     pub registers: u32,
+    /// Of a wait: the event.
     pub node: u64,
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub static_shared: u32,
     pub dynamic_shared: u32,
     pub local: u32,
+    /// What a fill writes; what a wait is for, as CUPTI numbers it.
     pub value: u32,
     pub bytes: u64,
     pub from_device: bool,
@@ -54,6 +59,7 @@ pub const CALL: u32 = 1;
 pub const KERNEL: u32 = 2;
 pub const COPY: u32 = 3;
 pub const FILL: u32 = 4;
+pub const WAIT: u32 = 5;
 
 pub type Listener = extern "C" fn(*const Activity);
 
@@ -121,6 +127,64 @@ pub fn call(name: &'static CStr, body: impl FnOnce() -> u32) -> u32 {
         ..Activity::nothing()
     });
     result
+}
+
+/// What a call waits for, or lets a stream wait for.
+#[derive(Clone, Copy)]
+pub enum Waits {
+    Event {
+        context: u64,
+        event: u64,
+    },
+    StreamForEvent {
+        context: u64,
+        stream: u64,
+        event: u64,
+    },
+    Stream {
+        context: u64,
+        stream: u64,
+    },
+    Context(u64),
+}
+
+impl Waits {
+    /// CUPTI's number of its kind, the context, and the stream and the event where there are.
+    fn parts(self) -> (u32, u64, Option<u64>, Option<u64>) {
+        match self {
+            Waits::Event { context, event } => (1, context, None, Some(event)),
+            Waits::StreamForEvent {
+                context,
+                stream,
+                event,
+            } => (2, context, Some(stream), Some(event)),
+            Waits::Stream { context, stream } => (3, context, Some(stream), None),
+            Waits::Context(context) => (4, context, None, None),
+        }
+    }
+
+    /// Does what the call under way does, and tells of it if it succeeds.
+    pub fn run(self, body: impl FnOnce() -> Answer) -> Answer {
+        let correlation = CALL_HERE.get();
+        let Some(listener) = (correlation != 0).then(listener).flatten() else {
+            return body();
+        };
+        let start = now();
+        body()?;
+        let (kind, context, stream, event) = self.parts();
+        listener(&Activity {
+            kind: WAIT,
+            correlation,
+            start,
+            end: now(),
+            context: context as u32,
+            stream: stream.map_or(u32::MAX, |stream| stream as u32),
+            node: event.unwrap_or(u64::MAX),
+            value: kind,
+            ..Activity::nothing()
+        });
+        Ok(())
+    }
 }
 
 /// Which call a piece of work comes from, and where it runs.

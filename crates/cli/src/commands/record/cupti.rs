@@ -30,6 +30,9 @@ impl Cupti {
             if method == Method::Events {
                 environment.push(("CUTRACE_ACTIVITY_BY".into(), "events".into()));
             }
+            if options.waits {
+                environment.push(("CUTRACE_ACTIVITY_WAITS".into(), "1".into()));
+            }
             // Only who wants details is shown it.
             if options.verbose {
                 environment.push(("CUTRACE_ACTIVITY_OVERHEAD".into(), "1".into()));
@@ -84,9 +87,13 @@ fn details(report: &Report) -> String {
             0 => String::new(),
             graphs => format!(", {graphs} graphs"),
         };
+        let waits = match counts.waits {
+            0 => String::new(),
+            waits => format!(", {waits} waits for it"),
+        };
         let _ = writeln!(
             text,
-            "cutrace: on the GPU: {} kernels, {} copies, {} memsets{graphs}; the calls of {} are not known",
+            "cutrace: on the GPU: {} kernels, {} copies, {} memsets{graphs}{waits}; the calls of {} are not known",
             counts.kernels, counts.copies, counts.fills, counts.unlinked,
         );
     }

@@ -7,6 +7,7 @@ use std::{
 
 use crate::driver::{
     abi::ContextCreateParams,
+    activity::Waits,
     capture,
     context::{self, Context},
     device::{Device, LIMITS, PRIORITIES},
@@ -203,14 +204,14 @@ api! {
     fn cuCtxSynchronize() {
         let context = thread::usable()?;
         capture::refuse_unsafe_call()?;
-        context.synchronise()
+        Waits::Context(context.id).run(|| context.synchronise())
     }
 
     fn cuCtxSynchronize_v2(context: u64) {
         let context = chosen(context)?;
         context.healthy()?;
         capture::refuse_unsafe_call()?;
-        context.synchronise()
+        Waits::Context(context.id).run(|| context.synchronise())
     }
 
     fn cuCtxGetLimit(value: *mut usize, limit: u32) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::driver::{
+    activity::Waits,
     capture,
     entry::{api, put, stream_api},
     event::{BLOCKING_SYNC, DISABLE_TIMING, Event, INTERPROCESS, Record},
@@ -89,13 +90,20 @@ api! {
     fn cuEventSynchronize(event: u64) {
         let context = thread::usable()?;
         let event = find(event)?;
-        if let Some(record) = event.record()? {
-            record.wait();
-        }
-        if let Some(owner) = driver().contexts.get(event.context) {
-            owner.printed.flush();
-        }
-        context.healthy()
+        let owner = driver().contexts.get(event.context);
+        let waits = Waits::Event {
+            context: owner.as_ref().map_or(context.id, |owner| owner.id),
+            event: event.handle,
+        };
+        waits.run(|| {
+            if let Some(record) = event.record()? {
+                record.wait();
+            }
+            if let Some(owner) = owner {
+                owner.printed.flush();
+            }
+            context.healthy()
+        })
     }
 
     fn cuEventElapsedTime(milliseconds: *mut f32, start: u64, end: u64) {

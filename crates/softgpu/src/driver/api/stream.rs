@@ -7,6 +7,7 @@ use std::{
 
 use crate::driver::{
     abi::StreamCallback,
+    activity::Waits,
     capture,
     device::PRIORITIES,
     entry::{api, put, put_optional, stream_api, take},
@@ -55,7 +56,11 @@ fn synchronise(null: NullStream, stream: u64) -> Answer {
     let (context, stream) = resolve(null, stream)?;
     capture::refuse_on(&stream)?;
     capture::check_implicit(&context, &stream)?;
-    stream.synchronise(&context)
+    let waits = Waits::Stream {
+        context: context.id,
+        stream: stream.id,
+    };
+    waits.run(|| stream.synchronise(&context))
 }
 
 api! {
@@ -160,12 +165,19 @@ stream_api! {
         if capture::wait(&stream, &event)? {
             return Ok(());
         }
-        if let Some(record) = event.record()?
-            && !record.is_reached()
-        {
-            stream.enqueue(&context, vec![Dependency::Record(record)], Work::Empty);
-        }
-        Ok(())
+        let waits = Waits::StreamForEvent {
+            context: context.id,
+            stream: stream.id,
+            event: event.handle,
+        };
+        waits.run(|| {
+            if let Some(record) = event.record()?
+                && !record.is_reached()
+            {
+                stream.enqueue(&context, vec![Dependency::Record(record)], Work::Empty);
+            }
+            Ok(())
+        })
     }
 
     fn cuStreamAddCallback / cuStreamAddCallback_ptsz(null;

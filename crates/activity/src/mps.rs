@@ -1,0 +1,89 @@
+//! Whether this process is a client of NVIDIA's Multi-Process Service: one of its open files is a pipe
+//! of the service, or a socket whose other end is.
+
+use cuda::mps;
+use std::{
+    env, fs, mem,
+    os::{fd::RawFd, unix::ffi::OsStrExt},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// More open files than this are not looked at: a program may have a million.
+const MOST_FILES: usize = 4096;
+
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// What there is to say of it, once. The driver connects in cuInit, after this library has begun.
+pub fn news() -> Option<&'static str> {
+    if SAID.load(Ordering::Relaxed) || !is_client() {
+        return None;
+    }
+    (!SAID.swap(true, Ordering::Relaxed)).then_some(mps::CLIENT)
+}
+
+fn is_client() -> bool {
+    let folder = env::var_os(mps::FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    let folder = folder.unwrap_or_else(|| mps::USUAL_FOLDER.into());
+    // Nearly everywhere there is none, and no file has to be looked at.
+    if fs::metadata(&folder).is_err() {
+        return false;
+    }
+    let folder = folder.as_bytes();
+    let files = fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
+    files.take(MOST_FILES).any(|file| {
+        let Ok(target) = fs::read_link(file.path()) else {
+            return false;
+        };
+        let target = target.as_os_str().as_bytes();
+        if !target.starts_with(b"socket:") {
+            return mps::is_in(folder, target);
+        }
+        let number = file.file_name();
+        let number = number.to_str().and_then(|number| number.parse().ok());
+        number.is_some_and(|number| peer(number).is_some_and(|peer| mps::is_in(folder, &peer)))
+    })
+}
+
+/// The name of the other end of a local socket.
+fn peer(socket: RawFd) -> Option<Vec<u8>> {
+    // SAFETY: all zeros are a valid address; the call writes no more than it is told there is room for.
+    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
+    let mut length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    let answer = unsafe { libc::getpeername(socket, (&raw mut address).cast(), &mut length) };
+    if answer != 0 || i32::from(address.sun_family) != libc::AF_UNIX {
+        return None;
+    }
+    let name = address.sun_path.iter().map(|letter| *letter as u8);
+    Some(name.take_while(|letter| *letter != 0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        fs::File,
+        os::{
+            fd::AsRawFd,
+            unix::net::{UnixListener, UnixStream},
+        },
+    };
+
+    #[test]
+    fn the_other_end_of_a_socket_has_a_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("control");
+        let _listening = UnixListener::bind(&path).expect("bound");
+        let socket = UnixStream::connect(&path).expect("connected");
+        assert_eq!(
+            peer(socket.as_raw_fd()),
+            Some(path.as_os_str().as_bytes().to_vec())
+        );
+        let (one, _other) = UnixStream::pair().expect("a pair");
+        assert_eq!(peer(one.as_raw_fd()), Some(Vec::new()));
+        let file = File::open("/proc/self/status").expect("there");
+        assert_eq!(peer(file.as_raw_fd()), None);
+    }
+}
