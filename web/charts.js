@@ -4,18 +4,19 @@ const charts = (() => {
   const WIDTH = 1400;
 
   // series: [{ label, color, bin, values }], values the highest level in each bin.
-  function levels({ series, end, unit, title, height = 200, open }) {
+  // `top`: what the axis reaches at least; `marks`: how many times it tells, about.
+  function levels({ series, end, unit, title, width = WIDTH, height = 200, marks = 8, top = 1, open }) {
     const left = 70;
     const bottom = 22;
-    const most = Math.max(1, ...series.map((line) => line.values.reduce((high, value) => Math.max(high, value), 0)));
-    const x = (time) => left + (time / end) * (WIDTH - left - 10);
+    const most = Math.max(top, ...series.map((line) => line.values.reduce((high, value) => Math.max(high, value), 0)));
+    const x = (time) => left + (time / end) * (width - left - 10);
     const y = (value) => 8 + (1 - value / most) * (height - bottom - 8);
     const parts = [];
     for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-      parts.push(svg('line', { class: part === 0 ? 'axis' : 'grid', x1: left, x2: WIDTH - 10, y1: y(most * part), y2: y(most * part) }));
+      parts.push(svg('line', { class: part === 0 ? 'axis' : 'grid', x1: left, x2: width - 10, y1: y(most * part), y2: y(most * part) }));
       parts.push(svg('text', { x: left - 8, y: y(most * part) + 4, 'text-anchor': 'end' }, unit(Math.round(most * part))));
     }
-    const every = drawing.step(end, 8);
+    const every = drawing.step(end, marks);
     for (let time = 0; time <= end; time += every) {
       parts.push(svg('text', { x: x(time), y: height - 6, 'text-anchor': time === 0 ? 'start' : 'middle' }, format.moment(time, every)));
     }
@@ -30,13 +31,13 @@ const charts = (() => {
       parts.push(svg('path', { d: `${path}L${x(end)} ${y(0)}Z`, fill: line.color, 'fill-opacity': 0.16, stroke: 'none' }));
       parts.push(svg('path', { d: path, fill: 'none', stroke: line.color, 'stroke-width': 1.6, 'vector-effect': 'non-scaling-stroke' }));
     }
-    const picture = svg('svg', { class: 'chart', viewBox: `0 0 ${WIDTH} ${height}`, role: 'img', 'aria-label': title }, svg('title', {}, title), parts);
+    const picture = svg('svg', { class: 'chart', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': title }, svg('title', {}, title), parts);
     if (open) {
       picture.classList.add('clickable');
       picture.addEventListener('click', (event) => {
         const box = picture.getBoundingClientRect();
-        const at = ((event.clientX - box.left) / box.width) * WIDTH;
-        open(Math.max(0, Math.min(end, ((at - left) / (WIDTH - left - 10)) * end)));
+        const at = ((event.clientX - box.left) / box.width) * width;
+        open(Math.max(0, Math.min(end, ((at - left) / (width - left - 10)) * end)));
       });
     }
     return picture;

@@ -48,6 +48,7 @@ function start(report) {
   const tab = tabs.create(report, go, byId('tables-body'), byId('tabs'));
   dom.replace(byId('memory-body'), memoryView.create(report, go));
   dom.replace(byId('idle-body'), idleView.create(report, go, view));
+  dom.replace(byId('samples-body'), samplesView.create(report, go));
   dom.replace(byId('histograms-body'), charts.durations(report), charts.sizes(report));
   const flames = flame.create(report, go);
   dom.replace(byId('environment-body'), environment.create(report));

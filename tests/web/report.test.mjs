@@ -142,6 +142,29 @@ test('a finding leads to its place', async () => {
   await page.context().close();
 });
 
+test('what the GPU was sampled at is drawn and told', async () => {
+  const page = await open(PAGE);
+  const pictures = page.locator('#samples-body figure');
+  assert.equal(await pictures.count(), 4, 'the story has no temperature and no PCIe');
+  const load = pictures.first();
+  assert.match(await load.innerText(), /Utilisation/);
+  assert.match(await load.innerText(), /GPU 0 % to 90 %, \d+ % on average/);
+  assert.match(await load.innerText(), /memory 0 % to 30 %/);
+  assert.match(await page.locator('#samples-body').innerText(), /power 75\.0 W to 525 W/);
+  assert.match(await page.locator('#samples-body').innerText(), /SM 345 MHz to 1\s980 MHz/);
+  // Two lines, each with what lies below it, and an axis to 100 %.
+  assert.equal(await load.locator('svg path').count(), 4);
+  assert.match(await load.locator('svg').textContent(), /100 %/);
+  // Pressing one leads to that moment.
+  assert.equal(await view(page), null);
+  await load.locator('svg').click({ position: { x: 200, y: 40 } });
+  assert.notEqual(await view(page), null);
+  const empty = await open('empty.html');
+  assert.equal(await empty.locator('#samples-body').innerText(), '');
+  await empty.context().close();
+  await page.context().close();
+});
+
 test('dragging selects a stretch and sums it up', async () => {
   const page = await open(PAGE);
   const canvas = page.locator('#timeline-canvas');

@@ -21,6 +21,7 @@ use crate::{
     pace::PaceSweep,
     phases::PhasesSweep,
     ranges::RangeSweep,
+    samples::{SampleRow, SampleSweep},
     transfers::{TransferSweep, Transfers},
 };
 use event::{
@@ -51,6 +52,9 @@ pub struct Report {
     /// The program's own words for its work.
     pub ranges: Ranges,
     pub managed: Managed,
+    /// What GPUs were sampled at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<SampleRow>,
     /// What is worth changing, worst first.
     pub findings: Vec<Finding>,
 }
@@ -101,6 +105,7 @@ pub struct Analysis {
     phases: PhasesSweep,
     ranges: RangeSweep,
     managed: ManagedSweep,
+    samples: SampleSweep,
     signs: SignSweep,
     /// What copies are called as steps of a loop, by direction.
     copies: [SymbolId; Direction::ALL.len()],
@@ -147,6 +152,7 @@ impl Analysis {
             phases: PhasesSweep::default(),
             ranges: RangeSweep::default(),
             managed: ManagedSweep::default(),
+            samples: SampleSweep::new(meta.start_ns),
             signs: SignSweep::default(),
             ended: EndedCall::default(),
         }
@@ -296,6 +302,7 @@ impl Analysis {
             self.overview.event(event, event.extent != Extent::Open);
             self.managed.add(event);
             self.gpu.other(event);
+            self.samples.add(event);
             return;
         }
         let step = self.gpu.add(event);
@@ -388,6 +395,7 @@ impl Analysis {
             phases: self.phases.finish(wall, &self.symbols),
             ranges: self.ranges.finish(),
             managed: self.managed.finish(),
+            samples: self.samples.finish(),
             categories: self.categories.finish(wall, &self.nesting),
             functions: self.functions.finish(&self.symbols),
             gpu: self.gpu.finish(wall, self.pace.finish()),

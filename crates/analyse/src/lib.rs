@@ -37,6 +37,7 @@ mod quantiles;
 pub mod ranges;
 mod rate;
 mod roles;
+pub mod samples;
 mod sites;
 mod symbols;
 mod told;

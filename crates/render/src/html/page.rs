@@ -38,6 +38,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../../../../web/findings.js"),
     include_str!("../../../../web/memory.js"),
     include_str!("../../../../web/idle.js"),
+    include_str!("../../../../web/samples.js"),
     include_str!("../../../../web/phases.js"),
     include_str!("../../../../web/search.js"),
     include_str!("../../../../web/keys.js"),

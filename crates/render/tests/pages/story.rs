@@ -2,7 +2,7 @@
 //! makes token after token, with a bottleneck, an idle gap, a leak and a failed call in it.
 
 use event::{
-    Category, Direction, Event, Extent, Frame, Gpu, Hooks, Kind, Launch, Layer, Lost, Meaning,
+    Arg, Category, Direction, Event, Extent, Frame, Gpu, Hooks, Kind, Launch, Layer, Lost, Meaning,
     Memory, MemoryOp, MemorySpace, Meta, Record, Status, Summary, Transfer, What,
 };
 
@@ -295,7 +295,30 @@ pub fn inference(tokens: u64) -> Vec<Record> {
             60 * US,
         );
     }
+    samples(&mut story);
     story.finish()
+}
+
+/// What the GPU was sampled at, every 10 ms from the start to now: more and more to do, up to 90 %.
+fn samples(story: &mut Story) {
+    let end = story.now;
+    for step in 0..(end - START) / (10 * MS) {
+        story.now = START + step * 10 * MS;
+        let mut sample = story.event(Layer::Gpu, Category::Other, "nvml");
+        (sample.kind, sample.device, sample.tid) = (Kind::Counter, Some(0), 0);
+        sample.stack.clear();
+        let load = (step * 10).min(90);
+        sample.args = vec![
+            Arg::new("gpu_percent", load),
+            Arg::new("memory_percent", load / 3),
+            Arg::new("memory_used_bytes", (step + 1) * (64 << 20)),
+            Arg::new("power_mw", 75_000 + load * 5_000),
+            Arg::new("sm_clock_mhz", if load > 0 { 1_980 } else { 345 }),
+            Arg::new("memory_clock_mhz", 2_619),
+        ];
+        story.push(story.now, sample.into());
+    }
+    story.now = end;
 }
 
 /// A second thread that asks and asks whether it is done.
