@@ -4,6 +4,11 @@
 //! [`RING_HEADER_SIZE`] bytes, then [`RingHeader::capacity`] slots. One [`CallSlot`] a call,
 //! published at entry and closed in place, so that a crash leaves the call that was in flight
 //! visible as open; [`PayloadSlot`]s after it hold what does not fit, reserved together with it.
+//!
+//! The order of a call's stores is what a reader may rely on: `exit` = 0 and all that is known at
+//! entry, then `commit`; at return `result` and outputs, then `exit`, once. So a slot with its commit
+//! word is this call's, and with an exit it is final. No store is a locked one: only the ring's own
+//! thread writes to it, and x86 shows its stores to others in their order.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

@@ -3,7 +3,7 @@
 mod ranges;
 
 use super::filter::Filter;
-use super::item::{Batch, Item, Step};
+use super::item::{Batch, Item, Step, Within};
 use super::loaded::Objects;
 use super::order::Order;
 use super::origin::{Named, Origin};
@@ -145,18 +145,21 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             thread.times = self.origin.times(thread.image);
         }
         for item in &batch.items {
-            let Step::End { enter, payload, .. } = &item.step else {
-                continue;
+            let (enter, exit) = match item.step {
+                Step::End { enter, payload, .. } => {
+                    if !payload.is_empty() {
+                        let bytes = payload.of(&batch.bytes).into();
+                        thread.ended.insert(item.sequence, bytes);
+                    }
+                    (enter, item.time)
+                }
+                Step::Whole { exit, .. } => (item.time, exit),
+                _ => continue,
             };
-            if let Some(bytes) = batch
-                .bytes
-                .get(payload.clone())
-                .filter(|bytes| !bytes.is_empty())
-            {
-                thread.ended.insert(item.sequence, bytes.into());
-            }
             let host = |time| self.origin.to_host(&thread.times, time);
-            if host(item.time).saturating_sub(host(*enter)) < self.limits.min_duration {
+            if self.limits.min_duration > 0
+                && host(exit).saturating_sub(host(enter)) < self.limits.min_duration
+            {
                 thread.short.insert(item.sequence);
             }
         }
@@ -210,34 +213,60 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 complete,
                 stack,
             } => {
-                let payload = batch.bytes.get(payload.clone()).unwrap_or_default();
+                let (bytes, valid) = complete.unwrap_or(Within::NONE).payload(args);
+                let payload = match payload.is_empty() {
+                    true => &bytes[..valid],
+                    false => payload.of(&batch.bytes),
+                };
                 let begin = Begin {
                     time,
                     sequence: item.sequence,
                     args: *args,
                     payload,
-                    complete: *complete,
+                    complete: complete.is_some(),
                     stack: if *stack == 0 {
                         Vec::new()
                     } else {
                         self.frames(ring, *stack, item.time)
                     },
                 };
-                let signature = self.signature(ring, *function);
-                match signature.nvtx {
-                    Some(function) => self.range_begin(ring, function, signature, &begin),
-                    None => self.begin(ring, signature, begin),
-                }
+                self.begin_any(ring, *function, begin);
+            }
+            // Its end is a step of its own.
+            Step::Whole {
+                function,
+                args,
+                within,
+                ..
+            } => {
+                let (bytes, valid) = within.payload(args);
+                let begin = Begin {
+                    time,
+                    sequence: item.sequence,
+                    args: *args,
+                    payload: &bytes[..valid],
+                    complete: true,
+                    stack: Vec::new(),
+                };
+                self.begin_any(ring, u32::from(*function), begin);
             }
             Step::Note { note, payload } => {
-                let payload = batch.bytes.get(payload.clone()).unwrap_or_default();
                 if let Some(thread) = self.rings.get_mut(ring) {
-                    thread.stacks.note(*note, payload);
+                    thread.stacks.note(*note, payload.of(&batch.bytes));
                 }
             }
             Step::End { result, .. } => self.end(ring, time, item.sequence, Some(*result)),
             Step::Unwound { .. } => self.end(ring, time, item.sequence, None),
             Step::Lost { count } => self.lost(ring, time, *count),
+        }
+    }
+
+    /// A call, or what a program tells by NVTX.
+    fn begin_any(&mut self, ring: usize, function: u32, begin: Begin<'_>) {
+        let signature = self.signature(ring, function);
+        match signature.nvtx {
+            Some(function) => self.range_begin(ring, function, signature, &begin),
+            None => self.begin(ring, signature, begin),
         }
     }
 

@@ -1,7 +1,8 @@
 //! What the draining thread hands to the assembling one: beginnings and ends of calls, still raw.
 
 use event::note::Note;
-use std::ops::Range;
+use event::ring::{SLOT_ARGS, payload_within};
+use std::num::NonZeroU8;
 
 /// One step of one thread, in the order of the thread's time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,29 +14,103 @@ pub struct Item {
     pub step: Step,
 }
 
+// In a flood all of them are written to memory that no cache holds: a line is what one may take.
+const _: () = assert!(size_of::<Item>() == 64);
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Begin {
         function: u32,
-        args: [u64; 4],
-        payload: Range<usize>,
-        /// The call had returned when it was read: all of its payload is there. Otherwise only
-        /// the words of its arguments are, and the end brings the payload again.
-        complete: bool,
+        args: [u64; SLOT_ARGS],
+        payload: Piece,
+        /// The call had returned when it was read: all of its payload is there, in those of `args`
+        /// if not in a piece. Otherwise only the words of its arguments are, and the end brings the
+        /// payload again.
+        complete: Option<Within>,
         /// The number of the stack it was called from; 0 if that is not known.
         stack: u32,
     },
     /// A stack or a code object that later beginnings refer to.
-    Note { note: Note, payload: Range<usize> },
+    Note { note: Note, payload: Piece },
     End {
         enter: u64,
         result: u32,
-        payload: Range<usize>,
+        payload: Piece,
+    },
+    /// A beginning and its end, with nothing of the thread's in between: what most calls are. All
+    /// that it left lies in `args`.
+    Whole {
+        exit: u64,
+        function: u16,
+        result: u32,
+        args: [u64; SLOT_ARGS],
+        within: Within,
     },
     /// The call never returned: its frame was left by an exception or a longjmp.
     Unwound { enter: u64 },
     /// Calls that were not recorded, before this moment.
     Lost { count: u64 },
+}
+
+/// Where in a batch's bytes something lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(Rust, packed(2))]
+pub struct Piece {
+    start: u32,
+    length: u16,
+}
+
+impl Piece {
+    /// From there to the end of the bytes. No batch is longer than a piece can tell; if one were,
+    /// there would be no payload, never another's.
+    pub fn since(start: usize, bytes: &[u8]) -> Piece {
+        let length = bytes.len().saturating_sub(start);
+        match (u32::try_from(start), u16::try_from(length)) {
+            (Ok(start), Ok(length)) => Piece { start, length },
+            _ => Piece::default(),
+        }
+    }
+
+    /// No more than so many bytes of it.
+    pub fn at_most(self, bytes: usize) -> Piece {
+        let length = usize::from(self.length).min(bytes) as u16;
+        Piece { length, ..self }
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.length == 0
+    }
+
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        let end = start + usize::from(self.length);
+        bytes.get(start..end).unwrap_or_default()
+    }
+}
+
+/// Which words of a call's own slot are payload: the last ones, from this on, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Within(NonZeroU8);
+
+impl Within {
+    /// None of them.
+    pub const NONE: Within = Within(NonZeroU8::MAX);
+
+    pub fn from_flags(flags: u16) -> Within {
+        let first = payload_within(flags).start as u8;
+        NonZeroU8::new(first + 1).map_or(Within::NONE, Within)
+    }
+
+    /// The payload's bytes: the first so many.
+    pub fn payload(self, args: &[u64; SLOT_ARGS]) -> ([u8; 8 * SLOT_ARGS], usize) {
+        let mut bytes = [0; 8 * SLOT_ARGS];
+        let first = usize::from(self.0.get()) - 1;
+        let words = args.get(first..).unwrap_or_default();
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        (bytes, 8 * words.len())
+    }
 }
 
 /// Steps of one ring.

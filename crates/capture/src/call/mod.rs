@@ -8,7 +8,7 @@ mod filter;
 pub mod item;
 pub mod loaded;
 pub mod meaning;
-mod order;
+pub(crate) mod order;
 mod origin;
 mod parameter;
 mod remote;

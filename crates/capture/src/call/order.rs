@@ -1,6 +1,6 @@
 //! Steps of several threads in the order of time: each thread's own are in order already.
 
-use super::item::{Batch, Item};
+use super::item::{Batch, Item, Piece, Step};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::Rc;
@@ -14,12 +14,60 @@ const MOST_KEPT: usize = 1 << 20;
 pub struct Order {
     rings: Vec<VecDeque<Rc<Batch>>>,
     /// The place in each ring's first batch.
-    places: Vec<usize>,
+    places: Vec<Place>,
     /// Each ring that has steps, by the time of its first.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     kept: usize,
     /// Batches of which the last step has been taken; the taker may still hold it.
     done: Vec<Rc<Batch>>,
+}
+
+/// A place in a batch.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    item: usize,
+    /// The item is a whole call, whose beginning has been taken and whose end has not.
+    begun: bool,
+}
+
+impl Place {
+    /// When the step comes that is next here.
+    fn time(self, item: &Item) -> u64 {
+        match item.step {
+            Step::Whole { exit, .. } if self.begun => exit.max(item.time),
+            _ => item.time,
+        }
+    }
+
+    /// The step that is next, and the place after it. A whole call comes as itself and then as its
+    /// end, for other threads' steps lie in between.
+    fn take(self, item: &Item) -> (Item, Place) {
+        let after = Place {
+            item: self.item + 1,
+            begun: false,
+        };
+        match item.step {
+            Step::Whole { .. } if !self.begun => {
+                let begun = true;
+                (item.clone(), Place { begun, ..self })
+            }
+            Step::Whole { result, .. } => {
+                let step = Step::End {
+                    enter: item.time,
+                    result,
+                    payload: Piece::default(),
+                };
+                let (time, sequence) = (self.time(item), item.sequence);
+                let end = Item {
+                    time,
+                    sequence,
+                    step,
+                };
+                (end, after)
+            }
+            _ => (item.clone(), after),
+        }
+    }
 }
 
 impl Order {
@@ -30,7 +78,7 @@ impl Order {
         let ring = batch.ring;
         if self.rings.len() <= ring {
             self.rings.resize_with(ring + 1, VecDeque::new);
-            self.places.resize(ring + 1, 0);
+            self.places.resize(ring + 1, Place::default());
         }
         if self.rings[ring].is_empty() {
             self.next.push(Reverse((to_host(first.time), ring)));
@@ -51,21 +99,22 @@ impl Order {
         }
         self.next.pop();
         let batch = self.rings[ring].front()?.clone();
-        let item = batch.items.get(self.places[ring])?.clone();
-        self.kept -= 1;
-        self.places[ring] += 1;
-        if self.places[ring] == batch.items.len() {
+        let (item, after) = self.places[ring].take(batch.items.get(self.places[ring].item)?);
+        self.kept -= after.item - self.places[ring].item;
+        self.places[ring] = after;
+        if after.item == batch.items.len() {
             let done = self.rings[ring].pop_front();
             self.done
                 .extend(done.filter(|_| self.done.len() < MOST_DONE));
-            self.places[ring] = 0;
+            self.places[ring] = Place::default();
         }
+        let place = self.places[ring];
         let following = self.rings[ring]
             .front()
-            .and_then(|batch| batch.items.get(self.places[ring]));
+            .and_then(|batch| batch.items.get(place.item));
         if let Some(following) = following {
             // Never before its predecessor, whatever the clocks say.
-            let time = to_host(ring, following.time).max(time);
+            let time = to_host(ring, place.time(following)).max(time);
             self.next.push(Reverse((time, ring)));
         }
         Some((time, ring, item, batch))
@@ -80,7 +129,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::item::Step;
+    use crate::call::item::Within;
 
     fn batch(ring: usize, times: &[u64]) -> Batch {
         let item = |time: &u64| Item {
@@ -116,5 +165,59 @@ mod tests {
         assert_eq!(take(5), [(1, 0), (2, 2), (3, 2), (4, 2), (5, 0)]);
         assert_eq!(take(5), []);
         assert_eq!(take(u64::MAX), [(9, 0), (12, 0), (20, 2)]);
+    }
+
+    #[test]
+    fn the_end_of_a_whole_call_takes_its_place_among_other_threads_steps() {
+        let whole = |time: u64, exit: u64, sequence: u64| Item {
+            time,
+            sequence,
+            step: Step::Whole {
+                exit,
+                function: 1,
+                result: 7,
+                args: [0; 4],
+                within: Within::from_flags(0),
+            },
+        };
+        let mut order = Order::default();
+        let first = Batch {
+            ring: 0,
+            items: vec![whole(1, 4, 10), whole(4, 9, 11)],
+            bytes: Vec::new(),
+        };
+        // By a clock that went back, a call never ends before it began.
+        let second = Batch {
+            items: vec![whole(12, 11, 12)],
+            ..batch(0, &[])
+        };
+        order.push(first, |time| time);
+        order.push(batch(1, &[2, 5, 20]), |time| time);
+        order.push(second, |time| time);
+        let mut taken = Vec::new();
+        while let Some((time, ring, item, _)) = order.next(u64::MAX, |_, time| time) {
+            let what = match item.step {
+                Step::Whole { .. } => format!("B{}", item.sequence),
+                Step::End { enter, result, .. } => {
+                    assert_eq!((item.time, result), (time, 7));
+                    format!("E{} from {enter}", item.sequence)
+                }
+                _ => format!("ring {ring}"),
+            };
+            taken.push(format!("{time} {what}"));
+        }
+        let expected = [
+            "1 B10",
+            "2 ring 1",
+            "4 E10 from 1",
+            "4 B11",
+            "5 ring 1",
+            "9 E11 from 4",
+            "12 B12",
+            "12 E12 from 12",
+            "20 ring 1",
+        ];
+        assert_eq!(taken, expected);
+        assert_eq!((order.kept, order.used().count()), (0, 3));
     }
 }

@@ -2,12 +2,25 @@
 //!
 //! A call's slot is closed in place, so the slots from the oldest open call on stay unreleased
 //! while later ones are read ahead.
+//!
+//! What the reader makes of a slot is decided by one look at it, in this order: the commit word, the
+//! exit time, everything else. The injected code never waits for it and takes no part in it.
+//!
+//! - Not committed: nothing is read past it.
+//! - Exit 0: the call is open. Its beginning is handed on, and its slot is looked at again until its
+//!   end is there, or a later call shows that its frame is gone. A program that is killed leaves it so.
+//! - An exit, and the next slot is committed and begins no earlier: what a call encloses comes right
+//!   after it and begins before its exit, so it encloses nothing. It is handed on as one step
+//!   ([`Step::Whole`]) and never looked at again. That is nearly every call of a program that calls
+//!   without end, where reading must not take longer than calling.
+//! - An exit otherwise (the next call is inside of it, or has not come yet; there is a payload or a
+//!   stack): a beginning, and an end in its place.
 
 use super::ring::{Ring, SlotWords};
-use crate::call::item::{Batch, Item, Step};
+use crate::call::item::{Batch, Item, Piece, Step, Within};
 use cuda::capture::MAX_PAYLOAD_SLOTS;
 use event::note::{MOST_PAYLOADS, Note};
-use event::ring::{FLAG_NOTE, FLAG_PAYLOADS, FLAG_UNWOUND, payload_within};
+use event::ring::{FLAG_NOTE, FLAG_PAYLOADS, FLAG_UNWOUND, FLAG_WITHIN, payload_within};
 
 /// The ring holds what no producer writes; nothing more can be read from it.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,8 +66,8 @@ struct OpenCall {
     stack_pointer: u32,
     payloads: u8,
     flags: u16,
-    /// Its payload has been handed on already.
-    complete: bool,
+    /// 0: it had not returned when its beginning was read. If it had, its payload has been handed on.
+    exit: u64,
 }
 
 impl Reader {
@@ -128,6 +141,8 @@ impl Reader {
             return Err(Corrupt);
         }
         let mut given_back = tail;
+        // The slot at the cursor, where it has been looked at already.
+        let mut known = None;
         while self.cursor < head {
             if out.items.len() >= enough {
                 return Ok(true);
@@ -136,10 +151,19 @@ impl Reader {
                 given_back = self.cursor;
                 self.ring.release(self.tail());
             }
-            let Some(slot) = self.ring.committed(self.cursor) else {
+            let slot = known.take().or_else(|| self.ring.committed(self.cursor));
+            let Some(slot) = slot else {
                 return Ok(false);
             };
             let flags = (slot[2] >> 16) as u16;
+            if flags & !FLAG_WITHIN == 0 && self.callers.is_empty() && self.cursor + 1 < head {
+                known = self.ring.committed(self.cursor + 1);
+                if known.is_some_and(|next| is_whole(&slot, &next)) {
+                    self.whole(out, &slot, flags);
+                    self.cursor += 1;
+                    continue;
+                }
+            }
             let is_note = flags & FLAG_NOTE != 0;
             let most = if is_note {
                 MOST_PAYLOADS
@@ -169,6 +193,23 @@ impl Reader {
         Ok(false)
     }
 
+    /// A call that has returned, and had before the next one began.
+    fn whole(&mut self, out: &mut Batch, slot: &SlotWords, flags: u16) {
+        let [enter, exit, label, outcome, args @ ..] = *slot;
+        if !self.open.is_empty() {
+            self.end_before(out, enter, (label >> 32) as u32);
+        }
+        let step = Step::Whole {
+            exit,
+            function: label as u16,
+            result: outcome as u32,
+            args,
+            within: Within::from_flags(flags),
+        };
+        self.push(out, enter, self.cursor, step);
+        self.latest = self.latest.max(exit);
+    }
+
     fn note(&mut self, out: &mut Batch, slot: &SlotWords, payloads: u8) {
         let Some(note) = Note::from_words(slot[4], slot[5]) else {
             return;
@@ -186,7 +227,7 @@ impl Reader {
         if payloads > 0 {
             let start = out.bytes.len();
             self.ring.payload(self.cursor, payloads, &mut out.bytes);
-            let payload = start..out.bytes.len().min(start + note.bytes());
+            let payload = Piece::since(start, &out.bytes).at_most(note.bytes());
             self.push(out, slot[0], self.cursor, Step::Note { note, payload });
         }
     }
@@ -211,23 +252,19 @@ impl Reader {
         let flags = (slot[2] >> 16) as u16;
         let stack_pointer = (slot[2] >> 32) as u32;
         self.end_before(out, enter, stack_pointer);
-        // Asked again, not taken from the copy: what is read after this is what the call left.
-        let complete = self.ring.exit(sequence) != 0;
+        let exit = slot[1];
+        let complete = (exit != 0).then(|| Within::from_flags(flags));
         let start = out.bytes.len();
         self.ring.payload(sequence, payloads, &mut out.bytes);
-        if complete {
-            self.ring
-                .words(sequence, payload_within(flags), &mut out.bytes);
-        }
         let step = Step::Begin {
             function: u32::from(slot[2] as u16),
             args: [slot[4], slot[5], slot[6], slot[7]],
-            payload: start..out.bytes.len(),
+            payload: Piece::since(start, &out.bytes),
             complete,
             stack: self.stack_of(slot[2] as u16, stack_pointer),
         };
         self.push(out, enter, sequence, step);
-        if flags & FLAG_UNWOUND != 0 && !complete {
+        if flags & FLAG_UNWOUND != 0 && exit == 0 {
             self.push(out, enter, sequence, Step::Unwound { enter });
             return;
         }
@@ -237,7 +274,7 @@ impl Reader {
             stack_pointer,
             payloads,
             flags,
-            complete,
+            exit,
         });
     }
 
@@ -247,7 +284,7 @@ impl Reader {
         self.end_returned(out, |exit| exit <= enter);
         while let Some(top) = self.open.last() {
             let gone = stack_pointer.wrapping_sub(top.stack_pointer) < STACK;
-            if self.ring.exit(top.sequence) != 0 || !gone {
+            if self.exit(top) != 0 || !gone {
                 break;
             }
             let (sequence, began) = (top.sequence, top.enter);
@@ -260,7 +297,7 @@ impl Reader {
     /// read: once a return is seen, everything before it is there, and is read first.
     fn settle(&mut self, out: &mut Batch) -> Result<(), Corrupt> {
         let looked_at = self.open.iter().rev().take(LOOKED_AT);
-        let exits = looked_at.map(|call| self.ring.exit(call.sequence));
+        let exits = looked_at.map(|call| self.exit(call));
         let seen = exits.max().unwrap_or(0);
         if seen != 0 {
             self.read_slots(out, usize::MAX)?;
@@ -269,14 +306,22 @@ impl Reader {
         Ok(())
     }
 
+    /// When it returned, by now; 0: it has not.
+    fn exit(&self, call: &OpenCall) -> u64 {
+        match call.exit {
+            0 => self.ring.exit(call.sequence),
+            exit => exit,
+        }
+    }
+
     /// Ends the outermost call that has returned in time, and with it all that it enclosed.
     fn end_returned(&mut self, out: &mut Batch, in_time: impl Fn(u64) -> bool) {
         let from = self.open.len().saturating_sub(LOOKED_AT);
-        let returned = (from..self.open.len()).find_map(|place| {
-            let exit = self.ring.exit(self.open[place].sequence);
-            (exit != 0 && in_time(exit)).then_some((place, exit))
+        let returned = (from..self.open.len()).find(|place| {
+            let exit = self.exit(&self.open[*place]);
+            exit != 0 && in_time(exit)
         });
-        let Some((outermost, outer_exit)) = returned else {
+        let Some(outermost) = returned else {
             return;
         };
         while self.open.len() > outermost {
@@ -284,14 +329,18 @@ impl Reader {
                 return;
             };
             // Read after the outer call's exit: an inner one that is open now never returned.
-            match self.ring.exit(call.sequence) {
+            match self.exit(&call) {
                 0 => {
+                    // No later than what it was in returned.
+                    let around = self.open[outermost..].iter().rev();
+                    let mut exits = around.map(|call| self.exit(call));
+                    let gone = exits.find(|exit| *exit != 0).unwrap_or(self.latest);
                     let step = Step::Unwound { enter: call.enter };
-                    self.push(out, outer_exit, call.sequence, step);
+                    self.push(out, gone, call.sequence, step);
                 }
                 exit => {
                     let start = out.bytes.len();
-                    if !call.complete {
+                    if call.exit == 0 {
                         self.ring
                             .payload(call.sequence, call.payloads, &mut out.bytes);
                         let within = payload_within(call.flags);
@@ -300,7 +349,7 @@ impl Reader {
                     let step = Step::End {
                         enter: call.enter,
                         result: self.ring.result(call.sequence),
-                        payload: start..out.bytes.len(),
+                        payload: Piece::since(start, &out.bytes),
                     };
                     self.push(out, exit, call.sequence, step);
                 }
@@ -316,4 +365,9 @@ impl Reader {
             step,
         });
     }
+}
+
+/// The call has returned, and had when the next one began: what it called, if anything, would be next.
+fn is_whole(call: &SlotWords, next: &SlotWords) -> bool {
+    call[1] != 0 && call[1] <= next[0]
 }

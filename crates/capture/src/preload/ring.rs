@@ -1,7 +1,7 @@
 //! A ring's file in memory. What lies in it was written by another process and is believed in
 //! nothing: every number is checked before it is used, every word is read by an atomic load.
 
-use event::ring::{RING_HEADER_SIZE, RING_MAGIC, RingHeader};
+use event::ring::{CallSlot, RING_HEADER_SIZE, RING_MAGIC, RingHeader};
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
@@ -138,34 +138,48 @@ impl Ring {
             .store(tail, Ordering::Release);
     }
 
-    /// The slot of that sequence number, if its commit word says that it is filled.
+    /// The slot of that sequence number, if its commit word says that it is filled. If its exit is
+    /// not 0, all else in it is what the call left.
+    #[inline]
     pub fn committed(&self, sequence: u64) -> Option<SlotWords> {
-        let base = self.slot(sequence);
-        let commit = self.half(base + offset_of!(event::ring::CallSlot, commit));
-        if commit.load(Ordering::Acquire) != (sequence as u32).wrapping_add(1) {
+        const EXIT: usize = offset_of!(CallSlot, exit) / 8;
+        // The upper half of its word.
+        const COMMIT: usize = offset_of!(CallSlot, commit) / 8;
+        let words = self.slot_words(sequence);
+        let commit = (words[COMMIT].load(Ordering::Acquire) >> 32) as u32;
+        if commit != (sequence as u32).wrapping_add(1) {
             return None;
         }
-        Some(std::array::from_fn(|word| {
-            self.word(base + 8 * word).load(Ordering::Relaxed)
+        let exit = words[EXIT].load(Ordering::Acquire);
+        Some(std::array::from_fn(|word| match word {
+            EXIT => exit,
+            _ => words[word].load(Ordering::Relaxed),
         }))
+    }
+
+    fn slot_words(&self, sequence: u64) -> &[AtomicU64; WORDS] {
+        let offset = self.slot(sequence);
+        assert!(offset + SLOT <= self.length);
+        // SAFETY: inside the mapping, aligned, and shared memory is only touched by atomics.
+        unsafe { self.memory.add(offset).cast().as_ref() }
     }
 
     /// The exit time of a call: 0 while it is open. What it has left in its slots is there to be
     /// read once this is not 0.
     pub fn exit(&self, sequence: u64) -> u64 {
-        self.word(self.slot(sequence) + offset_of!(event::ring::CallSlot, exit))
+        self.word(self.slot(sequence) + offset_of!(CallSlot, exit))
             .load(Ordering::Acquire)
     }
 
     /// The low half of what the call returned.
     pub fn result(&self, sequence: u64) -> u32 {
-        self.half(self.slot(sequence) + offset_of!(event::ring::CallSlot, result))
+        self.half(self.slot(sequence) + offset_of!(CallSlot, result))
             .load(Ordering::Relaxed)
     }
 
     /// Appends some of the words of a call's own slot.
     pub fn words(&self, sequence: u64, which: Range<usize>, bytes: &mut Vec<u8>) {
-        let base = self.slot(sequence) + offset_of!(event::ring::CallSlot, args);
+        let base = self.slot(sequence) + offset_of!(CallSlot, args);
         for number in which {
             let word = self.word(base + 8 * number).load(Ordering::Relaxed);
             bytes.extend_from_slice(&word.to_le_bytes());

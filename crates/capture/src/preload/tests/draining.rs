@@ -1,7 +1,8 @@
 //! Which steps a ring's slots are, and which slots are given back.
 
 use super::{Call, RingFile};
-use crate::call::item::{Batch, Step};
+use crate::call::item::{Batch, Step, Within};
+use crate::call::order::Order;
 use crate::preload::drain::Reader;
 use crate::preload::ring::Ring;
 use tempfile::TempDir;
@@ -14,17 +15,20 @@ fn ring(capacity: u32) -> (TempDir, RingFile, Reader) {
     (folder, file, Reader::new(ring))
 }
 
-/// `B` begin, `E` end, `U` unwound, `L` lost, each with its call and time.
+/// `B` begin, `E` end, `W` both, `U` unwound, `L` lost, each with its call and time.
 fn steps(reader: &mut Reader) -> String {
     let mut batch = Batch::default();
     reader.drain(&mut batch).expect("a sound ring");
     let shown: Vec<String> = (batch.items.iter())
         .map(|item| match &item.step {
             Step::Begin { complete, .. } => {
-                let open = if *complete { "" } else { "?" };
+                let open = if complete.is_some() { "" } else { "?" };
                 format!("B{}@{}{open}", item.sequence, item.time)
             }
             Step::End { result, .. } => format!("E{}@{}={result}", item.sequence, item.time),
+            Step::Whole { exit, result, .. } => {
+                format!("W{}@{}-{exit}={result}", item.sequence, item.time)
+            }
             Step::Unwound { .. } => format!("U{}@{}", item.sequence, item.time),
             Step::Lost { count } => format!("L{count}"),
             Step::Note { note, .. } => format!("{note:?}"),
@@ -53,7 +57,7 @@ fn calls_one_after_the_other_and_nested() {
     file.end(outer, 30, 0);
     assert_eq!(
         steps(&mut reader),
-        "B0@10 E0@12=3 B1@20 B2@21 E2@22=0 B3@23 E3@24=0 E1@30=0"
+        "W0@10-12=3 B1@20 W2@21-22=0 B3@23 E3@24=0 E1@30=0"
     );
     assert_eq!(file.tail(), 4);
     assert_eq!(steps(&mut reader), "");
@@ -133,13 +137,13 @@ fn rings_wrap_around_also_inside_a_payload() {
         };
         let Step::Begin {
             payload: place,
-            complete: true,
+            complete: Some(_),
             ..
         } = &begin.step
         else {
             panic!("a whole call: {begin:?}");
         };
-        assert_eq!(batch.bytes[place.clone()][..150], payload);
+        assert_eq!(place.of(&batch.bytes)[..150], payload);
         assert!(matches!(&end.step, Step::End { payload, .. } if payload.is_empty()));
     }
     assert_eq!(file.tail(), 200);
@@ -158,7 +162,9 @@ fn the_payload_of_a_call_that_was_open_comes_with_its_end() {
     file.end(sequence, 11, 0);
     let mut batch = Batch::default();
     reader.drain(&mut batch).expect("a sound ring");
-    assert!(matches!(&batch.items[0].step, Step::End { payload, .. } if payload.len() == 60));
+    assert!(
+        matches!(&batch.items[0].step, Step::End { payload, .. } if payload.of(&batch.bytes).len() == 60)
+    );
     assert_eq!(batch.bytes, [2; 60]);
 }
 
@@ -181,7 +187,7 @@ fn a_slot_that_is_reserved_but_not_filled_is_waited_for() {
         super::RING_HEADER_SIZE as u64 + (sequence + 1) * 64 + 28,
         &[0; 4],
     );
-    assert_eq!(steps(&mut reader), "B0@1 E0@2=0");
+    assert_eq!(steps(&mut reader), "W0@1-2=0");
     file.put_payload(sequence, &[1; 60]);
     assert_eq!(steps(&mut reader), "B1@5?");
 }
@@ -229,7 +235,7 @@ fn calls_stay_inside_of_their_callers_while_the_program_runs() {
             file.end(outer, next(), 0);
         }
     });
-    let (mut open, mut ended, mut latest) = (Vec::new(), 0, 0);
+    let (mut open, mut ended, mut latest, mut whole) = (Vec::new(), 0, 0, 0);
     while ended < OUTER * (INNER + 1) {
         let mut batch = Batch::default();
         reader.drain(&mut batch).expect("a sound ring");
@@ -245,11 +251,17 @@ fn calls_stay_inside_of_their_callers_while_the_program_runs() {
                     assert_eq!(open.pop(), Some(item.sequence));
                     ended += 1;
                 }
+                Step::Whole { exit, .. } => {
+                    assert_eq!(open.len(), 1, "only inner calls enclose none");
+                    assert!(item.sequence % (INNER + 1) != 0 && exit == item.time + 1);
+                    (ended, latest, whole) = (ended + 1, exit, whole + 1);
+                }
                 _ => panic!("nothing else happened: {item:?}"),
             }
         }
     }
     producer.join().expect("the producer is done");
+    assert!(whole > 0, "most were over when they were read");
 }
 
 #[test]
@@ -285,11 +297,25 @@ fn a_payload_within_the_slot_is_read_when_the_call_has_returned() {
     let payloads = |reader: &mut Reader| -> Vec<Vec<u8>> {
         let mut batch = Batch::default();
         reader.drain(&mut batch).expect("a sound ring");
-        let ranges = batch.items.iter().map(|item| match &item.step {
-            Step::Begin { payload, .. } | Step::End { payload, .. } => payload.clone(),
-            _ => 0..0,
+        let found = batch.items.iter().map(|item| match &item.step {
+            Step::Begin {
+                complete: None,
+                payload,
+                ..
+            }
+            | Step::End { payload, .. } => payload.of(&batch.bytes).to_vec(),
+            Step::Begin {
+                args,
+                complete: Some(within),
+                ..
+            }
+            | Step::Whole { args, within, .. } => {
+                let (bytes, valid) = within.payload(args);
+                bytes[..valid].to_vec()
+            }
+            _ => panic!("nothing else happened: {item:?}"),
         });
-        ranges.map(|range| batch.bytes[range].to_vec()).collect()
+        found.collect()
     };
     let words = [[7u64.to_le_bytes(), 8u64.to_le_bytes()].concat(), vec![]];
     // Returned before it was read: with its beginning.
@@ -303,4 +329,111 @@ fn a_payload_within_the_slot_is_read_when_the_call_has_returned() {
     file.end(third, 22, 0);
     file.end(second, 23, 0);
     assert_eq!(payloads(&mut reader)[2].len(), 16);
+    // Over before the next began: with the call.
+    let fourth = file.begin(30, call([1, 2, 7, 8]));
+    file.end(fourth, 31, 0);
+    file.begin(32, at(0x1000));
+    assert_eq!(payloads(&mut reader), [words[0].clone(), vec![]]);
+}
+
+/// What a ring's steps come to, one by one, with what the calls left in their slots.
+fn one_by_one(batches: Vec<Batch>) -> Vec<String> {
+    let mut order = Order::default();
+    for batch in batches {
+        order.push(batch, |time| time);
+    }
+    let mut told = std::collections::HashMap::new();
+    let mut found = Vec::new();
+    while let Some((_, _, item, batch)) = order.next(u64::MAX, |_, time| time) {
+        let within = |within: Within, args| {
+            let (bytes, valid) = within.payload(args);
+            bytes[..valid].to_vec()
+        };
+        let letter = match &item.step {
+            Step::Whole {
+                args, within: some, ..
+            }
+            | Step::Begin {
+                args,
+                complete: Some(some),
+                ..
+            } => {
+                told.insert(item.sequence, within(*some, args));
+                "B".into()
+            }
+            Step::Begin { .. } => "B".into(),
+            Step::End {
+                result, payload, ..
+            } => {
+                let late = payload.of(&batch.bytes).to_vec();
+                let left = told.remove(&item.sequence).unwrap_or(late);
+                format!("E{result} {left:?} ")
+            }
+            Step::Unwound { .. } => "U".into(),
+            other => panic!("nothing else happened: {other:?}"),
+        };
+        found.push(format!("{letter}{}@{}", item.sequence, item.time));
+    }
+    found
+}
+
+/// Calls inside of calls, exceptions that leave some of them, and calls that never end, read when
+/// all is over, after each step, and now and then: the same in each case.
+#[test]
+fn whenever_a_ring_is_read_it_says_the_same() {
+    const STEPS: u32 = 400;
+    for seed in 1..40u64 {
+        let read = |every: u32| {
+            let mut noise = seed;
+            let mut random = |below: u64| {
+                noise = noise
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (noise >> 33) % below
+            };
+            let (_folder, mut file, mut reader) = ring(1024);
+            let (mut open, mut batches): (Vec<u64>, _) = (Vec::new(), Vec::new());
+            for step in 1..=STEPS {
+                let time = u64::from(step) * 10;
+                let depth = open.len() as u32;
+                match random(8) {
+                    // A call from here: what was thrown through is above it on the stack no more.
+                    0..=3 if depth < 5 => {
+                        let call = Call {
+                            args: [1, 2, 0, 0],
+                            flags: 3 << event::ring::WITHIN_SHIFT,
+                            ..at(0x9000 - 0x100 * depth)
+                        };
+                        open.push(file.begin(time, call));
+                    }
+                    4..=6 => {
+                        if let Some(call) = open.pop() {
+                            file.put_outputs(call, [time, call]);
+                            file.end(call, time, step);
+                        }
+                    }
+                    7 if random(4) == 0 => open.truncate(random(5) as usize),
+                    _ => {}
+                }
+                if step.is_multiple_of(every) {
+                    let mut batch = Batch::default();
+                    reader.drain(&mut batch).expect("a sound ring");
+                    batches.push(batch);
+                }
+            }
+            let whole = batches.iter().flat_map(|batch| &batch.items);
+            let whole = whole.filter(|item| matches!(item.step, Step::Whole { .. }));
+            (whole.count(), one_by_one(batches))
+        };
+        let (whole, at_the_end) = read(STEPS);
+        assert!(whole > 10 && at_the_end.len() > 100);
+        for every in [1, 2, 25] {
+            let (_, found) = read(every);
+            let pairs = found.iter().zip(&at_the_end);
+            for (number, (found, expected)) in pairs.enumerate() {
+                assert_eq!(found, expected, "step {number}, seed {seed}, every {every}");
+            }
+            assert_eq!(found.len(), at_the_end.len());
+        }
+    }
 }

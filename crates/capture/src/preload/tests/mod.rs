@@ -109,6 +109,12 @@ impl RingFile {
         self.put(slot + 8, &exit.to_le_bytes());
     }
 
+    /// What the call leaves in the last words of its own slot.
+    pub fn put_outputs(&self, sequence: u64, words: [u64; 2]) {
+        let bytes = words.map(u64::to_le_bytes).concat();
+        self.put(self.slot(sequence) + 48, &bytes);
+    }
+
     /// A whole call without payload.
     pub fn call(&mut self, times: std::ops::Range<u64>, function: u16, args: [u64; 4]) {
         let sequence = self.begin(
