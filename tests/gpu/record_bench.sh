@@ -4,6 +4,7 @@
 #
 #   tests/gpu/record_bench.sh CUTRACE CUPTI_SO CALLS [ROUNDS]
 #
+# With BEFORE, the path of another cutrace, also under that one: what a change has brought, in one run.
 # CALLS is tests/gpu/calls.c, built. Everything traced runs on one core, tracers on others: where the
 # kernel moves a thread to says more about the machine's neighbours than about tracing.
 set -u
@@ -19,11 +20,13 @@ cupti_folder=${CUPTI_FOLDER:-/usr/local/cuda/extras/CUPTI/lib64}
 core=${CORE:-2}
 others=${OTHERS:-4-15}
 plain() { taskset -c "$core" "$@"; }
-traced() { taskset -c "$others" "$cutrace" record --method preload -q -o "$work/trace.arrows" -- taskset -c "$core" "$@"; }
+recorded() { taskset -c "$others" "$by" record --method preload -q -o "$work/trace.arrows" -- taskset -c "$core" "$@"; }
+traced() { by=$cutrace recorded "$@"; }
+before() { by=$BEFORE recorded "$@"; }
 with_cupti() { LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$cupti_folder CUDA_INJECTION64_PATH=$cupti CUPTI_MODE=$mode taskset -c "$core" "$@"; }
 callbacks() { mode=callbacks with_cupti "$@"; }
 activity() { mode=activity with_cupti "$@"; }
-ways="plain traced callbacks activity"
+ways="plain ${BEFORE:+before} traced callbacks activity"
 for round in $(seq "$rounds"); do
     for way in $ways; do
         LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/nvidia/lib64 $way "$calls" >>"$work/calls.$way" 2>>"$work/errors"
