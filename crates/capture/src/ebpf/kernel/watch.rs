@@ -91,14 +91,20 @@ pub struct Watching<S> {
 impl Watch {
     /// Attaches everything; fails if nothing can be, or something that is required cannot.
     pub fn attach(options: &Options) -> Result<Self, EbpfError> {
-        Self::attached(options).map_err(|error| match crate::doctor::lockdown() {
+        let attached = Self::attached(options);
+        let why = match &attached {
+            Err(error) => error.to_string(),
+            Ok(watch) if watch.attachments.taken == 0 => watch.missing().join("\n  "),
+            Ok(_) => return attached,
+        };
+        match crate::doctor::lockdown() {
             // What it forbids is refused in many ways, none of which says so.
-            Some(level) => EbpfError::NothingToTrace(format!(
-                "the kernel is locked down ({level}), and lets nobody look into it: {error}\n\
+            Some(level) => Err(EbpfError::NothingToTrace(format!(
+                "the kernel is locked down ({level}), and lets nobody look into it: {why}\n\
                  boot with lockdown=none, or without secure boot; --method=preload works as ever"
-            )),
-            None => error,
-        })
+            ))),
+            None => attached,
+        }
     }
 
     fn attached(options: &Options) -> Result<Self, EbpfError> {
