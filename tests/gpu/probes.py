@@ -310,6 +310,17 @@ def cost():
         take(rows, "record, no probes", subprocess.run(line, capture_output=True, text=True).stdout)
         ran = Ran(["count", "noSuchKernel"], command, pin=False)
         take(rows, "gpu, kernel not probed", ran.out)
+        for verb in ("count", "mem"):
+            # Every access of a matrix product by hand: few launches.
+            line = [command[0], "3", threads] if verb == "mem" else command
+            ran = Ran([verb, "*"], line, pin=verb == "count")
+            print(f"     gpu {verb}: {ran.seconds:.1f} s: {' '.join(ran.out.split())}", flush=True)
+            unprobed = [line for line in ran.words.splitlines() if "ran without probes" in line]
+            print("\n".join(f"     {line}" for line in unprobed), end="\n" if unprobed else "")
+            if not unprobed:
+                take(rows, f"gpu {verb}", ran.out)
+            if verb == "count":
+                needs[("gpu count", "exact")] = ran.numbers("counts")[:1]
         for name in VARIANTS:
             # Four million events a launch: few launches, and a ring that does not hold them all.
             many = name.startswith("ring")
@@ -330,6 +341,7 @@ def cost():
     n = 128 if int(threads) < 1 << 20 else 1024
     entered = (int(launches) + 3) * (int(threads) + n * n + (n // 128) ** 2 * 256)
     check("counter: exact", needs.get(("counter", "exact")), entered)
+    check("gpu count: exact", needs.get(("gpu count", "exact")), [entered])
     check("memory: both counts", needs.get(("memory", "exact")) == needs.get(("memory_shared", "exact")) != 0, True)
     kernels = [kernel for _, kernel in plain]
     print(f"{'':24}" + "".join(f"{kernel:>22}" for kernel in kernels))
