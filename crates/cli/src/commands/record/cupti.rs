@@ -41,7 +41,8 @@ impl Cupti {
         let hindrance = environment.is_none().then(|| {
             let theirs = existing.unwrap_or_default();
             format!(
-                "no GPU times: CUDA_INJECTION64_PATH names another tool's library, {}",
+                "no GPU times: CUDA_INJECTION64_PATH names another tool's library, {}, and the driver loads one \
+                 only: unset it to have them",
                 theirs.display()
             )
         });
