@@ -16,7 +16,8 @@ use crate::{
     loops::Step,
     managed::ManagedSweep,
     memory::{Memory, MemorySweep},
-    nesting::is_call,
+    nesting::{ThreadId, is_call},
+    outside::OutsideSweep,
     overview::OverviewSweep,
     pace::PaceSweep,
     phases::PhasesSweep,
@@ -101,6 +102,7 @@ pub struct Analysis {
     idle: IdleSweep,
     correlation: CorrelationSweep,
     ioctls: IoctlSweep,
+    outside: OutsideSweep,
     driver_objects: DriverObjectSweep,
     phases: PhasesSweep,
     ranges: RangeSweep,
@@ -148,6 +150,7 @@ impl Analysis {
             idle: IdleSweep::default(),
             correlation: CorrelationSweep::default(),
             ioctls: IoctlSweep::default(),
+            outside: OutsideSweep::default(),
             driver_objects: DriverObjectSweep::default(),
             phases: PhasesSweep::default(),
             ranges: RangeSweep::default(),
@@ -220,6 +223,10 @@ impl Analysis {
         self.categories.begin(event, &began);
         self.correlation
             .begin(event, symbol, &mut self.nesting, began.thread);
+        // The call itself is open already.
+        if is_call(event.layer) && !self.is_in_a_call(began.thread, 1) {
+            self.outside.begin(began.thread, event.start);
+        }
         self.ranges.call(event);
         self.host.stack(event);
         self.host.changed(event.start, began.thread, &self.nesting);
@@ -244,6 +251,13 @@ impl Analysis {
             let call = around.rev().find(|open| is_call(open.layer));
             let inside = call.map(|open| self.symbols.get(open.symbol).category);
             self.driver_objects.end(event, ioctl, inside);
+            if inside.is_none() {
+                let time = (event.start, duration);
+                self.outside.ioctl(ended.thread, time, event.id);
+            }
+        }
+        if is_call(event.layer) && !self.is_in_a_call(ended.thread, 0) {
+            self.outside.end(ended.thread, ended.end);
         }
         self.host.changed(ended.end, ended.thread, &self.nesting);
         if ended.known == Known::Nothing {
@@ -261,6 +275,14 @@ impl Analysis {
             id: event.id,
             start: event.start,
         };
+    }
+
+    /// Leaving out the innermost spans.
+    #[inline]
+    fn is_in_a_call(&self, thread: ThreadId, innermost: usize) -> bool {
+        let open = self.nesting.open(thread);
+        let around = open.len().saturating_sub(innermost);
+        open[..around].iter().any(|open| is_call(open.layer))
     }
 
     /// What the findings need of a call: of calls inside others, the outermost speaks.
@@ -386,11 +408,12 @@ impl Analysis {
         let known = self.meta.gpus.iter().map(|gpu| gpu.index);
         let idle = (self.idle).finish(wall, &mut self.host, &self.symbols, known);
         let signs = self.signs.finish();
+        let outside = self.outside.finish(self.nesting.threads());
         let mut report = Report {
             overview,
             idle,
             correlation: self.correlation.finish(&self.symbols),
-            ioctls: self.ioctls.finish(),
+            ioctls: self.ioctls.finish(outside),
             driver_objects: self.driver_objects.finish(),
             phases: self.phases.finish(wall, &self.symbols),
             ranges: self.ranges.finish(),

@@ -1,6 +1,6 @@
 //! System calls into the driver by their command.
 
-use crate::{Quantiles, overview::failed};
+use crate::{Quantiles, outside::Outside, overview::failed};
 use event::{Event, Ioctl, Name, Value};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -11,6 +11,8 @@ pub struct Ioctls {
     pub calls: u64,
     pub total_ns: u64,
     pub commands: Vec<IoctlRow>,
+    /// Those in no API call.
+    pub outside: Outside,
 }
 
 /// One command.
@@ -77,7 +79,7 @@ impl IoctlSweep {
         sums.times.add(duration);
     }
 
-    pub fn finish(self) -> Ioctls {
+    pub fn finish(self, outside: Outside) -> Ioctls {
         let mut commands: Vec<IoctlRow> = (self.commands.into_iter())
             .map(|((cmd, subject), sums)| IoctlRow {
                 cmd,
@@ -103,6 +105,7 @@ impl IoctlSweep {
             calls: self.calls,
             total_ns: self.total_ns,
             commands,
+            outside,
         }
     }
 }
@@ -135,7 +138,7 @@ mod tests {
             };
             sweep.end(&event, &Ioctl { cmd, decoded }, duration);
         }
-        let found = sweep.finish();
+        let found = sweep.finish(Outside::default());
         assert_eq!((found.calls, found.total_ns), (3, 410));
         let first = &found.commands[0];
         assert_eq!(first.name.as_deref(), Some("NV_ESC_RM_ALLOC"));
@@ -163,7 +166,7 @@ mod tests {
             ];
             sweep.end(&event, &Ioctl { cmd: 7, decoded }, 10 * id);
         }
-        let rows: Vec<_> = (sweep.finish().commands.iter())
+        let rows: Vec<_> = (sweep.finish(Outside::default()).commands.iter())
             .map(|row| (row.name.clone().unwrap().to_string(), row.calls, row.failed))
             .collect();
         assert_eq!(

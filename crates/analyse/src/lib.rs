@@ -28,6 +28,7 @@ mod loops;
 pub mod managed;
 pub mod memory;
 mod nesting;
+pub mod outside;
 mod overview;
 pub mod pace;
 mod pending;

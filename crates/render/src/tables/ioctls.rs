@@ -18,6 +18,7 @@ pub fn ioctls(report: &Report, style: &Style) -> String {
     layers(&mut section, report);
     below(&mut section, report);
     commands(&mut section, report);
+    outside(&mut section, report);
     driver_objects::memory(&mut section, report);
     driver_objects::channels(&mut section, report);
     driver(&mut section, report);
@@ -120,6 +121,31 @@ fn commands(section: &mut Section<'_>, report: &Report) {
     section.table(&table);
     section.more(ROWS, found.commands.len() as u64);
     section.line(driver_objects::NO_LAUNCHES);
+}
+
+/// Said only where there are API calls in which they could lie.
+fn outside(section: &mut Section<'_>, report: &Report) {
+    let found = &report.ioctls.outside;
+    if found.calls == 0 {
+        return;
+    }
+    section.heading("ioctls in no API call");
+    let mut table = Table::new()
+        .left("Where")
+        .right("Calls")
+        .right("Total")
+        .right("After a call by")
+        .right("The first: op");
+    for row in &found.reasons {
+        table.row([
+            row.why.text().to_owned(),
+            count(row.calls),
+            section.time(row.total_ns),
+            row.closest_ns.map_or("-".into(), |ns| section.time(ns)),
+            row.op_id.to_string(),
+        ]);
+    }
+    section.table(&table);
 }
 
 fn driver(section: &mut Section<'_>, report: &Report) {
