@@ -36,11 +36,11 @@ pub enum Why {
 impl Why {
     pub fn text(self) -> &'static str {
         match self {
-            Why::BeforeTheFirst => "before the first call of its thread: a library being loaded",
-            Why::BetweenCalls => "between two calls of its thread: a function without a hook",
-            Why::AfterTheLast => "after the last call of its thread: at its end",
-            Why::ThreadWithoutCalls => "in threads without calls: a library's own",
-            Why::ProcessWithoutCalls => "in processes without calls",
+            Why::BeforeTheFirst => "before its thread's first call",
+            Why::BetweenCalls => "between two calls",
+            Why::AfterTheLast => "after its thread's last call",
+            Why::ThreadWithoutCalls => "thread without calls",
+            Why::ProcessWithoutCalls => "process without calls",
         }
     }
 }

@@ -32,6 +32,10 @@ mod summary;
 #[cfg(feature = "alloc")]
 mod value;
 
+/// No descriptor. Closed, it is a question: did the tracer of system calls put a filter into this process? It
+/// answers with success; the kernel would not.
+pub const FILTER_IS_OURS: i32 = -0x6375_7472;
+
 pub use category::Category;
 pub use clock::{ClockMap, ClockPair};
 pub use kind::Kind;

@@ -43,6 +43,10 @@ macro_rules! system_call {
     }};
 }
 
+pub fn close(descriptor: i32) -> isize {
+    system_call!(SYS_close, descriptor)
+}
+
 /// A file descriptor that closes itself.
 pub struct File(i32);
 

@@ -150,6 +150,14 @@ impl Registers {
         [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9] = arguments;
         Registers(regs)
     }
+
+    /// The same, with a call that is not made and was answered.
+    pub fn answered(self, result: i64) -> Self {
+        let mut regs = self.0;
+        regs.orig_rax = u64::MAX;
+        regs.rax = result as u64;
+        Registers(regs)
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -159,6 +167,10 @@ impl Registers {
     }
 
     pub fn to_call(self, _: i64, _: [u64; 6]) -> Self {
+        self
+    }
+
+    pub fn answered(self, _: i64) -> Self {
         self
     }
 }

@@ -307,7 +307,14 @@ impl Tracer {
         let call = match ptrace::syscall(tid) {
             Some(Syscall::Filtered {
                 arguments, message, ..
-            }) => Stop::of_message(message).and_then(|stop| self.look(tid, stop, arguments, now)),
+            }) => {
+                let stop = Stop::of_message(message);
+                if stop == Some(Stop::Close) && arguments[0] as i32 == event::FILTER_IS_OURS {
+                    ptrace::registers(tid)
+                        .and_then(|regs| ptrace::set_registers(tid, &regs.answered(0)));
+                }
+                stop.and_then(|stop| self.look(tid, stop, arguments, now))
+            }
             _ => None,
         };
         match call {

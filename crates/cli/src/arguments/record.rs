@@ -49,6 +49,9 @@ pub struct Record {
 #[derive(clap::Args)]
 pub struct RecordLine {
     /// How to watch: auto, all, or a list of preload, syscall, ebpf, cupti, events, kernel, uvm, nvml, fecs
+    ///
+    /// syscall stops threads in a process of its own (cutrace-ptrace), which must not be killed with kill -9:
+    /// another takes over at once, but calls into the driver that are made in that moment fail with ENOSYS.
     #[arg(long, value_name = "LIST", default_value = "auto", value_parser = methods)]
     method: Methods,
     /// Trace a process that runs already, until it ends or Ctrl-C: by ebpf, or by syscall

@@ -612,3 +612,32 @@ fn ioctls_lie_in_the_calls_that_make_them() {
     }
     assert!(run.stderr().contains("Time by layer"), "{}", run.stderr());
 }
+
+/// What lies in no call is said, with what can be told of why.
+#[test]
+fn ioctls_in_no_call_have_a_reason() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = compile("outside", folder.path());
+    let file = folder.path().join("nvidiactl");
+    fs::write(&file, "").expect("written");
+    let command = [super::path(&program), super::path(&file)];
+    let run = super::record(&["--method=preload,syscall"], &command);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    let report = cutrace()
+        .args(["report", "ioctls", "--json"])
+        .arg(run.trace())
+        .output()
+        .expect("cutrace runs");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let reasons = report["ioctls"]["outside"]["reasons"].as_array();
+    let reasons: Vec<_> = (reasons.expect("a list").iter())
+        .map(|row| (row["why"].as_str().unwrap_or(""), row["calls"].as_u64()))
+        .collect();
+    let expected = [
+        ("before_the_first", 1),
+        ("between_calls", 2),
+        ("after_the_last", 1),
+        ("thread_without_calls", 1),
+    ];
+    assert_eq!(reasons, expected.map(|(why, calls)| (why, Some(calls))));
+}

@@ -10,6 +10,9 @@ use event::Layer;
 
 /// Functions and commands shown.
 const ROWS: usize = 15;
+const WHY_OUTSIDE: &str = "Before the first: libraries that are being loaded. After the last: at the \
+    end. Threads without calls: those that libraries start for themselves. Between two: a function \
+    without a hook.";
 /// Calls shown in the tree.
 const TREE_ROWS: usize = 40;
 
@@ -134,8 +137,8 @@ fn outside(section: &mut Section<'_>, report: &Report) {
         .left("Where")
         .right("Calls")
         .right("Total")
-        .right("After a call by")
-        .right("The first: op");
+        .right("After a call")
+        .right("First op");
     for row in &found.reasons {
         table.row([
             row.why.text().to_owned(),
@@ -146,6 +149,7 @@ fn outside(section: &mut Section<'_>, report: &Report) {
         ]);
     }
     section.table(&table);
+    section.line(WHY_OUTSIDE);
 }
 
 fn driver(section: &mut Section<'_>, report: &Report) {
