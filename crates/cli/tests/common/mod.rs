@@ -35,3 +35,14 @@ pub fn skip(why: &str) {
     );
     eprintln!("skipped: {why}");
 }
+
+/// A program that `make programs` built; None, with a word about it, where it is not there.
+#[allow(dead_code)] // Not every test file needs it.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = repository().join("target/programs").join(name);
+    if path.is_file() {
+        return path.canonicalize().ok();
+    }
+    skip("the test programs are not built; type: make programs");
+    None
+}

@@ -2,7 +2,7 @@
 
 use super::{
     Run, compile,
-    gpu_times::{Work, causes, check_shapes, work},
+    gpu_times::{Work, causes, check_shapes, untimed, work},
     path, program, record, record_with,
 };
 use std::{
@@ -61,20 +61,28 @@ fn work_is_counted_and_has_its_calls_and_names() {
         };
         let run = record(&EVENTS, &[path(&program)]);
         let found = work(&run);
-        let copied = of(&found, "transfer");
-        let counts = (
+        // Beside graphs some programs copy by hand.
+        let copied = if graphs > 0 {
+            0
+        } else {
+            of(&found, "transfer")
+        };
+        let counts = [
             of(&found, "kernel"),
+            copied,
             of(&found, "memory"),
             of(&found, "graph"),
-        );
-        assert_eq!(
-            counts,
-            (kernels, memsets, graphs),
-            "{name}: {}",
+        ];
+        let expected = [kernels, copies, memsets, graphs];
+        let missing = expected.iter().sum::<usize>() - counts.iter().sum::<usize>();
+        let told = untimed(&run);
+        assert!(
+            missing == told || graphs > 0 && missing < told,
+            "{name}: {counts:?} {}",
             run.stderr()
         );
-        // Beside graphs some programs copy by hand.
-        assert!(copied == copies || graphs > 0, "{name}: {copied} copies");
+        let at_most = counts.iter().zip(expected).all(|(it, most)| *it <= most);
+        assert!(at_most, "{name}: {counts:?}");
         check_times(&run);
         // That with graphs has events of its own.
         for function in OURS.iter().filter(|_| graphs == 0) {
@@ -174,7 +182,7 @@ fn collecting_ends_with_the_time_that_was_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let launches = compile("launches", folder.path());
     for method in ["preload,cupti", "preload,events"] {
-        let options = ["--method", method, "-e", "kernel", "-d", "1.5"];
+        let options = ["--method", method, "-e", "kernel", "-d", "4"];
         let run = record(&options, &[path(&launches), "2", "50", "on"]);
         let said = String::from_utf8_lossy(&run.output.stdout).into_owned();
         assert_eq!(

@@ -4,7 +4,6 @@ mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod demo;
-mod everything;
 mod gpu_events;
 mod gpu_times;
 mod h200;
@@ -18,7 +17,7 @@ mod stacks;
 mod syscalls;
 mod transparency;
 
-use common::{cutrace, repository, skip};
+use common::{cutrace, program, repository};
 use serde_json::Value;
 use std::{
     fs,
@@ -26,16 +25,6 @@ use std::{
     process::{Command, Output},
 };
 use tempfile::TempDir;
-
-/// A program that `make programs` built; None, with a word about it, where it is not there.
-fn program(name: &str) -> Option<PathBuf> {
-    let path = repository().join("target/programs").join(name);
-    if path.is_file() {
-        return path.canonicalize().ok();
-    }
-    skip("the test programs are not built; type: make programs");
-    None
-}
 
 /// A finished run: its trace, and what was said.
 struct Run {

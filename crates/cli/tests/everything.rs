@@ -1,7 +1,8 @@
 //! `--method=all`: every layer in one trace, each event once, and what was left out is said.
 
-use super::{Run, program, read};
-use crate::common::{cutrace, skip};
+mod common;
+
+use common::{cutrace, program, skip};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -9,7 +10,8 @@ use std::{
     os::unix::fs::chown,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 use tempfile::TempDir;
 
@@ -19,6 +21,37 @@ const ORDINARY: u32 = 65534;
 fn is_root() -> bool {
     let output = Command::new("id").arg("-u").output().expect("id");
     output.stdout == b"0\n"
+}
+
+/// One run at a time: a probe that root's run puts into everybody's loader, once preload is there,
+/// keeps it from hearing of libraries that come later.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Run {
+    _folder: TempDir,
+    output: Output,
+    lines: Vec<Value>,
+}
+
+impl Run {
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    fn of_type<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.lines.iter().filter(move |line| line["type"] == kind)
+    }
+}
+
+fn read(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
+        .collect()
 }
 
 /// A folder with copies of what an ordinary user runs: others' folders may be closed to them.
@@ -65,7 +98,7 @@ impl Place {
             .expect("cutrace runs");
         let run = Run {
             lines: read(&trace),
-            folder: self.folder,
+            _folder: self.folder,
             output,
         };
         assert!(run.output.status.success(), "{}", run.stderr());
@@ -165,6 +198,7 @@ fn all_layers(ordinary: bool, left_out: &[&str]) {
     let Some(program) = program("vector_add") else {
         return;
     };
+    let _turn = turn();
     let run = Place::new(&program).run("--method=all", ordinary);
     one_tree(&run);
     gpu_work_has_causes(&run);
