@@ -1,0 +1,67 @@
+#!/bin/bash
+# Every script of this folder on this machine's GPU, one after the other, each with a time limit.
+#
+#   tests/gpu/all.sh FOLDER [PART …]     FOLDER: what tests/gpu/pack made, unpacked
+#
+# Parts, in the order of what is most worth knowing when time is short, with their limits in seconds, are below.
+# Words and figures go to ${OUT:-.}/PART.log; the table at the end says how each part ended, and after how long.
+set -u
+folder=$(realpath "${1:?usage: all.sh FOLDER [PART …]}")
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+out=$(realpath "${OUT:-.}")
+export OUT=$out
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-/usr/local/cuda/lib64:/usr/local/nvidia/lib64}
+cutrace=$folder/cutrace
+cupti=$folder/cupti.so
+calls=$folder/calls
+cuda=${CUDA_HOME:-/usr/local/cuda}
+cc -O2 -o "$calls" "$here/calls.c" -ldl || exit 1
+cc -O2 -shared -fPIC -I"$cuda/include" -I"$cuda/extras/CUPTI/include" -o "$cupti" "$here/cupti.c" -L"$cuda/extras/CUPTI/lib64" -lcupti || echo "no CUPTI to compare with"
+nvcc -O2 -arch="${ARCH:-sm_90}" -cudart shared -o "$folder/programs/uvm" "$here/uvm.cu" || echo "uvm was not built"
+[ -x "$folder/before" ] && export BEFORE=$folder/before
+
+part() { # NAME: runs it
+    case $1 in
+        record_bench) limit 180 record_bench.sh "$cutrace" "$cupti" "$calls" 5 ;;
+        ebpf_bench) limit 180 ebpf_bench.sh "$cutrace" "$folder/bpftrace" 3 ;;
+        syscall) limit 150 syscall.sh "$cutrace" "$out/syscall" ;;
+        ebpf) limit 150 ebpf.sh "$cutrace" "$out/ebpf" ;;
+        mps) limit 100 mps.sh "$cutrace" ;;
+        gpu_times) limit 240 gpu_times.sh "$cutrace" "$cupti" "$calls" ;;
+        probes) limit 300 probes.sh "$cutrace" "$folder/programs" "$folder/objects" ;;
+        record) limit 120 record.sh "$cutrace" "$folder/programs" ;;
+        record_torch) limit 200 record_torch.sh "$cutrace" "$cupti" "$folder/programs" ;;
+        bpf_semantics) limit 60 bpf_semantics.sh "$folder/bpf" ;;
+        stacks) limit 100 stacks.sh "$cutrace" ;;
+        uvm) limit 100 uvm.sh "$cutrace" "$folder/programs" ;;
+        fecs) limit 60 fecs.sh "$cutrace" "$folder/programs" ;;
+        programs) limit 60 programs.sh "$folder/programs" ;;
+        *) echo "there is no part $1" && return 2 ;;
+    esac
+}
+limit() { # SECONDS SCRIPT ARGUMENT…
+    local seconds=$1 script=$2
+    shift 2
+    timeout -k 5 "$seconds" "$here/$script" "$@"
+}
+
+parts=("$@")
+if [ $# = 0 ]; then
+    parts=(record_bench ebpf_bench syscall ebpf mps gpu_times probes record record_torch bpf_semantics stacks uvm fecs programs)
+fi
+worst=0
+for name in "${parts[@]}"; do
+    if [ "$name" = ebpf_bench ] && [ ! -x "$folder/bpftrace" ]; then
+        echo "ebpf_bench: left out, there is no bpftrace in $folder"
+        continue
+    fi
+    began=$SECONDS
+    part "$name" >"$out/$name.log" 2>&1
+    status=$?
+    [ $status = 0 ] || worst=1
+    tail -n 25 "$out/$name.log"
+    echo "=== $name: status $status, $((SECONDS - began)) s" | tee -a "$out/all.txt"
+done
+cat "$out/all.txt"
+exit $worst
