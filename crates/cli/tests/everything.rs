@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cutrace, program, skip};
+use common::{cutrace, program, read, skip};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -44,14 +44,6 @@ impl Run {
     fn of_type<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
         self.lines.iter().filter(move |line| line["type"] == kind)
     }
-}
-
-fn read(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let lines = text.lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
-        .collect()
 }
 
 /// A folder with copies of what an ordinary user runs: others' folders may be closed to them.

@@ -1,6 +1,9 @@
 //! What the end-to-end tests share: the binary, and what to do when something is missing.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The parts of `report`.
 #[allow(dead_code)] // Not every test file needs it.
@@ -45,4 +48,14 @@ pub fn program(name: &str) -> Option<PathBuf> {
     }
     skip("the test programs are not built; type: make programs");
     None
+}
+
+/// The lines of a trace; every one must be whole.
+#[allow(dead_code)] // Not every test file needs it.
+pub fn read(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
+        .collect()
 }

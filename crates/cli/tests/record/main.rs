@@ -17,10 +17,9 @@ mod stacks;
 mod syscalls;
 mod transparency;
 
-use common::{cutrace, program, repository};
+use common::{cutrace, program, read, repository};
 use serde_json::Value;
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -84,15 +83,6 @@ fn record_with(options: &[&str], command: &[&str], prepare: impl FnOnce(&mut Com
         output,
         lines,
     }
-}
-
-/// The lines of a trace; every one must be whole.
-fn read(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let lines = text.lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
-        .collect()
 }
 
 fn path(program: &Path) -> &str {
