@@ -182,6 +182,13 @@ fn a_killed_process_leaves_what_it_had_handed_over() {
 }
 
 #[test]
+fn waits_that_nobody_tells_are_named() {
+    let run = record(&["--waits", "--method", "preload"], &["true"]);
+    let said = run.stderr();
+    assert!(said.contains("left out: waits: CUPTI tells them"), "{said}");
+}
+
+#[test]
 fn waits_are_told_with_what_was_waited_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let waits = compile("waits", folder.path());

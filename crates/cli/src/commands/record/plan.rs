@@ -18,6 +18,10 @@ pub fn of(options: &Record) -> Result<Plan> {
     if options.kernel.is_some() || !options.hooks.is_empty() {
         add_kernel(&mut plan, options)?;
     }
+    if options.waits && !plan.methods.contains(&Method::Cupti) {
+        let words = "left out: waits: CUPTI tells them, and is not used in this run (--method=preload,cupti)";
+        plan.left_out.push(words.into());
+    }
     Ok(plan)
 }
 
