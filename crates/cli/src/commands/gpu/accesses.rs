@@ -8,6 +8,10 @@ use std::fmt::Write as _;
 const MOST_SHOWN: usize = 3;
 
 pub fn table(accesses: &[Access], text: &mut String) {
+    if accesses.is_empty() {
+        let _ = writeln!(text, "\nno access was counted");
+        return;
+    }
     let _ = writeln!(
         text,
         "\n{:>6} {:>5}  {:<16} {:>14} {:>16} {:>18}  {:>15}",
