@@ -10,7 +10,7 @@ const RULES: &[(&str, &[&str])] = &[
     ("preload", &["event", "cuda"]),
     ("activity", &["event", "cuda", "preload"]),
     ("capture", &["event", "cuda", "ptx", "gpubpf"]),
-    ("gpubpf", &[]),
+    ("gpubpf", &["ptx"]),
     ("ptx", &[]),
     ("probe", &["ptx"]),
     ("softgpu", &["ptx"]),

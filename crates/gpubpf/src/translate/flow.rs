@@ -1,6 +1,6 @@
 //! Jumps, branches, calls of functions, the end.
 
-use super::function::{self, END, Translator};
+use super::function::{self, Translator};
 use crate::instruction::{Callee, Condition, Operation, Source};
 
 impl Translator<'_> {
@@ -44,7 +44,7 @@ impl Translator<'_> {
             }
             // The last instruction has the end behind it.
             _ if self.inline && at + 1 == self.verified.program.functions[self.number].end => {}
-            _ if self.inline => self.emit.line(format!("bra {END}")),
+            _ if self.inline => self.emit.line(format!("bra {}", function::end())),
             _ => {
                 self.emit.line("mov.b64 %result, %r0");
                 self.emit.line("ret");

@@ -13,6 +13,7 @@ use crate::object::Attach;
 use crate::verify::Verified;
 use crate::verify::facts::{Facts, Place};
 use crate::verify::liveness;
+use ptx::rewrite::SITE;
 
 pub struct Function {
     pub text: String,
@@ -49,7 +50,9 @@ pub struct Translator<'a> {
 }
 
 /// The label behind a program that is written into a kernel.
-pub const END: &str = "$L__cutrace_SITE_end";
+pub fn end() -> String {
+    format!("$L__cutrace_{SITE}_end")
+}
 
 /// Names registers so that none can be one of the kernel's: letters, then digits or a count.
 pub fn own_registers(text: &str) -> String {
@@ -220,7 +223,7 @@ impl Translator<'_> {
     /// The label of an instruction that is jumped to.
     pub fn label(&self, at: usize) -> String {
         if self.inline {
-            format!("$L__cutrace_SITE_{at}")
+            format!("$L__cutrace_{SITE}_{at}")
         } else {
             format!("L{at}")
         }
@@ -283,8 +286,9 @@ impl Translator<'_> {
             text.push_str(&cells.initial());
         }
         text.push_str(self.emit.body());
-        if text.contains(END) {
-            let _ = writeln!(text, "{END}:");
+        let end = end();
+        if text.contains(&end) {
+            let _ = writeln!(text, "{end}:");
         }
         Function {
             text: own_registers(&text),

@@ -15,6 +15,7 @@ use crate::object::{Attach, Object};
 use crate::verify::facts::{Call, Place};
 use crate::verify::liveness::{self, Live};
 use crate::verify::{Verified, liveness::read};
+use ptx::rewrite::SITE;
 
 /// Sums that a program may keep: each takes two registers of the kernel.
 const MOST_SUMS: usize = 12;
@@ -26,26 +27,6 @@ pub struct Slot {
     /// From the map's first value, or the first of the thread's or multiprocessor's own.
     pub offset: u64,
     pub bytes: u8,
-}
-
-/// A program as text for the place where it runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inline {
-    /// Instructions, with `SITE` in the names of labels where a number for the place goes. The words
-    /// of the context of a memory access are %cutrace_word0 to 3, other contexts are at
-    /// %cutrace_ctx.
-    pub text: String,
-    pub sums: Vec<Sum>,
-    /// Whether lanes of a warp may go different ways in it.
-    pub diverges: bool,
-}
-
-/// A sum that a thread keeps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sum {
-    pub register: String,
-    /// Instructions that add it to its map.
-    pub flush: String,
 }
 
 /// The sums a program adds to, if that is all it does.
@@ -253,7 +234,7 @@ pub fn flush(object: &Object, options: &TranslateOptions, slot: &Slot) -> String
     let head = "\t.reg .pred %cutrace_p, %cutrace_q;\n\
         \t.reg .b32 %cutrace_half, %cutrace_lanes, %cutrace_same;\n\
         \t.reg .b64 %cutrace_n, %cutrace_to, %cutrace_most;\n";
-    let label = format!("$L__cutrace_SITE_kept_{}_{offset}", slot.map);
+    let label = format!("$L__cutrace_{SITE}_kept_{}_{offset}", slot.map);
     if matches!(map.kind, MapKind::PerThread { .. }) {
         let stride = map.stride();
         // Values of a key stand together, one for each thread.

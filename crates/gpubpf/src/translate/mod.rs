@@ -18,7 +18,7 @@ mod memory;
 mod stack;
 
 pub use cost::Cost;
-pub use kept::{Inline, Sum};
+pub use ptx::rewrite::{Inline, Sum};
 
 use std::collections::BTreeSet;
 

@@ -3,7 +3,7 @@
 
 use gpubpf::{Attach, Counters, Object, TranslateOptions, translate, verify};
 use ptx::device::{self, Map, Orders};
-use ptx::rewrite::{Inline, Isa, Pattern, Place, Plan, Probe, Sum, rewrite};
+use ptx::rewrite::{Isa, Pattern, Place, Plan, Probe, rewrite};
 
 use crate::device::{Buffer, Module};
 
@@ -59,10 +59,6 @@ pub fn plan(object: &Object, counters: &Counters) -> Plan {
         };
         let translated = translate(&verified, &options);
         functions.push_str(&translated.functions);
-        let sum = |sum: gpubpf::Sum| Sum {
-            register: sum.register,
-            flush: sum.flush,
-        };
         probes.push(Probe {
             place: match program.attach {
                 Attach::Return(_) => Place::Return,
@@ -72,11 +68,7 @@ pub fn plan(object: &Object, counters: &Counters) -> Plan {
             kernels: Pattern::any(),
             function: translated.entry_name,
             context_bytes: verified.context_bytes,
-            inline: translated.inline.map(|inline| Inline {
-                text: inline.text,
-                sums: inline.sums.into_iter().map(sum).collect(),
-                diverges: inline.diverges,
-            }),
+            inline: translated.inline,
         });
     }
     Plan {

@@ -26,8 +26,8 @@ pub struct Sum {
     pub flush: String,
 }
 
-/// Stands in labels for a number that is another in each place.
-const SITE: &str = "SITE";
+/// Stands in labels of an [`Inline`] for a number that is another in each place.
+pub const SITE: &str = "SITE";
 
 /// What is kept in one kernel.
 #[derive(Default)]

@@ -15,7 +15,7 @@ mod scan;
 mod stub;
 
 pub use header::{Isa, Target};
-pub use kept::{Inline, Sum};
+pub use kept::{Inline, SITE, Sum};
 pub use memory::{Access, CONTEXT_BYTES as MEMORY_CONTEXT_BYTES, Space};
 pub use name::{Pattern, PatternError, nearest, readable};
 pub use scan::{Kernel, kernels};
