@@ -1,18 +1,20 @@
 //! The TSC as CLOCK_MONOTONIC, for events that are written while they happen.
 //!
 //! A time that has been written cannot be corrected, so the line from one clock to the other is
-//! never moved: it is bent, a little at a time, towards each new pair.
+//! never moved where it has been used: beyond that it leads to each new pair, or, if that would be a
+//! corner, is bent towards it a little at a time.
 
 use crate::clock::monotonic;
 use event::ClockPair;
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// Lines kept for times that are looked up late.
 const SEGMENTS: usize = 256;
-/// Pairs closer than this add nothing.
-const SPACING: u64 = 10_000_000;
+/// How often a pair is wanted; much closer ones add nothing.
+pub const SPACING: u64 = 10_000_000;
 /// An error is worked off over this many nanoseconds,
-const HORIZON: f64 = 100_000_000.0;
+const HORIZON: f64 = 50_000_000.0;
 /// but the line is never bent by more than this part.
 const MOST_BEND: f64 = 500e-6;
 
@@ -21,6 +23,8 @@ pub struct TscClock {
     first: ClockPair,
     latest: ClockPair,
     segments: VecDeque<Segment>,
+    /// The latest time that was asked for: up to it the line stays as it is.
+    told: Cell<u64>,
     error: u64,
     pairs: u32,
 }
@@ -44,37 +48,58 @@ impl TscClock {
                 host: first.host,
                 rate,
             }]),
+            told: Cell::new(0),
             error: first.margin.max(second.margin),
             pairs: 2,
         })
     }
 
     pub fn add(&mut self, pair: ClockPair) {
-        if pair.host.saturating_sub(self.latest.host) < SPACING {
+        if pair.host.saturating_sub(self.latest.host) < SPACING / 2 {
             return;
         }
         let Some(rate) = rate(self.first, pair) else {
             return;
         };
-        let predicted = self.to_host(pair.source);
-        let behind = (i128::from(pair.host) - i128::from(predicted)) as f64;
-        self.error = self
-            .error
-            .max(predicted.abs_diff(pair.host).saturating_add(pair.margin));
-        let bend = (behind / HORIZON).clamp(-MOST_BEND, MOST_BEND);
-        if self.segments.len() == SEGMENTS {
-            self.segments.pop_front();
+        let off = self.at(pair.source).abs_diff(pair.host);
+        self.error = self.error.max(pair.margin);
+        // Nothing that lies before was told yet, if all was quiet since the last pair.
+        let from = self.told.get().max(self.latest.source);
+        if let Some(ticks) = pair.source.checked_sub(from).filter(|ticks| *ticks > 0) {
+            let passed = pair.source - self.latest.source;
+            let told = (off as f64 * (from - self.latest.source) as f64 / passed as f64) as u64;
+            self.error = self.error.max(told.saturating_add(pair.margin));
+            let host = self.at(from);
+            let straight = pair.host.saturating_sub(host) as f64 / ticks as f64;
+            let bounds = (rate * (1.0 - MOST_BEND), rate * (1.0 + MOST_BEND));
+            self.push(from, host, straight.clamp(bounds.0, bounds.1));
+        } else {
+            self.error = self.error.max(off.saturating_add(pair.margin));
         }
-        self.segments.push_back(Segment {
-            source: pair.source,
-            host: predicted,
-            rate: rate * (1.0 + bend),
-        });
+        let host = self.at(pair.source);
+        let behind = (i128::from(pair.host) - i128::from(host)) as f64;
+        let bend = (behind / HORIZON).clamp(-MOST_BEND, MOST_BEND);
+        self.push(pair.source, host, rate * (1.0 + bend));
         self.latest = pair;
         self.pairs += 1;
     }
 
+    fn push(&mut self, source: u64, host: u64, rate: f64) {
+        if self.segments.len() == SEGMENTS {
+            self.segments.pop_front();
+        }
+        self.segments.push_back(Segment { source, host, rate });
+    }
+
     pub fn to_host(&self, source: u64) -> u64 {
+        if source > self.told.get() {
+            self.told.set(source);
+        }
+        self.at(source)
+    }
+
+    /// The same, of a time that nobody is told.
+    pub fn at(&self, source: u64) -> u64 {
         let segments = self.segments.iter().rev();
         let segment = segments
             .clone()
@@ -175,6 +200,44 @@ mod tests {
             "{}",
             clock.error()
         );
+    }
+
+    #[test]
+    fn what_was_not_told_yet_lies_between_pairs() {
+        let exact = |host: u64| ClockPair {
+            source: 1_000_000 + host * 5 / 2,
+            host: 9_000_000_000 + host,
+            margin: 20,
+        };
+        // The first pairs are close, and one was read late: 40 parts of a million too slow.
+        let late = ClockPair {
+            host: exact(1_000_000).host + 40,
+            ..exact(1_000_000)
+        };
+        let mut clock = TscClock::new(exact(0), late).expect("moving");
+        let off = |clock: &TscClock, host: u64| {
+            clock
+                .to_host(exact(host).source)
+                .abs_diff(9_000_000_000 + host)
+        };
+        // Nobody asked before the machine had paused for long.
+        clock.add(exact(80_000_000));
+        assert!(off(&clock, 40_000_000) < 40 && off(&clock, 80_000_000) < 3);
+        // What was told stays, and what comes after it is led to the pair.
+        let told = clock.to_host(exact(90_000_000).source);
+        clock.add(exact(200_000_000));
+        assert_eq!(clock.to_host(exact(90_000_000).source), told);
+        assert!(off(&clock, 200_000_000) < 3);
+        assert!(clock.error() < 100, "{}", clock.error());
+        // A time that makes no sense does not end that pairs are followed.
+        clock.to_host(u64::MAX);
+        let slow = |host: u64| ClockPair {
+            host: exact(host).host + (host - 200_000_000) / 100_000,
+            ..exact(host)
+        };
+        (21..=60).for_each(|step| clock.add(slow(step * 10_000_000)));
+        let last = slow(600_000_000);
+        assert!(clock.to_host(last.source).abs_diff(last.host) < 1_000);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::drain::Reader;
 use super::ring::Ring;
 use super::session::thread_time;
 use crate::call::item::Batch;
+use crate::clock::monotonic;
 use event::ClockPair;
 use std::collections::HashSet;
 use std::fs;
@@ -26,8 +27,10 @@ pub enum Message {
     Damaged,
     /// Processes that were still there when tracing stopped.
     StillRunning(usize),
+    /// How the clocks stand, before what was drained after it.
+    Clock(ClockPair),
     /// Every ring has been looked at since this moment.
-    Round(ClockPair),
+    Round(u64),
 }
 
 /// Rings drained at once, at most; a bound on what a hostile folder makes us map.
@@ -107,6 +110,7 @@ pub fn drain_all(
     be_prompt();
     let mut scanned: Option<Instant> = None;
     let mut pause = SHORTEST_PAUSE;
+    let mut paired = 0;
     loop {
         // Past the bound the rings fill up, and what they do not hold is counted as lost.
         while ahead.is_too_far() {
@@ -114,7 +118,11 @@ pub fn drain_all(
         }
         // Asked before the round: what the program did before it ended is in this round.
         let last = stop.load(Ordering::Acquire);
-        let began = clock::pair();
+        let began = monotonic();
+        if began.saturating_sub(paired) >= clock::SPACING {
+            paired = began;
+            let _ = messages.send(Message::Clock(clock::pair()));
+        }
         if last || scanned.is_none_or(|at| at.elapsed() >= SCAN) {
             drainer.scan();
             scanned = Some(Instant::now());

@@ -139,7 +139,7 @@ impl Processes {
         };
         match image.clocks.first() {
             None => TimeSource::Tsc,
-            Some(pair) if tsc.to_host(pair.source).abs_diff(pair.host) < NEAR => TimeSource::Tsc,
+            Some(pair) if tsc.at(pair.source).abs_diff(pair.host) < NEAR => TimeSource::Tsc,
             Some(pair) if pair.source.abs_diff(pair.host) < NEAR => TimeSource::Host,
             Some(_) => {
                 let rate = 1e9 / image.tsc_hz.max(1) as f64;

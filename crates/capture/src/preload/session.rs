@@ -195,17 +195,17 @@ fn assemble_all<S: Sink>(
             }
             Message::Damaged => damaged += 1,
             Message::StillRunning(count) => still_running = count,
-            Message::Round(pair) => {
-                assembler.origin.clock.add(pair);
-                let passed = pair.host.saturating_sub(window);
+            Message::Clock(pair) => assembler.origin.clock.add(pair),
+            Message::Round(began) => {
+                let passed = began.saturating_sub(window);
                 assembler.advance(passed);
                 assembler.passed(passed);
                 for batch in assembler.used_batches() {
                     let _ = used.try_send(batch);
                 }
-                if pair.host.saturating_sub(flushed) > FLUSH_EVERY {
+                if began.saturating_sub(flushed) > FLUSH_EVERY {
                     assembler.flush();
-                    flushed = pair.host;
+                    flushed = began;
                 }
             }
         }
