@@ -12,7 +12,7 @@ const RULES: &[(&str, &[&str])] = &[
     ("capture", &["event", "cuda", "ptx", "gpubpf"]),
     ("gpubpf", &["ptx"]),
     ("ptx", &[]),
-    ("probe", &["ptx"]),
+    ("probe", &["cuda", "ptx"]),
     ("softgpu", &["ptx"]),
     ("cudart", &[]),
     ("cupti", &[]),

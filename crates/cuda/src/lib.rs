@@ -31,6 +31,7 @@ pub mod mps;
 #[cfg(feature = "nvidia")]
 pub mod nvidia;
 pub mod nvtx;
+pub mod originals;
 pub mod select;
 pub mod unions;
 

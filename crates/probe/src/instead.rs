@@ -21,9 +21,9 @@ macro_rules! instead {
 
 /// Launches are what they were; but before one, a context is told what it has not been told yet.
 macro_rules! launches {
-    ($($symbol:literal $name:ident ($($arg:ident: $kind:ty),*);)*) => {
+    ($($name:ident ($($arg:ident: $kind:ty),*);)*) => {
         $(
-            #[unsafe(export_name = $symbol)]
+            #[unsafe(export_name = concat!("cutrace_instead_", stringify!($name)))]
             #[allow(non_snake_case, clippy::too_many_arguments)]
             unsafe extern "C" fn $name($($arg: $kind),*) -> i32 {
                 state::before_launch();
@@ -35,14 +35,14 @@ macro_rules! launches {
 }
 
 launches! {
-    "cutrace_instead_cuLaunchKernel" cuLaunchKernel (function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: usize, parameters: *const *mut c_void, extra: *const *mut c_void);
-    "cutrace_instead_cuLaunchKernel_ptsz" cuLaunchKernel_ptsz (function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: usize, parameters: *const *mut c_void, extra: *const *mut c_void);
-    "cutrace_instead_cuLaunchKernelEx" cuLaunchKernelEx (config: *const c_void, function: usize, parameters: *const *mut c_void, extra: *const *mut c_void);
-    "cutrace_instead_cuLaunchKernelEx_ptsz" cuLaunchKernelEx_ptsz (config: *const c_void, function: usize, parameters: *const *mut c_void, extra: *const *mut c_void);
-    "cutrace_instead_cuLaunchCooperativeKernel" cuLaunchCooperativeKernel (function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: usize, parameters: *const *mut c_void);
-    "cutrace_instead_cuLaunchCooperativeKernel_ptsz" cuLaunchCooperativeKernel_ptsz (function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: usize, parameters: *const *mut c_void);
-    "cutrace_instead_cuGraphLaunch" cuGraphLaunch (graph: usize, stream: usize);
-    "cutrace_instead_cuGraphLaunch_ptsz" cuGraphLaunch_ptsz (graph: usize, stream: usize);
+    cuLaunchKernel(function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: usize, parameters: *const *mut c_void, extra: *const *mut c_void);
+    cuLaunchKernel_ptsz(function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: usize, parameters: *const *mut c_void, extra: *const *mut c_void);
+    cuLaunchKernelEx(config: *const c_void, function: usize, parameters: *const *mut c_void, extra: *const *mut c_void);
+    cuLaunchKernelEx_ptsz(config: *const c_void, function: usize, parameters: *const *mut c_void, extra: *const *mut c_void);
+    cuLaunchCooperativeKernel(function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: usize, parameters: *const *mut c_void);
+    cuLaunchCooperativeKernel_ptsz(function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: usize, parameters: *const *mut c_void);
+    cuGraphLaunch(graph: usize, stream: usize);
+    cuGraphLaunch_ptsz(graph: usize, stream: usize);
 }
 
 instead! {

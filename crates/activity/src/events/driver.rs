@@ -8,36 +8,10 @@ use std::{
 
 pub const SUCCESS: i32 = 0;
 pub const NOT_READY: i32 = 600;
-const NOT_FOUND: i32 = 500;
 
 macro_rules! functions {
-    ($($name:ident ($($arg:ident: $kind:ty),*);)*) => {
-        $(
-            /// The driver's function; not found where this driver has none of that name.
-            ///
-            /// # Safety
-            /// As the function itself.
-            #[allow(non_snake_case)]
-            pub unsafe fn $name($($arg: $kind),*) -> i32 {
-                let at = words::$name.load(Ordering::Acquire);
-                if at == 0 {
-                    return NOT_FOUND;
-                }
-                // SAFETY: a function of this name has this signature in every driver.
-                unsafe {
-                    let function: unsafe extern "C" fn($($kind),*) -> i32 = std::mem::transmute(at);
-                    function($($arg),*)
-                }
-            }
-        )*
-        #[allow(non_upper_case_globals)]
-        mod words {
-            use std::sync::atomic::AtomicUsize;
-            $(
-                #[unsafe(export_name = concat!("cutrace_original_", stringify!($name)))]
-                pub static $name: AtomicUsize = AtomicUsize::new(0);
-            )*
-        }
+    ($($name:ident $arguments:tt;)*) => {
+        cuda::originals! { $($name $arguments;)* }
 
         /// Finds those that nobody has told of. Err: one that is missing, or that would be recorded.
         pub fn find() -> Result<(), &'static str> {
