@@ -121,250 +121,183 @@ pub enum What {
 
 /// What an entry says; None if its kind is not known or it is too short.
 pub fn decode(layout: Layout, bytes: &[u8]) -> Option<Entry> {
-    let entry = Bytes(bytes.get(..layout.bytes())?);
-    match layout {
-        Layout::First => first(&entry),
-        Layout::Second => second(&entry),
-    }
-}
-
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn byte(&self, at: usize) -> Option<u8> {
-        self.0.get(at).copied()
-    }
-
-    fn half(&self, at: usize) -> Option<u16> {
-        let bytes = self.0.get(at..at + 2)?;
-        Some(u16::from_le_bytes(bytes.try_into().ok()?))
-    }
-
-    fn word(&self, at: usize) -> Option<u32> {
-        let bytes = self.0.get(at..at + 4)?;
-        Some(u32::from_le_bytes(bytes.try_into().ok()?))
-    }
-
-    fn long(&self, at: usize) -> Option<u64> {
-        let bytes = self.0.get(at..at + 8)?;
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
-    }
-
-    fn small(&self, at: usize) -> Option<u16> {
-        self.byte(at).map(u16::from)
-    }
-}
-
-fn at(start: u64, what: What) -> Option<Entry> {
+    let bytes = bytes.get(..layout.bytes())?;
+    let fields = Fields { layout, bytes };
+    let (start, what) = fields.what()?;
+    let (end, on_gpu) = match what {
+        What::Migration { .. } => (fields.long(32, 40), fields.time_on_gpu()),
+        _ => (None, None),
+    };
     Some(Entry {
         start,
-        end: None,
-        on_gpu: None,
+        end,
+        on_gpu,
         what,
     })
 }
 
-/// Copies that the CPU makes have no times of a GPU's.
-fn was_on_gpu((begin, end): &(u64, u64)) -> bool {
-    *begin != 0 && end >= begin
+/// An entry's fields, by their places in the first and in the second layout.
+struct Fields<'a> {
+    layout: Layout,
+    bytes: &'a [u8],
 }
 
-fn cpu_fault(entry: &Bytes) -> Option<Entry> {
-    let what = What::CpuFault {
-        access: entry.byte(1)?,
-        cpu: entry.word(4)?,
-        address: entry.long(8)?,
-        tid: entry.word(28)?,
-        pc: entry.long(32)?,
-    };
-    at(entry.long(16)?, what)
-}
-
-fn first(entry: &Bytes) -> Option<Entry> {
-    match entry.byte(0)? {
-        1 => cpu_fault(entry),
-        2 => Some(Entry {
-            start: entry.long(24)?,
-            end: entry.long(32),
-            on_gpu: entry.long(48).zip(entry.long(56)).filter(was_on_gpu),
-            what: What::Migration {
-                cause: entry.byte(1)?,
-                source: entry.small(2)?,
-                target: entry.small(3)?,
-                address: entry.long(8)?,
-                bytes: entry.long(16)?,
-            },
-        }),
-        3 => at(
-            entry.long(16)?,
-            What::GpuFault {
-                fault: entry.byte(1)?,
-                access: entry.byte(2)?,
-                gpu: entry.small(3)?,
-                address: entry.long(8)?,
-                batch: entry.word(32)?,
-                client: entry.byte(36)?,
-            },
-        ),
-        4 => at(
-            entry.long(8)?,
-            What::Replay {
-                gpu: entry.small(1)?,
-                batch: entry.word(4)?,
-            },
-        ),
-        5 => at(0, What::FaultBufferOverflow),
-        6 => at(
-            entry.long(16)?,
-            What::FatalFault {
-                fault: entry.byte(1)?,
-                access: entry.byte(2)?,
-                processor: entry.small(3)?,
-                reason: entry.byte(4)?,
-                address: entry.long(8)?,
-            },
-        ),
-        7 => at(
-            entry.long(32)?,
-            What::ReadDuplicate {
-                processors: entry.long(8)?,
-                address: entry.long(16)?,
-                bytes: entry.long(24)?,
-            },
-        ),
-        8 => read_duplicate_invalidate(entry, entry.small(1)?),
-        9 => page_size_change(entry, entry.small(1)?),
-        10 => at(
-            entry.long(32)?,
-            What::Thrashing {
-                processors: entry.long(8)?,
-                address: entry.long(16)?,
-                bytes: entry.long(24)?,
-            },
-        ),
-        11 | 12 => throttling(entry, entry.small(1)?),
-        13 => map_remote(entry, entry.byte(3)?, entry.small(1)?, entry.small(2)?),
-        14 => eviction(entry, entry.small(1)?, entry.small(2)?),
-        _ => None,
+impl Fields<'_> {
+    fn at<const BYTES: usize>(&self, first: usize, second: usize) -> Option<[u8; BYTES]> {
+        let place = match self.layout {
+            Layout::First => first,
+            Layout::Second => second,
+        };
+        self.bytes.get(place..)?.first_chunk().copied()
     }
-}
 
-fn second(entry: &Bytes) -> Option<Entry> {
-    match entry.byte(0)? {
-        1 => cpu_fault(entry),
-        2 => Some(Entry {
-            start: entry.long(32)?,
-            end: entry.long(40),
-            on_gpu: entry.long(56).zip(entry.long(64)).filter(was_on_gpu),
-            what: What::Migration {
-                cause: entry.byte(1)?,
-                source: entry.half(4)?,
-                target: entry.half(6)?,
-                address: entry.long(16)?,
-                bytes: entry.long(24)?,
-            },
-        }),
-        3 => at(
-            entry.long(16)?,
-            What::GpuFault {
-                fault: entry.byte(1)?,
-                gpu: entry.half(2)?,
-                address: entry.long(8)?,
-                batch: entry.word(32)?,
-                client: entry.byte(36)?,
-                access: entry.byte(37)?,
-            },
-        ),
-        4 => at(
-            entry.long(8)?,
-            What::Replay {
-                gpu: entry.half(2)?,
-                batch: entry.word(4)?,
-            },
-        ),
-        5 => at(0, What::FaultBufferOverflow),
-        6 => at(
-            entry.long(16)?,
-            What::FatalFault {
-                fault: entry.byte(1)?,
-                access: entry.byte(2)?,
-                reason: entry.byte(3)?,
-                processor: entry.half(4)?,
-                address: entry.long(8)?,
-            },
-        ),
-        7 => at(
-            entry.long(24)?,
-            What::ReadDuplicate {
-                address: entry.long(8)?,
-                bytes: entry.long(16)?,
-                processors: entry.long(32)?,
-            },
-        ),
-        8 => read_duplicate_invalidate(entry, entry.half(2)?),
-        9 => page_size_change(entry, entry.half(2)?),
-        10 => at(
-            entry.long(24)?,
-            What::Thrashing {
-                address: entry.long(8)?,
-                bytes: entry.long(16)?,
-                processors: entry.long(32)?,
-            },
-        ),
-        11 | 12 => throttling(entry, entry.half(2)?),
-        13 => map_remote(entry, entry.byte(1)?, entry.half(4)?, entry.half(6)?),
-        14 => eviction(entry, entry.half(4)?, entry.half(6)?),
-        _ => None,
+    fn byte(&self, first: usize, second: usize) -> Option<u8> {
+        self.at(first, second).map(u8::from_le_bytes)
     }
-}
 
-fn read_duplicate_invalidate(entry: &Bytes, resident: u16) -> Option<Entry> {
-    let what = What::ReadDuplicateInvalidate {
-        resident,
-        address: entry.long(8)?,
-        bytes: entry.long(16)?,
-    };
-    at(entry.long(24)?, what)
-}
+    fn word(&self, first: usize, second: usize) -> Option<u32> {
+        self.at(first, second).map(u32::from_le_bytes)
+    }
 
-fn page_size_change(entry: &Bytes, processor: u16) -> Option<Entry> {
-    let what = What::PageSizeChange {
-        processor,
-        page: entry.word(4)?,
-        address: entry.long(8)?,
-    };
-    at(entry.long(16)?, what)
-}
+    fn long(&self, first: usize, second: usize) -> Option<u64> {
+        self.at(first, second).map(u64::from_le_bytes)
+    }
 
-fn throttling(entry: &Bytes, processor: u16) -> Option<Entry> {
-    let address = entry.long(8)?;
-    let what = match entry.byte(0)? {
-        11 => What::ThrottlingStart { processor, address },
-        _ => What::ThrottlingEnd { processor, address },
-    };
-    at(entry.long(16)?, what)
-}
+    /// A processor's number: a byte, in the second layout two.
+    fn processor(&self, first: usize, second: usize) -> Option<u16> {
+        match self.layout {
+            Layout::First => self.byte(first, first).map(u16::from),
+            Layout::Second => self.at(second, second).map(u16::from_le_bytes),
+        }
+    }
 
-fn map_remote(entry: &Bytes, cause: u8, source: u16, target: u16) -> Option<Entry> {
-    let what = What::MapRemote {
-        cause,
-        source,
-        target,
-        address: entry.long(8)?,
-        bytes: entry.long(16)?,
-    };
-    at(entry.long(24)?, what)
-}
+    /// Copies that the CPU makes have no times of a GPU's.
+    fn time_on_gpu(&self) -> Option<(u64, u64)> {
+        let (begin, end) = (self.long(48, 56)?, self.long(56, 64)?);
+        (begin != 0 && end >= begin).then_some((begin, end))
+    }
 
-fn eviction(entry: &Bytes, source: u16, target: u16) -> Option<Entry> {
-    let what = What::Eviction {
-        source,
-        target,
-        address: entry.long(8)?,
-        for_address: entry.long(16)?,
-        bytes: entry.long(24)?,
-    };
-    at(entry.long(32)?, what)
+    /// When it happened, and what.
+    fn what(&self) -> Option<(u64, What)> {
+        Some(match self.byte(0, 0)? {
+            1 => (
+                self.long(16, 16)?,
+                What::CpuFault {
+                    access: self.byte(1, 1)?,
+                    cpu: self.word(4, 4)?,
+                    address: self.long(8, 8)?,
+                    tid: self.word(28, 28)?,
+                    pc: self.long(32, 32)?,
+                },
+            ),
+            2 => (
+                self.long(24, 32)?,
+                What::Migration {
+                    cause: self.byte(1, 1)?,
+                    source: self.processor(2, 4)?,
+                    target: self.processor(3, 6)?,
+                    address: self.long(8, 16)?,
+                    bytes: self.long(16, 24)?,
+                },
+            ),
+            3 => (
+                self.long(16, 16)?,
+                What::GpuFault {
+                    fault: self.byte(1, 1)?,
+                    access: self.byte(2, 37)?,
+                    gpu: self.processor(3, 2)?,
+                    address: self.long(8, 8)?,
+                    batch: self.word(32, 32)?,
+                    client: self.byte(36, 36)?,
+                },
+            ),
+            4 => (
+                self.long(8, 8)?,
+                What::Replay {
+                    gpu: self.processor(1, 2)?,
+                    batch: self.word(4, 4)?,
+                },
+            ),
+            5 => (0, What::FaultBufferOverflow),
+            6 => (
+                self.long(16, 16)?,
+                What::FatalFault {
+                    fault: self.byte(1, 1)?,
+                    access: self.byte(2, 2)?,
+                    processor: self.processor(3, 4)?,
+                    reason: self.byte(4, 3)?,
+                    address: self.long(8, 8)?,
+                },
+            ),
+            7 => (
+                self.long(32, 24)?,
+                What::ReadDuplicate {
+                    processors: self.long(8, 32)?,
+                    address: self.long(16, 8)?,
+                    bytes: self.long(24, 16)?,
+                },
+            ),
+            8 => (
+                self.long(24, 24)?,
+                What::ReadDuplicateInvalidate {
+                    resident: self.processor(1, 2)?,
+                    address: self.long(8, 8)?,
+                    bytes: self.long(16, 16)?,
+                },
+            ),
+            9 => (
+                self.long(16, 16)?,
+                What::PageSizeChange {
+                    processor: self.processor(1, 2)?,
+                    page: self.word(4, 4)?,
+                    address: self.long(8, 8)?,
+                },
+            ),
+            10 => (
+                self.long(32, 24)?,
+                What::Thrashing {
+                    processors: self.long(8, 32)?,
+                    address: self.long(16, 8)?,
+                    bytes: self.long(24, 16)?,
+                },
+            ),
+            11 => (
+                self.long(16, 16)?,
+                What::ThrottlingStart {
+                    processor: self.processor(1, 2)?,
+                    address: self.long(8, 8)?,
+                },
+            ),
+            12 => (
+                self.long(16, 16)?,
+                What::ThrottlingEnd {
+                    processor: self.processor(1, 2)?,
+                    address: self.long(8, 8)?,
+                },
+            ),
+            13 => (
+                self.long(24, 24)?,
+                What::MapRemote {
+                    cause: self.byte(3, 1)?,
+                    source: self.processor(1, 4)?,
+                    target: self.processor(2, 6)?,
+                    address: self.long(8, 8)?,
+                    bytes: self.long(16, 16)?,
+                },
+            ),
+            14 => (
+                self.long(32, 32)?,
+                What::Eviction {
+                    source: self.processor(1, 4)?,
+                    target: self.processor(2, 6)?,
+                    address: self.long(8, 8)?,
+                    for_address: self.long(16, 16)?,
+                    bytes: self.long(24, 24)?,
+                },
+            ),
+            _ => return None,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::words::{Processors, event};
 use event::Extent;
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::io::Read;
 
 /// tests/gpu/uvm.cu with 16 MiB: every byte moves to the GPU twice and back twice.
@@ -75,4 +76,24 @@ fn migrations_take_the_time_their_copies_took() {
     // 64 MiB over PCIe: between 5 and 60 GB/s, or the times are something else.
     let rate = (2 * MOVED) as f64 / copying as f64;
     assert!((5.0..60.0).contains(&rate), "{rate} GB/s");
+}
+
+/// Each byte of the entries is the number of its place, so that what was read says where.
+#[test]
+fn every_field_is_read_from_its_place_and_has_its_word() {
+    let mut text = String::new();
+    for layout in [Layout::First, Layout::Second] {
+        for kind in 1..=14 {
+            let mut bytes: Vec<u8> = (0..).take(layout.bytes()).collect();
+            bytes[0] = kind;
+            let entry = decode(layout, &bytes).expect("a known kind");
+            let event = event(&entry, &Processors::default());
+            let (on, args) = (event.device, event.args.iter().chain(&event.outputs));
+            let _ = writeln!(text, "{layout:?} {entry:x?}\n  {} on {on:?}", event.name);
+            for arg in args {
+                let _ = writeln!(text, "  {}: {:x?}", arg.name, arg.value);
+            }
+        }
+    }
+    insta::assert_snapshot!(text);
 }
