@@ -2,42 +2,16 @@
 
 Every time must be right within the error that its event states. Exits with 1 if one is not.
 """
-import json
 import sys
 
-failed = False
+from gpu_trace import Trace, finish, numbers_of, say
 
-
-def say(ok, text):
-    global failed
-    failed |= not ok
-    print("ok    " if ok else "WRONG ", text)
-
-
-meta, summary, work, calls, begun = {}, {}, [], {}, {}
-for line in open(sys.argv[1]):
-    record = json.loads(line)
-    kind = record.get("type")
-    if kind == "meta":
-        meta = record
-    elif kind == "summary":
-        summary = record
-    elif kind == "gpu" and record.get("phase") == "B":
-        begun[record["op_id"]] = record.get("details", {})
-    elif kind == "gpu" and record.get("phase") == "E":
-        record["details"] = begun.pop(record["op_id"], {})
-        work.append(record)
-    elif kind == "userspace" and record.get("phase") == "E" and "correlation" in record:
-        calls[record["op_id"]] = record
-base = meta["start_ns"]
-end = lambda record: base + round(record["ts"] * 1e6)
-start = lambda record: end(record) - round(record["duration_us"] * 1e3)
-named = lambda part: sorted((w for w in work if part in w["name"]), key=start)
+trace = Trace(sys.argv[1])
+work, calls, start, end, named = trace.work, trace.calls, trace.start, trace.end, trace.named
+clock = trace.clock_errors("events")
+of = numbers_of(sys.argv[2])
 stated = lambda record: record["details"]["error_ns"]
-said = [line.split() for line in open(sys.argv[2])]
-of = lambda word: [[int(n) for n in line[1:] if n.isdigit()] for line in said if line and line[0] == word]
 
-clock = [c["error_ns"] for c in summary.get("clocks", []) if c["source"] == "events"]
 print(f"       {len(work)} pieces of work; the clock's error as stated {clock} ns")
 say(all(w["details"].get("source") == "events" for w in work), "each says that it was timed by events")
 unlinked = [w for w in work if w.get("correlation") not in calls]
@@ -74,4 +48,4 @@ for kernels, copies, memsets in of("many"):
 for _ in of("graph"):
     graphs = [w for w in work if w["name"] == "graph"]
     say(len(graphs) == 100, f"{len(graphs)} graph launches of 100")
-sys.exit(failed)
+finish()

@@ -2,56 +2,17 @@
 
 Prints a line for each thing compared and exits with 1 if one is wrong.
 """
-import json
 import sys
 from collections import Counter
 
-failed = False
+from gpu_trace import Trace, finish, numbers_of, say
 
+trace = Trace(sys.argv[1])
+work, calls, start, end, named = trace.work, trace.calls, trace.start, trace.end, trace.named
+error = max(trace.clock_errors("cupti"), default=0)
+of = numbers_of(sys.argv[2])
 
-def say(ok, text):
-    global failed
-    failed |= not ok
-    print("ok    " if ok else "WRONG ", text)
-
-
-meta, summary, work, calls, begun = {}, {}, {}, {}, {}
-for line in open(sys.argv[1]):
-    record = json.loads(line)
-    kind = record.get("type")
-    if kind == "meta":
-        meta = record
-    elif kind == "summary":
-        summary = record
-    elif kind == "gpu" and record.get("phase") == "B":
-        begun[record["op_id"]] = record.get("details", {})
-    elif kind == "gpu" and record.get("phase") == "E":
-        # What is known at the beginning is told there.
-        record["details"] = begun.pop(record["op_id"], {})
-        work[record["op_id"]] = record
-    elif kind == "userspace" and record.get("phase") == "E" and "correlation" in record:
-        calls[record["op_id"]] = record
-base = meta["start_ns"]
-error = max([c["error_ns"] for c in summary.get("clocks", []) if c["source"] == "cupti"], default=0)
-
-
-def end(record):
-    return base + round(record["ts"] * 1e6)
-
-
-def start(record):
-    return end(record) - round(record["duration_us"] * 1e3)
-
-
-def named(part):
-    found = [w for w in work.values() if part in w["name"]]
-    return sorted(found, key=start)
-
-
-said = [line.split() for line in open(sys.argv[2])]
-of = lambda word: [[int(n) for n in line[1:] if n.isdigit()] for line in said if line and line[0] == word]
-
-linked = [w for w in work.values() if w.get("correlation") in calls]
+linked = [w for w in work if w.get("correlation") in calls]
 print(f"       {len(work)} pieces of work, {len(linked)} with their calls; clock error stated {error} ns")
 early = [w for w in linked if start(w) < start(calls[w["correlation"]]) - error]
 say(not early, f"no work begins before the call that caused it ({len(early)} do)")
@@ -96,7 +57,7 @@ if of("handshake"):
 for word in ("many", "graph"):
     for kernels, copies, memsets in of(word):
         inside = word == "graph"
-        mine = [w for w in work.values() if bool(w.get("details", {}).get("graph")) == inside]
+        mine = [w for w in work if bool(w.get("details", {}).get("graph")) == inside]
         count = lambda test: sum(1 for w in mine if test(w["name"]))
         got = count(lambda n: n.startswith("quick")), count(lambda n: n.startswith("memcpy")), count(lambda n: n == "memset")
         extra = len(of("blocked")) if word == "many" else 0
@@ -106,4 +67,4 @@ for word in ("many", "graph"):
         ids = Counter(w.get("correlation") for w in mine if w["name"].startswith("quick"))
         per = 8 if inside else 1
         say(all(n == per for n in ids.values()), f"{word}: {per} kernel(s) a launch call, {len(ids)} calls")
-sys.exit(failed)
+finish()

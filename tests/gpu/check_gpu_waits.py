@@ -7,14 +7,7 @@ import json
 import sys
 from collections import Counter
 
-failed = False
-
-
-def say(ok, text):
-    global failed
-    failed |= not ok
-    print("ok    " if ok else "WRONG ", text)
-
+from gpu_trace import finish, say
 
 KINDS = {
     "wait for event": "EventSynchronize",
@@ -48,4 +41,4 @@ wanted = [c for c, _ in calls.values() if c["layer"] == "driver" and c["name"].s
 told = {w[0].get("correlation") for w, _ in linked}
 missing = [c for c in wanted if c["op_id"] not in told]
 say(not missing, f"each call that waits is told of: {len(wanted) - len(missing)} of {len(wanted)}")
-sys.exit(failed)
+finish()
