@@ -3,59 +3,14 @@
 //
 // Kernel case_N runs with one block of 32 threads and gets the address of its operands (one of 64
 // sets); each thread finds its value through the descriptor in __cutrace_maps. The values are set to
-// BEFORE first, and their FNV-1a digest afterwards must be the expected one. libcuda is found at run
-// time, so the same program runs on hardware and on softgpu. With KEEP=FOLDER in the environment, what
-// wrong cases (KEEP_ALL: all cases) left is kept there; JIT_LEVEL sets how much the driver optimises.
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+// BEFORE first, and their FNV-1a digest afterwards must be the expected one. With KEEP=FOLDER in the
+// environment, what wrong cases (KEEP_ALL: all cases) left is kept there; JIT_LEVEL sets how much the
+// driver optimises.
+#include "driver.h"
 
 enum { THREADS = 32, SETS = 64 };
 
 typedef unsigned long long u64;
-typedef int CUresult;
-typedef u64 CUdeviceptr;
-
-static void *library;
-static CUresult (*error_name)(CUresult, const char **);
-
-static void *symbol(const char *name) {
-    void *found = dlsym(library, name);
-    if (!found) {
-        fprintf(stderr, "libcuda has no %s\n", name);
-        exit(1);
-    }
-    return found;
-}
-
-static void check(CUresult result, const char *what) {
-    if (result == 0) return;
-    const char *name = "?";
-    error_name(result, &name);
-    fprintf(stderr, "%s: %d %s\n", what, result, name);
-    exit(1);
-}
-
-static char *read_file(const char *path, size_t *size) {
-    FILE *f = fopen(path, "rb");
-    if (!f) {
-        perror(path);
-        exit(1);
-    }
-    fseek(f, 0, SEEK_END);
-    *size = ftell(f);
-    rewind(f);
-    char *data = malloc(*size + 1);
-    if (!data || fread(data, 1, *size, f) != *size) {
-        fprintf(stderr, "%s: cannot be read\n", path);
-        exit(1);
-    }
-    data[*size] = 0;
-    fclose(f);
-    return data;
-}
 
 static u64 digest(const unsigned char *bytes, size_t size) {
     u64 hash = 0xcbf29ce484222325ull;
@@ -68,16 +23,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: run MODULE.ptx MODULE.expected OPERANDS.bin BEFORE.bin\n");
         return 2;
     }
-    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    if (!library) {
-        fprintf(stderr, "%s\n", dlerror());
-        return 1;
-    }
-    error_name = symbol("cuGetErrorName");
-    CUresult (*init)(unsigned) = symbol("cuInit");
-    CUresult (*get_device)(int *, int) = symbol("cuDeviceGet");
-    CUresult (*retain)(void **, int) = symbol("cuDevicePrimaryCtxRetain");
-    CUresult (*set_current)(void *) = symbol("cuCtxSetCurrent");
+    open_driver();
     CUresult (*load)(void **, const void *, unsigned, int *, void **) = symbol("cuModuleLoadDataEx");
     CUresult (*get_function)(void **, void *, const char *) = symbol("cuModuleGetFunction");
     CUresult (*get_global)(CUdeviceptr *, size_t *, void *, const char *) = symbol("cuModuleGetGlobal_v2");
@@ -94,12 +40,8 @@ int main(int argc, char **argv) {
     char *operands = read_file(argv[3], &operands_size);
     char *before = read_file(argv[4], &before_size);
 
-    int device;
-    void *context, *module;
-    check(init(0), "cuInit");
-    check(get_device(&device, 0), "cuDeviceGet");
-    check(retain(&context, device), "cuDevicePrimaryCtxRetain");
-    check(set_current(context), "cuCtxSetCurrent");
+    void *module;
+    enter_context();
     const char *level = getenv("JIT_LEVEL"), *keep = getenv("KEEP");
     enum { OPTIMIZATION_LEVEL = 7 };
     int option = OPTIMIZATION_LEVEL;
@@ -116,14 +58,9 @@ int main(int argc, char **argv) {
     check(to_device(descriptor, words, sizeof words), "cuMemcpyHtoD");
 
     unsigned char *after = malloc(before_size);
-    static const char entry[] = ".visible .entry case_";
     size_t cases = 0, wrong = 0;
-    for (char *at = text; (at = strstr(at, entry)); cases++) {
-        at += strlen(".visible .entry ");
-        char name[32] = "";
-        size_t length = strcspn(at, "(");
-        if (length >= sizeof name) length = sizeof name - 1;
-        memcpy(name, at, length);
+    char name[32];
+    for (char *at = text; next_case(&at, name); cases++) {
         if (cases >= expected_size / sizeof *expected) {
             fprintf(stderr, "%s: more cases than answers\n", argv[1]);
             return 1;
