@@ -60,6 +60,21 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
+impl Report {
+    /// Whether somebody watched for CUDA calls: if nobody did, that there are none says nothing.
+    pub fn calls_watched(&self) -> bool {
+        let backends = &self.meta.backends;
+        self.overview.counts.api_calls > 0
+            || backends.is_empty()
+            || (backends.iter()).any(|backend| matches!(&*backend.name, "preload" | "ebpf"))
+    }
+
+    /// Whether anything is known of what the GPU did.
+    pub fn gpu_watched(&self) -> bool {
+        self.calls_watched() || self.overview.counts.gpu_operations > 0
+    }
+}
+
 /// The time in which a program was watched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wall {

@@ -18,8 +18,15 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if commands::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("cutrace: {}", in_words(&error));
             let launch = error.downcast_ref::<LaunchError>();
+            let meant = match launch {
+                Some(LaunchError::NotFound(program)) => arguments::verb_meant(program),
+                _ => None,
+            };
+            let advice = meant.map_or(String::new(), |verb| {
+                format!("; did you mean: cutrace {verb}")
+            });
+            eprintln!("cutrace: {}{advice}", in_words(&error));
             ExitCode::from(launch.map_or(failure, LaunchError::exit_code))
         }
     }
@@ -35,7 +42,39 @@ fn in_words(error: &anyhow::Error) -> String {
             words = format!("{words}: {cause}");
         }
     }
-    words
+    without_numbers(&words)
+}
+
+/// Errors of the system without their numbers: the words in front of them say it.
+fn without_numbers(words: &str) -> String {
+    let mut parts = words.split(" (os error ");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.parse::<i32>().is_ok() => plain.push_str(rest),
+            _ => {
+                plain.push_str(" (os error ");
+                plain.push_str(part);
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_system_is_told_in_words() {
+        let gone = std::io::Error::from_raw_os_error(libc::ENOENT);
+        let error = anyhow::Error::new(gone).context("cannot open x.jsonl");
+        assert_eq!(
+            in_words(&error),
+            "cannot open x.jsonl: No such file or directory"
+        );
+        assert_eq!(without_numbers("a (os error b"), "a (os error b");
+    }
 }
 
 impl arguments::Command {

@@ -31,7 +31,7 @@ pub struct RunSummary {
 pub fn summary_text(run: &RunSummary, style: &Style) -> String {
     let mut text = String::from("=== TRACE SUMMARY ===\n\n");
     let counts = &run.report.overview.counts;
-    userspace(&mut text, counts);
+    userspace(&mut text, &run.report);
     kernel_space(&mut text, counts);
     let layers = tables::layers_in_short(&run.report, style);
     if !layers.is_empty() {
@@ -50,8 +50,13 @@ pub fn summary_text(run: &RunSummary, style: &Style) -> String {
     text
 }
 
-pub(crate) fn userspace(text: &mut String, counts: &Counts) {
+pub(crate) fn userspace(text: &mut String, report: &Report) {
+    let counts = &report.overview.counts;
     text.push_str("USERSPACE (libcuda.so):\n");
+    if !report.calls_watched() {
+        text.push_str("  not traced\n\n");
+        return;
+    }
     let _ = writeln!(text, "  Total CUDA API calls: {}", counts.api_calls);
     let _ = writeln!(text, "  Kernel launches: {}", counts.launches);
     let _ = writeln!(text, "  Memory allocations: {}", counts.allocations);
@@ -191,6 +196,24 @@ mod tests {
         let mut run = run(report);
         run.notes = vec!["one library came too late".into()];
         insta::assert_snapshot!(summary_text(&run, &Style::default()));
+    }
+
+    #[test]
+    fn what_nobody_watched_is_not_counted() {
+        let mut report = nothing();
+        report.meta.backends = vec![event::Backend {
+            name: "syscall".into(),
+            ..event::Backend::default()
+        }];
+        report.overview.counts.ioctls = 3;
+        let text = summary_text(&run(report), &Style::default());
+        for words in [
+            "USERSPACE (libcuda.so):\n  not traced\n",
+            "GPU:\n  not traced\n",
+        ] {
+            assert!(text.contains(words), "{text}");
+        }
+        assert!(text.contains("IOCTL calls: 3"), "{text}");
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn parts_of_a_run() {
         pid: Some(1),
         ..selected("graph")
     };
-    assert_eq!(replayed(&inference(), nothing), "no events to show\n");
+    assert_eq!(replayed(&inference(), nothing), "");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn names_and_texts_cannot_paint_or_flood() {
 
 #[test]
 fn odd_traces_are_shown_too() {
-    assert_eq!(replayed(&[], Options::default()), "no events to show\n");
+    assert_eq!(replayed(&[], Options::default()), "");
     // Ends without beginnings, beginnings without ends inside of what ended, times that step.
     let event = |id, name: &str, at, extent| {
         let mut event = Event::new(id, Layer::Driver, Category::Sync, name, START + at);

@@ -92,8 +92,8 @@ pub struct ExportLine {
     /// Compare a flame graph (folded, svg) with this trace: red grew, blue shrank
     #[arg(long, value_name = "TRACE")]
     baseline: Option<PathBuf>,
-    /// Traces to read (.jsonl, .arrows); several are merged by time
-    #[arg(required = true, value_name = "TRACE")]
+    /// Traces to read (.jsonl, .arrows); several are merged by time. By default the newest in traces/
+    #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
 }
 

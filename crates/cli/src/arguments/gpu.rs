@@ -1,6 +1,6 @@
 //! `cutrace gpu`: programs inside kernels.
 
-use super::{Format, Method, Methods, Record, usage};
+use super::{Format, Method, Methods, Record, examples, usage};
 use crate::probes::Ready;
 use ptx::rewrite::Pattern;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -92,7 +92,7 @@ enum Verb {
         /// The object
         #[arg(value_name = "PROG.bpf.o")]
         object: PathBuf,
-        /// Blocks
+        /// Blocks to launch
         #[arg(long, value_name = "N", default_value_t = 1)]
         grid: u32,
         /// Threads of a block
@@ -102,19 +102,19 @@ enum Verb {
         how: HowLine,
     },
     /// When each block of a kernel ran, and on which multiprocessor
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::READY)]
     Trace(ReadyLine),
     /// Count the threads, warps and blocks that run a kernel
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::READY)]
     Count(ReadyLine),
     /// How long a kernel's warps and blocks take, as histograms
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::READY)]
     Hist(ReadyLine),
     /// What a kernel's memory accesses do, by line: bytes, how well they are coalesced, hot addresses
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::READY)]
     Mem(ReadyLine),
     /// How a kernel's blocks are spread over multiprocessors and time
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::READY)]
     Sched(ReadyLine),
     #[command(hide = true)]
     Launch {
@@ -139,12 +139,7 @@ struct RunLine {
     #[command(flatten)]
     how: HowLine,
     /// The command to run
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required = true,
-        value_name = "CMD"
-    )]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -158,10 +153,10 @@ struct HowLine {
     /// Those in memory of the host are there while the program runs, all others at its end.
     #[arg(long, value_name = "FOLDER")]
     pin: Option<PathBuf>,
-    /// Threads that maps with one value a thread have room for
+    /// Threads that maps with one value a thread have room for; by default as many as fit
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: u64,
-    /// Records that a ring holds
+    /// Records that a ring holds; by default what its map says
     #[arg(
         long = "ring",
         value_name = "N",

@@ -86,7 +86,10 @@ fn hexadecimal(text: &str) -> Result<Bytes, String> {
         }
     }
     if digits.len() % 2 != 0 {
-        return Err(format!("{} digits: a byte has two", digits.len()));
+        return Err(format!(
+            "an odd number of digits, {}: a byte has two",
+            digits.len()
+        ));
     }
     if digits.len() > MOST_DIGITS {
         return Err("more bytes than any of the driver's structs has".to_owned());

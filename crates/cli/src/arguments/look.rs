@@ -1,8 +1,11 @@
 //! The verbs that look at a trace: report, timeline, replay, view, diff, and the tour of them all.
 
-use super::times;
+use super::{alike, times, usage};
 use clap::ValueEnum;
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// How text is to look.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -118,7 +121,7 @@ pub struct DemoLine {
     #[arg(long)]
     gpu: bool,
     /// Where to put the trace and its pictures; by default traces/demo
-    #[arg(short, long = "output", value_name = "FOLDER")]
+    #[arg(short = 'o', long = "output", value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
 
@@ -132,6 +135,15 @@ impl DemoLine {
 }
 
 impl Window {
+    fn checked(self) -> Self {
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from >= to
+        {
+            usage(&format!("--from {from:?} is not before --to {to:?}"));
+        }
+        self
+    }
+
     /// Its ends, nanoseconds since the trace's start.
     pub fn since_start(self) -> (Option<u64>, Option<u64>) {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -221,6 +233,30 @@ pub struct DiffLine {
     look: Look,
 }
 
+/// A word that is no file may be meant as a part.
+fn not_a_trace(word: &Path, part: Option<Part>) {
+    let Some(word) = word.to_str() else {
+        return;
+    };
+    let names: Vec<String> = (Part::value_variants().iter())
+        .filter_map(|part| Some(part.to_possible_value()?.get_name().to_owned()))
+        .collect();
+    match part {
+        Some(_) if names.iter().any(|name| name == word) => {
+            usage("report shows one part at a time: cutrace report PART TRACE")
+        }
+        None => {
+            if let Some(meant) = alike(word, names.iter().map(String::as_str)) {
+                let all = names.join(", ");
+                usage(&format!(
+                    "no part and no trace is called '{word}': {meant}, perhaps? There are {all}"
+                ))
+            }
+        }
+        Some(_) => {}
+    }
+}
+
 impl ReportLine {
     pub fn options(self) -> Report {
         let mut words = self.words;
@@ -228,6 +264,9 @@ impl ReportLine {
         let part = named.and_then(|word| Part::from_str(word, false).ok());
         if part.is_some() {
             words.remove(0);
+        }
+        if let Some(wrong) = words.iter().find(|word| !word.exists()) {
+            not_a_trace(wrong, part);
         }
         Report {
             part: part.unwrap_or(Part::Summary),
@@ -242,7 +281,7 @@ impl TimelineLine {
     pub fn options(self) -> Timeline {
         Timeline {
             traces: self.traces,
-            window: self.window,
+            window: self.window.checked(),
             around: self.around,
             depth: self.depth,
             look: self.look,
@@ -254,7 +293,7 @@ impl ReplayLine {
     pub fn options(self) -> Replay {
         Replay {
             traces: self.traces,
-            window: self.window,
+            window: self.window.checked(),
             filter: self.filter,
             pid: self.pid,
             tid: self.tid,

@@ -1,5 +1,6 @@
 //! The command line: clap's view of it, turned once into [`Command`]. Nothing below sees clap.
 
+mod examples;
 mod export;
 mod gpu;
 mod ioctl;
@@ -18,7 +19,7 @@ pub use probes::{Hooks, Probes};
 pub use record::Record;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// What the user asked for.
 pub enum Command {
@@ -55,6 +56,7 @@ pub enum Softgpu {
     name = "cutrace",
     version,
     arg_required_else_help = true,
+    after_help = examples::LINE,
     override_usage = "cutrace [record] [OPTIONS] [--] CMD…\n       cutrace VERB …"
 )]
 struct Line {
@@ -69,7 +71,7 @@ enum Verb {
     /// Calls of the runtime and the driver API are written to the trace with their arguments,
     /// results and times; no root, no CUDA toolkit and no change to the program is needed. The
     /// command's output, exit status and signals are its own.
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::RECORD)]
     Record(record::RecordLine),
     /// The tour: record a small CUDA program on softgpu, the software device, and look at it
     ///
@@ -80,7 +82,7 @@ enum Verb {
     ///
     /// Programs built with nvcc -cudart shared and programs that use the driver API run unchanged:
     /// their PTX is executed on the CPU. Output, exit status and signals are the program's own.
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::SOFTGPU)]
     Softgpu {
         /// List the driver's functions and how many softgpu implements
         #[arg(long, conflicts_with = "command")]
@@ -89,21 +91,20 @@ enum Verb {
         #[arg(long, requires = "list")]
         all: bool,
         /// The command to run
-        #[arg(
-            trailing_var_arg = true,
-            allow_hyphen_values = true,
-            value_name = "CMD"
-        )]
+        #[arg(trailing_var_arg = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
     /// What a trace says: a summary, or tables of one of its sides
+    #[command(after_help = examples::REPORT)]
     Report(look::ReportLine),
     /// The trace as a timeline in the terminal
+    #[command(after_help = examples::TIMELINE)]
     Timeline(look::TimelineLine),
     /// The calls of a trace, one decoded line each, nested as they were
+    #[command(after_help = examples::REPLAY)]
     Replay(look::ReplayLine),
     /// Convert a trace, or merge several into one
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::EXPORT)]
     Export(export::ExportLine),
     /// Open a trace as a report in the browser
     ///
@@ -111,20 +112,21 @@ enum Verb {
     /// told, until Ctrl-C. Nothing leaves the machine.
     View(look::ViewLine),
     /// Compare two traces, by function and by category
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::DIFF)]
     Diff(look::DiffLine),
     /// Decode one ioctl of NVIDIA's driver by hand
     ///
     /// Requests, controls, classes, statuses and struct fields are named as the driver's version
     /// has them. Of other drivers' requests the parts of the number are shown.
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::IOCTL)]
     Ioctl(ioctl::IoctlLine),
     /// What can be hooked here: functions of libraries and of the driver, tracepoints
     ///
     /// One probe a line, as hooks files and bpftrace write them.
+    #[command(after_help = examples::PROBES)]
     Probes(probes::ProbesLine),
     /// Hooks files: what to hook besides what is hooked by itself
-    #[command(subcommand)]
+    #[command(subcommand, after_help = examples::HOOKS)]
     Hooks(probes::HooksLine),
     /// What works on this machine, and what to do about the rest
     ///
@@ -133,12 +135,16 @@ enum Verb {
     /// Programs inside kernels: count, trace and measure what GPU threads do
     ///
     /// The kernels' PTX gets probes when the program loads it; nothing is rebuilt.
-    #[command(arg_required_else_help = true)]
+    #[command(arg_required_else_help = true, after_help = examples::GPU)]
     Gpu(gpu::GpuLine),
     /// Print shell completions
-    Completions { shell: clap_complete::Shell },
-    /// Print the manual page
-    #[command(name = "man")]
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions {
+        /// The shell to complete in
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page: all verbs and their options
+    #[command(name = "man", after_help = examples::MANUAL)]
     Manual,
 }
 
@@ -192,9 +198,39 @@ pub fn parse() -> Command {
     }
 }
 
+/// The verb that a command which is not there was meant to be, where it stands in a verb's place.
+pub fn verb_meant(command: &OsStr) -> Option<String> {
+    if std::env::args_os().nth(1)? != command {
+        return None;
+    }
+    let line = Line::command();
+    let verbs = line.get_subcommands().map(clap::Command::get_name);
+    alike(command.to_str()?, verbs).map(str::to_owned)
+}
+
+/// The one of these names that a word was most likely meant to be, if any.
+fn alike<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Two slips, but never most of a word.
+    let most = 2.min(word.chars().count().saturating_sub(1) / 2);
+    names
+        .map(|name| (strsim::damerau_levenshtein(word, name), name))
+        .filter(|(slips, _)| *slips <= most)
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Says what is wrong with the command line, and how the verb is used.
 fn usage(message: &str) -> ! {
-    Line::command()
-        .error(clap::error::ErrorKind::MissingRequiredArgument, message)
+    let mut line = Line::command();
+    line.build();
+    let mut verb = line.clone();
+    for word in with_verb(std::env::args_os().collect()).iter().skip(1) {
+        match word.to_str().and_then(|name| verb.find_subcommand(name)) {
+            Some(inner) => verb = inner.clone(),
+            None => break,
+        }
+    }
+    verb.error(clap::error::ErrorKind::MissingRequiredArgument, message)
         .exit()
 }
 

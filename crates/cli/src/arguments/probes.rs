@@ -38,6 +38,7 @@ impl ProbesLine {
 pub enum HooksLine {
     /// Check a hooks file, and tell what each of its hooks is here
     Check {
+        /// The hooks file, in TOML
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },

@@ -55,7 +55,7 @@ pub struct RecordLine {
     #[arg(long, value_name = "LIST", default_value = "auto", value_parser = methods)]
     method: Methods,
     /// Trace a process that runs already, until it ends or Ctrl-C: by ebpf, or by syscall
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", value_parser = process, conflicts_with = "command")]
     pid: Option<u32>,
     /// Trace every process of this machine, until Ctrl-C or -d: by ebpf
     #[arg(short = 'a', long = "all", conflicts_with_all = ["command", "pid"])]
@@ -94,7 +94,8 @@ pub struct RecordLine {
     /// Leave out calls shorter than this: 500ns, 10us, 1.5ms, 1s
     #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
     min_duration: Option<Duration>,
-    /// Leave out calls that begin later than this many seconds after the start
+    /// With -p and -a: stop after this many seconds. With a command, which runs to its end: leave out
+    /// calls that begin later than this
     #[arg(short, long, value_name = "SECS", value_parser = times::seconds)]
     duration: Option<Duration>,
     /// Print no summary at the end
@@ -112,7 +113,6 @@ pub struct RecordLine {
     /// The command to run
     #[arg(
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         required_unless_present_any = ["pid", "everyone"],
         value_name = "CMD"
     )]
@@ -167,6 +167,14 @@ impl RecordLine {
     }
 }
 
+/// A process's number.
+fn process(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("a process's number is meant, as pgrep prints it: -p $(pgrep -n python)".into()),
+    }
+}
+
 /// A user's name or number.
 fn user(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
@@ -202,6 +210,8 @@ mod tests {
         assert_eq!((user("1234"), user("root")), (Ok(1234), Ok(0)));
         assert!(user("nobody of this name").is_err());
         assert!(cgroup("/no/such/cgroup").is_err());
+        assert_eq!(process("1234"), Ok(1234));
+        assert!(process("python").is_err() && process("0").is_err());
     }
 
     #[test]

@@ -18,14 +18,19 @@ pub fn with_unit(text: &str) -> Result<Duration, String> {
     let number: f64 = number
         .parse()
         .map_err(|_| format!("{number:?} is no number"))?;
-    Duration::try_from_secs_f64(number * unit).map_err(|why| why.to_string())
+    length(number * unit, text)
 }
 
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text
         .parse()
         .map_err(|_| format!("{text:?} is no number of seconds"))?;
-    Duration::try_from_secs_f64(number).map_err(|why| why.to_string())
+    length(number, text)
+}
+
+fn length(seconds: f64, text: &str) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| format!("{text:?} is no length of time: 0 or more, and not endless"))
 }
 
 #[cfg(test)]

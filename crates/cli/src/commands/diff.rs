@@ -38,7 +38,7 @@ pub fn run(options: Diff) -> Result<ExitCode> {
             diff: &diff,
             conditions: &outcomes,
         };
-        serde_json::to_writer_pretty(&mut out, &compared)?;
+        serde_json::to_writer_pretty(&mut out, &compared).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
         let style = style(&options.look);

@@ -1,6 +1,9 @@
 //! `cutrace export`: a trace in another format, or several made one.
 
-use super::input::Input;
+use super::{
+    input::{Input, or_newest},
+    named_output,
+};
 use crate::arguments::{Destination, Export, Format, Weight};
 use anyhow::{Context, Result};
 use render::{Chrome, FlameSvg, Folded, Html, Output, Perfetto, Stacks};
@@ -33,9 +36,19 @@ fn trace_format(format: Format) -> Option<trace::Format> {
 }
 
 fn convert(options: Export, format: trace::Format) -> Result<ExitCode> {
-    let report = match &options.destination {
-        Destination::File(path) => trace::convert(&options.traces, path)?,
-        Destination::Stdout => trace::convert_to(&options.traces, io::stdout(), format)?,
+    let traces = or_newest(options.traces)?;
+    let (report, place) = match &options.destination {
+        Destination::File(path) => {
+            let file = Unfinished::create(path)?;
+            let report = trace::convert_to(&traces, file.file.try_clone()?, format)
+                .map_err(|why| named_output(why.into(), &path.display()))?;
+            file.finish()?;
+            (report, format!(" to {}", path.display()))
+        }
+        Destination::Stdout => {
+            let report = trace::convert_to(&traces, io::stdout(), format)?;
+            (report, String::new())
+        }
     };
     for warning in &report.warnings {
         eprintln!("cutrace: warning: {warning}");
@@ -44,7 +57,7 @@ fn convert(options: Export, format: trace::Format) -> Result<ExitCode> {
         0 => String::new(),
         lost => format!(", {lost} lost when they were recorded"),
     };
-    eprintln!("cutrace: {} events written{lost}", report.events);
+    eprintln!("cutrace: {} events written{place}{lost}", report.events);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -81,7 +94,8 @@ fn draw_to(traces: Vec<PathBuf>, format: Format, flame: Flame, path: &Path) -> R
     let file = Unfinished::create(path)?;
     let writer = BufWriter::with_capacity(BUFFER, file.file.try_clone()?);
     let mut output = output(writer, format, flame, &input);
-    input.show(&mut *output)?;
+    let shown = input.show(&mut *output);
+    shown.map_err(|why| named_output(why, &path.display()))?;
     drop(output);
     file.finish()
 }
@@ -146,46 +160,63 @@ fn folded(path: &Path, weight: Weight) -> Result<Vec<(String, u64)>> {
     Ok(stacks.folded())
 }
 
-/// A file that appears under its name when it is whole.
+/// A file that appears under its name when it is whole. Devices and pipes are written to as they are:
+/// a file in their place would take them away from everybody.
 pub struct Unfinished {
     file: File,
     path: PathBuf,
-    unfinished: PathBuf,
+    /// Its name until then.
+    aside: Option<PathBuf>,
 }
 
 impl Unfinished {
-    /// Readable by its owner alone, as traces are: it says what the program did.
+    /// Readable by its owner alone: it says what the program did. Missing folders are made.
     pub fn create(path: &Path) -> Result<Self> {
+        let why_not = || {
+            format!(
+                "cannot write {}; choose another place with -o",
+                path.display()
+            )
+        };
+        // Where a link leads: the link itself stays.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let mut options = OpenOptions::new();
+        options.write(true);
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Ok(Unfinished {
+                file: options.open(&path).with_context(why_not)?,
+                path,
+                aside: None,
+            });
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(why_not)?;
+        }
         let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
         name.push(format!(".{}.part", std::process::id()));
-        let unfinished = path.with_file_name(name);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&unfinished)
-            .with_context(|| {
-                format!(
-                    "cannot write {}; choose another place with -o",
-                    path.display()
-                )
-            })?;
+        let aside = path.with_file_name(name);
+        let file = (options.create_new(true).mode(0o600).open(&aside)).with_context(why_not)?;
         Ok(Unfinished {
             file,
-            path: path.to_owned(),
-            unfinished,
+            path,
+            aside: Some(aside),
         })
     }
 
     pub fn finish(self) -> Result<()> {
-        fs::rename(&self.unfinished, &self.path)
-            .with_context(|| format!("cannot write {}", self.path.display()))
+        match &self.aside {
+            Some(aside) => fs::rename(aside, &self.path)
+                .with_context(|| format!("cannot write {}", self.path.display())),
+            None => Ok(()),
+        }
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After `finish` there is nothing under this name.
-        let _ = fs::remove_file(&self.unfinished);
+        if let Some(aside) = &self.aside {
+            // After `finish` there is nothing under this name.
+            let _ = fs::remove_file(aside);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Traces as the commands that look at them read them: one or several, or the newest here.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use event::{Meta, Record, Summary};
 use render::Output;
 use std::{
@@ -28,14 +28,8 @@ enum Source {
 impl Input {
     /// No paths are the newest trace of the folder that `record` writes to. `parts` are what the
     /// command will look at.
-    pub fn open(mut paths: Vec<PathBuf>, parts: Parts) -> Result<Self> {
-        if paths.is_empty() {
-            let newest = newest(Path::new(FOLDER)).with_context(|| {
-                format!("no trace was named and {FOLDER}/ has none: record one with cutrace ./app")
-            })?;
-            eprintln!("cutrace: reading {}", newest.display());
-            paths.push(newest);
-        }
+    pub fn open(paths: Vec<PathBuf>, parts: Parts) -> Result<Self> {
+        let paths = or_newest(paths)?;
         let mut readers = (paths.iter())
             .map(|path| trace::open_with(path, parts))
             .collect::<Result<Vec<_>, _>>()?;
@@ -158,9 +152,34 @@ impl Progress {
     }
 }
 
-fn newest(folder: &Path) -> Result<PathBuf> {
+/// The traces named; without any, the newest of the folder that `record` writes to.
+pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    if paths.is_empty() {
+        let Some(newest) = newest(Path::new(FOLDER)) else {
+            bail!("no trace was named and {FOLDER}/ has none: record one with cutrace ./app");
+        };
+        eprintln!("cutrace: reading {}", newest.display());
+        return Ok(vec![newest]);
+    }
+    for path in &paths {
+        if path.is_dir() {
+            let example = newest(path).map_or(String::new(), |trace| {
+                format!("; the newest trace in it is {}", trace.display())
+            });
+            bail!("{}: a folder, not a trace{example}", path.display());
+        }
+    }
+    // "-" is standard input, as in tar and jq.
+    let named = |path: PathBuf| match path.to_str() {
+        Some("-") => PathBuf::from("/dev/stdin"),
+        _ => path,
+    };
+    Ok(paths.into_iter().map(named).collect())
+}
+
+fn newest(folder: &Path) -> Option<PathBuf> {
     let mut found: Option<(std::time::SystemTime, PathBuf)> = None;
-    for entry in fs::read_dir(folder)?.flatten() {
+    for entry in fs::read_dir(folder).ok()?.flatten() {
         let path = entry.path();
         let Ok(changed) = entry.metadata().and_then(|data| data.modified()) else {
             continue;
@@ -170,8 +189,5 @@ fn newest(folder: &Path) -> Result<PathBuf> {
             found = Some((changed, path));
         }
     }
-    match found {
-        Some((_, path)) => Ok(path),
-        None => bail!("no .jsonl or .arrows file in {}", folder.display()),
-    }
+    found.map(|(_, path)| path)
 }

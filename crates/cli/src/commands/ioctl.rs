@@ -10,6 +10,9 @@ use std::{fs, io, process::ExitCode};
 /// Columns of names, so that values stand below each other.
 const WIDTH: usize = 14;
 
+/// The oldest branch that the tables know.
+const OLDEST: u32 = 535;
+
 /// Where the driver tells its version.
 const PROC: &str = "/proc/driver/nvidia/version";
 
@@ -24,7 +27,12 @@ pub fn run(options: Ioctl) -> Result<ExitCode> {
 }
 
 fn describe(options: &Ioctl, here: Option<Version>) -> String {
+    let known = OLDEST..=Version::NEWEST.branch;
     let (version, from) = match (options.version, here) {
+        (Some(version), _) if !known.contains(&version.branch) => (
+            version,
+            "as you say; only 535 to 595 are known, the nearest speaks for it",
+        ),
         (Some(version), _) => (version, "as you say"),
         (None, Some(version)) => (version, "this machine's"),
         (None, None) => (
@@ -80,7 +88,7 @@ fn describe(options: &Ioctl, here: Option<Version>) -> String {
             row("bytes", &advice);
         }
         Some(bytes) if bytes.len() < size => {
-            row("doubt", &format!("{} bytes given, of {size}", bytes.len()));
+            row("doubt", &format!("{} of {size} bytes given", bytes.len()));
         }
         _ => {}
     }

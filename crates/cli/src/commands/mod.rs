@@ -8,6 +8,7 @@ mod gpu;
 mod hooks;
 mod input;
 mod ioctl;
+mod manual;
 mod probes;
 mod record;
 mod replay;
@@ -19,9 +20,13 @@ mod view;
 
 use crate::arguments::{self, Command};
 use anyhow::Result;
-use std::{io, process::ExitCode};
+use std::{fmt::Display, io, process::ExitCode};
 
 pub fn run(command: Command) -> Result<ExitCode> {
+    started(command).map_err(|why| named_output(why, &"to standard output"))
+}
+
+fn started(command: Command) -> Result<ExitCode> {
     match command {
         Command::Record(options) => record::run(options),
         Command::Demo(options) => demo::run(options),
@@ -42,17 +47,31 @@ pub fn run(command: Command) -> Result<ExitCode> {
             clap_complete::generate(shell, &mut arguments::definitions(), "cutrace", &mut text);
             print(&text)
         }
-        Command::Manual => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(arguments::definitions()).render(&mut text)?;
-            print(&text)
-        }
+        Command::Manual => print(&manual::page()?),
     }
 }
 
 fn print(text: &[u8]) -> Result<ExitCode> {
     io::Write::write_all(&mut io::stdout().lock(), text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error of writing says by itself only that the disk is full: with the output's name. Errors of
+/// traces come with theirs.
+fn named_output(error: anyhow::Error, output: &dyn Display) -> anyhow::Error {
+    let Some(first) = error.chain().next() else {
+        return error;
+    };
+    // With words around it, it is of another type here.
+    let of_writing = first.is::<io::Error>()
+        || matches!(
+            first.downcast_ref(),
+            Some(trace::Error::Io(_) | trace::Error::Arrow(_))
+        );
+    if of_writing {
+        return error.context(format!("cannot write {output}"));
+    }
+    error
 }
 
 /// `cutrace … | head` is no error.

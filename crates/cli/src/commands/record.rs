@@ -96,7 +96,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
     if (options.probes.as_ref()).is_some_and(|probes| probes.tells_addresses()) {
         file.watch_allocations();
     }
-    let (path, seen) = (file.path().to_owned(), file.seen());
+    let (path, new, seen) = (file.path().to_owned(), file.is_new(), file.seen());
     let ran = watched_run(options, &plan.methods, file, &place, |backends| {
         let mut command = launch::Command {
             program: options.program.clone(),
@@ -113,14 +113,16 @@ pub fn record(options: &Record) -> Result<Recorded> {
             }
             None => launched(&mut command, backends),
         };
+        // Here the run ends: what cutrace does afterwards is no time of the program's.
+        let ended = monotonic();
         drop(progress);
-        exit.map(|exit| (exit, began.elapsed()))
+        exit.map(|exit| (exit, began.elapsed(), ended))
     });
-    let ((exit, elapsed), mut file, mut watched) = match ran {
+    let ((exit, elapsed, ended), mut file, mut watched) = match ran {
         Ok(ran) => ran,
         Err(error) => {
             // Nothing ran: an empty trace would only be in the way.
-            if path.as_os_str() != file::STDOUT {
+            if new {
                 let _ = std::fs::remove_file(&path);
             }
             return Err(error);
@@ -139,7 +141,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         }
     }
     let (finished, said) = file.finish(|summary| {
-        summary.end_ns = summary.end_ns.max(monotonic());
+        summary.end_ns = summary.end_ns.max(ended);
         summary.exit = Some(status(exit));
         summary.clocks = watched.clocks.clone();
         summary.overhead = watched.overhead.clone();
@@ -160,7 +162,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         found,
         exit,
         details: std::mem::take(&mut watched.details),
-        summary: words::summary(options, watched, said, &path, elapsed),
+        summary: words::summary(options, watched, said, &path, (exit, elapsed)),
         path,
     })
 }

@@ -3,6 +3,7 @@
 use super::{input::Input, style::style};
 use crate::arguments::Replay;
 use anyhow::Result;
+use capture::preload::Filter;
 use event::Selection;
 use render::replay::Options;
 use std::{
@@ -29,5 +30,14 @@ pub fn run(options: Replay) -> Result<ExitCode> {
     let out = BufWriter::new(io::stdout().lock());
     let mut replay = render::Replay::new(out, input.meta(), shown);
     input.show(&mut replay)?;
+    if replay.is_empty() {
+        eprintln!("cutrace: no events to show");
+        let filter = options.filter.as_deref().map(Filter::parse);
+        for item in filter.iter().flat_map(Filter::meaningless) {
+            eprintln!(
+                "cutrace: -e {item}: no category, no layer and no function that cutrace knows"
+            );
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }

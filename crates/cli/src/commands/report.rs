@@ -26,7 +26,8 @@ pub fn run(options: Report) -> Result<ExitCode> {
     let report = read(options.traces, args)?;
     let mut out = io::stdout().lock();
     if options.json {
-        serde_json::to_writer_pretty(&mut out, &of_part(options.part, &report)?)?;
+        let part = of_part(options.part, &report)?;
+        serde_json::to_writer_pretty(&mut out, &part).map_err(io::Error::from)?;
         writeln!(out)?;
     } else {
         out.write_all(table(options.part, &report, &style(&options.look)).as_bytes())?;

@@ -35,7 +35,9 @@ fn style_on(stream: &(impl IsTerminal + AsRawFd)) -> Style {
     let terminal = stream.is_terminal();
     Style {
         // https://no-color.org: set and not empty.
-        color: terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        color: terminal
+            && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            && env::var_os("TERM").is_none_or(|value| value != "dumb"),
         width: columns(terminal.then(|| stream.as_raw_fd())),
         unicode: locale_is_unicode(),
     }

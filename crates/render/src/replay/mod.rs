@@ -67,6 +67,11 @@ impl<W: Write> Replay<W> {
         }
     }
 
+    /// Whether nothing was shown so far.
+    pub fn is_empty(&self) -> bool {
+        !self.any
+    }
+
     /// Whether it is of the threads and functions asked for.
     fn wanted(&self, event: &Event) -> bool {
         let options = &self.options;
@@ -340,9 +345,6 @@ impl<W: Write> Output for Replay<W> {
                 opened: false,
             };
             self.unfinished(&frame, 0)?;
-        }
-        if !self.any {
-            writeln!(self.out, "no events to show")?;
         }
         self.out.flush()
     }

@@ -99,7 +99,12 @@ fn missing(report: &Report, style: &Style) -> Vec<String> {
     if report.summary.is_none() {
         lines.push("The trace has no end: it was cut off, or the tracer died".into());
     }
-    if report.idle.basis == Basis::Launches {
+    if !report.calls_watched() {
+        lines.push("No CUDA calls were traced".into());
+    }
+    if !report.gpu_watched() {
+        lines.push("No GPU times: when the GPU worked is not known".into());
+    } else if report.idle.basis == Basis::Launches {
         lines.push("No GPU times: when the GPU worked is taken from launches and waits".into());
     }
     if !traced(Layer::Syscall) {

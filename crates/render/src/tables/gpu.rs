@@ -31,8 +31,12 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         section.line(&format!("{}: {}{memory}{kind}", found.index, found.name));
     }
     if gpu.all.operations == 0 {
-        section.line("The trace has no GPU times. What was launched, by name:");
-        top::kernels(&mut section, report);
+        if report.overview.counts.launches > 0 {
+            section.line("The trace has no GPU times. What was launched, by name:");
+            top::kernels(&mut section, report);
+        } else {
+            section.line("The trace has no GPU times, and no launch.");
+        }
         ranges(&mut section, report);
         return section.finish();
     }

@@ -15,6 +15,13 @@ pub fn idle(report: &Report, style: &Style) -> String {
     let idle = &report.idle;
     let (all, wall) = (&idle.all, idle.wall_ns);
     section.heading("GPU idle time");
+    if !report.gpu_watched() {
+        section.line(
+            "Neither CUDA calls nor GPU times were traced: when the GPU was idle is not known. \
+             Record with --method=auto, or with preload in the list.",
+        );
+        return section.finish();
+    }
     section.line(basis_words(idle.basis));
     let mut table = Table::new().left("").right("").right("");
     for (what, ns) in [

@@ -12,7 +12,7 @@ const ROWS: usize = 5;
 
 pub fn summary(report: &Report, style: &Style) -> String {
     let mut text = String::from("=== TRACE SUMMARY ===\n\n");
-    counts::userspace(&mut text, &report.overview.counts);
+    counts::userspace(&mut text, report);
     counts::kernel_space(&mut text, &report.overview.counts);
     let mut section = Section::new(style);
     gpu(&mut section, report);
@@ -40,16 +40,22 @@ pub fn layers_in_short(report: &Report, style: &Style) -> String {
 
 /// How busy the GPU was, for the end of a run.
 pub fn gpu_in_short(report: &Report, style: &Style) -> String {
-    let counts = &report.overview.counts;
-    if counts.launches + counts.transfers + counts.gpu_operations == 0 {
-        return "GPU:\n  no work seen\n".to_owned();
-    }
     let mut section = Section::new(style);
     gpu(&mut section, report);
     section.finish()
 }
 
 fn gpu(section: &mut Section<'_>, report: &Report) {
+    let counts = &report.overview.counts;
+    if counts.launches + counts.transfers + counts.gpu_operations == 0 {
+        section.heading("GPU:");
+        section.line(if report.gpu_watched() {
+            "no work seen"
+        } else {
+            "not traced"
+        });
+        return;
+    }
     let (idle, wall) = (&report.idle, report.overview.wall_ns);
     let simulated = if report.overview.simulated {
         ", softgpu"
@@ -144,7 +150,7 @@ fn functions(section: &mut Section<'_>, report: &Report) {
 
 fn phases(section: &mut Section<'_>, report: &Report) {
     let found = &report.phases;
-    if found.phases.is_empty() {
+    if found.phases.is_empty() || !report.gpu_watched() {
         return;
     }
     section.heading("Phases:");

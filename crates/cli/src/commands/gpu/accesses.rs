@@ -24,7 +24,12 @@ pub fn table(accesses: &[Access], text: &mut String) {
             text,
             "{:>6} {:>5}  {what:<16} {:>14} {:>16} {:>18}  {:>15.1}{unit}",
             one.number,
-            one.line,
+            // Code without line information has lines 0.
+            if one.line == 0 {
+                "-".into()
+            } else {
+                one.line.to_string()
+            },
             grouped(one.requests),
             grouped(one.threads),
             grouped(one.bytes),

@@ -12,7 +12,7 @@ use crate::{
 use capture::gpu_probe::{MapDump, Notes, RingTotals};
 use event::Value;
 use ptx::rewrite::{nearest, readable};
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 /// Entries of a map that are shown.
 const MOST_SHOWN: usize = 32;
@@ -82,7 +82,15 @@ pub fn show(probes: &Probes, found: &Found, options: &Run) {
         let _ = writeln!(text, "  {line}");
     }
     match &probes.what {
-        What::Ready(ready) => ready_made(*ready, found, &mut text),
+        What::Ready(ready) => {
+            ready_made(*ready, found, &mut text);
+            if *ready == Ready::Hist && options.record.simulate {
+                text.push_str(
+                    "\nOn softgpu, blocks that run at once may have one multiprocessor and warp number: \
+                     some warps are missed, some have\nanother's time. gpu count is exact.\n",
+                );
+            }
+        }
         What::Object(_) => {
             for dump in &found.dumps {
                 map(probes, dump, &mut text);
@@ -182,10 +190,10 @@ fn schedule(found: &Found, text: &mut String) {
             .sum();
         let _ = writeln!(
             text,
-            "at most {} blocks at once; {:.1} on average over {} ns",
+            "at most {} blocks at once; {:.1} on average over {:.1?}",
             grouped(peak.max(0) as u64),
             busy as f64 / width.max(1) as f64,
-            grouped(width)
+            Duration::from_nanos(width)
         );
     }
 }

@@ -20,6 +20,8 @@ use trace::{Format, Writer};
 /// first record, when it is known what is hooked.
 pub struct TraceFile {
     path: PathBuf,
+    /// There was none of this name before.
+    new: bool,
     meta: Meta,
     /// None once the writer has it.
     file: Option<File>,
@@ -37,6 +39,7 @@ pub struct TraceFile {
 impl TraceFile {
     /// Without a path, `traces/trace_<now>.jsonl`.
     pub fn create(path: Option<&Path>, meta: Meta, summed_up: bool) -> Result<Self> {
+        let new = path.is_none_or(|path| path != Path::new(STDOUT) && !path.exists());
         let (path, file) = match path {
             Some(path) if path == Path::new(STDOUT) => (path.to_owned(), stdout()),
             Some(path) => (path.to_owned(), create(path, false)),
@@ -50,6 +53,7 @@ impl TraceFile {
         })?;
         Ok(TraceFile {
             path,
+            new,
             meta,
             file: Some(file),
             writer: None,
@@ -80,6 +84,11 @@ impl TraceFile {
         &self.path
     }
 
+    /// Whether its file was not there before.
+    pub fn is_new(&self) -> bool {
+        self.new
+    }
+
     /// Everyone has begun: the first line can be written.
     fn write_head(&mut self) -> Result<(), SinkError> {
         let format = Format::of(&self.path).unwrap_or(Format::Jsonl);
@@ -92,6 +101,11 @@ impl TraceFile {
                 };
                 self.live = Some(Replay::new(LineWriter::new(file), &self.meta, options));
                 return Ok(());
+            }
+            // Only now: an older trace of this name outlives a command that could not be started.
+            if file.metadata().is_ok_and(|found| found.is_file()) && self.path != Path::new(STDOUT)
+            {
+                file.set_len(0)?;
             }
             self.writer = Some(Writer::new(file, format, &self.meta)?);
         }
@@ -170,7 +184,7 @@ fn create(path: &Path, new: bool) -> io::Result<File> {
         fs::create_dir_all(folder)?;
     }
     let mut options = File::options();
-    options.write(true).truncate(true);
+    options.write(true).truncate(false);
     if new {
         options.create_new(true)
     } else {

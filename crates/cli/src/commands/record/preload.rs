@@ -64,7 +64,10 @@ impl Backend for Preload<'_> {
         );
         let mut notes = report.notes;
         if report.libraries.is_empty() {
-            notes.insert(0, words::why_nothing(&self.options.program));
+            notes.insert(
+                0,
+                words::why_nothing(&self.options.program, self.options.simulate),
+            );
         }
         Some(Watched {
             notes,

@@ -1,16 +1,17 @@
 //! What is said about a run: its summary, what was missed and why.
 
-use super::{backend::Watched, outlet::Outlet};
+use super::{backend::Watched, file::STDOUT, outlet::Outlet};
 use crate::arguments::Record;
 use capture::{
     SinkError,
+    launch::Exit,
     preload::{Filter, Library, Process, missing},
 };
 use event::{ClockError, Hooks, Overhead};
 use render::RunSummary;
 use std::{
     env,
-    ffi::OsStr,
+    ffi::{CStr, OsStr},
     fmt::Write as _,
     fs::{self, File},
     io::Read,
@@ -57,9 +58,24 @@ pub fn summary(
     watched: Together,
     said: analyse::Report,
     trace: &Path,
-    elapsed: Duration,
+    (exit, elapsed): (Exit, Duration),
 ) -> RunSummary {
-    let mut notes = watched.notes;
+    let mut notes: Vec<String> = end(exit).into_iter().collect();
+    if options.simulate
+        && exit != Exit::Code(0)
+        && watched
+            .libraries
+            .iter()
+            .any(|(name, _)| name == "[program]")
+    {
+        notes.push(
+            "the CUDA runtime is built into the program, as nvcc does by default, and softgpu \
+             cannot serve it yet: build with nvcc -cudart shared"
+                .into(),
+        );
+    }
+    // A note is a line.
+    notes.extend(watched.notes.iter().map(|note| note.replace('\n', "; ")));
     for (option, spec) in [("-e ", &options.filter), ("--stack=", &options.stacks)] {
         if let Some(filter) = spec.as_deref().map(Filter::parse)
             && options.libraries.is_empty()
@@ -68,6 +84,9 @@ pub fn summary(
                 format!("{option}{item}: no category, no layer and no function that cutrace knows")
             }));
         }
+    }
+    if let Some(filter) = &options.filter {
+        notes.push(format!("-e {filter}: all other calls were left out"));
     }
     if !options.min_duration.is_zero() {
         notes.push(format!(
@@ -93,8 +112,33 @@ pub fn summary(
         tracer_cpu: watched.tracer_cpu,
         overhead: watched.overhead,
         elapsed,
-        trace: trace.display().to_string(),
+        trace: if trace.as_os_str() == STDOUT {
+            "standard output".into()
+        } else {
+            trace.display().to_string()
+        },
         notes,
+    }
+}
+
+/// How the command ended, unless all is well.
+fn end(exit: Exit) -> Option<String> {
+    match exit {
+        Exit::Code(0) => None,
+        Exit::Code(code) => Some(format!("the program exited with {code}")),
+        Exit::Signal(signal) => {
+            // SAFETY: it returns a text that ends, or null; nobody else asks at the same time.
+            let name = unsafe { libc::strsignal(signal) };
+            let name = (!name.is_null())
+                // SAFETY: as above; it is copied before anybody can ask again.
+                .then(|| {
+                    unsafe { CStr::from_ptr(name) }
+                        .to_string_lossy()
+                        .into_owned()
+                });
+            let name = name.unwrap_or_else(|| "unknown".into());
+            Some(format!("the program was ended by signal {signal} ({name})"))
+        }
     }
 }
 
@@ -134,7 +178,7 @@ pub fn hooks(libraries: &[Library]) -> Vec<(String, Hooks)> {
 }
 
 /// Nothing was hooked: the likeliest reason that can be seen from here.
-pub fn why_nothing(program: &OsStr) -> String {
+pub fn why_nothing(program: &OsStr, simulated: bool) -> String {
     let cannot = "and cannot be traced from inside";
     let Some(path) = found_in_path(program) else {
         return "nothing was hooked: the program loaded no CUDA library".into();
@@ -147,9 +191,14 @@ pub fn why_nothing(program: &OsStr) -> String {
     if is_static(&path) == Some(true) {
         return format!("nothing was hooked: {name} is statically linked {cannot}");
     }
-    "nothing was hooked: the program loaded no CUDA library (libcuda, libcudart), or cleared the \
-     environment of those that did"
-        .into()
+    let mut words = String::from(
+        "nothing was hooked: the program loaded no CUDA library (libcuda, libcudart), or cleared the \
+         environment of those that did",
+    );
+    if !simulated && !Path::new("/proc/driver/nvidia").exists() {
+        words.push_str("; no NVIDIA driver is loaded here: --sim runs CUDA programs on softgpu");
+    }
+    words
 }
 
 fn found_in_path(program: &OsStr) -> Option<PathBuf> {
@@ -199,5 +248,15 @@ mod tests {
         assert_eq!(is_static(Path::new(file!())), None);
         assert_eq!(is_static(Path::new("/nonexistent")), None);
         assert!(found_in_path(OsStr::new("sh")).is_some());
+    }
+
+    #[test]
+    fn an_end_is_told_unless_all_is_well() {
+        assert_eq!(end(Exit::Code(0)), None);
+        let words = |exit| end(exit).unwrap_or_default();
+        assert_eq!(words(Exit::Code(3)), "the program exited with 3");
+        assert!(
+            words(Exit::Signal(libc::SIGSEGV)).starts_with("the program was ended by signal 11 (")
+        );
     }
 }
