@@ -3,7 +3,12 @@
 mod common;
 
 use common::{cutrace, repository};
-use std::{fs, path::Path, process::Output};
+use std::{
+    fs,
+    os::unix::fs::FileTypeExt,
+    path::Path,
+    process::{Command, Output},
+};
 
 fn example() -> String {
     let path = repository().join("fuzz/seeds/jsonl/example.jsonl");
@@ -163,4 +168,56 @@ fn flame_graphs_by_what_is_asked_for() {
     assert!(svg.status.success(), "{svg:?}");
     let text = fs::read_to_string(folder.path().join("flame.svg")).expect("written");
     assert!(text.starts_with("<?xml") && text.contains("cuMemAlloc_v2"));
+}
+
+#[test]
+fn a_pipe_is_written_to_and_stays_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo runs").success());
+    for format in ["csv", "svg"] {
+        let reader = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || fs::read(pipe).expect("read"))
+        };
+        let done = export(&[&example(), "-f", format, "-o", "pipe"], folder.path());
+        assert!(done.status.success(), "{done:?}");
+        let got = reader.join().expect("read");
+        let stream = export(&[&example(), "-f", format], folder.path());
+        assert_eq!(got, stream.stdout, "{format}");
+        let kind = fs::symlink_metadata(&pipe).expect("there").file_type();
+        assert!(kind.is_fifo(), "{format}: {kind:?}");
+    }
+    assert_eq!(
+        fs::read_dir(folder.path()).expect("read").count(),
+        1,
+        "nothing is left beside it"
+    );
+}
+
+#[test]
+fn a_format_that_is_named_needs_no_extension_and_no_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (format, name) in [("csv", "a/b/table.txt"), ("html", "c/page")] {
+        let done = export(&[&example(), "-f", format, "-o", name], folder.path());
+        assert!(done.status.success(), "{done:?}");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(said.contains(&format!("written to {name}")), "{said}");
+        let stream = export(&[&example(), "-f", format], folder.path());
+        let written = fs::read(folder.path().join(name)).expect("written");
+        assert_eq!(written, stream.stdout, "{format}");
+    }
+}
+
+#[test]
+fn a_link_leads_to_what_is_written() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (target, link) = (folder.path().join("real.csv"), folder.path().join("a.csv"));
+    fs::write(&target, "").expect("written");
+    std::os::unix::fs::symlink(&target, &link).expect("linked");
+    let done = export(&[&example(), "-o", "a.csv"], folder.path());
+    assert!(done.status.success(), "{done:?}");
+    let kind = fs::symlink_metadata(&link).expect("there").file_type();
+    assert!(kind.is_symlink() && fs::metadata(&target).expect("there").len() > 0);
 }

@@ -150,3 +150,85 @@ fn without_a_name_the_newest_trace_is_meant() {
         "{said}"
     );
 }
+
+/// Status 2, these words on stderr, nothing on stdout.
+fn refused(arguments: &[&str], words: &[&str]) {
+    let output = look(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    for words in words {
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+    assert!(!said.contains("os error"), "{arguments:?}: {said}");
+}
+
+#[test]
+fn slips_are_answered_with_what_was_meant() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let within = |name: &str| folder.path().join(name).display().to_string();
+    fs::copy(layers(), within("one.jsonl")).expect("copied");
+    refused(&["report", "sumary"], &["'sumary'", "summary, perhaps?"]);
+    refused(
+        &["report", "top", "memory", &layers()],
+        &["one part at a time"],
+    );
+    refused(
+        &["report", &within("")],
+        &["a folder, not a trace", "one.jsonl"],
+    );
+    refused(
+        &["replay", &within("two.jsonl")],
+        &["two.jsonl", "No such file"],
+    );
+    for verb in ["timeline", "replay"] {
+        let backwards = [verb, &layers(), "--from", "2ms", "--to", "1ms"];
+        refused(&backwards, &["--from 2ms is not before --to 1ms"]);
+    }
+}
+
+#[test]
+fn that_nothing_is_chosen_is_no_line_of_the_data() {
+    let trace = repository().join("fixtures/traces/h200_vector_add.jsonl");
+    let trace = trace.to_str().expect("UTF-8");
+    let nothing = look(&["replay", trace, "-e", "nonsense"]);
+    let said = String::from_utf8_lossy(&nothing.stderr);
+    assert!(nothing.status.success() && nothing.stdout.is_empty());
+    assert!(said.contains("no events to show"), "{said}");
+    assert!(said.contains("-e nonsense: no category"), "{said}");
+}
+
+#[test]
+fn a_trace_may_come_from_standard_input() {
+    let piped = |part| {
+        let trace = fs::File::open(layers()).expect("there");
+        let mut command = cutrace();
+        command.args(["report", part, "-"]).stdin(trace);
+        let output = command.output().expect("cutrace runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    assert_eq!(piped("top"), shown(&["report", "top", &layers()]));
+}
+
+#[test]
+fn a_full_disk_is_told_with_the_outputs_name() {
+    for arguments in [
+        &["report", &layers()][..],
+        &["report", "--json", &layers()],
+        &["replay", &layers()],
+        &["export", "-f", "arrow", &layers()],
+        &["man"],
+    ] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let mut command = cutrace();
+        command.args(arguments).stdout(full.expect("there"));
+        let output = command.output().expect("cutrace runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(
+            said.contains("cannot write to standard output: "),
+            "{arguments:?}: {said}"
+        );
+    }
+}

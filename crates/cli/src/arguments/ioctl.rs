@@ -87,7 +87,7 @@ fn hexadecimal(text: &str) -> Result<Bytes, String> {
     }
     if digits.len() % 2 != 0 {
         return Err(format!(
-            "an odd number of digits, {}: a byte has two",
+            "{} digits, an odd number: a byte has two",
             digits.len()
         ));
     }

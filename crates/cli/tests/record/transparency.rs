@@ -234,3 +234,52 @@ fn what_was_preloaded_comes_behind_us_and_works() {
     assert!(run.stderr().contains("preloaded\n"), "{}", run.stderr());
     assert_eq!(run.calls("cudaMalloc").count(), 3);
 }
+
+#[test]
+fn a_slip_is_no_command() {
+    let told = |arguments: &[&str]| {
+        let output = cutrace().args(arguments).output().expect("cutrace runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (code, said) = told(&["reprot"]);
+    assert_eq!(code, Some(127), "{said}");
+    assert!(said.contains("did you mean: cutrace report"), "{said}");
+    for arguments in [
+        &["--metod=preload", "true"][..],
+        &["record", "--metod", "preload", "true"],
+        &["softgpu", "--lst"],
+        &["gpu", "count", "kernel", "--no-sumary", "true"],
+    ] {
+        let (code, said) = told(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("a similar argument exists"), "{said}");
+    }
+}
+
+#[test]
+fn an_older_trace_outlives_a_command_that_cannot_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let trace = folder.path().join("trace.jsonl");
+    let run = |command: &str| {
+        let mut line = cutrace();
+        line.arg("-o").arg(&trace).args(["--no-summary", command]);
+        line.status().expect("cutrace runs")
+    };
+    let long = "older\n".repeat(1000);
+    fs::write(&trace, &long).expect("written");
+    assert_eq!(run("no-such-program").code(), Some(127));
+    assert_eq!(fs::read_to_string(&trace).expect("still there"), long);
+    assert!(run("true").success());
+    let newer = fs::read_to_string(&trace).expect("there");
+    assert!(!newer.contains("older"), "nothing of the older is left");
+}
+
+#[test]
+fn how_the_program_ended_is_told() {
+    let words = |script: &str| record(&[], &["sh", "-c", script]).stderr();
+    assert!(words("exit 3").contains("Note: the program exited with 3\n"));
+    assert!(words("kill -SEGV $$").contains("Note: the program was ended by signal 11 ("));
+    let well = words("exit 0");
+    assert!(!well.contains("the program exited") && !well.contains("was ended"));
+}
