@@ -61,6 +61,18 @@ fn without_numbers(words: &str) -> String {
     plain
 }
 
+impl arguments::Command {
+    fn failure(&self) -> u8 {
+        match self {
+            arguments::Command::Record(_)
+            | arguments::Command::Gpu(_)
+            | arguments::Command::Demo(_)
+            | arguments::Command::Softgpu(_) => LaunchError::OWN_FAILURE,
+            _ => BAD_INPUT,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,17 +86,5 @@ mod tests {
             "cannot open x.jsonl: No such file or directory"
         );
         assert_eq!(without_numbers("a (os error b"), "a (os error b");
-    }
-}
-
-impl arguments::Command {
-    fn failure(&self) -> u8 {
-        match self {
-            arguments::Command::Record(_)
-            | arguments::Command::Gpu(_)
-            | arguments::Command::Demo(_)
-            | arguments::Command::Softgpu(_) => LaunchError::OWN_FAILURE,
-            _ => BAD_INPUT,
-        }
     }
 }
