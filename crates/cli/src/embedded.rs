@@ -118,10 +118,11 @@ fn make_private(folder: &Path) -> Result<()> {
 
 fn unpack(folder: &Path, what: &Embedded) -> Result<PathBuf> {
     let path = folder.join(what.name);
-    if fs::read(&path).is_ok_and(|found| found == what.bytes) {
+    let is_there = || fs::read(&path).is_ok_and(|found| found == what.bytes);
+    if is_there() {
         return Ok(path);
     }
-    // Written aside and renamed, so that a second cutrace never loads half a library.
+    // Written aside and put there whole, so that a second cutrace never loads half a library.
     let aside = folder.join(format!(".{}.{}", what.name, std::process::id()));
     let write = || -> std::io::Result<()> {
         let mut file = fs::OpenOptions::new()
@@ -132,6 +133,11 @@ fn unpack(folder: &Path, what: &Embedded) -> Result<PathBuf> {
             .open(&aside)?;
         file.write_all(what.bytes)?;
         drop(file);
+        // What a second cutrace was faster to put there stays: a program may have loaded it, and a
+        // file of the same name would be another library to its loader.
+        if fs::hard_link(&aside, &path).is_ok() || is_there() {
+            return fs::remove_file(&aside);
+        }
         fs::rename(&aside, &path)
     };
     write().with_context(|| format!("cannot write {}", path.display()))?;

@@ -21,8 +21,14 @@ pub const PARTS: [&str; 11] = [
     "coverage",
 ];
 
+/// What makes softgpu the same on every machine.
+pub const SAME_GPU: [(&str, &str); 2] =
+    [("CUTRACE_SOFTGPU_SMS", "2"), ("CUTRACE_SOFTGPU_MEM", "8G")];
+
 pub fn cutrace() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_cutrace"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cutrace"));
+    command.envs(SAME_GPU);
+    command
 }
 
 pub fn repository() -> PathBuf {

@@ -2,7 +2,7 @@
 
 use super::{
     calls,
-    common::{cutrace, repository, skip},
+    common::{SAME_GPU, cutrace, repository, skip},
     read, ready, requests,
 };
 use std::{os::unix::fs::PermissionsExt, path::Path, process::Command, process::Output};
@@ -18,6 +18,7 @@ fn as_nobody(home: &Path, capabilities: &str, words: &[&str]) -> Output {
     command
         .arg(env!("CARGO_BIN_EXE_cutrace"))
         .args(words)
+        .envs(SAME_GPU)
         .env("HOME", home)
         .env("XDG_CACHE_HOME", home.join("cache"))
         .output()

@@ -181,10 +181,18 @@ fn without_cupti(folder: &Path) {
 fn collecting_ends_with_the_time_that_was_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let launches = compile("launches", folder.path());
-    for method in ["preload,cupti", "preload,events"] {
-        let options = ["--method", method, "-e", "kernel", "-d", "4"];
+    let of = |method: &str, seconds: &str| {
+        let options = ["--method", method, "-e", "kernel", "-d", seconds];
         let run = record(&options, &[path(&launches), "2", "50", "on"]);
         let said = String::from_utf8_lossy(&run.output.stdout).into_owned();
+        (run, said)
+    };
+    for method in ["preload,cupti", "preload,events"] {
+        let (mut run, mut said) = of(method, "4");
+        if said.starts_with("not watched") {
+            // A machine that has other things to do: the time was over before the program got there.
+            (run, said) = of(method, "20");
+        }
         assert_eq!(
             said,
             "watched, then no more\n",

@@ -3,7 +3,7 @@
 // cupti: halfway the program begins to use CUPTI itself, as torch.profiler does, and prints how many
 // kernels it saw of the rest. kill: dies by SIGKILL a second after the last launch. load: loads a library
 // before it begins, as programs do that bring their own libcupti. on: goes on until no thread of the
-// tracer's is left in it, 20 seconds at most, and says so. mps: connects to a socket before it begins
+// tracer's is left in it, a minute at most, and says so. mps: connects to a socket before it begins
 // and stays connected, as the driver does with MPS.
 #include <dirent.h>
 #include <dlfcn.h>
@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(more, "on")) {
         int watched = is_watched(), rounds = 0;
-        for (; is_watched() && rounds < 2000; rounds++) usleep(10000);
+        for (; is_watched() && rounds < 6000; rounds++) usleep(10000);
         printf("%s, then %s\n", watched ? "watched" : "not watched", is_watched() ? "still" : "no more");
         all(threads);
     }

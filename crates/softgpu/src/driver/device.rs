@@ -23,6 +23,8 @@ pub const CAPABILITY: (i32, i32) = (9, 0);
 /// (least, greatest) stream priority.
 pub const PRIORITIES: (i32, i32) = (0, -5);
 
+/// More multiprocessors, each a thread, would only be in each other's way.
+const MOST_SMS: u32 = 1024;
 /// Unless CUTRACE_SOFTGPU_MEM says otherwise, and the machine has twice as much.
 const DEFAULT_MEMORY: u64 = 8 << 30;
 
@@ -38,7 +40,7 @@ pub const SHARED_RESERVED_PER_BLOCK: u64 = 1024;
 pub const MAX_CLUSTER: u32 = 8;
 
 pub struct Device {
-    /// One SM for each core that runs blocks.
+    /// One SM for each core, unless CUTRACE_SOFTGPU_SMS says otherwise; blocks run on so many threads.
     pub sm_count: u32,
     pub memory: u64,
     pub primary: Primary,
@@ -46,9 +48,13 @@ pub struct Device {
 
 impl Device {
     pub fn detect() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let cores = || std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         Self {
-            sm_count: u32::try_from(cores).unwrap_or(1),
+            sm_count: std::env::var("CUTRACE_SOFTGPU_SMS")
+                .ok()
+                .and_then(|text| text.trim().parse().ok())
+                .unwrap_or_else(cores)
+                .clamp(1, MOST_SMS),
             memory: std::env::var("CUTRACE_SOFTGPU_MEM")
                 .ok()
                 .and_then(|text| parse_size(&text))
