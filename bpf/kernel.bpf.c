@@ -12,7 +12,7 @@
 /* Nothing here has counted pieces, and there are two lengths of records: the less there is to verify,
  * the sooner the program under watch can begin. */
 #define ONLY_TEXTS
-#include "steps.h"
+#include "hooked.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -26,7 +26,6 @@ struct constants {
 };
 const volatile struct constants constants;
 
-#define FRAMES 32
 #define LEFT_OUT_STATES 0x3c /* stopped, traced, dead, zombie */
 #define DEEPEST 60
 
@@ -62,82 +61,6 @@ struct {
 static __always_inline __u32 thread_of(__u64 id)
 {
 	return (__u32)id ? (__u32)id : 0x80000000 | bpf_get_smp_processor_id();
-}
-
-static __always_inline struct settings *wanted_by(const struct spec *spec, __u64 id, __u64 now)
-{
-	__u32 zero = 0, process = id >> 32;
-	struct settings *set;
-
-	if (!(spec->flags & SPEC_EVERYWHERE))
-		return wanted(id, now);
-	set = bpf_map_lookup_elem(&settings, &zero);
-	if (!set || set->disabled || now > set->until || process == set->own)
-		return 0;
-	return set;
-}
-
-/* Where it comes from: the kernel's frames, then the program's. */
-static __always_inline void tell_stack(void *ctx, __u64 now, __u64 id)
-{
-	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + 2 * 8 * FRAMES, 0);
-	char *body;
-	long kernel, user;
-
-	if (!record) {
-		count(COUNT_LOST_INSTANT, 1);
-		return;
-	}
-	fill_head(record, now, id, KIND_STACK);
-	body = (char *)(record + 1);
-	kernel = bpf_get_stack(ctx, body, 8 * FRAMES, 0);
-	user = bpf_get_stack(ctx, body + 8 * FRAMES, 8 * FRAMES, BPF_F_USER_STACK);
-	record->key = kernel > 0 ? (__u64)kernel >> 3 : 0;
-	record->result = user > 0 ? (__u64)user >> 3 : 0;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-}
-
-/* A record of what is known now; 0 if it was not to be, or could not. */
-static __always_inline int write_sized(const __u32 size, const struct spec *spec, __u64 cookie,
-				       __u64 now, __u64 id, __u16 kind, const struct words *words)
-{
-	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + size, 0);
-	char *body;
-	__u64 *to;
-
-	if (!record) {
-		count(kind == KIND_INSTANT ? COUNT_LOST_INSTANT : COUNT_LOST, 1);
-		return 0;
-	}
-	fill_head(record, now, id, kind);
-	record->function = (__u32)cookie;
-	record->key = (__u64)bpf_get_smp_processor_id();
-	record->result = words->result;
-	record->words = spec->words;
-	body = (char *)(record + 1);
-	to = (__u64 *)body;
-	__builtin_memcpy(to, words->at, 24);
-	if (spec->words > 3)
-		__builtin_memcpy(to + 3, words->at + 3, 24);
-	if (spec->words > 6)
-		__builtin_memcpy(to + 6, words->at + 6, 48);
-	if (spec->enter_steps)
-		take_steps(record, size, spec, 0, spec->enter_steps, words);
-	if (spec->conditions && !is_meant(body, size, spec)) {
-		count(COUNT_UNWANTED, 1);
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		return 0;
-	}
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	return 1;
-}
-
-static __always_inline int write_by_class(const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
-					  __u16 kind, const struct words *words)
-{
-	if (spec->enter_class < 3)
-		return write_sized(BODY_2, spec, cookie, now, id, kind, words);
-	return write_sized(BODY_5, spec, cookie, now, id, kind, words);
 }
 
 static __always_inline int write_end(const __u32 size, const struct spec *spec, __u64 cookie,
@@ -258,13 +181,6 @@ static __always_inline int end(void *ctx, __u64 cookie, const struct spec *spec,
 	if (spec->return_class < 3)
 		return write_end(BODY_2, spec, cookie, now, id, &words);
 	return write_end(BODY_5, spec, cookie, now, id, &words);
-}
-
-static __always_inline struct spec *spec_of(__u64 cookie)
-{
-	__u32 number = cookie >> 32;
-
-	return bpf_map_lookup_elem(&specs, &number);
 }
 
 static __always_inline int begin_by_registers(struct pt_regs *ctx, __u64 cookie)

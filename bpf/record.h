@@ -125,6 +125,32 @@ struct spec {
 	struct step steps[MOST_STEPS];
 };
 
+/* Where a marker's argument is. */
+#define OPERAND_NONE 0
+#define OPERAND_CONSTANT 1 /* `value` */
+#define OPERAND_REGISTER 2 /* `base`, shifted right by `shift` */
+#define OPERAND_MEMORY 3   /* at `base` + (`index` << `shift`) + `value` */
+
+#define MOST_OPERANDS 12
+/* Instead of a register. */
+#define REGISTER_NONE 0xff
+
+struct operand {
+	__u8 kind;
+	__u8 size; /* 1, 2, 4, 8 */
+	__u8 is_signed;
+	__u8 shift;
+	__u8 base; /* registers by their places in struct pt_regs, in words */
+	__u8 index;
+	__u8 reserved[2];
+	__u64 value;
+};
+
+/* The arguments of a marker at one of its places. */
+struct site {
+	struct operand at[MOST_OPERANDS];
+};
+
 /* settings.filter: all that are set must hold. */
 #define FILTER_TREE 1
 #define FILTER_CGROUP 2

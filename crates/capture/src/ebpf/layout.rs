@@ -164,6 +164,38 @@ pub struct Spec {
     pub steps: [Step; MOST_STEPS],
 }
 
+pub const OPERAND_NONE: u8 = 0;
+pub const OPERAND_CONSTANT: u8 = 1;
+pub const OPERAND_REGISTER: u8 = 2;
+pub const OPERAND_MEMORY: u8 = 3;
+
+pub const MOST_OPERANDS: usize = 12;
+/// Instead of a register.
+pub const REGISTER_NONE: u8 = 0xff;
+
+/// Where a marker's argument is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Operand {
+    pub kind: u8,
+    pub size: u8,
+    pub is_signed: u8,
+    /// Bits: of a register to the right, of an index to the left.
+    pub shift: u8,
+    /// Registers by their places in `struct pt_regs`, in words.
+    pub base: u8,
+    pub index: u8,
+    pub reserved: [u8; 2],
+    pub value: u64,
+}
+
+/// The arguments of a marker at one of its places.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Site {
+    pub at: [Operand; MOST_OPERANDS],
+}
+
 pub const FILTER_TREE: u32 = 1;
 pub const FILTER_CGROUP: u32 = 2;
 pub const FILTER_USER: u32 = 4;
@@ -229,6 +261,7 @@ pub trait Plain: Copy {
 
 impl Plain for Spec {}
 impl Plain for Settings {}
+impl Plain for Site {}
 
 #[cfg(test)]
 mod tests {
@@ -274,6 +307,7 @@ mod tests {
                 "__u64" => (8, 8),
                 "struct condition" => (fields("condition").1, 8),
                 "struct step" => (fields("step").1, 2),
+                "struct operand" => (fields("operand").1, 8),
                 other => panic!("{other}"),
             };
             let (field, count) = match rest.split_once('[') {
@@ -348,6 +382,10 @@ mod tests {
             "settings", Settings, until, cgroup, enough, hold, shortest, filter, disabled, user,
             own, first, reserved
         );
+        same_struct!(
+            "operand", Operand, kind, size, is_signed, shift, base, index, reserved, value
+        );
+        same_struct!("site", Site, at);
         same_struct!("call_key", CallKey, stack, thread, function);
         // No padding anywhere: what goes into maps is all ours.
         assert_eq!(size_of::<Head>(), 40);
@@ -356,6 +394,7 @@ mod tests {
             8 + 16 * MOST_CONDITIONS + 16 * MOST_STEPS
         );
         assert_eq!(size_of::<Settings>(), 64);
+        assert_eq!(size_of::<Site>(), 16 * MOST_OPERANDS);
     }
 
     macro_rules! same_numbers {
@@ -411,6 +450,12 @@ mod tests {
             SPEC_AT_RETURN,
             SPEC_ONE_OUTPUT,
             SPEC_SHORT_NOT,
+            OPERAND_NONE,
+            OPERAND_CONSTANT,
+            OPERAND_REGISTER,
+            OPERAND_MEMORY,
+            MOST_OPERANDS,
+            REGISTER_NONE,
             FILTER_TREE,
             FILTER_CGROUP,
             FILTER_USER,

@@ -9,6 +9,7 @@ pub mod layout;
 pub mod library;
 mod mappings;
 pub mod maps;
+pub mod markers;
 pub mod objects;
 mod places;
 mod probe_point;
@@ -59,6 +60,8 @@ mod tests {
             ),
             (objects::CALLS_PLAIN, &["enter_one", "return_one"]),
             (objects::SESSION, &["call_session"]),
+            (objects::MARKERS, &["mark_multi", "mark_one"]),
+            (objects::MARKERS_PLAIN, &["mark_one"]),
             (objects::LOADING, &["loaded_multi", "loaded_one"]),
             (
                 objects::PROCESSES,

@@ -30,6 +30,8 @@ compiled!(LOADING, "loading");
 compiled!(SYSCALLS, "syscalls");
 compiled!(SYSCALLS_BTF, "syscalls_btf");
 compiled!(KERNEL, "kernel");
+compiled!(MARKERS, "markers");
+compiled!(MARKERS_PLAIN, "markers_plain");
 
 /// Loads some of an object's programs. `prepare` sees the object before the kernel does.
 pub fn load(

@@ -75,6 +75,20 @@ impl Hooks {
 }
 
 impl Hook {
+    /// Whether its condition asks for the argument of this number.
+    pub fn decides_by(&self, number: usize) -> bool {
+        let alternatives = self.condition.iter().flat_map(|all| &all.alternatives);
+        let arguments = alternatives
+            .flatten()
+            .filter_map(|term| self.arguments.get(term.argument));
+        arguments
+            .filter_map(|argument| match argument.source {
+                Source::Argument(word) => Some(usize::from(word)),
+                Source::Returned | Source::Field(_) => None,
+            })
+            .any(|word| word == number)
+    }
+
     /// What the user calls it: its name, or its first probe.
     pub fn title(&self) -> String {
         match (&self.name, self.probes.first()) {

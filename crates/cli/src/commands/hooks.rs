@@ -3,6 +3,7 @@
 use crate::arguments::Hooks as Options;
 use anyhow::{Context, Result, bail};
 use capture::{
+    ebpf::markers::{self, Markers},
     hooks::{Hooks, Probe, Target},
     kernel::{Functions, Tracefs, resolve, silence},
     library::{functions, installed},
@@ -75,7 +76,11 @@ impl Machine {
     /// Whether a probe exists, and words about it.
     fn describe(&self, probe: &Probe) -> (bool, String) {
         match &probe.target {
-            Target::Usdt { .. } => (false, "usdt is not hooked in this version".to_owned()),
+            Target::Usdt {
+                library,
+                provider,
+                name,
+            } => describe_markers(library, provider, name),
             Target::Library { library, function } => {
                 let files = installed(Some(&format!("uprobe:{library}:{function}")));
                 let count = |path: &PathBuf| {
@@ -146,4 +151,35 @@ impl Machine {
             }
         }
     }
+}
+
+/// Whether a library has markers that are meant, and words about them.
+fn describe_markers(library: &str, provider: &str, name: &str) -> (bool, String) {
+    let files = installed(Some(&format!("uprobe:{library}:*")));
+    if files.is_empty() {
+        let words = format!("no {library} along the loader's path or in wheels");
+        return (false, words);
+    }
+    let (mut count, mut refused) = (0, None);
+    for file in &files {
+        let found: Markers = match fs::File::open(file).and_then(|file| markers::read(&file)) {
+            Ok(found) => found,
+            Err(error) => return (false, format!("{}: {error}", file.display())),
+        };
+        let meant = found
+            .markers
+            .iter()
+            .filter(|one| one.matches(provider, name));
+        count += meant.count();
+        refused = refused.or(found.refused.into_iter().next());
+    }
+    let names: Vec<String> = files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    let mut words = format!("{count} markers of {}", names.join(", "));
+    if let Some(refused) = refused {
+        let _ = write!(words, "; {}: {}", refused.marker, refused.why);
+    }
+    (count > 0, words)
 }

@@ -3,11 +3,14 @@
 use crate::arguments::Probes;
 use anyhow::Result;
 use capture::{
+    ebpf::markers,
     kernel::{Btf, Functions, Tracefs, silence},
     library,
 };
 use event::matches_glob;
 use std::{
+    collections::BTreeMap,
+    fs::File,
     io::{self, Write},
     process::ExitCode,
 };
@@ -34,6 +37,7 @@ pub fn run(options: Probes) -> Result<ExitCode> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut count = 0;
     count += functions_of_libraries(&wanted, &mut out)?;
+    count += markers_of_libraries(&wanted, options.arguments, &mut out)?;
     let tracefs = Tracefs::find();
     count += functions_of_kernel(&wanted, tracefs.as_ref(), options.arguments, &mut out)?;
     count += tracepoints(&wanted, tracefs.as_ref(), options.arguments, &mut out)?;
@@ -80,6 +84,17 @@ impl<'a> Wanted<'a> {
         matches_glob(glob.as_bytes(), whole.as_bytes()).then_some(whole)
     }
 
+    /// As the search for libraries understands it: a marker has a provider in between.
+    fn library_of_markers(&self) -> Option<String> {
+        let (_, rest) = self.glob?.split_once(':')?;
+        let before = rest.rsplit_once(':')?.0;
+        // usdt:LIB:* is all of a library's.
+        let library = before
+            .rsplit_once(':')
+            .map_or(before, |(library, _)| library);
+        Some(format!("usdt:{library}:*"))
+    }
+
     /// Whether probes of this kind can match at all: reading them takes time.
     fn may_be(&self, kind: &str) -> bool {
         match self.glob.and_then(|glob| glob.split_once(':')) {
@@ -106,6 +121,42 @@ fn functions_of_libraries(wanted: &Wanted<'_>, out: &mut impl Write) -> Result<u
             if let Some(line) = by_path.or_else(by_name) {
                 writeln!(out, "{line}")?;
                 count += 1;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Markers (usdt), each once, however many places it has.
+fn markers_of_libraries(wanted: &Wanted<'_>, arguments: bool, out: &mut impl Write) -> Result<u64> {
+    if !wanted.may_be("usdt") {
+        return Ok(0);
+    }
+    let mut count = 0;
+    for path in library::installed(wanted.library_of_markers().as_deref()) {
+        let shown = path.display().to_string();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // What cannot be read has no markers for us.
+        let Ok(found) = File::open(&path).and_then(|file| markers::read(&file)) else {
+            continue;
+        };
+        let mut titles = BTreeMap::new();
+        for marker in &found.markers {
+            titles.entry(marker.title()).or_insert(marker);
+        }
+        for (title, marker) in titles {
+            let line = format!("usdt:{shown}:{title}");
+            let by_path = wanted.takes(&marker.name, || line.clone());
+            let by_name = || wanted.takes(&marker.name, || format!("usdt:{name}:{title}"));
+            if by_path.or_else(by_name).is_none() {
+                continue;
+            }
+            writeln!(out, "{line}")?;
+            count += 1;
+            if arguments {
+                for (place, argument) in marker.arguments.iter().enumerate() {
+                    writeln!(out, "    arg{place} {argument}")?;
+                }
             }
         }
     }

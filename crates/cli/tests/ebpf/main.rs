@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod markers;
 mod rights;
 mod stacks;
 mod whose;

@@ -3,6 +3,7 @@
 
 use super::{
     attach::{self, Attached, Constants, Means},
+    marks::Marks,
     shape::Shape,
 };
 use crate::{
@@ -29,7 +30,7 @@ use std::{
 /// Functions of one glob: more would be a mistake.
 const MOST_FUNCTIONS: usize = 20_000;
 /// Functions that are attached one by one: taking them off again takes the kernel long.
-const MOST_SINGLE: usize = 1_000;
+pub(super) const MOST_SINGLE: usize = 1_000;
 
 /// What the events of one cookie are.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct Subject {
     pub kind: Kind,
     pub category: Category,
     pub shape: Shape,
+    /// Its records bring the stack pointer, others the processor.
+    pub by_stack: bool,
     /// It exists, and will stay silent: why.
     pub silence: Option<&'static str>,
 }
@@ -55,10 +58,13 @@ pub struct Attachments {
     pub missing: Vec<String>,
     /// What was, and how.
     pub details: Vec<String>,
+    /// What the user should know of it at the end, each once.
+    pub notes: Vec<String>,
     links: Vec<OwnedFd>,
     events: Vec<Attached>,
     objects: Vec<Object>,
     calls: Option<Calls>,
+    marks: Option<Marks>,
 }
 
 /// One function that is to be attached.
@@ -77,13 +83,13 @@ struct Wanted {
 
 /// Attaches hooks on functions of the kernel and on tracepoints.
 pub struct Choice<'a> {
-    maps: &'a Maps,
-    hooks: &'a [Hook],
+    pub(super) maps: &'a Maps,
+    pub(super) hooks: &'a [Hook],
     functions: Functions,
     tracefs: Option<Tracefs>,
     /// Looked at when it is needed first.
     btf: Option<Option<Btf>>,
-    made: Attachments,
+    pub(super) made: Attachments,
     /// For each hook: why its probes so far are not what is taken.
     reasons: Vec<Vec<String>>,
     attached: Vec<bool>,
@@ -91,6 +97,7 @@ pub struct Choice<'a> {
     no_fentry: Option<String>,
     kprobes: Option<Object>,
     calls: Option<Calls>,
+    pub(super) marks: Option<Marks>,
     /// A program can be on a tracepoint once: another hook on it takes another copy.
     points: Vec<(Object, HashSet<u32>)>,
 }
@@ -114,6 +121,7 @@ impl<'a> Choice<'a> {
             no_fentry: None,
             kprobes: None,
             calls: None,
+            marks: None,
             points: Vec::new(),
         }
     }
@@ -154,6 +162,7 @@ impl<'a> Choice<'a> {
             }
         }
         self.made.calls = self.calls;
+        self.made.marks = self.marks;
         Ok(self.made)
     }
 
@@ -197,8 +206,16 @@ impl<'a> Choice<'a> {
                 }
                 Ok(())
             }
-            Target::Usdt { .. } => {
-                self.reasons[hook].push(format!("{probe}: usdt is not hooked in this version"));
+            Target::Usdt {
+                library,
+                provider,
+                name,
+            } => {
+                let (library, provider, name) = (library.clone(), provider.clone(), name.clone());
+                match self.by_marker(hook, &library, &provider, &name) {
+                    Ok(()) => self.attached[hook] = true,
+                    Err(reason) => self.reasons[hook].push(reason),
+                }
                 Ok(())
             }
         }
@@ -245,7 +262,7 @@ impl<'a> Choice<'a> {
         Ok(())
     }
 
-    fn subject(
+    pub(super) fn subject(
         &mut self,
         hook: usize,
         name: &str,
@@ -261,6 +278,7 @@ impl<'a> Choice<'a> {
             kind: asked.kind.unwrap_or(layer.usual_kind()),
             category: asked.category,
             shape: shape.clone(),
+            by_stack: false,
             silence,
         });
         (self.made.subjects.len() - 1) as u32
@@ -449,6 +467,7 @@ impl<'a> Choice<'a> {
                 let name = self.hooks[hook].name.clone();
                 let name = name.unwrap_or_else(|| function.name.to_string());
                 let subject = self.subject(hook, &name, Layer::Library, &shape, None);
+                self.made.subjects[subject as usize].by_stack = true;
                 probes.push(Uprobe {
                     offset: function.entry + function.offset,
                     cookie: u64::from(number) << 32 | u64::from(subject),

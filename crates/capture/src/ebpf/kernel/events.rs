@@ -2,7 +2,7 @@
 
 use super::{choose::Subject, names::Names};
 use crate::ebpf::layout::{Head, KIND_ENTER, KIND_INSTANT, KIND_RETURN, KIND_STACK};
-use event::{Event, Extent, Frame, Layer, Record, Status};
+use event::{Event, Extent, Frame, Record, Status};
 use std::collections::HashMap;
 
 /// Calls under way on one thread; deeper ones are forgotten, oldest first.
@@ -56,7 +56,6 @@ impl Events {
         }
         let subject = self.subjects.get(head.function as usize)?;
         // Every processor has a thread 0.
-        let user = subject.layer == Layer::Library;
         let cpu = head.key as u32;
         let thread = match head.thread {
             0 => (u32::MAX, cpu),
@@ -71,8 +70,7 @@ impl Events {
                 self.counts[head.function as usize] += 1;
                 event.kind = subject.kind;
                 (event.pid, event.tid) = (head.process, head.thread);
-                // Of a library's function the key is its stack pointer.
-                event.cpu = (!user).then_some(cpu);
+                event.cpu = (!subject.by_stack).then_some(cpu);
                 event.args = subject.shape.arguments(body, head.result);
                 if let Some((time, frames)) = self.stacks.remove(&head.thread)
                     && time == head.time

@@ -3,7 +3,9 @@
 
 mod attach;
 mod choose;
+mod choose_markers;
 mod events;
+mod marks;
 mod names;
 mod shape;
 mod tries;

@@ -27,6 +27,8 @@ struct Piece {
     name: Name,
     format: Format,
     from: From,
+    /// The argument that it is, or that it is read by.
+    word: Option<u8>,
     hidden: bool,
 }
 
@@ -66,6 +68,7 @@ impl Shape {
             name: "state".into(),
             format: Format::Text,
             from: From::State,
+            word: None,
             hidden: false,
         };
         Shape {
@@ -102,6 +105,22 @@ impl Shape {
             (false, false) => SPEC_INSTANT,
         };
         draft.finish(hook, flags)
+    }
+
+    /// The words of a call that something is read of or by.
+    pub fn words_read(&self) -> Vec<usize> {
+        let words = self.pieces.iter().filter_map(|piece| piece.word);
+        let mut words: Vec<usize> = words.map(usize::from).collect();
+        words.sort_unstable();
+        words.dedup();
+        words
+    }
+
+    /// A word is not to be had here: what would be read by it is not shown.
+    pub fn leave_out(&mut self, word: usize) {
+        let pieces = self.pieces.iter_mut();
+        let by_it = pieces.filter(|piece| piece.word.map(usize::from) == Some(word));
+        by_it.for_each(|piece| piece.hidden = true);
     }
 
     /// For a tracepoint.
@@ -262,6 +281,10 @@ impl Draft {
             name: argument.name.as_str().into(),
             format: argument.format,
             from,
+            word: match argument.source {
+                Source::Argument(word) => Some(word),
+                Source::Returned | Source::Field(_) => None,
+            },
             hidden: argument.hidden,
         });
     }

@@ -236,6 +236,7 @@ fn watch_switches(maps: &Maps, made: &mut Attachments) -> Option<(Object, Attach
                 kind: Kind::Scheduler,
                 category: Category::Other,
                 shape: Shape::of_switches(),
+                by_stack: false,
                 silence: None,
             });
             Some(attached)
@@ -380,7 +381,7 @@ impl<S: Sink> Reading<S> {
     }
 
     fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, Report) {
-        let mut notes = Vec::new();
+        let mut notes = watch.attachments.notes.clone();
         if let Err(error) = read {
             notes.push(format!("the kernel's records could not be read: {error}"));
         }
