@@ -22,13 +22,13 @@ struct {
 	__type(value, struct site);
 } sites SEC(".maps");
 
-static __always_inline __u64 register_of(struct pt_regs *ctx, __u8 number)
-{
-	__u64 value = 0;
+struct registers {
+	__u64 at[REGISTERS];
+};
 
-	if (number < REGISTERS)
-		bpf_probe_read_kernel(&value, 8, (char *)ctx + 8 * number);
-	return value;
+static __always_inline __u64 register_of(const struct registers *registers, __u8 number)
+{
+	return number < REGISTERS ? registers->at[number] : 0;
 }
 
 /* The bits of a value that are meant. */
@@ -58,15 +58,19 @@ static __always_inline long read_sized(__u64 *value, __u8 size, __u64 from)
 	return READ(value, 8, from);
 }
 
-static __always_inline __u64 value_of(struct pt_regs *ctx, const struct operand *operand)
+/* A function of its own, verified once: in the loop its branches would multiply. */
+__noinline __u64 value_of(const struct registers *registers, const struct operand *operand)
 {
-	__u64 value = operand->value;
+	__u64 value;
 
+	if (!registers || !operand)
+		return 0;
+	value = operand->value;
 	if (operand->kind == OPERAND_REGISTER) {
-		value = register_of(ctx, operand->base) >> (operand->shift & 63);
+		value = register_of(registers, operand->base) >> (operand->shift & 63);
 	} else if (operand->kind == OPERAND_MEMORY) {
-		__u64 from = value + register_of(ctx, operand->base) +
-			     (register_of(ctx, operand->index) << (operand->shift & 63));
+		__u64 from = value + register_of(registers, operand->base) +
+			     (register_of(registers, operand->index) << (operand->shift & 63));
 
 		value = 0;
 		if (read_sized(&value, operand->size, from) < 0)
@@ -83,6 +87,7 @@ static __always_inline int mark(struct pt_regs *ctx)
 	/* The description's number has sixteen bits here. */
 	struct spec *spec = spec_of(cookie & 0xffffffffffffull);
 	struct site *site = bpf_map_lookup_elem(&sites, &place);
+	struct registers registers;
 	struct settings *set;
 	struct words words;
 
@@ -97,11 +102,10 @@ static __always_inline int mark(struct pt_regs *ctx)
 	}
 	__builtin_memset(&words, 0, sizeof(words));
 	words.stack = ctx->rsp;
+	bpf_probe_read_kernel(&registers, sizeof(registers), ctx);
 KEEP_LOOP
-	for (__u32 i = 0; i < MOST_OPERANDS; i++) {
-		if (site->at[i].kind != OPERAND_NONE)
-			words.at[i] = value_of(ctx, &site->at[i]);
-	}
+	for (__u32 i = 0; i < MOST_OPERANDS; i++)
+		words.at[i] = value_of(&registers, &site->at[i]);
 	if (spec->flags & SPEC_STACK)
 		tell_stack(ctx, now, id);
 	write_by_class(spec, cookie, now, id, KIND_INSTANT, &words);

@@ -266,6 +266,36 @@ def by_ebpf():
     equal(sorted(requests(events)), sorted(requests(by_ptrace)), "requests by ebpf and by syscall")
 
 
+MARKERS = """
+[[hook]]
+probe = "usdt:PROGRAM:demo:heard"
+args  = { round = "arg0:i32" }
+
+[[hook]]
+probe = "usdt:PROGRAM:demo:plain"
+args  = { round = "arg0:i32", sum = "arg7:u32", element = "arg5:i32", text = "arg8:str" }
+when  = "round < 0"
+"""
+
+
+def markers():
+    """Markers of a program: each once, with its arguments, and the program knows that somebody listens"""
+    with open("/tmp/markers.toml", "w") as file:
+        file.write(MARKERS.replace("PROGRAM", f"{PROGRAMS}/markers"))
+    trace = "/tmp/markers.jsonl"
+    out, said = run("record", "-v", "--method=kernel", "--hooks", "/tmp/markers.toml", "-o", trace, "--",
+                    f"{PROGRAMS}/markers", str(ROUNDS))
+    equal(out.splitlines()[0], str(ROUNDS), "times the program was heard")
+    contains(said, f"1 markers of {PROGRAMS}/markers ({'uprobe multi' if SERIES == '6.12' else 'uprobe'})")
+    events = read(trace)
+    equal([event["details"] for event in named(events, "demo:heard")], [{"round": i} for i in range(ROUNDS)], "heard")
+    equal([event["details"] for event in named(events, "demo:plain")],
+          [{"round": -i, "sum": 70 + i, "element": 100 * (i + 2) - 500, "text": f"round {i}"}
+           for i in range(1, ROUNDS)], "plain")
+    done = subprocess.run([f"{PROGRAMS}/markers", str(ROUNDS)], capture_output=True, text=True)
+    equal(done.stdout, "0\n", "times it was heard when nobody listened")
+
+
 def without_btf():
     """Without the kernel's types everything is there as before, by kprobes; doctor says what is missing"""
     subprocess.run(["mount", "-t", "tmpfs", "none", "/sys/kernel/btf"], check=True)
@@ -454,7 +484,7 @@ elif SERIES == "driver":
     check(real_driver)
     check(not_hooked)
 else:
-    for one in [one_tree, hooks_file, by_ebpf, without_btf, everyone, silent, listed, doctor, required, wrong_file,
+    for one in [one_tree, hooks_file, by_ebpf, markers, without_btf, everyone, silent, listed, doctor, required, wrong_file,
                 nobody, left_alone]:
         check(one)
 sys.exit(1 if FAILED else 0)

@@ -120,7 +120,7 @@ when = "mask > 5"
 
 [[hook]]
 name = "absent"
-probe = ["uprobe:libc.so.6:no_such_function", "usdt:libc.so.6:libc:setjmp"]
+probe = ["uprobe:libc.so.6:no_such_function", "usdt:libc.so.6:libc:no_such_marker"]
 "#;
     fs::write(&file, text).expect("written");
     let script = "import os\nfor n in range(10): os.getppid(); os.umask(n)";

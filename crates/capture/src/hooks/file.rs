@@ -157,7 +157,10 @@ impl<'a> Reading<'a> {
         }
         let points = (hook.probes.iter()).filter(|p| matches!(p.way, Way::Tracepoint | Way::Usdt));
         if hook.time && points.count() > 0 {
-            return Err(self.wrong("time", "a tracepoint is a moment: it has no return"));
+            return Err(self.wrong(
+                "time",
+                "a tracepoint is a moment, and so is a marker: it has no return",
+            ));
         }
         Ok(())
     }
