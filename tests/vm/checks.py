@@ -484,7 +484,7 @@ elif SERIES == "driver":
     check(real_driver)
     check(not_hooked)
 else:
-    for one in [one_tree, hooks_file, by_ebpf, markers, without_btf, everyone, silent, listed, doctor, required, wrong_file,
-                nobody, left_alone]:
+    for one in [one_tree, hooks_file, by_ebpf, markers, without_btf, everyone, silent, listed, doctor, required,
+                wrong_file, nobody, left_alone]:
         check(one)
 sys.exit(1 if FAILED else 0)
