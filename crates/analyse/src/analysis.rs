@@ -63,10 +63,19 @@ pub struct Report {
 impl Report {
     /// Whether somebody watched for CUDA calls: if nobody did, that there are none says nothing.
     pub fn calls_watched(&self) -> bool {
-        let backends = &self.meta.backends;
         self.overview.counts.api_calls > 0
-            || backends.is_empty()
-            || (backends.iter()).any(|backend| matches!(&*backend.name, "preload" | "ebpf"))
+            || self.meta.backends.is_empty()
+            || self.watched_by(&["preload", "ebpf"])
+    }
+
+    /// Whether somebody watched for requests to the kernel driver.
+    pub fn requests_watched(&self) -> bool {
+        self.overview.counts.has_kernel() || self.watched_by(&["syscall", "ebpf"])
+    }
+
+    fn watched_by(&self, names: &[&str]) -> bool {
+        let mut backends = self.meta.backends.iter();
+        backends.any(|backend| names.contains(&&*backend.name))
     }
 
     /// Whether anything is known of what the GPU did.

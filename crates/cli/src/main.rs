@@ -20,12 +20,10 @@ fn main() -> ExitCode {
         Err(error) => {
             let launch = error.downcast_ref::<LaunchError>();
             let meant = match launch {
-                Some(LaunchError::NotFound(program)) => arguments::verb_meant(program),
+                Some(LaunchError::NotFound(program)) => arguments::meant(program),
                 _ => None,
             };
-            let advice = meant.map_or(String::new(), |verb| {
-                format!("; did you mean: cutrace {verb}")
-            });
+            let advice = meant.map_or(String::new(), |words| format!("; did you mean: {words}"));
             eprintln!("cutrace: {}{advice}", in_words(&error));
             ExitCode::from(launch.map_or(failure, LaunchError::exit_code))
         }

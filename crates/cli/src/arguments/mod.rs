@@ -198,14 +198,21 @@ pub fn parse() -> Command {
     }
 }
 
-/// The verb that a command which is not there was meant to be, where it stands in a verb's place.
-pub fn verb_meant(command: &OsStr) -> Option<String> {
-    if std::env::args_os().nth(1)? != command {
+/// What a command that is not there may have been meant to be: a verb where it stands in a verb's
+/// place, an option's value behind one that takes its value with '='.
+pub fn meant(command: &OsStr) -> Option<String> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let place = words.iter().position(|word| word == command)?;
+    let (name, before) = (command.to_str()?, words.get(place.checked_sub(1)?)?);
+    if let Some(option @ ("--stack" | "--kernel")) = before.to_str() {
+        return Some(format!("{option}={name}"));
+    }
+    if place != 1 {
         return None;
     }
     let line = Line::command();
     let verbs = line.get_subcommands().map(clap::Command::get_name);
-    alike(command.to_str()?, verbs).map(str::to_owned)
+    alike(name, verbs).map(|verb| format!("cutrace {verb}"))
 }
 
 /// The one of these names that a word was most likely meant to be, if any.

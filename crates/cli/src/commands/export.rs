@@ -3,15 +3,13 @@
 use super::{
     input::{Input, or_newest},
     named_output,
+    unfinished::Unfinished,
 };
 use crate::arguments::{Destination, Export, Format, Weight};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use render::{Chrome, FlameSvg, Folded, Html, Output, Perfetto, Stacks};
 use std::{
-    ffi::OsString,
-    fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -40,7 +38,7 @@ fn convert(options: Export, format: trace::Format) -> Result<ExitCode> {
     let (report, place) = match &options.destination {
         Destination::File(path) => {
             let file = Unfinished::create(path)?;
-            let report = trace::convert_to(&traces, file.file.try_clone()?, format)
+            let report = trace::convert_to(&traces, file.writer()?, format)
                 .map_err(|why| named_output(why.into(), &path.display()))?;
             file.finish()?;
             (report, format!(" to {}", path.display()))
@@ -92,7 +90,7 @@ pub fn write(traces: Vec<PathBuf>, format: Format, path: &Path) -> Result<()> {
 fn draw_to(traces: Vec<PathBuf>, format: Format, flame: Flame, path: &Path) -> Result<()> {
     let input = Input::open(traces, parts(format))?;
     let file = Unfinished::create(path)?;
-    let writer = BufWriter::with_capacity(BUFFER, file.file.try_clone()?);
+    let writer = BufWriter::with_capacity(BUFFER, file.writer()?);
     let mut output = output(writer, format, flame, &input);
     let shown = input.show(&mut *output);
     shown.map_err(|why| named_output(why, &path.display()))?;
@@ -158,65 +156,4 @@ fn folded(path: &Path, weight: Weight) -> Result<Vec<(String, u64)>> {
         Ok(())
     })?;
     Ok(stacks.folded())
-}
-
-/// A file that appears under its name when it is whole. Devices and pipes are written to as they are:
-/// a file in their place would take them away from everybody.
-pub struct Unfinished {
-    file: File,
-    path: PathBuf,
-    /// Its name until then.
-    aside: Option<PathBuf>,
-}
-
-impl Unfinished {
-    /// Readable by its owner alone: it says what the program did. Missing folders are made.
-    pub fn create(path: &Path) -> Result<Self> {
-        let why_not = || {
-            format!(
-                "cannot write {}; choose another place with -o",
-                path.display()
-            )
-        };
-        // Where a link leads: the link itself stays.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let mut options = OpenOptions::new();
-        options.write(true);
-        if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
-            return Ok(Unfinished {
-                file: options.open(&path).with_context(why_not)?,
-                path,
-                aside: None,
-            });
-        }
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(why_not)?;
-        }
-        let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
-        name.push(format!(".{}.part", std::process::id()));
-        let aside = path.with_file_name(name);
-        let file = (options.create_new(true).mode(0o600).open(&aside)).with_context(why_not)?;
-        Ok(Unfinished {
-            file,
-            path,
-            aside: Some(aside),
-        })
-    }
-
-    pub fn finish(self) -> Result<()> {
-        match &self.aside {
-            Some(aside) => fs::rename(aside, &self.path)
-                .with_context(|| format!("cannot write {}", self.path.display())),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if let Some(aside) = &self.aside {
-            // After `finish` there is nothing under this name.
-            let _ = fs::remove_file(aside);
-        }
-    }
 }

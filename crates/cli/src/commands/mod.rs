@@ -16,6 +16,7 @@ mod report;
 mod softgpu;
 mod style;
 mod timeline;
+mod unfinished;
 mod view;
 
 use crate::arguments::{self, Command};

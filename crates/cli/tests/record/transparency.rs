@@ -245,6 +245,9 @@ fn a_slip_is_no_command() {
     let (code, said) = told(&["reprot"]);
     assert_eq!(code, Some(127), "{said}");
     assert!(said.contains("did you mean: cutrace report"), "{said}");
+    let (code, said) = told(&["--stack", "memory", "true"]);
+    assert_eq!(code, Some(127), "{said}");
+    assert!(said.contains("did you mean: --stack=memory"), "{said}");
     for arguments in [
         &["--metod=preload", "true"][..],
         &["record", "--metod", "preload", "true"],

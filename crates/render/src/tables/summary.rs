@@ -13,7 +13,7 @@ const ROWS: usize = 5;
 pub fn summary(report: &Report, style: &Style) -> String {
     let mut text = String::from("=== TRACE SUMMARY ===\n\n");
     counts::userspace(&mut text, report);
-    counts::kernel_space(&mut text, &report.overview.counts);
+    counts::kernel_space(&mut text, report);
     let mut section = Section::new(style);
     gpu(&mut section, report);
     layers(&mut section, report);

@@ -64,10 +64,7 @@ impl Backend for Preload<'_> {
         );
         let mut notes = report.notes;
         if report.libraries.is_empty() {
-            notes.insert(
-                0,
-                words::why_nothing(&self.options.program, self.options.simulate),
-            );
+            notes.insert(0, words::why_nothing(self.options));
         }
         Some(Watched {
             notes,

@@ -95,7 +95,11 @@ pub fn summary(
         ));
     }
     if let Some(limit) = options.duration {
-        notes.push(format!("calls after the first {limit:?} were left out"));
+        notes.push(if options.pid.is_some() || options.everyone {
+            format!("-d: nothing was traced after the first {limit:?}")
+        } else {
+            format!("calls after the first {limit:?} were left out")
+        });
     }
     if options.simulate {
         notes.push("the device was softgpu, a software one: times are not a GPU's".into());
@@ -178,7 +182,8 @@ pub fn hooks(libraries: &[Library]) -> Vec<(String, Hooks)> {
 }
 
 /// Nothing was hooked: the likeliest reason that can be seen from here.
-pub fn why_nothing(program: &OsStr, simulated: bool) -> String {
+pub fn why_nothing(options: &Record) -> String {
+    let (program, simulated) = (&options.program, options.simulate);
     let cannot = "and cannot be traced from inside";
     let Some(path) = found_in_path(program) else {
         return "nothing was hooked: the program loaded no CUDA library".into();
@@ -195,6 +200,12 @@ pub fn why_nothing(program: &OsStr, simulated: bool) -> String {
         "nothing was hooked: the program loaded no CUDA library (libcuda, libcudart), or cleared the \
          environment of those that did",
     );
+    if let [(library, functions), ..] = &*options.libraries {
+        let _ = write!(
+            words,
+            "; nor a library {library} with functions {functions} whose entries can be changed (--lib)"
+        );
+    }
     if !simulated && !Path::new("/proc/driver/nvidia").exists() {
         words.push_str("; no NVIDIA driver is loaded here: --sim runs CUDA programs on softgpu");
     }

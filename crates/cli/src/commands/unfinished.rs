@@ -1,0 +1,142 @@
+//! A file that appears under its name when it is whole, and not at all if it never is.
+
+use anyhow::{Context, Result};
+use std::{
+    ffi::{CString, OsString},
+    fs::{self, File, OpenOptions},
+    io,
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+pub struct Unfinished {
+    file: File,
+    path: PathBuf,
+    name: Name,
+}
+
+/// What it is called until it is whole.
+enum Name {
+    /// A device or a pipe, written to as it is: a file in its place would take it away from everybody.
+    Own,
+    /// Nothing: it vanishes with the process. This is what it is called for a moment at the end.
+    None(PathBuf),
+    /// This, where the file system has no files without names.
+    Aside(PathBuf),
+}
+
+impl Unfinished {
+    /// Readable by its owner alone: it says what the program did. Missing folders are made.
+    pub fn create(path: &Path) -> Result<Self> {
+        let why_not = || {
+            format!(
+                "cannot write {}; choose another place with -o",
+                path.display()
+            )
+        };
+        // Where a link leads: the link itself stays.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let (file, name) = Self::open(&path).with_context(why_not)?;
+        Ok(Unfinished { file, path, name })
+    }
+
+    fn open(path: &Path) -> io::Result<(File, Name)> {
+        let mut options = OpenOptions::new();
+        options.write(true).mode(0o600);
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Ok((options.open(path)?, Name::Own));
+        }
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        fs::create_dir_all(folder)?;
+        let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+        name.push(format!(".{}.part", std::process::id()));
+        let aside = path.with_file_name(name);
+        let unnamed = options.clone().custom_flags(libc::O_TMPFILE).open(folder);
+        match unnamed {
+            Ok(file) if Path::new(&within_proc(&file)).exists() => Ok((file, Name::None(aside))),
+            _ => Ok((options.create_new(true).open(&aside)?, Name::Aside(aside))),
+        }
+    }
+
+    pub fn writer(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    pub fn finish(self) -> Result<()> {
+        let named = match &self.name {
+            Name::Own => return Ok(()),
+            Name::Aside(aside) => Ok(aside),
+            Name::None(aside) => link(&self.file, aside).map(|()| aside),
+        };
+        named
+            .and_then(|aside| fs::rename(aside, &self.path))
+            .with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Name::Aside(aside) | Name::None(aside) = &self.name {
+            // After `finish` there is nothing under this name.
+            let _ = fs::remove_file(aside);
+        }
+    }
+}
+
+fn within_proc(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Gives a file without a name one.
+fn link(file: &File, name: &Path) -> io::Result<()> {
+    let from = CString::new(within_proc(file))?;
+    let to = CString::new(name.as_os_str().as_bytes())?;
+    // SAFETY: both names end in NUL and outlive the call.
+    let linked = unsafe {
+        libc::linkat(
+            libc::AT_FDCWD,
+            from.as_ptr(),
+            libc::AT_FDCWD,
+            to.as_ptr(),
+            libc::AT_SYMLINK_FOLLOW,
+        )
+    };
+    match linked {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn what_is_not_finished_leaves_nothing() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("new/trace.csv");
+        let names = || {
+            let found = fs::read_dir(folder.path().join("new")).expect("made");
+            found.flatten().count()
+        };
+        let file = Unfinished::create(&path).expect("made");
+        drop(file);
+        assert_eq!(names(), 0);
+        for text in ["one", "two"] {
+            let file = Unfinished::create(&path).expect("made");
+            file.writer()
+                .and_then(|mut writer| writer.write_all(text.as_bytes()))
+                .expect("written");
+            file.finish().expect("finished");
+            assert_eq!(fs::read_to_string(&path).expect("there"), text);
+            assert_eq!(names(), 1);
+        }
+    }
+}
