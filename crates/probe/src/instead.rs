@@ -3,7 +3,7 @@
 use crate::driver::{self, SUCCESS};
 use crate::image;
 use crate::load::{self, Outcome, Request, Unit};
-use crate::state;
+use crate::state::{self, State};
 use std::ffi::{CStr, CString, c_char, c_void};
 
 /// CU_JIT_INPUT_*
@@ -93,9 +93,10 @@ instead! {
                 load::code_at(code)
             };
             let request = library_request(options, values, count, library_options, library_values, library_count);
-            library_with(library, found, &load::origin(code), &request, |to| {
+            let first = |to: *mut usize| {
                 driver::cuLibraryLoadData(to, code, options, values, count, library_options, library_values, library_count)
-            })
+            };
+            load_into(library, found, &load::origin(code), &request, first, |_| {})
         }
     }
 
@@ -104,9 +105,10 @@ instead! {
         // SAFETY: the program's own call.
         unsafe {
             let request = library_request(options, values, count, library_options, library_values, library_count);
-            library_with(library, code_of_file(path), &text(path), &request, |to| {
+            let first = |to: *mut usize| {
                 driver::cuLibraryLoadFromFile(to, path, options, values, count, library_options, library_values, library_count)
-            })
+            };
+            load_into(library, code_of_file(path), &text(path), &request, first, |_| {})
         }
     }
 
@@ -232,47 +234,40 @@ unsafe fn module_with(
     request: &Request,
     original: impl Fn(*mut usize) -> i32,
 ) -> i32 {
-    // SAFETY: by the caller.
-    let wrong = match unsafe { load::load(request, code, what, || answer(&original)) } {
-        Outcome::Loaded(handle) => {
-            // SAFETY: where the program wants its module.
-            unsafe { module.write(handle) };
-            return SUCCESS;
+    let bind = |state: &mut State| {
+        if state.linked {
+            // SAFETY: the driver has just written it.
+            let _ = state.bind_module(unsafe { module.read() });
         }
-        Outcome::Original(wrong) => wrong,
     };
-    let result = original(module);
-    if result == SUCCESS {
-        state::with(|state| {
-            state.fall_back(&wrong);
-            if state.linked {
-                // SAFETY: the driver has just written it.
-                let _ = state.bind_module(unsafe { module.read() });
-            }
-        });
-    }
-    result
+    // SAFETY: by the caller.
+    unsafe { load_into(module, code, what, request, original, bind) }
 }
 
-unsafe fn library_with(
-    library: *mut usize,
+/// With probes, or else as the program asked; then `afterwards` is done, if that went well.
+unsafe fn load_into(
+    place: *mut usize,
     code: image::Code,
     what: &str,
     request: &Request,
     original: impl Fn(*mut usize) -> i32,
+    afterwards: impl FnOnce(&mut State),
 ) -> i32 {
     // SAFETY: by the caller.
     let wrong = match unsafe { load::load(request, code, what, || answer(&original)) } {
         Outcome::Loaded(handle) => {
-            // SAFETY: where the program wants its library.
-            unsafe { library.write(handle) };
+            // SAFETY: where the program wants its handle.
+            unsafe { place.write(handle) };
             return SUCCESS;
         }
         Outcome::Original(wrong) => wrong,
     };
-    let result = original(library);
+    let result = original(place);
     if result == SUCCESS {
-        state::with(|state| state.fall_back(&wrong));
+        state::with(|state| {
+            state.fall_back(&wrong);
+            afterwards(state);
+        });
     }
     result
 }

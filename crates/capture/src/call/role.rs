@@ -279,43 +279,17 @@ pub enum ContextStep {
 
 impl Observed {
     pub fn of(name: &str) -> Self {
+        let named = |handle, text| Observed::KernelName { handle, text };
+        let alias = |handle, known| Observed::KernelAlias { handle, known };
         match cuda::family(name) {
-            "cuModuleGetFunction" => Observed::KernelName {
-                handle: "hfunc",
-                text: "name",
-            },
-            "cuLibraryGetKernel" | "cudaLibraryGetKernel" => Observed::KernelName {
-                handle: "pKernel",
-                text: "name",
-            },
-            "cuFuncGetName" | "cuKernelGetName" => Observed::KernelName {
-                handle: "hfunc",
-                text: "name",
-            },
-            "cudaFuncGetName" => Observed::KernelName {
-                handle: "func",
-                text: "name",
-            },
-            "__cudaRegisterFunction" => Observed::KernelName {
-                handle: "hostFun",
-                text: "deviceName",
-            },
-            "cuKernelGetFunction" => Observed::KernelAlias {
-                handle: "pFunc",
-                known: "kernel",
-            },
-            "cudaGetFuncBySymbol" => Observed::KernelAlias {
-                handle: "functionPtr",
-                known: "symbolPtr",
-            },
-            "cudaGetKernel" => Observed::KernelAlias {
-                handle: "kernelPtr",
-                known: "entryFuncAddr",
-            },
-            "__cudaGetKernel" => Observed::KernelAlias {
-                handle: "kernel",
-                known: "hostFun",
-            },
+            "cuModuleGetFunction" | "cuFuncGetName" | "cuKernelGetName" => named("hfunc", "name"),
+            "cuLibraryGetKernel" | "cudaLibraryGetKernel" => named("pKernel", "name"),
+            "cudaFuncGetName" => named("func", "name"),
+            "__cudaRegisterFunction" => named("hostFun", "deviceName"),
+            "cuKernelGetFunction" => alias("pFunc", "kernel"),
+            "cudaGetFuncBySymbol" => alias("functionPtr", "symbolPtr"),
+            "cudaGetKernel" => alias("kernelPtr", "entryFuncAddr"),
+            "__cudaGetKernel" => alias("kernel", "hostFun"),
             "cuFuncSetBlockShape" => Observed::BlockShape,
             "cuFuncSetSharedSize" => Observed::SharedSize,
             "cuCtxCreate" => Observed::Context(ContextStep::Create),

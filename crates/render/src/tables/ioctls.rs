@@ -159,26 +159,7 @@ fn driver(section: &mut Section<'_>, report: &Report) {
         return;
     }
     section.heading("Functions of the driver");
-    let mut table = Table::new()
-        .left("Function")
-        .right("Calls")
-        .right("Total")
-        .right("Self")
-        .right("p50")
-        .right("p99")
-        .right("Max");
-    for row in rows.iter().take(ROWS) {
-        table.row([
-            row.name.to_string(),
-            count(row.calls),
-            section.time(row.total_ns),
-            section.time(row.self_ns),
-            section.time(row.p50_ns),
-            section.time(row.p99_ns),
-            section.time(row.max_ns),
-        ]);
-    }
-    section.table(&table);
+    super::top::functions(section, rows.iter().take(ROWS).copied());
     section.more(ROWS, rows.len() as u64);
 }
 

@@ -17,7 +17,7 @@ pub fn top(report: &Report, style: &Style) -> String {
     if found.functions.is_empty() {
         section.line("no calls were traced");
     }
-    functions(&mut section, found.functions.iter());
+    functions(&mut section, found.functions.iter().take(ROWS));
     section.more(ROWS, found.functions.len() as u64);
 
     let mut by_self: Vec<&FunctionRow> = found.functions.iter().collect();
@@ -32,7 +32,10 @@ pub fn top(report: &Report, style: &Style) -> String {
     section.finish()
 }
 
-fn functions<'a>(section: &mut Section<'_>, rows: impl Iterator<Item = &'a FunctionRow>) {
+pub(super) fn functions<'a>(
+    section: &mut Section<'_>,
+    rows: impl Iterator<Item = &'a FunctionRow>,
+) {
     let mut table = Table::new()
         .left("Function")
         .right("Calls")
@@ -41,7 +44,7 @@ fn functions<'a>(section: &mut Section<'_>, rows: impl Iterator<Item = &'a Funct
         .right("p50")
         .right("p99")
         .right("Max");
-    for row in rows.take(ROWS) {
+    for row in rows {
         table.row([
             row.name.to_string(),
             count(row.calls),

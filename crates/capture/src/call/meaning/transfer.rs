@@ -83,22 +83,27 @@ fn end_of(copy: &[Arg], side: &str) -> Option<u64> {
     number(copy, &format!("{side}{place}"))
 }
 
-/// `cudaMemcpy3D` and its kin. Where an array takes part, widths count its elements.
-fn parameters(call: &Event, process: &ProcessState) -> Option<Transfer> {
-    let copy = fields(call, "p")?;
-    let array = |name: &str| number(copy, name).filter(|array| *array != 0);
-    let arrays = [array("srcArray"), array("dstArray")];
-    let element = match arrays.iter().flatten().next() {
-        Some(array) => process.array_element(*array)?,
+/// The bytes of a copy's extent. Where an array takes part, widths count its elements.
+fn extent_size(copy: &[Arg], array: Option<u64>, process: &ProcessState) -> Option<u64> {
+    let element = match array {
+        Some(array) => process.array_element(array)?,
         None => 1,
     };
     let extent = map(field(copy, "extent")?)?;
-    let size = product(&[
+    product(&[
         element,
         number(extent, "width")?,
         number(extent, "height")?,
         number(extent, "depth")?,
-    ])?;
+    ])
+}
+
+/// `cudaMemcpy3D` and its kin.
+fn parameters(call: &Event, process: &ProcessState) -> Option<Transfer> {
+    let copy = fields(call, "p")?;
+    let array = |name: &str| number(copy, name).filter(|array| *array != 0);
+    let arrays = [array("srcArray"), array("dstArray")];
+    let size = extent_size(copy, arrays[0].or(arrays[1]), process)?;
     let end =
         |array: Option<u64>, name: &str| array.or_else(|| number(map(field(copy, name)?)?, "ptr"));
     let (src, dst) = (end(arrays[0], "srcPtr"), end(arrays[1], "dstPtr"));
@@ -194,17 +199,7 @@ fn one_3d(copy: &[Arg], process: &ProcessState) -> Option<(u64, Option<u64>, Opt
     };
     let (src, src_array) = side("src")?;
     let (dst, dst_array) = side("dst")?;
-    let element = match src_array.or(dst_array) {
-        Some(array) => process.array_element(array)?,
-        None => 1,
-    };
-    let extent = map(field(copy, "extent")?)?;
-    let size = product(&[
-        element,
-        number(extent, "width")?,
-        number(extent, "height")?,
-        number(extent, "depth")?,
-    ])?;
+    let size = extent_size(copy, src_array.or(dst_array), process)?;
     Some((size, src, dst))
 }
 
