@@ -3,13 +3,11 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
-use crate::api::copy::{When, copy_2d, memory_types};
+use crate::api::copy::{When, copy_between, memory_types};
 use crate::call::given;
 use crate::driver::Api;
-use crate::error::{Error, Outcome};
-use crate::types::{
-    ChannelFormatDesc, DevicePtr, DriverCopy2D, Extent, Handle, Side2D, copy_kind, memory_type,
-};
+use crate::error::Error;
+use crate::types::{ChannelFormatDesc, DevicePtr, Extent, Handle, Side2D, copy_kind, memory_type};
 
 /// cudaChannelFormatKind.
 const SIGNED: c_int = 0;
@@ -147,31 +145,6 @@ pub(crate) fn in_memory(memory: c_int, pointer: *const c_void, pitch: usize) -> 
     }
 }
 
-unsafe fn copy(
-    cu: &Api,
-    src: Side2D,
-    dst: Side2D,
-    width: usize,
-    height: usize,
-    when: When,
-) -> Outcome {
-    if width == 0 || height == 0 {
-        return Ok(());
-    }
-    unsafe {
-        copy_2d(
-            cu,
-            &DriverCopy2D {
-                src,
-                dst,
-                width,
-                height,
-            },
-            when,
-        )
-    }
-}
-
 /// A copy to an array cannot come from nowhere but its kind's source, and so on.
 pub(crate) fn to_array(kind: c_int) -> Result<c_int, Error> {
     match kind {
@@ -295,7 +268,7 @@ cuda! {
         height: usize, kind: c_int,
     ) |cu| {
         let src = in_memory(to_array(kind)?, src, pitch);
-        copy(cu, src, in_array(dst, x, y), width, height, When::Now)
+        copy_between(cu, src, in_array(dst, x, y), width, height, When::Now)
     };
 
     context fn cudaMemcpy2DToArrayAsync, cudaMemcpy2DToArrayAsync_ptsz(
@@ -303,7 +276,7 @@ cuda! {
         height: usize, kind: c_int, stream: Handle,
     ) |cu| {
         let src = in_memory(to_array(kind)?, src, pitch);
-        copy(cu, src, in_array(dst, x, y), width, height, When::In(stream))
+        copy_between(cu, src, in_array(dst, x, y), width, height, When::In(stream))
     };
 
     context fn cudaMemcpy2DFromArray, cudaMemcpy2DFromArray_ptds(
@@ -311,7 +284,7 @@ cuda! {
         height: usize, kind: c_int,
     ) |cu| {
         let dst = in_memory(from_array(kind)?, dst, pitch);
-        copy(cu, in_array(src, x, y), dst, width, height, When::Now)
+        copy_between(cu, in_array(src, x, y), dst, width, height, When::Now)
     };
 
     context fn cudaMemcpy2DFromArrayAsync, cudaMemcpy2DFromArrayAsync_ptsz(
@@ -319,7 +292,7 @@ cuda! {
         height: usize, kind: c_int, stream: Handle,
     ) |cu| {
         let dst = in_memory(from_array(kind)?, dst, pitch);
-        copy(cu, in_array(src, x, y), dst, width, height, When::In(stream))
+        copy_between(cu, in_array(src, x, y), dst, width, height, When::In(stream))
     };
 
     context fn cudaMemcpy2DArrayToArray, cudaMemcpy2DArrayToArray_ptds(
@@ -328,7 +301,7 @@ cuda! {
     ) |cu| {
         to_array(kind)?;
         let (src, dst) = (in_array(src, src_x, src_y), in_array(dst, dst_x, dst_y));
-        copy(cu, src, dst, width, height, When::Now)
+        copy_between(cu, src, dst, width, height, When::Now)
     };
 }
 

@@ -58,6 +58,32 @@ pub(crate) unsafe fn copy_2d(cu: &Api, copy: &DriverCopy2D, when: When) -> Outco
     }
 }
 
+/// Where there is nothing to copy the driver is not asked.
+pub(crate) unsafe fn copy_between(
+    cu: &Api,
+    src: Side2D,
+    dst: Side2D,
+    width: usize,
+    height: usize,
+    when: When,
+) -> Outcome {
+    if width == 0 || height == 0 {
+        return Ok(());
+    }
+    unsafe {
+        copy_2d(
+            cu,
+            &DriverCopy2D {
+                src,
+                dst,
+                width,
+                height,
+            },
+            when,
+        )
+    }
+}
+
 pub(crate) unsafe fn copy_1d(
     cu: &Api,
     dst: *mut c_void,
@@ -123,22 +149,8 @@ unsafe fn copy_rows(
     if width > dst_pitch || width > src_pitch {
         return Err(Error::INVALID_PITCH);
     }
-    if width == 0 || height == 0 {
-        return Ok(());
-    }
     let (src, dst) = (side(from, src, src_pitch), side(to, dst, dst_pitch));
-    unsafe {
-        copy_2d(
-            cu,
-            &DriverCopy2D {
-                src,
-                dst,
-                width,
-                height,
-            },
-            when,
-        )
-    }
+    unsafe { copy_between(cu, src, dst, width, height, when) }
 }
 
 cuda! {

@@ -40,20 +40,23 @@ enum Second {
     Max,
 }
 
+/// Whether each of the instruction's types is signed.
+pub fn signs(form: &mut Form) -> Result<Vec<bool>, Unsupported> {
+    let signed = |ty| match ty {
+        Type::Int {
+            bits: 32,
+            signed,
+            raw: false,
+        } => Some(signed),
+        _ => None,
+    };
+    let types = form.types(3).into_iter().map(signed);
+    let signs = types.collect::<Option<_>>();
+    signs.ok_or_else(|| form.unsupported("wants u32 or s32"))
+}
+
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
-    let types: Vec<bool> = form
-        .types(3)
-        .into_iter()
-        .map(|ty| match ty {
-            Type::Int {
-                bits: 32,
-                signed,
-                raw: false,
-            } => Some(signed),
-            _ => None,
-        })
-        .collect::<Option<_>>()
-        .ok_or_else(|| form.unsupported("wants u32 or s32"))?;
+    let types = signs(form)?;
     let set = form.opcode == "vset";
     let (to, left, right) = match types[..] {
         // The result is 0 or 1; c is read by the type of a.

@@ -5,9 +5,9 @@
 //! it wraps, and lands in the same part of d. With `.add`, d is c plus the exact results of all
 //! parts. vavrg rounds halves away from zero; vset gives 1 or 0.
 
-use super::form::{Form, Type, Unsupported};
+use super::form::{Form, Unsupported};
 use super::lanes::{plain, single};
-use super::video::{TESTS, Test, holds};
+use super::video::{TESTS, Test, holds, signs};
 use super::{Alu, Kind};
 
 #[derive(Debug, Clone, Copy)]
@@ -24,19 +24,7 @@ enum Operation {
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let bits = if form.opcode.ends_with('2') { 16 } else { 8 };
     let name = form.opcode.trim_end_matches(['2', '4']);
-    let types: Vec<bool> = form
-        .types(3)
-        .into_iter()
-        .map(|ty| match ty {
-            Type::Int {
-                bits: 32,
-                signed,
-                raw: false,
-            } => Some(signed),
-            _ => None,
-        })
-        .collect::<Option<_>>()
-        .ok_or_else(|| form.unsupported("wants u32 or s32"))?;
+    let types = signs(form)?;
     let set = name == "vset";
     let (to, left, right) = match types[..] {
         [left, right] if set => (false, left, right),
