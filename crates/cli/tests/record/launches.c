@@ -5,35 +5,16 @@
 // before it begins, as programs do that bring their own libcupti. on: goes on until no thread of the
 // tracer's is left in it, a minute at most, and says so. mps: connects to a socket before it begins
 // and stays connected, as the driver does with MPS.
+#include "kernel.h"
+
 #include <dirent.h>
-#include <dlfcn.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-static const char *kernel =
-    ".version 7.0\n.target sm_50\n.address_size 64\n.visible .entry shaped()\n{\nret;\n}\n";
-
-typedef int (*launch_t)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
-                        void **, void **);
-static launch_t launch;
-static int (*set_current)(void *);
-static int (*stream_create)(void **, unsigned);
-static int (*synchronize)(void);
-static void *context, *function;
 static int each;
-
-static void check(int status, const char *what) {
-    if (status) {
-        fprintf(stderr, "%s: %d\n", what, status);
-        exit(1);
-    }
-}
 
 static void *work(void *number) {
     unsigned thread = (unsigned)(size_t)number;
@@ -44,13 +25,6 @@ static void *work(void *number) {
     for (int i = 0; i < each; i++)
         check(launch(function, 1 + i % 7, 1, 1, 1 + thread, 1, 1, 0, stream, 0, 0), "cuLaunchKernel");
     return 0;
-}
-
-static void all(int threads) {
-    pthread_t started[64];
-    for (int t = 0; t < threads; t++) pthread_create(&started[t], 0, work, (void *)(size_t)t);
-    for (int t = 0; t < threads; t++) pthread_join(started[t], 0);
-    check(synchronize(), "cuCtxSynchronize");
 }
 
 static long seen;
@@ -95,23 +69,8 @@ int main(int argc, char **argv) {
     each = atoi(argv[2]);
     if (!strcmp(more, "load") && !dlopen(argv[4], RTLD_NOW)) return 4;
     if (!strcmp(more, "mps") && !connected(argv[4])) return 5;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!library) return 2;
-    int (*init)(unsigned) = dlsym(library, "cuInit");
-    int (*retain)(void **, int) = dlsym(library, "cuDevicePrimaryCtxRetain");
-    int (*load)(void **, const void *) = dlsym(library, "cuModuleLoadData");
-    int (*get)(void **, void *, const char *) = dlsym(library, "cuModuleGetFunction");
-    set_current = dlsym(library, "cuCtxSetCurrent");
-    stream_create = dlsym(library, "cuStreamCreate");
-    synchronize = dlsym(library, "cuCtxSynchronize");
-    launch = dlsym(library, "cuLaunchKernel");
-    void *module;
-    check(init(0), "cuInit");
-    check(retain(&context, 0), "cuDevicePrimaryCtxRetain");
-    check(set_current(context), "cuCtxSetCurrent");
-    check(load(&module, kernel), "cuModuleLoadData");
-    check(get(&function, module, "shaped"), "cuModuleGetFunction");
-    all(threads);
+    prepare("shaped");
+    all(threads, work);
     if (!strcmp(more, "cupti")) {
         void *cupti = dlopen("libcupti.so.13", RTLD_NOW);
         if (!cupti) return 3;
@@ -121,7 +80,7 @@ int main(int argc, char **argv) {
         next = dlsym(cupti, "cuptiActivityGetNextRecord");
         check(listen(give, take), "cuptiActivityRegisterCallbacks");
         check(enable(10), "cuptiActivityEnable");
-        all(threads);
+        all(threads, work);
         flush(1);
         printf("seen %ld\n", seen);
     }
@@ -129,7 +88,7 @@ int main(int argc, char **argv) {
         int watched = is_watched(), rounds = 0;
         for (; is_watched() && rounds < 6000; rounds++) usleep(10000);
         printf("%s, then %s\n", watched ? "watched" : "not watched", is_watched() ? "still" : "no more");
-        all(threads);
+        all(threads, work);
     }
     if (!strcmp(more, "kill")) {
         sleep(1);
