@@ -111,6 +111,25 @@ fn differences() {
 }
 
 #[test]
+fn runs_that_were_watched_in_different_ways_are_told_apart() {
+    let by = |name: &str| {
+        let mut report = report(&Stage::new());
+        report.meta.backends = vec![event::Backend {
+            name: name.into(),
+            ..event::Backend::default()
+        }];
+        report
+    };
+    let text = |a, b| tables::diff(&diff(&by(a), &by(b)), &Style::default());
+    assert!(!text("preload", "preload").contains("recorded by"));
+    let other = text("preload", "syscall");
+    assert!(
+        other.contains("A was recorded by preload, B by syscall"),
+        "{other}"
+    );
+}
+
+#[test]
 fn every_table_of_an_empty_trace_says_so() {
     let empty = report(&Stage::new());
     let style = Style::default();

@@ -40,6 +40,8 @@ pub struct Side {
     pub events: u64,
     pub lost: u64,
     pub simulated: bool,
+    /// Who watched it.
+    pub backends: Vec<String>,
 }
 
 /// One number of both runs.
@@ -123,6 +125,9 @@ fn side(report: &Report) -> Side {
         events: report.overview.events,
         lost: report.overview.lost,
         simulated: report.overview.simulated,
+        backends: (report.meta.backends.iter())
+            .map(|backend| backend.name.clone())
+            .collect(),
     }
 }
 

@@ -32,8 +32,12 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
         .filter(|pair| pair.direction == Direction::HostToDevice)
         .max_by_key(|pair| pair.call_ns)
         .filter(|pair| pair.call_ns.saturating_mul(2) >= largest.copy_ns);
+    let work = match seen.report.overview.counts.launches {
+        0 => "copy",
+        _ => "kernel",
+    };
     let mut detail = format!(
-        "{} of copying in the {} from the first kernel to the last ({}). Most of it: {} by {}, in the whole run {} in {}.",
+        "{} of copying in the {} from the first {work} to the last ({}). Most of it: {} by {}, in the whole run {} in {}.",
         words::time(time),
         words::time(to - from),
         words::percent(share),

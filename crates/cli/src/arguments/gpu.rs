@@ -93,10 +93,10 @@ enum Verb {
         #[arg(value_name = "PROG.bpf.o")]
         object: PathBuf,
         /// Blocks to launch
-        #[arg(long, value_name = "N", default_value_t = 1)]
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         grid: u32,
         /// Threads of a block
-        #[arg(long, value_name = "N", default_value_t = 256)]
+        #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1024))]
         block: u32,
         #[command(flatten)]
         how: HowLine,

@@ -34,6 +34,14 @@ pub fn diff(diff: &Diff, style: &Style) -> String {
     if diff.a.simulated != diff.b.simulated {
         section.line("One of them ran on softgpu, a software device: their times do not compare.");
     }
+    let (a, b) = (&diff.a.backends, &diff.b.backends);
+    if a != b && !a.is_empty() && !b.is_empty() {
+        section.line(&format!(
+            "A was recorded by {}, B by {}: what only one of them sees looks new, or gone.",
+            a.join(", "),
+            b.join(", ")
+        ));
+    }
     totals(&mut section, diff);
     iterations(&mut section, diff);
     section.heading("By category: B, and its change from A");
