@@ -8,7 +8,7 @@ use gpubpf::{
     verify,
 };
 use ptx::device::{Map, Orders, map_kind, runtime};
-use ptx::rewrite::{Inline, Isa, Pattern, PatternError, Place, Plan, Probe, Sum};
+use ptx::rewrite::{Isa, Pattern, PatternError, Place, Plan, Probe};
 
 /// What only the object's types tell.
 pub struct Types {
@@ -86,7 +86,7 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
             kernels,
             function: translated.entry_name,
             context_bytes: verified.context_bytes,
-            inline: translated.inline.map(inline),
+            inline: translated.inline,
         });
     }
     drop(programs);
@@ -132,18 +132,6 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
         },
         direct,
     })
-}
-
-fn inline(inline: gpubpf::Inline) -> Inline {
-    let sum = |sum: gpubpf::Sum| Sum {
-        register: sum.register,
-        flush: sum.flush,
-    };
-    Inline {
-        text: inline.text,
-        sums: inline.sums.into_iter().map(sum).collect(),
-        diverges: inline.diverges,
-    }
 }
 
 fn map(object: &Object, number: usize, map: &gpubpf::Map, summed: u8) -> Map {
