@@ -296,6 +296,30 @@ def markers():
     equal(done.stdout, "0\n", "times it was heard when nobody listened")
 
 
+def as_oldest():
+    """As 5.15 would: with everything newer masked, the same functions, requests and markers, one by one"""
+    os.environ["CUTRACE_PRETEND_KERNEL"] = "5.15"
+    try:
+        said, _ = run("doctor")
+        for line in ["kprobe_multi   no", "fentry         no", "uprobe_multi   no", "session        no",
+                     "kprobe         yes", "uprobe         yes"]:
+            contains(said, line)
+        events, said, lines = record("--method=ebpf", "--kernel=ioctl,memory")
+        contains(said, "nvidia:nvidia_unlocked_ioctl (kprobe)")
+        for name, count in [("nvidia_unlocked_ioctl", 2 * ROUNDS), ("os_alloc_mem", ROUNDS), ("os_free_mem", ROUNDS)]:
+            equal(len(named(events, name)), count, name)
+        equal(sum(event["type"] == "ioctl" for event in events.values()), 3 * ROUNDS + 1, "requests")
+        equal(lines[-1]["lost"], 0, "lost")
+        # Those of the first moments may be missing, which is said then.
+        seen = [len(named(events, name)) for name in ["cuMemAlloc_v2", "cuMemFree_v2"]]
+        if seen != [ROUNDS, ROUNDS]:
+            contains(said, "calls may be missing")
+        print(f"        calls seen: {seen} of {ROUNDS} each", flush=True)
+        markers()
+    finally:
+        del os.environ["CUTRACE_PRETEND_KERNEL"]
+
+
 def without_btf():
     """Without the kernel's types everything is there as before, by kprobes; doctor says what is missing"""
     subprocess.run(["mount", "-t", "tmpfs", "none", "/sys/kernel/btf"], check=True)
@@ -484,7 +508,12 @@ elif SERIES == "driver":
     check(real_driver)
     check(not_hooked)
 else:
-    for one in [one_tree, hooks_file, by_ebpf, markers, without_btf, everyone, silent, listed, doctor, required,
-                wrong_file, nobody, left_alone]:
+    checks = [one_tree, hooks_file, by_ebpf, markers, without_btf, everyone, silent, listed, doctor, required,
+              wrong_file, nobody, left_alone]
+    # On the older kernel only: there the rest goes by events of perf, too. Emulated, 6.12 has been seen to stumble
+    # over its own patching of code when there are many.
+    if SERIES == "6.1":
+        checks.insert(4, as_oldest)
+    for one in checks:
         check(one)
 sys.exit(1 if FAILED else 0)

@@ -4,6 +4,7 @@
 mod attach;
 pub mod error;
 pub mod kernel;
+mod kernels;
 mod known;
 pub mod layout;
 pub mod library;
@@ -63,6 +64,7 @@ mod tests {
             (objects::MARKERS, &["mark_multi", "mark_one"]),
             (objects::MARKERS_PLAIN, &["mark_one"]),
             (objects::LOADING, &["loaded_multi", "loaded_one"]),
+            (objects::LOADING_PLAIN, &["loaded_plain"]),
             (
                 objects::PROCESSES,
                 &["process_fork", "process_exec", "process_exit"],

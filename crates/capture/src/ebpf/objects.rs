@@ -1,7 +1,7 @@
 //! The compiled BPF objects, and loading them with the shared maps.
 
-use super::EbpfError;
 use super::maps::Maps;
+use super::{EbpfError, kernels};
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, ProgramMut};
 use std::sync::{Mutex, Once};
 
@@ -27,11 +27,36 @@ compiled!(SESSION, "session");
 compiled!(PROCESSES, "processes");
 compiled!(PROCESSES_BTF, "processes_btf");
 compiled!(LOADING, "loading");
+compiled!(LOADING_PLAIN, "loading_plain");
 compiled!(SYSCALLS, "syscalls");
 compiled!(SYSCALLS_BTF, "syscalls_btf");
 compiled!(KERNEL, "kernel");
 compiled!(MARKERS, "markers");
 compiled!(MARKERS_PLAIN, "markers_plain");
+
+/// All of them.
+#[cfg(test)]
+pub const ALL: [Compiled; 12] = [
+    CALLS,
+    CALLS_PLAIN,
+    SESSION,
+    PROCESSES,
+    PROCESSES_BTF,
+    LOADING,
+    LOADING_PLAIN,
+    SYSCALLS,
+    SYSCALLS_BTF,
+    KERNEL,
+    MARKERS,
+    MARKERS_PLAIN,
+];
+
+#[cfg(test)]
+impl Compiled {
+    pub fn bytes(&self) -> &'static [u8] {
+        self.bytes
+    }
+}
 
 /// Loads some of an object's programs. `prepare` sees the object before the kernel does.
 pub fn load(
@@ -52,7 +77,11 @@ pub fn load(
         .map_err(failed)?;
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        program.set_autoload(programs.contains(&&*name));
+        let wanted = programs.contains(&&*name);
+        if wanted && kernels::pretends_to_lack(&program.section().to_string_lossy())? {
+            return Err(failed(libbpf_rs::Error::from_raw_os_error(libc::EINVAL)));
+        }
+        program.set_autoload(wanted);
     }
     maps.share_with(&mut open).map_err(failed)?;
     prepare(&mut open).map_err(failed)?;

@@ -4,7 +4,7 @@
 use super::EbpfError;
 use super::library;
 use super::maps::Maps;
-use super::objects::{self, LOADING, PROCESSES, PROCESSES_BTF};
+use super::objects::{self, Compiled, LOADING, LOADING_PLAIN, PROCESSES, PROCESSES_BTF};
 use libbpf_rs::{Link, MapCore, Object, ProgramMut, UprobeMultiOpts, UprobeOpts};
 use std::collections::HashSet;
 use std::fs;
@@ -18,6 +18,13 @@ const LOADERS: [&str; 3] = [
     "/lib64/ld-linux-x86-64.so.2",
     "/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
     "/lib/ld-musl-x86_64.so.1",
+];
+
+/// The program of loaders, by kernels: 6.6, 6.0, older ones.
+const LOADED: [(Compiled, &str); 3] = [
+    (LOADING, "loaded_multi"),
+    (LOADING, "loaded_one"),
+    (LOADING_PLAIN, "loaded_plain"),
 ];
 
 /// The programs that follow processes. Dropped, they are gone.
@@ -62,9 +69,9 @@ impl Following {
         let offset = library::loaded_hook(path)
             .ok_or_else(|| named("it has no function that tells of libraries".into()))?;
         let mut refused = String::new();
-        for (number, name) in ["loaded_multi", "loaded_one"].into_iter().enumerate() {
+        for (number, (compiled, name)) in LOADED.into_iter().enumerate() {
             if self.loading.len() == number {
-                let loaded = objects::load(LOADING, maps, &[name], |_| Ok(()));
+                let loaded = objects::load(compiled, maps, &[name], |_| Ok(()));
                 refused = loaded
                     .as_ref()
                     .err()
@@ -117,7 +124,7 @@ fn attach_loader<'o>(
 ) -> libbpf_rs::Result<Link> {
     let program = programs.find(|program| program.name() == name);
     let program = program.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOENT))?;
-    if name == "loaded_one" {
+    if name != "loaded_multi" {
         return program.attach_uprobe_with_opts(-1, path, offset, UprobeOpts::default());
     }
     let options = UprobeMultiOpts {

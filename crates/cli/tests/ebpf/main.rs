@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod markers;
+mod older;
 mod rights;
 mod stacks;
 mod whose;
