@@ -60,3 +60,41 @@ fn frames_have_names_and_lines() {
         [""; 0]
     );
 }
+
+/// Hooks of a file on a library's function bring who called, too.
+#[test]
+fn hooks_on_libraries_bring_their_stacks() {
+    let Some(_turn) = ready() else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = chain(folder.path(), "-fno-omit-frame-pointer");
+    let library = folder.path().join("libcuda.so.1");
+    let source = folder.path().join("driver.c");
+    std::fs::write(&source, "int cuInit(unsigned flags) { return 0; }").expect("written");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]);
+    let built = compiler.args([&library, &source]).status();
+    assert!(built.expect("a compiler").success());
+    let (hooks, path) = (folder.path().join("h.toml"), folder.path().join("t.jsonl"));
+    let text = format!(
+        "[[hook]]\nprobe = \"uprobe:{}:cuInit\"\nstack = true\n",
+        library.display()
+    );
+    std::fs::write(&hooks, text).expect("written");
+    let output = cutrace()
+        .args(["-q", "--method=kernel", "--hooks"])
+        .args([&hooks, Path::new("-o"), &path, &program])
+        .env("LD_LIBRARY_PATH", folder.path())
+        .output()
+        .expect("started");
+    let lines = read(&path);
+    let call = lines.iter().find(|line| line["name"] == "cuInit");
+    let call = call.unwrap_or_else(|| panic!("{output:?}"));
+    let frames = call["stack"].as_array().cloned().unwrap_or_default();
+    let address = |frame: &serde_json::Value| frame["addr"].as_str().map(str::to_owned);
+    let found: Vec<_> = frames.iter().filter_map(address).collect();
+    // inner, middle, outer and main, at least.
+    assert!(found.len() >= 4, "{call}");
+    assert!(found.iter().take(4).all(|frame| frame.len() > 6), "{call}");
+}

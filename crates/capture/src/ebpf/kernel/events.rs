@@ -1,13 +1,15 @@
 //! From records to events: beginnings and returns are joined, calls nested by their thread.
 
 use super::{choose::Subject, names::Names};
-use crate::ebpf::layout::{Head, KIND_ENTER, KIND_INSTANT, KIND_RETURN, KIND_STACK};
+use crate::ebpf::layout::{Head, KIND_ENTER, KIND_INSTANT, KIND_RETURN, KIND_STACK, MOST_FRAMES};
 use event::{Event, Extent, Frame, Record, Status};
 use std::collections::HashMap;
 
 /// Calls under way on one thread; deeper ones are forgotten, oldest first.
 const MOST_OPEN: usize = 256;
 const MOST_THREADS: usize = 16_384;
+/// Bytes of the stack of a library's function: bpf/calls.h.
+const OF_CALLS: usize = 8 * (1 + MOST_FRAMES);
 
 /// Turns records into events.
 pub struct Events {
@@ -135,7 +137,15 @@ impl Events {
     }
 
     fn take_stack(&mut self, head: &Head, body: &[u8], symbols: &Names) {
-        let (kernel, user) = body.split_at(body.len() / 2);
+        // Of a library's function who called comes first, then what the kernel found above, all the
+        // program's; of others the kernel's half and the program's.
+        let (kernel, user, count) = match body.len() {
+            OF_CALLS => (&[][..], body, head.result.saturating_add(1)),
+            length => {
+                let (kernel, user) = body.split_at(length / 2);
+                (kernel, user, head.result)
+            }
+        };
         let addresses = |half: &[u8], count: u64| -> Vec<u64> {
             let words = half
                 .chunks_exact(8)
@@ -146,7 +156,7 @@ impl Events {
         for address in addresses(kernel, head.key) {
             frames.push(symbols.kernel(address));
         }
-        for address in addresses(user, head.result) {
+        for address in addresses(user, count) {
             frames.push(symbols.user(head.process, address));
         }
         if self.stacks.len() >= MOST_THREADS {
