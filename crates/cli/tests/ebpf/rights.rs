@@ -5,7 +5,10 @@ use super::{
     common::{SAME_GPU, cutrace, repository, skip},
     read, ready, requests,
 };
-use std::{os::unix::fs::PermissionsExt, path::Path, process::Command, process::Output};
+use std::{
+    os::unix::fs::MetadataExt, os::unix::fs::PermissionsExt, path::Path, process::Command,
+    process::Output,
+};
 
 /// Runs cutrace as nobody, with these capabilities.
 fn as_nobody(home: &Path, capabilities: &str, words: &[&str]) -> Output {
@@ -106,4 +109,21 @@ fn under_sudo_the_command_is_the_users() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(text, "65534\n65533\n65533\n");
+    // So is the trace, and nobody else reads it.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("new/trace.jsonl");
+    let output = cutrace()
+        .args(["-q", "--method=ebpf", "-o"])
+        .arg(&path)
+        .arg("true")
+        .envs([("SUDO_UID", "65534"), ("SUDO_GID", "65533")])
+        .output()
+        .expect("started");
+    assert!(output.status.success(), "{output:?}");
+    let trace = std::fs::metadata(&path).expect("written");
+    let around = std::fs::metadata(folder.path().join("new")).expect("made");
+    assert_eq!(trace.mode() & 0o777, 0o600);
+    for found in [trace, around] {
+        assert_eq!((found.uid(), found.gid()), (65534, 65533));
+    }
 }

@@ -328,10 +328,10 @@ impl Hooks {
                 unsafe { sys::unmap(at, bytes) };
             }
             writer.into_iter().for_each(Writer::close);
-            let why = if refusal.is_empty() {
-                "no function's entry can be changed"
-            } else {
-                refusal
+            let why = match refusal {
+                _ if wanted == 0 => "none of its functions was asked for",
+                "" => "no function's entry can be changed",
+                refusal => refusal,
             };
             refuse_all(&mut work.lines, library, exported, object, why);
             report::say(&work.lines);

@@ -1,6 +1,6 @@
 //! The trace being written, and what it holds so far.
 
-use super::{allocations::Allocations, progress::Seen};
+use super::{allocations::Allocations, progress::Seen, user};
 use crate::commands::style::stdout_style;
 use analyse::{Analysis, Report};
 use anyhow::{Context, Result};
@@ -10,7 +10,10 @@ use render::{Output, Replay, replay::Options};
 use std::{
     fs::{self, File},
     io::{self, IsTerminal, LineWriter},
-    os::fd::AsFd,
+    os::{
+        fd::AsFd,
+        unix::fs::{OpenOptionsExt, chown, fchown},
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -176,21 +179,33 @@ fn stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
+/// A file that only its user reads: traces say what programs were given. Under sudo it is theirs who
+/// asked for it.
 fn create(path: &Path, new: bool) -> io::Result<File> {
+    let user = user::invoking();
     if let Some(folder) = path
         .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
+        .filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())
     {
         fs::create_dir_all(folder)?;
+        if let Some(user) = &user {
+            chown(folder, Some(user.uid), Some(user.gid))?;
+        }
     }
     let mut options = File::options();
-    options.write(true).truncate(false);
-    if new {
-        options.create_new(true)
-    } else {
-        options.create(true)
+    options.write(true).truncate(false).mode(0o600);
+    match options.clone().create_new(true).open(path) {
+        Ok(file) => {
+            if let Some(user) = user {
+                fchown(&file, Some(user.uid), Some(user.gid))?;
+            }
+            Ok(file)
+        }
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists && !new => {
+            options.create(true).open(path)
+        }
+        Err(why) => Err(why),
     }
-    .open(path)
 }
 
 /// A new file named after the time; two runs in one second have two names.

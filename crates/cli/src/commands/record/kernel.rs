@@ -39,7 +39,7 @@ impl Kernel {
         })?;
         if watch.hooks().attached == 0 {
             let reasons = watch.missing().join("\n  ");
-            bail!("nothing of the kernel could be hooked:\n  {reasons}");
+            bail!("nothing could be hooked:\n  {reasons}");
         }
         Ok(Kernel {
             watching: watch.start(outlet)?,
