@@ -8,7 +8,7 @@ use capture::{Sink, SinkError};
 use event::{Backend, Meta, Record, Summary};
 use render::{Output, Replay, replay::Options};
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, IsTerminal, LineWriter},
     os::{
         fd::AsFd,
@@ -42,13 +42,14 @@ pub struct TraceFile {
 impl TraceFile {
     /// Without a path, `traces/trace_<now>.jsonl`.
     pub fn create(path: Option<&Path>, meta: Meta, summed_up: bool) -> Result<Self> {
-        let new = path.is_none_or(|path| path != Path::new(STDOUT) && !path.exists());
         let (path, file) = match path {
-            Some(path) if path == Path::new(STDOUT) => (path.to_owned(), stdout()),
-            Some(path) => (path.to_owned(), create(path, false)),
+            Some(path) if path == Path::new(STDOUT) => {
+                (path.to_owned(), stdout().map(|file| (file, false)))
+            }
+            Some(path) => (path.to_owned(), create(path)),
             None => unused(),
         };
-        let file = file.with_context(|| {
+        let (file, new) = file.with_context(|| {
             format!(
                 "cannot write {}; choose another place with -o FILE",
                 path.display()
@@ -179,9 +180,20 @@ fn stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// A file that only its user reads: traces say what programs were given. Under sudo it is theirs who
-/// asked for it.
-fn create(path: &Path, new: bool) -> io::Result<File> {
+/// The file of this name, and whether it is new; one that is there already stays as it is.
+fn create(path: &Path) -> io::Result<(File, bool)> {
+    match create_new(path) {
+        Ok(file) => Ok((file, true)),
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+            let mut options = private();
+            Ok((options.create(true).truncate(false).open(path)?, false))
+        }
+        Err(why) => Err(why),
+    }
+}
+
+/// Only its user reads it: traces say what programs were given. Under sudo it is theirs who asked for it.
+fn create_new(path: &Path) -> io::Result<File> {
     let user = user::invoking();
     if let Some(folder) = path
         .parent()
@@ -192,24 +204,21 @@ fn create(path: &Path, new: bool) -> io::Result<File> {
             chown(folder, Some(user.uid), Some(user.gid))?;
         }
     }
-    let mut options = File::options();
-    options.write(true).truncate(false).mode(0o600);
-    match options.clone().create_new(true).open(path) {
-        Ok(file) => {
-            if let Some(user) = user {
-                fchown(&file, Some(user.uid), Some(user.gid))?;
-            }
-            Ok(file)
-        }
-        Err(why) if why.kind() == io::ErrorKind::AlreadyExists && !new => {
-            options.create(true).open(path)
-        }
-        Err(why) => Err(why),
+    let file = private().create_new(true).open(path)?;
+    if let Some(user) = user {
+        fchown(&file, Some(user.uid), Some(user.gid))?;
     }
+    Ok(file)
+}
+
+fn private() -> OpenOptions {
+    let mut options = File::options();
+    options.write(true).mode(0o600);
+    options
 }
 
 /// A new file named after the time; two runs in one second have two names.
-fn unused() -> (PathBuf, io::Result<File>) {
+fn unused() -> (PathBuf, io::Result<(File, bool)>) {
     let time = local_time();
     let mut number = 1;
     loop {
@@ -219,9 +228,9 @@ fn unused() -> (PathBuf, io::Result<File>) {
             format!("_{number}")
         };
         let path = PathBuf::from(format!("traces/trace_{time}{more}.jsonl"));
-        match create(&path, true) {
+        match create_new(&path) {
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
-            made => return (path, made),
+            made => return (path, made.map(|file| (file, true))),
         }
     }
 }
