@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// Lines kept for times that are looked up late.
-const SEGMENTS: usize = 256;
+const SEGMENTS: usize = 512;
 /// How often a pair is wanted; much closer ones add nothing.
 pub const SPACING: u64 = 10_000_000;
 /// An error is worked off over this many nanoseconds,

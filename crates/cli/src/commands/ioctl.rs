@@ -27,18 +27,21 @@ pub fn run(options: Ioctl) -> Result<ExitCode> {
 }
 
 fn describe(options: &Ioctl, here: Option<Version>) -> String {
-    let known = OLDEST..=Version::NEWEST.branch;
+    let newest = Version::NEWEST.branch;
     let (version, from) = match (options.version, here) {
-        (Some(version), _) if !known.contains(&version.branch) => (
-            version,
-            "as you say; only 535 to 595 are known, the nearest speaks for it",
-        ),
-        (Some(version), _) => (version, "as you say"),
-        (None, Some(version)) => (version, "this machine's"),
-        (None, None) => (
-            Version::NEWEST,
-            "the newest known; another: --driver VERSION",
-        ),
+        (Some(version), _) if !(OLDEST..=newest).contains(&version.branch) => {
+            let words = "are known, the nearest speaks for it";
+            (
+                version,
+                format!("as you say; only {OLDEST} to {newest} {words}"),
+            )
+        }
+        (Some(version), _) => (version, "as you say".into()),
+        (None, Some(version)) => (version, "this machine's".into()),
+        (None, None) => {
+            let words = "the newest known; another: --driver VERSION";
+            (Version::NEWEST, words.into())
+        }
     };
     let (file, why) = match options.file {
         Some(file) => (file, ""),
