@@ -8,7 +8,7 @@ mod rights;
 mod stacks;
 mod whose;
 
-use common::{cutrace, repository, skip};
+use common::{cutrace, program, read, skip};
 use serde_json::Value;
 use std::{
     collections::HashMap,
@@ -27,14 +27,6 @@ fn ready() -> Option<MutexGuard<'static, ()>> {
         return None;
     }
     Some(TURN.lock().unwrap_or_else(|held| held.into_inner()))
-}
-
-fn read(path: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).expect("written");
-    let lines = text.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
 }
 
 fn trace(folder: &Path, method: &str, program: &Path) -> Vec<Value> {
@@ -111,10 +103,9 @@ fn calls_and_requests_are_those_that_others_see() {
     let Some(_turn) = ready() else {
         return;
     };
-    let program = repository().join("target/programs/vector_add");
-    if !program.exists() {
-        return skip("target/programs is not built: make programs");
-    }
+    let Some(program) = program("vector_add") else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a folder");
     let of = |method: &str| trace(folder.path(), method, &program);
     let (preload, ebpf, syscall) = (of("preload"), of("ebpf"), of("syscall"));
@@ -156,10 +147,9 @@ fn a_runtime_inside_of_the_program_is_found_by_its_symbols() {
     let Some(_turn) = ready() else {
         return;
     };
-    let program = repository().join("target/programs/static/vector_add");
-    if !program.exists() {
-        return skip("target/programs is not built: make programs");
-    }
+    let Some(program) = program("static/vector_add") else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("static.jsonl");
     // NVIDIA's own runtime asks softgpu for what only NVIDIA's driver has, and gives up: that is an

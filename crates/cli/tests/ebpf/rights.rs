@@ -2,7 +2,7 @@
 
 use super::{
     calls,
-    common::{SAME_GPU, cutrace, repository, skip},
+    common::{SAME_GPU, cutrace, program},
     read, ready, requests,
 };
 use std::{
@@ -40,10 +40,9 @@ fn two_capabilities_are_enough() {
     let Some(_turn) = ready() else {
         return;
     };
-    let program = repository().join("target/programs/vector_add");
-    if !program.exists() {
-        return skip("target/programs is not built: make programs");
-    }
+    let Some(program) = program("vector_add") else {
+        return;
+    };
     let (folder, root) = (public_folder(), tempfile::tempdir().expect("a folder"));
     let path = folder.path().join("nobody.jsonl");
     let words = [

@@ -1,7 +1,7 @@
 //! `-a` narrowed: `--uid`, `--cgroup`.
 
 use super::{
-    common::{cutrace, repository, skip},
+    common::{cutrace, program},
     read, ready,
 };
 use std::{collections::HashSet, os::unix::process::CommandExt};
@@ -13,10 +13,9 @@ fn one_users_processes_of_all() {
     let Some(_turn) = ready() else {
         return;
     };
-    let program = repository().join("target/programs/driver_api");
-    if !program.exists() {
-        return skip("target/programs is not built: make programs");
-    }
+    let Some(program) = program("driver_api") else {
+        return;
+    };
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("all.jsonl");
     let mut tracer = cutrace()
