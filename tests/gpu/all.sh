@@ -17,19 +17,23 @@ cupti=$folder/cupti.so
 calls=$folder/calls
 cuda=${CUDA_HOME:-/usr/local/cuda}
 cc -O2 -o "$calls" "$here/calls.c" -ldl || exit 1
-cc -O2 -shared -fPIC -I"$cuda/include" -I"$cuda/extras/CUPTI/include" -o "$cupti" "$here/cupti.c" -L"$cuda/extras/CUPTI/lib64" -lcupti || echo "no CUPTI to compare with"
+for found in "$cuda/extras/CUPTI/lib64" "$cuda/targets/x86_64-linux/lib" "$cuda/lib64"; do
+    [ -e "$found/libcupti.so" ] && export CUPTI_FOLDER=$found && break
+done
+cc -O2 -shared -fPIC -I"$cuda/include" -I"$cuda/extras/CUPTI/include" -o "$cupti" "$here/cupti.c" -L"${CUPTI_FOLDER:-.}" -lcupti || echo "no CUPTI to compare with"
 nvcc -O2 -arch="${ARCH:-sm_90}" -cudart shared -o "$folder/programs/uvm" "$here/uvm.cu" || echo "uvm was not built"
 [ -x "$folder/before" ] && export BEFORE=$folder/before
+[ -x "$folder/strace" ] && export STRACE=$folder/strace
 
 part() { # NAME: runs it
     case $1 in
-        record_bench) limit 180 record_bench.sh "$cutrace" "$cupti" "$calls" 5 ;;
+        record_bench) limit 330 record_bench.sh "$cutrace" "$cupti" "$calls" 5 ;;
         ebpf_bench) limit 180 ebpf_bench.sh "$cutrace" "$folder/bpftrace" 3 ;;
         syscall) limit 150 syscall.sh "$cutrace" "$out/syscall" ;;
         ebpf) limit 150 ebpf.sh "$cutrace" "$out/ebpf" ;;
         mps) limit 100 mps.sh "$cutrace" ;;
         gpu_times) limit 240 gpu_times.sh "$cutrace" "$cupti" "$calls" ;;
-        probes) limit 300 probes.sh "$cutrace" "$folder/programs" "$folder/objects" ;;
+        probes) limit 300 probes.sh "$cutrace" "$folder/programs" "$here/../../examples/gpu" ;;
         record) limit 120 record.sh "$cutrace" "$folder/programs" ;;
         record_torch) limit 200 record_torch.sh "$cutrace" "$cupti" "$folder/programs" ;;
         bpf_semantics) limit 60 bpf_semantics.sh "$folder/bpf" ;;

@@ -1,8 +1,9 @@
 #!/bin/bash
 # cutrace --method=ebpf beside bpftrace doing the same on a real GPU's driver: a JSON line at entry and at
-# return of cuCtxGetCurrent, cuLaunchKernel and cuMemcpyHtoD. Nanoseconds added to a call, events lost; for
-# all functions of libcuda: how long probes take to come and go, and whole runs. Rounds are interleaved and
-# minima compared. bench/ebpf/run is the same without a GPU.
+# return of cuCtxGetCurrent, cuLaunchKernel and cuMemcpyHtoD. Nanoseconds added to a call, events lost; beside
+# them the same probes with a script that does nothing (the kernel's own cost, below which nobody gets) and with
+# buffers so large that bpftrace loses nothing. For all functions of libcuda: how long probes take to come and go,
+# and whole runs. Rounds are interleaved and minima compared. bench/ebpf/run is the same without a GPU.
 #
 #   tests/gpu/ebpf_bench.sh CUTRACE BPFTRACE [ROUNDS]     needs root, cc, python3
 #
@@ -31,6 +32,9 @@ uprobe:$library:$function { printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":
 uretprobe:$library:$function { printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":\"$function\",\"phase\":\"E\",\"result\":%llu}\n", nsecs, pid, tid, retval); }
 SCRIPT
 done >"$work/script.bt"
+for function in $functions; do
+    echo "uprobe:$library:$function { \$nothing = 1; } uretprobe:$library:$function { \$nothing = 1; }"
+done >"$work/nothing.bt"
 
 # Lines of the two phases; what a trace says was lost.
 count='
@@ -57,23 +61,30 @@ for _ in $(seq "$rounds"); do
     grep -E '^(trivial|burst|launch|copy) ' "$work/bpftrace.out" >>"$work/theirs" || true
     grep -v '^{' "$work/bpftrace.err" | tail -n 1 >>"$work/theirs.said" || true
     python3 -c "$count" "$work/bpftrace.out" >>"$work/theirs.kept"
+    BPFTRACE_PERF_RB_PAGES=16384 "$bpftrace" -q -c "$work/calls 1 11111" "$work/script.bt" >"$work/bpftrace.out" 2>/dev/null || true
+    grep -E '^(trivial|burst|launch|copy) ' "$work/bpftrace.out" >>"$work/roomy" || true
+    python3 -c "$count" "$work/bpftrace.out" >>"$work/roomy.kept"
+    "$bpftrace" -q -c "$work/calls 1 11111" "$work/nothing.bt" >>"$work/nothing" 2>/dev/null || true
     rm -f "$work/trace.jsonl" "$work/bpftrace.out"
 done
 echo "$library, least of $rounds rounds, ns a call"
 for what in trivial burst launch copy; do
-    python3 - "$what" "$(least plain $what)" "$(least ours $what)" "$(least theirs $what)" <<'TABLE'
+    python3 - "$what" "$(least plain $what)" "$(least ours $what)" "$(least theirs $what)" "$(least roomy $what)" "$(least nothing $what)" <<'TABLE'
 import sys
 what = sys.argv[1]
 try:
-    plain, ours, theirs = map(float, sys.argv[2:5])
-    print(f"{what:8} plain {plain:9.1f}  cutrace {ours - plain:+9.1f}  bpftrace {theirs - plain:+9.1f}  ratio {(ours - plain) / (theirs - plain):.3f}")
+    plain, ours, theirs, roomy, nothing = map(float, sys.argv[2:7])
+    print(f"{what:8} plain {plain:7.1f}  probes that do nothing {nothing - plain:+8.1f}  cutrace {ours - plain:+8.1f}  "
+          f"bpftrace {theirs - plain:+8.1f}  bpftrace, 64 MiB a processor {roomy - plain:+8.1f}  "
+          f"ratio {(ours - plain) / (theirs - plain):.3f}, of nothing {(nothing - plain) / (theirs - plain):.3f}")
 except (ValueError, ZeroDivisionError):
-    print(what, sys.argv[2:5])
+    print(what, sys.argv[2:7])
 TABLE
 done
 echo "calls made in a round: $((9 * 11111 + 9 * 30000 + 9 * 500 + 9 * 500))"
 sort "$work/ours.kept" | uniq -c | sed 's/^/  cutrace: /'
 sort "$work/theirs.kept" | uniq -c | sed 's/^/  bpftrace: /'
+sort "$work/roomy.kept" | uniq -c | sed 's/^/  bpftrace, 64 MiB: /'
 sort "$work/theirs.said" 2>/dev/null | uniq -c | head -n 4 | sed 's/^/  bpftrace says: /'
 
 for _ in $(seq "$rounds"); do

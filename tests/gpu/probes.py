@@ -160,9 +160,9 @@ def ready():
     check("mem: a variable", [count.get("hot", [{}])[0].get(key) for key in ("in", "threads")], ["threads_run", 8192])
     if not SIM:
         # More lines than the table has places: what found none is counted.
-        ran = run("mem", "vectorAdd(float const*, float const*, float*, int)", "vaddn", 16384, 256, 1)
+        ran = run("mem", "vectorAdd(float const*, float const*, float*, int)", "vaddn", 65536, 256, 1)
         check("mem: lines told and untold", [(one["untold"] > 0, one["lines"] * 32 + one["untold"]) for one in details(ran)],
-              [(True, 16384 * 256)] * 3)
+              [(True, 65536 * 256)] * 3)
     ran = run("sched", "vectorAdd", "vaddn", 5280, 256, 1)
     check("sched: blocks", "5,280 blocks on" in ran.words, True)
     print("     " + "\n     ".join(line for line in ran.words.splitlines() if "blocks on" in line or "at once" in line))

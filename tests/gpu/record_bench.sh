@@ -42,7 +42,7 @@ fi
 least() { awk -v key="$2" '$1 == key { if (b == "" || $2 < b) b = $2 } END { print b == "" ? "-" : b }' "$work/$1" 2>/dev/null; }
 {
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-    echo "least of $rounds interleaved rounds; ns a call, us an iteration"
+    echo "least of $rounds interleaved rounds; ns a call, us an iteration; reading the clock once: $(least calls.plain clock) ns"
     printf '%-12s %10s %10s %10s %10s %16s\n' "" trivial burst launch copy "8 Linear layers"
     for way in $ways; do
         printf '%-12s %10s %10s %10s %10s %16s\n' "$way" "$(least "calls.$way" trivial)" \

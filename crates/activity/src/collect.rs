@@ -187,13 +187,15 @@ fn hand_over() {
     let Some(collector) = COLLECTOR.get() else {
         return;
     };
-    let mut first = true;
+    // cuInit may take long.
+    let mut looks = 50;
     loop {
         std::thread::sleep(PERIOD);
         let (collecting, abandoned) = {
             let mut state = collector.state();
-            if std::mem::take(&mut first) && state.collecting {
+            if looks > 0 && state.collecting {
                 state.activity.surroundings();
+                looks -= 1;
             }
             (state.collecting, state.activity.is_abandoned())
         };

@@ -1,10 +1,13 @@
-//! Whether this process is a client of NVIDIA's Multi-Process Service: one of its open files is a pipe
-//! of the service, or a socket whose other end is.
+//! Whether this process is a client of NVIDIA's Multi-Process Service. While the driver asks the service's
+//! daemon for a server, one of its open files is a pipe of the service's folder, or a socket whose other end is;
+//! from then on it has a socket to the server, which has only the name that the kernel gives to sockets without
+//! one (driver 580).
 
 use cuda::mps;
 use std::{
     env, fs, mem,
     os::{fd::RawFd, unix::ffi::OsStrExt},
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -28,6 +31,7 @@ fn is_client() -> bool {
     if fs::metadata(&folder).is_err() {
         return false;
     }
+    let has_daemon = fs::metadata(Path::new(&folder).join("control")).is_ok();
     let folder = folder.as_bytes();
     let files = fs::read_dir("/proc/self/fd")
         .into_iter()
@@ -43,11 +47,17 @@ fn is_client() -> bool {
         }
         let number = file.file_name();
         let number = number.to_str().and_then(|number| number.parse().ok());
-        number.is_some_and(|number| peer(number).is_some_and(|peer| mps::is_in(folder, &peer)))
+        let peer = number.and_then(peer);
+        peer.is_some_and(|peer| mps::is_in(folder, &peer) || has_daemon && is_given(&peer))
     })
 }
 
-/// The name of the other end of a local socket.
+/// A name that the kernel gave: five digits, in no folder.
+fn is_given(name: &[u8]) -> bool {
+    matches!(name, [0, digits @ ..] if digits.len() == 5 && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// The name of the other end of a local socket; one in no folder begins with a zero.
 fn peer(socket: RawFd) -> Option<Vec<u8>> {
     // SAFETY: all zeros are a valid address; the call writes no more than it is told there is room for.
     let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
@@ -56,8 +66,13 @@ fn peer(socket: RawFd) -> Option<Vec<u8>> {
     if answer != 0 || i32::from(address.sun_family) != libc::AF_UNIX {
         return None;
     }
+    let bytes = (length as usize).saturating_sub(mem::offset_of!(libc::sockaddr_un, sun_path));
     let name = address.sun_path.iter().map(|letter| *letter as u8);
-    Some(name.take_while(|letter| *letter != 0).collect())
+    let mut name: Vec<u8> = name.take(bytes).collect();
+    if let Some(end) = name.iter().skip(1).position(|letter| *letter == 0) {
+        name.truncate(end + 1);
+    }
+    Some(name)
 }
 
 #[cfg(test)]
@@ -67,7 +82,8 @@ mod tests {
         fs::File,
         os::{
             fd::AsRawFd,
-            unix::net::{UnixListener, UnixStream},
+            linux::net::SocketAddrExt,
+            unix::net::{SocketAddr, UnixListener, UnixStream},
         },
     };
 
@@ -83,6 +99,16 @@ mod tests {
         );
         let (one, _other) = UnixStream::pair().expect("a pair");
         assert_eq!(peer(one.as_raw_fd()), Some(Vec::new()));
+        let digits = format!("{:05x}", std::process::id() & 0xfffff);
+        let name = SocketAddr::from_abstract_name(&digits).expect("a name");
+        let _listening = UnixListener::bind_addr(&name).expect("bound");
+        let socket = UnixStream::connect_addr(&name).expect("connected");
+        let given = peer(socket.as_raw_fd()).expect("a socket");
+        assert_eq!(given, [b"\0", digits.as_bytes()].concat());
+        assert!(is_given(&given));
+        for other in [&b"0f3a1"[..], b"\x000f3a", b"\x00sd-bus", b""] {
+            assert!(!is_given(other), "{other:?}");
+        }
         let file = File::open("/proc/self/status").expect("there");
         assert_eq!(peer(file.as_raw_fd()), None);
     }

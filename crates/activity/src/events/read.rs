@@ -93,6 +93,10 @@ pub fn knows(context: usize) -> bool {
         is_primary: primary(device) == Some(context),
         reference,
     });
+    // At the end the driver has left the service already.
+    if let Some(activity) = &mut reader.activity {
+        activity.surroundings();
+    }
     true
 }
 

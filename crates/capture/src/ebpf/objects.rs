@@ -3,7 +3,8 @@
 use super::maps::Maps;
 use super::{EbpfError, kernels};
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject, ProgramMut};
-use std::sync::{Mutex, Once};
+use std::cell::RefCell;
+use std::sync::Once;
 
 /// Compiled from `bpf/` by its Makefile.
 #[derive(Debug, Clone, Copy)]
@@ -100,24 +101,27 @@ pub fn attach_all(object: &mut Object) -> Result<Vec<Link>, EbpfError> {
     programs.map(link).collect()
 }
 
-/// What libbpf has to say, kept until somebody asks: most of it is about things that are tried and
-/// may fail.
-static SAID: Mutex<String> = Mutex::new(String::new());
+thread_local! {
+    /// What libbpf has to say on this thread, kept until somebody asks: most of it is about things that are
+    /// tried and may fail.
+    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+}
 const MOST_SAID: usize = 64 << 10;
 
 pub fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
-            let mut said = SAID.lock().unwrap_or_else(|held| held.into_inner());
-            if said.len() < MOST_SAID {
-                said.push_str(&text);
-            }
+            SAID.with_borrow_mut(|said| {
+                if said.len() < MOST_SAID {
+                    said.push_str(&text);
+                }
+            });
         })));
     });
 }
 
-/// What libbpf said since it was asked last.
+/// What libbpf said on this thread since it was asked last.
 pub fn said() -> String {
-    std::mem::take(&mut SAID.lock().unwrap_or_else(|held| held.into_inner()))
+    SAID.take()
 }

@@ -21,6 +21,7 @@ use crate::syscall::Events;
 use crate::{Inlet, Merge, Sink, SinkError};
 use event::{Backend, Hooks, Selection};
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -126,13 +127,27 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     };
     options.whose.narrow(&mut settings);
     maps.set(&settings)?;
-    let calls = Calls::load(&maps, options.way.unwrap_or(Way::Session))?;
-    let following = Following::start(&maps)?;
     let driver = loaded_driver();
-    let system = match options.system_calls {
-        true => Some(System::start(&maps, driver)?),
-        false => None,
-    };
+    // The kernel takes its time to look through each of them, and does so side by side.
+    let (calls, following, system) = std::thread::scope(|scope| {
+        let following = scope.spawn(|| {
+            block_signals();
+            Following::start(&maps)
+        });
+        let system = options.system_calls.then(|| {
+            scope.spawn(|| {
+                block_signals();
+                System::start(&maps, driver)
+            })
+        });
+        let calls = Calls::load(&maps, options.way.unwrap_or(Way::Session));
+        let following = following
+            .join()
+            .unwrap_or_else(|panic| resume_unwind(panic));
+        let system =
+            system.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        Ok::<_, EbpfError>((calls?, following?, system.transpose()?))
+    })?;
     let known = Arc::new(Known::default());
     if let Some(why) = &following.without_hold {
         known.lock().note(without_hold(why));
@@ -373,9 +388,7 @@ pub fn running() -> Vec<u32> {
 }
 
 fn joined<T>(thread: JoinHandle<T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 fn spawn<T: Send + 'static>(

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 /// Accesses that are told apart; those beyond are not counted.
 pub const SITES: u32 = 4096;
-/// Places for lines of 128 bytes, a power of two: 4 MB of device memory.
-pub const LINES: u32 = 1 << 18;
+/// Places for lines of 128 bytes, a power of two: 16 MB of device memory.
+pub const LINES: u32 = 1 << 20;
 pub const LINE_BYTES: u64 = 128;
 
 /// Bytes of an entry of each map.
@@ -30,6 +30,9 @@ const KINDS: [&str; 6] = [
     "copy to",
 ];
 const SHARED: u32 = 2;
+
+/// (in shared memory, address) → threads.
+type Lines = BTreeMap<(bool, u64), u64>;
 
 /// Lines of an access that are told, and owners.
 const MOST_TOLD: usize = 8;
@@ -88,8 +91,8 @@ pub struct Owner {
     pub times: u64,
 }
 
-/// All accesses, by context and number. `owner` knows what a process has at an address, and where that
-/// begins.
+/// All accesses, by context and number. `owner` knows what a process has in the line at an address, and where
+/// that begins.
 pub fn accesses(
     dumps: &[MapDump],
     owner: impl Fn(u32, u64) -> Option<(Owner, u64)>,
@@ -159,44 +162,37 @@ fn of_context(
     all
 }
 
-/// The table of lines: for each access (shared, address, threads).
-fn by_access(table: &[u8]) -> BTreeMap<u32, Vec<(bool, u64, u64)>> {
-    let mut all: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+/// The table of lines: for each access how many threads went to which, in shared memory or not.
+fn by_access(table: &[u8]) -> BTreeMap<u32, Lines> {
+    let mut all: BTreeMap<u32, Lines> = BTreeMap::new();
     for slot in table.chunks_exact(LINE_ENTRY_BYTES as usize) {
         let key = word(slot, 0);
         if key == 0 {
             continue;
         }
         let number = (key >> 51) as u32 & (SITES - 1);
-        let address = (key & ((1 << 50) - 1)) * LINE_BYTES;
-        let line = (key >> 50 & 1 != 0, address, word(slot, 8));
-        all.entry(number).or_default().push(line);
+        let shared = key >> 50 & 1 != 0;
+        // Shared memory is counted by some of the multiprocessors each.
+        let bits = if shared { 32 } else { 50 };
+        let address = (key & ((1 << bits) - 1)) * LINE_BYTES;
+        let lines = all.entry(number).or_default();
+        *lines.entry((shared, address)).or_default() += word(slot, 8);
     }
     all
 }
 
 impl Access {
-    fn went(
-        &mut self,
-        mut lines: Vec<(bool, u64, u64)>,
-        owner: impl Fn(u32, u64) -> Option<(Owner, u64)>,
-    ) {
-        lines.sort_unstable_by_key(|(shared, address, threads)| {
-            (std::cmp::Reverse(*threads), *shared, *address)
-        });
+    fn went(&mut self, lines: Lines, owner: impl Fn(u32, u64) -> Option<(Owner, u64)>) {
+        let mut lines: Vec<_> = lines.into_iter().collect();
+        lines.sort_by_key(|(_, threads)| std::cmp::Reverse(*threads));
         self.lines = lines.len() as u64;
-        self.most = lines.first().map_or(0, |line| line.2);
-        self.least = lines.last().map_or(0, |line| line.2);
-        let told: u64 = lines.iter().map(|line| line.2).sum();
+        self.most = lines.first().map_or(0, |line| line.1);
+        self.least = lines.last().map_or(0, |line| line.1);
+        let told: u64 = lines.iter().map(|line| line.1).sum();
         self.untold = self.threads.saturating_sub(told);
         let mut owners: BTreeMap<Owner, u64> = BTreeMap::new();
-        for (rank, (shared, address, threads)) in lines.into_iter().enumerate() {
-            // What begins within a line is asked for at the line's last byte.
-            let found = (!shared)
-                .then(|| {
-                    owner(self.pid, address).or_else(|| owner(self.pid, address + LINE_BYTES - 1))
-                })
-                .flatten();
+        for (rank, ((shared, address), threads)) in lines.into_iter().enumerate() {
+            let found = (!shared).then(|| owner(self.pid, address)).flatten();
             if let Some((owner, _)) = &found {
                 *owners.entry(owner.clone()).or_default() += threads;
             }
@@ -298,7 +294,7 @@ mod tests {
                 op: 9,
                 times: 1,
             };
-            let inside = (0x8040..0x9040).contains(&address);
+            let inside = address < 0x9040 && address + LINE_BYTES > 0x8040;
             (pid == 5 && inside).then_some((owner, 0x8040))
         };
         let maps = [&sums[..], &kinds, &words(table)];
@@ -342,6 +338,14 @@ mod tests {
         let access = one_access(&[KEY | 1 << 51 | 1, 50, shared, 40]);
         assert_eq!((access.lines, access.untold), (1, 60));
         assert_eq!(access.hot[0].owner, None);
+    }
+
+    #[test]
+    fn a_line_of_shared_memory_is_one_whoever_counted_it() {
+        let shared = |counter: u64| KEY | 1 << 50 | counter << 32 | 0x80 >> 7;
+        let access = one_access(&[shared(0), 50, shared(31), 40]);
+        assert_eq!((access.lines, access.untold), (1, 10));
+        assert_eq!((access.hot[0].address, access.hot[0].threads), (0x80, 90));
     }
 
     #[test]

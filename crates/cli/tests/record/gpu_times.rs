@@ -3,6 +3,8 @@
 use super::{Run, compile, path, program, record, record_with};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 
 /// A piece of work: what its beginning says, and when it ended.
 pub struct Work<'a> {
@@ -238,10 +240,14 @@ fn a_client_of_mps_is_told_what_that_means() {
     let folder = tempfile::tempdir().expect("a folder");
     let launches = compile("launches", folder.path());
     let socket = folder.path().join("control");
-    let _listening = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
+    let _daemon = UnixListener::bind(&socket).expect("bound");
+    let digits = format!("{:05x}", std::process::id() & 0xfffff);
+    let name = SocketAddr::from_abstract_name(&digits).expect("a name");
+    let _server = UnixListener::bind_addr(&name).expect("bound");
     let words = "under MPS: kernels of other clients may run on the GPU at the same time";
-    for method in ["preload,cupti", "preload,events"] {
-        for (more, expected) in [(&["mps", path(&socket)][..], true), (&[], false)] {
+    let (early, late) = (["mps", path(&socket)], ["served", &*digits]);
+    for (method, client) in [("preload,cupti", early), ("preload,events", late)] {
+        for (more, expected) in [(&client[..], true), (&[], false)] {
             let program = [&[path(&launches), "1", "3"][..], more].concat();
             let run = record_with(&["--method", method], &program, |command| {
                 command.env("CUDA_MPS_PIPE_DIRECTORY", folder.path());

@@ -1,14 +1,16 @@
 // Launches from several threads at once, each with a shape that tells it from its neighbours:
-//   launches THREADS EACH [cupti|kill|load LIBRARY|on|mps SOCKET]
+//   launches THREADS EACH [cupti|kill|load LIBRARY|on|mps SOCKET|served NAME]
 // cupti: halfway the program begins to use CUPTI itself, as torch.profiler does, and prints how many
 // kernels it saw of the rest. kill: dies by SIGKILL a second after the last launch. load: loads a library
 // before it begins, as programs do that bring their own libcupti. on: goes on until no thread of the
 // tracer's is left in it, a minute at most, and says so. mps: connects to a socket before it begins
-// and stays connected, as the driver does with MPS.
+// and stays connected, as the driver does with MPS's daemon for a while. served: the same with a socket whose
+// name is in no folder, as its server's is.
 #include "kernel.h"
 
 #include <dirent.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -56,11 +58,13 @@ static int is_watched(void) {
     return found;
 }
 
-static int connected(const char *path) {
+static int connected(const char *name, int in_folder) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    char *start = address.sun_path + !in_folder;
+    int length = snprintf(start, sizeof address.sun_path - 1, "%s", name) + !in_folder;
     int made = socket(AF_UNIX, SOCK_STREAM, 0);
-    return made >= 0 && connect(made, (struct sockaddr *)&address, sizeof address) == 0;
+    socklen_t bytes = offsetof(struct sockaddr_un, sun_path) + length;
+    return made >= 0 && connect(made, (struct sockaddr *)&address, bytes) == 0;
 }
 
 int main(int argc, char **argv) {
@@ -68,7 +72,8 @@ int main(int argc, char **argv) {
     const char *more = argc > 3 ? argv[3] : "";
     each = atoi(argv[2]);
     if (!strcmp(more, "load") && !dlopen(argv[4], RTLD_NOW)) return 4;
-    if (!strcmp(more, "mps") && !connected(argv[4])) return 5;
+    if (!strcmp(more, "mps") && !connected(argv[4], 1)) return 5;
+    if (!strcmp(more, "served") && !connected(argv[4], 0)) return 5;
     prepare("shaped");
     all(threads, work);
     if (!strcmp(more, "cupti")) {

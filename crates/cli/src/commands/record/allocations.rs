@@ -13,6 +13,8 @@ const NESTED: usize = 64;
 #[derive(Debug, Default)]
 pub struct Allocations {
     places: BTreeMap<(u32, u64), Allocation>,
+    /// Bytes of variables, by process and name, as the compiler's code said when it registered them.
+    registered: BTreeMap<(u32, Name), u64>,
     count: u64,
     /// Those that there was no room for.
     pub forgotten: u64,
@@ -39,8 +41,13 @@ impl Allocations {
         match record {
             Record::Event(event) => {
                 self.last_id = self.last_id.max(event.id);
-                if matches!(event.extent, Extent::Closed(_)) && event.name.contains("GetGlobal") {
+                if !matches!(event.extent, Extent::Closed(_)) {
+                    return;
+                }
+                if event.name.contains("GetGlobal") {
                     self.variable(event);
+                } else if &*event.name == "__cudaRegisterVar" {
+                    self.register(event);
                 }
             }
             Record::Meaning(meaning) => {
@@ -99,19 +106,24 @@ impl Allocations {
         }
     }
 
-    /// `cuModuleGetGlobal` and its like: a variable of a module.
+    fn register(&mut self, event: &Event) {
+        if let (Some(Value::Str(name)), Some(bytes)) =
+            (event.arg("deviceName"), number(event, "size"))
+            && self.registered.len() < MOST
+        {
+            self.registered.insert((event.pid, name.clone()), bytes);
+        }
+    }
+
+    /// `cuModuleGetGlobal` and its like: a variable of a module. NVIDIA's runtime does not ask for its size.
     fn variable(&mut self, event: &Event) {
-        let number = |name: &str| match event.arg(name) {
-            Some(Value::Pointer(number) | Value::Uint(number)) => Some(*number),
-            Some(Value::Int(number)) => u64::try_from(*number).ok(),
-            _ => None,
-        };
-        let (Some(address), Some(bytes)) = (number("dptr"), number("bytes")) else {
+        let (Some(address), Some(Value::Str(name))) = (number(event, "dptr"), event.arg("name"))
+        else {
             return;
         };
-        let Some(Value::Str(name)) = event.arg("name") else {
-            return;
-        };
+        let bytes = number(event, "bytes")
+            .or_else(|| self.registered.get(&(event.pid, name.clone())).copied())
+            .unwrap_or(1);
         if address == 0 || bytes == 0 || self.places.len() >= MOST {
             return;
         }
@@ -126,14 +138,26 @@ impl Allocations {
         self.places.entry((event.pid, address)).or_insert(variable);
     }
 
-    /// What an address of a process is in, and how far in.
-    pub fn find(&self, pid: u32, address: u64) -> Option<(&Allocation, u64)> {
+    /// What a process has in so many bytes at an address, and where that begins: what the first of them is
+    /// in, or else what begins among the others.
+    pub fn find(&self, pid: u32, address: u64, bytes: u64) -> Option<(&Allocation, u64)> {
         let before = self.places.range((pid, 0)..=(pid, address)).rev();
         let mut near = before.take(NESTED);
-        near.find_map(|((_, start), place)| {
-            let offset = address - start;
-            (offset < place.bytes).then_some((place, offset))
-        })
+        let around = near.find(|((_, start), place)| address - start < place.bytes);
+        let within = || {
+            let end = address.saturating_add(bytes);
+            self.places.range((pid, address)..(pid, end)).next()
+        };
+        let ((_, start), place) = around.or_else(within)?;
+        Some((place, *start))
+    }
+}
+
+fn number(event: &Event, name: &str) -> Option<u64> {
+    match event.arg(name) {
+        Some(Value::Pointer(number) | Value::Uint(number)) => Some(*number),
+        Some(Value::Int(number)) => u64::try_from(*number).ok(),
+        _ => None,
     }
 }
 
@@ -168,16 +192,16 @@ mod tests {
         all.add(&memory(MemoryOp::Alloc, "cuMemAlloc_v2", 4096, Some(512)));
         all.add(&memory(MemoryOp::Alloc, "cudaMalloc", 4096, Some(512)));
         all.add(&memory(MemoryOp::Alloc, "cudaMalloc", 8192, Some(100)));
-        let (place, offset) = all.find(1, 4096 + 511).expect("inside");
+        let (place, start) = all.find(1, 4096 + 511, 1).expect("inside");
         assert_eq!(
             (&*place.name, place.number, place.times),
             ("cudaMalloc", 1, 1)
         );
-        assert_eq!((place.bytes, offset), (512, 511));
-        assert_eq!(all.find(1, 4096 + 512), None);
-        assert_eq!(all.find(1, 10), None);
-        assert_eq!(all.find(2, 4096), None);
-        assert_eq!(all.find(1, 8192).map(|(place, _)| place.number), Some(2));
+        assert_eq!((place.bytes, start), (512, 4096));
+        assert_eq!(all.find(1, 4096 + 512, 1), None);
+        assert_eq!(all.find(1, 10, 1), None);
+        assert_eq!(all.find(2, 4096, 1), None);
+        assert_eq!(all.find(1, 8192, 1).map(|(place, _)| place.number), Some(2));
     }
 
     #[test]
@@ -187,7 +211,7 @@ mod tests {
             all.add(&memory(MemoryOp::Alloc, "cudaMalloc", 4096, Some(bytes)));
             all.add(&memory(MemoryOp::Free, "cudaFree", 4096, None));
         }
-        let (place, _) = all.find(1, 4096 + 255).expect("inside of the largest");
+        let (place, _) = all.find(1, 4096 + 255, 1).expect("inside of the largest");
         assert_eq!((place.number, place.times), (3, 3));
     }
 
@@ -196,9 +220,47 @@ mod tests {
         let mut all = Allocations::default();
         all.add(&memory(MemoryOp::Alloc, "pool", 4096, Some(4096)));
         all.add(&memory(MemoryOp::Alloc, "view", 5000, Some(8)));
-        let name = |at: u64| all.find(1, at).map(|(place, _)| place.name.to_string());
+        let name = |at: u64| all.find(1, at, 1).map(|(place, _)| place.name.to_string());
         assert_eq!(name(5004).as_deref(), Some("view"));
         assert_eq!(name(5008).as_deref(), Some("pool"));
+    }
+
+    #[test]
+    fn a_variable_is_as_large_as_it_was_registered() {
+        let call = |name: &str, args: Vec<event::Arg>| {
+            let (layer, category) = (event::Layer::Driver, event::Category::Module);
+            let mut event = Event::new(9, layer, category, name, 1);
+            event.extent = Extent::Closed(2);
+            event.pid = 1;
+            event.args = args;
+            Record::Event(event)
+        };
+        let mut all = Allocations::default();
+        all.add(&call(
+            "__cudaRegisterVar",
+            vec![
+                event::Arg::new("deviceName", "weights"),
+                event::Arg::new("size", 256u64),
+            ],
+        ));
+        for (name, address) in [("weights", 5000u64), ("stranger", 8000)] {
+            let args = vec![
+                event::Arg::new("dptr", Value::Pointer(address)),
+                event::Arg::new("name", name),
+            ];
+            all.add(&call("cuLibraryGetGlobal", args));
+        }
+        let found = |at: u64, bytes: u64| {
+            let found = all.find(1, at, bytes);
+            found.map(|(place, start)| (place.name.to_string(), place.number, place.bytes, start))
+        };
+        let weights = Some(("weights".to_owned(), 0, 256, 5000));
+        assert_eq!(found(5255, 1), weights);
+        assert_eq!(found(5256, 1), None);
+        // Within the line that is asked for.
+        assert_eq!(found(4992, 128), weights);
+        assert_eq!(found(4992, 8), None);
+        assert_eq!(found(7936, 128), Some(("stranger".into(), 0, 1, 8000)));
     }
 
     #[test]

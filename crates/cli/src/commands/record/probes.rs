@@ -7,7 +7,7 @@ use super::{
     probe_records::{CHUNKS, Decoder, Queue},
 };
 use crate::commands::gpu::LivePins;
-use crate::probes::{Access, Owner, Probes, accesses};
+use crate::probes::{Access, LINE_BYTES, Owner, Probes, accesses};
 use anyhow::Result;
 use capture::{
     Sink, SinkError,
@@ -38,7 +38,7 @@ impl Found {
     /// Says of accesses in whose memory they were, now that all of it is known; what there is to note of it.
     pub fn name_accesses(&mut self, allocations: &Allocations) -> Option<String> {
         self.accesses = accesses(&self.dumps, |pid, address| {
-            let (found, offset) = allocations.find(pid, address)?;
+            let (found, start) = allocations.find(pid, address, LINE_BYTES)?;
             let owner = Owner {
                 name: found.name.to_string(),
                 number: found.number,
@@ -46,7 +46,7 @@ impl Found {
                 op: found.op,
                 times: found.times,
             };
-            Some((owner, address - offset))
+            Some((owner, start))
         });
         (allocations.forgotten > 0).then(|| {
             format!(
