@@ -27,7 +27,7 @@ nvcc -O2 -arch="${ARCH:-sm_90}" -cudart shared -o "$folder/programs/uvm" "$here/
 
 part() { # NAME: runs it
     case $1 in
-        record_bench) limit 330 record_bench.sh "$cutrace" "$cupti" "$calls" 5 ;;
+        record_bench) limit 330 record_bench.sh "$cutrace" "$cupti" "$calls" "${ROUNDS:-5}" ;;
         ebpf_bench) limit 180 ebpf_bench.sh "$cutrace" "$folder/bpftrace" 3 ;;
         syscall) limit 150 syscall.sh "$cutrace" "$out/syscall" ;;
         ebpf) limit 150 ebpf.sh "$cutrace" "$out/ebpf" ;;

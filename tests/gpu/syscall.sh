@@ -31,6 +31,11 @@ if wants programs; then
         python3 "$here/ioctl_names.py" "$work/$program.jsonl" || fail "$program: no ioctls"
         python3 "$here/outside_calls.py" "$work/$program.jsonl" "$work/$program.threads" || fail "$program: in no call"
     done
+    # PyTorch asks NVML, too: with its functions hooked nothing should be left outside.
+    timeout 200 "$cutrace" record --method=preload,syscall --lib 'libnvidia-ml.so*:nvml*' -q -o "$work/nvml.jsonl" -- \
+        python3 "$here/torch_programs.py" inference > /dev/null 2>&1 || fail "inference with NVML's functions"
+    echo "with NVML's functions hooked:"
+    python3 "$here/outside_calls.py" "$work/nvml.jsonl" || fail "inference with NVML's functions: in no call"
     "$cutrace" report ioctls "$work/inference.jsonl" > "$out/ioctls.txt" 2>&1 || fail "report ioctls"
     "$cutrace" report contexts "$work/inference.jsonl" > "$out/contexts.txt" 2>&1 || fail "report contexts"
     "$cutrace" replay "$work/inference.jsonl" 2>/dev/null | grep -n 'ioctl\|cuMemAlloc_v2\|cuInit' | cut -c1-260 | head -400 > "$out/replay.txt" || true

@@ -12,7 +12,7 @@ use event::Layer;
 const ROWS: usize = 15;
 const WHY_OUTSIDE: &str = "Before the first: libraries that are being loaded. After the last: at the \
     end. Threads without calls: those that libraries start for themselves. Between two: a function \
-    without a hook.";
+    without a hook, as NVML's are (--lib 'libnvidia-ml.so*:nvml*' hooks them).";
 /// Calls shown in the tree.
 const TREE_ROWS: usize = 40;
 
