@@ -5,6 +5,7 @@ const headline = (() => {
     const found = report.report ?? {};
     const overview = found.overview ?? {};
     const { timeline, summary } = report;
+    const { calls, gpu: works } = report.watched;
     const wall = overview.wall_ns ?? timeline.end_ns;
     const list = [];
     const add = (label, value, note, target, bad) => list.push({ label, value, note, target, bad });
@@ -12,13 +13,14 @@ const headline = (() => {
     const gpu = found.gpu?.all;
     if (gpu?.operations > 0) add('GPU busy', format.share(gpu.share), `${format.time(gpu.busy_ns)} in ${format.count(gpu.operations)} operations`, 'idle');
     else if (found.idle?.busy_ns > 0) add('GPU busy', `≤ ${format.share(found.idle.busy_share)}`, 'estimated from launches', 'idle');
-    else add('GPU busy', '–', 'no GPU work in this trace', 'idle');
-    if (overview.api_calls != null) add('CUDA API calls', format.count(overview.api_calls), overview.failed_calls ? `${format.count(overview.failed_calls)} failed` : 'none failed', 'tables', overview.failed_calls > 0);
-    if (overview.launches != null) add('Kernel launches', format.count(overview.launches), wall > 0 ? `${format.count((overview.launches / wall) * 1e9)} a second` : '', 'tables:kernels');
+    else add('GPU busy', '–', works ? 'no GPU work in this trace' : 'not traced', 'idle');
+    if (!calls) add('CUDA API calls', '–', 'not traced', 'tables');
+    else if (overview.api_calls != null) add('CUDA API calls', format.count(overview.api_calls), overview.failed_calls ? `${format.count(overview.failed_calls)} failed` : 'none failed', 'tables', overview.failed_calls > 0);
+    if (calls && overview.launches != null) add('Kernel launches', format.count(overview.launches), wall > 0 ? `${format.count((overview.launches / wall) * 1e9)} a second` : '', 'tables:kernels');
     const device = (found.memory?.spaces ?? []).find((space) => space.space === 'device') ?? found.memory?.spaces?.[0];
     if (device) add('Memory peak', format.bytes(device.peak_bytes), `${device.space ?? 'all'} memory, at ${format.time(go.relative(device.peak_at_ns))}`, 'memory');
-    else if (overview.allocated_bytes != null) add('Allocated', format.bytes(overview.allocated_bytes), format.plural(overview.allocations, 'allocation', 'allocations'), 'memory');
-    if (overview.transferred_bytes != null) add('Transferred', format.bytes(overview.transferred_bytes), format.plural(overview.transfers, 'transfer', 'transfers'), 'tables:transfers');
+    else if (calls && overview.allocated_bytes != null) add('Allocated', format.bytes(overview.allocated_bytes), format.plural(overview.allocations, 'allocation', 'allocations'), 'memory');
+    if (calls && overview.transferred_bytes != null) add('Transferred', format.bytes(overview.transferred_bytes), format.plural(overview.transfers, 'transfer', 'transfers'), 'tables:transfers');
     if (overview.ioctls > 0) add('ioctls', format.count(overview.ioctls), `${format.time(overview.ioctl_ns)} in them`, 'tables');
     const lost = Math.max(overview.lost ?? 0, summary?.lost ?? 0, timeline.lost_total);
     add('Events lost', format.count(lost), `of ${format.count((summary?.events ?? overview.events ?? 0) + lost)}`, 'environment', lost > 0);

@@ -26,6 +26,7 @@ const idleView = (() => {
   function create(report, go, view) {
     const idle = report.report?.idle;
     if (!idle) return el('p', { class: 'quiet' }, 'Nothing is known of the GPU’s work in this trace.');
+    if (!report.watched.gpu) return el('p', { class: 'quiet' }, 'Neither CUDA calls nor GPU times were traced: when the GPU was idle is not known. Record with ', el('code', {}, '--method=auto'), ', or with preload in the list.');
     const gaps = idle.gaps ?? [];
     const stretch = (gap) => ({ from: go.relative(gap.start_ns), to: go.relative(gap.end_ns) });
     view.scene.marks = gaps.map((gap) => ({ ...stretch(gap), label: `GPU idle ${format.time(gap.length_ns)}` }));

@@ -47,6 +47,17 @@ test('an empty trace is a page, too', async () => {
   await page.context().close();
 });
 
+test('what nobody looked for is not said to be nothing', async () => {
+  const page = await open('system.html');
+  assert.deepEqual(page.problems, []);
+  const headline = await page.locator('#headline').innerText();
+  assert.match(headline, /CUDA API calls\s+–\s+not traced/i);
+  assert.match(headline, /GPU busy\s+–\s+not traced/i);
+  assert.doesNotMatch(headline, /Kernel launches|Transferred/i);
+  assert.match(await page.locator('#idle-body').innerText(), /when the GPU was idle is not known/);
+  await page.context().close();
+});
+
 test('ten thousand threads scroll', async () => {
   const before = Date.now();
   const page = await open('threads.html');

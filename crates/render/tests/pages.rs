@@ -5,7 +5,7 @@ mod extremes;
 #[path = "pages/story.rs"]
 mod story;
 
-use event::{Meta, Record, Summary};
+use event::{Backend, Layer, Meta, Record, Summary};
 use render::{Chrome, Html, Output};
 use std::{
     fs,
@@ -54,7 +54,24 @@ fn pages() {
     );
     page("dense.html", &story::meta(), extremes::dense(150_000), None);
     page("odd.html", &story::meta(), extremes::odd(), None);
+    system_calls_only();
     recorded();
+}
+
+/// Nobody looked for CUDA's calls.
+fn system_calls_only() {
+    let is_system_call =
+        |record: &Record| matches!(record, Record::Event(event) if event.layer == Layer::Syscall);
+    let records: Vec<_> = (story::inference(40).into_iter())
+        .filter(is_system_call)
+        .collect();
+    assert!(!records.is_empty());
+    let mut meta = story::meta();
+    meta.backends = vec![Backend {
+        name: "syscall".into(),
+        ..Backend::default()
+    }];
+    page("system.html", &meta, records, None);
 }
 
 /// The traces of fixtures/traces: recorded ones, and one written by hand.

@@ -112,7 +112,9 @@ pub fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
-            SAID.with_borrow_mut(|said| {
+            // A thread that ends says nothing any more.
+            let _ = SAID.try_with(|said| {
+                let mut said = said.borrow_mut();
                 if said.len() < MOST_SAID {
                     said.push_str(&text);
                 }

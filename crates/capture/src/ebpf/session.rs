@@ -25,7 +25,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 /// What to trace.
@@ -130,22 +130,14 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     let driver = loaded_driver();
     // The kernel takes its time to look through each of them, and does so side by side.
     let (calls, following, system) = std::thread::scope(|scope| {
-        let following = scope.spawn(|| {
-            block_signals();
-            Following::start(&maps)
-        });
-        let system = options.system_calls.then(|| {
-            scope.spawn(|| {
-                block_signals();
-                System::start(&maps, driver)
-            })
-        });
+        let following = beside(scope, || Following::start(&maps))?;
+        let system = match options.system_calls {
+            true => Some(beside(scope, || System::start(&maps, driver))?),
+            false => None,
+        };
         let calls = Calls::load(&maps, options.way.unwrap_or(Way::Session));
-        let following = following
-            .join()
-            .unwrap_or_else(|panic| resume_unwind(panic));
-        let system =
-            system.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        let following = joined(following.join());
+        let system = system.map(|thread| joined(thread.join()));
         Ok::<_, EbpfError>((calls?, following?, system.transpose()?))
     })?;
     let known = Arc::new(Known::default());
@@ -256,8 +248,8 @@ impl<S: Sink> Recording<S> {
     /// Takes what is left in the ring, takes the probes off, and stops.
     pub fn finish(self) -> (S, Report) {
         self.stop.store(true, Ordering::Release);
-        let ended = joined(self.watcher);
-        let (sink, totals, system_calls, cpu) = joined(self.assembler);
+        let ended = joined(self.watcher.join());
+        let (sink, totals, system_calls, cpu) = joined(self.assembler.join());
         let state = self.known.lock();
         let mut notes = state.notes.clone();
         if ended.late_loads > 0 {
@@ -387,8 +379,20 @@ pub fn running() -> Vec<u32> {
     pids.filter(|pid| *pid != std::process::id()).collect()
 }
 
-fn joined<T>(thread: JoinHandle<T>) -> T {
-    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+fn joined<T>(ended: std::thread::Result<T>) -> T {
+    ended.unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn beside<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, EbpfError> {
+    std::thread::Builder::new()
+        .spawn_scoped(scope, move || {
+            block_signals();
+            body()
+        })
+        .map_err(EbpfError::Thread)
 }
 
 fn spawn<T: Send + 'static>(

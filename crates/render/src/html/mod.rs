@@ -52,14 +52,20 @@ impl<W: Write> Output for Html<W> {
         let end = summary.map_or(0, |summary| summary.end_ns);
         self.timeline
             .finish(end.saturating_sub(self.timeline.origin()));
-        let report = match self.analysis.take() {
-            Some(analysis) => trim::trimmed(serde_json::to_value(analysis.finish(summary))?),
-            None => serde_json::Value::Null,
+        let (report, watched) = match self.analysis.take() {
+            Some(analysis) => {
+                let report = analysis.finish(summary);
+                let watched = [report.calls_watched(), report.gpu_watched()];
+                (trim::trimmed(serde_json::to_value(report)?), watched)
+            }
+            None => (serde_json::Value::Null, [true; 2]),
         };
         let head = serde_json::json!({
             "meta": self.meta,
             "summary": summary,
             "report": report,
+            // Where nobody looked, that nothing was seen says nothing.
+            "watched": { "calls": watched[0], "gpu": watched[1] },
             "origin_ns": self.timeline.origin(),
         });
         let timeline = payload::payload(&mut self.timeline)?;
