@@ -162,6 +162,12 @@ impl<'a> Reading<'a> {
                 "a tracepoint is a moment, and so is a marker: it has no return",
             ));
         }
+        let calls = (hook.probes.iter()).any(|p| matches!(p.way, Way::Uprobe | Way::Uretprobe));
+        if hook.everywhere && calls {
+            let what = "calls of a library's functions are told of the processes that are traced: \
+                        leave this out, and record with -a to see those of all";
+            return Err(self.wrong("process", what));
+        }
         Ok(())
     }
 

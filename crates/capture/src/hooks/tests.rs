@@ -265,6 +265,11 @@ fn mistakes_are_told_with_their_place() {
             "a tracepoint is a moment",
         ),
         (
+            "[[hook]]\nprobe = \"uprobe:libc.so.6:open\"\nprocess = \"any\"\n".to_owned(),
+            "line 3, column 11",
+            "record with -a",
+        ),
+        (
             hook("args = { n = \"arg0:str\" }\nwhen = \"n == 1\""),
             "line 4, column 14",
             "expected a text in quotes",
