@@ -155,6 +155,16 @@ def ready():
     check("mem, hot: strides of two words are two passes",
           [(one.get("space"), one.get("requests"), one.get("passes")) for one in (put, get)], [("shared", 768, 1536)] * 2)
     print("     " + "\n     ".join(ran.words.splitlines()[-14:]))
+    ran = run("mem", "/scattered/", "scattered", 256, 256, 1)
+    by_hand = {int(line[0]): line[1:] for line in
+               (list(map(int, line.split()[1:])) for line in ran.out.splitlines() if line.startswith("scattered "))}
+    for size, (threads, requests, sectors, passes, lines) in by_hand.items():
+        same = {one["space"]: one for one in details(ran)
+                if (one["kind"], one["size"], one["threads"]) == ("load", size, threads)}
+        found = [[same.get(space, {}).get(key) for key in ("requests", unit, "lines")]
+                 for space, unit in (("global", "sectors"), ("shared", "passes"))]
+        check(f"mem: {size} bytes a thread, all over, as by hand", found, [[requests, sectors, lines], [requests, passes, lines]])
+    check("mem: all over, sizes", list(by_hand), [4, 8, 16])
     ran = run("mem", "vectorAdd(float const*, float const*, float*)", "vadd", 64, 128, 1)
     count = (details(ran) or [{}])[0]
     check("mem: a variable", [count.get("hot", [{}])[0].get(key) for key in ("in", "threads")], ["threads_run", 8192])

@@ -6,10 +6,14 @@
 //     streams   vadd on two streams by turns
 //     graph     vadd, captured and launched as a graph
 //     hot       a quarter of the threads adds to one place; shared memory in strides of two
+//     scattered threads read all over global and shared memory, 4, 8 and 16 bytes each, and some do not; what
+//               that comes to is printed: threads, requests, sectors, passes, lines
 //     wait      vadd, a line of input waited for, and vadd again
 //     late      returns from main while a kernel is still running
 #include "check.h"
+#include <algorithm>
 #include <ctime>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +43,79 @@ __global__ void hotspots(int *table, int *out) {
     tile[threadIdx.x * 2] = i;
     __syncthreads();
     out[i] = tile[(threadIdx.x ^ 1) * 2];
+}
+
+__device__ float sum(float one) { return one; }
+__device__ float sum(float2 two) { return two.x + two.y; }
+__device__ float sum(float4 four) { return four.x + four.y + four.z + four.w; }
+
+// A block is as wide as its memory is long.
+template <class T> __global__ void scattered(const int *index, const T *far, float *out) {
+    extern __shared__ __align__(128) char raw[];
+    T *near = reinterpret_cast<T *>(raw);
+    near[threadIdx.x] = far[threadIdx.x];
+    __syncthreads();
+    int i = blockIdx.x * blockDim.x + threadIdx.x, place = index[i];
+    if (place < 0) return;
+    out[i] = sum(far[place]) + sum(near[place]);
+}
+
+// Places of each warp in one of several ways, from all in one to all anywhere; negative: none.
+static std::vector<int> places(int grid, int block) {
+    std::vector<int> index(grid * block);
+    unsigned long long state = 42;
+    auto next = [&state](unsigned below) {
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+        return unsigned(state >> 33) % below;
+    };
+    for (int warp = 0; warp < grid * block / 32; warp++) {
+        unsigned way = next(6), base = next(block), step = 1 + next(33), holes = next(3);
+        for (int lane = 0; lane < 32; lane++) {
+            unsigned at = 0;
+            if (way == 1) at = lane;
+            if (way == 2) at = lane * step;
+            if (way == 3) at = next(4) * step;
+            if (way == 4) at = lane % 16 + (lane / 16) * 32;
+            if (way == 5) at = next(block);
+            bool is_left_out = holes == 2 ? next(2) : holes == 1 && next(8) == 0;
+            index[warp * 32 + lane] = is_left_out ? -1 : int((base + at) % block);
+        }
+    }
+    return index;
+}
+
+// The same by hand: what a warp's accesses of so many bytes each come to.
+static void told(const std::vector<int> &index, int bytes) {
+    long threads = 0, requests = 0, sectors = 0, passes = 0;
+    std::set<int> lines;
+    int bank_bytes = std::max(bytes, 4), banks = 128 / bank_bytes;
+    for (size_t warp = 0; warp < index.size(); warp += 32) {
+        std::set<int> touched, words;
+        for (int lane = 0; lane < 32; lane++) {
+            int place = index[warp + lane];
+            if (place < 0) continue;
+            threads++;
+            touched.insert(place * bytes / 32);
+            words.insert(place * bytes / bank_bytes);
+            lines.insert(place * bytes / 128);
+        }
+        if (touched.empty()) continue;
+        std::vector<int> served(banks);
+        for (int word : words) served[word % banks]++;
+        requests++;
+        sectors += long(touched.size());
+        passes += *std::max_element(served.begin(), served.end());
+    }
+    fact("scattered %d %ld %ld %ld %ld %zu", bytes, threads, requests, sectors, passes, lines.size());
+}
+
+template <class T> static void scatter(const std::vector<int> &index, const int *places, int grid, int block, float *out) {
+    T *far;
+    CUDA(cudaMalloc(&far, block * sizeof(T)));
+    CUDA(cudaMemset(far, 0, block * sizeof(T)));
+    scattered<T><<<grid, block, block * sizeof(T)>>>(places, far, out);
+    CUDA(cudaGetLastError());
+    told(index, sizeof(T));
 }
 
 __global__ void endless(volatile int *stop) {
@@ -79,6 +156,17 @@ int main(int argc, char **argv) {
         int first = 0;
         CUDA(cudaMemcpy(&first, table, sizeof first, cudaMemcpyDeviceToHost));
         fact("hot %d", first);
+        return 0;
+    }
+    if (kernel == "scattered") {
+        std::vector<int> index = places(grid, block);
+        int *on_device;
+        CUDA(cudaMalloc(&on_device, n * sizeof(int)));
+        CUDA(cudaMemcpy(on_device, index.data(), n * sizeof(int), cudaMemcpyHostToDevice));
+        scatter<float>(index, on_device, grid, block, dc);
+        scatter<float2>(index, on_device, grid, block, dc);
+        scatter<float4>(index, on_device, grid, block, dc);
+        CUDA(cudaDeviceSynchronize());
         return 0;
     }
     if (kernel == "late") {

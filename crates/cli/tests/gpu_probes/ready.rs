@@ -193,6 +193,48 @@ fn mem_says_which_addresses_are_hot() {
 }
 
 #[test]
+fn mem_counts_sectors_and_passes_as_one_does_by_hand() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let mem = run(&["mem", "/scattered/"], &program, "scattered 32 256");
+    let told = details(&mem);
+    let printed = mem.printed();
+    let by_hand = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("scattered "));
+    let mut sizes = Vec::new();
+    for line in by_hand {
+        let numbers: Vec<u64> = line.split(' ').filter_map(|one| one.parse().ok()).collect();
+        let &[size, threads, requests, sectors, passes, lines] = numbers.as_slice() else {
+            panic!("{line}");
+        };
+        // All others are of all threads.
+        assert!(threads < 32 * 256 && requests > 100, "{line}");
+        for (space, unit, parts) in [("global", "sectors", sectors), ("shared", "passes", passes)] {
+            let mut same = told.iter().filter(|access| {
+                access["space"] == space
+                    && access["kind"] == "load"
+                    && access["size"] == size
+                    && access["threads"] == threads
+            });
+            let access = same
+                .next()
+                .unwrap_or_else(|| panic!("{line} in {space}: {}", mem.words()));
+            let found = ["requests", unit, "lines"].map(|key| access[key].as_u64());
+            assert_eq!(
+                found,
+                [Some(requests), Some(parts), Some(lines)],
+                "{line} {space}"
+            );
+            assert_eq!(access["untold"], 0);
+        }
+        sizes.push(size);
+    }
+    assert_eq!(sizes, [4, 8, 16], "{printed}");
+}
+
+#[test]
 fn mem_names_variables_that_the_program_asks_for() {
     let Some(program) = program("probed") else {
         return;
