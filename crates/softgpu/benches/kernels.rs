@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use softgpu::machine::{Environment, Launch, Loaded, run};
+use softgpu::machine::{Environment, Launch, Loaded, Seats, run};
 use softgpu::memory::Memory;
 use softgpu::program::Program;
 
@@ -60,7 +60,7 @@ fn time(case: &Case, memory: &Memory) -> Duration {
     let env = Environment {
         memory,
         workers: 2,
-        sm_count: 4,
+        seats: &Seats::new(4),
         print: &|_| {},
         cancelled: &cancelled,
     };

@@ -1,7 +1,7 @@
 //! The seam to the interpreter: programs placed in memory, kernels run.
 
 use std::sync::{
-    Arc,
+    Arc, LazyLock,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -14,7 +14,7 @@ use super::{
     state::driver,
 };
 use crate::{
-    machine::{self, Environment, Launch, Loaded},
+    machine::{self, Environment, Launch, Loaded, Seats},
     program::{Global, Program},
 };
 
@@ -100,6 +100,7 @@ fn release(blocks: &[u64]) {
 /// Runs a kernel to its end; a fault becomes the context's.
 pub fn run(context: &Context, work: &KernelWork) {
     static NEXT_GRID: AtomicU64 = AtomicU64::new(1);
+    static SEATS: LazyLock<Arc<Seats>> = LazyLock::new(|| Seats::new(driver().device.sm_count));
     let print_limit = context.limit(LIMIT_PRINTF).unwrap_or(1 << 20);
     let launch = Launch {
         loaded: &work.function.code.loaded,
@@ -115,7 +116,7 @@ pub fn run(context: &Context, work: &KernelWork) {
     let environment = Environment {
         memory: &driver().allocations.memory,
         workers: driver().device.sm_count as usize,
-        sm_count: driver().device.sm_count,
+        seats: &SEATS,
         print: &|bytes| context.printed.push(bytes, print_limit),
         cancelled: &context.cancelled,
     };

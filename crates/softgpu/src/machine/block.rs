@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::barrier::{BarrierState, settle};
 use super::execute::{Core, Executor};
+use super::seats::Seat;
 use super::trouble::{Outcome, Trouble};
 use super::warp::{State, Warp};
 use crate::alu::WARP;
@@ -58,6 +59,8 @@ pub struct BlockState {
     /// Number in the grid.
     pub linear: u64,
     pub cluster_rank: u32,
+    /// While it runs.
+    pub seat: Option<Seat>,
     pub shared: Arc<Bytes>,
     /// Shared memory of the cluster's blocks, by rank.
     pub peers: Vec<Arc<Bytes>>,

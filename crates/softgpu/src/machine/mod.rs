@@ -18,6 +18,7 @@ mod place;
 mod print;
 mod registers;
 mod schedule;
+mod seats;
 mod special;
 mod trouble;
 mod warp;
@@ -31,6 +32,7 @@ use crate::memory::Memory;
 use crate::program::Program;
 
 pub use place::Loaded;
+pub use seats::Seats;
 
 /// One kernel launch.
 pub struct Launch<'a> {
@@ -54,7 +56,8 @@ pub struct Environment<'a> {
     pub memory: &'a Memory,
     /// OS threads to use, this one included.
     pub workers: usize,
-    pub sm_count: u32,
+    /// Its multiprocessors; launches at the same time share them.
+    pub seats: &'a Arc<Seats>,
     /// Takes device printf's text, already formatted.
     pub print: &'a (dyn Fn(&[u8]) + Sync),
     /// Set to stop the kernel.

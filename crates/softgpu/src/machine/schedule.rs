@@ -197,7 +197,12 @@ impl Grid<'_> {
                 continue;
             };
             match unit.run(&mut core) {
-                Ok(Progress::Done) => spare.push(unit),
+                Ok(Progress::Done) => {
+                    for block in &mut unit.blocks {
+                        block.state.seat = None;
+                    }
+                    spare.push(unit);
+                }
                 Ok(Progress::Yield { idle }) => {
                     resident.push_back(unit);
                     // One that waits may wait for a unit not begun. One that just takes long
@@ -271,6 +276,8 @@ impl Grid<'_> {
             state.index = index;
             state.linear = u64::from(index[0])
                 + u64::from(gx) * (u64::from(index[1]) + u64::from(gy) * u64::from(index[2]));
+            let warps = block.warps.len() as u32;
+            state.seat = Some(core.env.seats.take(state.linear, warps));
             state.peers.clone_from(&peers);
             state.has_news = false;
             for barrier in &mut state.barriers {
@@ -297,6 +304,7 @@ impl Grid<'_> {
                 index: [0; 3],
                 linear: 0,
                 cluster_rank,
+                seat: None,
                 shared: Arc::new(Bytes::zeroed(self.shared_size(core))),
                 peers: Vec::new(),
                 barriers: vec![BarrierState::default(); 16],

@@ -3,6 +3,7 @@
 use super::address::{RANK_SHIFT, window_of};
 use super::execute::Executor;
 use super::schedule::thread_index;
+use super::seats::PLACES;
 use crate::alu::{Lanes, WARP};
 use crate::memory::SHARED_WINDOW;
 use crate::program::code::{Space, Special, Window};
@@ -29,6 +30,7 @@ impl Executor<'_, '_> {
         };
         let cluster = launch.cluster.map(|n| n.max(1));
         let index = self.block.index;
+        let seat = self.block.seat.as_ref();
         let scalar = match which {
             Special::Tid(axis) => return self.thread_indices(axis),
             Special::Laneid => return by_lane(|lane| lane),
@@ -40,10 +42,10 @@ impl Executor<'_, '_> {
             Special::Ntid(axis) => axis_of(launch.block, axis),
             Special::Ctaid(axis) => axis_of(index, axis),
             Special::Nctaid(axis) => axis_of(launch.grid, axis),
-            Special::Warpid => u64::from(self.warp.index),
-            Special::Nwarpid => 64,
-            Special::Smid => self.block.linear % u64::from(self.core.env.sm_count.max(1)),
-            Special::Nsmid => u64::from(self.core.env.sm_count),
+            Special::Warpid => seat.map_or(0, |seat| u64::from(seat.place(self.warp.index))),
+            Special::Nwarpid => u64::from(PLACES),
+            Special::Smid => seat.map_or(0, |seat| u64::from(seat.multiprocessor)),
+            Special::Nsmid => u64::from(self.core.env.seats.multiprocessors()),
             Special::Gridid => launch.grid_id,
             Special::Clock => nanoseconds(libc::CLOCK_MONOTONIC) & 0xFFFF_FFFF,
             Special::ClockHi => nanoseconds(libc::CLOCK_MONOTONIC) >> 32,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use softgpu::machine::{self, Environment, Launch, Loaded};
+use softgpu::machine::{self, Environment, Launch, Loaded, Seats};
 use softgpu::memory::Memory;
 use softgpu::program::Program;
 
@@ -87,7 +87,7 @@ impl Bench {
         let environment = Environment {
             memory: &self.memory,
             workers: 1,
-            sm_count: 1,
+            seats: &Seats::new(1),
             print: &|_| {},
             cancelled: &AtomicBool::new(false),
         };

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use softgpu::fault::Fault;
-use softgpu::machine::{Environment, Launch, Loaded, run};
+use softgpu::machine::{Environment, Launch, Loaded, Seats, run};
 use softgpu::memory::Memory;
 use softgpu::program::Program;
 
@@ -132,7 +132,7 @@ impl Device {
         let env = Environment {
             memory: &self.memory,
             workers: self.workers,
-            sm_count: 4,
+            seats: &Seats::new(4),
             print: &print,
             cancelled: &self.cancelled,
         };
