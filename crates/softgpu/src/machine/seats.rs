@@ -57,7 +57,7 @@ impl Seats {
 
 /// So many of the lowest bits that are set, if there are.
 fn lowest(bits: u64, count: u32) -> Option<u64> {
-    let above = (0..count).try_fold(bits, |left, _| (left != 0).then(|| left & left - 1))?;
+    let above = (0..count).try_fold(bits, |left, _| (left != 0).then(|| left & (left - 1)))?;
     Some(bits & !above)
 }
 
