@@ -5,7 +5,7 @@ const memoryView = (() => {
 
   function create(report, go) {
     const memory = report.report?.memory;
-    if (!memory || !memory.allocations) return el('p', { class: 'quiet' }, 'No allocation in this trace.');
+    if (!memory || !memory.allocations) return el('p', { class: 'quiet' }, report.watched.calls ? 'No allocation in this trace.' : 'CUDA calls were not traced: allocations are not known.');
     const end = Math.max(report.timeline.end_ns, 1);
     const at = go.relative;
     const spaces = (memory.spaces ?? []).filter((space) => space.curve?.peaks?.length > 0);

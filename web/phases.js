@@ -5,7 +5,7 @@ const phasesView = (() => {
 
   function create(report, go) {
     const phases = report.report?.phases;
-    if (!phases?.phases?.length) return null;
+    if (!phases?.phases?.length || !report.watched.gpu) return null;
     const main = phases.loops?.[0];
     return [
       el(

@@ -55,6 +55,8 @@ test('what nobody looked for is not said to be nothing', async () => {
   assert.match(headline, /GPU busy\s+–\s+not traced/i);
   assert.doesNotMatch(headline, /Kernel launches|Transferred/i);
   assert.match(await page.locator('#idle-body').innerText(), /when the GPU was idle is not known/);
+  assert.match(await page.locator('#memory-body').innerText(), /allocations are not known/);
+  assert.equal(await page.locator('#phases').innerText(), '');
   await page.context().close();
 });
 
