@@ -10,14 +10,21 @@ use crate::{
     call_tree::{NO_NODE, NodeId},
 };
 use event::{Category, Event, Layer};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+
+#[derive(Debug, Clone, Copy)]
+struct GivenUp {
+    symbol: SymbolId,
+    /// Among the spans that have not ended; not if it lay too deep to be kept open.
+    was_told: bool,
+}
 
 /// All threads, and their open spans.
 #[derive(Default)]
 pub struct Nesting {
     threads: Threads,
     /// Spans that were given up, whose ends may yet come.
-    given_up: HashSet<u64, ahash::RandomState>,
+    given_up: HashMap<u64, GivenUp, ahash::RandomState>,
     /// The trace says which span encloses which.
     parents_known: bool,
     /// Spans that were given up since this was last emptied.
@@ -191,7 +198,8 @@ impl Nesting {
         if slot.open.len() < DEEPEST {
             slot.open.push(open);
         } else if self.given_up.len() < MOST_GIVEN_UP {
-            self.given_up.insert(open.id);
+            let (symbol, was_told) = (open.symbol, false);
+            self.given_up.insert(open.id, GivenUp { symbol, was_told });
         }
         began
     }
@@ -225,7 +233,8 @@ impl Nesting {
             let Some(open) = slot.open.pop() else { break };
             let end = slot.now.max(open.start);
             if self.given_up.len() < MOST_GIVEN_UP {
-                self.given_up.insert(open.id);
+                let (symbol, was_told) = (open.symbol, true);
+                self.given_up.insert(open.id, GivenUp { symbol, was_told });
             }
             let ended = open.ended(thread, slot.open.len(), end, None);
             slot.charge(&ended);
@@ -262,10 +271,10 @@ impl Nesting {
         symbol: SymbolId,
         duration: u64,
     ) -> Ended {
-        let known = if !self.given_up.is_empty() && self.given_up.remove(&event.id) {
-            Known::GivenUp
-        } else {
-            Known::Nothing
+        let known = match self.given_up.remove(&event.id) {
+            Some(found) if found.symbol == symbol && found.was_told => Known::GivenUp,
+            // The end of another function by the same id is no end of what was told.
+            _ => Known::Nothing,
         };
         let end = event.start.saturating_add(duration);
         let slot = &mut self.threads.list[thread as usize];
