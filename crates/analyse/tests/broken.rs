@@ -122,3 +122,33 @@ fn spans_without_end_are_counted_and_bounded() {
     assert_eq!(found.overview.events, 5_000);
     assert_eq!(found.categories.categories[0].busy_ns, 9_999);
 }
+
+#[test]
+fn calls_that_lie_too_deep_to_be_kept_open_are_counted() {
+    let mut script = Script::new();
+    for depth in 0..1_000 {
+        script.failed("cuCtxGetCurrent", at(1, depth, 10_000 - depth), 1);
+    }
+    let found = script.report(0, 10_000);
+    let functions = &found.functions.functions;
+    assert_eq!((functions[0].calls, functions[0].failed), (1_000, 1_000));
+    assert_eq!((functions[0].open, found.overview.open_spans), (0, 0));
+}
+
+/// Ids that come again with other names are of broken traces; what is counted of them still adds up.
+#[test]
+fn the_end_of_another_function_ends_nothing() {
+    let mut script = Script::new();
+    let outer = script.span("cudaMalloc", at(1, 100, 200));
+    let lost = script.span("cuMemAlloc_v2", at(1, 110, 190));
+    let mut late = script.event("cuInit", at(1, 300, 310));
+    late.id = lost;
+    let mut records = without_end(script.records(), lost);
+    records.push(late.into());
+    let found = report(&records, 100, 1_000);
+    assert_eq!(row(&found, "cuMemAlloc_v2").0, 1);
+    assert_eq!(row(&found, "cuMemAlloc_v2").1, 1);
+    assert_eq!(row(&found, "cuInit"), (1, 0, 10, 10));
+    assert_eq!(row(&found, "cudaMalloc").0, 1);
+    assert!(outer < lost);
+}
