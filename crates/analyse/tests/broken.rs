@@ -139,7 +139,7 @@ fn calls_that_lie_too_deep_to_be_kept_open_are_counted() {
 #[test]
 fn the_end_of_another_function_ends_nothing() {
     let mut script = Script::new();
-    let outer = script.span("cudaMalloc", at(1, 100, 200));
+    script.span("cudaMalloc", at(1, 100, 200));
     let lost = script.span("cuMemAlloc_v2", at(1, 110, 190));
     let mut late = script.event("cuInit", at(1, 300, 310));
     late.id = lost;
@@ -150,5 +150,4 @@ fn the_end_of_another_function_ends_nothing() {
     assert_eq!(row(&found, "cuMemAlloc_v2").1, 1);
     assert_eq!(row(&found, "cuInit"), (1, 0, 10, 10));
     assert_eq!(row(&found, "cudaMalloc").0, 1);
-    assert!(outer < lost);
 }
