@@ -17,6 +17,7 @@ cupti=$folder/cupti.so
 calls=$folder/calls
 cuda=${CUDA_HOME:-/usr/local/cuda}
 cc -O2 -o "$calls" "$here/calls.c" -ldl || exit 1
+cc -O2 -pthread -o "$folder/places" "$here/places.c" || exit 1
 for found in "$cuda/extras/CUPTI/lib64" "$cuda/targets/x86_64-linux/lib" "$cuda/lib64"; do
     [ -e "$found/libcupti.so" ] && export CUPTI_FOLDER=$found && break
 done
@@ -28,7 +29,8 @@ nvcc -O2 -arch="${ARCH:-sm_90}" -cudart shared -o "$folder/programs/uvm" "$here/
 part() { # NAME: runs it
     case $1 in
         record_bench) limit 330 record_bench.sh "$cutrace" "$cupti" "$calls" "${ROUNDS:-5}" ;;
-        ebpf_bench) limit 180 ebpf_bench.sh "$cutrace" "$folder/bpftrace" 3 ;;
+        loop) limit 400 loop.sh "$cutrace" "$folder/places" "${ROUNDS:-4}" ;;
+        ebpf_bench) limit 300 ebpf_bench.sh "$cutrace" "$folder/bpftrace" "${ROUNDS:-3}" ;;
         syscall) limit 150 syscall.sh "$cutrace" "$out/syscall" ;;
         ebpf) limit 150 ebpf.sh "$cutrace" "$out/ebpf" ;;
         mps) limit 100 mps.sh "$cutrace" ;;
@@ -52,7 +54,7 @@ limit() { # SECONDS SCRIPT ARGUMENT…
 
 parts=("$@")
 if [ $# = 0 ]; then
-    parts=(record_bench ebpf_bench syscall ebpf mps gpu_times probes record record_torch bpf_semantics stacks uvm fecs programs)
+    parts=(record_bench loop ebpf_bench syscall ebpf mps gpu_times probes record record_torch bpf_semantics stacks uvm fecs programs)
 fi
 worst=0
 for name in "${parts[@]}"; do

@@ -35,7 +35,7 @@ done
 if python3 -c 'import torch' 2>/dev/null; then
     for round in $(seq "$rounds"); do
         for way in $ways; do
-            $way python3 "$here/torch_linear.py" >>"$work/torch.$way" 2>>"$work/errors"
+            $way python3 "$here/torch_linear.py" 150 >>"$work/torch.$way" 2>>"$work/errors"
         done
     done
 fi
@@ -49,7 +49,11 @@ least() { awk -v key="$2" '$1 == key { if (b == "" || $2 < b) b = $2 } END { pri
             "$(least "calls.$way" burst)" "$(least "calls.$way" launch)" \
             "$(least "calls.$way" copy)" "$(least "torch.$way" best_us)"
     done
-    sums=$(cat "$work"/torch.* 2>/dev/null | awk '/checksum/ { print $4 }' | sort -u | wc -l)
+    echo "8 Linear layers, least of each process:"
+    for way in $ways; do
+        echo "  $way $(awk '$1 == "best_us" { print $2 }' "$work/torch.$way" 2>/dev/null | paste -sd' ')"
+    done
+    sums=$(cat "$work"/torch.* 2>/dev/null | awk '/checksum/ { print $NF }' | sort -u | wc -l)
     echo "different results of the loop: $sums"
     sort "$work/errors" | uniq -c | head -n 5
 } 2>&1 | tee "$table"
