@@ -1,8 +1,9 @@
 #!/bin/bash
 # cutrace --method=ebpf beside bpftrace doing the same on a real GPU's driver: a JSON line at entry and at
 # return of cuCtxGetCurrent, cuLaunchKernel and cuMemcpyHtoD. Nanoseconds added to a call, events lost; beside
-# them the same probes with a script that does nothing (the kernel's own cost, below which nobody gets) and with
-# buffers so large that bpftrace loses nothing. For all functions of libcuda: how long probes take to come and go,
+# them the same probes with a script that does nothing (the kernel's own cost, below which nobody gets), with
+# buffers so large that bpftrace loses nothing, and with a script that tells as much as cutrace keeps: all arguments,
+# and the output. For all functions of libcuda: how long probes take to come and go,
 # and whole runs. Rounds are interleaved and minima compared. bench/ebpf/run is the same without a GPU.
 #
 #   tests/gpu/ebpf_bench.sh CUTRACE BPFTRACE [ROUNDS]     needs root, cc, python3
@@ -35,6 +36,14 @@ done >"$work/script.bt"
 for function in $functions; do
     echo "uprobe:$library:$function { \$nothing = 1; } uretprobe:$library:$function { \$nothing = 1; }"
 done >"$work/nothing.bt"
+cat >"$work/all.bt" <<SCRIPT
+uprobe:$library:cuCtxGetCurrent { @to[tid] = arg0; printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":\"cuCtxGetCurrent\",\"phase\":\"B\",\"arg0\":%llu}\n", nsecs, pid, tid, arg0); }
+uretprobe:$library:cuCtxGetCurrent { printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":\"cuCtxGetCurrent\",\"phase\":\"E\",\"result\":%llu,\"context\":%llu}\n", nsecs, pid, tid, retval, *(uint64 *)uptr(@to[tid])); delete(@to[tid]); }
+uprobe:$library:cuLaunchKernel { printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":\"cuLaunchKernel\",\"phase\":\"B\",\"args\":[%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu]}\n", nsecs, pid, tid, arg0, arg1, arg2, arg3, arg4, arg5, sarg0, sarg1, sarg2, sarg3, sarg4); }
+uretprobe:$library:cuLaunchKernel { printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":\"cuLaunchKernel\",\"phase\":\"E\",\"result\":%llu}\n", nsecs, pid, tid, retval); }
+uprobe:$library:cuMemcpyHtoD_v2 { printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":\"cuMemcpyHtoD_v2\",\"phase\":\"B\",\"args\":[%llu,%llu,%llu]}\n", nsecs, pid, tid, arg0, arg1, arg2); }
+uretprobe:$library:cuMemcpyHtoD_v2 { printf("{\"ts\":%llu,\"pid\":%d,\"tid\":%d,\"name\":\"cuMemcpyHtoD_v2\",\"phase\":\"E\",\"result\":%llu}\n", nsecs, pid, tid, retval); }
+SCRIPT
 
 # Lines of the two phases; what a trace says was lost.
 count='
@@ -64,21 +73,25 @@ for _ in $(seq "$rounds"); do
     BPFTRACE_PERF_RB_PAGES=16384 "$bpftrace" -q -c "$work/calls 1 11111" "$work/script.bt" >"$work/bpftrace.out" 2>/dev/null || true
     grep -E '^(trivial|burst|launch|copy) ' "$work/bpftrace.out" >>"$work/roomy" || true
     python3 -c "$count" "$work/bpftrace.out" >>"$work/roomy.kept"
+    "$bpftrace" -q -c "$work/calls 1 11111" "$work/all.bt" >"$work/bpftrace.out" 2>"$work/bpftrace.err" || cat "$work/bpftrace.err"
+    grep -E '^(trivial|burst|launch|copy) ' "$work/bpftrace.out" >>"$work/all" || true
     "$bpftrace" -q -c "$work/calls 1 11111" "$work/nothing.bt" >>"$work/nothing" 2>/dev/null || true
     rm -f "$work/trace.jsonl" "$work/bpftrace.out"
 done
 echo "$library, least of $rounds rounds, ns a call"
 for what in trivial burst launch copy; do
-    python3 - "$what" "$(least plain $what)" "$(least ours $what)" "$(least theirs $what)" "$(least roomy $what)" "$(least nothing $what)" <<'TABLE'
+    python3 - "$what" "$(least plain $what)" "$(least ours $what)" "$(least theirs $what)" "$(least roomy $what)" "$(least nothing $what)" "$(least all $what)" <<'TABLE'
 import sys
 what = sys.argv[1]
 try:
-    plain, ours, theirs, roomy, nothing = map(float, sys.argv[2:7])
+    plain, ours, theirs, roomy, nothing, all = map(float, sys.argv[2:8])
     print(f"{what:8} plain {plain:7.1f}  probes that do nothing {nothing - plain:+8.1f}  cutrace {ours - plain:+8.1f}  "
           f"bpftrace {theirs - plain:+8.1f}  bpftrace, 64 MiB a processor {roomy - plain:+8.1f}  "
-          f"ratio {(ours - plain) / (theirs - plain):.3f}, of nothing {(nothing - plain) / (theirs - plain):.3f}")
+          f"bpftrace, all that cutrace keeps {all - plain:+8.1f}  "
+          f"ratio {(ours - plain) / (theirs - plain):.3f}, of nothing {(nothing - plain) / (theirs - plain):.3f}, "
+          f"cutrace beside all that it keeps {(ours - plain) / (all - plain):.3f}")
 except (ValueError, ZeroDivisionError):
-    print(what, sys.argv[2:7])
+    print(what, sys.argv[2:8])
 TABLE
 done
 echo "calls made in a round: $((9 * 11111 + 9 * 30000 + 9 * 500 + 9 * 500))"

@@ -182,7 +182,8 @@ cutrace_common:
     and rbx, fs:[r11 + 16]
     shl rbx, 6
     add rbx, fs:[r11 + 8]
-    # The consumer has read these lines: fetch the ones to come for writing, ahead of time.
+    # The consumer has read these lines: fetch the ones to come for writing, ahead of time; as many as are
+    # written now, or some would never be fetched.
     prefetchw [rbx + 1024]
 
     # Fill.
@@ -271,6 +272,12 @@ cutrace_common:
     jmp .Lcutrace_call
 
 .Lcutrace_payload:
+    movzx eax, byte ptr [r13 + 16]
+    shl eax, 6
+1:  prefetchw [rbx + rax + 960]
+    sub eax, 64
+    cmp eax, 64
+    ja 1b
     cutrace_save_arguments
     test byte ptr [r13 + 17], 1
     jz 2f
