@@ -6,7 +6,13 @@ use std::{
     io::Write,
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
+
+/// What other versions have unpacked goes when nobody has used it for so long.
+const FORGOTTEN: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How exactly it is known when a folder was last used.
+const USED: Duration = Duration::from_secs(24 * 3600);
 
 pub struct Embedded {
     pub name: &'static str,
@@ -120,6 +126,7 @@ fn unpack(folder: &Path, what: &Embedded) -> Result<PathBuf> {
     let path = folder.join(what.name);
     let is_there = || fs::read(&path).is_ok_and(|found| found == what.bytes);
     if is_there() {
+        mark_used(folder, SystemTime::now());
         return Ok(path);
     }
     // Written aside and put there whole, so that a second cutrace never loads half a library.
@@ -141,7 +148,48 @@ fn unpack(folder: &Path, what: &Embedded) -> Result<PathBuf> {
         fs::rename(&aside, &path)
     };
     write().with_context(|| format!("cannot write {}", path.display()))?;
+    forget_others(folder, SystemTime::now());
     Ok(path)
+}
+
+/// A folder that is in use is not forgotten; where that cannot be said, it is unpacked again one day.
+fn mark_used(folder: &Path, now: SystemTime) {
+    if is_older(folder, now, USED) {
+        let _ = fs::File::open(folder).and_then(|opened| opened.set_modified(now));
+    }
+}
+
+fn is_older(folder: &Path, now: SystemTime, than: Duration) -> bool {
+    let used = fs::symlink_metadata(folder).and_then(|found| found.modified());
+    used.is_ok_and(|used| now.duration_since(used).is_ok_and(|age| age > than))
+}
+
+/// Removes the folders beside this one that other versions have unpacked the same into, and that were not used
+/// for long. What cannot be removed stays.
+fn forget_others(folder: &Path, now: SystemTime) {
+    let kind = folder
+        .file_name()
+        .and_then(|name| name.to_str()?.rsplit_once('-'));
+    let (Some((kind, _)), Some(Ok(beside))) = (kind, folder.parent().map(fs::read_dir)) else {
+        return;
+    };
+    for other in beside.flatten() {
+        let name = other.file_name();
+        let version = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(kind)?.strip_prefix('-'));
+        let is_version = version.is_some_and(|version| {
+            version.len() == 16 && version.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
+        let is_folder = other.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_version
+            && is_folder
+            && other.path() != folder
+            && is_older(&other.path(), now, FORGOTTEN)
+        {
+            let _ = fs::remove_dir_all(other.path());
+        }
+    }
 }
 
 /// FNV-1a: a name for the contents, not a defence (the folder's owner is).
@@ -155,4 +203,36 @@ fn fingerprint(contents: &[Embedded]) -> u64 {
         }
     }
     hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_nobody_uses_are_removed() {
+        let base = tempfile::tempdir().expect("a folder");
+        let now = SystemTime::now();
+        let make = |name: &str, days: u64| {
+            let folder = base.path().join(name);
+            fs::create_dir(&folder).expect("made");
+            fs::write(folder.join("libsome.so"), "code").expect("written");
+            let used = now - Duration::from_secs(days * 24 * 3600);
+            let opened = fs::File::open(&folder).expect("there");
+            opened.set_modified(used).expect("set");
+            folder
+        };
+        let own = make("preload-0000000000000001", 400);
+        let old = make("preload-0000000000000002", 31);
+        let in_use = make("preload-0000000000000003", 31);
+        let recent = make("preload-0000000000000004", 29);
+        let other_kind = make("softgpu-0000000000000005", 400);
+        let not_ours = make("preload-mine", 400);
+        mark_used(&in_use, now);
+        forget_others(&own, now);
+        assert!(!old.exists());
+        for kept in [own, in_use, recent, other_kind, not_ours] {
+            assert!(kept.join("libsome.so").exists(), "{}", kept.display());
+        }
+    }
 }
