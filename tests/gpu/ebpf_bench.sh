@@ -84,12 +84,12 @@ for what in trivial burst launch copy; do
 import sys
 what = sys.argv[1]
 try:
-    plain, ours, theirs, roomy, nothing, all = map(float, sys.argv[2:8])
+    plain, ours, theirs, roomy, nothing, full = map(float, sys.argv[2:8])
     print(f"{what:8} plain {plain:7.1f}  probes that do nothing {nothing - plain:+8.1f}  cutrace {ours - plain:+8.1f}  "
           f"bpftrace {theirs - plain:+8.1f}  bpftrace, 64 MiB a processor {roomy - plain:+8.1f}  "
-          f"bpftrace, all that cutrace keeps {all - plain:+8.1f}  "
+          f"bpftrace, all that cutrace keeps {full - plain:+8.1f}  "
           f"ratio {(ours - plain) / (theirs - plain):.3f}, of nothing {(nothing - plain) / (theirs - plain):.3f}, "
-          f"cutrace beside all that it keeps {(ours - plain) / (all - plain):.3f}")
+          f"cutrace beside all that it keeps {(ours - plain) / (full - plain):.3f}")
 except (ValueError, ZeroDivisionError):
     print(what, sys.argv[2:8])
 TABLE

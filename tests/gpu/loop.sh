@@ -28,6 +28,8 @@ far=$(sort -g -k 6 "$work/places" | awk 'END { print $2 }')
 
 loop() { "$@" python3 "$here/torch_linear.py" "$batches" "$series/$name"; }
 on() { taskset -c "$1" "${by:-$cutrace}" record --method preload -q -o "$work/trace.arrows" -- taskset -c "$core" python3 "$here/torch_linear.py" "$batches" "$series/$name"; }
+steal() { awk -v cpu="cpu$core" '$1 == cpu { print $9 }' /proc/stat; }
+stolen=$(steal)
 for round in $(seq "$rounds"); do
     for way in $ways; do
         name=$way.$round
@@ -40,5 +42,6 @@ for round in $(seq "$rounds"); do
         esac
     done
 done 2>"$work/errors" | awk '{ print $NF }' | sort | uniq -c | sed 's/^/processes and their result:/'
+echo "stolen from processor $core meanwhile, as far as the kernel knows: $(($(steal) - stolen)) hundredths of a second"
 sort "$work/errors" | uniq -c | head -n 5
 python3 "$here/loop_ratio.py" "$series" $ways

@@ -4,7 +4,7 @@
 # usage: uvm.sh CUTRACE FOLDER   (FOLDER: where uvm and nvtx lie, built from tests/gpu/uvm.cu and
 # tests/programs/nvtx.cu)
 # Needs: python3 (with torch for the last part), a CUDA driver and runtime. Traces go to ${OUT:-docs-out}.
-# Root runs all of it a second time as a user without any rights, whose traces go to a folder of its own.
+# Root runs all of it a second time as a user without any rights, whose traces are checked and removed.
 set -eu
 cutrace=$1 folder=$2
 here=$(cd "$(dirname "$0")" && pwd)
