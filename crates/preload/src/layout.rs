@@ -13,29 +13,37 @@ pub const MAX_FUNCTIONS: usize = 1 << 16;
 pub struct Entry {
     /// Continues with the function itself.
     pub target: usize,
-    pub plan: *const HotPlan,
+    pub detail: Detail,
     /// Slots a call takes: its own and its payload's.
     pub slots: u8,
-    /// [`SAVES_VECTORS`], [`HAS_RESULTS`], [`HAS_OUTPUT`]
+    /// [`SAVES_VECTORS`], [`HAS_RESULTS`], [`HAS_OUTPUTS`], [`IS_BRIEF`]
     pub flags: u8,
     /// Words of arguments to copy from the caller's stack; even, to keep it aligned.
     pub stack_words: u16,
     /// The record's words `function` and `flags`.
     pub label: u32,
-    pub output: Output,
-    pub reserved: u32,
+    pub outputs: [Output; 2],
 }
 
-/// With [`HAS_OUTPUT`]: the one value that a function hands back, kept in its call's own slot.
+/// What the two ways of recording a call need besides.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub union Detail {
+    pub plan: *const HotPlan,
+    /// With [`IS_BRIEF`]: where a [`Thread`] is, from the thread pointer on.
+    pub thread: isize,
+}
+
+/// With [`HAS_OUTPUTS`]: a value that a function hands back, kept in its call's own slot.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct Output {
     /// Where in the slot the pointer to it is.
     pub pointer: u8,
-    /// Where in the slot it goes: a word that no argument needs.
+    /// Where in the slot it goes: words that no argument needs.
     pub place: u8,
-    /// 4 or 8.
-    pub bytes: u8,
+    /// Its bytes less one, 3 or 7; 0: there is no such value.
+    pub last: u8,
     pub reserved: u8,
 }
 
@@ -43,8 +51,11 @@ pub struct Output {
 pub const SAVES_VECTORS: u8 = 1;
 /// There is more to capture than arguments.
 pub const HAS_RESULTS: u8 = 2;
-/// All there is to capture beyond arguments is one value, and the slot has room for it.
-pub const HAS_OUTPUT: u8 = 4;
+/// All there is to capture beyond arguments is a value or two, and the slot has room for them.
+pub const HAS_OUTPUTS: u8 = 4;
+/// A call takes one slot, no argument lies on the stack, and times are the processor's: the shorter
+/// way, `stage::brief`.
+pub const IS_BRIEF: u8 = 8;
 
 /// `cuda::capture::Plan`, compact.
 #[repr(C)]
@@ -155,11 +166,18 @@ pub struct Caller {
 #[repr(C)]
 pub struct Stage {
     pub entries: *mut Entry,
-    /// Where stubs jump to.
+    /// Where thunks jump to, with a function's number in r11.
     pub common: usize,
-    pub generation: *const AtomicPtr<AtomicU32>,
+    /// Where stubs jump to, with a row of `entries` in r11: the way for any function, and the one for
+    /// those that are brief.
+    pub whole: usize,
+    pub brief: usize,
+    /// Where a [`Thread`] is, from the thread pointer on.
+    pub thread: isize,
+    /// The process's id, in a page of its own.
+    pub generation: *mut AtomicU32,
     pub refill: *const AtomicPtr<()>,
-    /// Where stubs jump to whose callers' stacks are wanted.
+    /// Where stubs jump to whose callers' stacks are wanted, with a function's number in r11.
     pub stack_entry: usize,
     pub note_stack: *const AtomicPtr<()>,
     /// Not 0: times are the kernel's, not the processor's counter.

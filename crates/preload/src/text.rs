@@ -29,6 +29,11 @@ impl Near {
         self.at + self.used
     }
 
+    /// The next code begins at a multiple of `bytes`, which is a power of two of 16 or more.
+    pub fn align(&mut self, bytes: usize) {
+        self.used = self.next().next_multiple_of(bytes) - self.at;
+    }
+
     /// Adds code; 16 bytes apart, as functions are. None: no room.
     pub fn push(&mut self, code: &[u8]) -> Option<usize> {
         let at = self.next();

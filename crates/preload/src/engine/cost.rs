@@ -41,7 +41,15 @@ pub fn measure(stage: &Stage) -> Option<u64> {
     let row = unsafe { stage.entries.add(number) };
     let target = measured as *const () as usize;
     // SAFETY: as above.
-    unsafe { row.write(entry(b"cuCtxGetCurrent", b"", number as u16, target)) };
+    unsafe {
+        row.write(entry(
+            b"cuCtxGetCurrent",
+            b"",
+            number as u16,
+            target,
+            stage.thread,
+        ))
+    };
     RING.store(ring, Ordering::Relaxed);
     let thunk = thunks::of(number).map(|thunk| {
         // SAFETY: it calls the function above.

@@ -1,8 +1,10 @@
 //! A hooked function's row in the table that the code on every call reads: what it takes, by the
 //! tables of CUDA's functions, and what of it is captured.
 
+use super::clock;
 use crate::layout::{
-    Entry, HAS_OUTPUT, HAS_RESULTS, HotCount, HotItem, HotKind, HotPlan, Output, SAVES_VECTORS,
+    Detail, Entry, HAS_OUTPUTS, HAS_RESULTS, HotCount, HotItem, HotKind, HotPlan, IS_BRIEF, Output,
+    SAVES_VECTORS,
 };
 use alloc::boxed::Box;
 use cuda::capture::{Count, Item, When};
@@ -32,8 +34,9 @@ pub fn known(name: &[u8]) -> (Row, Row) {
     (cuda::function(name), cuda::runtime_function(12, name))
 }
 
-/// `library` is the path of the file that the function is in.
-pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize) -> Entry {
+/// `library` is the path of the file that the function is in, `thread` where threads keep their view
+/// of their rings.
+pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize, thread: isize) -> Entry {
     let text = core::str::from_utf8(name).unwrap_or("");
     let major = core::str::from_utf8(library)
         .ok()
@@ -50,8 +53,8 @@ pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize) -> Entry {
         words = words.max(SPARE_STACK_WORDS);
     }
     let plan = cuda::capture::plan(text, major);
-    let output = newest.and_then(|row| only_output(&plan, row, older));
-    let payloads = if output.is_some() {
+    let within = newest.and_then(|row| only_outputs(&plan, row, older));
+    let payloads = if within.is_some() {
         0
     } else {
         plan.payload_slots()
@@ -73,19 +76,24 @@ pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize) -> Entry {
         flags |= HAS_RESULTS;
     }
     let mut label = u32::from(number) | (payloads as u32) << 16;
-    if let Some((_, first)) = output {
-        flags |= HAS_OUTPUT;
+    if let Some((_, first)) = within {
+        flags |= HAS_OUTPUTS;
         label |= (first as u32 + 1) << (16 + WITHIN_SHIFT);
     }
+    let detail = if payloads == 0 && words == 0 && !clock::is_hosts() {
+        flags |= IS_BRIEF;
+        Detail { thread }
+    } else {
+        leak(hot)
+    };
     Entry {
         target,
-        plan: hot.map_or(core::ptr::null(), |plan| Box::leak(Box::new(plan))),
+        detail,
         slots: 1 + payloads as u8,
         flags,
         stack_words: words.next_multiple_of(2) as u16,
         label,
-        output: output.map_or(Output::default(), |(output, _)| output),
-        reserved: 0,
+        outputs: within.map_or_else(Default::default, |(outputs, _)| outputs),
     }
 }
 
@@ -96,34 +104,28 @@ pub fn own_entry(plan: &cuda::capture::Plan, number: u16, target: usize) -> Entr
     let has_results = hot.as_ref().is_some_and(|plan| plan.count > plan.arguments);
     Entry {
         target,
-        plan: hot.map_or(core::ptr::null(), |plan| Box::leak(Box::new(plan))),
+        detail: leak(hot),
         slots: 1 + payloads as u8,
         flags: if has_results { HAS_RESULTS } else { 0 },
         stack_words: 0,
         label: u32::from(number) | (payloads as u32) << 16,
-        output: Output::default(),
-        reserved: 0,
+        outputs: Default::default(),
     }
 }
 
-/// The one value to capture, if it fits into a word of the slot that no argument needs, and the
-/// first such word.
-fn only_output(
+fn leak(plan: Option<HotPlan>) -> Detail {
+    Detail {
+        plan: plan.map_or(core::ptr::null(), |plan| Box::leak(Box::new(plan))),
+    }
+}
+
+/// The values to capture, if they are few and fit into words of the slot that no argument needs, and
+/// the first such word.
+fn only_outputs(
     plan: &cuda::capture::Plan,
     row: &'static cuda::Function,
     older: Row,
-) -> Option<(Output, usize)> {
-    let [
-        Item::Memory {
-            arg,
-            offset: 0,
-            bytes: bytes @ (4 | 8),
-            at: When::Exit,
-        },
-    ] = *plan.items()
-    else {
-        return None;
-    };
+) -> Option<([Output; 2], usize)> {
     let words = |row: &'static cuda::Function| {
         let ends = cuda::capture::places(row).map(|place| match place {
             cuda::capture::Place::Words { first, count } => usize::from(first) + usize::from(count),
@@ -132,17 +134,32 @@ fn only_output(
         ends.max().unwrap_or(0)
     };
     let first = words(row).max(older.map_or(0, words));
-    let returns_status = returns_status(row);
-    let in_slot = |word: usize| 32 + 8 * word as u8;
-    (first < SLOT_ARGS && usize::from(arg) < SLOT_ARGS && returns_status).then(|| {
-        let output = Output {
-            pointer: in_slot(arg.into()),
-            place: in_slot(first),
-            bytes: bytes as u8,
+    let in_slot = |byte: usize| (32 + byte) as u8;
+    let mut outputs = [Output::default(); 2];
+    if plan.items().is_empty() || 8 * first + plan.bytes() > 8 * SLOT_ARGS || !returns_status(row) {
+        return None;
+    }
+    for (number, (place, item)) in plan.placed().enumerate() {
+        let Item::Memory {
+            arg,
+            offset: 0,
+            bytes: bytes @ (4 | 8),
+            at: When::Exit,
+        } = item
+        else {
+            return None;
+        };
+        if usize::from(arg) >= SLOT_ARGS {
+            return None;
+        }
+        *outputs.get_mut(number)? = Output {
+            pointer: in_slot(8 * usize::from(arg)),
+            place: in_slot(8 * first + place),
+            last: bytes as u8 - 1,
             reserved: 0,
         };
-        (output, first)
-    })
+    }
+    Some((outputs, first))
 }
 
 /// Whether its outputs are only valid if it returned 0.

@@ -1,5 +1,5 @@
-//! Which process this is. The number lies in a page that the kernel wipes in forked children, so
-//! that a child notices on its first call that its parent's rings are not its own.
+//! Which process this is. The number lies in a page of stage one's that the kernel wipes in forked
+//! children, so that a child notices on its first call that its parent's rings are not its own.
 
 use crate::layout::Stage;
 use crate::sys;
@@ -15,22 +15,13 @@ static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 
 /// False: the kernel cannot tell children apart (before Linux 4.14).
 pub fn start(stage: &Stage) -> bool {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a fresh page.
-    let page = unsafe { sys::map(0, PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, None) };
-    let Some(page) = page else {
-        return false;
-    };
-    if !sys::advise(page, PAGE, libc::MADV_WIPEONFORK) {
+    let word = stage.generation;
+    if !sys::advise(word as usize, PAGE, libc::MADV_WIPEONFORK) {
         return false;
     }
-    let word = page as *mut AtomicU32;
     WORD.store(word, Ordering::Relaxed);
-    // SAFETY: the stage's variable lives as long as the process.
-    unsafe {
-        (*word).store(sys::pid(), Ordering::Relaxed);
-        (*stage.generation).store(word, Ordering::Release);
-    }
+    // SAFETY: the stage's page lives as long as the process.
+    unsafe { (*word).store(sys::pid(), Ordering::Release) };
     true
 }
 

@@ -8,15 +8,18 @@ use super::report;
 use super::select::{self, Method, Options};
 use super::stand_ins::StandIns;
 use super::{stack, thunks, watch};
-use crate::layout::{Entry, MAX_FUNCTIONS, Stage};
+use crate::layout::{Entry, IS_BRIEF, MAX_FUNCTIONS, Stage};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
 use crate::sys;
 use crate::text::{self, Near};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Stub and moved beginning of one function.
-const ROOM: usize = 16 + MOST_BYTES + 16;
+/// Stub and moved beginning of one function, and what is left free so that both are in one cache line.
+const ROOM: usize = STUB + MOST_BYTES + LINE;
+/// mov r11, word; mov rax, common; jmp rax
+const STUB: usize = 10 + 10 + 2;
+const LINE: usize = 64;
 const UNWATCHED: &[u8] =
     b"note the C library could not be changed: if the program gives up system calls (seccomp), tracing may end it\n";
 /// Bytes of an entry that are compared with the file.
@@ -24,8 +27,10 @@ const COMPARED: u64 = 16;
 
 pub struct Hooks {
     entries: *mut Entry,
-    common: usize,
+    whole: usize,
+    brief: usize,
     stack_entry: usize,
+    thread: isize,
     loader: *const Loader,
     options: Options,
     modules: Vec<Module>,
@@ -90,8 +95,10 @@ impl Hooks {
     pub fn new(stage: &Stage, options: Options) -> Hooks {
         Hooks {
             entries: stage.entries,
-            common: stage.common,
+            whole: stage.whole,
+            brief: stage.brief,
             stack_entry: stage.stack_entry,
+            thread: stage.thread,
             loader: stage.loader,
             options,
             modules: Vec::new(),
@@ -490,7 +497,13 @@ impl Hooks {
                 if self.options.wants_stack(name) {
                     stack::want(number);
                 }
-                row.write(entry(name, object.path(), number as u16, target));
+                row.write(entry(
+                    name,
+                    object.path(),
+                    number as u16,
+                    target,
+                    self.thread,
+                ));
             } else {
                 (*row).target = target;
             }
@@ -539,32 +552,55 @@ impl Hooks {
         if !same {
             return Err("changed in memory (a breakpoint or another hook)");
         }
-        // mov r11d, number; jmp common
-        let common = if self.options.wants_stack(one.name) {
-            self.stack_entry
-        } else {
-            self.common
+        let move_to = |to: usize| {
+            prologue::relocate(code, one.address as u64, one.size, to as u64)
+                .map_err(prologue::Refusal::reason)
         };
-        let stub_at = near.next();
-        let mut stub = [0x41, 0xbb].to_vec();
-        stub.extend((number as u32).to_le_bytes());
-        match text::near_jump(stub_at + stub.len(), common) {
-            // Without the address as data a call touches one line less.
-            Some(jump) => stub.extend(jump),
-            None => stub.extend(text::far_jump(common)),
+        let mut bytes = stub_to(near.next(), 0, self.whole).len();
+        let mut moved = move_to(near.next() + bytes)?;
+        if near.next() % LINE + bytes + moved.len() > LINE {
+            near.align(LINE);
+            bytes = stub_to(near.next(), 0, self.whole).len();
+            moved = move_to(near.next() + bytes)?;
         }
-        let moved_at = stub_at + stub.len().next_multiple_of(16);
-        let moved = prologue::relocate(code, one.address as u64, one.size, moved_at as u64)
-            .map_err(prologue::Refusal::reason)?;
+        let stub_at = near.next();
         let jump = text::near_jump(one.address, stub_at).ok_or("out of reach")?;
-        near.push(&stub).ok_or("no room")?;
-        near.push(&moved).ok_or("no room")?;
-        self.row(object, one.name, number, moved_at);
+        self.row(object, one.name, number, stub_at + bytes);
+        // SAFETY: just written.
+        let row = unsafe { self.entries.add(number) };
+        let (word, common) = if self.options.wants_stack(one.name) {
+            (number, self.stack_entry)
+        } else if unsafe { (*row).flags } & IS_BRIEF != 0 {
+            (row as usize, self.brief)
+        } else {
+            (row as usize, self.whole)
+        };
+        let stub = stub_to(stub_at, word, common);
+        if stub.len() != bytes {
+            return Err("out of reach");
+        }
+        near.push(&[stub, moved].concat()).ok_or("no room")?;
         Ok(Patch {
             at: one.address,
             jump,
         })
     }
+}
+
+/// Code for `at`: puts a word into r11 and goes on at `common`.
+fn stub_to(at: usize, word: usize, common: usize) -> Vec<u8> {
+    let mut stub = [0x49, 0xbb].to_vec();
+    stub.extend(word.to_le_bytes());
+    match text::near_jump(at + stub.len(), common) {
+        Some(jump) => stub.extend(jump),
+        // No jump through a word of data: that would be one more line of memory to fetch.
+        None => {
+            stub.extend([0x48, 0xb8]);
+            stub.extend(common.to_le_bytes());
+            stub.extend([0xff, 0xe0]);
+        }
+    }
+    stub
 }
 
 fn path_of(object: &Object) -> Vec<u8> {

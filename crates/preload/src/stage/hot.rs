@@ -1,9 +1,10 @@
 //! What happens on every call of a hooked function: a record is opened, the function is called,
 //! the record is closed. No locks, no allocation; safe in signal handlers.
 //!
-//! A hooked function's entry jumps to a stub that puts the function's number into r11 and jumps
-//! here. The record's address lives in a callee-saved register, so there is no shadow stack:
-//! C++ exceptions, longjmp and debuggers pass through by the unwind information below.
+//! A hooked function's entry jumps to a stub that puts the function's row into r11 and jumps here or,
+//! for most functions, to the shorter way (`brief`). The record's address lives in a callee-saved
+//! register, so there is no shadow stack: C++ exceptions, longjmp and debuggers pass through by the
+//! unwind information below.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32};
@@ -11,12 +12,14 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32};
 use crate::layout::{Entry, MAX_FUNCTIONS};
 
 unsafe extern "C" {
-    /// Where stubs jump to.
+    /// Where thunks jump to, with a function's number in r11.
     pub fn cutrace_common();
+    /// Where stubs jump to, with a function's row in r11.
+    pub fn cutrace_whole();
     /// By number.
     pub static mut cutrace_entries: [Entry; MAX_FUNCTIONS];
-    /// Points to the process's id, in a page that the kernel wipes in forked children.
-    pub static cutrace_generation: AtomicPtr<AtomicU32>;
+    /// The process's id, in a page that the kernel wipes in forked children.
+    pub static mut cutrace_generation: AtomicU32;
     /// Not 0: the processor's counter cannot be trusted, the kernel is asked for the time.
     pub static cutrace_host_clock: AtomicU8;
     /// Called when the thread has no ring or no room: `extern "C" fn(&mut Thread) -> bool`,
@@ -44,14 +47,16 @@ cutrace_thread:
 cutrace_entries:
     .zero 65536 * 32
 
-    .data
-    .balign 8
+    .balign 4096
     .hidden cutrace_generation
     .globl cutrace_generation
     .type cutrace_generation, @object
-    .size cutrace_generation, 8
+    .size cutrace_generation, 4096
 cutrace_generation:
-    .quad 0
+    .zero 4096
+
+    .data
+    .balign 8
     .hidden cutrace_refill
     .globl cutrace_refill
     .type cutrace_refill, @object
@@ -144,6 +149,20 @@ cutrace_host_clock:
     .type cutrace_common, @function
 cutrace_common:
     .cfi_startproc
+    mov r11d, r11d
+    shl r11, 5
+    lea rax, [rip + cutrace_entries]
+    add r11, rax
+    test byte ptr [r11 + 17], 8
+    jnz cutrace_brief
+    .cfi_endproc
+    .size cutrace_common, . - cutrace_common
+
+    .hidden cutrace_whole
+    .globl cutrace_whole
+    .type cutrace_whole, @function
+cutrace_whole:
+    .cfi_startproc
     push rbp
     .cfi_def_cfa_offset 16
     .cfi_offset rbp, -16
@@ -158,16 +177,12 @@ cutrace_common:
     push r14
     .cfi_offset r14, -48
     sub rsp, 64
-    mov r13d, r11d
-    shl r13, 5
-    lea r11, [rip + cutrace_entries]
-    add r13, r11
+    mov r13, r11
 
     # Reserve: r12 the ring, rbx the slot, r14 the process.
 .Lcutrace_reserve:
     mov r11, [rip + cutrace_thread@GOTTPOFF]
-    mov rbx, [rip + cutrace_generation]
-    mov r14d, [rbx]
+    mov r14d, [rip + cutrace_generation]
     cmp r14d, fs:[r11 + 32]
     jne .Lcutrace_refill
     mov r12, fs:[r11]
@@ -222,8 +237,7 @@ cutrace_common:
     call [r13]
 
     # Close, unless a fork made the record the parent's.
-    mov r11, [rip + cutrace_generation]
-    cmp r14d, [r11]
+    cmp r14d, [rip + cutrace_generation]
     jne .Lcutrace_return
     mov r10, rax
     cmp byte ptr [rip + cutrace_host_clock], 0
@@ -289,62 +303,28 @@ cutrace_common:
 3:  cutrace_restore_arguments
     jmp .Lcutrace_publish
 
-    # One value, read where the callee has just written it.
+    # What lies behind pointers; a value or two that the slot itself has room for are given by the row.
 .Lcutrace_outputs:
+    push rdx
+    push r11
+    push r10
+    sub rsp, 40
+    movups [rsp], xmm0
+    movups [rsp + 16], xmm1
     test byte ptr [r13 + 17], 4
-    jz .Lcutrace_results
-    test eax, eax
-    jnz .Lcutrace_close
-    movzx ecx, byte ptr [r13 + 24]
-    mov rdi, [rbx + rcx]
-    movzx esi, byte ptr [r13 + 26]
-    mov ecx, edi
-    and ecx, 4095
-    add ecx, esi
-    cmp ecx, 4096
-    ja .Lcutrace_read_output
-    cmp rdi, 4096
-    jb .Lcutrace_read_output
-    cmp esi, 8
-    jne 4f
-    mov rcx, [rdi]
-    jmp .Lcutrace_keep_output
-4:  mov ecx, [rdi]
-.Lcutrace_keep_output:
-    movzx esi, byte ptr [r13 + 25]
-    mov [rbx + rsi], rcx
-    jmp .Lcutrace_close
-
-.Lcutrace_read_output:
-    push rdx
-    push r11
-    push r10
-    sub rsp, 40
-    movups [rsp], xmm0
-    movups [rsp + 16], xmm1
-    call {output}
-    mov rcx, rax
-    movups xmm0, [rsp]
-    movups xmm1, [rsp + 16]
-    add rsp, 40
-    pop rax
-    pop r11
-    pop rdx
-    jmp .Lcutrace_keep_output
-
-.Lcutrace_results:
-    push rdx
-    push r11
-    push r10
-    sub rsp, 40
-    movups [rsp], xmm0
-    movups [rsp + 16], xmm1
+    jnz 4f
     mov rdi, r12
     mov rsi, [r13 + 8]
     mov edx, [rbp - 88]
     mov rcx, rbp
     mov r8, r10
     call {results}
+    jmp 5f
+4:  mov rdi, rbx
+    mov rsi, r13
+    mov edx, r10d
+    call {outputs}
+5:
     movups xmm0, [rsp]
     movups xmm1, [rsp + 16]
     add rsp, 40
@@ -370,7 +350,7 @@ cutrace_common:
     jmp r11
     .cfi_restore_state
     .cfi_endproc
-    .size cutrace_common, . - cutrace_common
+    .size cutrace_whole, . - cutrace_whole
 
     # Keeps the stack aligned: one return address above the common part's frame.
 .Lcutrace_write_arguments:
@@ -389,5 +369,5 @@ cutrace_common:
     "#,
     arguments = sym super::payload::write_arguments,
     results = sym super::payload::write_results,
-    output = sym super::payload::read_output,
+    outputs = sym super::payload::write_outputs,
 );

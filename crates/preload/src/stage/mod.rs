@@ -1,5 +1,6 @@
 //! Stage one: what every traced process loads.
 
+mod brief;
 mod embedded;
 pub mod hot;
 mod payload;

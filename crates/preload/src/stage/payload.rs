@@ -6,7 +6,7 @@
 
 mod arrays;
 
-use crate::layout::{HotItem, HotKind, HotPlan};
+use crate::layout::{Entry, HotItem, HotKind, HotPlan};
 use crate::sys;
 use event::ring::{FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE};
 
@@ -208,13 +208,32 @@ pub unsafe extern "C" fn write_results(
     }
 }
 
-/// A value of 4 or 8 bytes that lies where it may not be read directly.
-pub extern "C" fn read_output(pointer: usize, bytes: usize) -> u64 {
-    let mut buffer = [0u8; 8];
-    if pointer >= LOWEST {
-        sys::read_own_memory(pointer, &mut buffer[..bytes.min(8)]);
+/// After the call: the values that its own slot has room for.
+///
+/// # Safety
+/// Called by the common parts only, with a slot and the function's row.
+pub unsafe extern "C" fn write_outputs(slot: *mut u8, entry: *const Entry, result: u32) {
+    if result != 0 {
+        return;
     }
-    u64::from_le_bytes(buffer)
+    for output in unsafe { (*entry).outputs } {
+        let bytes = match output.last {
+            0 => continue,
+            last => usize::from(last) + 1,
+        };
+        // SAFETY: the row's places lie in the slot.
+        unsafe {
+            let pointer = slot.add(output.pointer.into()).cast::<usize>().read();
+            let mut value = [0u8; 8];
+            if pointer >= LOWEST && in_one_page(pointer, bytes) {
+                // The callee has just written there, in the same page.
+                copy(value.as_mut_ptr(), pointer as *const u8, bytes);
+            } else if pointer >= LOWEST {
+                sys::read_own_memory(pointer, &mut value[..bytes.min(8)]);
+            }
+            copy(slot.add(output.place.into()), value.as_ptr(), bytes.min(8));
+        }
+    }
 }
 
 /// Nothing is ever mapped below; callers pass small numbers for "none".
