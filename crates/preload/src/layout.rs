@@ -60,6 +60,9 @@ pub const IS_BRIEF: u8 = 8;
 /// `cuda::capture::Plan`, compact.
 #[repr(C)]
 pub struct HotPlan {
+    pub pieces: *const Piece,
+    /// Of all arguments, from the base of the common part's frame.
+    pub whole_arguments: Pieces,
     /// The function returns no status: its outputs are always valid.
     pub always_succeeds: bool,
     /// Payload slots.
@@ -70,13 +73,30 @@ pub struct HotPlan {
     pub items: [HotItem; cuda::capture::MAX_ITEMS],
 }
 
+/// Eight or four bytes that lie in one piece also in the slots: one store.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Piece {
+    /// From the frame's base, or from where an item begins in memory.
+    pub from: i16,
+    /// From the first payload slot on, commit words counted.
+    pub to: u16,
+}
+
+/// Those of a plan's pieces that make up an item: first pieces of eight bytes, then of four.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Pieces {
+    pub first: u16,
+    pub long: u8,
+    pub short: u8,
+}
+
 /// One piece of a payload.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct HotItem {
     pub kind: HotKind,
-    /// 4 or 8 bytes that lie in one piece also in the slots: one store.
-    pub whole: bool,
     /// Where its word is, from the base of the common part's frame.
     pub word: i16,
     /// Bytes behind the pointer at which it begins.
@@ -84,8 +104,8 @@ pub struct HotItem {
     pub bytes: u16,
     /// Where in the payload it begins.
     pub place: u16,
-    /// The same from the first payload slot on, commit words counted.
-    pub spot: u16,
+    /// Of memory: none if it cannot be taken apart like that.
+    pub pieces: Pieces,
     /// Of an array: how many elements it has.
     pub count: HotCount,
     /// Bytes from one element to the next, and how many of each are kept.
@@ -148,7 +168,15 @@ pub struct Thread {
 /// Slots kept free, so that signal handlers which interrupt a reservation cannot overfill the ring.
 pub const MARGIN: u64 = 64;
 
-const _: () = assert!(size_of::<Entry>() == 32 && size_of::<Thread>() == 64);
+// The hot path addresses these by number.
+const _: () = {
+    assert!(size_of::<Entry>() == 32 && size_of::<Thread>() == 64);
+    assert!(core::mem::offset_of!(Entry, flags) == 17);
+    assert!(core::mem::offset_of!(Entry, outputs) == 24 && size_of::<Output>() == 4);
+    assert!(core::mem::offset_of!(HotPlan, whole_arguments) == 8);
+    assert!(core::mem::offset_of!(Pieces, long) == 2 && core::mem::offset_of!(Pieces, short) == 3);
+    assert!(size_of::<Piece>() == 4 && core::mem::offset_of!(Piece, to) == 2);
+};
 
 /// What the caller of a hooked function had in its registers, as `stage::stack` saves them.
 #[derive(Clone, Copy)]

@@ -4,9 +4,10 @@
 use super::clock;
 use crate::layout::{
     Detail, Entry, HAS_OUTPUTS, HAS_RESULTS, HotCount, HotItem, HotKind, HotPlan, IS_BRIEF, Output,
-    SAVES_VECTORS,
+    Piece, Pieces, SAVES_VECTORS,
 };
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use cuda::capture::{Count, Item, When};
 use event::ring::{PAYLOAD_BYTES, SLOT_ARGS, WITHIN_SHIFT};
 
@@ -180,23 +181,26 @@ fn place_in_frame(word: u8) -> i16 {
 fn compact(plan: &cuda::capture::Plan, always_succeeds: bool) -> HotPlan {
     let none = HotItem {
         kind: HotKind::Argument,
-        whole: false,
         word: 0,
         offset: 0,
         bytes: 0,
         place: 0,
-        spot: 0,
+        pieces: Pieces::default(),
         count: NO_COUNT,
         stride: 0,
         kept: 0,
     };
     let mut hot = HotPlan {
+        pieces: core::ptr::null(),
+        whole_arguments: Pieces::default(),
         always_succeeds,
         slots: plan.payload_slots() as u8,
         arguments: 0,
         count: 0,
         items: [none; cuda::capture::MAX_ITEMS],
     };
+    let mut pieces = Vec::new();
+    let mut arguments = (Vec::new(), Vec::new());
     for (place, item) in plan.placed() {
         let mut one = HotItem {
             bytes: item.bytes() as u16,
@@ -204,17 +208,72 @@ fn compact(plan: &cuda::capture::Plan, always_succeeds: bool) -> HotPlan {
             ..none
         };
         describe(item, &mut one);
-        // A slot has 28 bytes, its commit word, and 32 bytes.
-        let (slot, within) = (place / PAYLOAD_BYTES, place % PAYLOAD_BYTES);
-        let bytes = item.bytes();
-        let in_one_part = within + bytes <= 28 || within >= 28;
-        one.whole = in_one_part && matches!(bytes, 4 | 8);
-        one.spot = (slot * 64 + if within < 28 { within } else { within + 4 }) as u16;
+        match one.kind {
+            HotKind::Argument => {
+                hot.arguments += 1;
+                cut(&mut arguments, one.word, place, item.bytes());
+            }
+            HotKind::MemoryIn | HotKind::MemoryOut => {
+                let mut parts = (Vec::new(), Vec::new());
+                if cut(&mut parts, 0, place, item.bytes()) {
+                    one.pieces = keep(&mut pieces, parts);
+                }
+            }
+            _ => {}
+        }
         hot.items[usize::from(hot.count)] = one;
         hot.count += 1;
-        hot.arguments += u16::from(one.kind == HotKind::Argument);
     }
+    hot.whole_arguments = keep(&mut pieces, arguments);
+    hot.pieces = pieces.leak().as_ptr();
     hot
+}
+
+/// Pieces of eight and of four bytes.
+type Parts = (Vec<Piece>, Vec<Piece>);
+
+/// Takes `bytes` bytes of a payload apart, which begin at `from` and go to `place`: a slot has 28
+/// bytes, its commit word, and 32 bytes. False: they are no multiple of four.
+fn cut(parts: &mut Parts, from: i16, place: usize, bytes: usize) -> bool {
+    let mut done = 0;
+    while done < bytes {
+        let (slot, within) = (
+            (place + done) / PAYLOAD_BYTES,
+            (place + done) % PAYLOAD_BYTES,
+        );
+        let (skipped, room) = if within < 28 {
+            (0, 28 - within)
+        } else {
+            (4, PAYLOAD_BYTES - within)
+        };
+        let piece = Piece {
+            from: from + done as i16,
+            to: (slot * 64 + within + skipped) as u16,
+        };
+        match room.min(bytes - done) {
+            8.. => {
+                parts.0.push(piece);
+                done += 8;
+            }
+            4.. => {
+                parts.1.push(piece);
+                done += 4;
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn keep(pieces: &mut Vec<Piece>, (long, short): Parts) -> Pieces {
+    let kept = Pieces {
+        first: pieces.len() as u16,
+        long: long.len() as u8,
+        short: short.len() as u8,
+    };
+    pieces.extend(long);
+    pieces.extend(short);
+    kept
 }
 
 /// What to copy, and from where.

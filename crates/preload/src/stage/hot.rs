@@ -179,7 +179,7 @@ cutrace_whole:
     sub rsp, 64
     mov r13, r11
 
-    # Reserve: r12 the ring, rbx the slot, r14 the process.
+    # Reserve: rbx the slot, r12 the ring (its mask from then on), r14 the process.
 .Lcutrace_reserve:
     mov r11, [rip + cutrace_thread@GOTTPOFF]
     mov r14d, [rip + cutrace_generation]
@@ -194,7 +194,8 @@ cutrace_whole:
     xadd [r12 + 64], rbx
     lea eax, [rbx + 1]
     mov [rbp - 88], eax
-    and rbx, fs:[r11 + 16]
+    mov r12, fs:[r11 + 16]
+    and rbx, r12
     shl rbx, 6
     add rbx, fs:[r11 + 8]
     # The consumer has read these lines: fetch the ones to come for writing, ahead of time; as many as are
@@ -286,21 +287,70 @@ cutrace_whole:
     jmp .Lcutrace_call
 
 .Lcutrace_payload:
-    movzx eax, byte ptr [r13 + 16]
-    shl eax, 6
-1:  prefetchw [rbx + rax + 960]
-    sub eax, 64
-    cmp eax, 64
-    ja 1b
     cutrace_save_arguments
     test byte ptr [r13 + 17], 1
-    jz 2f
+    jz 1f
     cutrace_save_vectors
-    call .Lcutrace_write_arguments
+1:  movzx eax, byte ptr [r13 + 16]
+    # Do the payload's slots follow this one, or has the ring its end between them?
+    mov r10d, [rbp - 88]
+    dec r10d
+    and r10d, r12d
+    add r10d, eax
+    dec r10d
+    cmp r10d, r12d
+    ja .Lcutrace_around
+    mov r11d, [rbp - 88]
+    add r11d, eax
+    shl eax, 6
+2:  dec r11d
+    sub eax, 64
+    prefetchw [rbx + rax + 1024]
+    mov [rbx + rax + 28], r11d
+    cmp eax, 64
+    ja 2b
+    # layout::HotPlan: pieces of eight bytes, then of four.
+    mov r11, [r13 + 8]
+    mov r10, [r11]
+    movzx eax, word ptr [r11 + 8]
+    lea r10, [r10 + rax * 4]
+    movzx esi, byte ptr [r11 + 10]
+    movzx r11d, byte ptr [r11 + 11]
+    test esi, esi
+    jz 4f
+3:  movsx rax, word ptr [r10]
+    mov rdi, [rbp + rax]
+    movzx eax, word ptr [r10 + 2]
+    mov [rbx + rax + 64], rdi
+    add r10, 4
+    dec esi
+    jnz 3b
+4:  test r11d, r11d
+    jz 6f
+5:  movsx rax, word ptr [r10]
+    mov edi, [rbp + rax]
+    movzx eax, word ptr [r10 + 2]
+    mov [rbx + rax + 64], edi
+    add r10, 4
+    dec r11d
+    jnz 5b
+6:  lea rsp, [rbp - 96]
+    mov rdi, [rbp - 80]
+    mov rsi, [rbp - 72]
+    mov r10, [rbp - 96]
+    jmp .Lcutrace_publish
+
+.Lcutrace_around:
+    mov rdi, rbx
+    mov rsi, [r13 + 8]
+    mov edx, r12d
+    mov rcx, rbp
+    mov r8d, [rbp - 88]
+    call {arguments}
+    test byte ptr [r13 + 17], 1
+    jz 7f
     cutrace_restore_vectors
-    jmp 3f
-2:  call .Lcutrace_write_arguments
-3:  cutrace_restore_arguments
+7:  cutrace_restore_arguments
     jmp .Lcutrace_publish
 
     # What lies behind pointers; a value or two that the slot itself has room for are given by the row.
@@ -313,11 +363,12 @@ cutrace_whole:
     movups [rsp + 16], xmm1
     test byte ptr [r13 + 17], 4
     jnz 4f
-    mov rdi, r12
+    mov rdi, rbx
     mov rsi, [r13 + 8]
-    mov edx, [rbp - 88]
+    mov edx, r12d
     mov rcx, rbp
-    mov r8, r10
+    mov r8d, [rbp - 88]
+    mov r9, r10
     call {results}
     jmp 5f
 4:  mov rdi, rbx
@@ -351,21 +402,6 @@ cutrace_whole:
     .cfi_restore_state
     .cfi_endproc
     .size cutrace_whole, . - cutrace_whole
-
-    # Keeps the stack aligned: one return address above the common part's frame.
-.Lcutrace_write_arguments:
-    .cfi_startproc
-    sub rsp, 8
-    .cfi_adjust_cfa_offset 8
-    mov rdi, r12
-    mov rsi, [r13 + 8]
-    mov edx, [rbp - 88]
-    mov rcx, rbp
-    call {arguments}
-    add rsp, 8
-    .cfi_adjust_cfa_offset -8
-    ret
-    .cfi_endproc
     "#,
     arguments = sym super::payload::write_arguments,
     results = sym super::payload::write_results,

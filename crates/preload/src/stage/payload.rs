@@ -6,9 +6,9 @@
 
 mod arrays;
 
-use crate::layout::{Entry, HotItem, HotKind, HotPlan};
+use crate::layout::{Entry, HotItem, HotKind, HotPlan, Piece};
 use crate::sys;
-use event::ring::{FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE};
+use event::ring::{FLAG_PAYLOADS, PAYLOAD_BYTES};
 
 const _: () = assert!(FLAG_PAYLOADS as usize >= cuda::capture::MAX_PAYLOAD_SLOTS);
 
@@ -25,19 +25,18 @@ struct Payload {
     sequence: u32,
     /// The first slot, if all follow it in memory: not where the ring begins again.
     straight: *mut u8,
+    pieces: *const Piece,
 }
 
 impl Payload {
-    /// `header` is a ring's, `commit` the commit word of a call in it.
+    /// `slot` is a call's, `commit` its commit word, `mask` its ring's capacity less one.
     #[inline]
-    unsafe fn of(header: *mut u8, commit: u32, count: u8) -> Payload {
-        // SAFETY: the capacity is the second word of a ring's header.
-        let capacity = unsafe { header.add(8).cast::<u32>().read() };
-        let mask = capacity.wrapping_sub(1);
-        let slots = unsafe { header.add(RING_HEADER_SIZE) };
-        let first = commit & mask;
-        let straight = if first + u32::from(count) <= capacity {
-            unsafe { slots.add(first as usize * 64) }
+    unsafe fn of(slot: *mut u8, mask: u32, commit: u32, plan: &HotPlan) -> Payload {
+        let own = commit.wrapping_sub(1) & mask;
+        // SAFETY: where the ring's slots begin, and the slot behind the call's own.
+        let (slots, next) = unsafe { (slot.sub(own as usize * 64), slot.add(64)) };
+        let straight = if own + u32::from(plan.slots) <= mask {
+            next
         } else {
             core::ptr::null_mut()
         };
@@ -46,23 +45,40 @@ impl Payload {
             mask,
             sequence: commit,
             straight,
+            pieces: plan.pieces,
         }
     }
 
-    /// One store where the piece allows it; false: it does not.
+    /// Piece by piece, where the item can be taken apart; false: it cannot.
     #[inline]
-    unsafe fn put_whole(&self, item: &HotItem, from: *const u8) -> bool {
-        if self.straight.is_null() || !item.whole {
+    unsafe fn put_pieces(&self, item: &HotItem, from: *const u8) -> bool {
+        let (long, short) = (
+            usize::from(item.pieces.long),
+            usize::from(item.pieces.short),
+        );
+        if self.straight.is_null() || long + short == 0 {
             return false;
         }
+        // SAFETY: the plan's pieces lie within the item, and within its payload.
         unsafe {
-            let to = self.straight.add(item.spot.into());
-            if item.bytes == 8 {
-                to.cast::<u64>()
-                    .write_unaligned(from.cast::<u64>().read_unaligned());
-            } else {
-                to.cast::<u32>()
-                    .write_unaligned(from.cast::<u32>().read_unaligned());
+            let pieces = self.pieces.add(item.pieces.first.into());
+            for number in 0..long {
+                let piece = *pieces.add(number);
+                let to = self.straight.add(piece.to.into()).cast::<u64>();
+                to.write_unaligned(
+                    from.offset(piece.from.into())
+                        .cast::<u64>()
+                        .read_unaligned(),
+                );
+            }
+            for number in long..long + short {
+                let piece = *pieces.add(number);
+                let to = self.straight.add(piece.to.into()).cast::<u32>();
+                to.write_unaligned(
+                    from.offset(piece.from.into())
+                        .cast::<u32>()
+                        .read_unaligned(),
+                );
             }
         }
         true
@@ -150,24 +166,23 @@ unsafe fn word(frame: *const u8, item: &HotItem) -> *const u8 {
     unsafe { frame.offset(item.word.into()) }
 }
 
-/// Before the call: the arguments.
+/// Before the call: the arguments, where the payload's slots are at both ends of the ring. Otherwise
+/// the common part does it.
 ///
 /// # Safety
-/// Called by the common part only, with its ring, plan, commit word and frame.
+/// Called by the common part only, with the call's slot, its commit word not yet written.
 pub unsafe extern "C" fn write_arguments(
-    header: *mut u8,
+    slot: *mut u8,
     plan: *const HotPlan,
-    commit: u32,
+    mask: u32,
     frame: *const u8,
+    commit: u32,
 ) {
     unsafe {
         let plan = &*plan;
-        let payload = Payload::of(header, commit, plan.slots);
+        let payload = Payload::of(slot, mask, commit, plan);
         for item in plan.items.get_unchecked(..usize::from(plan.arguments)) {
-            let from = word(frame, item);
-            if !payload.put_whole(item, from) {
-                payload.put(item.place.into(), from, 8);
-            }
+            payload.put(item.place.into(), word(frame, item), 8);
         }
         payload.commit(plan.slots.into());
     }
@@ -178,15 +193,16 @@ pub unsafe extern "C" fn write_arguments(
 /// # Safety
 /// As [`write_arguments`].
 pub unsafe extern "C" fn write_results(
-    header: *mut u8,
+    slot: *mut u8,
     plan: *const HotPlan,
-    commit: u32,
+    mask: u32,
     frame: *const u8,
+    commit: u32,
     result: u64,
 ) {
     unsafe {
         let plan = &*plan;
-        let payload = Payload::of(header, commit, plan.slots);
+        let payload = Payload::of(slot, mask, commit, plan);
         let success = result as u32 == 0 || plan.always_succeeds;
         for item in plan
             .items
@@ -248,7 +264,7 @@ unsafe fn memory(payload: &Payload, item: &HotItem, pointer: usize, used_by_call
     if used_by_callee && in_one_page(from, bytes) {
         // SAFETY: the callee has just read or written there, in the same page.
         return unsafe {
-            if !payload.put_whole(item, from as *const u8) {
+            if !payload.put_pieces(item, from as *const u8) {
                 payload.put(place, from as *const u8, bytes);
             }
         };
