@@ -184,6 +184,59 @@ fn arrays_texts_that_come_back_and_floats() {
 }
 
 #[test]
+fn two_values_lie_in_the_call_s_own_slot() {
+    let run = run();
+    let name = "cuDevicePrimaryCtxGetState";
+    let states = calls(&run, name);
+    let values = |call: &Call| -> Vec<u64> {
+        pieces(name, call)
+            .iter()
+            .map(|piece| number(piece))
+            .collect()
+    };
+    let captured: Vec<_> = states[..4].iter().map(|call| values(call)).collect();
+    assert_eq!(captured, [[0x11, 0x22], [0, 0x22], [0x11, 0], [0x11, 0x22]]);
+    assert_eq!((states[4].result, states[4].args[1]), (101, 0xdead_0000));
+}
+
+#[test]
+fn a_payload_at_both_ends_of_a_ring() {
+    let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
+    compile("driver.c", "libcuda.so.1", &shared);
+    let program = compile("around.c", "around", &["-l:libcuda.so.1"]);
+    let session = Session::new("ring 256\n");
+    let run = session.run(&mut session.command(program));
+    assert!(run.status.success() && run.stdout.is_empty());
+    assert_eq!(run.drained.dropped(), 0);
+    let launches = calls(&run, "cuLaunchKernel");
+    let extended = calls(&run, "cuLaunchKernelEx");
+    let clamps = calls(&run, "cuTexRefSetMipmapLevelClamp");
+    assert_eq!(
+        (launches.len(), extended.len(), clamps.len()),
+        (1000, 1000, 1000)
+    );
+    let low = |word: u64| word & 0xffff_ffff;
+    for (i, call) in (1..).zip(launches) {
+        let rest = pieces("cuLaunchKernel", call);
+        let rest: Vec<u64> = rest.iter().map(|piece| low(number(piece))).collect();
+        assert_eq!(rest, (1..=7).map(|more| i + more).collect::<Vec<_>>());
+    }
+    for (i, call) in (1..).zip(extended) {
+        let config = &pieces("cuLaunchKernelEx", call)[0];
+        let words: Vec<u64> = config[..28].chunks(4).map(number).collect();
+        assert_eq!(words, (0..7).map(|more| i + more).collect::<Vec<_>>());
+        assert_eq!(number(&config[32..40]), i + 7);
+    }
+    for call in clamps {
+        let floats = pieces("cuTexRefSetMipmapLevelClamp", call);
+        let floats = floats
+            .iter()
+            .map(|piece| f32::from_bits(number(&piece[..4]) as u32));
+        assert_eq!(floats.collect::<Vec<_>>(), [0.5, 12.25]);
+    }
+}
+
+#[test]
 fn filtered_functions_are_left_alone() {
     let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
     compile("driver.c", "libcuda.so.1", &shared);
@@ -195,7 +248,7 @@ fn filtered_functions_are_left_alone() {
     seen.sort();
     assert_eq!(seen, ["cuLaunchKernel", "cuMemAlloc_v2"]);
     assert_eq!(
-        run.lines("library 0 hooked=2 exported=13 method=patch")
+        run.lines("library 0 hooked=2 exported=14 method=patch")
             .len(),
         1
     );

@@ -22,6 +22,7 @@ unsigned cuPointerGetAttributes(unsigned, int *, void **, unsigned long);
 unsigned cuGraphGetNodes(void *, void **, unsigned long *);
 unsigned cuTexRefSetMipmapLevelClamp(void *, float, float);
 const char *cudaGetErrorString(unsigned);
+unsigned cuDevicePrimaryCtxGetState(int, unsigned *, int *);
 
 typedef struct {
     unsigned id, pad;
@@ -87,6 +88,13 @@ int main(void) {
     // A value that lies across two pages.
     char *two = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     bad |= cuMemAlloc_v2((unsigned long *)(two + 4093), 77) != 0;
+    // Two values: both, one, none, one that no compiler would put there, and a failure.
+    unsigned flags, active;
+    bad |= cuDevicePrimaryCtxGetState(0, &flags, (int *)&active) != 0;
+    bad |= cuDevicePrimaryCtxGetState(0, 0, (int *)&active) != 0;
+    bad |= cuDevicePrimaryCtxGetState(0, &flags, 0) != 0;
+    bad |= cuDevicePrimaryCtxGetState(0, &flags, (int *)(two + 4094)) != 0;
+    bad |= cuDevicePrimaryCtxGetState(1, (unsigned *)0xdead0000, (int *)0xdead0000) != 101;
     if (bad) puts("wrong result");
     return bad;
 }

@@ -49,3 +49,9 @@ unsigned cuGraphGetNodes(void *graph, void **nodes, unsigned long *count) {
 unsigned cuTexRefSetMipmapLevelClamp(void *texture, float low, float high) { return low == 0.5f && high == 12.25f ? 0 : 1; }
 const char *cudaGetErrorString(unsigned error) { return error ? "an error" : "no error"; }
 unsigned cuCtxSynchronize(void) { return 0; }
+unsigned cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
+    if (device > 0) return 101;
+    if (flags) *flags = 0x11;
+    if (active) memcpy(active, &(int){0x22}, sizeof *active);
+    return 0;
+}

@@ -26,12 +26,11 @@ pub unsafe fn write(
                 false => number(pointer.wrapping_add(offset), bytes, success),
             };
             let count = field(item.count.word as usize, item.count.bytes);
-            let at = if count == 0 {
-                0
-            } else {
-                field(item.offset.into(), 8)
-            };
-            array(payload, item, at, count, success);
+            // The struct says that there are none: nobody looks here.
+            if count > 0 {
+                let at = field(item.offset.into(), 8);
+                array(payload, item, at, count, success);
+            }
         }
         HotKind::Gathered if success => gathered(payload, item, pointer, count()),
         HotKind::Sum => {
