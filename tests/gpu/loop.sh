@@ -6,8 +6,8 @@
 #
 # PLACES is tests/gpu/places.c, built: it says how the processors of this machine lie to each other. The program runs
 # on CORE (2), the tracer on OTHERS (4-15). "near" and "far" have the tracer on one processor, the one from which a
-# line of memory comes to CORE fastest, and slowest; "before" is the cutrace that BEFORE names. WAYS are plain and traced
-# unless told.
+# line of memory comes to CORE fastest, and slowest; "before" is the cutrace that BEFORE names, and "few" leaves the calls
+# out that only ask which device is current (-e). WAYS are plain and traced unless told.
 set -u
 cutrace=${1:?usage: loop.sh CUTRACE PLACES [ROUNDS [BATCHES]]}
 places=${2:?usage: loop.sh CUTRACE PLACES [ROUNDS [BATCHES]]}
@@ -27,7 +27,7 @@ near=$(sort -g -k 6 "$work/places" | awk 'NR == 1 { print $2 }')
 far=$(sort -g -k 6 "$work/places" | awk 'END { print $2 }')
 
 loop() { "$@" python3 "$here/torch_linear.py" "$batches" "$series/$name"; }
-on() { taskset -c "$1" "${by:-$cutrace}" record --method preload -q -o "$work/trace.arrows" -- taskset -c "$core" python3 "$here/torch_linear.py" "$batches" "$series/$name"; }
+on() { taskset -c "$1" "${by:-$cutrace}" record --method preload -q ${only:+-e "$only"} -o "$work/trace.arrows" -- taskset -c "$core" python3 "$here/torch_linear.py" "$batches" "$series/$name"; }
 steal() { awk -v cpu="cpu$core" '$1 == cpu { print $9 }' /proc/stat; }
 stolen=$(steal)
 for round in $(seq "$rounds"); do
@@ -37,6 +37,7 @@ for round in $(seq "$rounds"); do
             plain) loop taskset -c "$core" ;;
             traced) on "$others" ;;
             before) by=$BEFORE on "$others" ;;
+            few) only='!cudaGetDevice,!cuCtxGetDevice*,!cuDevicePrimaryCtxGetState,!cuCtxGetCurrent' on "$others" ;;
             near) on "$near" ;;
             far) on "$far" ;;
         esac

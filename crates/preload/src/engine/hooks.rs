@@ -593,7 +593,7 @@ fn stub_to(at: usize, word: usize, common: usize) -> Vec<u8> {
     stub.extend(word.to_le_bytes());
     match text::near_jump(at + stub.len(), common) {
         Some(jump) => stub.extend(jump),
-        // No jump through a word of data: that would be one more line of memory to fetch.
+        // Not through a word of data: a call touches one line less.
         None => {
             stub.extend([0x48, 0xb8]);
             stub.extend(common.to_le_bytes());

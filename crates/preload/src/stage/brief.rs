@@ -1,14 +1,17 @@
 //! The shorter way through a hooked call, for most functions: the record is one slot, every argument
 //! that it keeps is in a register, times are the processor's, and what comes back is a value or two.
 //!
-//! Between two of its calls a program has filled the processor's caches with its own code: what counts
-//! here is how many lines of code and of data a call touches, and how often it jumps.
+//! Reading the clock twice is most of what such a call costs (docs/GPU-RUNS.md); the rest is as few
+//! instructions and as few lines of data as there can be: the function's row, the thread's view of its
+//! ring, the process's number, the ring's head, the slot.
 
 use core::arch::global_asm;
 
 unsafe extern "C" {
     /// Where stubs jump to, with a function's row in r11.
     pub fn cutrace_brief();
+    /// Where a `layout::Thread` is, from the thread pointer on: the same for every thread.
+    pub fn cutrace_thread_place() -> isize;
 }
 
 global_asm!(
@@ -198,8 +201,3 @@ cutrace_thread_place:
     "#,
     outputs = sym super::payload::write_outputs,
 );
-
-unsafe extern "C" {
-    /// Where a `layout::Thread` is, from the thread pointer on: the same for every thread.
-    pub fn cutrace_thread_place() -> isize;
-}
