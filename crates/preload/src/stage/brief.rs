@@ -16,6 +16,20 @@ unsafe extern "C" {
 
 global_asm!(
     r#"
+    .macro brief_leave
+    pop r14
+    .cfi_restore r14
+    pop r13
+    .cfi_restore r13
+    pop r12
+    .cfi_restore r12
+    pop rbx
+    .cfi_restore rbx
+    pop rbp
+    .cfi_restore rbp
+    .cfi_def_cfa rsp, 8
+    .endm
+
     .text
     .p2align 6
     .hidden cutrace_brief
@@ -116,17 +130,7 @@ cutrace_brief:
     mov rdx, r11
 .Lbrief_return:
     .cfi_remember_state
-    pop r14
-    .cfi_restore r14
-    pop r13
-    .cfi_restore r13
-    pop r12
-    .cfi_restore r12
-    pop rbx
-    .cfi_restore rbx
-    pop rbp
-    .cfi_restore rbp
-    .cfi_def_cfa rsp, 8
+    brief_leave
     ret
     .cfi_restore_state
 
@@ -175,17 +179,7 @@ cutrace_brief:
     # The longer way knows what to do without a ring, or without room in it.
 .Lbrief_refill:
     mov r11, r12
-    pop r14
-    .cfi_restore r14
-    pop r13
-    .cfi_restore r13
-    pop r12
-    .cfi_restore r12
-    pop rbx
-    .cfi_restore rbx
-    pop rbp
-    .cfi_restore rbp
-    .cfi_def_cfa rsp, 8
+    brief_leave
     jmp cutrace_whole
     .cfi_endproc
     .size cutrace_brief, . - cutrace_brief
