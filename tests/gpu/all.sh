@@ -37,9 +37,9 @@ part() { # NAME: runs it
         gpu_times) limit 240 gpu_times.sh "$cutrace" "$cupti" "$calls" ;;
         probes) limit 300 probes.sh "$cutrace" "$folder/programs" "$here/../../examples/gpu" ;;
         record) limit 120 record.sh "$cutrace" "$folder/programs" ;;
-        record_torch) limit 200 record_torch.sh "$cutrace" "$cupti" "$folder/programs" ;;
+        record_torch) limit 330 record_torch.sh "$cutrace" "$cupti" "$folder/programs" ;;
         bpf_semantics) limit 60 bpf_semantics.sh "$folder/bpf" ;;
-        stacks) limit 100 stacks.sh "$cutrace" ;;
+        stacks) limit 180 stacks.sh "$cutrace" ;;
         uvm) limit 100 uvm.sh "$cutrace" "$folder/programs" ;;
         fecs) limit 60 fecs.sh "$cutrace" "$folder/programs" ;;
         programs) limit 60 programs.sh "$folder/programs" ;;
