@@ -30,6 +30,7 @@ part() { # NAME: runs it
     case $1 in
         record_bench) limit 330 record_bench.sh "$cutrace" "$cupti" "$calls" "${ROUNDS:-5}" ;;
         loop) limit 400 loop.sh "$cutrace" "$folder/places" "${ROUNDS:-4}" ;;
+        parts) limit 200 parts.sh "$folder/parts" "${ROUNDS:-4}" ;;
         ebpf_bench) limit 300 ebpf_bench.sh "$cutrace" "$folder/bpftrace" "${ROUNDS:-3}" ;;
         syscall) limit 150 syscall.sh "$cutrace" "$out/syscall" ;;
         ebpf) limit 150 ebpf.sh "$cutrace" "$out/ebpf" ;;
@@ -54,12 +55,17 @@ limit() { # SECONDS SCRIPT ARGUMENT…
 
 parts=("$@")
 if [ $# = 0 ]; then
-    parts=(record_bench loop ebpf_bench syscall ebpf mps gpu_times probes record record_torch bpf_semantics stacks uvm fecs programs)
+    parts=(record_bench loop parts ebpf_bench syscall ebpf mps gpu_times probes record record_torch bpf_semantics stacks uvm fecs programs)
 fi
 worst=0
 for name in "${parts[@]}"; do
-    if [ "$name" = ebpf_bench ] && [ ! -x "$folder/bpftrace" ]; then
-        echo "ebpf_bench: left out, there is no bpftrace in $folder"
+    case $name in
+        ebpf_bench) needs=bpftrace ;;
+        parts) needs=parts ;;
+        *) needs=cutrace ;;
+    esac
+    if [ ! -x "$folder/$needs" ]; then
+        echo "$name: left out, there is no $needs in $folder"
         continue
     fi
     began=$SECONDS

@@ -30,7 +30,8 @@ calls = stacks = python = cut = launches = 0
 where = collections.Counter()
 for line in open(sys.argv[1]):
     event = json.loads(line)
-    if event.get("phase") != "B" or event["name"].startswith("__cuda"):
+    # Calls, not what the GPU did for them.
+    if event.get("phase") != "B" or event["type"] != "userspace" or event["name"].startswith("__cuda"):
         continue
     calls += 1
     frames = event.get("stack") or []

@@ -488,7 +488,7 @@ impl Hooks {
     }
 
     /// A function's row in the table that the code on every call reads.
-    fn row(&mut self, object: &Object, name: &[u8], number: usize, target: usize) {
+    fn row(&mut self, object: &Object, name: &[u8], number: usize, target: usize) -> &Entry {
         let target = self.stand_ins.turn(name, target);
         // SAFETY: below the table's length; nothing calls it yet.
         unsafe {
@@ -507,6 +507,7 @@ impl Hooks {
             } else {
                 (*row).target = target;
             }
+            &*row
         }
     }
 
@@ -565,15 +566,14 @@ impl Hooks {
         }
         let stub_at = near.next();
         let jump = text::near_jump(one.address, stub_at).ok_or("out of reach")?;
-        self.row(object, one.name, number, stub_at + bytes);
-        // SAFETY: just written.
-        let row = unsafe { self.entries.add(number) };
+        let row = self.row(object, one.name, number, stub_at + bytes);
+        let (address, is_brief) = (&raw const *row as usize, row.flags & IS_BRIEF != 0);
         let (word, common) = if self.options.wants_stack(one.name) {
             (number, self.stack_entry)
-        } else if unsafe { (*row).flags } & IS_BRIEF != 0 {
-            (row as usize, self.brief)
+        } else if is_brief {
+            (address, self.brief)
         } else {
-            (row as usize, self.whole)
+            (address, self.whole)
         };
         let stub = stub_to(stub_at, word, common);
         if stub.len() != bytes {
