@@ -126,6 +126,17 @@ fn filters_leave_out_what_was_not_asked_for() {
         kernels,
         ["vectorAdd(float const*, float const*, float*, int)"]
     );
+    // Only exclusions: everything else is there, and the note does not say otherwise.
+    let most = record(&["-e", "!cudaMalloc"], &[path(&program), "1000"]);
+    let named = |name: &str| {
+        let calls = most.of_type("userspace");
+        calls.filter(|line| line["name"] == name).count()
+    };
+    assert_eq!((named("cudaMalloc"), named("cudaFree")), (0, 6));
+    let said = most.stderr();
+    let note = "-e !cudaMalloc: calls that do not match were left out";
+    assert!(said.contains(note), "{said}");
+
     let misspelt = record(&["-e", "memry"], &[path(&program), "1000"]);
     assert!(
         misspelt.stderr().contains("-e memry: no category"),

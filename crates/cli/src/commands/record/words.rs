@@ -86,7 +86,9 @@ pub fn summary(
         }
     }
     if let Some(filter) = &options.filter {
-        notes.push(format!("-e {filter}: all other calls were left out"));
+        notes.push(format!(
+            "-e {filter}: calls that do not match were left out"
+        ));
     }
     if !options.min_duration.is_zero() {
         notes.push(format!(
