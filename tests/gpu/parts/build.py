@@ -4,6 +4,7 @@ build.py FOLDER     leaves FOLDER/cutrace; TARGET: cargo's folder for it (FOLDER
 
 It is HEAD with several ways through a hooked call in the place of two, each with something left out, and with a function
 that chooses among them, and takes all hooks out and puts them back, while the program runs (tests/gpu/parts/loop.py does).
+RING in its environment is how many slots a thread's ring has.
 What is changed is found by its text: where hot.rs or brief.rs have become others, this says so and has to follow.
 """
 import os
@@ -231,6 +232,9 @@ change("crates/preload/src/engine/hooks.rs",
                 }
                 writer.write(patch);
             }"""))
+change("crates/capture/src/preload/folder.rs",
+       ("    if let Some(slots) = options.ring_slots {\n", "    let asked = std::env::var(\"RING\").ok().and_then(|text| text.parse::<u32>().ok());\n"
+        "    if let Some(slots) = asked.or(options.ring_slots) {\n"))
 change("crates/preload/link.sh",
        ("InitializeInjectionNvtx2; local", "InitializeInjectionNvtx2; cutrace_choose_way; cutrace_way_names; local"))
 target = os.environ.get("TARGET", str(folder / "target"))

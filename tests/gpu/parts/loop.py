@@ -4,7 +4,7 @@ loop.py [ROUNDS [ITERATIONS]]
 
 Each batch with hooks is between two without; it is compared with those that ran at the same speed of the processor, by a
 piece of Python that calls nothing before and after each (within 6 %). Prints for each way by how many percent the median
-batch took longer, and of how many. With CUTRACE_PARTS_DRIVER it calls the driver only and needs no torch: for a try
+batch took longer, and of how many. WAYS=everything,clock: those only. With CUTRACE_PARTS_DRIVER it calls the driver only and needs no torch: for a try
 without a GPU.
 """
 import collections
@@ -50,6 +50,9 @@ else:
         return y
 
 
+asked = os.environ.get("WAYS", ",".join(ways)).split(",")
+
+
 def spin():
     start = time.perf_counter()
     total = 0
@@ -81,7 +84,7 @@ for _ in range(200):
 synchronize()
 batches = []
 for _ in range(rounds):
-    for way in random.sample(ways, len(ways)):
+    for way in random.sample(asked, len(asked)):
         batches += [batch(None), batch(way)]
 choose(-2)
 choose(0)
@@ -94,6 +97,6 @@ for one, other in zip(batches, batches[1:]):
     longer[way].append(100 * (hooked / bare - 1))
 bare = sorted(time for way, time, _ in batches if way is None)
 print(f"without hooks: a tenth {bare[len(bare) // 10]:.1f} us, median {statistics.median(bare):.1f} us")
-for way in ways:
+for way in asked:
     if longer[way]:
         print(f"  {way:16} {statistics.median(longer[way]):+6.2f} % ({len(longer[way])})")
