@@ -35,7 +35,7 @@ part() { # NAME: runs it
         syscall) limit 150 syscall.sh "$cutrace" "$out/syscall" ;;
         ebpf) limit 150 ebpf.sh "$cutrace" "$out/ebpf" ;;
         mps) limit 100 mps.sh "$cutrace" ;;
-        gpu_times) limit 240 gpu_times.sh "$cutrace" "$cupti" "$calls" ;;
+        gpu_times) limit 450 gpu_times.sh "$cutrace" "$cupti" "$calls" ;;
         probes) limit 300 probes.sh "$cutrace" "$folder/programs" "$here/../../examples/gpu" ;;
         record) limit 120 record.sh "$cutrace" "$folder/programs" ;;
         record_torch) limit 330 record_torch.sh "$cutrace" "$cupti" "$folder/programs" ;;

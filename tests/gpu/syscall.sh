@@ -10,6 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cutrace=$1
 out=${2:-$(mktemp -d)}
+mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0

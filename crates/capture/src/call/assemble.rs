@@ -3,6 +3,7 @@
 mod ranges;
 
 use super::filter::Filter;
+use super::for_cupti::ForCupti;
 use super::item::{Batch, Item, Step, Within};
 use super::loaded::Objects;
 use super::order::Order;
@@ -54,6 +55,7 @@ pub struct Totals {
     pub recorded: u64,
     /// Those of them that were asked for.
     pub calls: u64,
+    pub for_cupti: ForCupti,
     pub lost: u64,
     /// Records that came too late for their place in time.
     pub late: u64,
@@ -72,6 +74,8 @@ struct Thread<T> {
     times: T,
     open: Vec<OpenCall>,
     state: ThreadState,
+    /// The kernel whose name the last call asked for.
+    asked: Option<u64>,
     /// Payloads of calls that have ended and whose beginnings are still to be written.
     ended: HashMap<u64, Box<[u8]>>,
     /// Calls that were shorter than what is asked for.
@@ -125,6 +129,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             times: self.origin.times(None),
             open: Vec::new(),
             state: ThreadState::default(),
+            asked: None,
             ended: HashMap::new(),
             short: HashSet::new(),
             stacks: Stacks::default(),
@@ -329,6 +334,11 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         self.totals.recorded += 1;
         if !hidden {
             self.totals.calls += 1;
+            let thread = &mut self.rings[ring];
+            let around = thread.open.last().map(|call| &*call.signature);
+            self.totals
+                .for_cupti
+                .begin(&mut thread.asked, &signature, &words, around);
         }
         let record = Record::Event(event);
         if !hidden {

@@ -5,6 +5,7 @@
 mod assemble;
 mod demangle;
 mod filter;
+mod for_cupti;
 pub mod item;
 pub mod loaded;
 pub mod meaning;

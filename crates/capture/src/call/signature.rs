@@ -1,5 +1,6 @@
 //! What is known of a traced function: how its raw record becomes arguments, outputs and a status.
 
+use super::for_cupti::Question;
 use super::origin::Named;
 use super::parameter::{Parameter, parameters, sum};
 use super::role::{Observed, Role};
@@ -24,6 +25,7 @@ pub struct Signature {
     pub category: Category,
     pub role: Role,
     pub observed: Observed,
+    pub question: Question,
     /// It is one of our own calls, which NVTX's come down to.
     pub nvtx: Option<&'static cuda::nvtx::Function>,
     /// Hooked for what it tells of other calls, and not asked for.
@@ -112,6 +114,7 @@ impl Signature {
             category: cuda::category(name),
             role: Role::of(name),
             observed: Observed::of(name),
+            question: Question::of(name),
             nvtx: cuda::nvtx::by_name(name),
             hidden: false,
             device: names_device(&parameters),

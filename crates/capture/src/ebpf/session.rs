@@ -270,6 +270,7 @@ impl<S: Sink> Recording<S> {
                 ended.faults
             ));
         }
+        notes.extend(totals.for_cupti.note());
         let report = Report {
             processes: state.processes.clone(),
             libraries: state.libraries.clone(),

@@ -105,6 +105,7 @@ impl Report {
                 "{damaged} rings held what cutrace does not write and were given up"
             ));
         }
+        notes.extend(totals.for_cupti.note());
         Report {
             processes: (processes.images().iter())
                 .map(|image| Process {

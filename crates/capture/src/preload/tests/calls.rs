@@ -504,6 +504,48 @@ fn short_calls_and_late_calls_are_left_out_and_still_understood() {
 }
 
 #[test]
+fn calls_that_are_made_for_cupti_are_counted() {
+    let mut traced = Traced::new();
+    let thread = traced.thread(7, 7);
+    let table = |traced: &mut Traced, at: u64| {
+        traced.call(thread, "cuGetExportTable", at..at + 1, [1, 2, 0, 0], &[], 0);
+    };
+    let name = |traced: &mut Traced, at: u64| {
+        let asked = [0x7ffc, 0xf1, 0, 0];
+        traced.call(thread, "cuKernelGetName", at..at + 1, asked, &[], 0);
+    };
+    let rest = words(&[32, 2, 1, 0, 0, 0xb, 0]);
+    let launch = |traced: &mut Traced, at: u64, kernel: u64| {
+        let args = [kernel, 8, 4, 2];
+        traced.call(thread, "cuLaunchKernel", at..at + 1, args, &rest, 0);
+    };
+    let outer = traced.begin(thread, "cuInit", 10, [0; 4], &[]);
+    table(&mut traced, 11);
+    table(&mut traced, 13);
+    traced.ring(thread).end(outer, 20, 0);
+    // The program's own.
+    table(&mut traced, 30);
+    name(&mut traced, 40);
+    launch(&mut traced, 50, 0xf1);
+    // Of another kernel, and of one that is not launched.
+    name(&mut traced, 60);
+    launch(&mut traced, 70, 0xf2);
+    name(&mut traced, 80);
+    traced.call(thread, "cuCtxSynchronize", 90..91, [0; 4], &[], 0);
+    launch(&mut traced, 100, 0xf1);
+    let (_, totals) = traced.finish();
+    assert_eq!(totals.calls, 11);
+    assert_eq!(
+        totals.for_cupti.note().as_deref(),
+        Some(
+            "calls that are made for CUPTI only: 2 of cuGetExportTable inside of cuInit, 1 of cuKernelGetName before \
+             launches; without GPU times (--method preload) there are none"
+        )
+    );
+    assert_eq!(Traced::new().finish().1.for_cupti.note(), None);
+}
+
+#[test]
 fn threads_and_processes_are_in_one_order() {
     let mut traced = Traced::new();
     let threads = [
