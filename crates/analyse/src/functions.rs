@@ -47,6 +47,9 @@ pub struct FunctionRow {
     pub first_op_id: u64,
     /// The first call that failed.
     pub failed_op_id: Option<u64>,
+    /// When the first call began, and the last one ended.
+    #[serde(skip)]
+    pub range_ns: (u64, u64),
     /// Of all calls, to compare two runs by.
     #[serde(skip)]
     pub durations: Quantiles,
@@ -112,8 +115,16 @@ struct Stats {
     self_ns: u64,
     launches: u64,
     max_op: u64,
-    first: Option<(u64, u64)>,
+    first: Option<First>,
+    last_end: u64,
     durations: Quantiles,
+}
+
+#[derive(Clone, Copy, Default)]
+struct First {
+    start: u64,
+    op: u64,
+    duration: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -257,9 +268,14 @@ impl Stats {
         }
         self.durations.add(duration);
         // By their beginnings: of nested or concurrent calls the later may end first.
-        if self.first.is_none() {
-            self.first = Some((event.id, duration));
+        if self.first.is_none_or(|first| event.start < first.start) {
+            self.first = Some(First {
+                start: event.start,
+                op: event.id,
+                duration,
+            });
         }
+        self.last_end = self.last_end.max(event.start.saturating_add(duration));
         self.note_failure(event);
     }
 
@@ -279,7 +295,7 @@ impl Stats {
     }
 
     fn row(&self, symbol: &crate::Symbol) -> FunctionRow {
-        let (first_op_id, first_ns) = self.first.unwrap_or_default();
+        let first = self.first.unwrap_or_default();
         FunctionRow {
             name: symbol.name.clone(),
             layer: symbol.layer,
@@ -295,9 +311,10 @@ impl Stats {
             p99_ns: self.durations.quantile(0.99),
             max_ns: self.durations.greatest(),
             max_op_id: self.max_op,
-            first_ns,
-            first_op_id,
+            first_ns: first.duration,
+            first_op_id: first.op,
             failed_op_id: self.failed_op,
+            range_ns: (first.start, self.last_end),
             durations: self.durations.clone(),
         }
     }

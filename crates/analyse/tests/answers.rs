@@ -49,6 +49,18 @@ fn nested_calls_are_counted_once() {
 }
 
 #[test]
+fn the_first_call_is_the_one_that_began_first() {
+    let mut script = Script::new();
+    script.span("cuMemAlloc_v2", at(7, 100, 400));
+    // Of another thread, begun later and done sooner.
+    script.span("cuMemAlloc_v2", at(8, 150, 160));
+    let report = script.report(1, 1_001);
+    let row = &report.functions.functions[0];
+    assert_eq!((row.calls, row.first_ns), (2, 300));
+    assert_eq!(row.range_ns.1 - row.range_ns.0, 300);
+}
+
+#[test]
 fn a_call_is_taken_apart_by_layer() {
     let report = nested().report(1, 1_001);
     let below = &report.correlation.functions[1];

@@ -414,8 +414,12 @@ fn slow_beginnings() {
         stage.wait(2 * MS);
     }
     let found = findings(&stage);
-    assert_eq!(the("slow-module-load", &found).cost_ns, Some(300 * MS));
+    let loading = the("slow-module-load", &found);
+    assert_eq!(loading.cost_ns, Some(300 * MS));
+    assert_eq!(loading.to_ns - loading.from_ns, 300 * MS);
     let first = the("slow-first-call", &found);
+    assert_eq!(first.to_ns - first.from_ns, 200 * MS);
+    assert!(loading.to_ns <= first.from_ns);
     assert!(
         first
             .title

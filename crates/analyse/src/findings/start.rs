@@ -30,10 +30,14 @@ fn loading_code(seen: &Seen<'_>) -> Option<Finding> {
     }
     let largest = rows.iter().max_by_key(|row| row.self_ns)?;
     let calls: u64 = rows.iter().map(|row| row.calls).sum();
+    let ended = || rows.iter().filter(|row| row.calls > row.open);
+    let from = ended().map(|row| row.range_ns.0).min()?;
+    let to = ended().map(|row| row.range_ns.1).max()?;
     Some(
         Draft::new("slow-module-load", seen)
             .costs(time)
             .shown_by([largest.max_op_id])
+            .between(from, to)
             .number("calls", calls)
             .number("load_ns", time)
             .number("longest_ns", largest.max_ns)
@@ -94,6 +98,7 @@ fn slow_first_call(seen: &Seen<'_>) -> Option<Finding> {
         Draft::new("slow-first-call", seen)
             .costs(row.first_ns - usual)
             .shown_by([row.first_op_id])
+            .between(row.range_ns.0, row.range_ns.0.saturating_add(row.first_ns))
             .number("first_ns", row.first_ns)
             .number("usual_ns", usual)
             .number("calls", row.calls)
