@@ -1,0 +1,275 @@
+/* Streams, events, captures. A part of ../behaviour.c. */
+
+static void host_function(void *data) { ++*(int *)data; }
+
+static void callback(u64 stream, int status, void *data) {
+    (void)stream;
+    *(int *)data = 100 + status;
+}
+
+static void section_stream(void) {
+    setup();
+    u64 s = 0, t = 0, e = 0, f = 0, plain = 0;
+    int value = 9;
+    unsigned flags = 9;
+    R(cuStreamCreate, &s, 0);
+    R(cuStreamCreate, &t, 1);
+    R(cuStreamCreate, &plain, 2);
+    R(cuStreamCreate, (void *)0, 0);
+    R(cuStreamGetFlags, t, &flags);
+    V(flags);
+    R(cuStreamGetFlags, (u64)0, &flags);
+    V(flags);
+    R(cuStreamGetPriority, s, &value);
+    V(value);
+    R(cuStreamCreateWithPriority, &plain, 1, -3);
+    R(cuStreamGetPriority, plain, &value);
+    V(value);
+    R(cuStreamCreateWithPriority, &plain, 1, -100);
+    R(cuStreamGetPriority, plain, &value);
+    V(value);
+    u64 owner = 0;
+    R(cuStreamGetCtx, s, &owner);
+    V(owner == context);
+    R(cuStreamGetCtx, (u64)0, &owner);
+    V(owner == context);
+    R(cuStreamQuery, s);
+    R(cuStreamQuery, (u64)0);
+    R(cuEventCreate, &e, 0);
+    R(cuEventCreate, &f, 0);
+    R(cuEventCreate, &plain, 0x80);
+    R(cuEventCreate, &plain, 4);
+    R(cuEventCreate, &plain, 2);
+    float ms = -1;
+    R(cuEventQuery, e);
+    R(cuEventSynchronize, e);
+    R(cuEventElapsedTime, &ms, e, f);
+    R(cuEventElapsedTime, &ms, e, plain);
+    R(cuEventQuery, (u64)0);
+    R(cuEventRecord, (u64)0, s);
+
+    /* All memory now: allocating may wait for kernels that run. */
+    volatile unsigned *flag = pinned(64), *seen = pinned(64);
+    unsigned *cell = pinned(64);
+    u64 free_stream = 0;
+    CALL(cuStreamCreate, &free_stream, 1);
+    u64 flag_at = (u64)flag;
+    void *params[1] = {&flag_at};
+    R(cuEventRecord, e, s);
+    V(launch1(wait_, s, params));
+    R(cuEventRecord, f, s);
+    R(cuStreamQuery, s);
+    R(cuStreamQuery, t);
+    R(cuStreamQuery, (u64)0);
+    R(cuEventQuery, f);
+    R(cuEventElapsedTime, &ms, e, f);
+    /* Another stream waits for the event; a third does not. */
+    unsigned by = 1;
+    u64 seen_at = (u64)seen, other_at = (u64)(seen + 1);
+    void *bump_seen[2] = {&seen_at, &by}, *bump_other[2] = {&other_at, &by};
+    R(cuStreamWaitEvent, t, f, 0);
+    R(cuStreamWaitEvent, t, f, 9);
+    V(launch1(bump, t, bump_seen));
+    V(launch1(bump, free_stream, bump_other));
+    R(cuStreamSynchronize, free_stream);
+    V(seen[1]);
+    V(seen[0]);
+    R(cuStreamQuery, t);
+    *flag = 1;
+    R(cuStreamSynchronize, t);
+    V(seen[0]);
+    R(cuStreamQuery, s);
+    R(cuEventElapsedTime, &ms, e, f);
+    V(ms >= 0);
+    R(cuEventElapsedTime, (void *)0, e, f);
+    R(cuEventRecord, plain, s);
+    R(cuEventSynchronize, plain);
+    R(cuEventElapsedTime, &ms, e, plain);
+
+    /* The legacy stream and blocking streams wait for each other; non-blocking ones do not. */
+    *flag = 0, seen[0] = seen[1] = 0;
+    V(launch1(wait_, s, params));
+    V(launch1(bump, 0, bump_seen));
+    V(launch1(bump, free_stream, bump_other));
+    R(cuStreamSynchronize, free_stream);
+    V(seen[1]);
+    usleep(20000);
+    V(seen[0]);
+    *flag = 1;
+    R(cuStreamSynchronize, (u64)0);
+    V(seen[0]);
+    *flag = 0, seen[0] = seen[1] = 0;
+    V(launch1(wait_, 0, params));
+    V(launch1(bump, s, bump_seen));
+    V(launch1(bump, 2, bump_other));
+    usleep(20000);
+    V(seen[0]);
+    V(seen[1]);
+    *flag = 1;
+    R(cuCtxSynchronize);
+    V(seen[0]);
+    V(seen[1]);
+
+    /* Host functions, in order. */
+    int calls = 0, called = 0;
+    *flag = 0;
+    V(launch1(wait_, s, params));
+    R(cuLaunchHostFunc, s, host_function, &calls);
+    R(cuStreamAddCallback, s, callback, &called, 0);
+    R(cuStreamAddCallback, s, callback, &called, 1);
+    R(cuStreamAddCallback, s, (void *)0, &called, 0);
+    R(cuLaunchHostFunc, s, (void *)0, &calls);
+    V(calls);
+    *flag = 1;
+    R(cuStreamSynchronize, s);
+    V(calls);
+    V(called);
+    /* Waiting for and writing values. */
+    R(cuStreamWaitValue32_v2, s, (u64)cell, 5, 0);
+    V(launch1(bump, s, bump_seen));
+    R(cuStreamQuery, s);
+    R(cuStreamWriteValue32_v2, t, (u64)cell, 6, 0);
+    R(cuStreamSynchronize, s);
+    V(*cell);
+    R(cuStreamWaitValue32_v2, s, (u64)cell + 1, 5, 0);
+    /* A destroyed stream still finishes its work. */
+    *flag = 0, seen[0] = 0;
+    V(launch1(wait_, s, params));
+    V(launch1(bump, s, bump_seen));
+    R(cuStreamDestroy_v2, s);
+    R(cuStreamDestroy_v2, (u64)0);
+    *flag = 1;
+    R(cuCtxSynchronize);
+    V(seen[0]);
+    R(cuEventDestroy_v2, e);
+    R(cuEventDestroy_v2, (u64)0);
+    R(cuStreamGetId, (u64)0, &owner);
+    R(cuThreadExchangeStreamCaptureMode, &flags);
+}
+
+static void section_capture(void) {
+    setup();
+    u64 s = 0, t = 0, g = 9, e = 0, exec = 0, p = 0;
+    unsigned status = 9;
+    CALL(cuStreamCreate, &s, 1);
+    CALL(cuStreamCreate, &t, 1);
+    CALL(cuEventCreate, &e, 2);
+    u64 out = device_memory(16), second = out + 4;
+    unsigned by = 1, by10 = 10;
+    void *params[2] = {&out, &by}, *params10[2] = {&second, &by10};
+    R(cuStreamIsCapturing, s, &status);
+    V(status);
+    R(cuStreamEndCapture, s, &g);
+    R(cuStreamBeginCapture_v2, (u64)0, 0);
+    R(cuStreamBeginCapture_v2, s, 7);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuStreamIsCapturing, s, &status);
+    V(status);
+    V(launch1(bump, s, params));
+    V(launch1(bump, s, params));
+    R(cuEventRecord, e, s);
+    R(cuStreamWaitEvent, t, e, 0);
+    R(cuStreamIsCapturing, t, &status);
+    V(status);
+    V(launch1(bump, t, params10));
+    R(cuEventRecord, e, t);
+    V(launch1(bump, s, params));
+    R(cuStreamWaitEvent, s, e, 0);
+    R(cuMemsetD32Async, out + 8, 77, (size_t)1, s);
+    R(cuStreamEndCapture, s, &g);
+    V(word(out));
+    size_t n = 0, edges = 0;
+    R(cuGraphGetNodes, g, (void *)0, &n);
+    V(n);
+    R(cuGraphGetEdges, g, (void *)0, (void *)0, &edges);
+    V(edges);
+    R(cuGraphGetRootNodes, g, (void *)0, &n);
+    V(n);
+    R(cuGraphInstantiateWithFlags, &exec, g, (u64)0);
+    R(cuGraphLaunch, exec, s);
+    R(cuGraphLaunch, exec, s);
+    R(cuStreamSynchronize, s);
+    V(word(out));
+    V(word(second));
+    V(word(out + 8));
+    R(cuGraphExecDestroy, exec);
+    R(cuGraphDestroy, g);
+
+    /* What spoils a capture. */
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuStreamSynchronize, s);
+    V(launch1(bump, s, params));
+    R(cuStreamIsCapturing, s, &status);
+    V(status);
+    R(cuStreamEndCapture, s, &g);
+    V(g == 0);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuStreamQuery, s);
+    R(cuStreamEndCapture, s, &g);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuMemAlloc_v2, &p, (size_t)64);
+    R(cuStreamEndCapture, s, &g);
+    R(cuStreamBeginCapture_v2, s, 2);
+    R(cuMemAlloc_v2, &p, (size_t)64);
+    R(cuStreamEndCapture, s, &g);
+    R(cuGraphDestroy, g);
+    R(cuStreamBeginCapture_v2, s, 1);
+    R(cuCtxSynchronize);
+    R(cuStreamEndCapture, s, &g);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuEventRecord, e, s);
+    R(cuEventQuery, e);
+    R(cuEventSynchronize, e);
+    R(cuStreamEndCapture, s, &g);
+    /* Unjoined work. */
+    R(cuStreamBeginCapture_v2, s, 0);
+    V(launch1(bump, s, params));
+    R(cuEventRecord, e, s);
+    R(cuStreamWaitEvent, t, e, 0);
+    V(launch1(bump, t, params));
+    R(cuStreamEndCapture, t, &g);
+    R(cuStreamEndCapture, s, &g);
+    R(cuStreamIsCapturing, t, &status);
+    V(status);
+    R(cuStreamBeginCapture_v2, s, 0);
+    V(launch1(bump, s, params));
+    R(cuEventRecord, e, s);
+    R(cuStreamWaitEvent, t, e, 0);
+    V(launch1(bump, t, params));
+    R(cuStreamEndCapture, s, &g);
+    R(cuStreamIsCapturing, t, &status);
+    V(status);
+    /* An event from outside. */
+    u64 outside = 0;
+    CALL(cuEventCreate, &outside, 2);
+    CALL(cuEventRecord, outside, t);
+    CALL(cuCtxSynchronize);
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuStreamWaitEvent, s, outside, 0);
+    R(cuStreamEndCapture, s, &g);
+    /* The legacy stream beside a capturing blocking stream. */
+    u64 blocking = 0;
+    CALL(cuStreamCreate, &blocking, 0);
+    R(cuStreamBeginCapture_v2, blocking, 2);
+    V(launch1(bump, 0, params));
+    R(cuStreamEndCapture, blocking, &g);
+    R(cuStreamBeginCapture_v2, blocking, 2);
+    R(cuStreamIsCapturing, (u64)0, &status);
+    R(cuStreamEndCapture, blocking, &g);
+    int calls = 0;
+    R(cuStreamBeginCapture_v2, s, 0);
+    R(cuLaunchHostFunc, s, host_function, &calls);
+    u64 id = 0, graph = 0;
+    R(cuStreamGetCaptureInfo_v2, s, &status, &id, &graph, (void *)0, &n);
+    V(status);
+    V(n);
+    R(cuStreamEndCapture, s, &g);
+    V(g == graph);
+    R(cuGraphInstantiateWithFlags, &exec, g, (u64)0);
+    V(calls);
+    R(cuGraphLaunch, exec, s);
+    R(cuStreamSynchronize, s);
+    V(calls);
+    R(cuCtxSynchronize);
+}
