@@ -7,7 +7,7 @@ demo: build
 
 build:
 	@scripts/setup-packages build
-	cargo build --release --locked --bin cutrace
+	cargo build --release --locked --package cutrace --bin cutrace
 
 test:
 	@scripts/setup-packages test

@@ -238,7 +238,7 @@ change("crates/capture/src/preload/folder.rs",
 change("crates/preload/link.sh",
        ("InitializeInjectionNvtx2; local", "InitializeInjectionNvtx2; cutrace_choose_way; cutrace_way_names; local"))
 target = os.environ.get("TARGET", str(folder / "target"))
-subprocess.run(["cargo", "build", "--release", "--locked", "--bin", "cutrace"], cwd=tree, check=True,
+subprocess.run(["cargo", "build", "--release", "--locked", "--package", "cutrace", "--bin", "cutrace"], cwd=tree, check=True,
                env={**os.environ, "CARGO_TARGET_DIR": target})
 subprocess.run(["strip", "-o", folder / "cutrace", pathlib.Path(target) / "release/cutrace"], check=True)
 print(folder / "cutrace")
