@@ -9,6 +9,7 @@ use crate::{Sink, SinkError};
 use event::{Backend, Category, Event, Extent, Kind, Layer, Record, activity};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// CUPTI's clock is this far ahead.
 const AHEAD: u64 = 1_700_000_000_000_000_000;
@@ -406,6 +407,21 @@ impl Sink for Kept {
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
+}
+
+/// Short programs are not held up until the next look, 20 ms later.
+#[test]
+fn a_session_ends_when_it_is_told_to() {
+    let quickest = (0..10).map(|_| {
+        let session = Session::create(Calls::default()).expect("a session");
+        let recording = session.start(Kept::default(), None).expect("a thread");
+        std::thread::sleep(Duration::from_millis(3));
+        let told = Instant::now();
+        recording.finish();
+        told.elapsed()
+    });
+    let quickest = quickest.min().expect("ten");
+    assert!(quickest < Duration::from_millis(8), "{quickest:?}");
 }
 
 #[test]

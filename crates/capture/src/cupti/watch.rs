@@ -123,6 +123,7 @@ impl<S> Recording<S> {
     /// been seen.
     pub fn finish(self) -> (S, Report) {
         self.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
         self.thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -202,7 +203,8 @@ impl<S: Sink> Watch<S> {
             self.write_until(until);
             self.sink.until(until);
             self.calls.forget(until.saturating_sub(KEPT));
-            std::thread::sleep(LOOK);
+            // Woken when it is to stop.
+            std::thread::park_timeout(LOOK);
         }
         self.write_until(u64::MAX);
         self.sum_up();

@@ -84,6 +84,7 @@ impl<S: Sink> Watch<S> {
 
     pub fn finish(self) -> (S, Report) {
         self.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
         self.thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -153,7 +154,8 @@ impl<'a, S: Sink> Watching<'a, S> {
             if last {
                 break;
             }
-            std::thread::sleep(ROUND);
+            // Woken when it is to stop.
+            std::thread::park_timeout(ROUND);
         }
         self.report.clock = (self.report.processes > 0).then(|| ClockError {
             source: "uvm".into(),

@@ -7,10 +7,13 @@ use arrow_ipc::{
     writer::{IpcWriteOptions, StreamWriter},
 };
 use event::{Meta, Record, Summary};
-use std::io::Write;
+use std::io::{BufWriter, Write};
+
+/// A batch is written piece by piece, most of them short.
+const BUFFER: usize = 256 << 10;
 
 pub struct ArrowWriter<W: Write> {
-    out: StreamWriter<W>,
+    out: StreamWriter<BufWriter<W>>,
     rows: Rows,
     finished: bool,
 }
@@ -20,6 +23,7 @@ impl<W: Write> ArrowWriter<W> {
         let rows = Rows::new(meta)?;
         let options =
             IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME))?;
+        let out = BufWriter::with_capacity(BUFFER, out);
         let mut out = StreamWriter::try_new_with_options(out, rows.schema(), options)?;
         out.flush()?;
         Ok(ArrowWriter {
@@ -32,6 +36,8 @@ impl<W: Write> ArrowWriter<W> {
     fn write_batch(&mut self) -> Result<()> {
         if let Some(batch) = self.rows.take()? {
             self.out.write(&batch)?;
+            // Whole batches only: what a reader sees of a trace that is being written can be read.
+            self.out.flush()?;
         }
         Ok(())
     }
@@ -47,8 +53,7 @@ impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.write_batch()?;
-        Ok(self.out.flush()?)
+        self.write_batch()
     }
 
     fn finish(&mut self, summary: &Summary) -> Result<()> {
@@ -65,7 +70,6 @@ impl<W: Write> Drop for ArrowWriter<W> {
     fn drop(&mut self) {
         if !self.finished {
             let _ = self.write_batch();
-            let _ = self.out.flush();
         }
     }
 }
