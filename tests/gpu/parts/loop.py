@@ -4,8 +4,8 @@ loop.py [ROUNDS [ITERATIONS]]
 
 Each batch with hooks is between two without; it is compared with those that ran at the same speed of the processor, by a
 piece of Python that calls nothing before and after each (within 6 %). Prints for each way by how many percent the median
-batch took longer, and of how many. WAYS=everything,clock: those only. With CUTRACE_PARTS_DRIVER it calls the driver only and needs no torch: for a try
-without a GPU.
+batch took longer, and of how many. WAYS=everything,clock: those only. With CUTRACE_PARTS_DRIVER it calls the driver
+only and needs no torch: for a try without a GPU.
 """
 import collections
 import ctypes

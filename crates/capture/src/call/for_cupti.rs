@@ -22,7 +22,7 @@ impl Question {
     pub fn of(name: &str) -> Self {
         match name {
             "cuGetExportTable" => Question::Table,
-            "cuKernelGetName" | "cuFuncGetName" => Question::KernelName,
+            "cuKernelGetName" => Question::KernelName,
             _ => Question::None,
         }
     }
@@ -63,7 +63,8 @@ impl ForCupti {
         let calls: Vec<String> = tables.into_iter().chain(names).collect();
         (!calls.is_empty()).then(|| {
             format!(
-                "calls that are made for CUPTI only: {}; without GPU times (--method preload) there are none",
+                "calls that only CUPTI causes, on for GPU times or for a profiler of the program's: {}; \
+                 --method preload is without GPU times",
                 calls.join(", ")
             )
         })

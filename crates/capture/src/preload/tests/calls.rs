@@ -538,8 +538,8 @@ fn calls_that_are_made_for_cupti_are_counted() {
     assert_eq!(
         totals.for_cupti.note().as_deref(),
         Some(
-            "calls that are made for CUPTI only: 2 of cuGetExportTable inside of cuInit, 1 of cuKernelGetName before \
-             launches; without GPU times (--method preload) there are none"
+            "calls that only CUPTI causes, on for GPU times or for a profiler of the program's: 2 of cuGetExportTable \
+             inside of cuInit, 1 of cuKernelGetName before launches; --method preload is without GPU times"
         )
     );
     assert_eq!(Traced::new().finish().1.for_cupti.note(), None);
