@@ -47,9 +47,12 @@ pub struct FunctionRow {
     pub first_op_id: u64,
     /// The first call that failed.
     pub failed_op_id: Option<u64>,
-    /// When the first call began, and the last one ended.
+    /// When the first call began.
     #[serde(skip)]
-    pub range_ns: (u64, u64),
+    pub first_start_ns: u64,
+    /// From the first beginning of a call to the last end, of those without an end, too. None: they take no time.
+    #[serde(skip)]
+    pub range_ns: Option<(u64, u64)>,
     /// Of all calls, to compare two runs by.
     #[serde(skip)]
     pub durations: Quantiles,
@@ -116,7 +119,7 @@ struct Stats {
     launches: u64,
     max_op: u64,
     first: Option<First>,
-    last_end: u64,
+    range: Option<(u64, u64)>,
     durations: Quantiles,
 }
 
@@ -184,6 +187,7 @@ impl FunctionsSweep {
         let stats = self.stats(ended.symbol);
         stats.calls += 1;
         stats.open += 1;
+        stats.widen(ended.start, ended.end);
         stats.self_ns = stats.self_ns.saturating_add(ended.self_ns);
         if !ended.recursive {
             stats.total_ns = stats.total_ns.saturating_add(ended.further_ns());
@@ -275,8 +279,14 @@ impl Stats {
                 duration,
             });
         }
-        self.last_end = self.last_end.max(event.start.saturating_add(duration));
+        self.widen(event.start, event.start.saturating_add(duration));
         self.note_failure(event);
+    }
+
+    #[inline]
+    fn widen(&mut self, start: u64, end: u64) {
+        let (from, to) = self.range.unwrap_or((start, end));
+        self.range = Some((from.min(start), to.max(end)));
     }
 
     #[inline]
@@ -314,7 +324,8 @@ impl Stats {
             first_ns: first.duration,
             first_op_id: first.op,
             failed_op_id: self.failed_op,
-            range_ns: (first.start, self.last_end),
+            first_start_ns: first.start,
+            range_ns: self.range,
             durations: self.durations.clone(),
         }
     }

@@ -425,6 +425,18 @@ fn slow_beginnings() {
             .title
             .contains("The first cuLaunchKernel takes 200 ms")
     );
+    // A load that has not ended when the program is killed.
+    let mut killed = Stage::new();
+    killed.call("cuInit", MS);
+    killed.call("cuModuleLoadData", 300 * MS);
+    killed.records.pop();
+    killed.tid += 1;
+    killed.call("cuCtxGetCurrent", US);
+    let found = findings(&killed);
+    let loading = the("slow-module-load", &found);
+    let cost = loading.cost_ns.expect("it took long");
+    assert!(cost >= 300 * MS, "{cost}");
+    assert_eq!(loading.to_ns - loading.from_ns, cost);
     // A first copy that is larger than the others is no slow beginning.
     let mut copies = Stage::new();
     for size in [1u64 << 30, 4, 4, 4, 4, 4] {

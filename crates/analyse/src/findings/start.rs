@@ -30,9 +30,9 @@ fn loading_code(seen: &Seen<'_>) -> Option<Finding> {
     }
     let largest = rows.iter().max_by_key(|row| row.self_ns)?;
     let calls: u64 = rows.iter().map(|row| row.calls).sum();
-    let ended = || rows.iter().filter(|row| row.calls > row.open);
-    let from = ended().map(|row| row.range_ns.0).min()?;
-    let to = ended().map(|row| row.range_ns.1).max()?;
+    let ranges = || rows.iter().filter_map(|row| row.range_ns);
+    let from = ranges().map(|(from, _)| from).min()?;
+    let to = ranges().map(|(_, to)| to).max()?;
     Some(
         Draft::new("slow-module-load", seen)
             .costs(time)
@@ -98,7 +98,10 @@ fn slow_first_call(seen: &Seen<'_>) -> Option<Finding> {
         Draft::new("slow-first-call", seen)
             .costs(row.first_ns - usual)
             .shown_by([row.first_op_id])
-            .between(row.range_ns.0, row.range_ns.0.saturating_add(row.first_ns))
+            .between(
+                row.first_start_ns,
+                row.first_start_ns.saturating_add(row.first_ns),
+            )
             .number("first_ns", row.first_ns)
             .number("usual_ns", usual)
             .number("calls", row.calls)
