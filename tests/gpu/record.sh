@@ -5,8 +5,8 @@
 #
 # For each program: the same output and exit status with and without cutrace, calls recorded, none
 # lost. PyTorch is in record_torch.sh, what it costs in record_bench.sh.
-# Writes ${OUT:-.}/record.txt and ${OUT:-.}/record_traces.tar.gz, of which fixtures/calls is made;
-# exits 1 if anything differs.
+# Writes ${OUT:-.}/record.txt and ${OUT:-.}/record_traces.tar.gz; with METHOD=preload, which leaves CUPTI's own calls
+# out, fixtures/calls is made of those; # exits 1 if anything differs.
 set -u
 cutrace=${1:?usage: record.sh CUTRACE FOLDER}
 folder=${2:?usage: record.sh CUTRACE FOLDER}
@@ -27,7 +27,7 @@ check() { # name command…
     shift
     timeout 120 "$@" >"$work/plain" 2>&1
     local expected=$?
-    timeout 120 "$cutrace" record -q -o "$work/trace.jsonl" -- "$@" >"$work/traced" 2>&1
+    timeout 120 "$cutrace" record ${METHOD:+--method "$METHOD"} -q -o "$work/trace.jsonl" -- "$@" >"$work/traced" 2>&1
     local status=$?
     local result=same
     [ $status = $expected ] || result="status $status, not $expected"

@@ -150,7 +150,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         finished.with_context(|| format!("the trace in {} is not whole", path.display()));
     if let Some(failure) = &watched.failure {
         eprintln!(
-            "cutrace: the trace in {} ends early: {failure} ({} records were not written)",
+            "cutrace: the trace in {} ends early: {failure} (at least {} records are not in it)",
             path.display(),
             watched.unwritten
         );

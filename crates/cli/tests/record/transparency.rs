@@ -71,21 +71,24 @@ fn a_full_disk_ends_the_trace_and_not_the_program() {
         return;
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let trace = folder.path().join("full.jsonl");
-    std::os::unix::fs::symlink("/dev/full", &trace).expect("a link");
-    let output = cutrace()
-        .args(["--sim", "--no-summary", "-o"])
-        .arg(&trace)
-        .arg(&program)
-        .output()
-        .expect("cutrace runs");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{output:?}");
-    assert!(
-        String::from_utf8_lossy(&output.stdout).contains("PASS"),
-        "{output:?}"
-    );
-    assert!(stderr.contains("No space left"), "{stderr}");
+    for name in ["full.jsonl", "full.arrows"] {
+        let trace = folder.path().join(name);
+        std::os::unix::fs::symlink("/dev/full", &trace).expect("a link");
+        let output = cutrace()
+            .args(["--sim", "--no-summary", "-o"])
+            .arg(&trace)
+            .arg(&program)
+            .output()
+            .expect("cutrace runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{output:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stdout).contains("PASS"),
+            "{output:?}"
+        );
+        assert!(stderr.contains("No space left"), "{stderr}");
+        assert!(stderr.contains("at least "), "{stderr}");
+    }
 }
 
 #[test]
