@@ -6,7 +6,7 @@
 # For each program: the same output and exit status with and without cutrace, calls recorded, none
 # lost. PyTorch is in record_torch.sh, what it costs in record_bench.sh.
 # Writes ${OUT:-.}/record.txt and ${OUT:-.}/record_traces.tar.gz; with METHOD=preload, which leaves CUPTI's own calls
-# out, fixtures/calls is made of those; # exits 1 if anything differs.
+# out, fixtures/calls is made of those. Exits 1 if anything differs.
 set -u
 cutrace=${1:?usage: record.sh CUTRACE FOLDER}
 folder=${2:?usage: record.sh CUTRACE FOLDER}
