@@ -70,8 +70,9 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
                 seen,
                 format!("{allocations} allocations where work repeats"),
                 format!(
-                    "{allocations} allocations and {frees} frees between the first kernel and the last{each}, \
+                    "{allocations} allocations and {} between the first kernel and the last{each}, \
                      in {}; {calls} of them by {}. Allocating may wait for the GPU, and so may freeing.",
+                    words::count(frees, "free", "frees"),
                     words::time(time),
                     function.function,
                 ),
