@@ -14,6 +14,7 @@ mod progress;
 mod ranges;
 mod samples;
 mod stacks;
+mod stubs;
 mod syscalls;
 mod transparency;
 
