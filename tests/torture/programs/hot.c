@@ -18,7 +18,7 @@ static atomic_long calls, wrong;
 static void *work(void *unused) {
     long own = 0, bad = 0;
     while (!stop) {
-        for (int i = 0; i < 100; i++) {
+        for (int i = 0; i < 10; i++) {
             int version = 0, count = -1;
             void *context = (void *)1;
             bad += cuDriverGetVersion(&version) != 0 || version < 1000;

@@ -7,7 +7,7 @@ mod clock;
 mod code;
 mod cost;
 mod entry;
-mod first;
+pub mod first;
 mod forward;
 mod generation;
 pub mod guard;
