@@ -116,9 +116,13 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Writes the tail, with what only the tracer knows filled in. What the trace says comes
-    /// back also where it could not be written.
-    pub fn finish(mut self, complete: impl FnOnce(&mut Summary)) -> (Result<()>, Report) {
+    /// Writes the tail, with what only the tracer knows filled in, and puts the records in order. What
+    /// the trace says comes back also where it could not be written; and, if its records are not in
+    /// order, a note that says so.
+    pub fn finish(
+        mut self,
+        complete: impl FnOnce(&mut Summary),
+    ) -> (Result<()>, Report, Option<String>) {
         // Nobody wrote anything: the trace still has its head and its tail.
         let mut head = self.write_head();
         if let Some(live) = &mut self.live {
@@ -127,13 +131,30 @@ impl TraceFile {
         let analysis = self.analysis.unwrap_or_else(|| Analysis::new(&self.meta));
         let Some(writer) = self.writer else {
             let head = head.map_err(|why| anyhow::anyhow!(why));
-            return (head, analysis.finish(None));
+            return (head, analysis.finish(None), None);
         };
         let mut summary = writer.summary();
         complete(&mut summary);
         let report = analysis.finish(Some(&summary));
-        (writer.finish_with(&summary).map_err(Into::into), report)
+        let late = writer.late();
+        let finished = writer.finish_with(&summary).map_err(Into::into);
+        (finished, report, put_in_order(&self.path, late))
     }
+}
+
+/// Records that were held up are behind later ones. A note if that is how they stay.
+fn put_in_order(path: &Path, late: u64) -> Option<String> {
+    if late == 0 {
+        return None;
+    }
+    let why = if path == Path::new(STDOUT) || !path.is_file() {
+        "only a file can be put in order".to_owned()
+    } else {
+        trace::put_in_order(path).err()?.to_string()
+    };
+    Some(format!(
+        "{late} records are slightly out of the order of time: {why}"
+    ))
 }
 
 impl Sink for TraceFile {
