@@ -13,8 +13,8 @@ use late::Late;
 use std::{
     fs::{self, File},
     io,
-    os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown},
     os::unix::fs::MetadataExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown},
     path::Path,
 };
 

@@ -6,7 +6,9 @@ use event::{Category, Event, Extent, Layer, Lost, Meta, Record};
 fn records(count: u64) -> Vec<Record> {
     let mut chance = 7u64;
     let mut below = |most: u64| {
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        chance = chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (chance >> 33) % most
     };
     let mut came: Vec<(u64, Record)> = Vec::new();
@@ -86,7 +88,10 @@ fn late_records_find_their_places_in_memory_and_out_of_it() {
                 let mut lines = text.lines().skip(1);
                 for number in 1..=8_080 {
                     let line = lines.next().expect("a line");
-                    assert!(line.starts_with(&format!("{{\"event_id\":{number},")), "{line}");
+                    assert!(
+                        line.starts_with(&format!("{{\"event_id\":{number},")),
+                        "{line}"
+                    );
                 }
                 assert!(lines.next().is_some_and(|line| line.contains("summary")));
                 assert_eq!(lines.next(), None);
@@ -114,7 +119,10 @@ fn a_trace_that_cannot_be_put_in_order_stays_as_it_is() {
 #[test]
 fn a_link_stays_a_link() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (path, link) = (folder.path().join("x.jsonl"), folder.path().join("link.jsonl"));
+    let (path, link) = (
+        folder.path().join("x.jsonl"),
+        folder.path().join("link.jsonl"),
+    );
     write(&path, &records(100));
     std::os::unix::fs::symlink(&path, &link).expect("a link");
     put_in_order(&link).expect("ordered");

@@ -275,3 +275,50 @@ fn local_time() -> String {
         time.tm_sec
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use event::{Category, Event, Layer};
+
+    /// A thread was held up, and its records come behind others'.
+    fn write_late(file: &mut TraceFile) {
+        for (id, start) in [(1, 100), (2, 300), (3, 200), (4, 400), (5, 150)] {
+            let event = Event::new(id, Layer::Driver, Category::Query, "cuCtxGetId", start);
+            file.write(&Record::Event(event)).expect("written");
+        }
+    }
+
+    #[test]
+    fn our_own_traces_are_in_order_when_they_are_finished() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["x.jsonl", "x.arrows"] {
+            let path = folder.path().join(name);
+            let mut file = TraceFile::create(Some(&path), Meta::default(), false).expect("created");
+            write_late(&mut file);
+            let (finished, _, note) = file.finish(|_| {});
+            finished.expect("written");
+            assert_eq!(note, None);
+            let mut reader = trace::open(&path).expect("a trace");
+            let times: Vec<u64> = reader.by_ref().map(|it| it.expect("whole").ts()).collect();
+            assert_eq!(times, [100, 150, 200, 300, 400], "{name}");
+            assert!(reader.warnings().is_empty(), "{:?}", reader.warnings());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_put_in_order_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.jsonl");
+        let mut file = TraceFile::create(Some(&path), Meta::default(), false).expect("created");
+        write_late(&mut file);
+        // Nothing can be written beside it.
+        let beside = format!(".x.jsonl.{}.unfinished", std::process::id());
+        fs::create_dir(folder.path().join(beside)).expect("in the way");
+        let (finished, _, note) = file.finish(|_| {});
+        finished.expect("written");
+        let note = note.expect("a note");
+        assert!(note.starts_with("2 records are slightly out"), "{note}");
+        assert_eq!(trace::open(&path).expect("a trace").count(), 5);
+    }
+}
