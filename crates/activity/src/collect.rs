@@ -6,6 +6,7 @@ use crate::{
     find,
     functions::{Functions, Refused},
     guard,
+    threads::{self, Alone},
 };
 use cuda::cupti;
 use event::activity as frames;
@@ -102,7 +103,8 @@ fn start(session: OsString) {
     let mut refused = Vec::new();
     let functions = find::candidates().into_iter().find_map(|path| {
         let shown = path.display().to_string();
-        match Functions::load(&path) {
+        // CUPTI's threads are there because of us: they take no signals, either.
+        match threads::without_signals(|| Functions::load(&path)) {
             Ok(functions) => Some(functions),
             // A bare name that the loader does not know says nothing.
             Err(_) if !shown.contains('/') => None,
@@ -135,7 +137,7 @@ fn start(session: OsString) {
             collecting: false,
         }),
     });
-    if let Err(Refused(result)) = collector.begin() {
+    if let Err(Refused(result)) = threads::without_signals(|| collector.begin()) {
         let words = cupti::result_words(result);
         collector.state().activity.end();
         if let Ok(activity) = Activity::create(&session) {
@@ -145,8 +147,7 @@ fn start(session: OsString) {
     }
     // SAFETY: registers a function that lives as long as the process.
     unsafe { libc::atexit(finish) };
-    let thread = std::thread::Builder::new().name("cutrace-activity".into());
-    if thread.spawn(hand_over).is_err() {
+    if threads::start("cutrace-activity", hand_over).is_err() {
         let words =
             "no thread could be started: GPU times come when a buffer is full, and at the end";
         collector.state().activity.note(words);
@@ -171,26 +172,17 @@ extern "C" fn finish_events() {
     let _ = catch_unwind(events::finish);
 }
 
-/// Signals belong to the program's threads.
-pub fn block_signals() {
-    // SAFETY: the set is initialised before it is used.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
-    }
-}
-
 /// Has what is complete handed over from time to time, as long as anything is collected.
-fn hand_over() {
-    block_signals();
+fn hand_over(alone: &Alone) {
     let Some(collector) = COLLECTOR.get() else {
         return;
     };
     // cuInit may take long.
     let mut looks = 50;
     loop {
-        std::thread::sleep(PERIOD);
+        if alone.sleep(PERIOD) {
+            return;
+        }
         let (collecting, abandoned) = {
             let mut state = collector.state();
             if looks > 0 && state.collecting {

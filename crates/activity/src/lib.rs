@@ -18,5 +18,6 @@ mod find;
 mod functions;
 mod guard;
 mod mps;
+mod threads;
 
 pub use collect::InitializeInjection;

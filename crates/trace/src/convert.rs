@@ -99,7 +99,7 @@ fn write(merge: &mut Merge, mut writer: Writer) -> Result<(Summary, Vec<String>)
 }
 
 /// Beside the output, so that it can be renamed to it.
-fn unfinished_name(output: &Path) -> PathBuf {
+pub(crate) fn unfinished_name(output: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(output.file_name().unwrap_or_default());
     name.push(format!(".{}.unfinished", std::process::id()));

@@ -53,12 +53,14 @@ impl Format {
 
 /// A trace that is being written.
 ///
-/// Records come in time order. A closed span whose beginning was not written gets it written
+/// Records come in time order, or nearly so: those that do not are counted. A closed span whose beginning was not written gets it written
 /// just before its end, so back ends that only learn of whole spans may hand them in as such.
 pub struct Writer {
     format: Box<dyn WriteTrace>,
     open: HashSet<u64, ahash::RandomState>,
     tally: Tally,
+    latest: u64,
+    late: u64,
 }
 
 impl Writer {
@@ -72,6 +74,8 @@ impl Writer {
             },
             open: HashSet::default(),
             tally: Tally::default(),
+            latest: 0,
+            late: 0,
         })
     }
 
@@ -82,8 +86,10 @@ impl Writer {
             && !self.open.remove(&event.id)
         {
             self.format.write(&Record::Event(beginning(event)))?;
+            self.came(event.start);
         }
         self.format.write(record)?;
+        self.came(record.ts());
         if let Record::Event(event) = record
             && event.extent == Extent::Open
         {
@@ -91,6 +97,16 @@ impl Writer {
         }
         self.tally.add(record);
         Ok(())
+    }
+
+    fn came(&mut self, time: u64) {
+        self.late += u64::from(time < self.latest);
+        self.latest = self.latest.max(time);
+    }
+
+    /// Records that were written behind later ones; [`crate::put_in_order`] puts them in their places.
+    pub fn late(&self) -> u64 {
+        self.late
     }
 
     pub fn flush(&mut self) -> Result<()> {

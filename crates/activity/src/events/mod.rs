@@ -12,7 +12,7 @@ mod instead;
 mod read;
 mod reference;
 
-use crate::file::Activity;
+use crate::{file::Activity, threads};
 use event::activity as frames;
 
 /// Begins; `why` it is not CUPTI. Err: the file back, with the reason.
@@ -33,12 +33,7 @@ pub fn start(mut activity: Activity, why: &str) -> Result<(), (Activity, String)
     // SAFETY: a function that lives as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(hot::forked)) };
     hot::set_active(true);
-    let thread = std::thread::Builder::new().name("cutrace-events".into());
-    let started = thread.spawn(|| {
-        crate::collect::block_signals();
-        read::run();
-    });
-    if started.is_err() {
+    if threads::start("cutrace-events", read::run).is_err() {
         read::finish();
     }
     Ok(())

@@ -6,7 +6,7 @@ use super::{
     hot::{self, Pending},
     reference::Reference,
 };
-use crate::{clock::monotonic, file::Activity};
+use crate::{clock::monotonic, file::Activity, threads::Alone};
 use event::activity::{self as frames, TIMED_BYTES};
 use std::{
     collections::HashMap,
@@ -153,10 +153,12 @@ pub fn ending(
 }
 
 /// The thread that reads.
-pub fn run() {
+pub fn run(alone: &Alone) {
     let _relaxed = Relaxed::new();
     loop {
-        std::thread::sleep(PERIOD);
+        if alone.sleep(PERIOD) {
+            return;
+        }
         let mut reader = reader();
         match &reader.activity {
             None => return,

@@ -260,8 +260,11 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                     thread.stacks.note(*note, payload.of(&batch.bytes));
                 }
             }
-            Step::End { result, .. } => self.end(ring, time, item.sequence, Some(*result)),
-            Step::Unwound { .. } => self.end(ring, time, item.sequence, None),
+            Step::End { result, .. } => {
+                self.end(ring, time, item.sequence, Left::Returned(*result));
+            }
+            Step::Unwound { .. } => self.end(ring, time, item.sequence, Left::Unwound),
+            Step::Unseen { .. } => self.end(ring, time, item.sequence, Left::Unseen),
             Step::Lost { count } => self.lost(ring, time, *count),
         }
     }
@@ -361,7 +364,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     }
 
     /// The call returned that, or never returned.
-    fn end(&mut self, ring: usize, time: u64, sequence: u64, result: Option<u32>) {
+    fn end(&mut self, ring: usize, time: u64, sequence: u64, left: Left) {
         if !self.rings[ring].told.is_empty() && self.range_end(ring, time, sequence) {
             return;
         }
@@ -387,12 +390,16 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
         let duration = time.saturating_sub(call.event.start);
         call.event.extent = Extent::Closed(duration);
-        let meanings = match result {
-            None => {
+        let meanings = match left {
+            Left::Unwound => {
                 call.event.outputs = vec![Arg::new("unwound", true)];
                 std::mem::take(&mut call.below)
             }
-            Some(result) => {
+            Left::Unseen => {
+                call.event.outputs = vec![Arg::new("entry_only", true)];
+                std::mem::take(&mut call.below)
+            }
+            Left::Returned(result) => {
                 call.event.status = call.signature.status(result);
                 if call.payload.is_none() {
                     // It was still running when its beginning was written.
@@ -692,6 +699,15 @@ fn taken(ended: &mut HashMap<u64, Box<[u8]>>, sequence: u64) -> Option<Box<[u8]>
         return None;
     }
     ended.remove(&sequence)
+}
+
+/// How a call ended.
+enum Left {
+    Returned(u32),
+    /// By an exception or a longjmp.
+    Unwound,
+    /// Nobody has seen how, or when.
+    Unseen,
 }
 
 struct Begin<'a> {

@@ -48,6 +48,8 @@ pub enum Step {
     },
     /// The call never returned: its frame was left by an exception or a longjmp.
     Unwound { enter: u64 },
+    /// Nobody watches for its return.
+    Unseen { enter: u64 },
     /// Calls that were not recorded, before this moment.
     Lost { count: u64 },
 }

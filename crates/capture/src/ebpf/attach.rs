@@ -13,6 +13,8 @@ use std::os::fd::AsRawFd;
 pub struct Probe {
     pub offset: u64,
     pub cookie: u64,
+    /// Whether the return is probed, too.
+    pub returns: bool,
 }
 
 /// How probes are attached.
@@ -69,13 +71,24 @@ impl Calls {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let before = self.links.len();
         let attached = match self.way {
+            // Its program keeps the kernel from returns that are not wanted.
             Way::Session => self.multi("call_session", &path, probes, false, true),
             Way::Multi => self
                 .multi("enter_multi", &path, probes, false, false)
-                .and_then(|()| self.multi("return_multi", &path, probes, true, false)),
+                .and_then(|()| {
+                    let returns: Vec<Probe> =
+                        probes.iter().filter(|it| it.returns).copied().collect();
+                    if returns.is_empty() {
+                        return Ok(());
+                    }
+                    self.multi("return_multi", &path, &returns, true, false)
+                }),
             Way::Single => probes.iter().try_for_each(|probe| {
-                self.single("enter_one", &path, probe, false)
-                    .and_then(|()| self.single("return_one", &path, probe, true))
+                self.single("enter_one", &path, probe, false)?;
+                if probe.returns {
+                    self.single("return_one", &path, probe, true)?;
+                }
+                Ok(())
             }),
         };
         attached.map_err(|source| {

@@ -1,6 +1,7 @@
 //! The functions of a library, or of a program with a CUDA runtime inside: names, and where in the
 //! file their probes go.
 
+use super::changed::{Change, Changes};
 use super::probe_point;
 use crate::call::Filter;
 use cuda::select::{is_cuda_name, is_library, matches, returns_twice};
@@ -72,6 +73,8 @@ pub struct Library {
     pub hooked: u64,
     /// Functions that cannot be probed, by reason.
     pub skipped: BTreeMap<String, u64>,
+    /// Functions whose returns are left alone: exceptions may be thrown through them.
+    pub throwing: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +83,35 @@ pub struct Function {
     /// Where in the file the function begins, and how far behind that its probe is.
     pub entry: u64,
     pub offset: u64,
+    /// Whether its return may have a probe, too. That replaces the return address on the stack, which
+    /// ends a program that throws an exception through the function.
+    pub returns: bool,
+    /// Bytes of its first instruction, and from its entry to the end of the one that is probed.
+    first: usize,
+    probe_end: usize,
+}
+
+impl Library {
+    /// Leaves out functions that somebody has patched in memory. Where the first instruction is the
+    /// file's, the probe goes there. How many were left out.
+    pub fn leave_changed(&mut self, file: &File, changes: &Changes) -> u64 {
+        let before = self.functions.len();
+        self.functions.retain_mut(|function| {
+            let Function { entry, first, .. } = *function;
+            let change = changes.at(file, entry, first, function.probe_end);
+            if change == Change::BehindFirst {
+                (function.offset, function.probe_end) = (0, first);
+            }
+            change != Change::AtFirst
+        });
+        let left = (before - self.functions.len()) as u64;
+        if left > 0 {
+            self.hooked = self.hooked.saturating_sub(left);
+            let why = "changed in memory: another cutrace already records them";
+            *self.skipped.entry(why.into()).or_default() += left;
+        }
+        left
+    }
 }
 
 struct Candidate<'a> {
@@ -144,7 +176,78 @@ fn read_bytes(bytes: &[u8], shown: &str, wanted: &Wanted) -> Option<Library> {
         collect(table, shown, wanted, true, &mut found);
     }
     let segments = segments(header, bytes);
-    Some(choose(found, &segments, bytes, wanted))
+    let mut library = choose(found, &segments, bytes, wanted);
+    let throws = if is_plain_c(shown) || exports_cuda || whole.is_some() {
+        Throws::OnlyMangled
+    } else if can_throw(&sections, &dynamic) {
+        Throws::Everything
+    } else {
+        Throws::Nothing
+    };
+    for function in &mut library.functions {
+        function.returns = !throws.through(&function.name);
+        library.throwing += u64::from(!function.returns);
+    }
+    Some(library)
+}
+
+/// Which functions of a file exceptions may be thrown through.
+#[derive(Clone, Copy)]
+enum Throws {
+    Nothing,
+    /// CUDA's functions are plain C; what is C++ in their libraries is not.
+    OnlyMangled,
+    Everything,
+}
+
+impl Throws {
+    fn through(self, name: &str) -> bool {
+        match self {
+            Throws::Nothing => false,
+            Throws::OnlyMangled => name.starts_with("_Z"),
+            Throws::Everything => true,
+        }
+    }
+}
+
+/// NVIDIA's libraries are C to their callers, whatever they are written in; and so is the C library,
+/// though it has tables for the cancelling of threads.
+const PLAIN_C: [&str; 9] = [
+    "libcu",
+    "libnv",
+    "libnccl",
+    "libnpp",
+    "libc.so",
+    "libm.so",
+    "libpthread.so",
+    "libdl.so",
+    "librt.so",
+];
+
+fn is_plain_c(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    PLAIN_C.iter().any(|begins| name.starts_with(begins))
+}
+
+/// Whether exceptions can pass through code of this file: it uses what throws and catches them, or has
+/// tables for them that are not C's.
+fn can_throw(
+    sections: &object::read::elf::SectionTable<'_, Header>,
+    dynamic: &SymbolTable<'_, Header>,
+) -> bool {
+    let names = |which: &[&[u8]]| {
+        dynamic.iter().any(|symbol| {
+            let name = dynamic.symbol_name(LE, symbol);
+            name.is_ok_and(|name| which.contains(&name))
+        })
+    };
+    names(&[
+        b"__gxx_personality_v0",
+        b"__cxa_throw",
+        b"__cxa_rethrow",
+        b"_Unwind_RaiseException",
+    ]) || sections.section_by_name(LE, b".gcc_except_table").is_some()
+        && !names(&[b"__gcc_personality_v0"])
 }
 
 fn defines(table: &SymbolTable<'_, Header>, names: &[&[u8]]) -> bool {
@@ -227,13 +330,16 @@ fn choose(
             continue;
         }
         match place(one, segments, bytes) {
-            Ok((entry, offset)) => {
+            Ok(place) => {
                 previous = one.address;
                 library.hooked += 1;
                 library.functions.push(Function {
                     name: one.name.into(),
-                    entry,
-                    offset,
+                    entry: place.entry,
+                    offset: place.offset,
+                    returns: true,
+                    first: place.first,
+                    probe_end: place.probe_end,
                 });
             }
             Err(why) => *library.skipped.entry(why.into()).or_default() += 1,
@@ -243,11 +349,14 @@ fn choose(
 }
 
 /// Where in the file a function is, and where its probe goes.
-fn place(
-    one: &Candidate<'_>,
-    segments: &[Segment],
-    bytes: &[u8],
-) -> Result<(u64, u64), &'static str> {
+struct Place {
+    entry: u64,
+    offset: u64,
+    first: usize,
+    probe_end: usize,
+}
+
+fn place(one: &Candidate<'_>, segments: &[Segment], bytes: &[u8]) -> Result<Place, &'static str> {
     let holds = |segment: &&Segment| {
         one.address
             .checked_sub(segment.address)
@@ -274,7 +383,12 @@ fn place(
     } else {
         probe_point::offset(code)
     };
-    Ok((entry, offset))
+    Ok(Place {
+        entry,
+        offset,
+        first: probe_point::instruction_bytes(code, 0),
+        probe_end: offset as usize + probe_point::instruction_bytes(code, offset),
+    })
 }
 
 /// Where in a loader's file the function is that it calls when its list has changed.
@@ -295,7 +409,7 @@ pub fn loaded_hook(path: &Path) -> Option<u64> {
                     address: symbol.st_value.get(LE),
                     size: 0,
                 };
-                return place(&one, &segments, &bytes).ok().map(|(entry, _)| entry);
+                return place(&one, &segments, &bytes).ok().map(|place| place.entry);
             }
         }
     }

@@ -117,6 +117,11 @@ impl Code {
 }
 
 impl Mapped {
+    /// Whether a range is of this file.
+    pub fn is_of(&self, code: &Code) -> bool {
+        code.inode == self.inode && code.device == self.device
+    }
+
     /// Whether it is a loader of programs, by its name.
     pub fn is_loader(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();

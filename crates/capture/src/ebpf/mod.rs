@@ -2,6 +2,7 @@
 //! records into one ring. The programs are in `bpf/`.
 
 mod attach;
+mod changed;
 pub mod error;
 pub mod kernel;
 mod kernels;

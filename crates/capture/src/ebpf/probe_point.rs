@@ -22,6 +22,20 @@ pub fn offset(code: &[u8]) -> u64 {
     found.filter(|offset| !is_branched_to(offset)).unwrap_or(0)
 }
 
+/// The bytes of the instruction there; the most that one can have if it cannot be decoded.
+pub fn instruction_bytes(code: &[u8], offset: u64) -> usize {
+    const MOST: usize = 15;
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let Some(code) = code.get(start..) else {
+        return MOST;
+    };
+    let mut decoder = Decoder::with_ip(64, code, offset, DecoderOptions::NONE);
+    match decoder.can_decode().then(|| decoder.decode()) {
+        Some(instruction) if !instruction.is_invalid() => instruction.len(),
+        _ => MOST,
+    }
+}
+
 /// The first instruction that the kernel emulates, if nothing before it matters to a probe.
 fn cheap_instruction(code: &[u8]) -> Option<u64> {
     let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
@@ -124,6 +138,16 @@ mod tests {
         let mut looping = stub.to_vec();
         looping.extend([0xeb, 0xf8]);
         assert_eq!(offset(&looping), 0);
+    }
+
+    #[test]
+    fn instructions_are_as_long_as_they_are() {
+        let code = [0x81, 0x3d, 0x10, 0, 0, 0, 0, 0, 0, 0, 0x74, 0x02, 0x53];
+        let lengths = [0, 10, 12].map(|at| instruction_bytes(&code, at));
+        assert_eq!(lengths, [10, 2, 1]);
+        assert_eq!(instruction_bytes(&[], 0), 15);
+        assert_eq!(instruction_bytes(&[0x06], 0), 15);
+        assert_eq!(instruction_bytes(&code, 100), 15);
     }
 
     #[test]

@@ -2,14 +2,16 @@
 //! what it has loaded.
 
 use super::EbpfError;
+use super::changed::{Change, Changes};
 use super::library;
 use super::maps::Maps;
 use super::objects::{self, Compiled, LOADING, LOADING_PLAIN, PROCESSES, PROCESSES_BTF};
+use super::probe_point;
 use libbpf_rs::{Link, MapCore, Object, ProgramMut, UprobeMultiOpts, UprobeOpts};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 const TRACING: &str = "/sys/kernel/tracing";
@@ -68,6 +70,11 @@ impl Following {
         }
         let offset = library::loaded_hook(path)
             .ok_or_else(|| named("it has no function that tells of libraries".into()))?;
+        if is_changed(path, offset) {
+            return Err(named(
+                "another cutrace has patched it in the memory of a program".into(),
+            ));
+        }
         let mut refused = String::new();
         for (number, (compiled, name)) in LOADED.into_iter().enumerate() {
             if self.loading.len() == number {
@@ -114,6 +121,21 @@ impl Following {
             }
         });
     }
+}
+
+/// Whether a probe there could destroy a program: somebody has patched the function in its memory. Where
+/// it is a mere `ret`, the file's byte alone is the whole of it.
+fn is_changed(path: &Path, offset: u64) -> bool {
+    const RET: u8 = 0xc3;
+    let mut code = [0; 16];
+    let Ok(file) = fs::File::open(path) else {
+        return false;
+    };
+    if file.read_at(&mut code, offset).is_err() || code[0] == RET {
+        return false;
+    }
+    let first = probe_point::instruction_bytes(&code, 0);
+    Changes::of_path(path).at(&file, offset, first, first) == Change::AtFirst
 }
 
 fn attach_loader<'o>(

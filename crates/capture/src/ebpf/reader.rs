@@ -202,6 +202,11 @@ impl Thread {
             stack,
         };
         self.push(head.time, sequence, step);
+        if description.entry_only {
+            let enter = head.time;
+            self.push(enter, sequence, Step::Unseen { enter });
+            return;
+        }
         if self.open.len() >= MOST_OPEN {
             self.open.remove(0);
         }

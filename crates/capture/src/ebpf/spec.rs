@@ -2,8 +2,8 @@
 //! way back from what they wrote to the payload that the plan describes.
 
 use super::layout::{
-    BODIES, COUNT_BEHIND, MOST_STEPS, MOST_WORDS, NESTED_STRIDE, SPEC_ONE_OUTPUT, STEP_ARRAY,
-    STEP_GATHERED, STEP_MEMORY, STEP_NESTED, STEP_RESULT_TEXT, STEP_SUM, STEP_TEXT,
+    BODIES, COUNT_BEHIND, MOST_STEPS, MOST_WORDS, NESTED_STRIDE, SPEC_NO_RETURN, SPEC_ONE_OUTPUT,
+    STEP_ARRAY, STEP_GATHERED, STEP_MEMORY, STEP_NESTED, STEP_RESULT_TEXT, STEP_SUM, STEP_TEXT,
     STEP_TEXT_BEHIND, Spec, Step, VARYING_MOST, VARYING_ROOM, WORD_STACK,
 };
 use cuda::capture::{Count, Item, Plan, REGISTER_WORDS, When};
@@ -19,6 +19,8 @@ pub struct Description {
     bytes: usize,
     /// Nothing more is known at the return than at the beginning.
     pub complete_at_entry: bool,
+    /// Its return is not seen.
+    pub entry_only: bool,
 }
 
 /// One piece of a payload.
@@ -79,7 +81,18 @@ impl Description {
             complete_at_entry: !draft.pieces.iter().any(late),
             pieces: draft.pieces,
             bytes: plan.bytes(),
+            entry_only: false,
         }
+    }
+
+    /// Only beginnings are told of, and nothing is kept for a return.
+    pub fn without_return(&mut self) {
+        self.spec.flags &= !SPEC_ONE_OUTPUT;
+        self.spec.flags |= SPEC_NO_RETURN;
+        self.spec.return_steps = 0;
+        self.spec.kept = 0;
+        self.entry_only = true;
+        self.complete_at_entry = true;
     }
 
     /// Puts what a call's beginning brought into a payload.

@@ -3,6 +3,7 @@
 
 use super::EbpfError;
 use super::attach::{Calls, Probe, Way};
+use super::changed::Changes;
 use super::known::Known;
 use super::layout::{
     COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_SHORT,
@@ -310,6 +311,25 @@ impl Watch {
                 *found.skipped.entry(why.into()).or_default() += left;
             }
         }
+        if !found.functions.is_empty() {
+            let changes = Changes::of(|code| mapped.is_of(code));
+            if !changes.is_empty() {
+                let left = found.leave_changed(&file, &changes);
+                if left > 0 {
+                    self.known.lock().note(already_recorded(&mapped.path, left));
+                }
+                if left > 0 && found.functions.is_empty() {
+                    self.known.lock().libraries.push(Library {
+                        path: mapped.path.clone(),
+                        method: self.calls.way.as_str().into(),
+                        hooked: 0,
+                        exported: found.exported,
+                        skipped: found.skipped,
+                    });
+                    return;
+                }
+            }
+        }
         if found.functions.is_empty() {
             self.known.lock().note(format!(
                 "{}: no functions that can be probed: it has no symbols for them",
@@ -321,6 +341,13 @@ impl Watch {
         let attached = self.attach(&file, &mapped.path, &found);
         self.attach += began.elapsed();
         let mut state = self.known.lock();
+        if attached.is_ok() && found.throwing > 0 {
+            state.note(without_durations(
+                &mapped.path,
+                found.throwing,
+                found.functions.len(),
+            ));
+        }
         match attached {
             Ok(method) => state.libraries.push(Library {
                 path: mapped.path.clone(),
@@ -347,9 +374,15 @@ impl Watch {
                 let plan = cuda::capture::plan(&function.name, major).without_vectors();
                 let words = cuda::capture::argument_words(&function.name, major);
                 let mut description = Description::new(&plan, words);
+                if !function.returns {
+                    description.without_return();
+                }
                 if self.wanted.wants_stack(&function.name) {
                     description.spec.flags |= SPEC_STACK;
-                } else if self.short.is_some() && Filter::stands_alone(&function.name) {
+                } else if self.short.is_some()
+                    && function.returns
+                    && Filter::stands_alone(&function.name)
+                {
                     description.spec.flags |= SPEC_SHORT_NOT;
                 }
                 let spec = self.maps.describe(&description.spec)?;
@@ -362,6 +395,7 @@ impl Watch {
                 probes.push(Probe {
                     offset: function.entry + function.offset,
                     cookie: u64::from(spec) << 32 | number,
+                    returns: function.returns,
                 });
             }
         }
@@ -512,6 +546,27 @@ impl Watch {
             way: Some(self.calls.way.as_str()),
         }
     }
+}
+
+/// Why functions are not traced.
+pub(super) fn already_recorded(path: &str, functions: u64) -> String {
+    format!(
+        "{functions} functions of {path} are not traced: another cutrace already records them, or \
+         another tool has patched them, and a probe on patched code would crash that program"
+    )
+}
+
+/// Why calls have no durations.
+pub(super) fn without_durations(path: &str, throwing: u64, all: usize) -> String {
+    let which = if throwing == all as u64 {
+        path.to_owned()
+    } else {
+        format!("{throwing} functions of {path}")
+    };
+    format!(
+        "durations are not recorded for {which}: it can throw C++ exceptions, and a return probe would \
+         end the program; use --method=preload for durations"
+    )
 }
 
 /// What it means that a loader cannot be watched.

@@ -30,19 +30,6 @@ pub struct Merged<S> {
     pub failure: Option<SinkError>,
 }
 
-impl<S> Merged<S> {
-    /// What a user should know of it.
-    pub fn notes(&self) -> Vec<String> {
-        let late = (self.late > 0).then(|| {
-            format!(
-                "{} records of several sources are slightly out of the order of time",
-                self.late
-            )
-        });
-        late.into_iter().collect()
-    }
-}
-
 pub(super) struct Run<S> {
     merged: Merged<S>,
     window: u64,

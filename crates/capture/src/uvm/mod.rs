@@ -2,9 +2,11 @@
 //! thrashing, evictions, from the event queue of /dev/nvidia-uvm-tools. Needs no privileges beyond
 //! the right to trace the process.
 
+mod draining;
 mod entry;
 mod gpu_clock;
 mod offset;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod tracker;

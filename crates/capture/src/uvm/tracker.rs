@@ -1,20 +1,15 @@
-//! The driver's side of it: a queue of one process's managed memory, through /dev/nvidia-uvm-tools
-//! and the process's own descriptor of /dev/nvidia-uvm.
+//! The driver's side of it: who fills the queue of one process's managed memory, through
+//! /dev/nvidia-uvm-tools and the process's own descriptor of /dev/nvidia-uvm.
 
 use super::entry::{KINDS, Layout};
+use super::queue::{self, Queue};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 
 pub const TOOLS: &str = "/dev/nvidia-uvm-tools";
 const UVM: &str = "/dev/nvidia-uvm";
-
-/// Entries of a queue, a power of two: 4.5 MB, some 60,000 faults between two looks.
-const ENTRIES: u32 = 1 << 16;
-/// get_ahead, get_behind, put_ahead, put_behind, and a count of dropped entries by kind.
-const CONTROL_BYTES: usize = 16 + 64 * 8;
 
 // UVM's ioctls are plain numbers, the same on the descriptors of both files.
 const INIT_EVENT_TRACKER: libc::c_ulong = 56;
@@ -66,72 +61,19 @@ struct MaskParams {
     more: [u32; 2],
 }
 
-/// Memory that the driver writes to while we read.
-struct Shared {
-    at: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: plain memory of this process, used by one thread at a time.
-unsafe impl Send for Shared {}
-
-impl Shared {
-    fn new(bytes: usize) -> io::Result<Shared> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
-        // SAFETY: a fresh mapping.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Shared { at, bytes })
-    }
-
-    fn word(&self, place: usize) -> &AtomicU32 {
-        assert!(place + 4 <= self.bytes);
-        // SAFETY: inside, aligned, and an atomic may be shared with the kernel.
-        unsafe { AtomicU32::from_ptr(self.at.as_ptr().add(place).cast()) }
-    }
-
-    fn long(&self, place: usize) -> &AtomicU64 {
-        assert!(place + 8 <= self.bytes);
-        // SAFETY: as above.
-        unsafe { AtomicU64::from_ptr(self.at.as_ptr().add(place).cast()) }
-    }
-
-    fn copy(&self, place: usize, to: &mut [u8]) {
-        assert!(place + to.len() <= self.bytes);
-        // SAFETY: inside; the driver does not write to entries that it has published.
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.at.as_ptr().add(place), to.as_mut_ptr(), to.len());
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: nothing refers to it; the driver holds its pages itself while it needs them.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
-    }
-}
-
-/// The queue of one process.
+/// What the driver tells of one process.
 pub struct Tracker {
-    pub layout: Layout,
+    pub queue: Arc<Queue>,
     /// Closed first: the driver writes no more after that.
     tools: File,
     uvm: OwnedFd,
     process: OwnedFd,
-    queue: Shared,
-    control: Shared,
-    /// Dropped entries that have been told of.
-    dropped: u64,
 }
 
 impl Tracker {
-    /// Asks for a process's events. None: it has no managed memory (yet).
-    pub fn attach(pid: u32) -> io::Result<Option<Tracker>> {
+    /// Asks for a process's events, by a queue of so many entries if the driver has room for it. None: it
+    /// has no managed memory (yet).
+    pub fn attach(pid: u32, entries: u32) -> io::Result<Option<Tracker>> {
         let numbers = uvm_descriptors(pid);
         if numbers.is_empty() {
             return Ok(None);
@@ -140,7 +82,7 @@ impl Tracker {
         let mut refused = None;
         for number in numbers {
             let uvm = get_descriptor(&process, number)?;
-            match Tracker::open(&process, &uvm) {
+            match Tracker::open(&process, &uvm, entries) {
                 Ok(tracker) => return Ok(Some(tracker)),
                 Err(why) => refused = Some(why),
             }
@@ -148,22 +90,22 @@ impl Tracker {
         refused.map_or(Ok(None), Err)
     }
 
-    fn open(process: &OwnedFd, uvm: &OwnedFd) -> io::Result<Tracker> {
+    fn open(process: &OwnedFd, uvm: &OwnedFd, entries: u32) -> io::Result<Tracker> {
         let mut refused = None;
-        for (request, layout) in [(Request::V2, Layout::Second), (Request::V1, Layout::First)] {
-            let tools = File::options().read(true).write(true).open(TOOLS)?;
-            let tracker = Tracker {
-                layout,
-                tools,
-                uvm: uvm.try_clone()?,
-                process: process.try_clone()?,
-                queue: Shared::new(ENTRIES as usize * layout.bytes())?,
-                control: Shared::new(CONTROL_BYTES)?,
-                dropped: 0,
-            };
-            match tracker.start(request) {
-                Ok(()) => return Ok(tracker),
-                Err(why) => refused = Some(why),
+        // A queue is memory that stays where it is: there may not be so much.
+        for entries in queue::smaller(entries) {
+            for (request, layout) in [(Request::V2, Layout::Second), (Request::V1, Layout::First)] {
+                let tools = File::options().read(true).write(true).open(TOOLS)?;
+                let tracker = Tracker {
+                    tools,
+                    uvm: uvm.try_clone()?,
+                    process: process.try_clone()?,
+                    queue: Arc::new(Queue::new(layout, entries)?),
+                };
+                match tracker.start(request) {
+                    Ok(()) => return Ok(tracker),
+                    Err(why) => refused = Some(why),
+                }
             }
         }
         let why = refused.unwrap_or(Refused::Errno(libc::ENOTTY));
@@ -172,9 +114,9 @@ impl Tracker {
 
     fn start(&self, request: Request) -> Result<(), Refused> {
         let mut params = InitParams {
-            queue: self.queue.at.as_ptr() as u64,
-            entries: ENTRIES.into(),
-            control: self.control.at.as_ptr() as u64,
+            queue: self.queue.address(),
+            entries: self.queue.entries.into(),
+            control: self.queue.control_address(),
             all_processors: 1,
             uvm_fd: self.uvm.as_raw_fd().cast_unsigned(),
             ..InitParams::default()
@@ -221,32 +163,6 @@ impl Tracker {
         answered(params[0])
     }
 
-    /// Takes what is in the queue, an entry's bytes at a time.
-    pub fn drain(&mut self, mut entry: impl FnMut(&[u8])) {
-        let mask = ENTRIES - 1;
-        let (ahead, behind) = (self.control.word(0), self.control.word(4));
-        let mut get = behind.load(Ordering::Relaxed) & mask;
-        let put = self.control.word(12).load(Ordering::Acquire) & mask;
-        let mut bytes = [0u8; 72];
-        let bytes = &mut bytes[..self.layout.bytes()];
-        while get != put {
-            self.queue.copy(get as usize * bytes.len(), bytes);
-            entry(bytes);
-            get = (get + 1) & mask;
-        }
-        ahead.store(get, Ordering::Release);
-        behind.store(get, Ordering::Release);
-    }
-
-    /// Entries that found the queue full, since the last time.
-    pub fn newly_dropped(&mut self) -> u64 {
-        let all = (0..64).map(|kind| self.control.long(16 + kind * 8).load(Ordering::Relaxed));
-        let all = all.fold(0, u64::wrapping_add);
-        let new = all.wrapping_sub(self.dropped);
-        self.dropped = all;
-        new
-    }
-
     /// The UUIDs of the processors that the process uses, by number; zeros where there is none.
     pub fn processors(&self) -> Result<Vec<[u8; 16]>, Refused> {
         let mut table = vec![[0u8; 16]; MOST_PROCESSORS];
@@ -254,7 +170,7 @@ impl Tracker {
             mask: table.as_mut_ptr() as u64,
             ..MaskParams::default()
         };
-        let command = match self.layout {
+        let command = match self.queue.layout {
             Layout::First => UUID_TABLE,
             Layout::Second => UUID_TABLE_V2,
         };

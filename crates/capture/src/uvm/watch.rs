@@ -1,9 +1,11 @@
-//! The thread that finds the command's processes as they begin to use managed memory, and takes
-//! what the driver tells of it.
+//! The thread that finds the command's processes as they begin to use managed memory, and makes events
+//! of what the driver tells of it.
 
-use super::entry::decode;
+use super::draining::{Drained, Draining};
+use super::entry::{Entry, decode};
 use super::gpu_clock::GpuClocks;
 use super::offset::Offset;
+use super::queue;
 use super::tracker::{TOOLS, Tracker};
 use super::tree::Tree;
 use super::words::{Processors, event};
@@ -18,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io};
 
-/// How often queues are drained.
+/// How often it looks at what was taken from the queues.
 const ROUND: Duration = Duration::from_millis(5);
 /// Rounds between two looks for descriptors, and between two looks for processes. A program has its
 /// descriptor for some hundred milliseconds before it can use managed memory.
@@ -67,11 +69,12 @@ impl<S: Sink> Watch<S> {
         let stop = Arc::new(AtomicBool::new(false));
         let (pid, pids) = mpsc::channel();
         let stopped = stop.clone();
+        let draining = Draining::start()?;
         let thread = std::thread::Builder::new()
             .name("cutrace-uvm".into())
             .spawn(move || {
                 crate::launch::block_signals();
-                Watching::new(sink, &pids).run(&stopped)
+                Watching::new(sink, &pids, draining).run(&stopped)
             })?;
         Ok(Watch { stop, pid, thread })
     }
@@ -96,6 +99,7 @@ struct Watching<'a, S> {
     pids: &'a mpsc::Receiver<u32>,
     tree: Tree,
     followed: HashMap<u32, Followed>,
+    draining: Draining,
     /// How often the driver has refused a process.
     refused: HashMap<u32, u32>,
     next_id: u64,
@@ -107,15 +111,18 @@ struct Followed {
     tracker: Tracker,
     processors: Processors,
     gpu_clocks: GpuClocks,
+    /// Entries that found its queue full, as far as they have been told of.
+    dropped: u64,
 }
 
 impl<'a, S: Sink> Watching<'a, S> {
-    fn new(sink: S, pids: &'a mpsc::Receiver<u32>) -> Self {
+    fn new(sink: S, pids: &'a mpsc::Receiver<u32>, draining: Draining) -> Self {
         Watching {
             held: Held::new(sink),
             pids,
             tree: Tree::default(),
             followed: HashMap::new(),
+            draining,
             refused: HashMap::new(),
             next_id: 1,
             offset: Offset::now(),
@@ -141,9 +148,12 @@ impl<'a, S: Sink> Watching<'a, S> {
                 self.find();
             }
             self.offset.follow();
+            while let Ok(drained) = self.draining.drained.try_recv() {
+                self.take(drained);
+            }
             let pids: Vec<u32> = self.followed.keys().copied().collect();
             for pid in pids {
-                self.take(pid, last, round.is_multiple_of(LOOK));
+                self.look_at(pid, last, round.is_multiple_of(LOOK));
             }
             let until = if last {
                 u64::MAX
@@ -175,14 +185,17 @@ impl<'a, S: Sink> Watching<'a, S> {
             if self.followed.contains_key(&pid) || refusals > PATIENCE {
                 continue;
             }
-            match Tracker::attach(pid) {
+            let entries = queue::entries(queue::available_memory(), self.followed.len());
+            match Tracker::attach(pid, entries) {
                 Ok(None) => {}
                 Ok(Some(tracker)) => {
                     self.report.processes += 1;
+                    self.draining.add(pid, tracker.queue.clone());
                     let followed = Followed {
                         tracker,
                         processors: Processors::default(),
                         gpu_clocks: GpuClocks::default(),
+                        dropped: 0,
                     };
                     self.followed.insert(pid, followed);
                 }
@@ -196,10 +209,10 @@ impl<'a, S: Sink> Watching<'a, S> {
         }
     }
 
-    /// What a process's queue holds. The descriptors of one that has ended are given back, for they
-    /// keep its memory.
-    fn take(&mut self, pid: u32, last: bool, flush: bool) {
-        let Some(mut followed) = self.followed.remove(&pid) else {
+    /// What the driver has not told by itself, and what it has dropped. The descriptors of a process that
+    /// has ended are given back, for they keep its memory.
+    fn look_at(&mut self, pid: u32, last: bool, flush: bool) {
+        let Some(followed) = self.followed.get(&pid) else {
             return;
         };
         let over = last || followed.tracker.has_ended();
@@ -207,12 +220,54 @@ impl<'a, S: Sink> Watching<'a, S> {
             // Where it is refused, entries come when the driver next has something to do.
             let _ = followed.tracker.flush();
         }
-        let mut entries = Vec::new();
-        let layout = followed.tracker.layout;
-        followed.tracker.drain(|bytes| match decode(layout, bytes) {
-            Some(entry) => entries.push(entry),
-            None => self.report.unknown += 1,
-        });
+        if over {
+            self.draining.remove(pid);
+            while let Ok(drained) = self.draining.drained.recv() {
+                let ended = matches!(drained, Drained::Ended { pid: which } if which == pid);
+                self.take(drained);
+                if ended {
+                    break;
+                }
+            }
+        }
+        let Some(followed) = self.followed.get_mut(&pid) else {
+            return;
+        };
+        let all = followed.tracker.queue.dropped();
+        let dropped = all.wrapping_sub(std::mem::replace(&mut followed.dropped, all));
+        if dropped > 0 {
+            self.report.lost += dropped;
+            self.held.push(Record::Lost(Lost {
+                ts: monotonic(),
+                count: dropped,
+                source: Some("uvm".into()),
+                layer: Some(Layer::Gpu),
+                pid: Some(pid),
+                tid: None,
+            }));
+        }
+        if over {
+            self.followed.remove(&pid);
+        }
+    }
+
+    /// What was in a process's queue.
+    fn take(&mut self, drained: Drained) {
+        let Drained::Entries { pid, bytes, count } = drained else {
+            return;
+        };
+        self.draining.taken(count);
+        let Some(followed) = self.followed.get_mut(&pid) else {
+            return;
+        };
+        let layout = followed.tracker.queue.layout;
+        let mut entries: Vec<Entry> = Vec::with_capacity(count);
+        for bytes in bytes.chunks(layout.bytes()) {
+            match decode(layout, bytes) {
+                Some(entry) => entries.push(entry),
+                None => self.report.unknown += 1,
+            }
+        }
         // GPUs are registered one by one: a number that is not in the table is asked for again.
         if !entries.is_empty()
             && followed.processors.gpus.is_empty()
@@ -234,21 +289,6 @@ impl<'a, S: Sink> Watching<'a, S> {
             event.id = self.next_id;
             self.next_id += 1;
             self.held.push_whole(event);
-        }
-        let dropped = followed.tracker.newly_dropped();
-        if dropped > 0 {
-            self.report.lost += dropped;
-            self.held.push(Record::Lost(Lost {
-                ts: monotonic(),
-                count: dropped,
-                source: Some("uvm".into()),
-                layer: Some(Layer::Gpu),
-                pid: Some(pid),
-                tid: None,
-            }));
-        }
-        if !over {
-            self.followed.insert(pid, followed);
         }
     }
 }

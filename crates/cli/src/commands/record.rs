@@ -140,7 +140,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
             watched.failure = Some(why);
         }
     }
-    let (finished, said) = file.finish(|summary| {
+    let (finished, said, out_of_order) = file.finish(|summary| {
         summary.end_ns = summary.end_ns.max(ended);
         summary.exit = Some(status(exit));
         summary.clocks = watched.clocks.clone();
@@ -157,6 +157,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
     } else if let Err(error) = finished {
         eprintln!("cutrace: {error:#}");
     }
+    watched.notes.extend(out_of_order);
     watched.notes.extend(plan.left_out);
     Ok(Recorded {
         found,
@@ -196,7 +197,6 @@ fn watched_run<T>(
     let ran = ran?;
     let (outlets, mut together) = words::together(watched);
     let (file, joined) = joint.finish(outlets)?;
-    together.notes.extend(joined.notes);
     together.unwritten += joined.unwritten;
     together.failure = together.failure.or(joined.failure);
     Ok((ran, file, together))

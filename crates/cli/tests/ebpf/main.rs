@@ -4,8 +4,10 @@
 mod common;
 mod markers;
 mod older;
+mod patched;
 mod rights;
 mod stacks;
+mod throwing;
 mod whose;
 
 use common::{cutrace, program, read, skip};

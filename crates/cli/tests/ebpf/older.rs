@@ -25,7 +25,7 @@ int main(int count, char **words) {
 }
 "#;
 
-fn compile(folder: &Path, name: &str, text: &str, flags: &[&str]) -> std::path::PathBuf {
+pub fn compile(folder: &Path, name: &str, text: &str, flags: &[&str]) -> std::path::PathBuf {
     let (source, to) = (folder.join(format!("{name}.c")), folder.join(name));
     fs::write(&source, text).expect("written");
     let mut command = Command::new("cc");

@@ -8,6 +8,7 @@ mod gpu_events;
 mod gpu_times;
 mod h200;
 mod normalise;
+mod own_threads;
 mod processes;
 mod programs;
 mod progress;

@@ -9,6 +9,7 @@ use crate::{
     pipeline::Decode,
     shape::{Problem, Shaper},
 };
+use event::{Extent, Record};
 
 /// Decodes chunks of lines.
 pub struct Decoder {
@@ -152,6 +153,39 @@ impl Decode for Decoder {
             shaper: Shaper::starting_at(self.shaper.start),
             ..Decoder::new(self.parts)
         }
+    }
+}
+
+/// Decodes lines by themselves, as [`super::encode`] makes them. An end stands at its own time, and
+/// knows by its duration when it began.
+pub struct OneByOne {
+    shaper: Shaper,
+    order: Order,
+}
+
+impl OneByOne {
+    pub fn starting_at(start: u64) -> Self {
+        OneByOne {
+            shaper: Shaper::starting_at(start),
+            order: Order::default(),
+        }
+    }
+
+    pub fn decode(&mut self, line: &[u8]) -> Result<Record, Problem> {
+        let text = std::str::from_utf8(line).map_err(|_| "not UTF-8")?;
+        let mut fields = Fields::default();
+        let (names, order) = (&mut self.shaper.names, &mut self.order);
+        line::parse(text, names, Parts::ALL, order, &mut fields, |_| {})
+            .map_err(|problem| problem.what)?;
+        let class = fields.class()?;
+        let mut record = self.shaper.record(class, &mut fields)?.record;
+        self.shaper.take_notes().for_each(drop);
+        if let Record::Event(event) = &mut record
+            && let Extent::Closed(duration) = event.extent
+        {
+            event.start = event.start.saturating_sub(duration);
+        }
+        Ok(record)
     }
 }
 

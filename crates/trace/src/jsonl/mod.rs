@@ -7,8 +7,9 @@ mod line;
 mod read;
 mod write;
 
+pub use decode::OneByOne;
 pub use read::open;
-pub use write::JsonlWriter;
+pub use write::{JsonlWriter, encode};
 
 /// The longest line that is written or read. What is longer is damage.
 pub const LONGEST_LINE: usize = 16 << 20;

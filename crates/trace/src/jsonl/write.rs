@@ -56,19 +56,27 @@ impl<W: Write + Send> JsonlWriter<W> {
     }
 
     fn line(&mut self, record: &Record) -> Result<()> {
-        let out = &mut self.buffer;
-        out.extend_from_slice(b"{\"event_id\":");
-        write::uint(out, self.lines + 1);
-        out.extend_from_slice(b",\"ts\":");
-        write_fixed::<6>(out, crate::time::since(self.start, record.ts())?);
-        match record {
-            Record::Event(event) => event_members(out, event)?,
-            Record::Meaning(meaning) => meaning_members(out, meaning)?,
-            Record::Lost(lost) => lost_members(out, lost),
-        }
-        out.extend_from_slice(b"}\n");
-        Ok(())
+        line(&mut self.buffer, record, self.lines + 1, self.start)
     }
+}
+
+fn line(out: &mut Vec<u8>, record: &Record, number: u64, start: u64) -> Result<()> {
+    out.extend_from_slice(b"{\"event_id\":");
+    write::uint(out, number);
+    out.extend_from_slice(b",\"ts\":");
+    write_fixed::<6>(out, crate::time::since(start, record.ts())?);
+    match record {
+        Record::Event(event) => event_members(out, event)?,
+        Record::Meaning(meaning) => meaning_members(out, meaning)?,
+        Record::Lost(lost) => lost_members(out, lost),
+    }
+    out.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+/// A record's line by itself, of a trace that starts at this moment.
+pub fn encode(record: &Record, start: u64, out: &mut Vec<u8>) -> Result<()> {
+    line(out, record, 0, start)
 }
 
 impl<W: Write + Send> WriteTrace for JsonlWriter<W> {

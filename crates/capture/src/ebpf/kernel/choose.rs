@@ -10,9 +10,11 @@ use crate::{
     ebpf::{
         EbpfError,
         attach::{Calls, Probe as Uprobe, Way as UprobeWay},
-        layout::{SPEC_AT_RETURN, SPEC_INSTANT},
+        changed::Changes,
+        layout::{SPEC_AT_RETURN, SPEC_INSTANT, Spec},
         library,
         maps::Maps,
+        watch::{already_recorded, without_durations},
     },
     hooks::{Hook, Probe, Target, Way},
     kernel::{Btf, Function, Functions, Tracefs, base_name, resolve, silence},
@@ -440,8 +442,13 @@ impl<'a> Choice<'a> {
             // Seen as a span: a return alone tells less.
             shape.spec.flags &= !SPEC_INSTANT;
         }
-        let number = self.maps.describe(&shape.spec);
-        let number = number.map_err(|error| error.to_string())?;
+        let wants_return = asked.probes[at].way.is_return();
+        let describe = |spec: &Spec| self.maps.describe(spec).map_err(|error| error.to_string());
+        let number = describe(&shape.spec)?;
+        // Where exceptions may pass, only beginnings are seen.
+        let mut instant = shape.spec;
+        instant.flags |= SPEC_INSTANT;
+        let instant = describe(&instant)?;
         let files = installed(Some(&format!("uprobe:{library}:{function}")));
         if files.is_empty() {
             return Err(format!(
@@ -456,13 +463,23 @@ impl<'a> Choice<'a> {
                 libraries: vec![("*".to_owned(), function.to_owned())],
                 ..library::Wanted::default()
             };
-            let Some(read) = library::read(&file, &shown, &wanted) else {
+            let Some(mut read) = library::read(&file, &shown, &wanted) else {
                 continue;
             };
+            let changes = Changes::of_path(&path);
+            let left = read.leave_changed(&file, &changes);
+            if left > 0 {
+                self.made.notes.push(already_recorded(&shown, left));
+            }
             let mut probes = Vec::new();
             for function in &read.functions {
                 if !event::matches_glob(function_glob(asked, at), function.name.as_bytes()) {
                     continue;
+                }
+                if wants_return && !function.returns {
+                    return Err(format!(
+                        "{shown} can throw C++ exceptions, and a probe at the return would end the program"
+                    ));
                 }
                 let name = self.hooks[hook].name.clone();
                 let name = name.unwrap_or_else(|| function.name.to_string());
@@ -470,11 +487,18 @@ impl<'a> Choice<'a> {
                 self.made.subjects[subject as usize].by_stack = true;
                 probes.push(Uprobe {
                     offset: function.entry + function.offset,
-                    cookie: u64::from(number) << 32 | u64::from(subject),
+                    cookie: u64::from(if function.returns { number } else { instant }) << 32
+                        | u64::from(subject),
+                    returns: function.returns,
                 });
             }
             if probes.is_empty() {
                 continue;
+            }
+            let throwing = probes.iter().filter(|probe| !probe.returns).count();
+            if throwing > 0 {
+                let note = without_durations(&shown, throwing as u64, probes.len());
+                self.made.notes.push(note);
             }
             let way = self.attach_library(&file, &shown, &probes)?;
             let line = format!("{} functions of {shown} ({way})", probes.len());

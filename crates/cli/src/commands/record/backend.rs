@@ -47,8 +47,6 @@ pub struct Watched {
     pub overhead: Option<Overhead>,
     /// CPU time of the tracer's own threads.
     pub tracer_cpu: Duration,
-    /// Records that are not quite in the order of time.
-    pub late: u64,
     /// Records that could not be kept, and why not.
     pub unwritten: u64,
     pub failure: Option<SinkError>,
@@ -64,7 +62,6 @@ impl Watched {
             clocks: Vec::new(),
             overhead: None,
             tracer_cpu: Duration::ZERO,
-            late: 0,
             unwritten: 0,
             failure: None,
         }

@@ -96,7 +96,6 @@ impl Backend for Ebpf {
             details,
             libraries: words::hooks(&report.libraries),
             tracer_cpu: report.tracer_cpu,
-            late: report.late,
             unwritten: report.unwritten,
             failure: report.failure,
             ..Watched::new(outlet)

@@ -116,9 +116,13 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Writes the tail, with what only the tracer knows filled in. What the trace says comes
-    /// back also where it could not be written.
-    pub fn finish(mut self, complete: impl FnOnce(&mut Summary)) -> (Result<()>, Report) {
+    /// Writes the tail, with what only the tracer knows filled in, and puts the records in order. What
+    /// the trace says comes back also where it could not be written; and, if its records are not in
+    /// order, a note that says so.
+    pub fn finish(
+        mut self,
+        complete: impl FnOnce(&mut Summary),
+    ) -> (Result<()>, Report, Option<String>) {
         // Nobody wrote anything: the trace still has its head and its tail.
         let mut head = self.write_head();
         if let Some(live) = &mut self.live {
@@ -127,13 +131,30 @@ impl TraceFile {
         let analysis = self.analysis.unwrap_or_else(|| Analysis::new(&self.meta));
         let Some(writer) = self.writer else {
             let head = head.map_err(|why| anyhow::anyhow!(why));
-            return (head, analysis.finish(None));
+            return (head, analysis.finish(None), None);
         };
         let mut summary = writer.summary();
         complete(&mut summary);
         let report = analysis.finish(Some(&summary));
-        (writer.finish_with(&summary).map_err(Into::into), report)
+        let late = writer.late();
+        let finished = writer.finish_with(&summary).map_err(Into::into);
+        (finished, report, put_in_order(&self.path, late))
     }
+}
+
+/// Records that were held up are behind later ones. A note if that is how they stay.
+fn put_in_order(path: &Path, late: u64) -> Option<String> {
+    if late == 0 {
+        return None;
+    }
+    let why = if path == Path::new(STDOUT) || !path.is_file() {
+        "only a file can be put in order".to_owned()
+    } else {
+        trace::put_in_order(path).err()?.to_string()
+    };
+    Some(format!(
+        "{late} records are slightly out of the order of time: {why}"
+    ))
 }
 
 impl Sink for TraceFile {
@@ -253,4 +274,51 @@ fn local_time() -> String {
         time.tm_min,
         time.tm_sec
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use event::{Category, Event, Layer};
+
+    /// A thread was held up, and its records come behind others'.
+    fn write_late(file: &mut TraceFile) {
+        for (id, start) in [(1, 100), (2, 300), (3, 200), (4, 400), (5, 150)] {
+            let event = Event::new(id, Layer::Driver, Category::Query, "cuCtxGetId", start);
+            file.write(&Record::Event(event)).expect("written");
+        }
+    }
+
+    #[test]
+    fn our_own_traces_are_in_order_when_they_are_finished() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["x.jsonl", "x.arrows"] {
+            let path = folder.path().join(name);
+            let mut file = TraceFile::create(Some(&path), Meta::default(), false).expect("created");
+            write_late(&mut file);
+            let (finished, _, note) = file.finish(|_| {});
+            finished.expect("written");
+            assert_eq!(note, None);
+            let mut reader = trace::open(&path).expect("a trace");
+            let times: Vec<u64> = reader.by_ref().map(|it| it.expect("whole").ts()).collect();
+            assert_eq!(times, [100, 150, 200, 300, 400], "{name}");
+            assert!(reader.warnings().is_empty(), "{:?}", reader.warnings());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_put_in_order_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.jsonl");
+        let mut file = TraceFile::create(Some(&path), Meta::default(), false).expect("created");
+        write_late(&mut file);
+        // Nothing can be written beside it.
+        let beside = format!(".x.jsonl.{}.unfinished", std::process::id());
+        fs::create_dir(folder.path().join(beside)).expect("in the way");
+        let (finished, _, note) = file.finish(|_| {});
+        finished.expect("written");
+        let note = note.expect("a note");
+        assert!(note.starts_with("2 records are slightly out"), "{note}");
+        assert_eq!(trace::open(&path).expect("a trace").count(), 5);
+    }
 }

@@ -63,7 +63,6 @@ pub enum Joint {
 /// What the joint itself has to say.
 #[derive(Default)]
 pub struct Joined {
-    pub notes: Vec<String>,
     pub unwritten: u64,
     pub failure: Option<SinkError>,
 }
@@ -96,7 +95,6 @@ impl Joint {
             (Joint::Merge(merge), None) => {
                 let merged = merge.finish();
                 let joined = Joined {
-                    notes: merged.notes(),
                     unwritten: merged.unwritten,
                     failure: merged.failure,
                 };

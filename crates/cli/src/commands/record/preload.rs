@@ -73,7 +73,6 @@ impl Backend for Preload<'_> {
             clocks: vec![report.clock],
             overhead: report.overhead,
             tracer_cpu: report.tracer_cpu,
-            late: report.late,
             unwritten: report.unwritten,
             failure: report.failure,
             ..Watched::new(outlet)

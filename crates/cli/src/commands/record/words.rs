@@ -29,7 +29,6 @@ pub struct Together {
     pub clocks: Vec<ClockError>,
     pub overhead: Option<Overhead>,
     tracer_cpu: Duration,
-    late: u64,
     pub unwritten: u64,
     pub failure: Option<SinkError>,
 }
@@ -46,7 +45,6 @@ pub fn together(watched: Vec<Watched>) -> (Vec<Outlet>, Together) {
         all.clocks.extend(one.clocks);
         all.overhead = all.overhead.or(one.overhead);
         all.tracer_cpu += one.tracer_cpu;
-        all.late += one.late;
         all.unwritten += one.unwritten;
         all.failure = all.failure.or(one.failure);
     }
@@ -105,12 +103,6 @@ pub fn summary(
     }
     if options.simulate {
         notes.push("the device was softgpu, a software one: times are not a GPU's".into());
-    }
-    if watched.late > 0 {
-        notes.push(format!(
-            "{} records are slightly out of the order of time",
-            watched.late
-        ));
     }
     RunSummary {
         report: said,
