@@ -1,5 +1,5 @@
-//! Builds what cutrace carries inside itself: softgpu's libcuda.so.1 and libcudart.so.12/.13, and
-//! the demo program. They are linked here rather than by cargo because they need their own sonames
+//! Builds what cutrace carries inside itself: softgpu's libcuda.so.1, libcudart.so.12/.13 and what
+//! else it brings, the injected libraries, and the demo program. They are linked here rather than by cargo because they need their own sonames
 //! and ELF symbol versions, which a Rust cdylib cannot have.
 
 use std::{
@@ -20,7 +20,7 @@ struct Library {
     link: &'static [&'static str],
 }
 
-const LIBRARIES: [Library; 4] = [
+const LIBRARIES: [Library; 5] = [
     Library {
         package: "cutrace-softgpu",
         feature: None,
@@ -48,6 +48,13 @@ const LIBRARIES: [Library; 4] = [
         archive: "libcupti.a",
         soname: "libcupti.so.13",
         link: &["crates/cupti/link.sh"],
+    },
+    Library {
+        package: "cutrace-redirect",
+        feature: None,
+        archive: "libredirect.a",
+        soname: "libcutrace_redirect.so",
+        link: &["crates/redirect/link.sh"],
     },
 ];
 
@@ -83,6 +90,7 @@ fn main() {
         "crates/ptx",
         "crates/preload",
         "crates/probe",
+        "crates/redirect",
         "crates/event",
         "crates/cuda",
         "crates/cli/demo",

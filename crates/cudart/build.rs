@@ -93,7 +93,7 @@ fn stub_source(stubs: &[&String], implemented: &[&String]) -> String {
         writeln!(
             text,
             "#[unsafe(no_mangle)]\npub extern \"C\" fn {name}() -> std::ffi::c_int {{\n    \
-             {answer}\n}}\n"
+             crate::error::not_implemented({name:?});\n    {answer}\n}}\n"
         )
         .expect("to a string");
     }

@@ -24,7 +24,11 @@ mod built {
     include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 }
 
-/// The folder with softgpu's libcuda.so.1, libcudart.so.12/.13 and libcupti.so.13, unpacked if need be.
+/// The library among softgpu's that serves runtimes linked into programs.
+pub const REDIRECT: &str = "libcutrace_redirect.so";
+
+/// The folder with softgpu's libcuda.so.1, libcudart.so.12/.13, libcupti.so.13 and [`REDIRECT`], unpacked if need
+/// be.
 pub fn softgpu_folder() -> Result<PathBuf> {
     let folder = private_folder("softgpu", built::LIBRARIES)?;
     for library in built::LIBRARIES {

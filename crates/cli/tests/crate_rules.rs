@@ -16,6 +16,7 @@ const RULES: &[(&str, &[&str])] = &[
     ("softgpu", &["ptx"]),
     ("cudart", &[]),
     ("cupti", &[]),
+    ("redirect", &[]),
     ("pinned", &[]),
     ("analyse", &["event", "cuda", "trace"]),
     ("render", &["event", "analyse"]),

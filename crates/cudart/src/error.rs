@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error_table::ERRORS;
 
@@ -78,6 +79,20 @@ pub(crate) fn finish(outcome: Outcome) -> c_int {
         LAST.set(error.0);
     }
     error.0
+}
+
+/// Says, once for each function, that there is nothing behind it: a program may ignore errors.
+/// CUTRACE_SOFTGPU_VERBOSE=0 is for silence.
+pub(crate) fn not_implemented(name: &'static str) {
+    static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let silent = || std::env::var_os("CUTRACE_SOFTGPU_VERBOSE").is_some_and(|value| value == "0");
+    if !said.contains(&name) && !silent() {
+        eprintln!(
+            "softgpu: the program called {name}, which softgpu's CUDA runtime does not implement"
+        );
+        said.push(name);
+    }
 }
 
 pub(crate) fn take_last() -> c_int {

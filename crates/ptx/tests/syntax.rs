@@ -54,7 +54,7 @@ fn header() {
         ptx::parse(".version 1.4 .target sm_13")
             .unwrap()
             .address_size,
-        32
+        64
     );
     // A NUL ends the text; what follows is not ours to read.
     assert!(ptx::parse(".version 8.0\n.target sm_80\n\0\u{1}garbage").is_ok());

@@ -32,6 +32,11 @@ pub enum LaunchError {
         .0.display()
     )]
     UnusableFolder(PathBuf),
+    #[error(
+        "{}: a path with ':' or a space in it cannot be in LD_PRELOAD; set XDG_CACHE_HOME to another folder",
+        .0.display()
+    )]
+    UnusableLibrary(PathBuf),
 }
 
 impl LaunchError {
@@ -43,7 +48,10 @@ impl LaunchError {
         match self {
             Self::NotFound(_) | Self::NoInterpreter(_) => 127,
             Self::NotExecutable(_) | Self::Folder(_) => 126,
-            Self::Start { .. } | Self::Wait { .. } | Self::UnusableFolder(_) => Self::OWN_FAILURE,
+            Self::Start { .. }
+            | Self::Wait { .. }
+            | Self::UnusableFolder(_)
+            | Self::UnusableLibrary(_) => Self::OWN_FAILURE,
         }
     }
 

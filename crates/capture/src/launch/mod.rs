@@ -101,6 +101,16 @@ fn spawn(command: &Command) -> Result<Child, LaunchError> {
         .map_err(|source| LaunchError::from_spawn(&command.program, source))
 }
 
+/// A library's path as it can be in LD_PRELOAD.
+pub fn preloadable(library: &Path) -> Result<&OsStr, LaunchError> {
+    // The loader splits at both and knows no way to quote them.
+    let splits = |byte: &u8| *byte == b':' || byte.is_ascii_whitespace();
+    if library.as_os_str().as_bytes().iter().any(splits) {
+        return Err(LaunchError::UnusableLibrary(library.to_owned()));
+    }
+    Ok(library.as_os_str())
+}
+
 /// The value of LD_LIBRARY_PATH that puts a folder before those already named.
 pub fn library_path(existing: Option<&OsStr>, first: &Path) -> Result<OsString, LaunchError> {
     // The loader splits at both and knows no way to quote them.

@@ -21,7 +21,7 @@ mod user;
 mod uvm;
 mod words;
 
-use super::{softgpu::softgpu_environment, style::stderr_style};
+use super::{softgpu::add_softgpu, style::stderr_style};
 use crate::{
     arguments::{Method, Record},
     embedded,
@@ -87,7 +87,9 @@ pub fn record(options: &Record) -> Result<Recorded> {
     if plan.methods.iter().any(|method| method.tells_gpu_times()) {
         embedded::activity_library()?;
     }
-    let softgpu = options.simulate.then(softgpu_environment).transpose()?;
+    if options.simulate {
+        embedded::softgpu_folder()?;
+    }
     let mut file = TraceFile::create(
         options.output.as_deref(),
         meta::of_run(options, monotonic()),
@@ -101,7 +103,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         let mut command = launch::Command {
             program: options.program.clone(),
             args: options.arguments.clone(),
-            environment: softgpu.into_iter().collect(),
+            environment: Vec::new(),
         };
         let progress = (!options.quiet).then(|| Progress::start(seen)).flatten();
         let began = Instant::now();
@@ -111,7 +113,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
                 launch::until_enough(options.duration);
                 Ok(Exit::Code(0))
             }
-            None => launched(&mut command, backends),
+            None => launched(&mut command, options.simulate, backends),
         };
         // Here the run ends: what cutrace does afterwards is no time of the program's.
         let ended = monotonic();
@@ -243,9 +245,16 @@ fn start<'a>(
 }
 
 /// Runs the command to its end.
-fn launched(command: &mut launch::Command, backends: &mut [Box<dyn Backend + '_>]) -> Result<Exit> {
+fn launched(
+    command: &mut launch::Command,
+    simulate: bool,
+    backends: &mut [Box<dyn Backend + '_>],
+) -> Result<Exit> {
     for backend in backends.iter_mut() {
         command.environment.extend(backend.environment()?);
+    }
+    if simulate {
+        add_softgpu(&mut command.environment)?;
     }
     if !backends.iter().any(|backend| backend.holds()) {
         return Ok(launch::run(command)?);

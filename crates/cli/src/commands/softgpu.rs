@@ -19,20 +19,34 @@ pub fn run(options: Softgpu) -> Result<ExitCode> {
 
 /// Runs a command with softgpu's libraries in front and takes over its exit status or signal.
 pub fn on_softgpu(program: OsString, arguments: Vec<OsString>) -> Result<ExitCode> {
+    let mut environment = Vec::new();
+    add_softgpu(&mut environment)?;
     let command = launch::Command {
         program,
         args: arguments,
-        environment: vec![softgpu_environment()?],
+        environment,
     };
     launch::run(&command)?.pass_on()
 }
 
-/// The variable that puts softgpu's libraries in front.
-pub fn softgpu_environment() -> Result<(OsString, OsString)> {
+/// Puts softgpu's libraries in front, and preloads the one that serves linked-in runtimes behind whatever else
+/// is preloaded.
+pub fn add_softgpu(environment: &mut Vec<(OsString, OsString)>) -> Result<()> {
     let folder = embedded::softgpu_folder()?;
     let existing = std::env::var_os("LD_LIBRARY_PATH");
     let path = launch::library_path(existing.as_deref(), &folder)?;
-    Ok(("LD_LIBRARY_PATH".into(), path))
+    environment.push(("LD_LIBRARY_PATH".into(), path));
+    let set = environment.iter().rfind(|(name, _)| name == "LD_PRELOAD");
+    let existing = set.map(|(_, value)| value.clone());
+    let mut preload = existing
+        .or_else(|| std::env::var_os("LD_PRELOAD"))
+        .unwrap_or_default();
+    if !preload.is_empty() {
+        preload.push(":");
+    }
+    preload.push(launch::preloadable(&folder.join(embedded::REDIRECT))?);
+    environment.push(("LD_PRELOAD".into(), preload));
+    Ok(())
 }
 
 fn list(all: bool) -> Result<ExitCode> {

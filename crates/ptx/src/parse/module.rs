@@ -9,8 +9,8 @@ impl<'a> Parser<'a> {
         let mut module = Module {
             version: self.version()?,
             target: Vec::new(),
-            // What PTX assumes when `.address_size` is left out.
-            address_size: 32,
+            // What ptxas assumes when `.address_size` is left out: it has no 32-bit addresses any more.
+            address_size: 64,
             variables: Vec::new(),
             functions: Vec::new(),
             aliases: Vec::new(),

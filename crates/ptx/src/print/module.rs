@@ -31,10 +31,7 @@ impl Display for Module {
             self.version.0, self.version.1
         )?;
         join(f, &self.target, ", ")?;
-        if self.address_size != 32 {
-            write!(f, "\n.address_size {}", self.address_size)?;
-        }
-        f.write_str("\n\n")?;
+        write!(f, "\n.address_size {}\n\n", self.address_size)?;
         // PTX wants names declared before they are used: the lines tell the order.
         let mut items: Vec<Item> = Vec::new();
         items.extend(self.directives.iter().map(Item::Directive));

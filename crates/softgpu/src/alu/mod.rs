@@ -184,6 +184,13 @@ const FAMILIES: &[(&[&str], Resolver)] = &[
     ),
 ];
 
+/// Whether an opcode is one of those resolved here, in whatever form.
+pub fn exists(opcode: &str) -> bool {
+    FAMILIES
+        .iter()
+        .any(|(opcodes, _)| opcodes.contains(&opcode))
+}
+
 fn resolve_form(form: &mut form::Form) -> Result<Alu, Unsupported> {
     let Some((_, family)) = FAMILIES
         .iter()

@@ -32,6 +32,8 @@ pub struct Capture {
     thread: u64,
     origin: Weak<Stream>,
     members: Mutex<Vec<Weak<Stream>>>,
+    /// The last nodes of streams that were destroyed: they too must be joined when the capture ends.
+    left: Mutex<Vec<u64>>,
     invalid: AtomicBool,
 }
 
@@ -91,6 +93,7 @@ pub fn begin(stream: &Arc<Stream>, mode: u32, existing: Option<(Arc<Graph>, Vec<
         thread: thread::id(),
         origin: Arc::downgrade(stream),
         members: Mutex::new(vec![Arc::downgrade(stream)]),
+        left: Mutex::default(),
         invalid: AtomicBool::new(false),
     });
     let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +122,8 @@ pub fn end(stream: &Arc<Stream>) -> Answer<Arc<Graph>> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner),
     );
-    let mut unjoined = false;
+    let left = std::mem::take(&mut *capture.left.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut unjoined = left.iter().any(|node| !joined.contains(node));
     for member in members.iter().filter_map(Weak::upgrade) {
         let left = part(&member).take();
         unjoined |= left.is_some_and(|left| left.frontier.iter().any(|n| !joined.contains(n)));
@@ -292,19 +296,22 @@ fn capture_ended(capture: &Arc<Capture>) -> bool {
         .any(|other| other.ptr_eq(&Arc::downgrade(capture)))
 }
 
-/// A destroyed stream spoils the capture it takes part in.
+/// A destroyed stream leaves its capture; the one that the capture began in takes it along.
 pub fn abandon(stream: &Stream) {
-    if let Some(left) = part(stream).take() {
-        left.capture.invalidate();
-        if left
-            .capture
-            .origin
-            .upgrade()
-            .is_none_or(|o| std::ptr::eq(&*o, stream))
-        {
-            forget(&left.capture);
-        }
+    let Some(Capturing { capture, frontier }) = part(stream).take() else {
+        return;
+    };
+    let origin = capture.origin.upgrade();
+    if origin.is_none_or(|origin| std::ptr::eq(&*origin, stream)) {
+        capture.invalidate();
+        forget(&capture);
+        return;
     }
+    capture
+        .left
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .extend(frontier);
 }
 
 /// Replaces or extends the nodes the next captured work comes after.

@@ -11,6 +11,7 @@ use std::{
 use super::{
     capture,
     device::LIMITS,
+    notice,
     printf::PrintBuffer,
     resource,
     result::{Answer, CuError, INVALID_CONTEXT},
@@ -30,6 +31,8 @@ pub struct Context {
     pub shared_config: AtomicU32,
     limits: Mutex<Vec<usize>>,
     fault: AtomicU32,
+    /// Where the fault was, in words.
+    fault_text: Mutex<String>,
     /// Tells running kernels to stop.
     pub cancelled: AtomicBool,
     pub printed: PrintBuffer,
@@ -55,6 +58,7 @@ impl Context {
             shared_config: AtomicU32::new(1),
             limits: Mutex::new(LIMITS.iter().map(|limit| limit.1).collect()),
             fault: AtomicU32::new(0),
+            fault_text: Mutex::default(),
             cancelled: AtomicBool::new(false),
             printed: PrintBuffer::default(),
             legacy: Arc::new(Stream::new(0, this.clone(), StreamKind::Legacy, 0, 0)),
@@ -100,11 +104,27 @@ impl Context {
         }
     }
 
-    /// Only the first fault counts.
-    pub fn set_fault(&self, code: u32) {
-        let _ = self
-            .fault
-            .compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+    /// Stops the context; only the first fault counts.
+    pub fn fail(&self, code: u32, text: String) {
+        let mut first = self
+            .fault_text
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if self.fault().is_none() {
+            *first = text;
+            self.fault.store(code, Ordering::Release);
+        }
+    }
+
+    /// A kernel does not run because of the fault: the program may not have noticed that.
+    pub fn say_kernel_not_run(&self, kernel: &str) {
+        let text = self
+            .fault_text
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        notice::say(&format!(
+            "{kernel} and all kernels after it do not run, for one before them failed: {text}"
+        ));
     }
 
     pub fn healthy(&self) -> Answer {

@@ -10,6 +10,7 @@ use super::{
     context::{Context, LIMIT_PRINTF},
     image::{LoadError, Texts},
     launch::KernelWork,
+    notice,
     result::{Answer, INVALID_PTX},
     state::driver,
 };
@@ -25,7 +26,7 @@ pub fn build(texts: &Texts) -> Result<Arc<Program>, LoadError> {
         Ok(program) => Ok(Arc::new(program)),
         Err(error) => Err(LoadError {
             code: INVALID_PTX,
-            log: format!("softgpu ptx: line {}: {}\n", error.line, error.message),
+            log: format!("{error}\n"),
         }),
     }
 }
@@ -121,9 +122,9 @@ pub fn run(context: &Context, work: &KernelWork) {
         cancelled: &context.cancelled,
     };
     if let Err(fault) = machine::run(&launch, &environment) {
-        if std::env::var_os("CUTRACE_SOFTGPU_VERBOSE").is_some() {
+        if notice::are_detailed() {
             eprintln!("softgpu: {fault}");
         }
-        context.set_fault(fault.kind.cu_result());
+        context.fail(fault.kind.cu_result(), fault.to_string());
     }
 }

@@ -2,9 +2,11 @@
 
 use std::{cell::UnsafeCell, ffi::CStr};
 
-use super::result::NOT_SUPPORTED;
+use super::{notice, result::NOT_SUPPORTED};
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
+
+const NAMES: &str = include_str!("../../../../fixtures/driver/libcuda-580.159.04.exports");
 
 /// One function of libcuda.
 pub struct Export {
@@ -29,8 +31,24 @@ impl<const N: usize> DebuggerVariable<N> {
 /// the compiler would otherwise give all of them one address.
 #[inline(never)]
 fn unsupported(stub: u32) -> u32 {
-    std::hint::black_box(stub);
+    let name = NAMES.lines().nth(stub as usize).unwrap_or_default();
+    notice::say(&format!(
+        "the program called {name}, which softgpu does not implement{}",
+        subject(name)
+    ));
     NOT_SUPPORTED.0
+}
+
+/// What a function is for, where a name does not tell.
+fn subject(name: &str) -> &'static str {
+    let is_of = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    if is_of(&["Array", "Tex", "Surf", "Mipmap"]) {
+        " (arrays, textures and surfaces)"
+    } else if is_of(&["Conditional"]) {
+        " (conditional nodes of graphs)"
+    } else {
+        ""
+    }
 }
 
 /// Which functions of libcuda are implemented.
@@ -62,9 +80,6 @@ pub fn coverage() -> Coverage {
 
 /// The linker script that makes exactly libcuda's symbols visible.
 pub fn version_script() -> String {
-    let names: String = include_str!("../../../../fixtures/driver/libcuda-580.159.04.exports")
-        .lines()
-        .map(|name| format!("    {name};\n"))
-        .collect();
+    let names: String = NAMES.lines().map(|name| format!("    {name};\n")).collect();
     format!("{{\n  global:\n{names}  local:\n    *;\n}};\n")
 }

@@ -7,7 +7,9 @@ use ptx::{
     image::{Image, Magic},
 };
 
-use super::result::{Answer, CuError, INVALID_IMAGE, INVALID_VALUE, NO_BINARY_FOR_GPU};
+use super::result::{
+    Answer, CuError, INVALID_IMAGE, INVALID_PTX, INVALID_VALUE, NO_BINARY_FOR_GPU,
+};
 
 /// The device's capability as PTX and fatbins write it.
 const SM: u32 = 90;
@@ -204,6 +206,20 @@ impl JitLog {
 pub struct LoadError {
     pub code: CuError,
     pub log: String,
+}
+
+impl LoadError {
+    /// What people should know; None where no driver could have loaded it.
+    pub fn why(&self) -> Option<&str> {
+        match self.code {
+            INVALID_PTX => Some(self.log.trim_end()),
+            NO_BINARY_FOR_GPU => Some(
+                "it has no PTX for an sm_90 device, and softgpu runs PTX only: build it with -gencode \
+                 arch=compute_80,code=compute_80 and without -rdc=true, which leaves machine code only",
+            ),
+            _ => None,
+        }
+    }
 }
 
 impl From<CuError> for LoadError {

@@ -11,6 +11,7 @@ use super::{
     engine::{self, Code},
     image::{JitLog, LoadError, Texts},
     launch::Function,
+    notice,
     result::{Answer, INVALID_HANDLE, NOT_FOUND},
     state::driver,
 };
@@ -103,6 +104,11 @@ pub unsafe fn build_logged(
         }
         Err(error) => {
             unsafe { log.finish(&error.log, milliseconds) };
+            if let Some(why) = error.why() {
+                notice::say(&format!(
+                    "a module was not loaded, and its kernels will not run: {why}"
+                ));
+            }
             Err(error.code)
         }
     }

@@ -91,7 +91,7 @@ impl Work {
         let perform = || origin.run(self, context, || self.perform(context, origin));
         if catch_unwind(AssertUnwindSafe(perform)).is_err() {
             eprintln!("softgpu: work of a stream failed inside, this is a bug");
-            context.set_fault(FaultKind::LaunchFailed.cu_result());
+            context.fail(FaultKind::LaunchFailed.cu_result(), "a bug".to_owned());
         }
     }
 
@@ -119,6 +119,9 @@ impl Work {
                 thread::call_back(|| unsafe { function(*stream, status, *data as *mut c_void) });
             }
             Work::Graph(launched) => launched.run(context, origin),
+            Work::Kernel(kernel) if context.fault().is_some() => {
+                context.say_kernel_not_run(&kernel.function.kernel().name);
+            }
             _ if context.fault().is_some() => {}
             Work::Kernel(kernel) => engine::run(context, kernel),
             Work::Copy(copy) => copy.run(),

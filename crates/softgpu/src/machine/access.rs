@@ -1,5 +1,6 @@
 //! Loads, stores and copies through host pointers. Device memory is shared with other workers and
-//! with the host, so every access is a relaxed atomic one: races give some value, never worse.
+//! with the host, so every access is a relaxed atomic one, vectors as a whole: races give some value that
+//! was there, never worse.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -7,6 +8,7 @@ use super::address::Want;
 use super::execute::Executor;
 use super::registers::{Bits, FULL, View};
 use super::trouble::{Outcome, Trouble};
+use super::wide::Wide;
 use crate::alu::{Lanes, WARP};
 use crate::fault::FaultKind;
 use crate::program::code::{Access, AsyncCopy, BulkCopy, List, NONE, Reg};
@@ -39,30 +41,89 @@ unsafe fn write(pointer: u64, bytes: u8, value: u64) {
 }
 
 #[inline(always)]
-fn load_lanes<const BYTES: u8>(to: &mut Lanes, pointers: &Lanes, offset: u64, active: u32) {
+fn load_lanes<const BYTES: u8>(to: &mut Lanes, pointers: &Lanes, active: u32) {
     // SAFETY (both): `pointers` checked every active lane; the others repeat one of them, or are
     // not read.
     if active == FULL {
         for lane in 0..WARP {
-            to[lane] = unsafe { read(pointers[lane] + offset, BYTES) };
+            to[lane] = unsafe { read(pointers[lane], BYTES) };
         }
     } else {
         for lane in Bits(active) {
-            to[lane] = unsafe { read(pointers[lane] + offset, BYTES) };
+            to[lane] = unsafe { read(pointers[lane], BYTES) };
         }
     }
 }
 
 #[inline(always)]
-fn store_lanes<const BYTES: u8>(from: &Lanes, pointers: &Lanes, offset: u64, active: u32) {
+fn store_lanes<const BYTES: u8>(from: &Lanes, pointers: &Lanes, active: u32) {
     // SAFETY (both): `pointers` checked every active lane.
     if active == FULL {
         for lane in 0..WARP {
-            unsafe { write(pointers[lane] + offset, BYTES, from[lane]) };
+            unsafe { write(pointers[lane], BYTES, from[lane]) };
         }
     } else {
         for lane in Bits(active) {
-            unsafe { write(pointers[lane] + offset, BYTES, from[lane]) };
+            unsafe { write(pointers[lane], BYTES, from[lane]) };
+        }
+    }
+}
+
+/// How 16 bytes are moved: memory that only one thread sees need not be aligned on the host.
+#[inline(always)]
+fn wide_at(pointers: &Lanes, active: u32) -> Wide {
+    let aligned = Bits(active).all(|lane| pointers[lane] & 15 == 0);
+    if aligned { Wide::here() } else { Wide::Halves }
+}
+
+fn load_wide_lanes(low: &mut Lanes, high: &mut Lanes, pointers: &Lanes, active: u32) {
+    let wide = wide_at(pointers, active);
+    // SAFETY: `pointers` checked every active lane.
+    let mut load = |lane| (low[lane], high[lane]) = unsafe { wide.load(pointers[lane]) };
+    match active {
+        FULL => (0..WARP).for_each(&mut load),
+        active => Bits(active).for_each(&mut load),
+    }
+}
+
+fn store_wide_lanes(low: &Lanes, high: &Lanes, pointers: &Lanes, active: u32) {
+    let wide = wide_at(pointers, active);
+    // SAFETY: `pointers` checked every active lane.
+    let store = |lane| unsafe { wide.store(pointers[lane], low[lane], high[lane]) };
+    match active {
+        FULL => (0..WARP).for_each(store),
+        active => Bits(active).for_each(store),
+    }
+}
+
+#[repr(align(16))]
+struct Aligned([u8; 16]);
+
+/// Copies up to 16 bytes in as large words as they fill: what other threads write in words comes in words.
+unsafe fn copy_words(from: u64, to: u64, bytes: u64) {
+    let mut at = 0;
+    while at < bytes {
+        let rest = bytes - at;
+        let size = 1 << rest.min(8).ilog2();
+        // SAFETY: both were checked for `bytes`, and are aligned to the largest word in them.
+        unsafe { write(to + at, size, read(from + at, size)) };
+        at += u64::from(size);
+    }
+}
+
+/// Where a part of a vector is: its word of 8 bytes, how far up in that, and the mask of its bits.
+#[inline(always)]
+fn part(index: usize, bytes: u8) -> (usize, u32, u64) {
+    let at = index * usize::from(bytes);
+    let mask = u64::MAX >> (64 - 8 * u32::from(bytes));
+    (at / 8, (at % 8 * 8) as u32, mask)
+}
+
+#[inline(always)]
+fn extend_lanes(to: &mut Lanes, access: &Access, active: u32) {
+    if access.extend != 0 {
+        for lane in Bits(active) {
+            to[lane] = sign_extend(to[lane], access.bytes * 8, access.extend);
         }
     }
 }
@@ -87,25 +148,48 @@ impl<'a> Executor<'_, 'a> {
         let count = u64::from(access.regs.len.max(1));
         let want = Want::new(u64::from(access.bytes) * count, "load");
         let pointers = self.pointers(view, access, active, want)?;
+        if count > 1 {
+            self.load_vector(view, access, &pointers, active);
+            return Ok(());
+        }
+        for &reg in self.listed(access.regs) {
+            if reg == NONE {
+                continue;
+            }
+            let to = view.get_mut(reg);
+            match access.bytes {
+                1 => load_lanes::<1>(to, &pointers, active),
+                2 => load_lanes::<2>(to, &pointers, active),
+                4 => load_lanes::<4>(to, &pointers, active),
+                _ => load_lanes::<8>(to, &pointers, active),
+            }
+            extend_lanes(to, access, active);
+        }
+        Ok(())
+    }
+
+    /// The parts of a vector come from one access, as on a GPU: nobody writes in between.
+    fn load_vector(&mut self, view: View, access: &Access, pointers: &Lanes, active: u32) {
+        let mut words = [[0; WARP]; 2];
+        let [low, high] = &mut words;
+        match access.bytes * access.regs.len {
+            2 => load_lanes::<2>(low, pointers, active),
+            4 => load_lanes::<4>(low, pointers, active),
+            8 => load_lanes::<8>(low, pointers, active),
+            _ => load_wide_lanes(low, high, pointers, active),
+        }
         for (index, &reg) in self.listed(access.regs).iter().enumerate() {
             if reg == NONE {
                 continue;
             }
-            let offset = index as u64 * u64::from(access.bytes);
-            let to = view.get_mut(reg);
-            match access.bytes {
-                1 => load_lanes::<1>(to, &pointers, offset, active),
-                2 => load_lanes::<2>(to, &pointers, offset, active),
-                4 => load_lanes::<4>(to, &pointers, offset, active),
-                _ => load_lanes::<8>(to, &pointers, offset, active),
+            let (word, shift, mask) = part(index, access.bytes);
+            let mut values = [0; WARP];
+            for (value, from) in values.iter_mut().zip(&words[word]) {
+                *value = from >> shift & mask;
             }
-            if access.extend != 0 {
-                for lane in Bits(active) {
-                    to[lane] = sign_extend(to[lane], access.bytes * 8, access.extend);
-                }
-            }
+            view.put(reg, &values, active);
+            extend_lanes(view.get_mut(reg), access, active);
         }
-        Ok(())
     }
 
     #[inline]
@@ -113,17 +197,38 @@ impl<'a> Executor<'_, 'a> {
         let count = u64::from(access.regs.len.max(1));
         let want = Want::new(u64::from(access.bytes) * count, "store");
         let pointers = self.pointers(view, access, active, want)?;
-        for (index, &reg) in self.listed(access.regs).iter().enumerate() {
-            let offset = index as u64 * u64::from(access.bytes);
+        if count > 1 {
+            self.store_vector(view, access, &pointers, active);
+            return Ok(());
+        }
+        for &reg in self.listed(access.regs) {
             let from = view.get(reg);
             match access.bytes {
-                1 => store_lanes::<1>(from, &pointers, offset, active),
-                2 => store_lanes::<2>(from, &pointers, offset, active),
-                4 => store_lanes::<4>(from, &pointers, offset, active),
-                _ => store_lanes::<8>(from, &pointers, offset, active),
+                1 => store_lanes::<1>(from, &pointers, active),
+                2 => store_lanes::<2>(from, &pointers, active),
+                4 => store_lanes::<4>(from, &pointers, active),
+                _ => store_lanes::<8>(from, &pointers, active),
             }
         }
         Ok(())
+    }
+
+    /// The parts of a vector go there in one access, as on a GPU.
+    fn store_vector(&mut self, view: View, access: &Access, pointers: &Lanes, active: u32) {
+        let mut words = [[0; WARP]; 2];
+        for (index, &reg) in self.listed(access.regs).iter().enumerate() {
+            let (word, shift, mask) = part(index, access.bytes);
+            for (to, value) in words[word].iter_mut().zip(view.get(reg)) {
+                *to |= (value & mask) << shift;
+            }
+        }
+        let [low, high] = &words;
+        match access.bytes * access.regs.len {
+            2 => store_lanes::<2>(low, pointers, active),
+            4 => store_lanes::<4>(low, pointers, active),
+            8 => store_lanes::<8>(low, pointers, active),
+            _ => store_wide_lanes(low, high, pointers, active),
+        }
     }
 
     pub fn async_copy(&mut self, view: View, copy: &AsyncCopy, active: u32) -> Outcome {
@@ -134,7 +239,7 @@ impl<'a> Executor<'_, 'a> {
                 NONE => size,
                 reg => u64::from(view.get(reg)[lane] as u32).min(size),
             };
-            let mut bytes = [0; 16];
+            let mut bytes = Aligned([0; 16]);
             if wanted > 0 {
                 let want = Want {
                     size: wanted,
@@ -142,15 +247,11 @@ impl<'a> Executor<'_, 'a> {
                     verb: "load",
                 };
                 let from = self.pointers(view, &copy.from, 1 << lane, want)?[lane];
-                for (at, byte) in bytes.iter_mut().enumerate().take(wanted as usize) {
-                    // SAFETY: checked for `wanted` bytes.
-                    *byte = unsafe { read(from + at as u64, 1) } as u8;
-                }
+                // SAFETY: checked for `wanted` bytes.
+                unsafe { copy_words(from, bytes.0.as_mut_ptr() as u64, wanted) };
             }
-            for (at, byte) in bytes.iter().enumerate().take(size as usize) {
-                // SAFETY: checked for `size` bytes.
-                unsafe { write(to[lane] + at as u64, 1, u64::from(*byte)) };
-            }
+            // SAFETY: checked for `size` bytes.
+            unsafe { copy_words(bytes.0.as_ptr() as u64, to[lane], size) };
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use super::address::Want;
 use super::execute::Executor;
 use super::registers::{Bits, View};
 use super::trouble::Outcome;
+use super::wide;
 use crate::program::code::{Atomic, AtomicOp, AtomicType, NONE, Space};
 
 mod float;
@@ -39,7 +40,8 @@ impl Executor<'_, '_> {
                 } else {
                     join(values)
                 };
-                let old = float::swap_wide(pointers[lane], compare, new);
+                // SAFETY: checked for 16 aligned bytes.
+                let old = unsafe { wide::swap(pointers[lane], compare, new) };
                 for (half, &reg) in destinations.iter().enumerate() {
                     if reg != NONE {
                         view.get_mut(reg)[lane] = (old >> (64 * half)) as u64;

@@ -23,6 +23,7 @@ mod special;
 mod trouble;
 mod warp;
 mod warp_ops;
+mod wide;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -230,7 +230,11 @@ impl<'a> Linker<'a> {
                 signature,
                 &around,
                 &mut self.shared,
-            )?;
+            )
+            .map_err(|error| BuildError {
+                function: Some(body.function.name.clone()),
+                ..error
+            })?;
             self.functions.push(function);
         }
         Ok(())

@@ -13,10 +13,12 @@ use thiserror::Error;
 
 /// Why a PTX text cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("line {line}: {message}")]
+#[error("{message} (line {line}{})", function.as_ref().map(|name| format!(" in {name}")).unwrap_or_default())]
 pub struct BuildError {
     /// 1-based line of the PTX text.
     pub line: u32,
+    /// The kernel or function that the line is in.
+    pub function: Option<String>,
     pub message: String,
 }
 
@@ -24,6 +26,7 @@ impl BuildError {
     pub(crate) fn new(line: u32, message: impl Into<String>) -> BuildError {
         BuildError {
             line,
+            function: None,
             message: message.into(),
         }
     }

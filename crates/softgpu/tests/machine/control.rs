@@ -206,3 +206,17 @@ fn device_malloc() {
     let got: Vec<u32> = Device::new().run_main(&text, 64, &[0u32], 64).unwrap();
     assert_eq!(got, (0..64).collect::<Vec<_>>());
 }
+
+/// ptxas has compiled for 64-bit addresses only since CUDA 12: old texts do not say how wide theirs are.
+#[test]
+fn a_text_that_does_not_say_how_wide_addresses_are_has_wide_ones() {
+    let text = ".version 1.4\n.target sm_13\n.entry main (.param .u64 out, .param .u64 in) {\n\
+                .reg .u64 %d<2>; .reg .u32 %r; ld.param.u64 %d0, [out]; mov.u32 %r, 7;\n\
+                st.global.u32 [%d0], %r; exit; }";
+    let mut device = crate::support::Device::new();
+    let got = device.run_main::<u32, u32>(text, 1, &[0], 1);
+    assert_eq!(got.expect("runs"), [7]);
+    let narrow = text.replace("sm_13\n", "sm_13\n.address_size 32\n");
+    let why = softgpu::program::Program::build(&narrow).map(drop);
+    assert!(why.expect_err("refused").to_string().contains("64-bit"));
+}

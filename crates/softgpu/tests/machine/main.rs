@@ -7,5 +7,7 @@ mod faults;
 mod hostile;
 mod library;
 mod memory;
+mod orders;
 mod support;
+mod vectors;
 mod warps;

@@ -12,6 +12,7 @@ use crate::driver::{
     context,
     copy::{Copy, Fill},
     launch::{self, KernelWork, Shape, gather},
+    notice,
     result::{Answer, INVALID_VALUE, NOT_SUPPORTED},
     thread,
     work::{HostCall, Work},
@@ -110,7 +111,15 @@ pub unsafe fn node_work(params: &GraphNodeParams) -> Answer<Work> {
             10 => allocate(&words.cast::<MemAllocNodeParams>().read_unaligned()),
             11 => free(params.words[0]),
             12 => memory_operations(&words.cast::<BatchMemOpNodeParams>().read_unaligned()),
-            8 | 9 | 13 => Err(NOT_SUPPORTED),
+            8 | 9 | 13 => {
+                notice::say(match params.kind {
+                    13 => "softgpu does not implement conditional nodes of graphs",
+                    _ => {
+                        "softgpu does not implement nodes that wait for or signal external semaphores"
+                    }
+                });
+                Err(NOT_SUPPORTED)
+            }
             _ => Err(INVALID_VALUE),
         }
     }

@@ -7,7 +7,7 @@ use crate::driver::{
     activity,
     device::{DRIVER_VERSION, Device},
     entry::{api, early_api, put, take},
-    injection, resource,
+    foreign_runtime, injection, resource,
     result::{INVALID_VALUE, NO_DEVICE, NOT_FOUND},
     state,
 };
@@ -39,6 +39,7 @@ api! {
             return put(table, (&raw const activity::TABLE).cast());
         }
         put(table, std::ptr::null())?;
+        foreign_runtime::asked();
         Err(NOT_FOUND)
     }
 }

@@ -11,6 +11,7 @@ use crate::driver::{
     result::{Answer, INVALID_HANDLE, INVALID_VALUE},
     state::driver,
     stream::{NullStream, resolve},
+    thread,
     work::{HostCall, Work},
 };
 
@@ -25,7 +26,7 @@ unsafe fn launch(
     params: Params,
     extra: Params,
 ) -> Answer {
-    let (context, stream) = resolve(null, stream)?;
+    let (context, stream) = resolve(null, stream).inspect_err(|_| say_not_run(function))?;
     if function == 0 {
         return Err(INVALID_HANDLE);
     }
@@ -45,6 +46,17 @@ unsafe fn launch(
         context.healthy()?;
     }
     Ok(())
+}
+
+/// Says that a kernel is refused because of an earlier one's fault, if that is why.
+fn say_not_run(function: u64) {
+    if let Ok(context) = thread::current()
+        && context.fault().is_some()
+    {
+        let function = launch::resolve(&context, function);
+        let name = function.map_or("a kernel".to_owned(), |it| it.kernel().name.clone());
+        context.say_kernel_not_run(&name);
+    }
 }
 
 /// CUDA_LAUNCH_BLOCKING=1 makes every launch wait, for debugging.

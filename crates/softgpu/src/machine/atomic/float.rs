@@ -1,6 +1,4 @@
-//! Floating-point values in atomic operations, and 128-bit swaps.
-
-use std::sync::Mutex;
+//! Floating-point values in atomic operations.
 
 use crate::program::code::{AtomicOp, AtomicType};
 
@@ -150,23 +148,6 @@ fn narrow(format: Format, value: f64) -> u16 {
         sign | infinity
     } else {
         sign | bits as u16
-    }
-}
-
-/// 128-bit swaps of device memory exclude each other; nothing narrower is atomic with them.
-static WIDE: Mutex<()> = Mutex::new(());
-
-/// Swaps if the old value is `compare` (or always); the old value.
-pub fn swap_wide(pointer: u64, compare: Option<u128>, new: u128) -> u128 {
-    let _guard = WIDE.lock();
-    let word = pointer as *mut u128;
-    // SAFETY: the pointer was checked for 16 aligned bytes.
-    unsafe {
-        let old = word.read_unaligned();
-        if compare.is_none_or(|compare| compare == old) {
-            word.write_unaligned(new);
-        }
-        old
     }
 }
 

@@ -5,6 +5,7 @@ use ptx::ast::{Instruction, Operand, Type};
 use super::super::code::{NONE, Op};
 use super::super::layout;
 use super::operand::kind_bits;
+use super::unknown::refusal;
 use super::{Decoded, Decoder, full_name};
 use crate::alu::{self, Kind};
 
@@ -13,8 +14,10 @@ impl Decoder<'_> {
         let resolved = match alu::resolve(&inst.opcode, &inst.modifiers) {
             Ok(resolved) => resolved,
             Err(why) => {
-                let message = format!("instruction {} is not supported: {why}", full_name(inst));
-                return self.error(message);
+                return self.error(match alu::exists(&inst.opcode) {
+                    true => format!("softgpu does not implement {}: {why}", full_name(inst)),
+                    false => refusal(inst),
+                });
             }
         };
         let Some((destination, sources)) = inst.operands.split_first() else {

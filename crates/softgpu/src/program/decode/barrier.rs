@@ -3,6 +3,7 @@
 use ptx::ast::{Instruction, Operand};
 
 use super::super::code::{Barrier, BarrierMode, Mbarrier, MbarrierOp, NONE, Op, Space};
+use super::warp::type_last;
 use super::{Decoded, Decoder, first, full_name, operand_at, unsupported};
 use crate::alu::Kind;
 
@@ -17,12 +18,8 @@ const STATE: Kind = Kind::Int {
 
 impl Decoder<'_> {
     pub fn barrier(&mut self, inst: &Instruction) -> Decoded {
-        let words: Vec<&str> = inst
-            .modifiers
-            .iter()
-            .map(String::as_str)
-            .filter(|word| !matches!(*word, "cta" | "aligned"))
-            .collect();
+        let mut words = type_last(inst);
+        words.retain(|word| !matches!(*word, "cta" | "aligned"));
         match words.as_slice() {
             ["warp", "sync"] => self.warp_barrier(inst),
             ["cluster", "arrive", ..] => self.simple(Op::ClusterArrive),

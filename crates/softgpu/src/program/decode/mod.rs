@@ -9,6 +9,7 @@ mod control;
 mod memory;
 mod moves;
 mod operand;
+mod unknown;
 mod warp;
 
 use std::collections::HashMap;
@@ -440,6 +441,6 @@ fn full_name(inst: &Instruction) -> String {
 }
 
 fn unsupported<T>(inst: &Instruction, why: &str) -> Decoded<T> {
-    let message = format!("instruction {} is not supported: {why}", full_name(inst));
+    let message = format!("softgpu does not implement {}: {why}", full_name(inst));
     Err(BuildError::new(inst.line, message))
 }

@@ -3,6 +3,7 @@
 use ptx::ast::{Instruction, Operand};
 
 use super::super::code::{Op, Reduce, Reg, ShuffleMode, VoteMode, WarpOp};
+use super::operand::parse_type;
 use super::{Decoded, Decoder, first, full_name, operand_at, unsupported};
 use crate::alu::Kind;
 
@@ -103,12 +104,12 @@ impl Decoder<'_> {
     }
 
     pub fn matching(&mut self, inst: &Instruction) -> Decoded {
-        let words: Vec<&str> = inst.modifiers.iter().map(String::as_str).collect();
+        let words = synchronised(inst)?;
         let (all, bits) = match words.as_slice() {
-            ["any", "sync", "b32"] => (false, 32),
-            ["any", "sync", "b64"] => (false, 64),
-            ["all", "sync", "b32"] => (true, 32),
-            ["all", "sync", "b64"] => (true, 64),
+            ["any", "b32"] => (false, 32),
+            ["any", "b64"] => (false, 64),
+            ["all", "b32"] => (true, 32),
+            ["all", "b64"] => (true, 64),
             _ => return unsupported(inst, "this form"),
         };
         let members = self.members(inst, 2)?;
@@ -132,16 +133,16 @@ impl Decoder<'_> {
     }
 
     pub fn redux(&mut self, inst: &Instruction) -> Decoded {
-        let words: Vec<&str> = inst.modifiers.iter().map(String::as_str).collect();
+        let words = synchronised(inst)?;
         let reduce = match words.as_slice() {
-            ["sync", "add", "u32" | "s32"] => Reduce::Add,
-            ["sync", "min", "u32"] => Reduce::Min,
-            ["sync", "max", "u32"] => Reduce::Max,
-            ["sync", "min", "s32"] => Reduce::MinSigned,
-            ["sync", "max", "s32"] => Reduce::MaxSigned,
-            ["sync", "and", "b32"] => Reduce::And,
-            ["sync", "or", "b32"] => Reduce::Or,
-            ["sync", "xor", "b32"] => Reduce::Xor,
+            ["add", "u32" | "s32"] => Reduce::Add,
+            ["min", "u32"] => Reduce::Min,
+            ["max", "u32"] => Reduce::Max,
+            ["min", "s32"] => Reduce::MinSigned,
+            ["max", "s32"] => Reduce::MaxSigned,
+            ["and", "b32"] => Reduce::And,
+            ["or", "b32"] => Reduce::Or,
+            ["xor", "b32"] => Reduce::Xor,
             [.., "f32"] => {
                 return unsupported(inst, "needs sm_100a, and softgpu is an sm_90 device");
             }
@@ -172,12 +173,19 @@ impl Decoder<'_> {
     }
 }
 
-/// The words after `sync`. Without it (PTX before 6.4) results are unpredictable on sm_70 and newer,
-/// as ptxas warns: softgpu would have to make them up.
+/// The words besides `sync`, the type last: ptxas takes them in any order. Without `sync` (PTX before 6.4)
+/// results are unpredictable on sm_70 and newer, as ptxas warns: softgpu would have to make them up.
 fn synchronised(inst: &Instruction) -> Decoded<Vec<&str>> {
-    let mut words = inst.modifiers.iter().map(String::as_str);
-    if words.next() != Some("sync") {
+    let words = type_last(inst);
+    if !words.contains(&"sync") {
         return unsupported(inst, "without .sync: unpredictable on sm_70 and newer");
     }
-    Ok(words.collect())
+    Ok(words.into_iter().filter(|word| *word != "sync").collect())
+}
+
+/// The modifiers, with those that name a type behind the others.
+pub fn type_last(inst: &Instruction) -> Vec<&str> {
+    let mut words: Vec<&str> = inst.modifiers.iter().map(String::as_str).collect();
+    words.sort_by_key(|word| parse_type(word).is_some());
+    words
 }
