@@ -26,7 +26,6 @@ pub use crate::call::Filter;
 pub(crate) use drain_thread::be_prompt;
 pub use error::PreloadError;
 pub(crate) use folder::Folder;
-#[allow(unused_imports)]
 pub(crate) use namespace::Namespaces;
 pub use process::Library;
 pub use report::{Process, Report, missing};

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Shared by whoever reads numbers, so that all agree.
@@ -27,6 +27,8 @@ struct Outer {
     pid: u32,
     parent: u32,
     threads: HashMap<u32, u32>,
+    /// How many there were when we looked last.
+    running: u32,
     looked: Option<Instant>,
 }
 
@@ -36,6 +38,13 @@ const LOOK_AT_THREAD: Duration = Duration::from_micros(20);
 const MOST_KNOWN: usize = 64 << 10;
 
 impl Namespaces {
+    /// What all back ends know of this machine's processes.
+    pub fn shared() -> Self {
+        static SHARED: OnceLock<Namespaces> = OnceLock::new();
+        let new = || Namespaces::new(Path::new("/proc"));
+        SHARED.get_or_init(new).clone()
+    }
+
     pub fn new(proc: &Path) -> Self {
         Namespaces(Arc::new(Mutex::new(Known {
             own: namespace_of(&proc.join("self")),
@@ -58,6 +67,21 @@ impl Namespaces {
         match known.process(namespace, pid) {
             Some(outer) => (outer.pid, outer.thread(&proc, tid)),
             None => (pid, tid),
+        }
+    }
+}
+
+impl Namespaces {
+    /// The same, of a thread that has made calls a while ago and may have ended since.
+    pub fn former_thread(&self, namespace: u64, pid: u32, tid: u32) -> u32 {
+        let mut known = self.0.lock().unwrap_or_else(|broken| broken.into_inner());
+        let proc = known.proc.clone();
+        match known.process(namespace, pid) {
+            Some(outer) => match outer.threads.get(&tid) {
+                Some(known) => *known,
+                None => outer.thread(&proc, tid),
+            },
+            None => tid,
         }
     }
 }
@@ -86,13 +110,20 @@ impl Outer {
         if let Some(outer) = self.threads.get(&tid).filter(|outer| is_still(**outer)) {
             return *outer;
         }
-        let cost = LOOK_AT_THREAD * self.threads.len() as u32;
+        if self.threads.len() > MOST_KNOWN {
+            self.threads.clear();
+        }
+        let cost = LOOK_AT_THREAD * self.running;
         if self.looked.is_none_or(|at| at.elapsed() >= cost) {
-            self.threads = numbers(&tasks)
-                .filter_map(|outer| Some((inner(&tasks.join(outer.to_string()))?, outer)))
-                .collect();
+            // Those that have ended stay, until their numbers are used again.
+            self.threads.extend(
+                numbers(&tasks)
+                    .filter_map(|outer| Some((inner(&tasks.join(outer.to_string()))?, outer))),
+            );
+            self.running = numbers(&tasks).count() as u32;
             self.looked = Some(Instant::now());
-            return self.threads.get(&tid).copied().unwrap_or(tid);
+            let found = self.threads.get(&tid).copied();
+            return found.filter(|outer| is_still(*outer)).unwrap_or(tid);
         }
         tid
     }
@@ -109,6 +140,7 @@ fn find(proc: &Path, namespace: u64, pid: u32) -> Option<Outer> {
             pid: outer,
             parent: parent.unwrap_or(0),
             threads: HashMap::new(),
+            running: 0,
             looked: None,
         })
     })
@@ -172,5 +204,7 @@ mod tests {
         task(&proc.join("40/task/45"), 200, "45\t5");
         std::thread::sleep(Duration::from_millis(1));
         assert_eq!(namespaces.thread(200, 1, 5), (40, 45));
+        fs::remove_dir_all(proc.join("40/task/45")).expect("removed");
+        assert_eq!(namespaces.former_thread(200, 1, 5), 45);
     }
 }

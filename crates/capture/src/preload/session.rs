@@ -121,7 +121,7 @@ impl Session {
         let (give_back, used) = sync_channel(SPARE_BATCHES);
         let ahead = Arc::new(Ahead::new(most_ahead()));
         let counters = Arc::new(self.counters);
-        let namespaces = Namespaces::new(Path::new("/proc"));
+        let namespaces = Namespaces::shared();
         // Rings are files, one for each process.
         files::raise_limit();
         let drainer = {

@@ -7,6 +7,7 @@ mod demo;
 mod gpu_events;
 mod gpu_times;
 mod h200;
+mod losses;
 mod normalise;
 mod processes;
 mod programs;
