@@ -204,13 +204,7 @@ pub fn file_size_limit() -> u64 {
 /// What this process may have of something.
 pub fn limit(resource: libc::__rlimit_resource_t) -> u64 {
     let mut limits = [u64::MAX; 2];
-    system_call!(
-        SYS_prlimit64,
-        0usize,
-        resource,
-        0usize,
-        limits.as_mut_ptr()
-    );
+    system_call!(SYS_prlimit64, 0usize, resource, 0usize, limits.as_mut_ptr());
     limits[0]
 }
 

@@ -341,3 +341,60 @@ fn a_debugger_sees_through_the_hook() {
     let run = session.follow(|| output);
     assert_eq!(run.drained.total(), 11);
 }
+
+/// Calls that the program says it made, and what came of it.
+fn limits(way: &str, options: &str) -> (u64, common::Run) {
+    let program = stress("limits.c", "limits");
+    let session = Session::new(&format!("{OPTIONS}{options}"));
+    let run = session.run(session.command(&program).arg(way));
+    assert!(run.status.success(), "{way}: {} {}", run.status, run.stderr);
+    let made = run.stdout.trim().rsplit(' ').next().unwrap_or_default();
+    (made.parse().expect("a count"), run)
+}
+
+#[test]
+fn children_without_descriptors_go_on_in_their_parents_rings() {
+    let (made, run) = limits("nofile", "");
+    let (recorded, lost) = (run.drained.total(), run.drained.dropped());
+    assert_eq!((recorded, lost), (made, 0));
+    // Each said who it is, and rings of those that had ended were used again.
+    assert_eq!(run.processes.len(), 301);
+    assert!(run.drained.places() < 800, "{}", run.drained.places());
+}
+
+#[test]
+fn locked_memory_does_not_grow_by_what_is_not_used() {
+    let (made, run) = limits("locked", "");
+    assert_eq!((run.drained.total(), run.drained.dropped()), (made, 0));
+    let words: Vec<&str> = run.stdout.split_whitespace().collect();
+    let kilobytes: u64 = words[1].parse().unwrap();
+    assert!(kilobytes < 300 << 10, "{kilobytes} kB");
+}
+
+#[test]
+fn little_address_space_is_left_to_the_program() {
+    let (made, run) = limits("space", "");
+    assert_eq!((run.drained.total(), run.drained.dropped()), (made, 0));
+}
+
+#[test]
+fn older_kernels_give_memory_page_by_page() {
+    let program = stress("stress.cpp", "stress");
+    let session = Session::new(&format!("{OPTIONS}memory touch\n"));
+    let run = session.run(session.command(&program).args(["2000", "40"]));
+    assert!(run.status.success(), "{}", run.stderr);
+    run.assert_counts();
+    let (made, run) = limits("nofile", "memory touch\n");
+    assert_eq!((run.drained.total(), run.drained.dropped()), (made, 0));
+}
+
+#[test]
+fn short_threads_share_a_few_rings() {
+    let program = stress("churn.cpp", "churn");
+    let session = Session::new(OPTIONS);
+    let run = session.run(session.command(program).arg("500"));
+    assert!(run.status.success(), "{}", run.stderr);
+    run.assert_counts();
+    assert!(run.drained.places() < 1500, "{}", run.drained.places());
+    assert!(run.drained.spent() > 0);
+}

@@ -224,8 +224,10 @@ impl<S: Sink> Watch<S> {
             };
             if !self.files.contains_key(&path) && self.files.len() < MOST_PROCESSES {
                 let opened = Frames::open(&path).ok();
-                self.files
-                    .insert(path, opened.map(|frames| (frames, Process::within(namespace, pid))));
+                self.files.insert(
+                    path,
+                    opened.map(|frames| (frames, Process::within(namespace, pid))),
+                );
             }
         }
         let over = self.limit.is_some_and(|limit| now > limit);

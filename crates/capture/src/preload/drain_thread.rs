@@ -241,6 +241,8 @@ impl Drainer<'_> {
             match Arena::open(&path) {
                 Ok(Some(arena)) if fs::remove_file(&path).is_ok() => {
                     self.refused.remove(&path);
+                    // At once: it may be gone when its first call is seen.
+                    (self.namespaces).thread(arena.namespace, arena.pid, arena.pid);
                     self.sources.push(Source {
                         number: self.opened,
                         arena,

@@ -20,10 +20,10 @@ use crate::launch::block_signals;
 use event::{ClockError, ClockPair};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -58,6 +58,8 @@ const MOST_AHEAD: usize = 4 << 30;
 pub struct Session {
     folder: Folder,
     counters: CounterPage,
+    /// What the program is to load.
+    library: OnceLock<PathBuf>,
     options: Options,
     first: ClockPair,
 }
@@ -71,6 +73,7 @@ impl Session {
         Ok(Session {
             folder,
             counters,
+            library: OnceLock::new(),
             options,
             first,
         })
@@ -95,6 +98,7 @@ impl Session {
         if library.as_os_str().as_bytes().iter().any(unusable) {
             return Err(PreloadError::UnusablePath(library.to_owned()));
         }
+        let _ = self.library.set(library.to_owned());
         let mut preload = library.as_os_str().to_owned();
         if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
             preload.push(":");
@@ -151,11 +155,12 @@ impl Session {
             };
             spawn("assemble", body)?
         };
+        let session = self.folder.path().to_owned();
         Ok(Recording {
             folder: self.folder,
             stop,
             drainer,
-            untraced: Watch::start(),
+            untraced: Watch::start(self.library.into_inner(), session),
             assembler,
         })
     }

@@ -74,7 +74,10 @@ fn three_thousand_threads_need_no_files() {
         assert_eq!(balance(&run), (18_000, 18_000, 0), "{case}");
         // The limit is ours to raise, not the program's.
         assert_eq!(said(&run.output, "files") as u64, 1024);
-        let mut threads: Vec<_> = run.calls("cuCtxGetCurrent").map(|line| &line["tid"]).collect();
+        let mut threads: Vec<_> = run
+            .calls("cuCtxGetCurrent")
+            .map(|line| &line["tid"])
+            .collect();
         threads.sort_by_key(|tid| tid.as_u64());
         threads.dedup();
         assert_eq!(threads.len(), 3000, "{case}");
@@ -97,7 +100,10 @@ fn programs_that_give_up_rights_are_recorded_all_the_same() {
         let (made, recorded, lost) = balance(&run);
         assert_eq!((recorded, lost), (made, 0), "{case:?}: {}", run.stderr());
         // Each has its own number, and its own threads.
-        let mut processes: Vec<_> = run.calls("cuCtxGetCurrent").map(|line| &line["pid"]).collect();
+        let mut processes: Vec<_> = run
+            .calls("cuCtxGetCurrent")
+            .map(|line| &line["pid"])
+            .collect();
         processes.dedup();
         processes.sort_by_key(|pid| pid.as_u64());
         processes.dedup();
@@ -131,7 +137,14 @@ impl Small {
         Some(Small { folder, program })
     }
 
-    fn record(&self, mounted: &Path, size: &str, options: &[&str], trace: &Path, calls: u32) -> Run {
+    fn record(
+        &self,
+        mounted: &Path,
+        size: &str,
+        options: &[&str],
+        trace: &Path,
+        calls: u32,
+    ) -> Run {
         let trace = trace.to_owned();
         let script = "mount --make-rprivate / && mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && keep=$3 && shift 3 && \
                       \"$@\"; status=$?; cp \"$trace\" \"$keep\"; exit $status";
@@ -222,11 +235,11 @@ fn the_first_process_of_a_namespace_is_recorded() {
     for own_proc in [true, false] {
         let mut command = vec!["unshare", "-pf"];
         command.extend(own_proc.then_some("--mount-proc"));
-        command.extend([path(&program), "many", "1000"]);
+        command.extend([path(&program), "many", "100000"]);
         let begun = std::time::Instant::now();
         let run = record(&["--method=preload"], &command);
         assert!(run.output.status.success(), "{}", run.stderr());
-        assert_eq!(balance(&run), (1000, 1000, 0), "{}", run.stderr());
+        assert_eq!(balance(&run), (100_000, 100_000, 0), "{}", run.stderr());
         assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
         let line = run.calls("cuCtxGetCurrent").next().expect("a call");
         assert_ne!(line["pid"], 1, "as it is known here: {line}");
@@ -250,7 +263,10 @@ fn short_threads_cost_little_and_what_they_cost_is_said() {
         let seconds = said(&run.output, "seconds");
         if seconds < traced {
             traced = seconds;
-            stated = run.summary()["overhead"]["total_ns"].as_f64().expect("a cost") / 1e9;
+            stated = run.summary()["overhead"]["total_ns"]
+                .as_f64()
+                .expect("a cost")
+                / 1e9;
         }
     }
     assert!(traced < 3.0 * plain + 0.05, "{plain} s became {traced} s");

@@ -3,6 +3,7 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod containers;
 mod demo;
 mod gpu_events;
 mod gpu_times;

@@ -132,7 +132,9 @@ impl Drained {
                 let ring = &mut self.rings[ring];
                 ring.ended = true;
                 ring.header().tail.store(ring.next, Ordering::Release);
-                arena.state(index).store(RingState::Free as u32, Ordering::Release);
+                arena
+                    .state(index)
+                    .store(RingState::Free as u32, Ordering::Release);
             }
         }
     }
@@ -162,7 +164,10 @@ impl Drained {
         let rings: HashSet<usize> = self.rings.iter().map(|ring| ring.at).collect();
         // SAFETY: rings that were mapped.
         let header = |at: &usize| unsafe { &*(*at as *const RingHeader) };
-        let dropped = rings.iter().map(header).map(|ring| ring.dropped.load(Ordering::Relaxed));
+        let dropped = rings
+            .iter()
+            .map(header)
+            .map(|ring| ring.dropped.load(Ordering::Relaxed));
         dropped.sum::<u64>() + self.counter(0)
     }
 
@@ -309,16 +314,16 @@ impl Arena {
     }
 
     fn ended(&self) -> impl Iterator<Item = usize> {
-        let ended = |index: &usize| {
-            self.state(*index).load(Ordering::Acquire) == RingState::Ended as u32
-        };
+        let ended =
+            |index: &usize| self.state(*index).load(Ordering::Acquire) == RingState::Ended as u32;
         (0..self.rings.len()).filter(ended)
     }
 
     /// Takes up the rings that threads have got since.
     fn find(&mut self, rings: &mut Vec<Ring>) {
         let taken = self.header().taken.load(Ordering::Acquire) as usize;
-        self.rings.resize(taken.min(self.header().most as usize), None);
+        self.rings
+            .resize(taken.min(self.header().most as usize), None);
         for index in 0..self.rings.len() {
             let state = RingState::from_word(self.state(index).load(Ordering::Acquire));
             let is_used = matches!(state, Some(RingState::Live | RingState::Ended));
@@ -359,7 +364,11 @@ impl Arena {
                 let word = (*(place as *const AtomicU64)).load(Ordering::Acquire);
                 let length = word as u32 as usize;
                 let text = (place + TEXT_WORD) as *const u8;
-                (length, (word >> 32) as u32, std::slice::from_raw_parts(text, length))
+                (
+                    length,
+                    (word >> 32) as u32,
+                    std::slice::from_raw_parts(text, length),
+                )
             };
             if length == 0 {
                 return;

@@ -1,10 +1,10 @@
 //! Rings that no producer writes: whatever they hold, the tracer lives and stays small.
 
+use super::calls::Kept;
 use super::{Call, RingFile};
 use crate::call::item::Batch;
-use crate::preload::drain::{Corrupt, Reader};
-use super::calls::Kept;
 use crate::preload::arena::Arena;
+use crate::preload::drain::{Corrupt, Reader};
 use crate::preload::{Options, Session};
 use event::ring::RING_HEADER_SIZE;
 use std::ffi::CString;

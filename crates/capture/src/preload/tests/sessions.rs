@@ -94,7 +94,10 @@ fn a_ring_serves_one_thread_after_the_other() {
         ring.close();
         let begun = Instant::now();
         while ring.state() != Some(RingState::Free) {
-            assert!(begun.elapsed() < Duration::from_secs(20), "never given back");
+            assert!(
+                begun.elapsed() < Duration::from_secs(20),
+                "never given back"
+            );
             std::thread::sleep(Duration::from_micros(100));
         }
         ring.hand_over(101 + thread);
@@ -153,7 +156,10 @@ fn a_child_that_may_not_write_says_who_it_is_by_its_parents_rings() {
     let now = timestamp();
     let monotonic = crate::clock::monotonic();
     ring.say(9, "process pid=9 ppid=0 tsc_hz=1 ns=0 exe=/bin/app\n");
-    ring.say(9, &format!("clock {now} {monotonic}\nnote from the child\n"));
+    ring.say(
+        9,
+        &format!("clock {now} {monotonic}\nnote from the child\n"),
+    );
     ring.put(12, &9u32.to_le_bytes());
     ring.hand_over(9);
     ring.call(now..now + 100, 5, [0; 4]);

@@ -50,7 +50,11 @@ impl Cut<'_> {
     fn cut_to_whole_lines(&self) -> io::Result<()> {
         let mut file = File::options().read(true).write(true).open(self.path)?;
         let length = file.metadata()?.len();
-        let until = if length > 4 * ROOM { length - ROOM } else { length };
+        let until = if length > 4 * ROOM {
+            length - ROOM
+        } else {
+            length
+        };
         // A line is far shorter than this, but for stacks.
         let from = until.saturating_sub(1 << 20);
         let mut end = Vec::new();

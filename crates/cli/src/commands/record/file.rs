@@ -218,7 +218,10 @@ impl Sink for TraceFile {
         if self.failure.is_none()
             && let Err(why) = self.put(record)
         {
-            self.kept = self.writer.as_ref().map_or(0, |writer| writer.summary().events);
+            self.kept = self
+                .writer
+                .as_ref()
+                .map_or(0, |writer| writer.summary().events);
             self.failure = Some(why);
         }
         if self.failure.is_some() {
