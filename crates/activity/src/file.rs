@@ -18,11 +18,19 @@ pub struct Activity {
     dropped: u64,
 }
 
+/// The PID namespace that this process's number is of.
+fn pid_namespace() -> Option<u64> {
+    let name = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    let digits = name.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?;
+    digits.parse().ok()
+}
+
 impl Activity {
     /// A new file in the session's folder.
     pub fn create(session: &OsStr) -> io::Result<Self> {
         let (pid, now) = (std::process::id(), clock::monotonic());
-        let name = format!("{}{pid}.{now}", frames::FILE_PREFIX);
+        let namespace = pid_namespace().unwrap_or(0);
+        let name = format!("{}{pid}.{now}.{namespace}", frames::FILE_PREFIX);
         let mut options = OpenOptions::new();
         options.append(true).create_new(true).mode(0o600);
         Ok(Activity {

@@ -1,7 +1,13 @@
 //! The rings that injected code and the tracer share.
 //!
-//! A ring is a file of the session's folder, `ring.PID.TID.N`: a [`RingHeader`] in the first
-//! [`RING_HEADER_SIZE`] bytes, then [`RingHeader::capacity`] slots. One [`CallSlot`] a call,
+//! A process has one file in the session's folder, `rings.PID.N`, of which each thread gets a piece:
+//! an [`ArenaHeader`], a directory of [`RingState`]s, an area for text, then rings of one size. A file is
+//! long and sparse, and mapped once; whoever takes a ring takes it by atomic operations in it, so that a
+//! new thread needs no rights, no descriptor and no space for a name. Children that cannot make a file of
+//! their own go on in their parent's.
+//!
+//! A ring is a [`RingHeader`] in [`RING_HEADER_SIZE`] bytes, then [`RingHeader::capacity`] slots. One
+//! [`CallSlot`] a call,
 //! published at entry and closed in place, so that a crash leaves the call that was in flight
 //! visible as open; [`PayloadSlot`]s after it hold what does not fit, reserved together with it.
 //!
@@ -10,15 +16,97 @@
 //! word is this call's, and with an exit it is final. No store is a locked one: only the ring's own
 //! thread writes to it, and x86 shows its stores to others in their order.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::AtomicU64;
+
+/// `CUTARENA`, little-endian.
+pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"CUTARENA");
+/// Where the directory begins: a [`RingState`] of four bytes for each ring.
+pub const ARENA_HEADER_SIZE: usize = 4096;
+/// Rings that a directory has room for.
+pub const MOST_RINGS: usize = 8192;
+/// Where the text begins.
+pub const ARENA_TEXT: usize = ARENA_HEADER_SIZE + 4 * MOST_RINGS;
+
+/// The head of a process's file; `magic` is written last, so that a reader never takes a half-made one.
+#[repr(C)]
+pub struct ArenaHeader {
+    pub magic: AtomicU64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes of the area for text, at [`ARENA_TEXT`]; the rings come right behind it.
+    pub text: u64,
+    /// Slots of each ring, a power of two.
+    pub capacity: u32,
+    /// Rings that there is room for.
+    pub most: u32,
+    /// Who made it, by its own number.
+    pub pid: u32,
+    pub reserved: u32,
+    /// The PID namespace that the number is of; 0: unknown.
+    pub namespace: u64,
+    pub unused: [u64; 2],
+    /// Rings that have been taken, from the first on; the directory says what became of them.
+    pub taken: AtomicU64,
+    /// Bytes of text; see [`TEXT_WORD`].
+    pub said: AtomicU64,
+    /// Bytes of text that have memory.
+    pub text_backed: AtomicU64,
+}
+
+/// A message in the area for text is a word (its length, and in the upper half the process's number),
+/// written last, then its bytes, filled up to a multiple of this.
+pub const TEXT_WORD: usize = 8;
+
+/// Bytes from one ring to the next.
+pub const fn ring_stride(capacity: u32) -> usize {
+    RING_HEADER_SIZE + capacity as usize * 64
+}
+
+/// What a ring of the directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RingState {
+    /// Nobody has it, and nothing of it has memory.
+    Unused = 0,
+    /// A thread is about to use it: there is nothing to see yet.
+    Taken = 1,
+    /// A thread writes to it.
+    Live = 2,
+    /// Its thread has ended; what it left is to be read.
+    Ended = 3,
+    /// Everything has been read: the next thread may have it. Only the reader says so.
+    Free = 4,
+}
+
+impl RingState {
+    pub fn from_word(word: u32) -> Option<Self> {
+        use RingState::{Ended, Free, Live, Taken, Unused};
+        [Unused, Taken, Live, Ended, Free]
+            .into_iter()
+            .find(|state| *state as u32 == word)
+    }
+}
+
+/// The file that all processes of a session share; the tracer makes it before the program starts.
+pub const COUNTERS_FILE: &str = "counters";
+pub const COUNTERS_SIZE: usize = 4096;
+
+/// What is counted whoever it happens to, and whatever rights it has left.
+#[repr(C)]
+pub struct Counters {
+    /// Calls that were not recorded and that no ring's [`RingHeader::dropped`] counts.
+    pub lost: AtomicU64,
+    /// Ticks of the TSC that went by in the program's threads beside recording itself: setting up,
+    /// hooking, getting rings and room in them.
+    pub spent: AtomicU64,
+}
 
 /// `CUTRING1`, little-endian.
 pub const RING_MAGIC: u64 = u64::from_le_bytes(*b"CUTRING1");
-/// Where the slots begin.
+/// Where a ring's slots begin.
 pub const RING_HEADER_SIZE: usize = 4096;
 
-/// The head of a ring's file. The producer's and the consumer's words are on cache lines of their
-/// own; `magic` is written last, so that a reader never takes a half-made ring.
+/// The head of a ring. The producer's and the consumer's words are on cache lines of their own.
 #[repr(C)]
 pub struct RingHeader {
     pub magic: AtomicU64,
@@ -26,14 +114,18 @@ pub struct RingHeader {
     pub capacity: u32,
     pub pid: u32,
     pub tid: u32,
-    /// 1 when the thread has ended and no more will come.
-    pub closed: AtomicU32,
-    pub reserved: [u64; 5],
-    /// Sequence number of the next slot to be reserved.
+    pub unused: u32,
+    /// The PID namespace that these numbers are of; 0: unknown.
+    pub namespace: u64,
+    pub reserved: [u64; 4],
+    /// Sequence number of the next slot to be reserved. It goes on where the thread that had the ring
+    /// before has left it.
     pub head: AtomicU64,
-    /// Calls that found the ring full and were not recorded.
+    /// Calls that found the ring full and were not recorded, of all threads that had it.
     pub dropped: AtomicU64,
-    pub producer: [u64; 6],
+    /// Slots that have memory.
+    pub backed: AtomicU64,
+    pub producer: [u64; 5],
     /// Everything before this sequence number has been taken.
     pub tail: AtomicU64,
     pub consumer: [u64; 7],
@@ -137,6 +229,11 @@ mod tests {
             offset_of!(RingHeader, tail),
         ];
         assert_eq!(offsets, [8, 64, 72, 128]);
+        assert!(size_of::<ArenaHeader>() <= ARENA_HEADER_SIZE);
+        assert!(size_of::<Counters>() <= COUNTERS_SIZE);
+        assert_eq!(offset_of!(ArenaHeader, taken), 64);
+        assert_eq!(RingState::from_word(3), Some(RingState::Ended));
+        assert_eq!(RingState::from_word(5), None);
         assert!(size_of::<RingHeader>() <= RING_HEADER_SIZE);
         assert_eq!(size_of::<PayloadSlot>(), 64);
         assert_eq!(

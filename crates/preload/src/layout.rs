@@ -154,7 +154,8 @@ pub struct Thread {
     pub mask: u64,
     /// Calls may be recorded while the head stays at or below this sequence number.
     pub limit: u64,
-    /// The process that the ring is of: a forked child finds its parent's here. -1: none yet.
+    /// The generation of the process that the ring is of (`engine::generation`): a forked child finds
+    /// its parent's here. -1: none yet.
     pub pid: u32,
     pub state: u32,
     /// Where the tail stood when a call was last dropped.
@@ -202,7 +203,7 @@ pub struct Stage {
     pub brief: usize,
     /// Where a [`Thread`] is, from the thread pointer on.
     pub thread: isize,
-    /// The process's id, in a page of its own.
+    /// The process's generation, in a page of its own.
     pub generation: *mut AtomicU32,
     pub refill: *const AtomicPtr<()>,
     /// Where stubs jump to whose callers' stacks are wanted, with a function's number in r11.
@@ -218,6 +219,8 @@ pub struct Stage {
     pub loader: *const crate::objects::Loader,
     /// CUDA was there first: calls may have been made before any could be recorded.
     pub late: bool,
+    /// When stage one began to work, by the processor's counter.
+    pub began: u64,
 }
 
 /// What the engine offers stage one.

@@ -113,11 +113,6 @@ impl File {
     pub fn set_size(&self, bytes: u64) -> bool {
         system_call!(SYS_ftruncate, self.0, bytes) == 0
     }
-
-    /// Makes room now, so that no later write can fail for want of space.
-    pub fn reserve(&self, offset: u64, bytes: u64) -> bool {
-        system_call!(SYS_fallocate, self.0, 0usize, offset, bytes) == 0
-    }
 }
 
 impl Drop for File {
@@ -172,17 +167,63 @@ pub fn free_space(path: &[u8]) -> u64 {
     words[1].saturating_mul(words[4])
 }
 
+/// Gives memory to pages of a mapping now: a write that finds none later would be a SIGBUS.
+pub fn populate(address: usize, bytes: usize) -> bool {
+    if !TOUCHES.load(Ordering::Relaxed) {
+        let done = system_call!(SYS_madvise, address, bytes, libc::MADV_POPULATE_WRITE);
+        if done != -(libc::EINVAL as isize) {
+            return done == 0;
+        }
+    }
+    // Kernels before 5.14: the kernel itself writes to each page, and says if it cannot. It adds
+    // nothing to a word there, for somebody else may use the page already.
+    let operation = libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG;
+    let add_nothing = libc::FUTEX_OP_ADD << 28;
+    (address..address + bytes).step_by(4096).all(|page| {
+        let done = system_call!(
+            SYS_futex,
+            page,
+            operation,
+            0usize,
+            0usize,
+            page,
+            add_nothing
+        );
+        done >= 0
+    })
+}
+
+/// Set: as on kernels that cannot give memory to a mapping.
+pub static TOUCHES: AtomicBool = AtomicBool::new(false);
+
 /// How long this process may make a file; beyond it a write is a signal.
 pub fn file_size_limit() -> u64 {
+    limit(libc::RLIMIT_FSIZE)
+}
+
+/// What this process may have of something.
+pub fn limit(resource: libc::__rlimit_resource_t) -> u64 {
     let mut limits = [u64::MAX; 2];
-    system_call!(
-        SYS_prlimit64,
-        0usize,
-        libc::RLIMIT_FSIZE,
-        0usize,
-        limits.as_mut_ptr()
-    );
+    system_call!(SYS_prlimit64, 0usize, resource, 0usize, limits.as_mut_ptr());
     limits[0]
+}
+
+/// The PID namespace that this process's number is of, as the kernel names it.
+pub fn pid_namespace() -> Option<u64> {
+    let mut name = [0u8; 64];
+    let path = c"/proc/self/ns/pid";
+    let length = system_call!(
+        SYS_readlinkat,
+        libc::AT_FDCWD,
+        path.as_ptr(),
+        name.as_mut_ptr(),
+        name.len()
+    );
+    let name = name.get(..usize::try_from(length).ok()?)?;
+    // pid:[4026531836]
+    let digits = name.strip_prefix(b"pid:[")?.strip_suffix(b"]")?;
+    let number = |sum: u64, digit: &u8| sum * 10 + u64::from(digit.wrapping_sub(b'0') % 10);
+    Some(digits.iter().take(18).fold(0, number))
 }
 
 pub fn pid() -> u32 {

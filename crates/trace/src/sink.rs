@@ -90,13 +90,27 @@ impl Writer {
         }
         self.format.write(record)?;
         self.came(record.ts());
+        self.note(record);
+        Ok(())
+    }
+
+    /// Counts a record that cannot be written any more, so that the summary knows what is missing.
+    pub fn count(&mut self, record: &Record) {
+        if let Record::Event(event) = record
+            && matches!(event.extent, Extent::Closed(_))
+        {
+            self.open.remove(&event.id);
+        }
+        self.note(record);
+    }
+
+    fn note(&mut self, record: &Record) {
         if let Record::Event(event) = record
             && event.extent == Extent::Open
         {
             self.open.insert(event.id);
         }
         self.tally.add(record);
-        Ok(())
     }
 
     fn came(&mut self, time: u64) {

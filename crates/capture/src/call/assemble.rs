@@ -119,6 +119,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
     }
 
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// A new ring; its number is the count of those before.
     pub fn add_ring(&mut self, pid: u32, tid: u32) {
         self.rings.push(Thread {

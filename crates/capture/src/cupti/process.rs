@@ -2,8 +2,9 @@
 
 use super::clock::Clock;
 use super::link::{Calls, Cause, Found};
-use super::timed::{self, Waiting};
+use super::timed::{self, Waiting, narrow};
 use crate::call::demangled;
+use crate::preload::Namespaces;
 use cuda::cupti::{Call, NONE, Place, Record};
 use event::{ClockPair, Direction, Name, activity as frames};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -22,6 +23,8 @@ const PATIENCE: u64 = 2_000_000_000;
 #[derive(Debug, Default)]
 pub struct Process {
     pub pid: u32,
+    /// What it calls itself, in a PID namespace that is not ours.
+    inner: Option<(u64, u32)>,
     /// `version=… path=…`
     pub about: Option<String>,
     pub notes: Vec<String>,
@@ -74,6 +77,24 @@ impl Process {
         }
     }
 
+    /// One whose numbers are those of another PID namespace, perhaps.
+    pub fn within(namespace: u64, pid: u32) -> Self {
+        match Namespaces::shared().process(namespace, pid) {
+            Some((outer, _)) => Process {
+                inner: Some((namespace, pid)),
+                ..Process::new(outer)
+            },
+            None => Process::new(pid),
+        }
+    }
+
+    /// Our number for one of its threads.
+    fn thread(&self, tid: u32) -> u32 {
+        self.inner.map_or(tid, |(namespace, pid)| {
+            Namespaces::shared().former_thread(namespace, pid, tid)
+        })
+    }
+
     /// Takes one frame that came at `now`.
     pub fn frame(&mut self, kind: u32, payload: &[u8], now: u64) {
         let text = || String::from_utf8_lossy(&payload[..payload.len().min(LONGEST_TEXT)]);
@@ -102,7 +123,11 @@ impl Process {
             }
             frames::RECORDS => self.records(payload, now),
             frames::TIMED => {
-                self.timed.extend(timed::read(payload, now));
+                for mut waiting in timed::read(payload, now) {
+                    let thread = self.thread(narrow(waiting.piece.thread));
+                    waiting.piece.thread = thread.into();
+                    self.timed.push_back(waiting);
+                }
             }
             frames::COUNTED => {
                 for (place, sum) in self.counted.iter_mut().enumerate() {
@@ -141,7 +166,8 @@ impl Process {
         }
     }
 
-    fn call(&mut self, call: Call) {
+    fn call(&mut self, mut call: Call) {
+        call.thread = self.thread(call.thread);
         if self.calls.insert(call.correlation, (call, None)).is_none() {
             self.order.push_back(call.correlation);
             self.unresolved.push_back(call.correlation);

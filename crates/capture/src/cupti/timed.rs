@@ -107,6 +107,6 @@ impl Waiting {
 }
 
 /// What a process writes is not to be trusted.
-fn narrow(word: u64) -> u32 {
+pub fn narrow(word: u64) -> u32 {
     u32::try_from(word).unwrap_or(u32::MAX)
 }

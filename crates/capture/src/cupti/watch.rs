@@ -219,13 +219,15 @@ impl<S: Sink> Watch<S> {
             .flatten()
         {
             let path = entry.path();
-            let Some(pid) = process_of(&path) else {
+            let Some((pid, namespace)) = process_of(&path) else {
                 continue;
             };
             if !self.files.contains_key(&path) && self.files.len() < MOST_PROCESSES {
                 let opened = Frames::open(&path).ok();
-                self.files
-                    .insert(path, opened.map(|frames| (frames, Process::new(pid))));
+                self.files.insert(
+                    path,
+                    opened.map(|frames| (frames, Process::within(namespace, pid))),
+                );
             }
         }
         let over = self.limit.is_some_and(|limit| now > limit);
@@ -390,9 +392,10 @@ impl<S: Sink> Watch<S> {
     }
 }
 
-/// The process that a file of activity is of.
-fn process_of(path: &Path) -> Option<u32> {
+/// The process that a file of activity is of, by its own number, and the PID namespace of that.
+fn process_of(path: &Path) -> Option<(u32, u64)> {
     let name = path.file_name()?.to_str()?;
-    let (pid, _) = name.strip_prefix(activity::FILE_PREFIX)?.split_once('.')?;
-    pid.parse().ok()
+    let (pid, rest) = name.strip_prefix(activity::FILE_PREFIX)?.split_once('.')?;
+    let namespace = rest.split_once('.').and_then(|(_, last)| last.parse().ok());
+    Some((pid.parse().ok()?, namespace.unwrap_or(0)))
 }

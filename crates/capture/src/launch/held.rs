@@ -206,6 +206,7 @@ fn begin(
         {
             return io::Error::last_os_error();
         }
+        crate::files::restore_limit();
         if let Err(why) = signals::set_mask(mask) {
             return why;
         }

@@ -91,10 +91,13 @@ fn spawn(command: &Command) -> Result<Child, LaunchError> {
             .iter()
             .map(|(name, value)| (name, value)),
     );
-    // SAFETY: the closure only makes one async-signal-safe system call.
+    // SAFETY: the closure only makes async-signal-safe system calls.
     unsafe {
         // The standard library empties the mask; the program must find the one we were given.
-        start.pre_exec(move || signals::set_mask(&mask));
+        start.pre_exec(move || {
+            crate::files::restore_limit();
+            signals::set_mask(&mask)
+        });
     }
     start
         .spawn()

@@ -116,6 +116,11 @@ impl TscClock {
         segment.host.saturating_sub(before)
     }
 
+    /// How long so many ticks are, in nanoseconds.
+    pub fn length(&self, ticks: u64) -> u64 {
+        rate(self.first, self.latest).map_or(0, |rate| (ticks as f64 * rate) as u64)
+    }
+
     /// No time was seen to be wrong by more.
     pub fn error(&self) -> u64 {
         self.error

@@ -82,8 +82,27 @@ impl Reader {
         }
     }
 
+    /// The ring's thread has ended: what it has not published by now it never will.
+    pub fn finish(&mut self) {
+        self.cursor = self.cursor.max(self.ring.head());
+        self.open.clear();
+        self.callers.clear();
+        self.ring.release(self.cursor);
+    }
+
+    /// Another thread has the ring, and goes on where the last one ended.
+    pub fn renew(&mut self, ring: Ring) {
+        self.ring = ring;
+        self.latest = 0;
+    }
+
     pub fn ring(&self) -> &Ring {
         &self.ring
+    }
+
+    /// There is nothing to read.
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.backlog() == 0 && self.ring.dropped() == self.dropped
     }
 
     /// Slots that are in use: how near the ring is to being full.
@@ -111,9 +130,6 @@ impl Reader {
     /// Appends what has happened since the last time and frees the slots of ended calls. True:
     /// there is more, for another batch.
     pub fn drain(&mut self, out: &mut Batch) -> Result<bool, Corrupt> {
-        if !self.ring.is_whole() {
-            return Err(Corrupt);
-        }
         let drained = match self.read_slots(out, PORTION) {
             Ok(false) => self.settle(out).map(|()| false),
             more => more,

@@ -1,16 +1,20 @@
 //! The thread that empties the rings. It only copies: what the copies mean is found out elsewhere,
 //! so that a slow disk does not hold up the traced program.
 
+use super::arena::Arena;
 use super::clock;
-use super::drain::Reader;
-use super::ring::Ring;
+use super::counters::CounterPage;
+use super::drain::{Corrupt, Reader};
+use super::namespace::Namespaces;
 use super::session::thread_time;
-use crate::call::item::Batch;
+use crate::call::item::{Batch, Item, Step};
 use crate::clock::monotonic;
 use event::ClockPair;
-use std::collections::HashSet;
+use event::ring::RingState;
+use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -23,6 +27,16 @@ pub enum Message {
         tid: u32,
     },
     Batch(Batch),
+    /// Lines of a process that cannot write its own file. `file`: which of the files of rings they
+    /// came by, and whose that is.
+    Said {
+        file: usize,
+        owner: u32,
+        pid: u32,
+        lines: Vec<u8>,
+    },
+    /// A file of rings could not be opened.
+    Unreadable(PathBuf, io::Error),
     /// A ring made no sense; no more of it will come.
     Damaged,
     /// Processes that were still there when tracing stopped.
@@ -33,8 +47,10 @@ pub enum Message {
     Round(u64),
 }
 
-/// Rings drained at once, at most; a bound on what a hostile folder makes us map.
-const MOST_RINGS: usize = 16 << 10;
+/// Files of rings at once, at most; a bound on what a hostile folder makes us map.
+const MOST_SOURCES: usize = 16 << 10;
+/// How often losses that no ring counts are passed on.
+const COUNT: Duration = Duration::from_millis(50);
 /// How often to look for new rings.
 const SCAN: Duration = Duration::from_millis(5);
 /// How often to ask whether a ring's process is still there.
@@ -74,10 +90,25 @@ impl Ahead {
     }
 }
 
-struct Found {
+/// A process's file of rings.
+struct Source {
     number: usize,
-    reader: Reader,
+    arena: Arena,
+    /// By their place in the directory.
+    rings: Vec<Found>,
+    /// How far its text has been read.
+    read: u64,
     asked: Instant,
+}
+
+enum Found {
+    Nothing,
+    /// `number`: the ring's, for the thread that has it now; None once that has ended.
+    Ring {
+        reader: Box<Reader>,
+        number: Option<usize>,
+    },
+    GivenUp,
 }
 
 struct Drainer<'a> {
@@ -87,30 +118,57 @@ struct Drainer<'a> {
     /// than filling it takes us.
     used: &'a Receiver<Batch>,
     ahead: &'a Ahead,
-    rings: Vec<Found>,
+    namespaces: &'a Namespaces,
+    counters: &'a CounterPage,
+    sources: Vec<Source>,
+    /// Of all sources so far.
+    opened: usize,
+    /// Rings so far.
     count: usize,
+    /// What could not be opened: descriptors may come free.
+    refused: HashMap<PathBuf, io::Error>,
+    /// The ring that stands for whoever has none.
+    nobody: Option<usize>,
+    lost: u64,
+}
+
+/// What the draining thread works with.
+pub struct Shared<'a> {
+    pub messages: &'a Sender<Message>,
+    pub used: &'a Receiver<Batch>,
+    pub ahead: &'a Ahead,
+    pub namespaces: &'a Namespaces,
+    pub counters: &'a CounterPage,
 }
 
 /// Runs until it is told to stop and the rings are empty. Returns the CPU time it took.
-pub fn drain_all(
-    folder: &Path,
-    stop: &AtomicBool,
-    messages: &Sender<Message>,
-    used: &Receiver<Batch>,
-    ahead: &Ahead,
-) -> Duration {
+pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Duration {
+    let Shared {
+        messages,
+        used,
+        ahead,
+        namespaces,
+        counters,
+    } = *shared;
     let mut drainer = Drainer {
         folder,
         messages,
         used,
         ahead,
-        rings: Vec::new(),
+        namespaces,
+        counters,
+        sources: Vec::new(),
+        opened: 0,
         count: 0,
+        refused: HashMap::new(),
+        nobody: None,
+        lost: 0,
     };
     be_prompt();
     let mut scanned: Option<Instant> = None;
     let mut pause = SHORTEST_PAUSE;
     let mut paired = 0;
+    let mut counted = Instant::now();
     loop {
         // Past the bound the rings fill up, and what they do not hold is counted as lost.
         while ahead.is_too_far() {
@@ -130,6 +188,11 @@ pub fn drain_all(
         let moved = drainer.round();
         if last {
             let _ = messages.send(Message::StillRunning(drainer.still_running()));
+            drainer.open_refused();
+        }
+        if last || counted.elapsed() >= COUNT {
+            counted = Instant::now();
+            drainer.count_lost();
         }
         if messages.send(Message::Round(began)).is_err() || last {
             return thread_time();
@@ -161,95 +224,246 @@ enum Moved {
     Much,
 }
 
-impl Found {
-    fn is_over(&mut self) -> bool {
-        if self.reader.ring().is_closed() {
-            return true;
-        }
-        if self.asked.elapsed() < ASK {
-            return false;
-        }
-        self.asked = Instant::now();
-        self.reader.ring().has_producer() == Some(false)
-    }
-}
-
 impl Drainer<'_> {
-    /// Takes up rings that have appeared.
+    /// Takes up files that have appeared.
     fn scan(&mut self) {
         let Ok(entries) = fs::read_dir(self.folder) else {
             return;
         };
         for entry in entries.flatten() {
-            let is_ring = entry.file_name().as_encoded_bytes().starts_with(b"ring.");
-            let path = entry.path();
-            if !is_ring || self.rings.len() >= MOST_RINGS {
+            let is_ring = entry.file_name().as_encoded_bytes().starts_with(b"rings.");
+            if !is_ring || self.sources.len() >= MOST_SOURCES {
                 continue;
             }
             // One that is not whole yet is looked at again next time. One that is loses its name: it
             // is not taken up twice, and its memory is free as soon as both sides let go of it.
-            if let Some(ring) = Ring::open(&path).filter(|_| fs::remove_file(&path).is_ok()) {
-                let (pid, tid) = (ring.pid, ring.tid);
-                if self.messages.send(Message::Ring { pid, tid }).is_err() {
-                    return;
+            let path = entry.path();
+            match Arena::open(&path) {
+                Ok(Some(arena)) if fs::remove_file(&path).is_ok() => {
+                    self.refused.remove(&path);
+                    // At once: it may be gone when its first call is seen.
+                    (self.namespaces).thread(arena.namespace, arena.pid, arena.pid);
+                    self.sources.push(Source {
+                        number: self.opened,
+                        arena,
+                        rings: Vec::new(),
+                        read: 0,
+                        asked: Instant::now(),
+                    });
+                    self.opened += 1;
                 }
-                self.rings.push(Found {
-                    number: self.count,
-                    reader: Reader::new(ring),
-                    asked: Instant::now(),
-                });
-                self.count += 1;
+                Ok(_) => {}
+                // Removed since, by whoever made it.
+                Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+                Err(why) => {
+                    self.refused.insert(path, why);
+                }
             }
         }
     }
 
+    /// At the end: what there were no descriptors for, now that the others are done with.
+    fn open_refused(&mut self) {
+        while !self.refused.is_empty() {
+            let before = self.refused.len();
+            self.sources.clear();
+            self.scan();
+            self.round();
+            if self.refused.len() >= before {
+                break;
+            }
+        }
+        for (path, why) in self.refused.drain() {
+            let _ = self.messages.send(Message::Unreadable(path, why));
+        }
+    }
+
+    /// Passes on what was lost without a ring.
+    fn count_lost(&mut self) {
+        let lost = self.counters.lost();
+        let Some(count) = lost.checked_sub(self.lost).filter(|count| *count > 0) else {
+            return;
+        };
+        self.lost = lost;
+        let ring = match self.nobody {
+            Some(ring) => ring,
+            None => {
+                let _ = self.messages.send(Message::Ring { pid: 0, tid: 0 });
+                self.count += 1;
+                *self.nobody.insert(self.count - 1)
+            }
+        };
+        let mut batch = Batch::with_room(1);
+        batch.ring = ring;
+        batch.items.push(Item {
+            time: clock::timestamp(),
+            sequence: 0,
+            step: Step::Lost { count },
+        });
+        self.ahead.more(batch.size());
+        let _ = self.messages.send(Message::Batch(batch));
+    }
+
     /// Processes that have not let go of their rings.
     fn still_running(&self) -> usize {
-        let rings = self.rings.iter().map(|found| found.reader.ring());
-        let running = rings
-            .filter(|ring| ring.has_producer() == Some(true))
-            .map(|ring| ring.pid);
-        running.collect::<HashSet<u32>>().len()
+        let arenas = self.sources.iter().map(|source| &source.arena);
+        let running = arenas
+            .filter(|arena| arena.has_producer() == Some(true))
+            .map(|arena| (arena.namespace, arena.pid));
+        running.collect::<HashSet<(u64, u32)>>().len()
     }
 
     fn round(&mut self) -> Moved {
         let mut moved = Moved::Little;
-        let (messages, used, ahead) = (self.messages, self.used, self.ahead);
-        self.rings.retain_mut(|found| {
-            // Asked before draining: a ring without a producer gets nothing more.
-            let over = found.is_over();
-            let (backlog, capacity) = (found.reader.backlog(), found.reader.ring().capacity());
-            moved = moved.max(if backlog > capacity / 8 {
-                Moved::Much
-            } else if backlog > capacity / 32 {
-                Moved::Some
-            } else {
-                Moved::Little
+        let mut sources = std::mem::take(&mut self.sources);
+        sources.retain_mut(|source| {
+            if !source.arena.is_whole() {
+                let _ = self.messages.send(Message::Damaged);
+                return false;
+            }
+            // Asked before draining: what has no producer gets nothing more.
+            let over = source.is_over();
+            self.pass_on_text(source);
+            moved = moved.max(self.drain(source));
+            !over
+        });
+        self.sources = sources;
+        moved
+    }
+
+    fn pass_on_text(&self, source: &mut Source) {
+        while let Some((pid, lines)) = source.arena.text(&mut source.read) {
+            let (owner, namespace) = (source.arena.pid, source.arena.namespace);
+            let (owner, _) = self.namespaces.thread(namespace, owner, owner);
+            let _ = self.messages.send(Message::Said {
+                file: source.number,
+                owner,
+                pid,
+                lines,
             });
-            // What comes while this is read may wait for the next round, and other rings too.
-            let until = found.reader.head();
-            loop {
-                let steps = found.reader.steps();
-                let mut batch = (used.try_recv().ok())
-                    .filter(|used| used.has_room(steps))
-                    .map_or_else(|| Batch::with_room(steps), Batch::emptied);
-                batch.ring = found.number;
-                let drained = found.reader.drain(&mut batch);
-                if !batch.items.is_empty() {
-                    ahead.more(batch.size());
-                    let _ = messages.send(Message::Batch(batch));
+        }
+    }
+
+    fn drain(&mut self, source: &mut Source) -> Moved {
+        let mut moved = Moved::Little;
+        let Source { arena, rings, .. } = source;
+        rings.resize_with(arena.taken() as usize, || Found::Nothing);
+        for (index, found) in rings.iter_mut().enumerate() {
+            let index = index as u32;
+            // Asked before draining, too.
+            let state = arena.state(index);
+            if !matches!(state, RingState::Live | RingState::Ended) {
+                continue;
+            }
+            let Some((reader, number)) = self.taken_up(arena, index, found) else {
+                continue;
+            };
+            moved = moved.max(Moved::of(reader));
+            if self.empty(reader, number).is_err() {
+                let _ = self.messages.send(Message::Damaged);
+                *found = Found::GivenUp;
+                continue;
+            }
+            if state == RingState::Ended {
+                reader.finish();
+                if let Found::Ring { number, .. } = found {
+                    *number = None;
                 }
-                match drained {
-                    Ok(true) if found.reader.cursor() < until => {}
-                    Ok(_) => break,
-                    Err(_) => {
-                        let _ = messages.send(Message::Damaged);
-                        return false;
+                arena.give_back(index);
+            }
+        }
+        moved
+    }
+
+    /// The ring of a thread that has it now, or had it last.
+    fn taken_up<'r>(
+        &mut self,
+        arena: &Arena,
+        index: u32,
+        found: &'r mut Found,
+    ) -> Option<(&'r mut Reader, usize)> {
+        let is_new = match found {
+            Found::GivenUp => return None,
+            Found::Nothing => true,
+            Found::Ring { number, .. } => number.is_none(),
+        };
+        if is_new {
+            let Some(ring) = arena.ring(index) else {
+                let _ = self.messages.send(Message::Damaged);
+                *found = Found::GivenUp;
+                return None;
+            };
+            let (pid, tid) = (self.namespaces).thread(ring.namespace, ring.pid, ring.tid);
+            let _ = self.messages.send(Message::Ring { pid, tid });
+            let new = self.count;
+            self.count += 1;
+            match found {
+                Found::Ring { reader, number } => {
+                    reader.renew(ring);
+                    *number = Some(new);
+                }
+                _ => {
+                    *found = Found::Ring {
+                        reader: Box::new(Reader::new(ring)),
+                        number: Some(new),
                     }
                 }
             }
-            !over
-        });
-        moved
+        }
+        match found {
+            Found::Ring {
+                reader,
+                number: Some(number),
+            } => Some((reader, *number)),
+            _ => None,
+        }
+    }
+
+    /// Copies what a ring holds.
+    fn empty(&self, reader: &mut Reader, ring: usize) -> Result<(), Corrupt> {
+        if reader.is_idle() {
+            return Ok(());
+        }
+        // What comes while this is read may wait for the next round, and other rings too.
+        let until = reader.head();
+        loop {
+            let steps = reader.steps();
+            let mut batch = (self.used.try_recv().ok())
+                .filter(|used| used.has_room(steps))
+                .map_or_else(|| Batch::with_room(steps), Batch::emptied);
+            batch.ring = ring;
+            let drained = reader.drain(&mut batch);
+            if !batch.items.is_empty() {
+                self.ahead.more(batch.size());
+                let _ = self.messages.send(Message::Batch(batch));
+            }
+            if !drained? || reader.cursor() >= until {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Moved {
+    fn of(reader: &Reader) -> Self {
+        let (backlog, capacity) = (reader.backlog(), reader.ring().capacity());
+        if backlog > capacity / 8 {
+            Moved::Much
+        } else if backlog > capacity / 32 {
+            Moved::Some
+        } else {
+            Moved::Little
+        }
+    }
+}
+
+impl Source {
+    /// No process has it any more.
+    fn is_over(&mut self) -> bool {
+        if self.asked.elapsed() < ASK {
+            return false;
+        }
+        self.asked = Instant::now();
+        self.arena.has_producer() == Some(false)
     }
 }

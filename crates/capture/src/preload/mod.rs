@@ -5,11 +5,14 @@
 //! decodes them (`crate::call`). What is injected lives in the crate `preload`; the two share the layout of the
 //! rings (`event::ring`) and what is captured of each function (`cuda::capture`).
 
+mod arena;
 mod clock;
+mod counters;
 mod drain;
 mod drain_thread;
 mod error;
 pub(crate) mod folder;
+mod namespace;
 mod origin;
 mod process;
 mod report;
@@ -23,6 +26,7 @@ pub use crate::call::Filter;
 pub(crate) use drain_thread::be_prompt;
 pub use error::PreloadError;
 pub(crate) use folder::Folder;
+pub(crate) use namespace::Namespaces;
 pub use process::Library;
 pub use report::{Process, Report, missing};
 pub(crate) use session::thread_time;

@@ -1,13 +1,15 @@
 //! What traced processes say of themselves: their programs, clocks, libraries and functions.
 //!
 //! A process appends lines to `process.PID.STARTTIME`. An exec keeps the file and begins again
-//! with a new `process` line: each such line opens an image with tables of its own.
+//! with a new `process` line: each such line opens an image with tables of its own. One that may not
+//! write there any more says the same lines by way of its rings.
 
+use super::arena::open_regular;
 use super::clock::TscClock;
+use super::namespace::Namespaces;
 use crate::call::{Named, loaded::Objects};
 use event::{ClockMap, ClockPair, Name};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -27,6 +29,8 @@ pub struct Image {
     pub pid: u32,
     pub parent: u32,
     pub exe: String,
+    /// The PID namespace that it is in; 0: unknown.
+    namespace: u64,
     tsc_hz: u64,
     clocks: Vec<ClockPair>,
     pub libraries: BTreeMap<u32, Library>,
@@ -66,18 +70,24 @@ pub enum TimeSource {
     Own(ClockMap),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Processes {
     folder: PathBuf,
+    namespaces: Namespaces,
     files: HashMap<PathBuf, LineReader>,
+    /// Lines that came by way of rings: by the file of these, and by the process.
+    said: HashMap<(usize, u32), LineReader>,
     images: Vec<Image>,
 }
 
 impl Processes {
-    pub fn new(folder: &Path) -> Self {
+    pub fn new(folder: &Path, namespaces: Namespaces) -> Self {
         Processes {
             folder: folder.to_owned(),
-            ..Processes::default()
+            namespaces,
+            files: HashMap::new(),
+            said: HashMap::new(),
+            images: Vec::new(),
         }
     }
 
@@ -86,6 +96,7 @@ impl Processes {
         let Ok(entries) = std::fs::read_dir(&self.folder) else {
             return;
         };
+        let known = self.images.len();
         for entry in entries.flatten() {
             if entry
                 .file_name()
@@ -96,6 +107,33 @@ impl Processes {
                 let mut reader = self.files.remove(&path).unwrap_or_default();
                 reader.read(&path, &mut self.images);
                 self.files.insert(path, reader);
+            }
+        }
+        self.renumber(known, None);
+    }
+
+    /// Lines that a process said by way of the rings of `owner`: itself, or an ancestor whose rings
+    /// it has.
+    pub fn said(&mut self, file: usize, owner: u32, pid: u32, lines: &[u8]) {
+        let images = &mut self.images;
+        let known = images.len();
+        let reader = self.said.entry((file, pid)).or_insert_with(|| LineReader {
+            image: images.iter().rposition(|image| image.pid == owner),
+            ..LineReader::default()
+        });
+        reader.lines(lines, images);
+        self.renumber(known, Some(owner));
+    }
+
+    /// Gives images from `known` on the numbers that their processes have here.
+    fn renumber(&mut self, known: usize, owner: Option<u32>) {
+        for image in self.images.iter_mut().skip(known) {
+            if let Some((pid, parent)) = self.namespaces.process(image.namespace, image.pid) {
+                (image.pid, image.parent) = (pid, parent);
+            }
+            // Nobody is the parent of a namespace's first process, by its own word.
+            if let Some(owner) = owner.filter(|owner| image.parent == 0 && image.pid != *owner) {
+                image.parent = owner;
             }
         }
     }
@@ -160,7 +198,7 @@ struct LineReader {
 
 impl LineReader {
     fn read(&mut self, path: &Path, images: &mut Vec<Image>) {
-        let Ok(mut file) = File::open(path) else {
+        let Ok(Some(mut file)) = open_regular(path, false) else {
             return;
         };
         if file.seek(SeekFrom::Start(self.read)).is_err() {
@@ -210,6 +248,7 @@ impl Image {
             match key {
                 "pid" => image.pid = value.parse().unwrap_or(0),
                 "ppid" => image.parent = value.parse().unwrap_or(0),
+                "ns" => image.namespace = value.parse().unwrap_or(0),
                 "tsc_hz" => image.tsc_hz = value.parse().unwrap_or(0),
                 "exe" => image.exe = value.to_owned(),
                 _ => {}
@@ -302,7 +341,7 @@ mod tests {
         for (name, text) in contents {
             fs::write(folder.path().join(name), text).expect("writable");
         }
-        let mut processes = Processes::new(folder.path());
+        let mut processes = Processes::new(folder.path(), Namespaces::new(Path::new("/proc")));
         processes.refresh();
         (folder, processes)
     }

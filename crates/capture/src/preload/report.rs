@@ -127,6 +127,14 @@ impl Report {
         }
     }
 
+    /// What was spent in the program's threads beside recording calls.
+    pub(super) fn add_overhead(&mut self, nanoseconds: u64) {
+        if nanoseconds > 0 {
+            let overhead = self.overhead.get_or_insert_default();
+            overhead.total_ns = overhead.total_ns.saturating_add(nanoseconds);
+        }
+    }
+
     /// Functions hooked, and functions there are, in all libraries.
     pub fn hooks(&self) -> (u64, u64) {
         let sum = |count: fn(&Library) -> u64| {

@@ -1,4 +1,4 @@
-//! A ring's file in memory. What lies in it was written by another process and is believed in
+//! A ring in memory. What lies in it was written by another process and is believed in
 //! nothing: every number is checked before it is used, every word is read by an atomic load.
 
 use event::ring::{CallSlot, RING_HEADER_SIZE, RING_MAGIC, RingHeader};
@@ -7,113 +7,117 @@ use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// More slots than any session asks for; bounds what a damaged header makes us map.
-const MOST_SLOTS: u32 = 1 << 22;
 const SLOT: usize = 64;
 const WORDS: usize = SLOT / 8;
 
+/// Shared memory that another process writes to: read and written by atomic operations only.
 #[derive(Debug)]
-pub struct Ring {
+pub struct Mapping {
     memory: NonNull<u8>,
     length: usize,
-    file: File,
-    capacity: u64,
-    pub pid: u32,
-    pub tid: u32,
 }
 
 // SAFETY: the mapping belongs to this value and is only read and written by atomic operations.
-unsafe impl Send for Ring {}
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
-/// A slot's words, copied.
-pub type SlotWords = [u64; WORDS];
-
-impl Ring {
-    /// None while the file is not (or not yet) a whole ring.
-    pub fn open(path: &Path) -> Option<Self> {
-        let file = File::options().read(true).write(true).open(path).ok()?;
-        let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
-        if length < RING_HEADER_SIZE + SLOT
-            || length > RING_HEADER_SIZE + MOST_SLOTS as usize * SLOT
-        {
-            return None;
-        }
+impl Mapping {
+    pub fn new(file: &File, length: usize) -> io::Result<Self> {
         // SAFETY: a new shared mapping of a file we hold; the result is checked.
         let memory = unsafe {
             libc::mmap(
                 ptr::null_mut(),
                 length,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
                 file.as_raw_fd(),
                 0,
             )
         };
         if memory == libc::MAP_FAILED {
-            return None;
+            return Err(io::Error::last_os_error());
         }
+        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Mapping { memory, length })
+    }
+
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.length);
+        // SAFETY: inside the mapping, aligned, and shared memory is only touched by atomics.
+        unsafe { self.memory.add(offset).cast().as_ref() }
+    }
+
+    pub fn half(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.length);
+        // SAFETY: as above.
+        unsafe { self.memory.add(offset).cast().as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has it.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.length) };
+    }
+}
+
+/// One thread's ring in its process's file.
+#[derive(Debug, Clone)]
+pub struct Ring {
+    mapping: Arc<Mapping>,
+    /// Where it begins.
+    base: usize,
+    length: usize,
+    capacity: u64,
+    pub pid: u32,
+    pub tid: u32,
+    /// The PID namespace of these numbers; 0: unknown.
+    pub namespace: u64,
+}
+
+/// A slot's words, copied.
+pub type SlotWords = [u64; WORDS];
+
+impl Ring {
+    /// The ring at `base`, of `most` slots at most. None: no producer writes such a one.
+    pub fn at(mapping: &Arc<Mapping>, base: usize, most: u32) -> Option<Self> {
         let mut ring = Ring {
-            memory: NonNull::new(memory.cast())?,
-            length,
-            file,
+            mapping: mapping.clone(),
+            base,
+            length: RING_HEADER_SIZE,
             capacity: 0,
             pid: 0,
             tid: 0,
+            namespace: 0,
         };
-        if ring
-            .word(offset_of!(RingHeader, magic))
-            .load(Ordering::Acquire)
-            != RING_MAGIC
-        {
+        let magic = ring.word(offset_of!(RingHeader, magic));
+        if magic.load(Ordering::Acquire) != RING_MAGIC {
             return None;
         }
-        let capacity = ring
-            .half(offset_of!(RingHeader, capacity))
-            .load(Ordering::Relaxed);
-        if !capacity.is_power_of_two()
-            || capacity > MOST_SLOTS
-            || length < RING_HEADER_SIZE + capacity as usize * SLOT
-        {
+        let half = |offset| ring.half(offset).load(Ordering::Relaxed);
+        let capacity = half(offset_of!(RingHeader, capacity));
+        if !capacity.is_power_of_two() || capacity > most {
             return None;
         }
+        let (pid, tid) = (
+            half(offset_of!(RingHeader, pid)),
+            half(offset_of!(RingHeader, tid)),
+        );
+        let namespace = ring.word(offset_of!(RingHeader, namespace));
+        ring.namespace = namespace.load(Ordering::Relaxed);
+        (ring.pid, ring.tid) = (pid, tid);
         ring.capacity = capacity.into();
-        ring.pid = ring
-            .half(offset_of!(RingHeader, pid))
-            .load(Ordering::Relaxed);
-        ring.tid = ring
-            .half(offset_of!(RingHeader, tid))
-            .load(Ordering::Relaxed);
+        ring.length = RING_HEADER_SIZE + capacity as usize * SLOT;
         Some(ring)
     }
 
     pub fn capacity(&self) -> u64 {
         self.capacity
-    }
-
-    /// The file still has the length that was mapped: touching pages past its end would kill us.
-    pub fn is_whole(&self) -> bool {
-        (self.file.metadata()).is_ok_and(|found| found.len() >= self.length as u64)
-    }
-
-    /// Whether a process still has the ring mapped: one that was killed, or replaced itself, does
-    /// not close it. The kernel grants a write lease only on a file that nobody else has open.
-    /// None where the file system knows no leases.
-    pub fn has_producer(&self) -> Option<bool> {
-        let lease = |kind: libc::c_int| {
-            // SAFETY: a plain system call on a descriptor we hold.
-            match unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, kind) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        match lease(libc::F_WRLCK) {
-            Ok(()) => lease(libc::F_UNLCK).ok().map(|()| false),
-            Err(why) => (why.kind() == io::ErrorKind::WouldBlock).then_some(true),
-        }
     }
 
     pub fn head(&self) -> u64 {
@@ -124,12 +128,6 @@ impl Ring {
     pub fn dropped(&self) -> u64 {
         self.word(offset_of!(RingHeader, dropped))
             .load(Ordering::Relaxed)
-    }
-
-    pub fn is_closed(&self) -> bool {
-        self.half(offset_of!(RingHeader, closed))
-            .load(Ordering::Acquire)
-            != 0
     }
 
     /// Everything before this sequence number may be overwritten.
@@ -159,9 +157,9 @@ impl Ring {
 
     fn slot_words(&self, sequence: u64) -> &[AtomicU64; WORDS] {
         let offset = self.slot(sequence);
-        assert!(offset + SLOT <= self.length);
+        assert!(offset + SLOT <= self.length && self.base + self.length <= self.mapping.length);
         // SAFETY: inside the mapping, aligned, and shared memory is only touched by atomics.
-        unsafe { self.memory.add(offset).cast().as_ref() }
+        unsafe { self.mapping.memory.add(self.base + offset).cast().as_ref() }
     }
 
     /// The exit time of a call: 0 while it is open. What it has left in its slots is there to be
@@ -210,21 +208,12 @@ impl Ring {
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8) && offset + 8 <= self.length);
-        // SAFETY: inside the mapping, aligned, and shared memory is only touched by atomics.
-        unsafe { self.memory.add(offset).cast().as_ref() }
+        assert!(offset + 8 <= self.length);
+        self.mapping.word(self.base + offset)
     }
 
     fn half(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= self.length);
-        // SAFETY: as above.
-        unsafe { self.memory.add(offset).cast().as_ref() }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and no reference into it outlives self.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.length) };
+        assert!(offset + 4 <= self.length);
+        self.mapping.half(self.base + offset)
     }
 }

@@ -3,8 +3,10 @@
 
 use super::PreloadError;
 use super::clock::{self, TscClock};
-use super::drain_thread::{Ahead, Message, drain_all};
+use super::counters::CounterPage;
+use super::drain_thread::{Ahead, Message, Shared, drain_all};
 use super::folder::Folder;
+use super::namespace::Namespaces;
 use super::origin::Traced;
 use super::process::Processes;
 use super::report::Report;
@@ -13,14 +15,15 @@ use crate::Sink;
 use crate::call::item::Batch;
 use crate::call::{Assembler, Filter, Limits};
 use crate::clock::monotonic;
+use crate::files;
 use crate::launch::block_signals;
 use event::{ClockError, ClockPair};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -54,6 +57,9 @@ const MOST_AHEAD: usize = 4 << 30;
 /// A session that has been prepared: the program can be started in its environment.
 pub struct Session {
     folder: Folder,
+    counters: CounterPage,
+    /// What the program is to load.
+    library: OnceLock<PathBuf>,
     options: Options,
     first: ClockPair,
 }
@@ -63,8 +69,11 @@ impl Session {
         let first = clock::pair();
         let folder = Folder::create()?;
         folder.write_options(&options)?;
+        let counters = CounterPage::create(folder.path())?;
         Ok(Session {
             folder,
+            counters,
+            library: OnceLock::new(),
             options,
             first,
         })
@@ -89,6 +98,7 @@ impl Session {
         if library.as_os_str().as_bytes().iter().any(unusable) {
             return Err(PreloadError::UnusablePath(library.to_owned()));
         }
+        let _ = self.library.set(library.to_owned());
         let mut preload = library.as_os_str().to_owned();
         if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
             preload.push(":");
@@ -114,23 +124,43 @@ impl Session {
         let (sender, receiver) = channel();
         let (give_back, used) = sync_channel(SPARE_BATCHES);
         let ahead = Arc::new(Ahead::new(most_ahead()));
+        let counters = Arc::new(self.counters);
+        let namespaces = Namespaces::shared();
+        // Rings are files, one for each process.
+        files::raise_limit();
         let drainer = {
             let (stop, folder) = (stop.clone(), self.folder.path().to_owned());
-            let ahead = ahead.clone();
-            let body = move || drain_all(&folder, &stop, &sender, &used, &ahead);
+            let (ahead, counters) = (ahead.clone(), counters.clone());
+            let namespaces = namespaces.clone();
+            let body = move || {
+                let shared = Shared {
+                    messages: &sender,
+                    used: &used,
+                    ahead: &ahead,
+                    namespaces: &namespaces,
+                    counters: &counters,
+                };
+                drain_all(&folder, &stop, &shared)
+            };
             spawn("drain", body)?
         };
         let assembler = {
-            let folder = self.folder.path().to_owned();
-            let body =
-                move || assemble_all(&folder, clock, limits, sink, &receiver, &give_back, &ahead);
+            let origin = Traced {
+                processes: Processes::new(self.folder.path(), namespaces),
+                clock,
+            };
+            let body = move || {
+                let assembler = Assembler::new(origin, limits, sink);
+                assemble_all(assembler, &receiver, &give_back, &ahead, &counters)
+            };
             spawn("assemble", body)?
         };
+        let session = self.folder.path().to_owned();
         Ok(Recording {
             folder: self.folder,
             stop,
             drainer,
-            untraced: Watch::start(),
+            untraced: Watch::start(self.library.into_inner(), session),
             assembler,
         })
     }
@@ -163,23 +193,14 @@ impl<S: Sink> Recording<S> {
 }
 
 fn assemble_all<S: Sink>(
-    folder: &Path,
-    clock: TscClock,
-    limits: Limits,
-    sink: S,
+    mut assembler: Assembler<Traced, S>,
     messages: &Receiver<Message>,
     used: &SyncSender<Batch>,
     ahead: &Ahead,
+    counters: &CounterPage,
 ) -> (S, Report) {
-    let window = limits.min_duration.saturating_add(WINDOW);
-    let mut assembler = Assembler::new(
-        Traced {
-            processes: Processes::new(folder),
-            clock,
-        },
-        limits,
-        sink,
-    );
+    let window = assembler.limits().min_duration.saturating_add(WINDOW);
+    let mut unreadable = Vec::new();
     let mut flushed = monotonic();
     let (mut damaged, mut still_running) = (0, 0);
     for message in messages {
@@ -193,6 +214,13 @@ fn assemble_all<S: Sink>(
                     let _ = used.try_send(batch);
                 }
             }
+            Message::Said {
+                file,
+                owner,
+                pid,
+                lines,
+            } => (assembler.origin.processes).said(file, owner, pid, &lines),
+            Message::Unreadable(path, why) => unreadable.push((path, why)),
             Message::Damaged => damaged += 1,
             Message::StillRunning(count) => still_running = count,
             Message::Clock(pair) => assembler.origin.clock.add(pair),
@@ -214,12 +242,20 @@ fn assemble_all<S: Sink>(
     assembler.origin.processes.refresh();
     assembler.begin_sink();
     let (sink, totals, Traced { processes, clock }) = assembler.into_parts();
-    let clock = ClockError {
+    let error = ClockError {
         source: "tsc".into(),
         error_ns: clock.error(),
         pairs: clock.pairs(),
     };
-    let mut report = Report::new(&processes, totals, clock, damaged);
+    let mut report = Report::new(&processes, totals, error, damaged);
+    report.add_overhead(clock.length(counters.spent()));
+    if let [(path, why), ..] = &*unreadable {
+        report.notes.push(format!(
+            "the calls of {} processes are not in the trace: {}: {why}",
+            unreadable.len(),
+            path.display()
+        ));
+    }
     if still_running > 0 {
         let what = "were still running when the command ended, and are traced no longer";
         report

@@ -1,6 +1,6 @@
 //! Finds processes of the traced command that use CUDA and are not traced: whoever started them
-//! cleared their environment, and the injected library was never loaded. Looks at /proc from time to
-//! time, so one that lives for less than a moment goes unnamed.
+//! cleared their environment, or gave them another root, where the injected library is not. Looks at
+//! /proc from time to time, so one that lives for less than a moment goes unnamed.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,14 +23,19 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches what this process starts. Where no thread can be had, nothing is found.
-    pub fn start() -> Self {
+    /// Watches what this process starts; `library` is what traced processes have loaded, `session` the
+    /// folder they write to. Where no thread can be had, nothing is found.
+    pub fn start(library: Option<PathBuf>, session: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new()
             .name("untraced".into())
             .spawn(move || {
-                let mut found = Found::default();
+                let mut found = Found {
+                    library,
+                    session,
+                    ..Found::default()
+                };
                 while !stopped.load(Ordering::Acquire) {
                     std::thread::park_timeout(LOOK);
                     found.look(Path::new("/proc"), std::process::id());
@@ -54,6 +59,8 @@ impl Watch {
 
 #[derive(Default)]
 struct Found {
+    library: Option<PathBuf>,
+    session: PathBuf,
     /// What each process was when it was last looked at, and whether there is more to learn of it.
     known: HashMap<u32, (PathBuf, Verdict)>,
     notes: Vec<String>,
@@ -96,7 +103,9 @@ impl Found {
             return Verdict::Outside;
         };
         let mut variables = environment.split(|byte| *byte == 0);
-        if variables.any(|variable| variable.starts_with(VARIABLE)) {
+        let has_session = variables.any(|variable| variable.starts_with(VARIABLE));
+        let ours = self.library.as_deref().filter(|_| has_session);
+        if has_session && ours.is_none() {
             return Verdict::Traced;
         }
         let Ok(maps) = fs::read_to_string(folder.join("maps")) else {
@@ -105,10 +114,29 @@ impl Found {
         let Some(library) = maps.lines().find_map(cuda_library) else {
             return Verdict::Outside;
         };
+        let why = match ours {
+            None => "it was started with its environment cleared",
+            Some(ours) => {
+                // In another root its name there may be another one.
+                let name = ours.file_name().unwrap_or_default().as_encoded_bytes();
+                let is_loaded = maps.lines().any(|line| line.as_bytes().ends_with(name));
+                let is_there = |path: &Path| {
+                    let path = path.strip_prefix("/").unwrap_or(path);
+                    fs::exists(folder.join("root").join(path)).unwrap_or(true)
+                };
+                if !is_there(ours) || !is_there(&self.session) {
+                    "it runs in another root (a container), where cutrace's files are not: run cutrace \
+                     inside of it"
+                } else if is_loaded {
+                    return Verdict::Traced;
+                } else {
+                    "its loader did not take cutrace's library (LD_PRELOAD)"
+                }
+            }
+        };
+        let program = program.display();
         self.notes.push(format!(
-            "process {pid} ({}) uses CUDA ({library}) and was not traced: it was started with its \
-             environment cleared",
-            program.display()
+            "process {pid} ({program}) uses CUDA ({library}) and was not traced: {why}"
         ));
         Verdict::Named
     }
@@ -178,6 +206,42 @@ mod tests {
         found.look(proc, 1);
         assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
         assert!(found.notes[1].contains("/bin/program3"));
+    }
+
+    #[test]
+    fn a_process_with_another_root_is_named() {
+        let proc = tempfile::tempdir().expect("a folder");
+        let proc = proc.path();
+        let cuda = "7f00-7f01 r-xp 0 00:00 0 /usr/lib/libcuda.so.1\n";
+        let with_us = format!("{cuda}7f02-7f03 r-xp 0 00:00 0 /cache/libours.so\n");
+        let traced = "CUTRACE_SESSION=/dev/shm/x\0";
+        process(proc, 1, "2 3 4 5 ", traced, "");
+        process(proc, 2, "", traced, &with_us);
+        process(proc, 3, "", traced, cuda);
+        process(proc, 4, "", traced, cuda);
+        process(proc, 5, "", traced, &with_us);
+        for pid in [2, 3, 5] {
+            let root = proc.join(format!("{pid}/root"));
+            fs::create_dir_all(root.join("cache")).expect("a folder");
+            fs::write(root.join("cache/libours.so"), "").expect("written");
+            if pid != 5 {
+                fs::create_dir_all(root.join("dev/shm/x")).expect("a folder");
+            }
+        }
+        fs::create_dir(proc.join("4/root")).expect("a folder");
+        let mut found = Found {
+            library: Some("/cache/libours.so".into()),
+            session: "/dev/shm/x".into(),
+            ..Found::default()
+        };
+        found.look(proc, 1);
+        found.notes.sort();
+        assert_eq!(found.notes.len(), 3, "{:?}", found.notes);
+        assert!(found.notes[0].starts_with("process 3 ") && found.notes[0].contains("loader"));
+        for (note, pid) in found.notes[1..].iter().zip([4, 5]) {
+            assert!(note.starts_with(&format!("process {pid} ")), "{note}");
+            assert!(note.ends_with("run cutrace inside of it"), "{note}");
+        }
     }
 
     #[test]

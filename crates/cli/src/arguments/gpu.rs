@@ -217,6 +217,7 @@ impl HowLine {
                 simulate: self.sim,
                 quiet: self.quiet,
                 verbose: self.verbose,
+                strict: false,
                 probes: None,
             },
             pin: self.pin,

@@ -42,6 +42,8 @@ pub struct Record {
     pub simulate: bool,
     pub quiet: bool,
     pub verbose: bool,
+    /// Lost events are a failure.
+    pub strict: bool,
     /// Programs inside kernels.
     pub probes: Option<Arc<Probes>>,
 }
@@ -98,6 +100,9 @@ pub struct RecordLine {
     /// calls that begin later than this
     #[arg(short, long, value_name = "SECS", value_parser = times::seconds)]
     duration: Option<Duration>,
+    /// Exit with 125 if events were lost and the program itself exited with 0
+    #[arg(long)]
+    strict: bool,
     /// Print no summary at the end
     #[arg(long)]
     no_summary: bool,
@@ -162,6 +167,7 @@ impl RecordLine {
             simulate: self.sim,
             quiet: self.quiet,
             verbose: self.verbose,
+            strict: self.strict,
             probes: None,
         }
     }

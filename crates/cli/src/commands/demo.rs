@@ -79,6 +79,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         simulate: !gpu,
         quiet: false,
         verbose: false,
+        strict: false,
         probes: None,
     })
 }

@@ -2,6 +2,7 @@
 
 mod allocations;
 mod backend;
+mod broken;
 mod cupti;
 mod ebpf;
 mod fecs;
@@ -44,12 +45,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// A user who waits longer than this wonders what for.
+const WORTH_SAYING: Duration = Duration::from_millis(500);
+
 /// A run that was traced.
 pub struct Recorded {
     pub exit: Exit,
     /// Where the trace is.
     pub path: PathBuf,
     pub summary: RunSummary,
+    /// Events that are not in the trace and should be.
+    lost: u64,
     details: String,
     /// What probes inside kernels found.
     pub found: Option<Found>,
@@ -58,7 +64,16 @@ pub struct Recorded {
 pub fn run(options: Record) -> Result<ExitCode> {
     let recorded = record(&options)?;
     say(&options, &recorded);
-    recorded.exit.pass_on()
+    strict(&options, &recorded).pass_on()
+}
+
+/// How cutrace ends: as the program, unless the trace had to be whole and is not.
+fn strict(options: &Record, recorded: &Recorded) -> Exit {
+    if !options.strict || recorded.lost == 0 || recorded.exit != Exit::Code(0) {
+        return recorded.exit;
+    }
+    eprintln!("cutrace: --strict: {} events were lost", recorded.lost);
+    Exit::Code(LaunchError::OWN_FAILURE.into())
 }
 
 /// What a run that was traced has to say at its end.
@@ -142,28 +157,36 @@ pub fn record(options: &Record) -> Result<Recorded> {
             watched.failure = Some(why);
         }
     }
-    let (finished, said, out_of_order) = file.finish(|summary| {
+    let unwritten = watched.unwritten;
+    let finished = file.finish(|summary| {
         summary.end_ns = summary.end_ns.max(ended);
         summary.exit = Some(status(exit));
         summary.clocks = watched.clocks.clone();
         summary.overhead = watched.overhead.clone();
+        // A back end that had nowhere to write.
+        summary.lost = summary.lost.saturating_add(unwritten);
     });
-    let finished =
-        finished.with_context(|| format!("the trace in {} is not whole", path.display()));
-    if let Some(failure) = &watched.failure {
+    if let Some(failure) = finished.failure.or(watched.failure.take()) {
         eprintln!(
-            "cutrace: the trace in {} ends early: {failure} (at least {} records are not in it)",
+            "cutrace: the trace in {} ends early: {failure} ({} events are not in it)",
             path.display(),
-            watched.unwritten
+            finished.missing.saturating_add(unwritten)
         );
-    } else if let Err(error) = finished {
-        eprintln!("cutrace: {error:#}");
     }
-    watched.notes.extend(out_of_order);
+    watched.notes.extend(finished.out_of_order);
+    let after = Duration::from_nanos(monotonic().saturating_sub(ended));
+    if after >= WORTH_SAYING {
+        watched.notes.push(format!(
+            "writing the trace took {:.1} s after the program had ended",
+            after.as_secs_f64()
+        ));
+    }
+    let (lost, said) = (finished.lost, finished.report);
     watched.notes.extend(plan.left_out);
     Ok(Recorded {
         found,
         exit,
+        lost,
         details: std::mem::take(&mut watched.details),
         summary: words::summary(options, watched, said, &path, (exit, elapsed)),
         path,

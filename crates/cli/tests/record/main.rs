@@ -3,10 +3,12 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod containers;
 mod demo;
 mod gpu_events;
 mod gpu_times;
 mod h200;
+mod losses;
 mod normalise;
 mod own_threads;
 mod processes;

@@ -33,7 +33,9 @@ pub fn measure(stage: &Stage) -> Option<u64> {
     let ring = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let ring = sys::map(0, BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, None)?;
-        (&raw mut (*(ring as *mut RingHeader)).capacity).write(SLOTS);
+        let header = ring as *mut RingHeader;
+        (&raw mut (*header).capacity).write(SLOTS);
+        (*header).backed.store(SLOTS.into(), Ordering::Relaxed);
         ring
     };
     let number = thunks::MOST - 1;
@@ -84,13 +86,13 @@ pub fn measure(stage: &Stage) -> Option<u64> {
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 
 /// Gives the thread the ring of the measurement, if there is one.
-pub fn adopt(thread: &mut Thread, pid: u32) -> bool {
+pub fn adopt(thread: &mut Thread, generation: u32) -> bool {
     let ring = RING.load(Ordering::Relaxed);
     if ring == 0 {
         return false;
     }
     THREAD.store(thread as *mut Thread as usize, Ordering::Relaxed);
-    super::rings::adopt(thread, pid, ring, SLOTS.into());
+    super::rings::adopt(thread, generation, ring);
     thread.limit = u64::MAX;
     true
 }

@@ -3,9 +3,11 @@
 //!
 //! Runs under the loader's lock, so on one thread at a time; only [`rings`] runs on any thread.
 
+mod arena;
 mod clock;
 mod code;
 mod cost;
+mod counters;
 mod entry;
 pub mod first;
 mod forward;
@@ -26,7 +28,9 @@ mod thunks;
 mod watch;
 
 use crate::layout::{Engine, Stage};
+use crate::sys;
 use core::cell::UnsafeCell;
+use core::sync::atomic::Ordering;
 
 /// What the engine keeps between scans.
 struct Kept {
@@ -54,12 +58,19 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         report::open(session);
         let options = select::Options::read(session);
         clock::start(stage, options.host_clock);
-        if !generation::start(stage) || !report::begin_process() {
+        sys::TOUCHES.store(options.touches, Ordering::Relaxed);
+        counters::start();
+        rings::set_capacity(options.ring_slots);
+        if !generation::start(stage) {
+            return;
+        }
+        // Without it calls are counted, not recorded.
+        arena::begin_process();
+        if !report::begin_process() {
             return;
         }
         thunks::start(stage.common);
         rings::start(stage);
-        rings::set_capacity(options.ring_slots);
         report::say_cost(cost::measure(stage));
         quiet::prepare(stage, options.spare_rings);
         // After the cost is measured: what a stack costs depends on its depth.
@@ -75,6 +86,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         unsafe { (*KEPT.0.get()).hooks = Some(hooks::Hooks::new(stage, options)) };
         ready = true;
     });
+    counters::spent_since(stage.began);
     engine.scan = Some(scan);
     engine.finish = Some(finish);
     engine.nvtx = Some(nvtx::inject);
@@ -82,6 +94,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
 }
 
 extern "C" fn scan() {
+    let begin = sys::ticks();
     let whole = guard::guarded(&mut || {
         // SAFETY: one thread at a time.
         if let Some(hooks) = unsafe { &mut (*KEPT.0.get()).hooks } {
@@ -96,9 +109,9 @@ extern "C" fn scan() {
             b"note the injected library failed while hooking; later libraries are not traced\n",
         );
     }
+    counters::spent_since(begin);
 }
 
 extern "C" fn finish() {
-    rings::finish();
     report::pair_clocks();
 }

@@ -3,8 +3,8 @@
 //! counted as lost. Libraries and children that come later are not traced.
 
 use super::report::{self, Line};
-use super::rings::{self, AT_WORK, BACKED, LEAST_SLOTS};
-use super::{clock, generation};
+use super::rings::{self, AT_WORK};
+use super::{arena, clock, counters, generation};
 use crate::layout::{MARGIN, Stage, Thread};
 use crate::sys;
 use core::fmt::Write;
@@ -21,8 +21,6 @@ const PATIENCE: u64 = 60_000_000;
 
 static SPARE: [AtomicUsize; MOST_SPARE] = [const { AtomicUsize::new(0) }; MOST_SPARE];
 static SPARE_COUNT: AtomicUsize = AtomicUsize::new(USUAL_SPARE);
-/// The ring in which calls without one are counted.
-static LOSSES: AtomicUsize = AtomicUsize::new(0);
 static STAGE_QUIET: AtomicPtr<AtomicBool> = AtomicPtr::new(core::ptr::null_mut());
 /// Where the C library keeps a thread's id; 0: not known.
 static ID_PLACE: AtomicUsize = AtomicUsize::new(0);
@@ -41,9 +39,9 @@ pub extern "C" fn go_quiet() {
     if BEGUN.swap(true, Ordering::SeqCst) {
         return;
     }
-    let Some(pid) = generation::settled() else {
+    if generation::settled().is_none() {
         return hush();
-    };
+    }
     let mut line = Line::<400>::new();
     if clock::is_hosts() {
         generation::stop();
@@ -52,17 +50,15 @@ pub extern "C" fn go_quiet() {
         return hush();
     }
     let mut made = 0;
-    if let Some((losses, _)) = rings::map_new(pid, 0, LEAST_SLOTS) {
-        rings::publish(losses, sys::thread_id());
-        LOSSES.store(losses, Ordering::Release);
-        let wanted = SPARE_COUNT.load(Ordering::Relaxed);
-        for place in SPARE.iter().take(wanted) {
-            let Some((ring, _)) = rings::map_new(pid, 0, SPARE_SLOTS) else {
-                break;
-            };
-            place.store(ring, Ordering::Release);
-            made += 1;
-        }
+    let wanted = SPARE_COUNT.load(Ordering::Relaxed);
+    for place in SPARE.iter().take(wanted) {
+        // No thread has this number.
+        let Some(ring) = arena::take(0, Some(SPARE_SLOTS)) else {
+            break;
+        };
+        rings::back(ring);
+        place.store(ring, Ordering::Release);
+        made += 1;
     }
     rings::back_all();
     let _ = writeln!(
@@ -92,10 +88,10 @@ fn hush() {
 /// As `rings::refill`, without a system call.
 pub fn refill(thread: &mut Thread) -> bool {
     // A child has nothing of its own, and cannot get it.
-    let Some(pid) = generation::settled() else {
+    let Some(generation) = generation::settled() else {
         return lose();
     };
-    if thread.pid == pid && thread.header != 0 {
+    if thread.pid == generation && thread.header != 0 {
         return wait_for_room(thread);
     }
     let place = ID_PLACE.load(Ordering::Relaxed);
@@ -106,8 +102,8 @@ pub fn refill(thread: &mut Thread) -> bool {
     for spare in &SPARE {
         let ring = spare.swap(0, Ordering::AcqRel);
         if ring != 0 {
-            rings::publish(ring, sys::read_thread_word(place));
-            rings::adopt(thread, pid, ring, SPARE_SLOTS.into());
+            arena::show(ring, sys::read_thread_word(place));
+            rings::adopt(thread, generation, ring);
             return true;
         }
     }
@@ -117,12 +113,7 @@ pub fn refill(thread: &mut Thread) -> bool {
 }
 
 fn lose() -> bool {
-    let ring = LOSSES.load(Ordering::Acquire);
-    if ring != 0 {
-        // SAFETY: mapped for the process's life, and shared with its children.
-        let header = unsafe { &*(ring as *const RingHeader) };
-        header.dropped.fetch_add(1, Ordering::Relaxed);
-    }
+    counters::lost(1);
     false
 }
 
@@ -130,20 +121,14 @@ fn wait_for_room(thread: &mut Thread) -> bool {
     // SAFETY: the thread's own ring.
     let header = unsafe { &*(thread.header as *const RingHeader) };
     let capacity = thread.mask + 1;
-    if header.reserved[BACKED] == 1 {
-        thread.backed = capacity;
-    }
+    thread.backed = header.backed.load(Ordering::Acquire);
     let most = (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64;
     let begin = sys::ticks();
     while sys::ticks().wrapping_sub(begin) < PATIENCE {
         let tail = header.tail.load(Ordering::Acquire);
         let wanted = header.head.load(Ordering::Relaxed).wrapping_add(most);
         let free = tail.wrapping_add(capacity - MARGIN);
-        thread.limit = if thread.backed < capacity {
-            free.min(thread.backed - MARGIN)
-        } else {
-            free
-        };
+        thread.limit = rings::limit(thread, tail);
         if wanted <= thread.limit {
             return true;
         }

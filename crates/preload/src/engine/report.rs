@@ -1,9 +1,11 @@
 //! The process's file in the session's folder: text lines that say what it is, what was hooked
-//! and how its clock runs. Appended with one write for each message; no descriptor stays open.
+//! and how its clock runs. Appended with one write for each message; no descriptor stays open. Where
+//! that cannot be done any more (another user, another root, no descriptors), the same lines go into the
+//! area for text of the process's rings.
 //!
 //! Everything but the process's own lines is kept, for a forked child has to say it again.
 
-use super::clock;
+use super::{arena, clock};
 use crate::sys::{self, File};
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
@@ -16,6 +18,7 @@ const KEPT_BYTES: usize = 8 << 20;
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 static KEPT_LENGTH: AtomicUsize = AtomicUsize::new(0);
 static LAST_CLOCK: AtomicU64 = AtomicU64::new(0);
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// Text in a fixed place: no allocation, for signal handlers write too. What does not fit is cut.
 pub struct Line<const N: usize> {
@@ -74,7 +77,8 @@ pub fn open(session: &[u8]) {
 fn path() -> Line<PATH_BYTES> {
     let mut path = Line::new();
     path.push(folder());
-    let _ = write!(path, "/process.{}.{}\0", sys::pid(), start_time());
+    let started = STARTED.load(Ordering::Relaxed);
+    let _ = write!(path, "/process.{}.{started}\0", arena::pid());
     path
 }
 
@@ -101,8 +105,12 @@ fn start_time() -> u64 {
 }
 
 fn append(bytes: &[u8]) -> bool {
+    append_to_file(bytes) || arena::say(bytes)
+}
+
+fn append_to_file(bytes: &[u8]) -> bool {
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_NOFOLLOW;
-    File::open(path().bytes(), flags, 0o600).is_some_and(|file| {
+    File::open(path().bytes(), flags | libc::O_NONBLOCK, 0o600).is_some_and(|file| {
         file.size().saturating_add(bytes.len() as u64) <= sys::file_size_limit()
             && file.write(bytes)
     })
@@ -110,30 +118,41 @@ fn append(bytes: &[u8]) -> bool {
 
 /// What only this process can say; in a forked child also what its parent had said of hooks.
 pub fn begin_process() -> bool {
+    STARTED.store(start_time(), Ordering::Relaxed);
     let mut line = Line::<PATH_BYTES>::new();
-    let (pid, parent) = (sys::pid(), sys::parent_pid());
+    let (pid, parent) = (arena::pid(), sys::parent_pid());
     let mut exe = [0u8; 900];
     let length = executable(&mut exe);
     let _ = write!(
         line,
-        "process pid={pid} ppid={parent} tsc_hz={} exe=",
-        clock::ticks_a_second()
+        "process pid={pid} ppid={parent} tsc_hz={} ns={} exe=",
+        clock::ticks_a_second(),
+        arena::namespace()
     );
     for byte in &exe[..length] {
         line.push(&[if *byte == b'\n' { b'?' } else { *byte }]);
     }
     line.push(b"\n");
-    let begun = append(line.bytes());
+    let in_file = append_to_file(line.bytes());
+    let begun = in_file || arena::say(line.bytes());
     pair_clocks();
+    // A child that has nothing but its parent's rings has its parent's tables as well.
+    let tables = (in_file || arena::is_own()).then(kept).flatten();
+    if let Some(lines) = tables {
+        append(lines);
+    }
+    begun
+}
+
+/// What was said of hooks so far.
+fn kept() -> Option<&'static [u8]> {
     let (kept, length) = (
         KEPT.load(Ordering::Relaxed),
         KEPT_LENGTH.load(Ordering::Acquire),
     );
-    if kept != 0 && length != 0 {
-        // SAFETY: that much has been written there.
-        append(unsafe { core::slice::from_raw_parts(kept as *const u8, length) });
-    }
-    begun
+    // SAFETY: that much has been written there.
+    (kept != 0 && length != 0)
+        .then(|| unsafe { core::slice::from_raw_parts(kept as *const u8, length) })
 }
 
 fn executable(buffer: &mut [u8]) -> usize {

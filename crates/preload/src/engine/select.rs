@@ -19,6 +19,8 @@ pub struct Options {
     pub ring_slots: Option<u32>,
     /// `spare`: rings for threads that begin after the program has given up system calls.
     pub spare_rings: Option<usize>,
+    /// `memory touch`: as on kernels that cannot give memory to a mapping when asked.
+    pub touches: bool,
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
     pub method: Method,
@@ -62,6 +64,7 @@ impl Options {
             stacks: None,
             ring_slots: None,
             spare_rings: None,
+            touches: false,
             host_clock: false,
             method: Method::Patch,
             intact: Vec::new(),
@@ -79,6 +82,7 @@ impl Options {
                     }
                 }
                 b"clock" => options.host_clock = value == b"host",
+                b"memory" => options.touches = value == b"touch",
                 b"spare" => {
                     let number = core::str::from_utf8(value).ok();
                     options.spare_rings = number.and_then(|text| text.trim().parse().ok());

@@ -101,7 +101,7 @@ pub extern "C" fn InitializeInjectionNvtx2(tables: GetExportTable) -> i32 {
         return 0;
     }
     if state.engine.scan.is_none() && !state.failed && filters() <= state.filters {
-        load_engine(state);
+        load_engine(state, crate::sys::ticks());
         if let Some(scan) = state.engine.scan {
             scan();
         }
@@ -156,6 +156,7 @@ pub extern "C" fn finish() {
 
 /// The loader's list has changed.
 pub extern "C" fn changed() {
+    let began = crate::sys::ticks();
     let Some(_turn) = Turn::take() else {
         return;
     };
@@ -176,14 +177,14 @@ pub extern "C" fn changed() {
         if !state.hooks_more && !found.any(|object| is_cuda(&object)) {
             return;
         }
-        load_engine(state);
+        load_engine(state, began);
     }
     if let Some(scan) = state.engine.scan {
         scan();
     }
 }
 
-fn load_engine(state: &mut State) {
+fn load_engine(state: &mut State, began: u64) {
     state.failed = true;
     let stage = Stage {
         entries: &raw mut hot::cutrace_entries as *mut _,
@@ -202,6 +203,7 @@ fn load_engine(state: &mut State) {
         session_bytes: state.session_bytes,
         loader: state.loader,
         late: state.late,
+        began,
     };
     // SAFETY: as in `changed`.
     let Some(enter) = (unsafe { embedded::map_engine(state.loader) }) else {

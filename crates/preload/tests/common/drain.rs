@@ -2,15 +2,17 @@
 
 use event::note::Note;
 use event::ring::{
-    CallSlot, FLAG_NOTE, FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC, RingHeader,
-    payload_within,
+    ARENA_HEADER_SIZE, ARENA_MAGIC, ARENA_TEXT, ArenaHeader, COUNTERS_FILE, CallSlot, FLAG_NOTE,
+    FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC, RingHeader, RingState, TEXT_WORD,
+    payload_within, ring_stride,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Calls kept whole; all are counted.
 const KEPT: usize = 100_000;
@@ -30,6 +32,7 @@ pub struct Call {
     pub payload: Vec<u8>,
 }
 
+/// One thread's use of a ring.
 struct Ring {
     at: usize,
     capacity: u64,
@@ -37,22 +40,36 @@ struct Ring {
     tid: u32,
     /// Calls by function.
     counts: Vec<u64>,
-    /// The next to look at.
+    /// Where it began, and the next to look at.
+    first: u64,
     next: u64,
     /// Looked at, but not closed: (sequence, slots, stack pointer).
     open: VecDeque<(u64, u64, u32)>,
+    /// Its thread has ended.
+    ended: bool,
+}
+
+/// A process's file.
+struct Arena {
+    at: usize,
+    /// Which of the session's rings each of its own is, for the thread that has it now.
+    rings: Vec<Option<usize>>,
+    read: usize,
 }
 
 /// What has been taken out of a session's rings.
 pub struct Drained {
     folder: PathBuf,
     known: HashSet<OsString>,
+    arenas: Vec<Arena>,
     rings: Vec<Ring>,
     pub calls: Vec<Call>,
     /// Calls that a later one shows to have been left by an exception or a jump.
     pub unwound: u64,
     /// Notes of the stacks that calls come from.
     pub stacks: u64,
+    /// What processes said by way of their rings, each with its number.
+    pub said: Vec<(u32, String)>,
 }
 
 impl Drained {
@@ -60,31 +77,44 @@ impl Drained {
         Drained {
             folder: folder.to_owned(),
             known: HashSet::new(),
+            arenas: Vec::new(),
             rings: Vec::new(),
             calls: Vec::new(),
             unwound: 0,
             stacks: 0,
+            said: Vec::new(),
         }
     }
 
     fn find(&mut self) {
         for entry in fs::read_dir(&self.folder).unwrap().flatten() {
             let name = entry.file_name();
-            let is_ring = name.to_string_lossy().starts_with("ring.");
-            if is_ring
+            let is_one = name.to_string_lossy().starts_with("rings.");
+            if is_one
                 && !self.known.contains(&name)
-                && let Some(ring) = Ring::map(&entry.path())
+                && let Some(arena) = Arena::map(&entry.path())
             {
                 self.known.insert(name);
-                self.rings.push(ring);
+                self.arenas.push(arena);
             }
+        }
+        for arena in &mut self.arenas {
+            arena.find(&mut self.rings);
+            arena.hear(&mut self.said);
         }
     }
 
     /// Takes what is there now.
     pub fn take(&mut self) {
+        // Asked before: what an ended thread has left is taken now.
+        let ended: Vec<(usize, usize)> = (self.arenas.iter().enumerate())
+            .flat_map(|(number, arena)| arena.ended().map(move |index| (number, index)))
+            .collect();
         self.find();
         for index in 0..self.rings.len() {
+            if self.rings[index].ended {
+                continue;
+            }
             // Room is given back in small portions, so that the producer need not wait.
             loop {
                 let more = (0..PORTION).all(|_| self.step(index));
@@ -94,6 +124,17 @@ impl Drained {
                 if !more {
                     break;
                 }
+            }
+        }
+        for (number, index) in ended {
+            let arena = &mut self.arenas[number];
+            if let Some(ring) = arena.rings[index].take() {
+                let ring = &mut self.rings[ring];
+                ring.ended = true;
+                ring.header().tail.store(ring.next, Ordering::Release);
+                arena
+                    .state(index)
+                    .store(RingState::Free as u32, Ordering::Release);
             }
         }
     }
@@ -118,28 +159,51 @@ impl Drained {
         counts
     }
 
+    /// Calls that were not recorded, by the rings' word and by the session's.
     pub fn dropped(&self) -> u64 {
-        self.rings
+        let rings: HashSet<usize> = self.rings.iter().map(|ring| ring.at).collect();
+        // SAFETY: rings that were mapped.
+        let header = |at: &usize| unsafe { &*(*at as *const RingHeader) };
+        let dropped = rings
             .iter()
-            .map(|ring| ring.header().dropped.load(Ordering::Relaxed))
-            .sum()
+            .map(header)
+            .map(|ring| ring.dropped.load(Ordering::Relaxed));
+        dropped.sum::<u64>() + self.counter(0)
     }
 
-    /// Rings whose threads have ended.
+    /// Ticks that the program's threads waited for the injected library.
+    pub fn spent(&self) -> u64 {
+        self.counter(8)
+    }
+
+    fn counter(&self, offset: u64) -> u64 {
+        let mut word = [0; 8];
+        fs::File::open(self.folder.join(COUNTERS_FILE))
+            .and_then(|file| file.read_exact_at(&mut word, offset))
+            .map_or(0, |()| u64::from_le_bytes(word))
+    }
+
+    /// Threads that have ended and given their rings back.
     pub fn closed(&self) -> usize {
-        let closed = |ring: &&Ring| ring.header().closed.load(Ordering::Relaxed) == 1;
-        self.rings.iter().filter(closed).count()
+        self.rings.iter().filter(|ring| ring.ended).count()
+    }
+
+    /// Rings that these threads had between them.
+    pub fn places(&self) -> usize {
+        let rings: HashSet<usize> = self.rings.iter().map(|ring| ring.at).collect();
+        rings.len()
     }
 
     pub fn slots_taken(&self) -> u64 {
-        self.rings.iter().map(|ring| ring.next).sum()
+        self.rings.iter().map(|ring| ring.next - ring.first).sum()
     }
 
     pub fn slots_reserved(&self) -> u64 {
-        self.rings
-            .iter()
-            .map(|ring| ring.header().head.load(Ordering::Relaxed))
-            .sum()
+        let reserved = |ring: &Ring| match ring.ended {
+            true => ring.next - ring.first,
+            false => ring.header().head.load(Ordering::Relaxed) - ring.first,
+        };
+        self.rings.iter().map(reserved).sum()
     }
 
     /// Calls still open: in flight when their process ended.
@@ -207,17 +271,18 @@ fn keep(calls: &mut Vec<Call>, ring: &Ring, sequence: u64, slot: &CallSlot) {
     }
 }
 
-impl Ring {
-    fn map(path: &Path) -> Option<Ring> {
+impl Arena {
+    fn map(path: &Path) -> Option<Arena> {
         let file = fs::OpenOptions::new()
             .read(true)
             .write(true)
             .open(path)
             .ok()?;
+        let mut magic = [0; 8];
+        file.read_exact_at(&mut magic, 0).ok()?;
+        // Otherwise not ready yet: next time.
+        (u64::from_le_bytes(magic) == ARENA_MAGIC).then_some(())?;
         let bytes = file.metadata().ok()?.len() as usize;
-        if bytes <= RING_HEADER_SIZE {
-            return None;
-        }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh shared mapping of a file that does not shrink.
         let at = unsafe {
@@ -231,24 +296,90 @@ impl Ring {
             )
         };
         assert_ne!(at, libc::MAP_FAILED);
-        // SAFETY: as long as a header at least.
-        let header = unsafe { &*(at as *const RingHeader) };
-        if header.magic.load(Ordering::Acquire) != RING_MAGIC {
-            // SAFETY: just mapped. Not ready yet: next time.
-            unsafe { libc::munmap(at, bytes) };
-            return None;
-        }
-        Some(Ring {
+        Some(Arena {
             at: at as usize,
-            capacity: header.capacity.into(),
-            pid: header.pid,
-            tid: header.tid,
-            counts: Vec::new(),
-            next: 0,
-            open: VecDeque::new(),
+            rings: Vec::new(),
+            read: 0,
         })
     }
 
+    fn header(&self) -> &ArenaHeader {
+        // SAFETY: mapped for the test's life.
+        unsafe { &*(self.at as *const ArenaHeader) }
+    }
+
+    fn state(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { &*((self.at + ARENA_HEADER_SIZE + 4 * index) as *const AtomicU32) }
+    }
+
+    fn ended(&self) -> impl Iterator<Item = usize> {
+        let ended =
+            |index: &usize| self.state(*index).load(Ordering::Acquire) == RingState::Ended as u32;
+        (0..self.rings.len()).filter(ended)
+    }
+
+    /// Takes up the rings that threads have got since.
+    fn find(&mut self, rings: &mut Vec<Ring>) {
+        let taken = self.header().taken.load(Ordering::Acquire) as usize;
+        self.rings
+            .resize(taken.min(self.header().most as usize), None);
+        for index in 0..self.rings.len() {
+            let state = RingState::from_word(self.state(index).load(Ordering::Acquire));
+            let is_used = matches!(state, Some(RingState::Live | RingState::Ended));
+            if self.rings[index].is_some() || !is_used {
+                continue;
+            }
+            let stride = ring_stride(self.header().capacity);
+            let at = self.at + ARENA_TEXT + self.header().text as usize + index * stride;
+            // SAFETY: within the file.
+            let header = unsafe { &*(at as *const RingHeader) };
+            assert_eq!(header.magic.load(Ordering::Acquire), RING_MAGIC);
+            let first = header.tail.load(Ordering::Relaxed);
+            self.rings[index] = Some(rings.len());
+            rings.push(Ring {
+                at,
+                capacity: header.capacity.into(),
+                pid: header.pid,
+                tid: header.tid,
+                counts: Vec::new(),
+                first,
+                next: first,
+                open: VecDeque::new(),
+                ended: false,
+            });
+        }
+    }
+
+    /// What was said by way of it.
+    fn hear(&mut self, said: &mut Vec<(u32, String)>) {
+        loop {
+            let used = self.header().said.load(Ordering::Acquire) as usize;
+            if self.read >= used {
+                return;
+            }
+            let place = self.at + ARENA_TEXT + self.read;
+            // SAFETY: within the file, and it has memory.
+            let (length, pid, bytes) = unsafe {
+                let word = (*(place as *const AtomicU64)).load(Ordering::Acquire);
+                let length = word as u32 as usize;
+                let text = (place + TEXT_WORD) as *const u8;
+                (
+                    length,
+                    (word >> 32) as u32,
+                    std::slice::from_raw_parts(text, length),
+                )
+            };
+            if length == 0 {
+                return;
+            }
+            said.push((pid, String::from_utf8_lossy(bytes).into_owned()));
+            self.read += (TEXT_WORD + length).next_multiple_of(TEXT_WORD);
+        }
+    }
+}
+
+impl Ring {
     fn header(&self) -> &RingHeader {
         // SAFETY: mapped for the test's life.
         unsafe { &*(self.at as *const RingHeader) }

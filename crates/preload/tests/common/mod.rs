@@ -172,7 +172,7 @@ impl Session {
                 status: output.status,
                 stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
                 stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-                processes: processes(&self.folder),
+                processes: processes(&self.folder, &drained.said),
                 drained,
             }
         })
@@ -192,8 +192,8 @@ pub struct Process {
     pub functions: HashMap<u16, String>,
 }
 
-fn processes(folder: &Path) -> HashMap<u32, Process> {
-    let mut found = HashMap::new();
+fn processes(folder: &Path, said: &[(u32, String)]) -> HashMap<u32, Process> {
+    let mut found: HashMap<u32, Process> = HashMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -201,20 +201,27 @@ fn processes(folder: &Path) -> HashMap<u32, Process> {
             continue;
         };
         let pid: u32 = rest.split('.').next().unwrap().parse().unwrap();
-        let mut process = Process::default();
-        for line in fs::read_to_string(&path).unwrap().lines() {
-            let words: Vec<&str> = line.splitn(4, ' ').collect();
-            if let ["function", number, _, name] = words[..] {
-                process
-                    .functions
-                    .insert(number.parse().unwrap(), name.to_owned());
-            } else {
-                process.lines.push(line.to_owned());
-            }
-        }
-        found.insert(pid, process);
+        let process = found.entry(pid).or_default();
+        process.hear(&fs::read_to_string(&path).unwrap());
+    }
+    for (pid, text) in said {
+        found.entry(*pid).or_default().hear(text);
     }
     found
+}
+
+impl Process {
+    fn hear(&mut self, text: &str) {
+        for line in text.lines() {
+            let words: Vec<&str> = line.splitn(4, ' ').collect();
+            if let ["function", number, _, name] = words[..] {
+                let number = number.parse().unwrap();
+                self.functions.insert(number, name.to_owned());
+            } else {
+                self.lines.push(line.to_owned());
+            }
+        }
+    }
 }
 
 /// What came of a program.

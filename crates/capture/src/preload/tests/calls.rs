@@ -7,8 +7,8 @@ use crate::call::item::Batch;
 use crate::preload::Filter;
 use crate::preload::clock::TscClock;
 use crate::preload::drain::Reader;
+use crate::preload::namespace::Namespaces;
 use crate::preload::process::Processes;
-use crate::preload::ring::Ring;
 use crate::{Sink, SinkError};
 use event::{Arg, Backend, ClockPair, Extent, Record, Value, What};
 use std::fs;
@@ -78,9 +78,8 @@ impl Traced {
 
     pub fn thread(&mut self, pid: u32, tid: u32) -> usize {
         let file = RingFile::create(self.folder.path(), pid, tid, 256);
-        let path = self.folder.path().join(format!("ring.{pid}.{tid}.0"));
-        self.rings
-            .push((file, Reader::new(Ring::open(&path).expect("a ring"))));
+        let reader = Reader::new(file.open().expect("a ring"));
+        self.rings.push((file, reader));
         self.rings.len() - 1
     }
 
@@ -152,7 +151,10 @@ impl Traced {
             room: self.room,
             ..Kept::default()
         };
-        let processes = Processes::new(self.folder.path());
+        let processes = Processes::new(
+            self.folder.path(),
+            Namespaces::new(std::path::Path::new("/proc")),
+        );
         let origin = crate::preload::origin::Traced {
             processes,
             clock: clock(),

@@ -3,14 +3,14 @@
 use super::{Call, RingFile};
 use crate::call::item::{Batch, Step, Within};
 use crate::call::order::Order;
+use crate::preload::arena::Arena;
 use crate::preload::drain::Reader;
-use crate::preload::ring::Ring;
 use tempfile::TempDir;
 
 fn ring(capacity: u32) -> (TempDir, RingFile, Reader) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = RingFile::create(folder.path(), 7, 8, capacity);
-    let ring = Ring::open(&folder.path().join("ring.7.8.0")).expect("a ring");
+    let ring = file.open().expect("a ring");
     assert_eq!((ring.pid, ring.tid), (7, 8));
     (folder, file, Reader::new(ring))
 }
@@ -205,10 +205,13 @@ fn drops_are_counted_once() {
 
 #[test]
 fn a_ring_whose_process_is_gone_is_told_from_a_quiet_one() {
-    let (_folder, file, reader) = ring(8);
-    assert_eq!(reader.ring().has_producer(), Some(true), "its file is open");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = RingFile::create(folder.path(), 7, 8, 8);
+    let opened = Arena::open(&file.path).expect("readable");
+    let arena = opened.expect("whole");
+    assert_eq!(arena.has_producer(), Some(true), "its file is open");
     drop(file);
-    assert_eq!(reader.ring().has_producer(), Some(false));
+    assert_eq!(arena.has_producer(), Some(false));
 }
 
 /// The program goes on while its ring is read: what a call did is told before its end.

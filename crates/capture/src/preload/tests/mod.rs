@@ -9,31 +9,40 @@ mod places;
 mod ranges;
 mod sessions;
 
-use event::ring::{PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC};
+use crate::preload::arena::Arena;
+use crate::preload::ring::Ring;
+use event::ring::{
+    ARENA_HEADER_SIZE, ARENA_MAGIC, ARENA_TEXT, PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC,
+    RingState, ring_stride,
+};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// A ring's file, from the producer's side.
+const TEXT: u64 = 4096;
+
+/// A file with one ring, from the producer's side.
 pub struct RingFile {
     file: File,
+    path: PathBuf,
     capacity: u64,
     head: u64,
 }
 
 impl RingFile {
     pub fn create(folder: &Path, pid: u32, tid: u32, capacity: u32) -> Self {
-        let path = folder.join(format!("ring.{pid}.{tid}.0"));
+        let path = folder.join(format!("rings.{pid}.{tid}"));
         let file = File::options()
             .create_new(true)
             .read(true)
             .write(true)
-            .open(path)
+            .open(&path)
             .expect("a new file");
-        file.set_len(RING_HEADER_SIZE as u64 + u64::from(capacity) * 64)
-            .expect("room");
+        let length = ARENA_TEXT as u64 + TEXT + ring_stride(capacity) as u64;
+        file.set_len(length).expect("room");
         let ring = RingFile {
             file,
+            path,
             capacity: capacity.into(),
             head: 0,
         };
@@ -41,11 +50,61 @@ impl RingFile {
         ring.put(12, &pid.to_le_bytes());
         ring.put(16, &tid.to_le_bytes());
         ring.put(0, &RING_MAGIC.to_le_bytes());
+        ring.put_in_file(8, &length.to_le_bytes());
+        ring.put_in_file(16, &TEXT.to_le_bytes());
+        ring.put_in_file(24, &capacity.to_le_bytes());
+        ring.put_in_file(28, &1u32.to_le_bytes());
+        ring.put_in_file(32, &pid.to_le_bytes());
+        ring.put_in_file(64, &1u64.to_le_bytes());
+        ring.set_state(RingState::Live);
+        ring.put_in_file(0, &ARENA_MAGIC.to_le_bytes());
         ring
     }
 
-    pub fn put(&self, offset: u64, bytes: &[u8]) {
+    /// The tracer's side of it.
+    pub fn open(&self) -> Option<Ring> {
+        let arena = Arena::open(&self.path).expect("readable");
+        arena?.ring(0)
+    }
+
+    pub fn put_in_file(&self, offset: u64, bytes: &[u8]) {
         self.file.write_all_at(bytes, offset).expect("written");
+    }
+
+    pub fn set_state(&self, state: RingState) {
+        let state = (state as u32).to_le_bytes();
+        self.put_in_file(ARENA_HEADER_SIZE as u64, &state);
+    }
+
+    pub fn state(&self) -> Option<RingState> {
+        let mut word = [0; 4];
+        let place = ARENA_HEADER_SIZE as u64;
+        self.file.read_exact_at(&mut word, place).expect("read");
+        RingState::from_word(u32::from_le_bytes(word))
+    }
+
+    /// Another thread has the ring from now on.
+    pub fn hand_over(&self, tid: u32) {
+        self.put(16, &tid.to_le_bytes());
+        self.set_state(RingState::Live);
+    }
+
+    /// Words that do not go through the process's file.
+    pub fn say(&self, pid: u32, text: &str) {
+        let mut used = [0; 8];
+        self.file.read_exact_at(&mut used, 72).expect("read");
+        let used = u64::from_le_bytes(used);
+        let place = ARENA_TEXT as u64 + used;
+        self.put_in_file(place + 8, text.as_bytes());
+        let word = text.len() as u64 | u64::from(pid) << 32;
+        self.put_in_file(place, &word.to_le_bytes());
+        let end = used + 8 + (text.len() as u64).next_multiple_of(8);
+        self.put_in_file(72, &end.to_le_bytes());
+    }
+
+    /// Offsets are within the ring.
+    pub fn put(&self, offset: u64, bytes: &[u8]) {
+        self.put_in_file(ARENA_TEXT as u64 + TEXT + offset, bytes);
     }
 
     fn slot(&self, sequence: u64) -> u64 {
@@ -59,7 +118,8 @@ impl RingFile {
 
     pub fn tail(&self) -> u64 {
         let mut word = [0; 8];
-        self.file.read_exact_at(&mut word, 128).expect("read");
+        let place = ARENA_TEXT as u64 + TEXT + 128;
+        self.file.read_exact_at(&mut word, place).expect("read");
         u64::from_le_bytes(word)
     }
 
@@ -68,7 +128,7 @@ impl RingFile {
     }
 
     pub fn close(&self) {
-        self.put(20, &1u32.to_le_bytes());
+        self.set_state(RingState::Ended);
     }
 
     /// A call is entered; returns its sequence number.

@@ -87,7 +87,11 @@ impl Backend for Ebpf {
             );
         }
         let mut notes = report.notes;
-        if report.libraries.is_empty() && self.calls {
+        if in_pid_namespace() {
+            let why = "ebpf sees nothing from inside a PID namespace (a container): the kernel gives it the machine's \
+                       process numbers; run cutrace outside, or the container with --pid=host";
+            notes.insert(0, why.into());
+        } else if report.libraries.is_empty() && self.calls {
             let what = "nothing was hooked: no CUDA library (libcuda, libcudart) was loaded";
             notes.insert(0, what.into());
         }
@@ -101,4 +105,11 @@ impl Backend for Ebpf {
             ..Watched::new(outlet)
         })
     }
+}
+
+/// Whether this process has other numbers than the kernel's own.
+fn in_pid_namespace() -> bool {
+    /// The first namespace's, in every kernel (include/linux/proc_ns.h).
+    const FIRST: &str = "pid:[4026531836]";
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() != FIRST)
 }

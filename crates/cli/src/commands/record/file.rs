@@ -1,11 +1,11 @@
 //! The trace being written, and what it holds so far.
 
-use super::{allocations::Allocations, progress::Seen, user};
+use super::{allocations::Allocations, broken, progress::Seen, user};
 use crate::commands::style::stdout_style;
 use analyse::{Analysis, Report};
 use anyhow::{Context, Result};
 use capture::{Sink, SinkError};
-use event::{Backend, Meta, Record, Summary};
+use event::{Backend, Meta, Record, Summary, Tally};
 use render::{Output, Replay, replay::Options};
 use std::{
     fs::{self, File, OpenOptions},
@@ -37,6 +37,13 @@ pub struct TraceFile {
     seen: Arc<Seen>,
     /// Where somebody will ask whose memory an address is in.
     allocations: Option<Allocations>,
+    /// Events that back ends say were lost.
+    lost: u64,
+    /// Why nothing more can be written, and how many events had been by then.
+    failure: Option<SinkError>,
+    kept: u64,
+    /// What came when there was not even a head.
+    unwritten: Tally,
 }
 
 impl TraceFile {
@@ -66,6 +73,10 @@ impl TraceFile {
             summed_up,
             seen: Arc::default(),
             allocations: None,
+            lost: 0,
+            failure: None,
+            kept: 0,
+            unwritten: Tally::default(),
         })
     }
 
@@ -117,28 +128,66 @@ impl TraceFile {
     }
 
     /// Writes the tail, with what only the tracer knows filled in, and puts the records in order. What
-    /// the trace says comes back also where it could not be written; and, if its records are not in
-    /// order, a note that says so.
-    pub fn finish(
-        mut self,
-        complete: impl FnOnce(&mut Summary),
-    ) -> (Result<()>, Report, Option<String>) {
+    /// the trace says comes back also where it could not be written.
+    pub fn finish(mut self, complete: impl FnOnce(&mut Summary)) -> Finished {
         // Nobody wrote anything: the trace still has its head and its tail.
-        let mut head = self.write_head();
-        if let Some(live) = &mut self.live {
-            head = head.and(live.finish(None).map_err(Into::into));
+        if let Err(why) = self.write_head() {
+            self.failure.get_or_insert(why);
+        }
+        if let Some(live) = &mut self.live
+            && let Err(why) = live.finish(None)
+        {
+            self.failure.get_or_insert(why.into());
         }
         let analysis = self.analysis.unwrap_or_else(|| Analysis::new(&self.meta));
         let Some(writer) = self.writer else {
-            let head = head.map_err(|why| anyhow::anyhow!(why));
-            return (head, analysis.finish(None), None);
+            let missing = self.unwritten.events();
+            let mut summary = Summary {
+                lost: self.lost.saturating_add(missing),
+                ..Summary::default()
+            };
+            complete(&mut summary);
+            return Finished {
+                lost: summary.lost,
+                missing,
+                failure: self.failure,
+                out_of_order: None,
+                report: analysis.finish(Some(&summary)),
+            };
         };
         let mut summary = writer.summary();
         complete(&mut summary);
-        let report = analysis.finish(Some(&summary));
         let late = writer.late();
-        let finished = writer.finish_with(&summary).map_err(Into::into);
-        (finished, report, put_in_order(&self.path, late))
+        let written = match self.failure {
+            None => writer.finish_with(&summary).map_err(SinkError::from),
+            Some(why) => {
+                // What is still in a buffer goes to the file now, or never.
+                drop(writer);
+                Err(why)
+            }
+        };
+        let Err(why) = written else {
+            return Finished {
+                lost: summary.lost,
+                missing: 0,
+                failure: None,
+                out_of_order: put_in_order(&self.path, late),
+                report: analysis.finish(Some(&summary)),
+            };
+        };
+        let cut = broken::Cut {
+            path: &self.path,
+            meta: &self.meta,
+            kept: self.kept,
+        };
+        let (missing, report) = cut.repair(&mut summary, analysis);
+        Finished {
+            lost: summary.lost,
+            missing,
+            failure: Some(why),
+            out_of_order: None,
+            report,
+        }
     }
 }
 
@@ -157,6 +206,18 @@ fn put_in_order(path: &Path, late: u64) -> Option<String> {
     ))
 }
 
+/// A trace whose end has been written, or could not be.
+pub struct Finished {
+    pub report: Report,
+    /// Everything that is not in the trace and should be.
+    pub lost: u64,
+    /// Of that, what could not be written, and why not.
+    pub missing: u64,
+    pub failure: Option<SinkError>,
+    /// A note, if its records are not in the order of time.
+    pub out_of_order: Option<String>,
+}
+
 impl Sink for TraceFile {
     fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
         let hooks = &mut self.meta.hooks;
@@ -166,7 +227,47 @@ impl Sink for TraceFile {
         Ok(())
     }
 
+    /// Never fails: the program goes on when the trace cannot, and what is missing is counted.
     fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+        if let Record::Lost(lost) = record {
+            self.lost = self.lost.saturating_add(lost.count);
+        }
+        self.seen.add(record);
+        if let Some(allocations) = &mut self.allocations {
+            allocations.add(record);
+        }
+        if self.failure.is_none()
+            && let Err(why) = self.put(record)
+        {
+            self.kept = self
+                .writer
+                .as_ref()
+                .map_or(0, |writer| writer.summary().events);
+            self.failure = Some(why);
+        }
+        if self.failure.is_some() {
+            match &mut self.writer {
+                Some(writer) => writer.count(record),
+                None => self.unwritten.add(record),
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        if self.failure.is_none()
+            && let Some(writer) = &mut self.writer
+            && let Err(why) = writer.flush()
+        {
+            self.kept = writer.summary().events;
+            self.failure = Some(why.into());
+        }
+        Ok(())
+    }
+}
+
+impl TraceFile {
+    fn put(&mut self, record: &Record) -> Result<(), SinkError> {
         if self.file.is_some() {
             self.write_head()?;
         }
@@ -178,17 +279,6 @@ impl Sink for TraceFile {
         }
         if let Some(analysis) = &mut self.analysis {
             analysis.add(record);
-        }
-        if let Some(allocations) = &mut self.allocations {
-            allocations.add(record);
-        }
-        self.seen.add(record);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        if let Some(writer) = &mut self.writer {
-            writer.flush()?;
         }
         Ok(())
     }

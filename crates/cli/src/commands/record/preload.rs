@@ -63,7 +63,8 @@ impl Backend for Preload<'_> {
             clock.error_ns, clock.pairs
         );
         let mut notes = report.notes;
-        if report.libraries.is_empty() {
+        // Lost calls were hooked, whatever could be said of it.
+        if report.libraries.is_empty() && report.lost == 0 {
             notes.insert(0, words::why_nothing(self.options));
         }
         Some(Watched {

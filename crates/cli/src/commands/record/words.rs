@@ -192,7 +192,7 @@ pub fn why_nothing(options: &Record) -> String {
     }
     let mut words = String::from(
         "nothing was hooked: the program loaded no CUDA library (libcuda, libcudart), or cleared the \
-         environment of those that did",
+         environment of those that did, or ran them in another root (a container: run cutrace inside of it)",
     );
     if let [(library, functions), ..] = &*options.libraries {
         let _ = write!(

@@ -17,7 +17,6 @@ use super::rings::AT_WORK;
 use super::{clock, generation, python};
 use crate::layout::{Caller, MAX_FUNCTIONS, Stage, Thread};
 use crate::objects::Object;
-use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use event::note::{Note, PythonFrame};
 use memory::Memory;
@@ -67,9 +66,7 @@ extern "C" fn note_stack(
     if !is_wanted(function) {
         return;
     }
-    // A forked child that is not set up yet has to ask.
-    let pid = generation::settled().unwrap_or_else(sys::pid);
-    let Some(walker) = walker::of_thread(kept, pid) else {
+    let Some(walker) = walker::of_thread(kept, generation::expected()) else {
         return;
     };
     // A walk that was left by a longjmp out of a signal handler is not under way any more.

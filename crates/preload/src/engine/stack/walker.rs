@@ -22,7 +22,7 @@ const MOST_WALKERS: usize = 4096;
 pub struct Walker {
     /// Whose it is.
     tid: AtomicU32,
-    pid: u32,
+    process: u32,
     /// Walks under way: one, and one more in a signal handler that interrupts it.
     pub depth: u32,
     /// What was loaded when the rules were found.
@@ -69,28 +69,28 @@ pub struct KnownCode {
 static WALKERS: [AtomicUsize; MOST_WALKERS] = [const { AtomicUsize::new(0) }; MOST_WALKERS];
 
 /// The calling thread's; `kept` is its word in thread-local storage.
-pub fn of_thread(kept: &mut usize, pid: u32) -> Option<&'static mut Walker> {
+pub fn of_thread(kept: &mut usize, process: u32) -> Option<&'static mut Walker> {
     if *kept == 0 {
         if sys::is_quiet() {
             return None;
         }
         AT_WORK.fetch_add(1, Ordering::SeqCst);
-        let taken = take(pid);
+        let taken = take(process);
         AT_WORK.fetch_sub(1, Ordering::SeqCst);
         *kept = taken?;
     }
     // SAFETY: the thread's own; a signal handler that comes in between is told by `depth`.
     let walker = unsafe { &mut *(*kept as *mut Walker) };
-    if walker.pid != pid {
+    if walker.process != process {
         // A forked child: the ring that its numbers were for is its parent's.
         walker.tid.store(sys::thread_id(), Ordering::Relaxed);
-        walker.renew(pid);
+        walker.renew(process);
     }
     Some(walker)
 }
 
-fn take(pid: u32) -> Option<usize> {
-    let tid = sys::thread_id();
+fn take(process: u32) -> Option<usize> {
+    let (pid, tid) = (sys::pid(), sys::thread_id());
     for known in &WALKERS {
         let at = known.load(Ordering::Acquire);
         if at == 0 {
@@ -102,7 +102,7 @@ fn take(pid: u32) -> Option<usize> {
             // SAFETY: all zeros is a walker.
             let walker = unsafe { &mut *(at as *mut Walker) };
             walker.tid.store(tid, Ordering::Relaxed);
-            walker.renew(pid);
+            walker.renew(process);
             if known
                 .compare_exchange(0, at, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
@@ -125,7 +125,7 @@ fn take(pid: u32) -> Option<usize> {
             .is_ok()
         {
             // SAFETY: now this thread's.
-            unsafe { (*(at as *mut Walker)).renew(pid) };
+            unsafe { (*(at as *mut Walker)).renew(process) };
             return Some(at);
         }
     }
@@ -133,8 +133,8 @@ fn take(pid: u32) -> Option<usize> {
 }
 
 impl Walker {
-    fn renew(&mut self, pid: u32) {
-        self.pid = pid;
+    fn renew(&mut self, process: u32) {
+        self.process = process;
         self.depth = 0;
         self.next_stack = 1;
         self.next_code = 1;

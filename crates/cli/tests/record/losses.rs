@@ -1,0 +1,275 @@
+//! What is not recorded is counted, whoever could not record it and for whatever reason: the calls in
+//! the trace and those that are lost are together what the program says it made.
+
+use super::{Run, compile, path, record, record_with};
+use crate::common::{cutrace, read, skip};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+fn is_root() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A number that the program prints behind a word.
+fn said(output: &Output, word: &str) -> f64 {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut words = text.split_whitespace();
+    words
+        .find(|found| *found == word)
+        .and_then(|_| words.next()?.parse().ok())
+        .unwrap_or_else(|| {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            panic!("{}: no {word} in {text:?}: {errors}", output.status)
+        })
+}
+
+/// Calls that were made, recorded and lost.
+fn balance(run: &Run) -> (u64, u64, u64) {
+    let lost = run.summary()["lost"].as_u64().expect("a number");
+    let recorded = run.calls("cuCtxGetCurrent").count() as u64;
+    let stderr = run.stderr();
+    assert!(
+        stderr.contains(&format!("Events lost: {lost}\n")),
+        "{lost} lost: {stderr}"
+    );
+    (said(&run.output, "made") as u64, recorded, lost)
+}
+
+fn losses(case: &[&str]) -> Run {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("losses", folder.path());
+    let command = [&[path(&program)], case].concat();
+    let run = record(&["--method=preload"], &command);
+    assert!(run.output.status.success(), "{case:?}: {}", run.stderr());
+    run
+}
+
+fn limit_files(command: &mut Command) {
+    // SAFETY: only system calls between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            let mut limit = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+            limit.rlim_cur = limit.rlim_max.min(1024);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+            Ok(())
+        })
+    };
+}
+
+#[test]
+fn three_thousand_threads_need_no_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("losses", folder.path());
+    for case in ["held", "held-in-child"] {
+        let command = [path(&program), case, "3000"];
+        let run = record_with(&["--method=preload"], &command, limit_files);
+        assert!(run.output.status.success(), "{case}: {}", run.stderr());
+        assert_eq!(balance(&run), (18_000, 18_000, 0), "{case}");
+        // The limit is ours to raise, not the program's.
+        assert_eq!(said(&run.output, "files") as u64, 1024);
+        let mut threads: Vec<_> = run
+            .calls("cuCtxGetCurrent")
+            .map(|line| &line["tid"])
+            .collect();
+        threads.sort_by_key(|tid| tid.as_u64());
+        threads.dedup();
+        assert_eq!(threads.len(), 3000, "{case}");
+    }
+}
+
+#[test]
+fn programs_that_give_up_rights_are_recorded_all_the_same() {
+    if !is_root() {
+        return skip("only root can give up rights");
+    }
+    let empty = tempfile::tempdir().expect("a folder");
+    for case in [
+        &["setuid"][..],
+        &["nofile"],
+        &["pidns"],
+        &["chroot", path(empty.path())],
+    ] {
+        let run = losses(case);
+        let (made, recorded, lost) = balance(&run);
+        assert_eq!((recorded, lost), (made, 0), "{case:?}: {}", run.stderr());
+        // Each has its own number, and its own threads.
+        let mut processes: Vec<_> = run
+            .calls("cuCtxGetCurrent")
+            .map(|line| &line["pid"])
+            .collect();
+        processes.dedup();
+        processes.sort_by_key(|pid| pid.as_u64());
+        processes.dedup();
+        let expected = if case[0] == "pidns" { 2 } else { 3 };
+        assert_eq!(processes.len(), expected, "{case:?}: {processes:?}");
+    }
+}
+
+#[test]
+fn a_program_that_may_write_no_file_has_its_calls_counted() {
+    let run = losses(&["fsize"]);
+    let (made, recorded, lost) = balance(&run);
+    assert_eq!((recorded, lost), (0, made), "{}", run.stderr());
+    assert_eq!(run.stderr().matches("calls were not recorded").count(), 1);
+}
+
+/// cutrace in a mount namespace of its own where a small file system is mounted on a folder.
+struct Small {
+    folder: TempDir,
+    program: PathBuf,
+}
+
+impl Small {
+    fn new() -> Option<Small> {
+        if !is_root() {
+            skip("only root can mount");
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = compile("losses", folder.path());
+        Some(Small { folder, program })
+    }
+
+    fn record(
+        &self,
+        mounted: &Path,
+        size: &str,
+        options: &[&str],
+        trace: &Path,
+        calls: u32,
+    ) -> Run {
+        let trace = trace.to_owned();
+        let script = "mount --make-rprivate / && mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && keep=$3 && shift 3 && \
+                      \"$@\"; status=$?; cp \"$trace\" \"$keep\"; exit $status";
+        let kept = self.folder.path().join("kept.jsonl");
+        let mut command = Command::new("unshare");
+        command
+            .args(["-m", "sh", "-c", script, "sh", size])
+            .arg(mounted)
+            .arg(&kept)
+            .arg(cutrace().get_program())
+            .args(["record", "--sim", "--method=preload", "-o"])
+            .arg(&trace)
+            .args(options)
+            .arg("--")
+            .arg(&self.program)
+            .args(["many", &calls.to_string()])
+            .env("trace", &trace)
+            .envs(crate::common::SAME_GPU);
+        let output = command.output().expect("unshare runs");
+        Run {
+            folder: tempfile::tempdir().expect("a folder"),
+            output,
+            lines: read(&kept),
+        }
+    }
+}
+
+#[test]
+fn a_full_shared_memory_is_counted_once() {
+    let Some(small) = Small::new() else {
+        return;
+    };
+    let trace = small.folder.path().join("trace.jsonl");
+    let memory = Path::new("/dev/shm");
+    // Nothing left for a ring, and nothing left for more than a few pages of one.
+    for (size, least) in [("52k", 0), ("140k", 100)] {
+        let run = small.record(memory, size, &["--strict"], &trace, 200_000);
+        let (made, recorded, lost) = balance(&run);
+        assert_eq!(recorded + lost, made, "{size}: {}", run.stderr());
+        assert!(lost > 0 && recorded >= least, "{size}: {recorded} recorded");
+        assert_eq!(run.output.status.code(), Some(125), "{}", run.stderr());
+        let strict = format!("cutrace: --strict: {lost} events were lost\n");
+        assert!(run.stderr().ends_with(&strict), "{}", run.stderr());
+    }
+    // Enough for all.
+    let run = small.record(memory, "64m", &["--strict"], &trace, 20_000);
+    assert_eq!(balance(&run), (20_000, 20_000, 0));
+    assert!(run.output.status.success(), "{}", run.stderr());
+}
+
+#[test]
+fn a_full_disk_is_part_of_the_count() {
+    let Some(small) = Small::new() else {
+        return;
+    };
+    let disk = small.folder.path().join("disk");
+    std::fs::create_dir(&disk).expect("a folder");
+    let trace = disk.join("trace.jsonl");
+    let run = small.record(&disk, "1m", &[], &trace, 100_000);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    let (made, recorded, lost) = balance(&run);
+    assert_eq!(recorded + lost, made, "{}", run.stderr());
+    assert!((500..50_000).contains(&recorded), "{recorded} recorded");
+    let words = format!("({lost} events are not in it)");
+    assert!(run.stderr().contains(&words), "{}", run.stderr());
+    let kept = small.folder.path().join("kept.jsonl");
+    let report = cutrace().args(["report"]).arg(kept).output();
+    let report = String::from_utf8(report.expect("runs").stdout).expect("UTF-8");
+    let digits: String = report
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Events lost: "))
+        .expect("a line")
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    assert_eq!(digits, lost.to_string(), "{report}");
+    let run = small.record(&disk, "1m", &["--strict"], &trace, 100_000);
+    assert_eq!(run.output.status.code(), Some(125), "{}", run.stderr());
+}
+
+#[test]
+fn the_first_process_of_a_namespace_is_recorded() {
+    if !is_root() {
+        return skip("only root can make a PID namespace");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("losses", folder.path());
+    for own_proc in [true, false] {
+        let mut command = vec!["unshare", "-pf"];
+        command.extend(own_proc.then_some("--mount-proc"));
+        command.extend([path(&program), "many", "100000"]);
+        let begun = std::time::Instant::now();
+        let run = record(&["--method=preload"], &command);
+        assert!(run.output.status.success(), "{}", run.stderr());
+        assert_eq!(balance(&run), (100_000, 100_000, 0), "{}", run.stderr());
+        assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+        let line = run.calls("cuCtxGetCurrent").next().expect("a call");
+        assert_ne!(line["pid"], 1, "as it is known here: {line}");
+        assert_eq!(line["pid"], line["tid"]);
+    }
+}
+
+#[test]
+fn short_threads_cost_little_and_what_they_cost_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile("losses", folder.path());
+    let (mut plain, mut traced) = (f64::MAX, f64::MAX);
+    let mut stated = 0.0;
+    for _ in 0..3 {
+        let mut command = cutrace();
+        command.args(["softgpu", "--"]).arg(&program);
+        let output = command.args(["short", "4000"]).output().expect("runs");
+        plain = plain.min(said(&output, "seconds"));
+        let run = record(&["--method=preload"], &[path(&program), "short", "4000"]);
+        assert_eq!(balance(&run), (20_000, 20_000, 0), "{}", run.stderr());
+        let seconds = said(&run.output, "seconds");
+        if seconds < traced {
+            traced = seconds;
+            stated = run.summary()["overhead"]["total_ns"]
+                .as_f64()
+                .expect("a cost")
+                / 1e9;
+        }
+    }
+    assert!(traced < 3.0 * plain + 0.05, "{plain} s became {traced} s");
+    // A new thread alone takes some microseconds of ours.
+    assert!(stated > 4000.0 * 1e-6, "{stated} s of {plain} and {traced}");
+}

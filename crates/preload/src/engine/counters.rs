@@ -1,0 +1,61 @@
+//! The page that all processes of the session share: what was not recorded, and what the tracer's
+//! side of the program has cost. Mapped before the program can give up any rights, and inherited by
+//! its children.
+
+use super::report::{self, Line};
+use crate::sys::{self, File};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use event::ring::{COUNTERS_FILE, COUNTERS_SIZE, Counters};
+
+static PAGE: AtomicUsize = AtomicUsize::new(0);
+/// Stands in where there is no page: the tracer never hears of it, but nothing breaks.
+static ALONE: Counters = Counters {
+    lost: AtomicU64::new(0),
+    spent: AtomicU64::new(0),
+};
+
+pub fn start() {
+    let mut path = Line::<1200>::new();
+    path.push(report::folder())
+        .push(b"/")
+        .push(COUNTERS_FILE.as_bytes())
+        .push(b"\0");
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let Some(file) = File::open(path.bytes(), flags, 0o600) else {
+        return;
+    };
+    let bytes = COUNTERS_SIZE as u64;
+    if file.size() < bytes && (sys::file_size_limit() < bytes || !file.set_size(bytes)) {
+        return;
+    }
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let of_file = Some((&file, 0));
+    // SAFETY: a fresh mapping.
+    let at = unsafe { sys::map(0, COUNTERS_SIZE, protection, libc::MAP_SHARED, of_file) };
+    // A page that finds no space would be a SIGBUS.
+    if let Some(at) = at.filter(|at| sys::populate(*at, COUNTERS_SIZE)) {
+        PAGE.store(at, Ordering::Release);
+    }
+}
+
+fn counters() -> &'static Counters {
+    match PAGE.load(Ordering::Acquire) {
+        0 => &ALONE,
+        // SAFETY: mapped for the process's life.
+        at => unsafe { &*(at as *const Counters) },
+    }
+}
+
+/// Calls that no ring counts were not recorded.
+pub fn lost(calls: u64) {
+    counters().lost.fetch_add(calls, Ordering::Relaxed);
+}
+
+/// From `begin` on until now, by the processor's counter, the program waited for us.
+pub fn spent_since(begin: u64) {
+    let spent = sys::ticks().wrapping_sub(begin);
+    // A thread that moved between processors whose counters differ has not spent ages.
+    if spent < 1 << 60 {
+        counters().spent.fetch_add(spent, Ordering::Relaxed);
+    }
+}
