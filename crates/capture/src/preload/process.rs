@@ -160,7 +160,7 @@ struct LineReader {
 
 impl LineReader {
     fn read(&mut self, path: &Path, images: &mut Vec<Image>) {
-        let Ok(mut file) = File::open(path) else {
+        let Ok(mut file) = super::folder::open_left(path, false) else {
             return;
         };
         if file.seek(SeekFrom::Start(self.read)).is_err() {

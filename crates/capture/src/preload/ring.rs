@@ -35,7 +35,7 @@ pub type SlotWords = [u64; WORDS];
 impl Ring {
     /// None while the file is not (or not yet) a whole ring.
     pub fn open(path: &Path) -> Option<Self> {
-        let file = File::options().read(true).write(true).open(path).ok()?;
+        let file = super::folder::open_left(path, true).ok()?;
         let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
         if length < RING_HEADER_SIZE + SLOT
             || length > RING_HEADER_SIZE + MOST_SLOTS as usize * SLOT

@@ -16,22 +16,26 @@ mod preload;
 mod probe_records;
 mod probes;
 mod progress;
+mod redact;
 mod syscall;
 mod user;
 mod uvm;
 mod words;
 
-use super::{softgpu::softgpu_environment, style::stderr_style};
+use super::{is_broken_pipe, says_broken_pipe, softgpu::softgpu_environment, style::stderr_style};
 use crate::{
-    arguments::{Method, Record},
+    arguments::{Method, Methods, Record},
     embedded,
+    say::{self, say},
 };
 use anyhow::{Context, Result};
 use backend::{Backend, Watched};
 use capture::{
+    SinkError,
     clock::monotonic,
-    cupti::{Calls, Tap},
+    cupti::{Calls, CuptiError, Tap},
     launch::{self, Exit, LaunchError, Preparation},
+    preload::PreloadError,
 };
 use file::TraceFile;
 use outlet::Outlet;
@@ -39,7 +43,7 @@ pub use probes::Found;
 use progress::Progress;
 use render::RunSummary;
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -56,19 +60,72 @@ pub struct Recorded {
 }
 
 pub fn run(options: Record) -> Result<ExitCode> {
-    let recorded = record(&options)?;
+    let recorded = match record(&options) {
+        Err(why) if is_no_place(&why) && by_itself(&options) => {
+            say!(
+                "cutrace: {}\ncutrace: the program runs, and is not traced",
+                crate::in_words(&why)
+            );
+            return untraced(&options);
+        }
+        recorded => recorded?,
+    };
     say(&options, &recorded);
     recorded.exit.pass_on()
+}
+
+/// Whether the command runs as who we are.
+pub fn is_own(options: &Record) -> Result<bool> {
+    Ok(user::of_command(options)?.is_none())
+}
+
+/// Nobody asked for a certain way to trace, which would be missed.
+fn by_itself(options: &Record) -> bool {
+    matches!(options.methods, Methods::Auto | Methods::All)
+        && options.pid.is_none()
+        && !options.everyone
+}
+
+/// Nothing is wrong but that there is nowhere to keep what is recorded, or what records it.
+fn is_no_place(error: &anyhow::Error) -> bool {
+    let no_folder = |error: &PreloadError| {
+        matches!(
+            error,
+            PreloadError::NoFolder(_) | PreloadError::Options { .. }
+        )
+    };
+    error.chain().any(|cause| {
+        cause.is::<embedded::NoPlace>()
+            || cause.is::<file::NoTrace>()
+            || cause.downcast_ref::<PreloadError>().is_some_and(no_folder)
+            || matches!(cause.downcast_ref(), Some(CuptiError::Folder(why)) if no_folder(why))
+    })
+}
+
+/// The command as it is, with its own end.
+fn untraced(options: &Record) -> Result<ExitCode> {
+    let mut command = launch::Command {
+        program: options.program.clone(),
+        args: options.arguments.clone(),
+        environment: (options.simulate.then(softgpu_environment).transpose()?)
+            .into_iter()
+            .collect(),
+    };
+    let user = user::of_command(options)?.map(|other| {
+        command.environment.extend(other.environment);
+        other.user
+    });
+    launched(&mut command, user, &mut [])?.pass_on()
 }
 
 /// What a run that was traced has to say at its end.
 pub fn say(options: &Record, recorded: &Recorded) {
     if options.verbose {
-        eprint!("{}", recorded.details);
+        say::text(&recorded.details);
     }
     if options.summary && !options.quiet {
         let text = render::summary_text(&recorded.summary, &stderr_style());
-        eprint!("\n{text}");
+        say::painted(&format!("\n{text}"));
     }
 }
 
@@ -93,9 +150,16 @@ pub fn record(options: &Record) -> Result<Recorded> {
         meta::of_run(options, monotonic()),
         options.summary && !options.quiet,
     )?;
+    if options.redact {
+        file.redact();
+    }
     if (options.probes.as_ref()).is_some_and(|probes| probes.tells_addresses()) {
         file.watch_allocations();
     }
+    let other = match options.pid.is_none() && !options.everyone {
+        true => user::of_command(options)?,
+        false => None,
+    };
     let (path, new, seen) = (file.path().to_owned(), file.is_new(), file.seen());
     let ran = watched_run(options, &plan.methods, file, &place, |backends| {
         let mut command = launch::Command {
@@ -103,6 +167,10 @@ pub fn record(options: &Record) -> Result<Recorded> {
             args: options.arguments.clone(),
             environment: softgpu.into_iter().collect(),
         };
+        let user = other.map(|other| {
+            command.environment.extend(other.environment);
+            other.user
+        });
         let progress = (!options.quiet).then(|| Progress::start(seen)).flatten();
         let began = Instant::now();
         let exit = match options.pid {
@@ -111,7 +179,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
                 launch::until_enough(options.duration);
                 Ok(Exit::Code(0))
             }
-            None => launched(&mut command, backends),
+            None => launched(&mut command, user, backends),
         };
         // Here the run ends: what cutrace does afterwards is no time of the program's.
         let ended = monotonic();
@@ -148,14 +216,16 @@ pub fn record(options: &Record) -> Result<Recorded> {
     });
     let finished =
         finished.with_context(|| format!("the trace in {} is not whole", path.display()));
-    if let Some(failure) = &watched.failure {
-        eprintln!(
+    if nobody_reads(&path, &watched.failure, &finished) {
+        // `-o - | head`: no error.
+    } else if let Some(failure) = &watched.failure {
+        say!(
             "cutrace: the trace in {} ends early: {failure} (at least {} records are not in it)",
             path.display(),
             watched.unwritten
         );
     } else if let Err(error) = finished {
-        eprintln!("cutrace: {error:#}");
+        say!("cutrace: {error:#}");
     }
     watched.notes.extend(plan.left_out);
     Ok(Recorded {
@@ -228,6 +298,7 @@ fn start<'a>(
                 probes.clone(),
                 outlet,
                 place.clone(),
+                options.folder(),
             )?)),
             None => anyhow::bail!("cutrace gpu puts probes into kernels"),
         },
@@ -243,14 +314,21 @@ fn start<'a>(
 }
 
 /// Runs the command to its end.
-fn launched(command: &mut launch::Command, backends: &mut [Box<dyn Backend + '_>]) -> Result<Exit> {
+fn launched(
+    command: &mut launch::Command,
+    user: Option<launch::User>,
+    backends: &mut [Box<dyn Backend + '_>],
+) -> Result<Exit> {
     for backend in backends.iter_mut() {
         command.environment.extend(backend.environment()?);
     }
-    if !backends.iter().any(|backend| backend.holds()) {
+    if user.is_none() && !backends.iter().any(|backend| backend.holds()) {
         return Ok(launch::run(command)?);
     }
-    let mut preparation = Preparation::default();
+    let mut preparation = Preparation {
+        user,
+        ..Preparation::default()
+    };
     for backend in backends.iter_mut() {
         backend.prepare(&mut preparation)?;
     }
@@ -273,6 +351,16 @@ fn attached(
     }
     launch::outlast(pid, limit).with_context(|| format!("process {pid}"))?;
     Ok(Exit::Code(0))
+}
+
+/// The trace went to a reader who has read enough.
+fn nobody_reads(path: &Path, failure: &Option<SinkError>, finished: &Result<()>) -> bool {
+    let broken = match (failure, finished) {
+        (Some(failure), _) => says_broken_pipe(failure.as_ref()),
+        (None, Err(error)) => is_broken_pipe(error),
+        (None, Ok(())) => false,
+    };
+    broken && path == Path::new(file::STDOUT)
 }
 
 /// What a shell would say of it.

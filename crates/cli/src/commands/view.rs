@@ -1,7 +1,7 @@
 //! `cutrace view`: the HTML report in a browser, served on loopback to whoever knows its address.
 
 use super::input::Input;
-use crate::arguments::View;
+use crate::{arguments::View, say::say};
 use anyhow::{Context, Result};
 use render::Html;
 use std::{
@@ -37,7 +37,7 @@ pub fn run(options: View) -> Result<ExitCode> {
         page,
     });
     let address = format!("http://127.0.0.1:{port}{}", site.path);
-    eprintln!("cutrace: the report is at {address} until Ctrl-C");
+    say!("cutrace: the report is at {address} until Ctrl-C");
     if options.open {
         open(&address);
     }

@@ -3,11 +3,14 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod companions;
 mod demo;
 mod gpu_events;
 mod gpu_times;
 mod h200;
 mod normalise;
+mod places;
+mod privileges;
 mod processes;
 mod programs;
 mod progress;
