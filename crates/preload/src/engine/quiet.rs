@@ -36,25 +36,32 @@ pub fn prepare(stage: &Stage, spare: Option<usize>) {
     }
 }
 
-/// The program is about to give up system calls: the last moment to make any.
-pub extern "C" fn go_quiet() {
+/// The program is about to give up system calls: the last moment to make any. `counter`: it may still
+/// read the processor's counter, which strict seccomp and PR_SET_TSC forbid on pain of a signal.
+pub extern "C" fn go_quiet(counter: bool) {
     if BEGUN.swap(true, Ordering::SeqCst) {
+        if !counter {
+            generation::stop();
+        }
         return;
     }
     let Some(pid) = generation::settled() else {
         return hush();
     };
     let mut line = Line::<400>::new();
-    if clock::is_hosts() {
+    let losses = rings::map_new(pid, 0, LEAST_SLOTS);
+    if let Some((losses, _)) = losses {
+        rings::publish(losses, sys::thread_id());
+        LOSSES.store(losses, Ordering::Release);
+    }
+    if clock::is_hosts() || !counter {
         generation::stop();
         line.push(b"note the program gave up system calls (seccomp), and time cannot be read without: later calls are not recorded\n");
         report::note(line.bytes());
         return hush();
     }
     let mut made = 0;
-    if let Some((losses, _)) = rings::map_new(pid, 0, LEAST_SLOTS) {
-        rings::publish(losses, sys::thread_id());
-        LOSSES.store(losses, Ordering::Release);
+    if losses.is_some() {
         let wanted = SPARE_COUNT.load(Ordering::Relaxed);
         for place in SPARE.iter().take(wanted) {
             let Some((ring, _)) = rings::map_new(pid, 0, SPARE_SLOTS) else {
