@@ -52,9 +52,19 @@ fn without_the_counter_the_program_lives_and_calls_are_counted_as_lost() {
     for way in ["prctl", "syscall", "seccomp", "tsc", "after"] {
         let session = Session::new("lib libstress.so:s_*\nring 131072\n");
         let run = session.run(session.command(&program).arg(way));
-        assert_eq!(run.status.code(), Some(4), "{way}: {} {}", run.status, run.stderr);
+        assert_eq!(
+            run.status.code(),
+            Some(4),
+            "{way}: {} {}",
+            run.status,
+            run.stderr
+        );
         assert_eq!(run.stdout, "done\n", "{way}");
-        assert_eq!((run.drained.total(), run.drained.dropped()), (50_000, 50_000), "{way}");
+        assert_eq!(
+            (run.drained.total(), run.drained.dropped()),
+            (50_000, 50_000),
+            "{way}"
+        );
     }
 }
 

@@ -7,7 +7,6 @@ use super::clock::TscClock;
 use crate::call::{Named, loaded::Objects};
 use event::{ClockMap, ClockPair, Name};
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 

@@ -18,7 +18,7 @@ mod probes;
 mod progress;
 mod redact;
 mod syscall;
-mod user;
+pub mod user;
 mod uvm;
 mod words;
 

@@ -67,6 +67,10 @@ extern "C" fn note_stack(
     if !is_wanted(function) {
         return;
     }
+    // Recording has ended, or cannot begin: asking would be the program's last system call.
+    if sys::QUIET.load(Ordering::Relaxed) && generation::settled().is_none() {
+        return;
+    }
     // A forked child that is not set up yet has to ask.
     let pid = generation::settled().unwrap_or_else(sys::pid);
     let Some(walker) = walker::of_thread(kept, pid) else {
