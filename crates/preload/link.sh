@@ -11,9 +11,9 @@ for stage in stage engine; do
     (cd "$root" && env -u RUSTC_WORKSPACE_WRAPPER ${CARGO:-cargo} rustc --quiet --release --lib --crate-type staticlib \
         --package cutrace-preload --target-dir "$target/$stage" -- --cfg "cutrace_$stage" -C panic=abort)
 done
-# Nothing is imported, and only what libcuda and NVTX ask an injected library for is exported: it must
-# load into any process and change nothing there.
-echo '{ global: InitializeInjection; InitializeInjectionNvtx2; local: *; };' > "$work/exports.map"
+# Nothing is imported, and only what libcuda, NVTX and AddressSanitizer ask an injected library for is
+# exported: it must load into any process and change nothing there.
+echo '{ global: InitializeInjection; InitializeInjectionNvtx2; __asan_default_options; local: *; };' > "$work/exports.map"
 link() {
     stage=$1; shift
     ${CC:-cc} -shared -nostdlib -nostartfiles -o "$work/$stage.so" -Wl,--whole-archive \

@@ -1,5 +1,8 @@
 //! A command run through `launch` looks, from outside, like the command itself.
 
+#[path = "../../cli/tests/common/limited.rs"]
+mod limited;
+
 use capture::launch::{self, Command, Exit, LaunchError, Preparation, library_path};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,11 +13,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 
 fn sh(script: &str) -> Command {
+    usual();
     Command {
         program: "sh".into(),
         args: vec!["-c".into(), script.into()],
         environment: Vec::new(),
     }
+}
+
+/// This process starts commands itself: they take over what it ignores.
+fn usual() {
+    limited::limit();
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(limited::reset);
 }
 
 /// The example program, which cargo builds with the tests.
@@ -30,7 +41,10 @@ fn launcher() -> std::process::Command {
         "{} is missing: cargo build --examples makes it",
         path.display()
     );
-    std::process::Command::new(path)
+    usual();
+    let mut command = std::process::Command::new(path);
+    limited::usual_signals(&mut command);
+    command
 }
 
 fn outside(words: &[&OsStr]) -> Output {

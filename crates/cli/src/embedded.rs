@@ -3,8 +3,14 @@
 use anyhow::{Context, Result, bail};
 use std::{
     env, fs,
-    io::Write,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    io::{self, Write},
+    os::{
+        fd::AsRawFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        },
+    },
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -30,98 +36,204 @@ pub const REDIRECT: &str = "libcutrace_redirect.so";
 /// The folder with softgpu's libcuda.so.1, libcudart.so.12/.13, libcupti.so.13 and [`REDIRECT`], unpacked if need
 /// be.
 pub fn softgpu_folder() -> Result<PathBuf> {
-    let folder = private_folder("softgpu", built::LIBRARIES)?;
-    for library in built::LIBRARIES {
-        unpack(&folder, library)?;
-    }
-    Ok(folder)
+    unpacked("softgpu", built::LIBRARIES)
 }
 
 /// The library that is injected into traced programs, unpacked if need be.
 pub fn preload_library() -> Result<PathBuf> {
-    let folder = private_folder("preload", &[built::PRELOAD])?;
-    unpack(&folder, &built::PRELOAD)
+    Ok(unpacked("preload", &[built::PRELOAD])?.join(built::PRELOAD.name))
 }
 
 /// The library that the driver loads in traced programs, unpacked if need be.
 pub fn activity_library() -> Result<PathBuf> {
-    let folder = private_folder("activity", &[built::ACTIVITY])?;
-    unpack(&folder, &built::ACTIVITY)
+    Ok(unpacked("activity", &[built::ACTIVITY])?.join(built::ACTIVITY.name))
 }
 
 /// The library that puts probes into kernels, unpacked if need be.
 pub fn probe_library() -> Result<PathBuf> {
-    let folder = private_folder("probe", &[built::PROBE])?;
-    unpack(&folder, &built::PROBE)
-}
-
-/// A folder of the user's cache for what can be made again.
-pub fn cache_folder(kind: &str) -> Result<PathBuf> {
-    private_folder(kind, &[])
-}
-
-/// A file for one run, which removes it.
-pub fn scratch(name: &str) -> Result<PathBuf> {
-    let folder = private_folder("scratch", &[])?;
-    Ok(folder.join(format!("{}.{name}", std::process::id())))
+    Ok(unpacked("probe", &[built::PROBE])?.join(built::PROBE.name))
 }
 
 /// The demo program, unpacked if need be.
 pub fn demo_program() -> Result<PathBuf> {
-    let folder = private_folder("demo", &[built::DEMO])?;
-    unpack(&folder, &built::DEMO)
+    Ok(unpacked("demo", &[built::DEMO])?.join(built::DEMO.name))
 }
 
-/// A folder only this user can write, named after the contents so that versions never mix.
-fn private_folder(kind: &str, contents: &[Embedded]) -> Result<PathBuf> {
+/// A folder of the user's cache for what can be made again.
+pub fn cache_folder(kind: &str) -> Result<PathBuf> {
+    let folder = private_cache()
+        .context("neither XDG_CACHE_HOME nor HOME names a folder")?
+        .join(format!("{kind}-{:016x}", fingerprint(&[])));
+    make(&folder, PRIVATE)?;
+    Ok(folder)
+}
+
+/// A file for one run, which removes it. The command can read it, whoever it runs as.
+pub fn scratch(name: &str) -> Result<PathBuf> {
+    let folder = unpacked("scratch", &[])?;
+    Ok(folder.join(format!("{}.{name}", std::process::id())))
+}
+
+/// There is no place from which programs could load a library.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no folder to unpack {kind} into, that programs can load from:\n  {}\n\
+     set XDG_CACHE_HOME to a folder that you can write and that is not mounted noexec",
+    .refused.join("\n  ")
+)]
+pub struct NoPlace {
+    kind: String,
+    refused: Vec<String>,
+}
+
+/// The folder with these, in the first place that works: one that can be written, where no other user
+/// can change what is loaded into programs, and from which code can be mapped (not `noexec`). Named
+/// after the contents, so that versions never mix.
+fn unpacked(kind: &str, contents: &[Embedded]) -> Result<PathBuf> {
     let name = format!("{kind}-{:016x}", fingerprint(contents));
     let mut refused = Vec::new();
     for base in bases() {
         let folder = base.join(&name);
-        match make_private(&folder) {
+        match unpack_all(&folder, contents) {
             Ok(()) => return Ok(folder),
             Err(why) => refused.push(format!("{}: {why:#}", folder.display())),
         }
     }
-    bail!(
-        "no folder to unpack {kind} into:\n  {}\nset XDG_CACHE_HOME to a folder you can write",
-        refused.join("\n  ")
-    )
+    let kind = kind.to_owned();
+    Err(NoPlace { kind, refused }.into())
 }
 
+fn unpack_all(folder: &Path, contents: &[Embedded]) -> Result<()> {
+    // LD_PRELOAD and LD_LIBRARY_PATH are split at these, and know no way to quote them.
+    let splits = |byte: &u8| b":;".contains(byte) || byte.is_ascii_whitespace();
+    if folder.as_os_str().as_bytes().iter().any(splits) {
+        bail!("the loader cannot take a path with ':', ';' or a space in it");
+    }
+    make(folder, if is_root() { READABLE } else { PRIVATE })?;
+    for what in contents {
+        let path = unpack(folder, what)?;
+        mappable(&path).context("programs cannot load from there (a noexec mount?)")?;
+    }
+    Ok(())
+}
+
+/// Only the user enters.
+const PRIVATE: u32 = 0o700;
+/// Root's commands may become any user's (sudo, su, setpriv), and must still find their libraries: all
+/// can read, only root can write.
+const READABLE: u32 = 0o755;
+
+fn user() -> u32 {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+fn is_root() -> bool {
+    user() == 0
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env::var_os(name)?);
+    (path.is_absolute() && path != Path::new("/") && path.is_dir()).then_some(path)
+}
+
+/// Where the user keeps what can be made again.
+fn private_cache() -> Option<PathBuf> {
+    let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let named = named.filter(|path| path.is_absolute());
+    let cache = named.or_else(|| Some(variable("HOME")?.join(".cache")))?;
+    Some(cache.join("cutrace"))
+}
+
+/// Places for libraries, the best first.
 fn bases() -> Vec<PathBuf> {
-    let cache = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| {
-            env::var_os("HOME")
-                .map(PathBuf::from)
-                .filter(|home| home.is_absolute() && home != Path::new("/"))
-                .map(|home| home.join(".cache"))
-        });
-    // SAFETY: geteuid has no preconditions.
-    let user = unsafe { libc::geteuid() };
-    cache
-        .map(|path| path.join("cutrace"))
-        .into_iter()
-        .chain([env::temp_dir().join(format!("cutrace-{user}"))])
-        .collect()
+    let own = format!("cutrace-{}", user());
+    let mut bases = Vec::new();
+    if is_root() {
+        // Others cannot enter root's home.
+        bases.extend(private_cache().filter(|cache| reachable(cache)));
+        bases.push(PathBuf::from("/var/cache/cutrace"));
+    } else {
+        bases.extend(private_cache());
+        bases.extend(variable("XDG_RUNTIME_DIR").map(|path| path.join("cutrace")));
+    }
+    for folder in [env::temp_dir(), "/var/tmp".into(), "/dev/shm".into()] {
+        bases.push(folder.join(&own));
+    }
+    if is_root() {
+        // Good enough for commands that stay root's.
+        bases.extend(private_cache());
+    }
+    // Beside the traces, where nobody else can put another folder in its place.
+    let here = env::current_dir().ok().filter(|here| nobody_elses(here));
+    bases.extend(here.map(|here| here.join(format!(".{own}"))));
+    bases.retain(|base| base.is_absolute());
+    bases
 }
 
-/// Creates the folder and its parent 0700 and refuses what another user owns or can write: what lies
-/// in there gets loaded into programs.
-fn make_private(folder: &Path) -> Result<()> {
-    // SAFETY: geteuid has no preconditions.
-    let user = unsafe { libc::geteuid() };
+/// Whether everybody can get to a folder, as far as there is one.
+fn reachable(folder: &Path) -> bool {
+    let enters = |path: &Path| fs::metadata(path).map_or(true, |found| found.mode() & 1 != 0);
+    let owned = |path: &Path| fs::metadata(path).map_or(true, |found| found.uid() == 0);
+    folder.ancestors().skip(1).all(enters) && owned(folder)
+}
+
+/// Whether only this user and root decide what is in a folder.
+fn nobody_elses(folder: &Path) -> bool {
+    let found = fs::metadata(folder);
+    found.is_ok_and(|found| [0, user()].contains(&found.uid()) && found.mode() & 0o022 == 0)
+}
+
+/// Creates the folder and its parent and refuses what another user owns or can write: what lies in
+/// there gets loaded into programs. Folders above them are the system's or the user's own; /tmp and its
+/// like are sticky, so that nobody can put another in the place of ours.
+fn make(folder: &Path, mode: u32) -> Result<()> {
     for path in [folder.parent(), Some(folder)].into_iter().flatten() {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)?;
+        let made = fs::DirBuilder::new().mode(mode).create(path);
+        match made {
+            // The umask may have taken what others need.
+            Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(mode))?,
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+            // ~/.cache itself may be missing; nobody else is to enter it.
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                let above = fs::DirBuilder::new()
+                    .recursive(true)
+                    .mode(mode)
+                    .create(path);
+                above?;
+            }
+            Err(why) => return Err(why.into()),
+        }
         let found = fs::symlink_metadata(path)?;
-        if !found.is_dir() || found.uid() != user || found.mode() & 0o022 != 0 {
+        if !found.is_dir() || found.uid() != user() || found.mode() & 0o022 != 0 {
             bail!("{} is not a folder that only you can write", path.display());
         }
+        // Made by another version, or for another use.
+        if found.mode() & mode != mode {
+            fs::set_permissions(path, fs::Permissions::from_mode(found.mode() | mode))?;
+        }
+    }
+    Ok(())
+}
+
+/// Maps a page of it as a program's loader would.
+fn mappable(path: &Path) -> io::Result<()> {
+    let file = fs::File::open(path)?;
+    // SAFETY: a new mapping of a file that is open, at an address of the kernel's choice; nobody else
+    // knows of it before it is gone.
+    unsafe {
+        let page = libc::mmap(
+            std::ptr::null_mut(),
+            1,
+            libc::PROT_READ | libc::PROT_EXEC,
+            libc::MAP_PRIVATE,
+            file.as_raw_fd(),
+            0,
+        );
+        if page == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        libc::munmap(page, 1);
     }
     Ok(())
 }
@@ -135,13 +247,14 @@ fn unpack(folder: &Path, what: &Embedded) -> Result<PathBuf> {
     }
     // Written aside and put there whole, so that a second cutrace never loads half a library.
     let aside = folder.join(format!(".{}.{}", what.name, std::process::id()));
-    let write = || -> std::io::Result<()> {
+    let write = || -> io::Result<()> {
         let mut file = fs::OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)
             .mode(0o755)
             .open(&aside)?;
+        file.set_permissions(fs::Permissions::from_mode(0o755))?;
         file.write_all(what.bytes)?;
         drop(file);
         // What a second cutrace was faster to put there stays: a program may have loaded it, and a
@@ -151,7 +264,12 @@ fn unpack(folder: &Path, what: &Embedded) -> Result<PathBuf> {
         }
         fs::rename(&aside, &path)
     };
-    write().with_context(|| format!("cannot write {}", path.display()))?;
+    let written = write().with_context(|| format!("cannot write {}", path.display()));
+    if written.is_err() {
+        // What there was no room for takes none.
+        let _ = fs::remove_file(&aside);
+    }
+    written?;
     forget_others(folder, SystemTime::now());
     Ok(path)
 }

@@ -1,9 +1,13 @@
 //! The binary `cutrace`: arguments → domain options → calls. Own words go to stderr.
 
+// They panic where nobody reads: see `say`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod arguments;
 mod commands;
 mod embedded;
 mod probes;
+mod say;
 
 use capture::launch::LaunchError;
 use std::process::ExitCode;
@@ -24,7 +28,7 @@ fn main() -> ExitCode {
                 _ => None,
             };
             let advice = meant.map_or(String::new(), |words| format!("; did you mean: {words}"));
-            eprintln!("cutrace: {}{advice}", in_words(&error));
+            say::say!("cutrace: {}{advice}", in_words(&error));
             ExitCode::from(launch.map_or(failure, LaunchError::exit_code))
         }
     }

@@ -6,7 +6,7 @@ use common::{cutrace, repository};
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 struct Served {
@@ -23,8 +23,13 @@ impl Drop for Served {
 }
 
 fn serve() -> Served {
-    let mut child = cutrace()
-        .args(["view", "--no-open"])
+    let mut command = cutrace();
+    command.args(["view", "--no-open"]);
+    serve_with(command)
+}
+
+fn serve_with(mut command: Command) -> Served {
+    let mut child = command
         .arg(repository().join("fixtures/traces/layers.jsonl"))
         .stderr(Stdio::piped())
         .spawn()
@@ -55,6 +60,40 @@ impl Served {
         stream.read_to_string(&mut answer).expect("answered");
         answer
     }
+}
+
+/// Everybody sees command lines: the secret is in none.
+#[test]
+fn the_browser_is_not_told_the_secret_in_its_command_line() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let browser = folder.path().join("xdg-open");
+    let script = "#!/bin/sh\necho \"$@\" > \"$SEEN.part\"; stat -c %a \"$1\" >> \"$SEEN.part\"\n\
+                  cat \"$1\" >> \"$SEEN.part\"; mv \"$SEEN.part\" \"$SEEN\"\n";
+    std::fs::write(&browser, script).expect("written");
+    std::fs::set_permissions(&browser, PermissionsExt::from_mode(0o755)).expect("ours");
+    let seen = folder.path().join("seen");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = cutrace();
+    command
+        .arg("view")
+        .env("PATH", format!("{}:{path}", folder.path().display()))
+        .env("SEEN", &seen)
+        .env("XDG_CACHE_HOME", folder.path());
+    let served = serve_with(command);
+    let began = std::time::Instant::now();
+    while !seen.exists() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60));
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let seen = std::fs::read_to_string(&seen).expect("there");
+    let (line, rest) = seen.split_once('\n').expect("lines");
+    let secret = served.path.trim_matches('/');
+    assert!(secret.len() == 32 && !line.contains(secret), "{line}");
+    assert!(
+        rest.starts_with("600\n") && rest.contains(&served.path),
+        "{rest}"
+    );
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub mod unions;
 pub use category::category;
 pub use format::{StructValue, Value};
 pub use lookup::{
-    enum_name, enumeration, family, function, functions, layer, older_functions, result_name,
-    runtime_function, runtime_version, structure, without_stream_suffix,
+    enum_name, enumeration, enumerations, family, function, functions, layer, older_functions,
+    result_name, runtime_function, runtime_version, structure, without_stream_suffix,
 };
 pub use model::{
     Direction, Enum, Extent, Field, Function, Kind, Member, Parameter, Struct, Target, Type,

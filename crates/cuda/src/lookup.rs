@@ -51,6 +51,11 @@ pub fn enumeration(name: &str) -> Option<&'static Enum> {
     enums::INDEX.get(at).map(|row| row.1)
 }
 
+/// All enums, those with two names twice.
+pub fn enumerations() -> impl Iterator<Item = &'static Enum> {
+    enums::INDEX.iter().map(|row| row.1)
+}
+
 /// A struct or union by its typedef name or its tag.
 pub fn structure(name: &str) -> Option<&'static Struct> {
     let at = structs::INDEX

@@ -45,6 +45,29 @@ fn without_a_clock_nothing_more_is_recorded_and_the_program_lives() {
     assert_eq!(recorded, 50_000);
 }
 
+/// The processor's counter is gone, too: nothing more is recorded, and what is not is counted.
+#[test]
+fn without_the_counter_the_program_lives_and_calls_are_counted_as_lost() {
+    let program = stress("strict.c", "strict");
+    for way in ["prctl", "syscall", "seccomp", "tsc", "after"] {
+        let session = Session::new("lib libstress.so:s_*\nring 131072\n");
+        let run = session.run(session.command(&program).arg(way));
+        assert_eq!(
+            run.status.code(),
+            Some(4),
+            "{way}: {} {}",
+            run.status,
+            run.stderr
+        );
+        assert_eq!(run.stdout, "done\n", "{way}");
+        assert_eq!(
+            (run.drained.total(), run.drained.dropped()),
+            (50_000, 50_000),
+            "{way}"
+        );
+    }
+}
+
 #[test]
 fn a_program_that_restricts_itself_before_it_loads_cuda_is_left_alone() {
     let flags = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];

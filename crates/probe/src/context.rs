@@ -249,7 +249,10 @@ pub fn copy_out(
     bytes: usize,
     patience: std::time::Duration,
 ) -> Option<Vec<u8>> {
-    let mut out = vec![0u8; bytes];
+    let mut out = Vec::new();
+    // Without memory there is no copy; the program is not to end for it.
+    out.try_reserve_exact(bytes).ok()?;
+    out.resize(bytes, 0);
     let began = std::time::Instant::now();
     // SAFETY: the buffer is that long; if the copy is not done in time it is left to the copy for good.
     unsafe {

@@ -3,12 +3,16 @@
 use crate::context::{Context, copy_out};
 use crate::driver::{self, OutsideCapture, SUCCESS, Within};
 use ptx::device::Orders;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long kernels that are still running are waited for: the program does not wait at all.
 const PATIENCE: Duration = Duration::from_millis(1000);
+/// Copied at a time.
+const PART: usize = 64 << 20;
 /// One copy takes so long at most.
 const COPY: Duration = Duration::from_secs(10);
 
@@ -38,24 +42,47 @@ pub fn dump(context: &Context, orders: &Orders, folder: &Path, mut say: impl FnM
             continue;
         }
         let path = folder.join(format!("map.{}.{number}.{name}", std::process::id()));
-        let Some(out) = copy_out(context, placed.device, bytes, COPY) else {
-            say("note", "a map could not be read from the device");
-            continue;
-        };
         let spec = name.parse().ok().and_then(|at: usize| orders.maps.get(at));
-        let out = match spec {
-            Some(spec) => spec.gathered(&placed.layout, out),
-            None => out,
-        };
         // Written aside: the tracer may be looking.
         let aside = path.with_extension("part");
-        if fs::write(&aside, out)
-            .and_then(|()| fs::rename(&aside, &path))
-            .is_err()
-        {
-            say("note", "a map could not be written to the session's folder");
+        let written = match spec.filter(|_| placed.layout.part_bytes > 0) {
+            // Copies for multiprocessors, which become one: they are small.
+            Some(spec) => match copy_out(context, placed.device, bytes, COPY) {
+                Some(out) => fs::write(&aside, spec.gathered(&placed.layout, out)),
+                None => Err(io::ErrorKind::OutOfMemory.into()),
+            },
+            None => in_parts(&aside, bytes, |at, bytes| {
+                copy_out(context, placed.device + at as u64, bytes, COPY)
+            }),
+        };
+        if let Err(why) = written.and_then(|()| fs::rename(&aside, &path)) {
+            let _ = fs::remove_file(&aside);
+            let bytes = placed.layout.device_bytes;
+            say(
+                "note",
+                &format!("a map of {bytes} bytes could not be kept: {why}"),
+            );
         }
     }
+}
+
+/// Writes what `copy` gives, a part at a time: a map may be larger than the memory that is left, and the
+/// program needs that itself. Parts that hold nothing take no room.
+fn in_parts(
+    path: &Path,
+    bytes: usize,
+    copy: impl Fn(usize, usize) -> Option<Vec<u8>>,
+) -> io::Result<()> {
+    let file = File::create(path)?;
+    file.set_len(bytes as u64)?;
+    for at in (0..bytes).step_by(PART) {
+        let part = copy(at, PART.min(bytes - at));
+        let part = part.ok_or_else(|| io::Error::other("it cannot be read from the device"))?;
+        if part.iter().any(|byte| *byte != 0) {
+            file.write_all_at(&part, at as u64)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether the program's work on the device is done, or gets done in a moment.

@@ -1,6 +1,6 @@
 //! The summary that ends a run.
 
-use crate::{Style, tables};
+use crate::{Style, printable, tables};
 use analyse::Report;
 use event::{Hooks, Overhead};
 use std::fmt::Write as _;
@@ -95,7 +95,7 @@ fn tail(text: &mut String, run: &RunSummary) {
     let total: u64 = run.libraries.iter().map(|(_, hooks)| hooks.total).sum();
     let _ = write!(text, "Hooked {hooked} of {total} functions");
     let libraries: Vec<_> = (run.libraries.iter())
-        .map(|(name, hooks)| format!("{name} {}/{}", hooks.attached, hooks.total))
+        .map(|(name, hooks)| format!("{} {}/{}", printable(name), hooks.attached, hooks.total))
         .collect();
     if !libraries.is_empty() {
         let _ = write!(text, " ({})", libraries.join(", "));
@@ -130,9 +130,9 @@ fn tail(text: &mut String, run: &RunSummary) {
         run.elapsed.as_secs_f64()
     );
     for note in &run.notes {
-        let _ = writeln!(text, "Note: {note}");
+        let _ = writeln!(text, "Note: {}", printable(note));
     }
-    let _ = writeln!(text, "Trace: {}", run.trace);
+    let _ = writeln!(text, "Trace: {}", printable(&run.trace));
 }
 
 /// `524288000 bytes (500.00 MB)`

@@ -47,8 +47,13 @@ pub struct Session {
 impl Session {
     /// `calls`: where the calls come from that cause work.
     pub fn create(calls: Calls) -> Result<Self, CuptiError> {
+        Self::create_near(calls, None)
+    }
+
+    /// `near`: where to try last to keep files, besides the usual places.
+    pub fn create_near(calls: Calls, near: Option<&Path>) -> Result<Self, CuptiError> {
         Ok(Session {
-            folder: Folder::create()?,
+            folder: Folder::create(near)?,
             calls,
         })
     }

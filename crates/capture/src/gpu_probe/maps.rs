@@ -1,8 +1,12 @@
 //! What maps hold at the end of a context: copies of device memory, and files of the host's.
 
 use super::files;
+use crate::preload::folder::read_left;
 use ptx::device::{Layout, Map, Orders, Ring, map_kind};
 use std::path::{Path, PathBuf};
+
+/// More than any map holds.
+const MOST_BYTES: u64 = 16 << 30;
 
 /// A map of one context.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ pub fn dumps(
             let Some(layout) = spec.layout(orders, multiprocessors(pid, context)) else {
                 continue;
             };
-            let Ok(bytes) = std::fs::read(&path) else {
+            let Ok(bytes) = read_left(&path, MOST_BYTES) else {
                 continue;
             };
             found.push(MapDump {

@@ -40,8 +40,8 @@ pub struct Session {
 
 impl Session {
     /// Made before the program starts.
-    pub fn create(orders: &Orders) -> Result<Session, ProbeError> {
-        let folder = Folder::create()?;
+    pub fn create(orders: &Orders, near: Option<&Path>) -> Result<Session, ProbeError> {
+        let folder = Folder::create(near)?;
         orders.write(folder.path()).map_err(ProbeError::Orders)?;
         Ok(Session { folder })
     }

@@ -1,8 +1,12 @@
 //! What the library in the traced program noted down.
 
 use super::clock::DeviceClock;
+use crate::preload::folder::read_left;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+/// More than a process notes down.
+const MOST_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
@@ -42,7 +46,7 @@ impl Notes {
             else {
                 continue;
             };
-            let text = std::fs::read(entry.path()).unwrap_or_default();
+            let text = read_left(&entry.path(), MOST_BYTES).unwrap_or_default();
             for line in String::from_utf8_lossy(&text).lines() {
                 notes.line(pid, line);
             }

@@ -6,11 +6,11 @@
 //! device.
 
 use super::files;
+use crate::preload::folder::open_left;
 use ptx::device::{
     CAPACITY_AT, MOST_PARTS, Map, Orders, PARTS_AT, RING_DATA, SLOT_HEADER, TAIL_STRIDE, log_map,
     map_kind, slot_bytes,
 };
-use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -283,7 +283,7 @@ unsafe impl Send for Memory {}
 impl Memory {
     /// `None` until there is something in the file.
     fn map(path: &Path) -> Option<Memory> {
-        let file = File::options().read(true).write(true).open(path).ok()?;
+        let file = open_left(path, true).ok()?;
         let bytes = usize::try_from(file.metadata().ok()?.len()).ok()?;
         if bytes < RING_DATA {
             return None;

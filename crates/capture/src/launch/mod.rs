@@ -6,6 +6,7 @@
 mod error;
 mod held;
 mod outlast;
+pub mod sanitizer;
 mod signals;
 mod wait;
 

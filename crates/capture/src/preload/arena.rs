@@ -1,6 +1,7 @@
 //! A process's file of rings, seen from the tracer. As with the rings in it, nothing that it holds is
 //! believed.
 
+use super::folder::open_left;
 use super::ring::{Mapping, Ring};
 use event::ring::{
     ARENA_HEADER_SIZE, ARENA_MAGIC, ARENA_TEXT, ArenaHeader, MOST_RINGS, RingState, TEXT_WORD,
@@ -10,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,26 +37,18 @@ pub struct Arena {
     pub namespace: u64,
 }
 
-/// Opens a file of the session's folder, whatever somebody may have put there under its name.
-pub fn open_regular(path: &Path, write: bool) -> io::Result<Option<File>> {
-    let mut options = File::options();
-    options.read(true).write(write);
-    options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC);
-    let file = match options.open(path) {
-        // A link, a socket, or a pipe that nobody reads: nothing that a process has left.
-        Err(why) if matches!(why.raw_os_error(), Some(libc::ELOOP | libc::ENXIO)) => {
-            return Ok(None);
-        }
-        opened => opened?,
-    };
-    Ok(file.metadata()?.is_file().then_some(file))
-}
-
 impl Arena {
     /// None while the file is not (or not yet) a whole arena.
     pub fn open(path: &Path) -> io::Result<Option<Self>> {
-        let Some(file) = open_regular(path, true)? else {
-            return Ok(None);
+        let file = match open_left(path, true) {
+            // A link, a socket, or a pipe: nothing that a process has left.
+            Err(why)
+                if why.kind() == io::ErrorKind::InvalidInput
+                    || matches!(why.raw_os_error(), Some(libc::ELOOP | libc::ENXIO)) =>
+            {
+                return Ok(None);
+            }
+            opened => opened?,
         };
         // Read, not mapped: a page of a file that is being made may find no memory.
         let mut head = [0; size_of::<ArenaHeader>()];

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PreloadError {
-    #[error("no folder for the session:\n  {}\nset TMPDIR to a folder you can write", .0.join("\n  "))]
+    #[error("no folder with room for the session:\n  {}\nset TMPDIR to a folder that you can write", .0.join("\n  "))]
     NoFolder(Vec<String>),
     #[error("cannot write {}: {source}", path.display())]
     Options { path: PathBuf, source: io::Error },

@@ -3,17 +3,29 @@
 use super::PreloadError;
 use super::session::Options;
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Removed, with everything in it, when dropped.
+///
+/// A user's folder is entered by nobody else. The commands of root may become another user's (sudo, su,
+/// setpriv), and must still find their options and leave their rings. Root's folder (0711) can be
+/// entered by all and listed by nobody, and holds one with a name of 128 random bits, in which everybody
+/// may make files (1733). Who was not told that name cannot get there: it is in the environment of traced
+/// processes, which only their own user and root can read. Who was told it is traced, and can say what he
+/// likes of himself, but cannot list the folder, nor remove or replace what others left (the sticky
+/// bit), the tracer's options least of all. The tracer opens what it finds there by [`open_left`], which
+/// follows no link, waits for no pipe and takes no file that has another name, and it believes no contents
+/// without looking.
 #[derive(Debug)]
 pub struct Folder {
+    /// What is removed.
+    outer: PathBuf,
     path: PathBuf,
     /// Locked while the session lives, so that another can tell what was left behind.
     _lock: Option<File>,
@@ -22,31 +34,58 @@ pub struct Folder {
 const PREFIX: &str = "cutrace.";
 /// Folders younger than this may not have been locked yet.
 const YOUNG: Duration = Duration::from_secs(60);
+/// Room that a run should have for its rings; and what there must be at least.
+const ROOM: [u64; 2] = [16 << 20, 128 << 10];
 
 impl Folder {
-    /// A new folder that only this user can enter, in memory where that is possible.
-    pub fn create() -> Result<Self, PreloadError> {
-        let bases = [
+    /// A new folder, in memory where that is possible. `near`: where to try last, besides the usual
+    /// places.
+    pub fn create(near: Option<&Path>) -> Result<Self, PreloadError> {
+        let here = std::env::current_dir().ok();
+        let bases: Vec<PathBuf> = [
             Some(PathBuf::from("/dev/shm")),
             std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
             Some(std::env::temp_dir()),
-        ];
+            Some(PathBuf::from("/var/tmp")),
+            near.and_then(|near| std::path::absolute(near).ok()),
+            here,
+        ]
+        .into_iter()
+        .flatten()
+        .filter(|base| base.is_absolute())
+        .collect();
         let mut refused = Vec::new();
-        for base in bases
-            .into_iter()
-            .flatten()
-            .filter(|base| base.is_absolute())
-        {
-            match create_in(&base) {
-                Ok(path) => {
-                    remove_left_behind(&base);
-                    let _lock = locked(&path);
-                    return Ok(Folder { path, _lock });
+        for room in ROOM {
+            refused.clear();
+            for base in &bases {
+                match Folder::create_in(base, is_root(), room) {
+                    Ok(folder) => {
+                        remove_left_behind(base);
+                        return Ok(folder);
+                    }
+                    Err(why) => refused.push(format!("{}: {why}", base.display())),
                 }
-                Err(why) => refused.push(format!("{}: {why}", base.display())),
             }
         }
         Err(PreloadError::NoFolder(refused))
+    }
+
+    fn create_in(base: &Path, shared: bool, room: u64) -> io::Result<Self> {
+        let outer = create_in(base)?;
+        let mut folder = Folder {
+            path: outer.clone(),
+            _lock: locked(&outer),
+            outer,
+        };
+        if shared {
+            folder.path = folder.outer.join(secret()?);
+            DirBuilder::new().mode(0o700).create(&folder.path)?;
+            // Whatever the umask is.
+            fs::set_permissions(&folder.path, Permissions::from_mode(0o1733))?;
+            fs::set_permissions(&folder.outer, Permissions::from_mode(0o711))?;
+        }
+        has_room(&folder.path, room)?;
+        Ok(folder)
     }
 
     pub fn path(&self) -> &Path {
@@ -56,7 +95,9 @@ impl Folder {
     /// What injected code is told before it starts.
     pub fn write_options(&self, options: &Options) -> Result<(), PreloadError> {
         let path = self.path.join("options");
-        fs::write(&path, option_lines(options)?)
+        let lines = option_lines(options)?;
+        fs::write(&path, lines)
+            .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)))
             .map_err(|source| PreloadError::Options { path, source })
     }
 }
@@ -64,7 +105,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         // What cannot be removed is in memory or in a folder for temporary files.
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = fs::remove_dir_all(&self.outer);
     }
 }
 
@@ -80,6 +121,62 @@ fn create_in(base: &Path) -> io::Result<PathBuf> {
             Err(why) => return Err(why),
         }
     }
+}
+
+fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// A name that nobody guesses.
+fn secret() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Takes so much room and gives it back. A full file system still makes folders.
+fn has_room(folder: &Path, bytes: u64) -> io::Result<()> {
+    let path = folder.join("room");
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    let length = libc::off_t::try_from(bytes).unwrap_or(libc::off_t::MAX);
+    // SAFETY: a plain system call on a descriptor we hold.
+    let answer = match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    fs::remove_file(&path)?;
+    match answer {
+        // Not every file system can say it.
+        Err(why) if why.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+        answer => answer,
+    }
+}
+
+/// A file that a traced process left: a plain one, with no other name. Nothing that is put in its place
+/// holds the tracer up or makes it write elsewhere.
+pub(crate) fn open_left(path: &Path, write: bool) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .write(write)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.nlink() > 1 {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    Ok(file)
+}
+
+/// The contents of such a file; of one that is longer, its beginning.
+pub(crate) fn read_left(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_left(path, false)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The folder, if nobody else holds it.
@@ -151,17 +248,48 @@ fn one_line(what: &'static str, text: String) -> Result<String, PreloadError> {
 mod tests {
     use super::*;
     use crate::preload::Filter;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_folder_is_private_and_goes_away() {
-        let folder = Folder::create().expect("a folder");
-        let path = folder.path().to_owned();
-        let mode = fs::metadata(&path).expect("there").permissions().mode();
-        assert_eq!(mode & 0o777, 0o700);
-        fs::write(path.join("ring.1.1.0"), "x").expect("writable");
-        drop(folder);
-        assert!(!path.exists());
+        let base = tempfile::tempdir().expect("a folder");
+        let mode = |path: &Path| {
+            let found = fs::metadata(path).expect("there");
+            found.permissions().mode() & 0o7777
+        };
+        for (shared, outer, inner) in [(false, 0o700, 0o700), (true, 0o711, 0o1733)] {
+            let folder = Folder::create_in(base.path(), shared, 4096).expect("a folder");
+            let path = folder.path().to_owned();
+            assert_eq!((mode(&folder.outer), mode(&path)), (outer, inner));
+            let named = path.file_name().expect("a name").len() == 32;
+            assert_eq!(named, shared, "{}", path.display());
+            folder.write_options(&Options::default()).expect("written");
+            assert_eq!(mode(&path.join("options")), 0o644);
+            fs::write(path.join("ring.1.1.0"), "x").expect("writable");
+            drop(folder);
+            assert!(!path.exists() && fs::read_dir(base.path()).expect("there").count() == 0);
+        }
+        assert!(Folder::create(None).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_not_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("plain"), "x").expect("written");
+        assert!(open_left(&at("plain"), true).is_ok());
+        std::os::unix::fs::symlink(at("plain"), at("link")).expect("linked");
+        let pipe = std::ffi::CString::new(at("pipe").into_os_string().into_encoded_bytes());
+        // SAFETY: a name that ends in NUL.
+        assert_eq!(
+            unsafe { libc::mkfifo(pipe.expect("a name").as_ptr(), 0o600) },
+            0
+        );
+        for name in ["link", "pipe", "", "none"] {
+            assert!(open_left(&at(name), true).is_err(), "{name}");
+            assert!(open_left(&at(name), false).is_err(), "{name}");
+        }
+        fs::hard_link(at("plain"), at("second")).expect("linked");
+        assert!(open_left(&at("plain"), true).is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! with a new `process` line: each such line opens an image with tables of its own. One that may not
 //! write there any more says the same lines by way of its rings.
 
-use super::arena::open_regular;
+use super::folder::open_left;
 use super::clock::TscClock;
 use super::namespace::Namespaces;
 use crate::call::{Named, loaded::Objects};
@@ -198,7 +198,7 @@ struct LineReader {
 
 impl LineReader {
     fn read(&mut self, path: &Path, images: &mut Vec<Image>) {
-        let Ok(Some(mut file)) = open_regular(path, false) else {
+        let Ok(mut file) = open_left(path, false) else {
             return;
         };
         if file.seek(SeekFrom::Start(self.read)).is_err() {

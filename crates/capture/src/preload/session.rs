@@ -37,6 +37,8 @@ pub struct Options {
     pub stacks: Option<Filter>,
     /// Functions whose code is not to be changed: uprobes go there.
     pub intact: Vec<String>,
+    /// Where to try last to keep rings, besides the usual places.
+    pub near: Option<PathBuf>,
     /// Slots of each thread's ring.
     pub ring_slots: Option<u32>,
     /// Calls shorter than this are left out.
@@ -67,7 +69,7 @@ pub struct Session {
 impl Session {
     pub fn create(options: Options) -> Result<Self, PreloadError> {
         let first = clock::pair();
-        let folder = Folder::create()?;
+        let folder = Folder::create(options.near.as_deref())?;
         folder.write_options(&options)?;
         let counters = CounterPage::create(folder.path())?;
         Ok(Session {
@@ -99,11 +101,14 @@ impl Session {
             return Err(PreloadError::UnusablePath(library.to_owned()));
         }
         let _ = self.library.set(library.to_owned());
-        let mut preload = library.as_os_str().to_owned();
+        // Theirs stays first: AddressSanitizer and allocators count on it. Our constructor comes
+        // before all others wherever it stands (`-z initfirst`).
+        let mut preload = OsString::new();
         if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
-            preload.push(":");
             preload.push(existing);
+            preload.push(":");
         }
+        preload.push(library);
         Ok(vec![
             ("CUTRACE_SESSION".into(), self.folder.path().into()),
             ("LD_PRELOAD".into(), preload),

@@ -202,6 +202,7 @@ impl HowLine {
                 pid: None,
                 everyone: false,
                 whose: capture::ebpf::Whose::default(),
+                user: None,
                 // Collecting times would change what probes measure.
                 methods: Methods::These(vec![Method::Preload]),
                 output: self.output,
@@ -216,6 +217,7 @@ impl HowLine {
                 summary: !self.no_summary,
                 simulate: self.sim,
                 quiet: self.quiet,
+                redact: false,
                 verbose: self.verbose,
                 strict: false,
                 probes: None,

@@ -20,6 +20,8 @@ pub struct Record {
     pub everyone: bool,
     /// Of these only some.
     pub whose: Whose,
+    /// Who the command runs as; None is who we are, or who called sudo.
+    pub user: Option<u32>,
     pub methods: Methods,
     /// None is a new file named after the time.
     pub output: Option<PathBuf>,
@@ -41,11 +43,25 @@ pub struct Record {
     /// On softgpu.
     pub simulate: bool,
     pub quiet: bool,
+    /// Leave out of the trace what says too much of the program and its user.
+    pub redact: bool,
     pub verbose: bool,
     /// Lost events are a failure.
     pub strict: bool,
     /// Programs inside kernels.
     pub probes: Option<Arc<Probes>>,
+}
+
+impl Record {
+    /// Where its trace goes.
+    pub fn folder(&self) -> Option<&Path> {
+        let output = self.output.as_deref()?;
+        match output.parent() {
+            _ if output == Path::new("-") => None,
+            Some(folder) if folder.as_os_str().is_empty() => None,
+            folder => folder,
+        }
+    }
 }
 
 #[derive(clap::Args)]
@@ -69,6 +85,10 @@ pub struct RecordLine {
     /// as in /proc/PID/cgroup
     #[arg(long, value_name = "PATH", value_parser = cgroup)]
     cgroup: Option<u64>,
+    /// As root: run the command as this user, a name or a number. Under sudo the command runs as the
+    /// user who called sudo; '--user root' keeps it root's
+    #[arg(long = "user", value_name = "USER", value_parser = user, conflicts_with_all = ["pid", "everyone"])]
+    run_as: Option<u32>,
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl. '-' writes lines to
     /// the terminal as things happen, JSONL to a pipe
     #[arg(short, long, value_name = "FILE")]
@@ -93,6 +113,16 @@ pub struct RecordLine {
     /// Record also when threads waited for the GPU, and for which stream or event, by CUPTI's word
     #[arg(long)]
     waits: bool,
+    /// Leave out of the trace: the command's arguments and folder, the host's name, every text that the
+    /// program passes (file names, NVTX messages), folders in stacks. Names of functions, kernels and
+    /// libraries stay
+    ///
+    /// Without it, a trace holds the command line with all its arguments, the host's name, and what calls
+    /// were given: numbers, pointers, file names, NVTX messages, kernels' names, and with --stack the paths
+    /// of the program's code. It never holds the environment or the contents of copies. Only you can read a
+    /// new trace (mode 0600); a file that exists keeps its mode.
+    #[arg(long)]
+    redact: bool,
     /// Leave out calls shorter than this: 500ns, 10us, 1.5ms, 1s
     #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
     min_duration: Option<Duration>,
@@ -151,6 +181,7 @@ impl RecordLine {
                 user: self.user,
                 cgroup: self.cgroup,
             },
+            user: self.run_as,
             methods: self.method,
             output: self.output,
             filter: self.filter,
@@ -166,6 +197,7 @@ impl RecordLine {
             summary: !self.no_summary,
             simulate: self.sim,
             quiet: self.quiet,
+            redact: self.redact,
             verbose: self.verbose,
             strict: self.strict,
             probes: None,

@@ -64,6 +64,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         pid: None,
         everyone: false,
         whose: capture::ebpf::Whose::default(),
+        user: None,
         methods: Methods::Auto,
         output: Some(folder.join("trace.jsonl")),
         filter: None,
@@ -78,6 +79,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         summary: true,
         simulate: !gpu,
         quiet: false,
+        redact: false,
         verbose: false,
         strict: false,
         probes: None,
@@ -173,5 +175,5 @@ fn has_gpu() -> bool {
 }
 
 fn say(words: &str) {
-    eprintln!("cutrace demo: {words}");
+    crate::say::say!("cutrace demo: {words}");
 }

@@ -1,14 +1,11 @@
 //! `cutrace diff`: what changed from one trace to another.
 
-use super::{report::analysed, style::style};
+use super::{print, report::analysed, style::style};
 use crate::arguments::Diff;
 use analyse::diff::{Conditions, Outcome};
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 /// A condition of `--fail-on` holds.
 const HOLDS: u8 = 1;
@@ -32,20 +29,17 @@ pub fn run(options: Diff) -> Result<ExitCode> {
         outcomes.extend(condition.check(&before, &after).context("--fail-on")?);
     }
     let diff = analyse::diff::diff(&before, &after);
-    let mut out = io::stdout().lock();
-    if options.json {
+    let text = if options.json {
         let compared = Compared {
             diff: &diff,
             conditions: &outcomes,
         };
-        serde_json::to_writer_pretty(&mut out, &compared).map_err(io::Error::from)?;
-        writeln!(out)?;
+        serde_json::to_string_pretty(&compared)? + "\n"
     } else {
         let style = style(&options.look);
-        out.write_all(render::tables::diff(&diff, &style).as_bytes())?;
-        out.write_all(render::tables::outcomes(&outcomes, &style).as_bytes())?;
-    }
-    out.flush()?;
+        render::tables::diff(&diff, &style) + &render::tables::outcomes(&outcomes, &style)
+    };
+    print(text.as_bytes())?;
     let holds = outcomes.iter().any(|outcome| outcome.holds);
     Ok(ExitCode::from(if holds { HOLDS } else { 0 }))
 }

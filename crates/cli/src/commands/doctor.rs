@@ -3,7 +3,7 @@
 use anyhow::Result;
 use capture::{doctor, library};
 use cuda::mps;
-use std::{env, fmt::Write as _, fs, io, os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
+use std::{env, fmt::Write as _, fs, os::unix::ffi::OsStrExt, path::Path, process::ExitCode};
 
 /// One thing, whether it works, and words about it.
 struct Finding {
@@ -33,8 +33,7 @@ pub fn run() -> Result<ExitCode> {
             let _ = writeln!(text, "  {name:<14} {mark}  {words}");
         }
     }
-    io::Write::write_all(&mut io::stdout().lock(), text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    super::print(text.as_bytes())
 }
 
 fn driver() -> Vec<Finding> {

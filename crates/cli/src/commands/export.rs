@@ -5,7 +5,10 @@ use super::{
     named_output,
     unfinished::Unfinished,
 };
-use crate::arguments::{Destination, Export, Format, Weight};
+use crate::{
+    arguments::{Destination, Export, Format, Weight},
+    say::say,
+};
 use anyhow::Result;
 use render::{Chrome, FlameSvg, Folded, Html, Output, Perfetto, Stacks};
 use std::{
@@ -49,13 +52,13 @@ fn convert(options: Export, format: trace::Format) -> Result<ExitCode> {
         }
     };
     for warning in &report.warnings {
-        eprintln!("cutrace: warning: {warning}");
+        say!("cutrace: warning: {warning}");
     }
     let lost = match report.lost {
         0 => String::new(),
         lost => format!(", {lost} lost when they were recorded"),
     };
-    eprintln!("cutrace: {} events written{place}{lost}", report.events);
+    say!("cutrace: {} events written{place}{lost}", report.events);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -76,7 +79,7 @@ fn draw(options: Export) -> Result<ExitCode> {
         }
         Destination::File(path) => {
             draw_to(options.traces, options.format, flame, &path)?;
-            eprintln!("cutrace: written to {}", path.display());
+            say!("cutrace: written to {}", path.display());
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! `cutrace hooks check`: whether a hooks file is right, and what its hooks are on this machine.
 
+use super::{input::contents, print};
 use crate::arguments::Hooks as Options;
 use anyhow::{Context, Result, bail};
 use capture::{
@@ -10,7 +11,7 @@ use capture::{
 };
 use std::{
     fmt::Write as _,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -41,16 +42,19 @@ pub fn run(options: Options) -> Result<ExitCode> {
     let _ = writeln!(
         text,
         "{}: {} hooks, no mistakes",
-        file.display(),
+        render::printable(&file.display().to_string()),
         hooks.hooks.len()
     );
-    io::Write::write_all(&mut io::stdout().lock(), text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    print(text.as_bytes())
 }
+
+/// More than anybody writes.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// A hooks file, or what is wrong with it.
 pub fn read(file: &Path) -> Result<Hooks> {
-    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let text = String::from_utf8(contents(file, MOST_BYTES)?)
+        .with_context(|| format!("{}: no text", file.display()))?;
     match Hooks::parse(&text) {
         Ok(hooks) => Ok(hooks),
         Err(error) => bail!("{}", error.show(&file.display().to_string())),

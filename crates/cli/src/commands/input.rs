@@ -1,11 +1,13 @@
 //! Traces as the commands that look at them read them: one or several, or the newest here.
 
-use anyhow::{Result, bail};
+use crate::say::{self, say};
+use anyhow::{Context, Result, bail};
 use event::{Meta, Record, Summary};
 use render::Output;
 use std::{
-    fs,
-    io::{IsTerminal, Write},
+    fs::{self, File},
+    io::{self, IsTerminal, Read},
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -82,14 +84,14 @@ impl Input {
             Source::One(reader) => vec![reader],
             Source::Several(merge) => {
                 for warning in merge.warnings() {
-                    eprintln!("cutrace: warning: {warning}");
+                    say!("cutrace: warning: {warning}");
                 }
                 merge.readers().collect()
             }
         };
         for (path, reader) in self.paths.iter().zip(readers) {
             for warning in reader.warnings().as_slice() {
-                eprintln!("cutrace: warning: {}: {warning}", path.display());
+                say!("cutrace: warning: {}: {warning}", path.display());
             }
         }
     }
@@ -139,15 +141,16 @@ impl Progress {
         };
         if now.duration_since(last) >= pause {
             let millions = self.records as f64 / 1e6;
-            eprint!("\r\x1b[Kcutrace: {millions:.1} million records read");
-            let _ = std::io::stderr().flush();
+            say::painted(&format!(
+                "\r\x1b[Kcutrace: {millions:.1} million records read"
+            ));
             self.shown = Some(now);
         }
     }
 
     fn end(&self) {
         if self.shown.is_some() {
-            eprint!("\r\x1b[K");
+            say::painted("\r\x1b[K");
         }
     }
 }
@@ -158,7 +161,7 @@ pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         let Some(newest) = newest(Path::new(FOLDER)) else {
             bail!("no trace was named and {FOLDER}/ has none: record one with cutrace ./app");
         };
-        eprintln!("cutrace: reading {}", newest.display());
+        say!("cutrace: reading {}", newest.display());
         return Ok(vec![newest]);
     }
     for path in &paths {
@@ -174,7 +177,45 @@ pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         Some("-") => PathBuf::from("/dev/stdin"),
         _ => path,
     };
-    Ok(paths.into_iter().map(named).collect())
+    let paths: Vec<PathBuf> = paths.into_iter().map(named).collect();
+    for path in &paths {
+        refuse_devices(path)?;
+    }
+    Ok(paths)
+}
+
+/// /dev/zero has no end. A terminal, which somebody types into, a pipe and /dev/null have one.
+fn refuse_devices(path: &Path) -> Result<()> {
+    let Ok(found) = fs::metadata(path) else {
+        return Ok(());
+    };
+    let kind = found.file_type();
+    let is_null = || found.rdev() == libc::makedev(1, 3);
+    let is_terminal = || File::open(path).is_ok_and(|file| file.is_terminal());
+    if kind.is_block_device() || kind.is_char_device() && !is_null() && !is_terminal() {
+        bail!("{}: a device, not a file", path.display());
+    }
+    Ok(())
+}
+
+/// The contents of a file that is read in one piece: `most` bytes at most.
+pub fn contents(path: &Path, most: u64) -> Result<Vec<u8>> {
+    refuse_devices(path)?;
+    let read = || {
+        let mut bytes = Vec::new();
+        let file = File::open(path)?;
+        file.take(most + 1).read_to_end(&mut bytes)?;
+        Ok::<_, io::Error>(bytes)
+    };
+    let bytes = read().with_context(|| format!("cannot read {}", path.display()))?;
+    if bytes.len() as u64 > most {
+        bail!(
+            "{}: larger than {} MiB, which is more than such a file can be",
+            path.display(),
+            most >> 20
+        );
+    }
+    Ok(bytes)
 }
 
 fn newest(folder: &Path) -> Option<PathBuf> {

@@ -5,7 +5,7 @@ use anyhow::Result;
 use cuda::nvidia::{self, Call, Decoded, DeviceFile, Ioc, Memory, Subject, Version};
 use event::{Arg, Value};
 use std::fmt::Write as _;
-use std::{fs, io, process::ExitCode};
+use std::{fs, process::ExitCode};
 
 /// Columns of names, so that values stand below each other.
 const WIDTH: usize = 14;
@@ -19,11 +19,7 @@ const PROC: &str = "/proc/driver/nvidia/version";
 pub fn run(options: Ioctl) -> Result<ExitCode> {
     let here = fs::read_to_string(PROC).ok();
     let here = here.and_then(|text| Version::from_proc(&text));
-    io::Write::write_all(
-        &mut io::stdout().lock(),
-        describe(&options, here).as_bytes(),
-    )?;
-    Ok(ExitCode::SUCCESS)
+    super::print(describe(&options, here).as_bytes())
 }
 
 fn describe(options: &Ioctl, here: Option<Version>) -> String {

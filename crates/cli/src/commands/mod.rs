@@ -52,9 +52,13 @@ fn started(command: Command) -> Result<ExitCode> {
     }
 }
 
+/// On standard output. Whoever has read enough of it gets the same exit status as all others.
 fn print(text: &[u8]) -> Result<ExitCode> {
-    io::Write::write_all(&mut io::stdout().lock(), text)?;
-    Ok(ExitCode::SUCCESS)
+    let mut out = io::stdout().lock();
+    match io::Write::write_all(&mut out, text).and_then(|()| io::Write::flush(&mut out)) {
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(why.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// An error of writing says by itself only that the disk is full: with the output's name. Errors of
@@ -77,10 +81,12 @@ fn named_output(error: anyhow::Error, output: &dyn Display) -> anyhow::Error {
 
 /// `cutrace … | head` is no error.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        let io = cause.downcast_ref::<io::Error>();
-        let trace = cause.downcast_ref::<trace::Error>();
-        io.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-            || trace.is_some_and(trace::Error::is_broken_pipe)
-    })
+    error.chain().any(says_broken_pipe)
+}
+
+fn says_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let io = cause.downcast_ref::<io::Error>();
+    let trace = cause.downcast_ref::<trace::Error>();
+    io.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+        || trace.is_some_and(trace::Error::is_broken_pipe)
 }

@@ -1,6 +1,6 @@
 //! `cutrace probes`: what can be hooked here, one probe a line, as `bpftrace -l` lists them.
 
-use crate::arguments::Probes;
+use crate::{arguments::Probes, say::say};
 use anyhow::Result;
 use capture::{
     ebpf::markers,
@@ -45,8 +45,8 @@ pub fn run(options: Probes) -> Result<ExitCode> {
     drop(out);
     if count == 0 {
         match &options.glob {
-            Some(glob) => eprintln!("cutrace: nothing here matches {glob}{}", advice(glob)),
-            None => eprintln!("cutrace: no library, module or tracepoint of CUDA is here"),
+            Some(glob) => say!("cutrace: nothing here matches {glob}{}", advice(glob)),
+            None => say!("cutrace: no library, module or tracepoint of CUDA is here"),
         }
         return Ok(ExitCode::from(1));
     }

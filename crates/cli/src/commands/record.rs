@@ -17,22 +17,26 @@ mod preload;
 mod probe_records;
 mod probes;
 mod progress;
+mod redact;
 mod syscall;
-mod user;
+pub mod user;
 mod uvm;
 mod words;
 
-use super::{softgpu::add_softgpu, style::stderr_style};
+use super::{says_broken_pipe, softgpu::add_softgpu, style::stderr_style};
 use crate::{
-    arguments::{Method, Record},
+    arguments::{Method, Methods, Record},
     embedded,
+    say::{self, say},
 };
 use anyhow::{Context, Result};
 use backend::{Backend, Watched};
 use capture::{
+    SinkError,
     clock::monotonic,
-    cupti::{Calls, Tap},
+    cupti::{Calls, CuptiError, Tap},
     launch::{self, Exit, LaunchError, Preparation},
+    preload::PreloadError,
 };
 use file::TraceFile;
 use outlet::Outlet;
@@ -40,7 +44,7 @@ pub use probes::Found;
 use progress::Progress;
 use render::RunSummary;
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -62,7 +66,16 @@ pub struct Recorded {
 }
 
 pub fn run(options: Record) -> Result<ExitCode> {
-    let recorded = record(&options)?;
+    let recorded = match record(&options) {
+        Err(why) if is_no_place(&why) && by_itself(&options) => {
+            say!(
+                "cutrace: {}\ncutrace: the program runs, and is not traced",
+                crate::in_words(&why)
+            );
+            return untraced(&options);
+        }
+        recorded => recorded?,
+    };
     say(&options, &recorded);
     strict(&options, &recorded).pass_on()
 }
@@ -72,18 +85,60 @@ fn strict(options: &Record, recorded: &Recorded) -> Exit {
     if !options.strict || recorded.lost == 0 || recorded.exit != Exit::Code(0) {
         return recorded.exit;
     }
-    eprintln!("cutrace: --strict: {} events were lost", recorded.lost);
+    say!("cutrace: --strict: {} events were lost", recorded.lost);
     Exit::Code(LaunchError::OWN_FAILURE.into())
+}
+
+/// Whether the command runs as who we are.
+pub fn is_own(options: &Record) -> Result<bool> {
+    Ok(user::of_command(options)?.is_none())
+}
+
+/// Nobody asked for a certain way to trace, which would be missed.
+fn by_itself(options: &Record) -> bool {
+    matches!(options.methods, Methods::Auto | Methods::All)
+        && options.pid.is_none()
+        && !options.everyone
+}
+
+/// Nothing is wrong but that there is nowhere to keep what is recorded, or what records it.
+fn is_no_place(error: &anyhow::Error) -> bool {
+    let no_folder = |error: &PreloadError| {
+        matches!(
+            error,
+            PreloadError::NoFolder(_) | PreloadError::Options { .. }
+        )
+    };
+    error.chain().any(|cause| {
+        cause.is::<embedded::NoPlace>()
+            || cause.is::<file::NoTrace>()
+            || cause.downcast_ref::<PreloadError>().is_some_and(no_folder)
+            || matches!(cause.downcast_ref(), Some(CuptiError::Folder(why)) if no_folder(why))
+    })
+}
+
+/// The command as it is, with its own end.
+fn untraced(options: &Record) -> Result<ExitCode> {
+    let mut command = launch::Command {
+        program: options.program.clone(),
+        args: options.arguments.clone(),
+        environment: Vec::new(),
+    };
+    let user = user::of_command(options)?.map(|other| {
+        command.environment.extend(other.environment);
+        other.user
+    });
+    launched(&mut command, user, options.simulate, &mut [])?.pass_on()
 }
 
 /// What a run that was traced has to say at its end.
 pub fn say(options: &Record, recorded: &Recorded) {
     if options.verbose {
-        eprint!("{}", recorded.details);
+        say::text(&recorded.details);
     }
     if options.summary && !options.quiet {
         let text = render::summary_text(&recorded.summary, &stderr_style());
-        eprint!("\n{text}");
+        say::painted(&format!("\n{text}"));
     }
 }
 
@@ -110,9 +165,16 @@ pub fn record(options: &Record) -> Result<Recorded> {
         meta::of_run(options, monotonic()),
         options.summary && !options.quiet,
     )?;
+    if options.redact {
+        file.redact();
+    }
     if (options.probes.as_ref()).is_some_and(|probes| probes.tells_addresses()) {
         file.watch_allocations();
     }
+    let other = match options.pid.is_none() && !options.everyone {
+        true => user::of_command(options)?,
+        false => None,
+    };
     let (path, new, seen) = (file.path().to_owned(), file.is_new(), file.seen());
     let ran = watched_run(options, &plan.methods, file, &place, |backends| {
         let mut command = launch::Command {
@@ -120,6 +182,10 @@ pub fn record(options: &Record) -> Result<Recorded> {
             args: options.arguments.clone(),
             environment: Vec::new(),
         };
+        let user = other.map(|other| {
+            command.environment.extend(other.environment);
+            other.user
+        });
         let progress = (!options.quiet).then(|| Progress::start(seen)).flatten();
         let began = Instant::now();
         let exit = match options.pid {
@@ -128,7 +194,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
                 launch::until_enough(options.duration);
                 Ok(Exit::Code(0))
             }
-            None => launched(&mut command, options.simulate, backends),
+            None => launched(&mut command, user, options.simulate, backends),
         };
         // Here the run ends: what cutrace does afterwards is no time of the program's.
         let ended = monotonic();
@@ -166,8 +232,9 @@ pub fn record(options: &Record) -> Result<Recorded> {
         // A back end that had nowhere to write.
         summary.lost = summary.lost.saturating_add(unwritten);
     });
-    if let Some(failure) = finished.failure.or(watched.failure.take()) {
-        eprintln!(
+    let failure = finished.failure.or(watched.failure.take());
+    if let Some(failure) = failure.filter(|failure| !nobody_reads(&path, failure)) {
+        say!(
             "cutrace: the trace in {} ends early: {failure} ({} events are not in it)",
             path.display(),
             finished.missing.saturating_add(unwritten)
@@ -253,6 +320,7 @@ fn start<'a>(
                 probes.clone(),
                 outlet,
                 place.clone(),
+                options.folder(),
             )?)),
             None => anyhow::bail!("cutrace gpu puts probes into kernels"),
         },
@@ -270,6 +338,7 @@ fn start<'a>(
 /// Runs the command to its end.
 fn launched(
     command: &mut launch::Command,
+    user: Option<launch::User>,
     simulate: bool,
     backends: &mut [Box<dyn Backend + '_>],
 ) -> Result<Exit> {
@@ -279,10 +348,13 @@ fn launched(
     if simulate {
         add_softgpu(&mut command.environment)?;
     }
-    if !backends.iter().any(|backend| backend.holds()) {
+    if user.is_none() && !backends.iter().any(|backend| backend.holds()) {
         return Ok(launch::run(command)?);
     }
-    let mut preparation = Preparation::default();
+    let mut preparation = Preparation {
+        user,
+        ..Preparation::default()
+    };
     for backend in backends.iter_mut() {
         backend.prepare(&mut preparation)?;
     }
@@ -305,6 +377,11 @@ fn attached(
     }
     launch::outlast(pid, limit).with_context(|| format!("process {pid}"))?;
     Ok(Exit::Code(0))
+}
+
+/// The trace went to a reader who has read enough.
+fn nobody_reads(path: &Path, failure: &SinkError) -> bool {
+    says_broken_pipe(failure.as_ref()) && path == Path::new(file::STDOUT)
 }
 
 /// What a shell would say of it.

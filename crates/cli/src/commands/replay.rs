@@ -1,7 +1,7 @@
 //! `cutrace replay`: the calls of a trace, one decoded line each.
 
 use super::{input::Input, style::style};
-use crate::arguments::Replay;
+use crate::{arguments::Replay, say::say};
 use anyhow::Result;
 use capture::preload::Filter;
 use event::Selection;
@@ -31,12 +31,10 @@ pub fn run(options: Replay) -> Result<ExitCode> {
     let mut replay = render::Replay::new(out, input.meta(), shown);
     input.show(&mut replay)?;
     if replay.is_empty() {
-        eprintln!("cutrace: no events to show");
+        say!("cutrace: no events to show");
         let filter = options.filter.as_deref().map(Filter::parse);
         for item in filter.iter().flat_map(Filter::meaningless) {
-            eprintln!(
-                "cutrace: -e {item}: no category, no layer and no function that cutrace knows"
-            );
+            say!("cutrace: -e {item}: no category, no layer and no function that cutrace knows");
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! A file that appears under its name when it is whole, and not at all if it never is.
 
+use super::record::user;
 use anyhow::{Context, Result};
 use std::{
     ffi::{CString, OsString},
@@ -7,7 +8,10 @@ use std::{
     io,
     os::{
         fd::AsRawFd,
-        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+        unix::{
+            ffi::OsStrExt,
+            fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+        },
     },
     path::{Path, PathBuf},
 };
@@ -68,7 +72,26 @@ impl Unfinished {
         self.file.try_clone()
     }
 
+    /// What is there already keeps its mode and its owner; what is new is its user's alone, under sudo
+    /// that of who called it.
+    fn as_before(&self) -> io::Result<()> {
+        let Ok(before) = fs::metadata(&self.path) else {
+            return user::give(&self.file);
+        };
+        let now = self.file.metadata()?;
+        if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
+            // Somebody else's stays readable for them; but who may not give files away cannot.
+            let _ = fchown(&self.file, Some(before.uid()), Some(before.gid()));
+        }
+        let mode = before.mode() & 0o777;
+        self.file.set_permissions(fs::Permissions::from_mode(mode))
+    }
+
     pub fn finish(self) -> Result<()> {
+        if !matches!(self.name, Name::Own) {
+            self.as_before()
+                .with_context(|| format!("cannot write {}", self.path.display()))?;
+        }
         let named = match &self.name {
             Name::Own => return Ok(()),
             Name::Aside(aside) => Ok(aside),
@@ -117,6 +140,24 @@ fn link(file: &File, name: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::io::Write as _;
+
+    #[test]
+    fn what_is_there_keeps_its_mode() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("page.html");
+        let mode = || fs::metadata(&path).expect("there").mode() & 0o777;
+        Unfinished::create(&path)
+            .and_then(Unfinished::finish)
+            .expect("finished");
+        assert_eq!(mode(), 0o600);
+        for before in [0o640, 0o644, 0o666] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(before)).expect("set");
+            Unfinished::create(&path)
+                .and_then(Unfinished::finish)
+                .expect("finished");
+            assert_eq!(mode(), before);
+        }
+    }
 
     #[test]
     fn what_is_not_finished_leaves_nothing() {

@@ -1,13 +1,15 @@
 //! `cutrace view`: the HTML report in a browser, served on loopback to whoever knows its address.
 
 use super::input::Input;
-use crate::arguments::View;
+use crate::{arguments::View, embedded, say::say};
 use anyhow::{Context, Result};
 use render::Html;
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, Shutdown, TcpListener, TcpStream},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     sync::Arc,
     thread,
@@ -37,7 +39,7 @@ pub fn run(options: View) -> Result<ExitCode> {
         page,
     });
     let address = format!("http://127.0.0.1:{port}{}", site.path);
-    eprintln!("cutrace: the report is at {address} until Ctrl-C");
+    say!("cutrace: the report is at {address} until Ctrl-C");
     if options.open {
         open(&address);
     }
@@ -142,16 +144,46 @@ fn secret() -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The desktop's browser, if there is one: the address was said in any case.
+/// The desktop's browser, if there is one: the address was said in any case. Command lines are seen by
+/// everybody: the browser is given a page that only this user can read, and that leads there.
 fn open(address: &str) {
+    let Ok(page) = redirect(address) else {
+        return;
+    };
     let opened = Command::new("xdg-open")
-        .arg(address)
+        .arg(&page)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    if let Ok(mut browser) = opened {
+    match opened {
         // Waited for, so that it is not left a zombie.
-        thread::spawn(move || browser.wait());
+        Ok(mut browser) => drop(thread::spawn(move || browser.wait())),
+        Err(_) => drop(fs::remove_file(&page)),
     }
+}
+
+/// A page that leads to an address. Those of processes that have ended are removed.
+fn redirect(address: &str) -> Result<PathBuf> {
+    let folder = embedded::cache_folder("view")?;
+    for entry in fs::read_dir(&folder)?.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_suffix(".html"));
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    let page = folder.join(format!("{}.html", std::process::id()));
+    let _ = fs::remove_file(&page);
+    let mut file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&page)?;
+    write!(
+        file,
+        "<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer>\n\
+         <meta http-equiv=refresh content=\"0; url={address}\"><a href=\"{address}\">the report</a>\n"
+    )?;
+    Ok(page)
 }

@@ -1,5 +1,10 @@
 //! What the end-to-end tests share: the binary, and what to do when something is missing.
 
+mod limited;
+
+#[allow(unused_imports)] // Not every test file needs all of it.
+pub use limited::{limit, usual_signals};
+
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -25,9 +30,11 @@ pub const PARTS: [&str; 11] = [
 pub const SAME_GPU: [(&str, &str); 2] =
     [("CUTRACE_SOFTGPU_SMS", "2"), ("CUTRACE_SOFTGPU_MEM", "8G")];
 
+/// The binary. Every call gives the test time again, see [`limit`].
 pub fn cutrace() -> Command {
+    limit();
     let mut command = Command::new(env!("CARGO_BIN_EXE_cutrace"));
-    command.envs(SAME_GPU);
+    usual_signals(&mut command).envs(SAME_GPU);
     command
 }
 

@@ -3,6 +3,7 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod companions;
 mod containers;
 mod demo;
 mod gpu_events;
@@ -11,6 +12,8 @@ mod h200;
 mod losses;
 mod normalise;
 mod own_threads;
+mod places;
+mod privileges;
 mod processes;
 mod programs;
 mod progress;

@@ -34,16 +34,20 @@ pub fn prepare(stage: &Stage, spare: Option<usize>) {
     }
 }
 
-/// The program is about to give up system calls: the last moment to make any.
-pub extern "C" fn go_quiet() {
+/// The program is about to give up system calls: the last moment to make any. `counter`: it may still
+/// read the processor's counter, which strict seccomp and PR_SET_TSC forbid on pain of a signal.
+pub extern "C" fn go_quiet(counter: bool) {
     if BEGUN.swap(true, Ordering::SeqCst) {
+        if !counter {
+            generation::stop();
+        }
         return;
     }
     if generation::settled().is_none() {
         return hush();
     }
     let mut line = Line::<400>::new();
-    if clock::is_hosts() {
+    if clock::is_hosts() || !counter {
         generation::stop();
         line.push(b"note the program gave up system calls (seccomp), and time cannot be read without: later calls are not recorded\n");
         report::note(line.bytes());

@@ -16,7 +16,8 @@ use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 // Both end as if they had not been there. 22 is PR_SET_SECCOMP, 157 prctl, 317 seccomp, whose first
-// two operations install something.
+// two operations install something. The strict mode, 1 of the former and 0 of the latter, takes the
+// processor's counter away, as does PR_SET_TSC, 26, with 2: r11 says whether it is left.
 global_asm!(
     r#"
     .data
@@ -35,24 +36,41 @@ cutrace_real_syscall:
     .hidden cutrace_watch_prctl
     .globl cutrace_watch_prctl
 cutrace_watch_prctl:
+    xor r11d, r11d
+    cmp edi, 26
+    je 2f
     cmp edi, 22
     jne 1f
-    call .Lcutrace_go_quiet
+    cmp esi, 1
+    setne r11b
+    jmp 3f
+2:  cmp esi, 2
+    jne 1f
+3:  call .Lcutrace_go_quiet
 1:  jmp qword ptr [rip + cutrace_real_prctl]
 
     .p2align 4
     .hidden cutrace_watch_syscall
     .globl cutrace_watch_syscall
 cutrace_watch_syscall:
+    xor r11d, r11d
     cmp rdi, 317
     je 2f
     cmp rdi, 157
     jne 1f
+    cmp esi, 26
+    je 4f
     cmp esi, 22
+    jne 1f
+    cmp edx, 1
+    setne r11b
+    jmp 3f
+4:  cmp edx, 2
     jne 1f
     jmp 3f
 2:  cmp esi, 1
     ja 1f
+    sete r11b
 3:  call .Lcutrace_go_quiet
 1:  jmp qword ptr [rip + cutrace_real_syscall]
 
@@ -67,6 +85,7 @@ cutrace_watch_syscall:
     push r10
     push r11
     sub rsp, 8
+    mov edi, r11d
     call {go_quiet}
     add rsp, 8
     pop r11

@@ -4,6 +4,7 @@ mod brief;
 mod embedded;
 pub mod hot;
 mod payload;
+mod sanitizer;
 mod stack;
 pub mod start;
 pub mod trigger;

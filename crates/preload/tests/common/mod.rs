@@ -3,6 +3,8 @@
 #![allow(dead_code, unused_imports)]
 
 mod drain;
+#[path = "../../../cli/tests/common/limited.rs"]
+mod limited;
 
 pub use drain::{Call, Drained, never_full};
 
@@ -23,6 +25,7 @@ fn scratch() -> PathBuf {
 }
 
 fn done(mut command: Command) -> Output {
+    limited::limit();
     let output = command
         .output()
         .unwrap_or_else(|why| panic!("{command:?}: {why}"));
@@ -134,7 +137,8 @@ impl Session {
 
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        command
+        limited::limit();
+        limited::usual_signals(&mut command)
             .env("LD_PRELOAD", library())
             .env("CUTRACE_SESSION", &self.folder);
         command

@@ -1,5 +1,7 @@
 //! Writing CSV: a line with the columns' names, then a line a row; nothing between two commas is
-//! no value. Texts with commas, quotes or line breaks are quoted as RFC 4180 says.
+//! no value. Texts with commas, quotes or line breaks are quoted as RFC 4180 says. One that a spreadsheet
+//! would run as a formula (names come from traced programs) gets an apostrophe in front, as OWASP
+//! recommends; numbers stay numbers.
 
 use crate::{Result, arrow::Rows, sink::WriteTrace};
 use arrow_array::{
@@ -109,7 +111,9 @@ impl Column<'_> {
 
 fn text(line: &mut Vec<u8>, text: &str) {
     // An empty text in quotes is a text; without them it would be no value.
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let quoted = text.is_empty()
+        || formula
         || text
             .bytes()
             .any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r'));
@@ -117,6 +121,9 @@ fn text(line: &mut Vec<u8>, text: &str) {
         return line.extend_from_slice(text.as_bytes());
     }
     line.push(b'"');
+    if formula {
+        line.push(b'\'');
+    }
     for &byte in text.as_bytes() {
         if byte == b'"' {
             line.push(b'"');
@@ -143,5 +150,27 @@ impl<W: Write + Send> WriteTrace for CsvWriter<W> {
     /// A table has no tail.
     fn finish(&mut self, _: &Summary) -> Result<()> {
         self.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_is_a_formula() {
+        let written = |given: &str| {
+            let mut line = Vec::new();
+            text(&mut line, given);
+            String::from_utf8(line).expect("text")
+        };
+        for start in ["=", "+", "-", "@", "\t", "\r"] {
+            let formula = format!("{start}cmd|' /C calc'!A0");
+            assert_eq!(written(&formula), format!("\"'{formula}\""));
+        }
+        assert_eq!(written("=\"a\""), "\"'=\"\"a\"\"\"");
+        for plain in ["cuInit", "a=b", "'quoted", "{\"x\":-1}"] {
+            assert!(!written(plain).starts_with("\"'"), "{plain}");
+        }
     }
 }

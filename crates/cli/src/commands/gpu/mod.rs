@@ -6,11 +6,12 @@ mod launch;
 mod live_pins;
 mod pin;
 mod report;
+mod room;
 
 pub use live_pins::LivePins;
 pub use report::notes;
 
-use super::{print, record};
+use super::{input::contents, print, record};
 use crate::{
     arguments::{Gpu, Run},
     embedded,
@@ -61,8 +62,11 @@ pub fn run(options: Gpu) -> Result<ExitCode> {
     }
 }
 
+/// More than any BPF object has.
+const MOST_BYTES: u64 = 64 << 20;
+
 fn read(object: &Path) -> Result<Vec<u8>> {
-    std::fs::read(object).with_context(|| format!("cannot read {}", object.display()))
+    contents(object, MOST_BYTES)
 }
 
 fn load(object: &Path, accesses: &Pattern) -> Result<Loaded> {
@@ -128,8 +132,11 @@ fn exec(object: &Path, grid: u32, block: u32, mut options: Run) -> Result<ExitCo
 fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     probes.orders.threads = options.threads;
     probes.orders.records = options.records;
-    probes.orders.cache = embedded::cache_folder("gpu-ptx").ok();
+    // Another user could not write there.
+    let own = record::is_own(&options.record)?;
+    probes.orders.cache = embedded::cache_folder("gpu-ptx").ok().filter(|_| own);
     probes.pin = options.pin.clone();
+    room::check(&probes.orders, options.record.simulate)?;
     options.record.probes = Some(Arc::new(probes));
     let mut recorded = record::record(&options.record)?;
     record::say(&options.record, &recorded);

@@ -8,6 +8,7 @@ use crate::{
     arguments::Run,
     commands::record::Found,
     probes::{Probes, Ready, What},
+    say,
 };
 use capture::gpu_probe::{MapDump, Notes, RingTotals};
 use event::Value;
@@ -97,7 +98,7 @@ pub fn show(probes: &Probes, found: &Found, options: &Run) {
             }
         }
     }
-    eprint!("{text}");
+    say::text(&text);
 }
 
 fn ready_made(ready: Ready, found: &Found, text: &mut String) {

@@ -22,7 +22,7 @@ pub struct Cupti {
 impl Cupti {
     /// `calls`: those that cause the work, as others see them.
     pub fn start(options: &Record, method: Method, outlet: Outlet, calls: Calls) -> Result<Self> {
-        let session = Session::create(calls)?;
+        let session = Session::create_near(calls, options.folder())?;
         let existing = env::var_os("CUDA_INJECTION64_PATH");
         let library = embedded::activity_library()?;
         let mut environment = session.environment(&library, existing.as_deref());

@@ -3,13 +3,12 @@
 use super::{
     backend::{Backend, Watched},
     outlet::Outlet,
-    user, words,
+    words,
 };
 use crate::arguments::Record;
 use anyhow::Result;
 use capture::{
     ebpf::{self, Options, Recording, Target},
-    launch::Preparation,
     preload::Filter,
 };
 use std::fmt::Write as _;
@@ -54,12 +53,6 @@ impl Ebpf {
 impl Backend for Ebpf {
     fn holds(&self) -> bool {
         true
-    }
-
-    /// Root is needed to watch, not to be watched: the command is the user's.
-    fn prepare(&mut self, preparation: &mut Preparation) -> Result<()> {
-        preparation.user = user::invoking();
-        Ok(())
     }
 
     fn attach(&mut self, pid: u32) -> Result<()> {

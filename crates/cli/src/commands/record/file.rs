@@ -1,9 +1,9 @@
 //! The trace being written, and what it holds so far.
 
-use super::{allocations::Allocations, broken, progress::Seen, user};
+use super::{allocations::Allocations, broken, progress::Seen, redact::Redaction, user};
 use crate::commands::style::stdout_style;
 use analyse::{Analysis, Report};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use capture::{Sink, SinkError};
 use event::{Backend, Meta, Record, Summary, Tally};
 use render::{Output, Replay, replay::Options};
@@ -12,12 +12,23 @@ use std::{
     io::{self, IsTerminal, LineWriter},
     os::{
         fd::AsFd,
-        unix::fs::{OpenOptionsExt, chown, fchown},
+        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
 };
 use trace::{Format, Writer};
+
+/// There is no place for a trace that was given no name.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot write {}, nor where temporary files go: {source}; choose another place with -o FILE",
+    path.display()
+)]
+pub struct NoTrace {
+    path: PathBuf,
+    source: io::Error,
+}
 
 /// Where a trace goes: its file is made before the program starts, its head is written with the
 /// first record, when it is known what is hooked.
@@ -35,6 +46,8 @@ pub struct TraceFile {
     analysis: Option<Analysis>,
     summed_up: bool,
     seen: Arc<Seen>,
+    /// Where not all that is known is to be written.
+    redaction: Option<Redaction>,
     /// Where somebody will ask whose memory an address is in.
     allocations: Option<Allocations>,
     /// Events that back ends say were lost.
@@ -49,6 +62,7 @@ pub struct TraceFile {
 impl TraceFile {
     /// Without a path, `traces/trace_<now>.jsonl`.
     pub fn create(path: Option<&Path>, meta: Meta, summed_up: bool) -> Result<Self> {
+        let named = path.is_some();
         let (path, file) = match path {
             Some(path) if path == Path::new(STDOUT) => {
                 (path.to_owned(), stdout().map(|file| (file, false)))
@@ -56,12 +70,15 @@ impl TraceFile {
             Some(path) => (path.to_owned(), create(path)),
             None => unused(),
         };
-        let (file, new) = file.with_context(|| {
-            format!(
-                "cannot write {}; choose another place with -o FILE",
-                path.display()
-            )
-        })?;
+        let (file, new) = match file {
+            Ok(made) => made,
+            Err(why) if !named => return Err(NoTrace { path, source: why }.into()),
+            Err(why) => {
+                let words = "choose another place with -o FILE";
+                let words = format!("cannot write {}; {words}", path.display());
+                return Err(anyhow::Error::new(why).context(words));
+            }
+        };
         Ok(TraceFile {
             path,
             new,
@@ -72,12 +89,19 @@ impl TraceFile {
             analysis: None,
             summed_up,
             seen: Arc::default(),
+            redaction: None,
             allocations: None,
             lost: 0,
             failure: None,
             kept: 0,
             unwritten: Tally::default(),
         })
+    }
+
+    /// Leaves out from now on what says too much of the program and its user.
+    pub fn redact(&mut self) {
+        Redaction::meta(&mut self.meta);
+        self.redaction = Some(Redaction::default());
     }
 
     /// Remembers from now on what is allocated.
@@ -219,7 +243,10 @@ pub struct Finished {
 }
 
 impl Sink for TraceFile {
-    fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
+    fn begin(&mut self, mut backend: Backend) -> Result<(), SinkError> {
+        if self.redaction.is_some() {
+            Redaction::missing(&mut backend.missing);
+        }
         let hooks = &mut self.meta.hooks;
         hooks.attached = hooks.attached.saturating_add(backend.hooks.attached);
         hooks.total = hooks.total.saturating_add(backend.hooks.total);
@@ -271,6 +298,8 @@ impl TraceFile {
         if self.file.is_some() {
             self.write_head()?;
         }
+        let redacted = (self.redaction.as_mut()).map(|redaction| redaction.record(record));
+        let record = redacted.as_ref().unwrap_or(record);
         if let Some(writer) = &mut self.writer {
             writer.write(record)?;
         }
@@ -305,21 +334,32 @@ fn create(path: &Path) -> io::Result<(File, bool)> {
 
 /// Only its user reads it: traces say what programs were given. Under sudo it is theirs who asked for it.
 fn create_new(path: &Path) -> io::Result<File> {
-    let user = user::invoking();
-    if let Some(folder) = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())
-    {
-        fs::create_dir_all(folder)?;
-        if let Some(user) = &user {
-            chown(folder, Some(user.uid), Some(user.gid))?;
-        }
+    let folder = path.parent().filter(|path| !path.as_os_str().is_empty());
+    if let Some(folder) = folder {
+        make_folders(folder)?;
     }
     let file = private().create_new(true).open(path)?;
-    if let Some(user) = user {
-        fchown(&file, Some(user.uid), Some(user.gid))?;
-    }
+    user::give(&file)?;
     Ok(file)
+}
+
+/// Those that are missing, each given to who asked for them.
+fn make_folders(folder: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = (folder.ancestors())
+        .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
+        .collect();
+    for path in missing.into_iter().rev() {
+        match fs::create_dir(path) {
+            Ok(()) => {
+                // What we have made, and not what somebody has put in its place since.
+                let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+                user::give(&File::options().read(true).custom_flags(flags).open(path)?)?;
+            }
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(())
 }
 
 fn private() -> OpenOptions {
@@ -328,8 +368,30 @@ fn private() -> OpenOptions {
     options
 }
 
-/// A new file named after the time; two runs in one second have two names.
+/// A new file, here or, where nothing can be written, where temporary files go.
 fn unused() -> (PathBuf, io::Result<(File, bool)>) {
+    let here = unused_in(Path::new("traces"));
+    if here.1.is_ok() {
+        return here;
+    }
+    for folder in [std::env::temp_dir(), "/var/tmp".into()] {
+        // SAFETY: a question without side effects.
+        let own = unsafe { libc::geteuid() };
+        let folder = folder.join(format!("cutrace-traces-{own}"));
+        let _ = fs::DirBuilder::new().mode(0o700).create(&folder);
+        // Everybody can make folders there: only our own is good enough.
+        let is_ours = fs::symlink_metadata(&folder)
+            .is_ok_and(|found| found.is_dir() && found.uid() == own && found.mode() & 0o022 == 0);
+        let found = is_ours.then(|| unused_in(&folder));
+        if let Some(found) = found.filter(|(_, made)| made.is_ok()) {
+            return found;
+        }
+    }
+    here
+}
+
+/// Named after the time; two runs in one second have two names.
+fn unused_in(folder: &Path) -> (PathBuf, io::Result<(File, bool)>) {
     let time = local_time();
     let mut number = 1;
     loop {
@@ -338,7 +400,7 @@ fn unused() -> (PathBuf, io::Result<(File, bool)>) {
         } else {
             format!("_{number}")
         };
-        let path = PathBuf::from(format!("traces/trace_{time}{more}.jsonl"));
+        let path = folder.join(format!("trace_{time}{more}.jsonl"));
         match create_new(&path) {
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
             made => return (path, made.map(|file| (file, true))),

@@ -1,5 +1,6 @@
 //! NVTX: programs tell their ranges to the one library that NVTX_INJECTION64_PATH names.
 
+use crate::say::say;
 use std::{
     env,
     ffi::OsString,
@@ -17,7 +18,7 @@ pub fn environment(library: &Path, quiet: bool) -> Option<(OsString, OsString)> 
         Some(tool) => {
             if !quiet {
                 let tool = PathBuf::from(tool);
-                eprintln!(
+                say!(
                     "cutrace: NVTX ranges are left to {}, which {VARIABLE} names: unset it to have them in the trace",
                     tool.display()
                 );

@@ -10,8 +10,9 @@ use crate::{arguments::Record, embedded};
 use anyhow::Result;
 use capture::cupti::Tap;
 use capture::gpu_probe::HostPart;
+use capture::launch::sanitizer;
 use capture::preload::{Filter, Options, Recording, Session};
-use std::{env, ffi::OsString, fmt::Write as _};
+use std::{env, ffi::OsString, fmt::Write as _, path::Path};
 
 pub struct Preload<'a> {
     options: &'a Record,
@@ -29,15 +30,18 @@ impl<'a> Preload<'a> {
             intact: (options.probes.as_ref())
                 .and_then(|probes| probes.host.as_ref())
                 .map_or_else(Vec::new, HostPart::functions),
+            near: options.folder().map(Path::to_owned),
             ring_slots: None,
             min_duration: options.min_duration,
             duration: options.duration,
         })?;
-        let existing = match &options.probes {
-            None => env::var_os("LD_PRELOAD"),
-            Some(_) => Some(with_probes(env::var_os("LD_PRELOAD"))?),
-        };
+        let existing = env::var_os("LD_PRELOAD");
         let mut environment = session.environment(&library, existing.as_deref())?;
+        if options.probes.is_some() {
+            add_probes(&mut environment)?;
+        }
+        let asan = env::var_os("ASAN_OPTIONS");
+        environment.extend(sanitizer::environment(&options.program, asan.as_deref()));
         environment.extend(nvtx::environment(&library, options.quiet));
         Ok(Preload {
             options,
@@ -82,11 +86,14 @@ impl Backend for Preload<'_> {
 }
 
 /// The library that gives kernels their probes comes right behind ours.
-fn with_probes(existing: Option<OsString>) -> Result<OsString> {
-    let mut preload = embedded::probe_library()?.into_os_string();
-    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
-        preload.push(":");
-        preload.push(existing);
+fn add_probes(environment: &mut [(OsString, OsString)]) -> Result<()> {
+    let library = embedded::probe_library()?;
+    for (_, value) in environment
+        .iter_mut()
+        .filter(|(name, _)| name == "LD_PRELOAD")
+    {
+        value.push(":");
+        value.push(&library);
     }
-    Ok(preload)
+    Ok(())
 }

@@ -17,6 +17,7 @@ use capture::{
 use event::{Category, ClockError, Event, Layer};
 use std::{
     ffi::OsString,
+    path::Path,
     sync::{Arc, Mutex, mpsc::sync_channel},
     thread::JoinHandle,
 };
@@ -86,8 +87,14 @@ pub struct ProbesBackend {
 }
 
 impl ProbesBackend {
-    pub fn start(probes: Arc<Probes>, mut outlet: Outlet, place: Place) -> Result<ProbesBackend> {
-        let session = Session::create(&probes.orders)?;
+    /// `near`: where to try last to keep files, besides the usual places.
+    pub fn start(
+        probes: Arc<Probes>,
+        mut outlet: Outlet,
+        place: Place,
+        near: Option<&Path>,
+    ) -> Result<ProbesBackend> {
+        let session = Session::create(&probes.orders, near)?;
         let host = (probes.host.as_ref()).map(|part| Host::start(part, session.folder()));
         let host = host.transpose()?;
         let pins = (probes.pin.as_ref())

@@ -15,6 +15,7 @@ mod walker;
 
 use super::rings::AT_WORK;
 use super::{clock, generation, python};
+use crate::sys;
 use crate::layout::{Caller, MAX_FUNCTIONS, Stage, Thread};
 use crate::objects::Object;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
@@ -64,6 +65,10 @@ extern "C" fn note_stack(
     // SAFETY: the calling thread's own; signal handlers only see them between whole steps.
     let (thread, kept, caller) = unsafe { (&mut *thread, &mut *kept, &*caller) };
     if !is_wanted(function) {
+        return;
+    }
+    // Recording has ended, or cannot begin.
+    if sys::QUIET.load(Ordering::Relaxed) && generation::settled().is_none() {
         return;
     }
     let Some(walker) = walker::of_thread(kept, generation::expected()) else {

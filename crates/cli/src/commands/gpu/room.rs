@@ -1,0 +1,84 @@
+//! Whether there is memory for the maps of a BPF object: said before the program runs, which would go
+//! without memory otherwise.
+
+use anyhow::{Result, bail};
+use ptx::device::Orders;
+use std::fs;
+
+/// More than any GPU of today has: maps with a copy for each are laid out for so many.
+const MULTIPROCESSORS: u64 = 256;
+
+pub fn check(orders: &Orders, simulated: bool) -> Result<()> {
+    enough(orders, simulated, available().unwrap_or(u64::MAX))
+}
+
+/// On softgpu the device's memory is the host's, too; what a map holds at the end is copied to a file,
+/// and read from there.
+fn enough(orders: &Orders, simulated: bool, available: u64) -> Result<()> {
+    let mut all: u64 = 0;
+    for map in &orders.maps {
+        let Some(layout) = map.layout(orders, MULTIPROCESSORS) else {
+            bail!(
+                "map {}: {} entries are more than any machine has room for: make max_entries smaller",
+                map.name,
+                map.max_entries
+            );
+        };
+        let copies = if simulated { 3 } else { 2 };
+        let bytes = layout.device_bytes.saturating_mul(copies);
+        let bytes = bytes.saturating_add(layout.host_bytes);
+        all = all.saturating_add(bytes);
+        if all > available {
+            bail!(
+                "map {}: {} entries need {} of the host's memory, and {} are free: make max_entries smaller",
+                map.name,
+                map.max_entries,
+                gigabytes(bytes),
+                gigabytes(available)
+            );
+        }
+    }
+    Ok(())
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+fn available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ptx::device::{Map, map_kind};
+
+    #[test]
+    fn a_map_that_is_too_large_is_named_with_its_size() {
+        let map = |entries| Map {
+            name: "big".into(),
+            kind: map_kind::HASH,
+            key_size: 8,
+            value_size: 8,
+            max_entries: entries,
+            initial: None,
+            summed: 0,
+        };
+        let orders = |entries| Orders {
+            maps: vec![map(1), map(entries)],
+            ..Orders::default()
+        };
+        assert!(enough(&orders(1000), true, 1 << 30).is_ok());
+        let why = enough(&orders(100_000_000), false, 8 << 30).expect_err("too much");
+        let words =
+            "map big: 100000000 entries need 12.9 GB of the host's memory, and 8.6 GB are free";
+        assert!(why.to_string().starts_with(words), "{why}");
+        assert!(available().is_some_and(|bytes| bytes > 0));
+    }
+}
