@@ -80,3 +80,24 @@ fn without_a_session_the_library_does_nothing() {
     assert!(run.status.success(), "{}", run.stderr);
     assert!(run.processes.is_empty() && run.drained.total() == 0);
 }
+
+#[test]
+fn a_stand_in_that_leads_back_to_itself_is_turned_off() {
+    let flags = ["-shared", "-fPIC", "-DDRIVER", "-Wl,-soname,libcuda_runaway.so"];
+    common::compile("runaway.c", "libcuda_runaway.so", &flags);
+    let flags = ["-shared", "-fPIC", "-DSTAND_IN", "-ldl"];
+    let stand_in = common::compile("runaway.c", "libstandin.so", &flags);
+    let flags = ["-lcuda_runaway", "-ldl"];
+    let program = common::compile("runaway.c", "runaway", &flags);
+    let session = common::Session::new("");
+    let mut command = session.command(&program);
+    let preloaded = format!("{}:{}", common::library().display(), stand_in.display());
+    let run = session.run(command.env("LD_PRELOAD", preloaded));
+    assert!(run.status.success(), "{} {}", run.status, run.stderr);
+    assert_eq!(run.stdout, "result 0\n");
+    let notes = run.lines("note ");
+    assert!(
+        notes.iter().any(|note| note.contains("led back to itself")),
+        "{notes:?}"
+    );
+}

@@ -8,7 +8,7 @@ use super::redirect::{Data, How, Redirect};
 use super::report;
 use super::select::{self, Method, Options};
 use super::stand_ins::StandIns;
-use super::{forward, stack, thunks, watch};
+use super::{forward, runaway, stack, thunks, watch};
 use crate::layout::{Entry, IS_BRIEF, MAX_FUNCTIONS, Stage};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
 use crate::sys;
@@ -217,6 +217,13 @@ impl Hooks {
                 }
             }
         }
+    }
+
+    /// For whoever has to do without stand-ins.
+    fn publish_originals(&self) {
+        let functions = self.driver.iter().flat_map(|driver| &driver.functions);
+        let hooked = functions.filter_map(|one| Some((one.number?, one.original)));
+        runaway::publish(self.entries, hooked.collect());
     }
 
     /// Whether stand-ins are for this library from now on: the one that has the driver's name, and of
@@ -453,6 +460,9 @@ impl Hooks {
             refuse_all(&mut work.lines, library, exported, object, why);
             report::say(&work.lines);
             return None;
+        }
+        if is_driver {
+            self.publish_originals();
         }
         let turned = work.turned();
         if !turned.is_empty() {

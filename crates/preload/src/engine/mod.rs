@@ -21,6 +21,7 @@ mod quiet;
 mod redirect;
 mod report;
 mod rings;
+mod runaway;
 pub mod select;
 pub mod stack;
 mod stand_ins;

@@ -3,7 +3,7 @@
 
 use super::arena::{self, LEAST_SLOTS};
 use super::report::{self, Line};
-use super::{cost, counters, generation, quiet};
+use super::{cost, counters, generation, quiet, runaway};
 use crate::layout::{MARGIN, Stage, Thread};
 use crate::sys;
 use core::arch::asm;
@@ -183,6 +183,9 @@ fn take_slots(head: &AtomicU64, slots: u64) -> u64 {
     taken
 }
 
+/// A thread comes by at least this often: a runaway is found before the stack ends.
+const STRIDE: u64 = 4096;
+
 /// The thread's ring has room for so many slots, or gets it within a bounded time.
 fn wait_for_room(thread: &mut Thread, most: u64, counts: bool) -> bool {
     // SAFETY: the thread's own ring.
@@ -197,8 +200,9 @@ fn wait_for_room(thread: &mut Thread, most: u64, counts: bool) -> bool {
         if short_of_memory && dropped.load(Ordering::Relaxed) % RETRY == 0 {
             extend(thread);
         }
+        runaway::look(thread);
         let free = tail.wrapping_add(capacity - MARGIN);
-        thread.limit = limit(thread, tail);
+        thread.limit = limit(thread, tail).min(wanted.wrapping_add(STRIDE));
         if wanted <= thread.limit {
             report::pair_clocks_from_time_to_time();
             return true;
