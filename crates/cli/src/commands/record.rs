@@ -165,10 +165,11 @@ pub fn record(options: &Record) -> Result<Recorded> {
         summary.lost = summary.lost.saturating_add(unwritten);
     });
     if let Some(failure) = finished.failure.or(watched.failure.take()) {
+        let mut missing = finished.missing;
+        missing.events = missing.events.saturating_add(unwritten);
         eprintln!(
-            "cutrace: the trace in {} ends early: {failure} ({} events are not in it)",
-            path.display(),
-            finished.missing.saturating_add(unwritten)
+            "cutrace: the trace in {} ends early: {failure} ({missing})",
+            path.display()
         );
     }
     let after = Duration::from_nanos(monotonic().saturating_sub(ended));

@@ -103,9 +103,10 @@ fn find_room(thread: &mut Thread, counts: bool) -> bool {
         thread.state = 0;
         thread.pid = u32::MAX;
     }
-    if thread.state == WITHOUT_RING {
-        // Looking for one takes a while: not for each of many calls.
-        thread.stalled_tail += 1;
+    if thread.state != 0 {
+        // Looking for one takes a while: not for each of many calls. And a signal handler may have jumped
+        // out of the looking.
+        thread.stalled_tail = thread.stalled_tail.wrapping_add(1);
         if thread.stalled_tail % RETRY == 0 {
             thread.state = 0;
         }

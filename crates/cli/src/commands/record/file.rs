@@ -1,6 +1,11 @@
 //! The trace being written, and what it holds so far.
 
-use super::{allocations::Allocations, broken, progress::Seen, user};
+use super::{
+    allocations::Allocations,
+    broken::{Cut, Missing},
+    progress::Seen,
+    user,
+};
 use crate::commands::style::stdout_style;
 use analyse::{Analysis, Report};
 use anyhow::{Context, Result};
@@ -141,9 +146,12 @@ impl TraceFile {
         }
         let analysis = self.analysis.unwrap_or_else(|| Analysis::new(&self.meta));
         let Some(writer) = self.writer else {
-            let missing = self.unwritten.events();
+            let missing = Missing {
+                events: self.unwritten.events(),
+                is_exact: self.failure.is_none(),
+            };
             let mut summary = Summary {
-                lost: self.lost.saturating_add(missing),
+                lost: self.lost.saturating_add(missing.events),
                 ..Summary::default()
             };
             complete(&mut summary);
@@ -167,12 +175,12 @@ impl TraceFile {
         let Err(why) = written else {
             return Finished {
                 lost: summary.lost,
-                missing: 0,
+                missing: Missing::NONE,
                 failure: None,
                 report: analysis.finish(Some(&summary)),
             };
         };
-        let cut = broken::Cut {
+        let cut = Cut {
             path: &self.path,
             meta: &self.meta,
             kept: self.kept,
@@ -193,7 +201,7 @@ pub struct Finished {
     /// Everything that is not in the trace and should be.
     pub lost: u64,
     /// Of that, what could not be written, and why not.
-    pub missing: u64,
+    pub missing: Missing,
     pub failure: Option<SinkError>,
 }
 
