@@ -43,7 +43,7 @@ const PORTION: usize = 48 << 10;
 /// been read.
 const SLOTS_BACK: u64 = 8 << 10;
 /// How long a signal handler may take that interrupts a call before its slot is committed.
-const GAP_PATIENCE: Duration = Duration::from_millis(250);
+const GAP_PATIENCE: Duration = Duration::from_millis(100);
 
 pub struct Reader {
     ring: Ring,

@@ -206,7 +206,7 @@ fn a_gap_that_nobody_fills_does_not_hold_up_the_rest() {
     assert_eq!(steps(&mut reader), "B0@1 E0@2=0");
     assert_eq!(steps(&mut reader), "", "the handler may return");
     assert_eq!(file.tail(), 1);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::thread::sleep(std::time::Duration::from_millis(150));
     assert_eq!(steps(&mut reader), "W3@5-6=0 B4@7 E4@8=0");
     assert_eq!(file.tail(), 5);
     // Nobody is left to fill it.
