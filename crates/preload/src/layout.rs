@@ -162,8 +162,8 @@ pub struct Thread {
     pub stalled_tail: u64,
     /// Slots that have memory: the first lap takes it bit by bit.
     pub backed: u64,
-    /// To the end of the cache line.
-    pub unused: u64,
+    /// Where on its stack the thread waits for room; 0: it does not.
+    pub waiting: u64,
 }
 
 /// Slots kept free, so that signal handlers which interrupt a reservation cannot overfill the ring.

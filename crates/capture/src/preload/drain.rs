@@ -6,7 +6,9 @@
 //! What the reader makes of a slot is decided by one look at it, in this order: the commit word, the
 //! exit time, everything else. The injected code never waits for it and takes no part in it.
 //!
-//! - Not committed: nothing is read past it.
+//! - Not committed: nothing is read past it, for a signal handler may have interrupted the call that is to
+//!   fill it. One that jumps out of its handler never does: if later slots stay committed for a while, or
+//!   nobody is left who could fill it, it is passed over. No call was made then.
 //! - Exit 0: the call is open. Its beginning is handed on, and its slot is looked at again until its
 //!   end is there, or a later call shows that its frame is gone. A program that is killed leaves it so.
 //! - An exit, and the next slot is committed and begins no earlier: what a call encloses comes right
@@ -16,11 +18,15 @@
 //! - An exit otherwise (the next call is inside of it, or has not come yet; there is a payload or a
 //!   stack): a beginning, and an end in its place.
 
+use super::clock;
 use super::ring::{Ring, SlotWords};
 use crate::call::item::{Batch, Item, Piece, Step, Within};
+use crate::clock::monotonic;
 use cuda::capture::MAX_PAYLOAD_SLOTS;
 use event::note::{MOST_PAYLOADS, Note};
 use event::ring::{FLAG_NOTE, FLAG_PAYLOADS, FLAG_UNWOUND, FLAG_WITHIN, payload_within};
+
+use std::time::{Duration, Instant};
 
 /// The ring holds what no producer writes; nothing more can be read from it.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,6 +42,8 @@ const PORTION: usize = 48 << 10;
 /// Room in the ring is given back in portions, so that its thread need not wait until all of it has
 /// been read.
 const SLOTS_BACK: u64 = 8 << 10;
+/// How long a signal handler may take that interrupts a call before its slot is committed.
+const GAP_PATIENCE: Duration = Duration::from_millis(100);
 
 pub struct Reader {
     ring: Ring,
@@ -48,6 +56,10 @@ pub struct Reader {
     dropped: u64,
     /// Time never goes back in a thread.
     latest: u64,
+    /// A slot that is not committed, and since when it has held up others.
+    gap: Option<(u64, Instant)>,
+    /// Nobody will fill gaps any more.
+    over: bool,
 }
 
 /// Where a call that is about to come was called from.
@@ -79,6 +91,8 @@ impl Reader {
             callers: Vec::new(),
             dropped: 0,
             latest: 0,
+            gap: None,
+            over: false,
         }
     }
 
@@ -94,10 +108,41 @@ impl Reader {
     pub fn renew(&mut self, ring: Ring) {
         self.ring = ring;
         self.latest = 0;
+        (self.gap, self.over) = (None, false);
     }
 
     pub fn ring(&self) -> &Ring {
         &self.ring
+    }
+
+    /// What is there is all: the ring's thread is gone, or this is the last look.
+    pub fn set_over(&mut self) {
+        self.over = true;
+    }
+
+    /// Passes over slots that nobody is going to fill. False: they may be filled yet.
+    fn pass_over(&mut self, head: u64) -> bool {
+        // What the jump has left may be payload that lacks its call.
+        let now = clock::timestamp().max(monotonic());
+        let mut later = self.cursor + 1..head;
+        let next = later.find(|sequence| {
+            let slot = self.ring.committed(*sequence);
+            slot.is_some_and(|slot| is_call(&slot, self.latest, now))
+        });
+        let Some(next) = next else {
+            return false;
+        };
+        let since = match self.gap {
+            Some((sequence, since)) if sequence == self.cursor => since,
+            _ => Instant::now(),
+        };
+        self.gap = Some((self.cursor, since));
+        if !self.over && since.elapsed() < GAP_PATIENCE {
+            return false;
+        }
+        self.gap = None;
+        self.cursor = next;
+        true
     }
 
     /// There is nothing to read.
@@ -169,6 +214,9 @@ impl Reader {
             }
             let slot = known.take().or_else(|| self.ring.committed(self.cursor));
             let Some(slot) = slot else {
+                if self.pass_over(head) {
+                    continue;
+                }
                 return Ok(false);
             };
             let flags = (slot[2] >> 16) as u16;
@@ -386,4 +434,15 @@ impl Reader {
 /// The call has returned, and had when the next one began: what it called, if anything, would be next.
 fn is_whole(call: &SlotWords, next: &SlotWords) -> bool {
     call[1] != 0 && call[1] <= next[0]
+}
+
+/// Whether a slot can be a call's, or a note's, that was made between two moments.
+fn is_call(slot: &SlotWords, earliest: u64, latest: u64) -> bool {
+    let [enter, exit, label, ..] = *slot;
+    let flags = (label >> 16) as u16;
+    let known = FLAG_PAYLOADS | FLAG_UNWOUND | FLAG_WITHIN | FLAG_NOTE;
+    (earliest..=latest).contains(&enter)
+        && (exit == 0 || (enter..=latest).contains(&exit))
+        && flags & !known == 0
+        && usize::from(flags & FLAG_PAYLOADS) <= MAX_PAYLOAD_SLOTS.max(MOST_PAYLOADS)
 }

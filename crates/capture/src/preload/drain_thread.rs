@@ -130,6 +130,8 @@ struct Drainer<'a> {
     /// The ring that stands for whoever has none.
     nobody: Option<usize>,
     lost: u64,
+    /// The program has ended, and so do we after this round.
+    last: bool,
 }
 
 /// What the draining thread works with.
@@ -163,6 +165,7 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Durat
         refused: HashMap::new(),
         nobody: None,
         lost: 0,
+        last: false,
     };
     be_prompt();
     let mut scanned: Option<Instant> = None;
@@ -185,6 +188,7 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Durat
             drainer.scan();
             scanned = Some(Instant::now());
         }
+        drainer.last = last;
         let moved = drainer.round();
         if last {
             let _ = messages.send(Message::StillRunning(drainer.still_running()));
@@ -324,7 +328,7 @@ impl Drainer<'_> {
             // Asked before draining: what has no producer gets nothing more.
             let over = source.is_over();
             self.pass_on_text(source);
-            moved = moved.max(self.drain(source));
+            moved = moved.max(self.drain(source, over || self.last));
             !over
         });
         self.sources = sources;
@@ -344,7 +348,8 @@ impl Drainer<'_> {
         }
     }
 
-    fn drain(&mut self, source: &mut Source) -> Moved {
+    /// `over`: nobody writes to its rings any more, or nobody reads them after this.
+    fn drain(&mut self, source: &mut Source, over: bool) -> Moved {
         let mut moved = Moved::Little;
         let Source { arena, rings, .. } = source;
         rings.resize_with(arena.taken() as usize, || Found::Nothing);
@@ -359,6 +364,9 @@ impl Drainer<'_> {
                 continue;
             };
             moved = moved.max(Moved::of(reader));
+            if over || state == RingState::Ended {
+                reader.set_over();
+            }
             if self.empty(reader, number).is_err() {
                 let _ = self.messages.send(Message::Damaged);
                 *found = Found::GivenUp;

@@ -114,6 +114,11 @@ impl Found {
         let Some(library) = maps.lines().find_map(cuda_library) else {
             return Verdict::Outside;
         };
+        // It has its rings mapped, whatever root it has had since.
+        let session = self.session.to_string_lossy();
+        if has_session && maps.lines().any(|line| line.contains(&*session)) {
+            return Verdict::Traced;
+        }
         let why = match ours {
             None => "it was started with its environment cleared",
             Some(ours) => {
@@ -215,7 +220,9 @@ mod tests {
         let cuda = "7f00-7f01 r-xp 0 00:00 0 /usr/lib/libcuda.so.1\n";
         let with_us = format!("{cuda}7f02-7f03 r-xp 0 00:00 0 /cache/libours.so\n");
         let traced = "CUTRACE_SESSION=/dev/shm/x\0";
-        process(proc, 1, "2 3 4 5 ", traced, "");
+        let rings = format!("{cuda}7f04-7f05 rw-s 0 00:00 0 /dev/shm/x/rings.6.0 (deleted)\n");
+        process(proc, 6, "", traced, &rings);
+        process(proc, 1, "2 3 4 5 6 ", traced, "");
         process(proc, 2, "", traced, &with_us);
         process(proc, 3, "", traced, cuda);
         process(proc, 4, "", traced, cuda);
@@ -228,7 +235,9 @@ mod tests {
                 fs::create_dir_all(root.join("dev/shm/x")).expect("a folder");
             }
         }
-        fs::create_dir(proc.join("4/root")).expect("a folder");
+        for pid in [4, 6] {
+            fs::create_dir(proc.join(format!("{pid}/root"))).expect("a folder");
+        }
         let mut found = Found {
             library: Some("/cache/libours.so".into()),
             session: "/dev/shm/x".into(),

@@ -234,10 +234,11 @@ pub fn record(options: &Record) -> Result<Recorded> {
     });
     let failure = finished.failure.or(watched.failure.take());
     if let Some(failure) = failure.filter(|failure| !nobody_reads(&path, failure)) {
+        let mut missing = finished.missing;
+        missing.events = missing.events.saturating_add(unwritten);
         say!(
-            "cutrace: the trace in {} ends early: {failure} ({} events are not in it)",
-            path.display(),
-            finished.missing.saturating_add(unwritten)
+            "cutrace: the trace in {} ends early: {failure} ({missing})",
+            path.display()
         );
     }
     watched.notes.extend(finished.out_of_order);

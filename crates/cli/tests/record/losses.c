@@ -3,11 +3,14 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -66,6 +69,27 @@ static void in_child(void (*work)(int), int count) {
     if (child < 0 || waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 5) exit(6);
 }
 
+static sigjmp_buf back;
+static volatile int jumped;
+
+static void jump(int signal) {
+    (void)signal;
+    siglongjmp(back, 1);
+}
+
+// Out of signal handlers that interrupt calls: what was interrupted may have been made or not.
+static void jumps(int count) {
+    struct itimerval soon = {{0, 0}, {0, 150}}, never = {{0, 0}, {0, 0}};
+    signal(SIGALRM, jump);
+    if (sigsetjmp(back, 1)) jumped++;
+    if (jumped < count) {
+        setitimer(ITIMER_REAL, &soon, 0);
+        for (;;) calls(1);
+    }
+    setitimer(ITIMER_REAL, &never, 0);
+    calls(10);
+}
+
 static void hold(int count) { at_once(count, held); }
 
 static void threads_and_calls(int count) {
@@ -96,6 +120,7 @@ int main(int count, char **words) {
     else if (!strcmp(which, "short"))
         for (int done = 0; done < number; done += 8) at_once(8, few);
     else if (!strcmp(which, "many")) calls(number);
+    else if (!strcmp(which, "jumps")) jumps(number);
     else {
         calls(10);
         if (!strcmp(which, "setuid")) { if (setgid(65534) || setuid(65534)) return 8; }
@@ -111,6 +136,6 @@ int main(int count, char **words) {
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
     double seconds = end.tv_sec - begin.tv_sec + (end.tv_nsec - begin.tv_nsec) / 1e9;
-    printf("made %lu seconds %.4f files %lu\n", *made, seconds, (unsigned long)files.rlim_cur);
+    printf("made %lu seconds %.4f files %lu jumped %d\n", *made, seconds, (unsigned long)files.rlim_cur, jumped);
     return 0;
 }

@@ -273,3 +273,15 @@ fn short_threads_cost_little_and_what_they_cost_is_said() {
     // A new thread alone takes some microseconds of ours.
     assert!(stated > 4000.0 * 1e-6, "{stated} s of {plain} and {traced}");
 }
+
+#[test]
+fn jumps_out_of_signal_handlers_leave_nothing_uncounted() {
+    let run = losses(&["jumps", "3000"]);
+    let (made, recorded, lost) = balance(&run);
+    let jumped = said(&run.output, "jumped") as u64;
+    let interrupted = (recorded + lost).checked_sub(made);
+    assert!(
+        interrupted.is_some_and(|count| count <= jumped),
+        "{made} made, {jumped} jumps, {recorded} recorded, {lost} lost"
+    );
+}

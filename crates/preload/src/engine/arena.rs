@@ -40,8 +40,9 @@ struct Arena {
     at: AtomicUsize,
     /// Bytes from the start on that may be touched.
     opened: AtomicUsize,
-    /// Where to look next for a ring that is free.
+    /// Where to look next for a ring that is free, and whose thread to ask after next.
     look: AtomicU32,
+    ask: AtomicU32,
 }
 
 static ARENAS: [Arena; MOST_ARENAS] = [const {
@@ -49,6 +50,7 @@ static ARENAS: [Arena; MOST_ARENAS] = [const {
         at: AtomicUsize::new(0),
         opened: AtomicUsize::new(0),
         look: AtomicU32::new(0),
+        ask: AtomicU32::new(0),
     }
 }; MOST_ARENAS];
 /// One thread at a time makes another file.
@@ -183,26 +185,27 @@ impl Arena {
     fn take_old(&self, at: usize, thread: u32, capacity: Option<u32>) -> Option<usize> {
         let head = header(at);
         let count = head.taken.load(Ordering::Acquire).min(head.most.into()) as u32;
-        if count == 0 {
-            return None;
-        }
+        let few = LOOKED_AT.min(count);
         let mut asked = 0;
-        for _ in 0..LOOKED_AT.min(count) {
+        for _ in 0..few {
+            let index = self.ask.fetch_add(1, Ordering::Relaxed) % count;
+            if state(at, index).load(Ordering::Acquire) == RingState::Live as u32 {
+                self.end_if_gone(at, index, thread);
+                asked += 1;
+                if asked == ASKED_AFTER {
+                    break;
+                }
+            }
+        }
+        (0..few).find_map(|_| {
             let index = self.look.fetch_add(1, Ordering::Relaxed) % count;
             match RingState::from_word(state(at, index).load(Ordering::Acquire)) {
                 Some(old @ (RingState::Free | RingState::Unused)) => {
-                    if let Some(ring) = self.prepare(at, index, old, capacity) {
-                        return Some(ring);
-                    }
+                    self.prepare(at, index, old, capacity)
                 }
-                Some(RingState::Live) if asked < ASKED_AFTER => {
-                    asked += 1;
-                    self.end_if_gone(at, index, thread);
-                }
-                _ => {}
+                _ => None,
             }
-        }
-        None
+        })
     }
 
     fn end_if_gone(&self, at: usize, index: u32, thread: u32) {
@@ -324,8 +327,8 @@ pub fn each_live(mut work: impl FnMut(usize)) {
 
 /// Words for the tracer where the process's file cannot be written. False: no room.
 pub fn say(bytes: &[u8]) -> bool {
-    let known = ARENAS.iter().map(|arena| arena.at.load(Ordering::Acquire));
-    let Some(at) = known.filter(|at| *at != 0).next_back() else {
+    let mut known = ARENAS.iter().map(|arena| arena.at.load(Ordering::Acquire));
+    let Some(at) = known.rfind(|at| *at != 0) else {
         return false;
     };
     let head = header(at);

@@ -103,10 +103,11 @@ fn find_room(thread: &mut Thread, counts: bool) -> bool {
         thread.state = 0;
         thread.pid = u32::MAX;
     }
-    if thread.state == WITHOUT_RING {
-        // Looking for one takes a while: not for each of many calls.
-        thread.stalled_tail += 1;
-        if thread.stalled_tail % RETRY == 0 {
+    if thread.state != 0 {
+        // Looking for one takes a while: not for each of many calls. And a signal handler may have jumped
+        // out of the looking.
+        thread.stalled_tail = thread.stalled_tail.wrapping_add(1);
+        if thread.stalled_tail.is_multiple_of(RETRY) {
             thread.state = 0;
         }
     }
@@ -192,32 +193,40 @@ fn wait_for_room(thread: &mut Thread, most: u64, counts: bool) -> bool {
     let header = unsafe { &*(thread.header as *const RingHeader) };
     let capacity = thread.mask + 1;
     let dropped = &header.dropped;
+    let around = thread.waiting;
+    let here = (&raw const around) as u64;
+    // A signal handler that interrupts a wait is deeper in the stack. If this is not, one has jumped out
+    // of the wait, and may do so again and again: the program must get on.
+    let jumped = around != 0 && here >= around;
     for attempt in 0..PATIENCE {
         let tail = header.tail.load(Ordering::Acquire);
         let wanted = header.head.load(Ordering::Relaxed).wrapping_add(most);
         let short_of_memory = thread.backed < capacity && wanted > thread.backed - MARGIN;
         // Asking for memory takes a while: not for each of many calls that are dropped.
-        if short_of_memory && dropped.load(Ordering::Relaxed) % RETRY == 0 {
+        if short_of_memory && dropped.load(Ordering::Relaxed).is_multiple_of(RETRY) {
             extend(thread);
         }
         runaway::look(thread);
         let free = tail.wrapping_add(capacity - MARGIN);
         thread.limit = limit(thread, tail).min(wanted.wrapping_add(STRIDE));
         if wanted <= thread.limit {
+            thread.waiting = if jumped { 0 } else { around };
             report::pair_clocks_from_time_to_time();
             return true;
         }
         // Nobody has taken anything since the last loss, or nobody can help: do not hold up the
         // program.
-        if thread.stalled_tail == tail.wrapping_add(1) || wanted <= free {
+        if jumped || thread.stalled_tail == tail.wrapping_add(1) || wanted <= free {
             break;
         }
+        thread.waiting = here;
         if attempt < YIELDS {
             sys::give_way();
         } else {
             sys::sleep_ns(NAP_NS);
         }
     }
+    thread.waiting = if jumped { 0 } else { around };
     thread.stalled_tail = header.tail.load(Ordering::Relaxed).wrapping_add(1);
     dropped.fetch_add(counts.into(), Ordering::Relaxed);
     false
@@ -244,6 +253,7 @@ pub fn adopt(thread: &mut Thread, generation: u32, at: usize) {
     thread.backed = header.backed.load(Ordering::Relaxed);
     thread.limit = limit(thread, header.tail.load(Ordering::Acquire));
     thread.stalled_tail = 0;
+    thread.waiting = 0;
     thread.header = at;
     // Last: from here on the hot path uses it.
     // SAFETY: an aligned word of the thread's own.

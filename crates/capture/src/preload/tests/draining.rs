@@ -192,6 +192,33 @@ fn a_slot_that_is_reserved_but_not_filled_is_waited_for() {
     assert_eq!(steps(&mut reader), "B1@5?");
 }
 
+/// A signal handler came between a call's place in the ring and its record, and jumped away.
+#[test]
+fn a_gap_that_nobody_fills_does_not_hold_up_the_rest() {
+    let (_folder, mut file, mut reader) = ring(64);
+    file.call(1..2, 0, [0; 4]);
+    // Two slots of one call: nothing of it, and payload that is there already, which is no call.
+    file.set_head(2);
+    file.put_payload(1, &[0xff; 60]);
+    file.set_head(3);
+    file.call(5..6, 0, [0; 4]);
+    file.call(7..8, 0, [0; 4]);
+    assert_eq!(steps(&mut reader), "B0@1 E0@2=0");
+    assert_eq!(steps(&mut reader), "", "the handler may return");
+    assert_eq!(file.tail(), 1);
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    assert_eq!(steps(&mut reader), "W3@5-6=0 B4@7 E4@8=0");
+    assert_eq!(file.tail(), 5);
+    // Nobody is left to fill it.
+    file.set_head(6);
+    file.call(9..10, 0, [0; 4]);
+    reader.set_over();
+    assert_eq!(steps(&mut reader), "B6@9 E6@10=0");
+    // Nothing comes after it: it was never made.
+    file.set_head(8);
+    assert_eq!(steps(&mut reader), "");
+}
+
 #[test]
 fn drops_are_counted_once() {
     let (_folder, mut file, mut reader) = ring(8);

@@ -4,6 +4,7 @@ use super::file::STDOUT;
 use analyse::{Analysis, Report};
 use event::{Meta, Summary, Tally};
 use std::{
+    fmt,
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
     path::Path,
@@ -21,15 +22,38 @@ pub struct Cut<'a> {
     pub kept: u64,
 }
 
+/// Events that could not be written.
+#[derive(Clone, Copy)]
+pub struct Missing {
+    pub events: u64,
+    /// Of what is no file nobody knows how much arrived.
+    pub is_exact: bool,
+}
+
+impl Missing {
+    pub const NONE: Missing = Missing {
+        events: 0,
+        is_exact: true,
+    };
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = if self.is_exact { "" } else { "at least " };
+        write!(f, "{least}{} events are not in it", self.events)
+    }
+}
+
 impl Cut<'_> {
-    /// Makes the trace and its summary agree. How many events are not in it, and what it says.
-    pub fn repair(&self, summary: &mut Summary, analysis: Analysis) -> (u64, Report) {
+    /// Makes the trace and its summary agree: what is missing, and what it says.
+    pub fn repair(&self, summary: &mut Summary, analysis: Analysis) -> (Missing, Report) {
         let all = summary.events;
         let is_jsonl = Format::of(self.path).is_none_or(|format| format == Format::Jsonl);
         let is_file = self.path != Path::new(STDOUT)
             && std::fs::metadata(self.path).is_ok_and(|found| found.is_file());
         let whole_lines = is_file && is_jsonl && self.cut_to_whole_lines().is_ok();
         let read = is_file.then(|| self.read_back()).flatten();
+        let is_exact = read.is_some();
         let (kept, analysis) = match read {
             Some((found, analysis)) => {
                 (summary.open, summary.counts) = (found.open, found.counts);
@@ -37,9 +61,12 @@ impl Cut<'_> {
             }
             None => (self.kept, analysis),
         };
-        let missing = all.saturating_sub(kept);
+        let missing = Missing {
+            events: all.saturating_sub(kept),
+            is_exact,
+        };
         summary.events = kept;
-        summary.lost = summary.lost.saturating_add(missing);
+        summary.lost = summary.lost.saturating_add(missing.events);
         if whole_lines {
             // Where even this fails, the trace has no last line, which readers take for an end by force.
             let _ = self.append(summary);

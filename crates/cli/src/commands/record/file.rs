@@ -1,6 +1,12 @@
 //! The trace being written, and what it holds so far.
 
-use super::{allocations::Allocations, broken, progress::Seen, redact::Redaction, user};
+use super::{
+    allocations::Allocations,
+    broken::{Cut, Missing},
+    progress::Seen,
+    redact::Redaction,
+    user,
+};
 use crate::commands::style::stdout_style;
 use analyse::{Analysis, Report};
 use anyhow::Result;
@@ -165,9 +171,12 @@ impl TraceFile {
         }
         let analysis = self.analysis.unwrap_or_else(|| Analysis::new(&self.meta));
         let Some(writer) = self.writer else {
-            let missing = self.unwritten.events();
+            let missing = Missing {
+                events: self.unwritten.events(),
+                is_exact: self.failure.is_none(),
+            };
             let mut summary = Summary {
-                lost: self.lost.saturating_add(missing),
+                lost: self.lost.saturating_add(missing.events),
                 ..Summary::default()
             };
             complete(&mut summary);
@@ -193,13 +202,13 @@ impl TraceFile {
         let Err(why) = written else {
             return Finished {
                 lost: summary.lost,
-                missing: 0,
+                missing: Missing::NONE,
                 failure: None,
                 out_of_order: put_in_order(&self.path, late),
                 report: analysis.finish(Some(&summary)),
             };
         };
-        let cut = broken::Cut {
+        let cut = Cut {
             path: &self.path,
             meta: &self.meta,
             kept: self.kept,
@@ -236,7 +245,7 @@ pub struct Finished {
     /// Everything that is not in the trace and should be.
     pub lost: u64,
     /// Of that, what could not be written, and why not.
-    pub missing: u64,
+    pub missing: Missing,
     pub failure: Option<SinkError>,
     /// A note, if its records are not in the order of time.
     pub out_of_order: Option<String>,
