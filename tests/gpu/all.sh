@@ -41,6 +41,8 @@ part() { # NAME: runs it
         record_torch) limit 330 record_torch.sh "$cutrace" "$cupti" "$folder/programs" ;;
         bpf_semantics) limit 60 bpf_semantics.sh "$folder/bpf" ;;
         stacks) limit 180 stacks.sh "$cutrace" ;;
+        frameworks) limit 500 frameworks.sh "$cutrace" ;;
+        beside) limit 500 beside.sh "$cutrace" "${BPFTRACE:-}" ;;
         uvm) limit 100 uvm.sh "$cutrace" "$folder/programs" ;;
         fecs) limit 60 fecs.sh "$cutrace" "$folder/programs" ;;
         programs) limit 60 programs.sh "$folder/programs" ;;
@@ -55,7 +57,7 @@ limit() { # SECONDS SCRIPT ARGUMENT…
 
 parts=("$@")
 if [ $# = 0 ]; then
-    parts=(record_bench loop parts ebpf_bench syscall ebpf mps gpu_times probes record record_torch bpf_semantics stacks uvm fecs programs)
+    parts=(record_bench loop parts ebpf_bench syscall ebpf mps gpu_times probes record record_torch bpf_semantics stacks uvm fecs programs frameworks beside)
 fi
 worst=0
 for name in "${parts[@]}"; do

@@ -1,8 +1,8 @@
 //! Others who use CUPTI in the same process: activity has one owner, so whoever comes is noticed
 //! before CUPTI hears of him, and gets it as he would find it alone.
 //!
-//! The functions by which others take over begin with a jump to a stub of ours, which calls
-//! [`came`] and goes on with the function itself.
+//! The functions by which others take over get a jump to a stub of ours behind their first instruction;
+//! the stub calls [`came`] and goes on with the function itself.
 
 use crate::{collect, functions::Functions};
 use preload::{engine::prologue, text};
@@ -24,7 +24,9 @@ const TAKES_OVER: [&std::ffi::CStr; 10] = [
 
 /// Bytes of a function that its beginning is judged by.
 const LOOKED_AT: usize = 512;
-const ROOM: usize = 64 + prologue::MOST_BYTES + 16;
+const ROOM: usize = 80 + prologue::MOST_BYTES + 16;
+/// All registers that arguments can be in are kept.
+const ARGUMENTS: usize = 6;
 
 thread_local! {
     static OWN: Cell<u32> = const { Cell::new(0) };
@@ -64,24 +66,25 @@ pub fn watch(functions: &Functions) -> usize {
     };
     let mut jumps = Vec::new();
     for (number, address) in found {
-        let stub = stub(number as u32);
         // SAFETY: a function of a library that is loaded and stays. Its code may end sooner than
         // this, but libraries' code is followed by more of it, or by data that is mapped with it.
         let code = unsafe { std::slice::from_raw_parts(address as *const u8, LOOKED_AT) };
+        let entry = address as u64;
+        let Ok(detour) = prologue::detour(code, entry, ARGUMENTS) else {
+            continue;
+        };
+        let stub = [detour.undo.code(), &stub(number as u32)].concat();
         let moved_to = (near.next() + stub.len()) as u64;
-        let Ok(moved) = prologue::relocate(code, address as u64, 0, moved_to) else {
+        let Ok(moved) = prologue::relocate(code, entry, 0, detour.end(), moved_to) else {
             continue;
         };
         let Some(at) = near.push(&[&stub[..], &moved[..]].concat()) else {
             continue;
         };
-        let distance = at as i64 - (address + prologue::JUMP) as i64;
-        let Ok(distance) = i32::try_from(distance) else {
-            continue;
-        };
-        let mut jump = [0xe9, 0, 0, 0, 0];
-        jump[1..].copy_from_slice(&distance.to_le_bytes());
-        jumps.push((address, jump));
+        let from = address + detour.at;
+        if let Some(jump) = text::near_jump(from, at) {
+            jumps.push((from, jump));
+        }
     }
     if !near.seal() {
         return 0;

@@ -233,6 +233,17 @@ pub fn stack_words(function: &'static Function) -> usize {
     words(function).saturating_sub(REGISTER_WORDS)
 }
 
+/// How many words of arguments are in general registers.
+pub fn register_words(function: &'static Function) -> usize {
+    let ends = places(function).map(|place| match place {
+        Place::Words { first, count } if usize::from(first) < REGISTER_WORDS => {
+            usize::from(first) + usize::from(count)
+        }
+        _ => 0,
+    });
+    ends.max().unwrap_or(0)
+}
+
 fn words(function: &'static Function) -> usize {
     places(function)
         .map(|place| match place {

@@ -188,20 +188,88 @@ pub fn overwrite(at: usize, code: &[u8; 5]) -> bool {
         .is_some_and(|file| file.write_at(code, at as u64))
 }
 
-/// Stores five bytes; as one store wherever they do not cross a word of eight.
+/// Stores five bytes; as one store wherever they do not cross a line of 16.
 ///
 /// # Safety
 /// The memory is writable.
 pub unsafe fn store(at: usize, code: &[u8; 5]) {
-    let word = at & !7;
-    let shift = at - word;
+    let line = at & !15;
+    let shift = at - line;
     unsafe {
-        if shift <= 3 {
-            let mut bytes = (word as *const [u8; 8]).read();
-            bytes[shift..shift + 5].copy_from_slice(code);
-            (word as *mut u64).write_volatile(u64::from_le_bytes(bytes));
-        } else {
+        if shift + code.len() > 16 {
             core::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len());
+            return;
         }
+        let mut found = (line as *const u128).read();
+        loop {
+            let mut bytes = found.to_le_bytes();
+            bytes[shift..shift + code.len()].copy_from_slice(code);
+            match replace_line(line, found, u128::from_le_bytes(bytes)) {
+                Ok(()) => return,
+                Err(other) => found = other,
+            }
+        }
+    }
+}
+
+/// Replaces 16 bytes at once if they are what was expected: a breakpoint that somebody has just put among
+/// them is kept. Err: what is there instead.
+///
+/// # Safety
+/// The memory is writable.
+unsafe fn replace_line(line: usize, expected: u128, new: u128) -> Result<(), u128> {
+    let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
+    let done: u8;
+    // SAFETY: aligned, writable memory; rbx, which the compiler keeps for itself, is given back.
+    unsafe {
+        core::arch::asm!(
+            "xchg rbx, rsi",
+            "lock cmpxchg16b [rdi]",
+            "sete r8b",
+            "xchg rbx, rsi",
+            inout("rsi") new as u64 => _,
+            in("rdi") line,
+            in("rcx") (new >> 64) as u64,
+            inout("rax") low,
+            inout("rdx") high,
+            out("r8b") done,
+            options(nostack),
+        );
+    }
+    if done == 1 {
+        Ok(())
+    } else {
+        Err(u128::from(high) << 64 | u128::from(low))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_bytes_are_stored_wherever_they_go() {
+        #[repr(align(16))]
+        struct Lines([u8; 48]);
+        for at in 0..43 {
+            let mut lines = Lines(core::array::from_fn(|byte| byte as u8));
+            let mut expected = lines.0;
+            expected[at..at + 5].copy_from_slice(&[0xe9, 1, 2, 3, 4]);
+            // SAFETY: memory of our own.
+            unsafe { store(lines.0.as_mut_ptr() as usize + at, &[0xe9, 1, 2, 3, 4]) };
+            assert_eq!(lines.0, expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn what_came_meanwhile_is_not_overwritten() {
+        let mut line = 7u128;
+        let at = &raw mut line as usize;
+        // SAFETY: memory of our own.
+        unsafe {
+            assert_eq!(replace_line(at, 1 << 100, 5), Err(7));
+            assert_eq!(replace_line(at, 7, 1 << 100 | 5), Ok(()));
+        }
+        assert_eq!(unsafe { (at as *const u128).read_volatile() }, 1 << 100 | 5);
     }
 }

@@ -1,10 +1,6 @@
-//! The driver's own functions, unrecorded: where each continues is told by the injected library if
-//! it has hooked it, else by the loader.
+//! The driver's own functions, unrecorded: the injected library says where each continues.
 
-use std::{
-    ffi::{CStr, c_void},
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::Ordering;
 
 pub const SUCCESS: i32 = 0;
 pub const NOT_READY: i32 = 600;
@@ -13,11 +9,11 @@ macro_rules! functions {
     ($($name:ident $arguments:tt;)*) => {
         cuda::originals! { $($name $arguments;)* }
 
-        /// Finds those that nobody has told of. Err: one that is missing, or that would be recorded.
+        /// Whether the injected library has said where all of them are. Err: one that this driver lacks.
         pub fn find() -> Result<(), &'static str> {
-            // SAFETY: the driver has loaded this library: it is there.
-            let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-            $(look_up(library, &words::$name, concat!(stringify!($name), "\0"))?;)*
+            $(if words::$name.load(Ordering::Acquire) == 0 {
+                return Err(stringify!($name));
+            })*
             Ok(())
         }
     };
@@ -39,31 +35,6 @@ functions! {
     cuEventRecord(event: usize, stream: usize);
     cuEventQuery(event: usize);
     cuEventElapsedTime(milliseconds: *mut f32, start: usize, end: usize);
-}
-
-fn look_up(
-    library: *mut c_void,
-    word: &AtomicUsize,
-    name: &'static str,
-) -> Result<(), &'static str> {
-    let plain = &name[..name.len() - 1];
-    if word.load(Ordering::Acquire) != 0 {
-        return Ok(());
-    }
-    let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else {
-        return Err(plain);
-    };
-    if library.is_null() {
-        return Err(plain);
-    }
-    // SAFETY: a library that is loaded and stays.
-    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
-    // A jump: hooked under another name, so that calls of ours would be in the trace.
-    if found.is_null() || unsafe { found.cast::<u8>().read() } == 0xe9 {
-        return Err(plain);
-    }
-    word.store(found as usize, Ordering::Release);
-    Ok(())
 }
 
 /// While it lives, calls of this thread that a capture under way forbids are allowed, and do not

@@ -329,6 +329,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let thread = &self.rings[ring];
         event.stack = begin.stack;
         let hidden = signature.hidden
+            || leads_to(thread.open.last(), &signature)
             || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
             || begin.time > self.limits.until;
         self.totals.recorded += 1;
@@ -652,6 +653,15 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         of_image[place] = Some(signature.clone());
         signature
     }
+}
+
+/// Whether the call around is of a function that only leads to this one: another library's under the same
+/// name, a stub or a wrapper. Both are one call.
+fn leads_to(around: Option<&OpenCall>, signature: &Arc<Signature>) -> bool {
+    matches!(signature.layer, Layer::Runtime | Layer::Driver)
+        && around.is_some_and(|around| {
+            around.signature.name == signature.name && !Arc::ptr_eq(&around.signature, signature)
+        })
 }
 
 /// The states of all processes; threads know the place of theirs.

@@ -17,6 +17,7 @@ mod progress;
 mod ranges;
 mod samples;
 mod stacks;
+mod stubs;
 mod syscalls;
 mod transparency;
 

@@ -21,6 +21,13 @@ pub struct Patch {
     pub jump: [u8; 5],
 }
 
+impl Patch {
+    pub fn is_there(&self) -> bool {
+        // SAFETY: code of a loaded object.
+        unsafe { (self.at as *const [u8; 5]).read_volatile() == self.jump }
+    }
+}
+
 /// How code is changed in this process.
 pub enum Writer {
     Pages(Vec<Part>),

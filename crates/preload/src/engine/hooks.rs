@@ -2,12 +2,13 @@
 
 use super::code::{self, Part, Patch, Writer};
 use super::entry::{entry, known};
-use super::prologue::{self, JUMP, MOST_BYTES};
+use super::first::Undo;
+use super::prologue::{self, Detour, MOST_BYTES};
 use super::redirect::{Data, How, Redirect};
 use super::report;
 use super::select::{self, Method, Options};
 use super::stand_ins::StandIns;
-use super::{stack, thunks, watch};
+use super::{forward, stack, thunks, watch};
 use crate::layout::{Entry, IS_BRIEF, MAX_FUNCTIONS, Stage};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
 use crate::sys;
@@ -17,13 +18,14 @@ use alloc::vec::Vec;
 
 /// Stub and moved beginning of one function, and what is left free so that both are in one cache line.
 const ROOM: usize = STUB + MOST_BYTES + LINE;
-/// mov r11, word; mov rax, common; jmp rax
-const STUB: usize = 10 + 10 + 2;
+/// The first instruction taken back; mov r11, word; mov rax, common; jmp rax
+const STUB: usize = Undo::MOST_BYTES + 10 + 10 + 2;
 const LINE: usize = 64;
 const UNWATCHED: &[u8] =
     b"note the C library could not be changed: if the program gives up system calls (seccomp), tracing may end it\n";
 /// Bytes of an entry that are compared with the file.
-const COMPARED: u64 = 16;
+const COMPARED: usize = 16;
+const BREAKPOINT: u8 = 0xcc;
 
 pub struct Hooks {
     entries: *mut Entry,
@@ -41,6 +43,28 @@ pub struct Hooks {
     /// The C library has been seen to.
     watches: bool,
     stand_ins: StandIns,
+    /// The library that stand-ins are for.
+    driver: Option<Driver>,
+}
+
+/// CUDA's driver. Other libraries may define its functions too, and lead to it: stubs and wrappers. What
+/// stands in for a function stands in for the driver's alone, so that what it continues with never comes
+/// back to it.
+struct Driver {
+    library: usize,
+    is_named_so: bool,
+    functions: Vec<Function>,
+}
+
+/// One name of a function of the driver's.
+struct Function {
+    name: Vec<u8>,
+    /// None: it is not hooked.
+    number: Option<u16>,
+    /// Continues with the function itself.
+    original: usize,
+    /// Another name for the function before it.
+    is_alias: bool,
 }
 
 /// An object as it was seen in the loader's list.
@@ -65,9 +89,20 @@ struct Candidate {
     symbol: usize,
 }
 
+/// What is being hooked.
+struct Target<'a> {
+    object: &'a Object,
+    file: &'a Mapped,
+    parts: &'a [Part],
+    /// Stand-ins are for its functions.
+    is_driver: bool,
+}
+
 /// What was done to a library, and has to be undone when it is gone.
 #[derive(Default)]
 struct Hooked {
+    /// Which of the libraries it is.
+    library: Option<usize>,
     near: Option<(usize, usize)>,
     /// Functions that have been turned to thunks.
     turned: Vec<usize>,
@@ -107,6 +142,7 @@ impl Hooks {
             turned: BTreeMap::new(),
             watches: false,
             stand_ins: StandIns::default(),
+            driver: None,
         }
     }
 
@@ -145,9 +181,10 @@ impl Hooks {
                 seen: true,
             });
         }
-        let turned = &mut self.turned;
+        let (turned, driver) = (&mut self.turned, &mut self.driver);
         self.modules.retain(|module| {
             if !module.seen {
+                driver.take_if(|driver| module.hooked.library == Some(driver.library));
                 if let Some((at, bytes)) = module.hooked.near {
                     // SAFETY: the library is gone, and with it all that jumped there.
                     unsafe { sys::unmap(at, bytes) };
@@ -163,14 +200,52 @@ impl Hooks {
 
     /// A library has come that stands in for functions, some of which may be hooked already.
     fn turn_hooked(&mut self) {
-        for library in &self.libraries {
-            for (name, number) in &library.numbers {
-                // SAFETY: a row of the table; calls read its target as one word.
-                unsafe {
-                    let target = &raw mut (*self.entries.add((*number).into())).target;
-                    target.write_volatile(self.stand_ins.turn_to_last(name, target.read()));
+        let Some(driver) = &self.driver else {
+            return;
+        };
+        for function in &driver.functions {
+            match function.number {
+                _ if function.is_alias => self.stand_ins.tell_last_same(&function.name),
+                None => (self.stand_ins).tell_last(&function.name, function.original),
+                Some(number) => {
+                    // SAFETY: a row of the table; calls read its target as one word.
+                    unsafe {
+                        let target = &raw mut (*self.entries.add(number.into())).target;
+                        let next = self.stand_ins.turn_to_last(&function.name, target.read());
+                        target.write_volatile(next);
+                    }
                 }
             }
+        }
+    }
+
+    /// Whether stand-ins are for this library from now on: the one that has the driver's name, and of
+    /// several the last, to which the others lead.
+    fn becomes_driver(&mut self, object: &Object, library: usize) -> bool {
+        let is_named_so = is_named_libcuda(object.path());
+        let better = |driver: &Driver| is_named_so || !driver.is_named_so;
+        if !object.defines(b"cuInit") || !self.driver.as_ref().is_none_or(better) {
+            return false;
+        }
+        if let Some(before) = self.driver.take() {
+            self.turn_back(&before);
+        }
+        self.driver = Some(Driver {
+            library,
+            is_named_so,
+            functions: Vec::new(),
+        });
+        true
+    }
+
+    /// Nothing stands in for these functions any more.
+    fn turn_back(&self, driver: &Driver) {
+        let hooked = driver.functions.iter();
+        for (number, original) in hooked.filter_map(|one| Some((one.number?, one.original))) {
+            // SAFETY: a row of the table; calls read its target as one word.
+            unsafe {
+                (&raw mut (*self.entries.add(number.into())).target).write_volatile(original)
+            };
         }
     }
 
@@ -178,8 +253,8 @@ impl Hooks {
         let path = object.path();
         let exports_cuda = object.defines(b"cuInit") || object.defines(b"cudaMalloc");
         let named = self.options.names_library(path);
-        let is_static = !exports_cuda && objects::file::has_static_runtime(object);
-        if !exports_cuda && !is_static && objects::file::hides_runtime(object) {
+        let has_runtime = !exports_cuda && objects::file::has_runtime_symbols(object);
+        if !exports_cuda && !has_runtime && objects::file::hides_runtime(object) {
             let mut lines = Vec::new();
             let words = [
                 "note a CUDA runtime is linked in without symbols, so cuda* calls are not seen (cu* calls are): ",
@@ -187,7 +262,7 @@ impl Hooks {
             push_line(&mut lines, &words, &path_of(object));
             report::say(&lines);
         }
-        if !(exports_cuda || named || is_static) {
+        if !(exports_cuda || named || has_runtime) {
             return None;
         }
         let Some(file) = Mapped::object(object) else {
@@ -204,8 +279,13 @@ impl Hooks {
         if exports_cuda || named {
             self.collect(&object.symbols(), object.bias, path, false, &mut found);
         }
-        if is_static {
-            self.collect(&file.symbols(object), object.bias, path, true, &mut found);
+        if has_runtime {
+            let mut linked_in = Vec::new();
+            self.collect(&file.symbols(object), object.bias, path, true, &mut linked_in);
+            // Calls of stubs are recorded where they lead to.
+            if !self.are_stubs(object, &file, &linked_in) {
+                found.append(&mut linked_in);
+            }
         }
         if found.is_empty() {
             return None;
@@ -228,8 +308,9 @@ impl Hooks {
             if !symbol.is_defined_function() || !self.options.considers(path, name) {
                 continue;
             }
-            // A program's own functions may be called cudaThis and cudaThat.
-            if only_known && (!select::is_cuda_name(name) || known(name).0.is_none()) {
+            // A program's own functions may be called cudaThis and cudaThat, and nobody has the driver
+            // linked in.
+            if only_known && !is_of_runtime(name) {
                 continue;
             }
             found.push(Candidate {
@@ -245,6 +326,24 @@ impl Hooks {
         }
     }
 
+    /// Whether an object's own copies of CUDA's functions do nothing but lead to another library's: lazy
+    /// stubs, as XLA and implib.so make them. NVIDIA's own runtime has names that no stub has.
+    fn are_stubs(&self, object: &Object, file: &Mapped, found: &[Candidate]) -> bool {
+        if objects::file::is_nvidias_runtime(object) {
+            return false;
+        }
+        let parts = code::parts(object, file);
+        let codes = found.iter().filter_map(|one| {
+            let part = (parts.iter()).find(|part| (part.begin..part.end).contains(&one.address))?;
+            let shown = (part.end - one.address).min(one.size.max(COMPARED));
+            // SAFETY: within the mapped code.
+            Some((one.address, unsafe {
+                core::slice::from_raw_parts(one.address as *const u8, shown)
+            }))
+        });
+        forward::most_forward(codes)
+    }
+
     fn hook(
         &mut self,
         object: &Object,
@@ -255,9 +354,16 @@ impl Hooks {
         // Of several names for one function the plainest stands for all.
         found.sort_by_key(|one| (one.address, one.name.len(), one.name));
         let library = self.library(object);
+        let is_driver = self.becomes_driver(object, library);
         let wanted = (found.iter()).filter(|one| self.wants(one.name)).count();
         let first = found.first()?.address;
         let parts = code::parts(object, file);
+        let of = Target {
+            object,
+            file,
+            parts: &parts,
+            is_driver,
+        };
         let may_patch = self.options.method == Method::Patch;
         let writer = (may_patch && text::can_make_code())
             .then(|| Writer::open(&parts))
@@ -275,11 +381,11 @@ impl Hooks {
         for (place, one) in found.iter().enumerate() {
             if one.address == previous {
                 work.hooked += 1;
-                self.stand_ins.tell_same(one.name);
+                self.tell_same(is_driver, one.name);
                 continue;
             }
             if !self.wants(one.name) {
-                self.stand_ins.tell(one.name, one.address);
+                self.tell(is_driver, one.name, one.address);
                 continue;
             }
             let number = match self.libraries[library].numbers.get(one.name) {
@@ -294,15 +400,15 @@ impl Hooks {
                 Some(_) if names.any(|name| self.options.leaves_intact(name.name)) => {
                     Err("its code is to stay as it is")
                 }
-                Some(_) if next.is_some_and(|next| next.address < one.address + JUMP) => {
-                    Err("another function begins inside")
+                Some(near) => {
+                    let next = next.map(|next| next.address);
+                    self.prepare(&of, (one, next), number, near)
                 }
-                Some(near) => self.prepare(object, file, one, number, near, &parts),
             };
             let done = match patched {
-                Ok(patch) => {
+                Ok((patch, original)) => {
                     work.patches.push(patch);
-                    Ok(())
+                    Ok(original)
                 }
                 Err(why) => {
                     let data = data.get_or_insert_with(|| {
@@ -310,22 +416,26 @@ impl Hooks {
                         data.learn_relocations(object);
                         data
                     });
-                    match self.redirect(object, rest, number, data, &parts) {
-                        Some(redirect) => {
+                    match self.redirect(&of, rest, number, data) {
+                        Some((redirect, original)) => {
                             work.redirects.push(redirect);
-                            Ok(())
+                            Ok(original)
                         }
                         None => Err(why),
                     }
                 }
             };
             match done {
-                Ok(()) => {
+                Ok(original) => {
                     previous = one.address;
                     work.hooked += 1;
+                    self.keep(is_driver, one.name, Some(number as u16), original);
                     self.name(library, one.name, number, &mut work.lines);
                 }
-                Err(why) => skip(&mut work.lines, library, one.name, why),
+                Err(why) => {
+                    self.tell(is_driver, one.name, one.address);
+                    skip(&mut work.lines, library, one.name, why);
+                }
             }
         }
         let sealed = near.as_ref().is_none_or(Near::seal);
@@ -350,13 +460,19 @@ impl Hooks {
         }
         self.announce(object, library, exported, &work, writer.as_ref());
         if let Some(writer) = writer {
-            work.patches.iter().for_each(|patch| writer.write(patch));
+            // Looked at again: the kernel, putting a breakpoint into the same page just then, may have copied
+            // the page before the write.
+            for _ in 0..3 {
+                let missing = work.patches.iter().filter(|patch| !patch.is_there());
+                missing.for_each(|patch| writer.write(patch));
+            }
             writer.close();
         }
         if let Some(data) = data {
             self.turn(object, &data, &work.redirects);
         }
         Some(Hooked {
+            library: Some(library),
             near: near.map(|near| near.range()),
             turned,
         })
@@ -429,18 +545,17 @@ impl Hooks {
     /// Hooks the first of `names` without its code being changed; the others may be names of it too.
     fn redirect(
         &mut self,
-        object: &Object,
+        of: &Target,
         names: &[Candidate],
         number: usize,
         data: &Data,
-        parts: &[Part],
-    ) -> Option<Redirect> {
+    ) -> Option<(Redirect, usize)> {
         let one = names.first()?;
         let thunk = thunks::of(number)?;
         let slot = (self.options.method != Method::Symbols)
-            .then(|| data.slot_of(one.address, parts))
+            .then(|| data.slot_of(one.address, of.parts))
             .flatten();
-        let (how, target) = match slot {
+        let (how, original) = match slot {
             Some(slot) => (How::Slot(slot), slot.function),
             None if self.options.method == Method::Slots => return None,
             None => {
@@ -452,12 +567,13 @@ impl Hooks {
                 (How::Symbols(symbols), one.address)
             }
         };
-        self.row(object, one.name, number, target);
-        Some(Redirect {
+        self.row(of, one.name, number, original);
+        let redirect = Redirect {
             address: one.address,
             thunk,
             how,
-        })
+        };
+        Some((redirect, original))
     }
 
     /// Turns what points to the functions to their thunks, in every object there is.
@@ -483,13 +599,50 @@ impl Hooks {
         }
     }
 
+    /// Another name of the function that was last hooked.
+    fn tell_same(&mut self, is_driver: bool, name: &[u8]) {
+        if let Some(driver) = self.driver.as_mut().filter(|_| is_driver) {
+            self.stand_ins.tell_same(name);
+            driver.functions.push(Function {
+                name: name.to_vec(),
+                number: None,
+                original: 0,
+                is_alias: true,
+            });
+        }
+    }
+
+    /// Says where a function of the driver's is that is not hooked.
+    fn tell(&mut self, is_driver: bool, name: &[u8], address: usize) {
+        if is_driver {
+            self.stand_ins.tell(name, address);
+        }
+        self.keep(is_driver, name, None, address);
+    }
+
+    /// For stand-ins that come later.
+    fn keep(&mut self, is_driver: bool, name: &[u8], number: Option<u16>, original: usize) {
+        if let Some(driver) = self.driver.as_mut().filter(|_| is_driver) {
+            driver.functions.push(Function {
+                name: name.to_vec(),
+                number,
+                original,
+                is_alias: false,
+            });
+        }
+    }
+
     fn wants(&self, name: &[u8]) -> bool {
         self.options.wants(name) || select::ends_context(name) || self.stand_ins.stands_in_for(name)
     }
 
     /// A function's row in the table that the code on every call reads.
-    fn row(&mut self, object: &Object, name: &[u8], number: usize, target: usize) -> &Entry {
-        let target = self.stand_ins.turn(name, target);
+    fn row(&mut self, of: &Target, name: &[u8], number: usize, original: usize) -> &Entry {
+        let target = if of.is_driver {
+            self.stand_ins.turn(name, original)
+        } else {
+            original
+        };
         // SAFETY: below the table's length; nothing calls it yet.
         unsafe {
             let row = self.entries.add(number);
@@ -499,7 +652,7 @@ impl Hooks {
                 }
                 row.write(entry(
                     name,
-                    object.path(),
+                    of.object.path(),
                     number as u16,
                     target,
                     self.thread,
@@ -511,12 +664,16 @@ impl Hooks {
         }
     }
 
+    /// A file that is loaded a second time beside the first, in another namespace, is another library: each
+    /// continues with its own code.
     fn library(&mut self, object: &Object) -> usize {
         let path = path_of(object);
-        let at = self
-            .libraries
-            .iter()
-            .position(|library| library.path == path);
+        let is_loaded = |at: usize| {
+            let mut modules = self.modules.iter();
+            modules.any(|module| module.seen && module.hooked.library == Some(at))
+        };
+        let at = (0..self.libraries.len())
+            .find(|at| self.libraries[*at].path == path && !is_loaded(*at));
         at.unwrap_or_else(|| {
             self.libraries.push(Library {
                 path,
@@ -526,47 +683,40 @@ impl Hooks {
         })
     }
 
+    /// The patch, and what continues with the function itself. `next` is where the next function begins.
     fn prepare(
         &mut self,
-        object: &Object,
-        file: &Mapped,
-        one: &Candidate,
+        of: &Target,
+        (one, next): (&Candidate, Option<usize>),
         number: usize,
         near: &mut Near,
-        parts: &[Part],
-    ) -> Result<Patch, &'static str> {
+    ) -> Result<(Patch, usize), &'static str> {
         if number >= MAX_FUNCTIONS {
             return Err("too many functions");
         }
-        let inside = |part: &&Part| (part.begin..part.end).contains(&one.address);
-        let Some(part) = parts.iter().find(inside) else {
-            return Err("not in the code");
-        };
-        let room = part.end - one.address;
-        let shown = room.min(one.size.max(COMPARED as usize)).min(1 << 20);
-        // SAFETY: within the mapped code.
-        let code = unsafe { core::slice::from_raw_parts(one.address as *const u8, shown) };
-        let in_file = (one.address - object.bias) as u64;
-        let same = file
-            .at_address(in_file, COMPARED.min(shown as u64))
-            .is_some_and(|bytes| code.starts_with(bytes));
-        if !same {
-            return Err("changed in memory (a breakpoint or another hook)");
+        let code = original_code(of, one)?;
+        let entry = one.address as u64;
+        let detour = prologue::detour(code, entry, register_arguments(one.name))
+            .map_err(prologue::Refusal::reason)?;
+        if next.is_some_and(|next| next < one.address + detour.end()) {
+            return Err("another function begins inside");
         }
         let move_to = |to: usize| {
-            prologue::relocate(code, one.address as u64, one.size, to as u64)
+            prologue::relocate(code, entry, one.size, detour.end(), to as u64)
                 .map_err(prologue::Refusal::reason)
         };
-        let mut bytes = stub_to(near.next(), 0, self.whole).len();
+        let mut bytes = stub_to(near.next(), &detour, 0, self.whole).len();
         let mut moved = move_to(near.next() + bytes)?;
         if near.next() % LINE + bytes + moved.len() > LINE {
             near.align(LINE);
-            bytes = stub_to(near.next(), 0, self.whole).len();
+            bytes = stub_to(near.next(), &detour, 0, self.whole).len();
             moved = move_to(near.next() + bytes)?;
         }
         let stub_at = near.next();
-        let jump = text::near_jump(one.address, stub_at).ok_or("out of reach")?;
-        let row = self.row(object, one.name, number, stub_at + bytes);
+        let at = one.address + detour.at;
+        let jump = text::near_jump(at, stub_at).ok_or("out of reach")?;
+        let original = stub_at + bytes;
+        let row = self.row(of, one.name, number, original);
         let (address, is_brief) = (&raw const *row as usize, row.flags & IS_BRIEF != 0);
         let (word, common) = if self.options.wants_stack(one.name) {
             (number, self.stack_entry)
@@ -575,21 +725,60 @@ impl Hooks {
         } else {
             (address, self.whole)
         };
-        let stub = stub_to(stub_at, word, common);
+        let stub = stub_to(stub_at, &detour, word, common);
         if stub.len() != bytes {
             return Err("out of reach");
         }
         near.push(&[stub, moved].concat()).ok_or("no room")?;
-        Ok(Patch {
-            at: one.address,
-            jump,
-        })
+        Ok((Patch { at, jump }, original))
     }
 }
 
-/// Code for `at`: puts a word into r11 and goes on at `common`.
-fn stub_to(at: usize, word: usize, common: usize) -> Vec<u8> {
-    let mut stub = [0x49, 0xbb].to_vec();
+/// A function's code, as it is in the file; Err if somebody has changed it in memory. A uprobe's breakpoint
+/// on the first instruction is no such change: it is gone when the jump behind it is reached.
+fn original_code(of: &Target, one: &Candidate) -> Result<&'static [u8], &'static str> {
+    let inside = |part: &&Part| (part.begin..part.end).contains(&one.address);
+    let part = of.parts.iter().find(inside).ok_or("not in the code")?;
+    let room = part.end - one.address;
+    let shown = room.min(one.size.max(COMPARED)).min(1 << 20);
+    // SAFETY: within the mapped code.
+    let code = unsafe { core::slice::from_raw_parts(one.address as *const u8, shown) };
+    let in_file = (one.address - of.object.bias) as u64;
+    let original = (of.file.at_address(in_file, shown as u64)).ok_or("not in the code")?;
+    let compared = shown.min(2 * COMPARED);
+    let same = code[1..compared] == original[1..compared]
+        && (code[0] == original[0] || code[0] == BREAKPOINT);
+    same.then_some(original)
+        .ok_or("changed in memory (a breakpoint or another hook)")
+}
+
+/// How many arguments a function takes in general registers; all, where that is not known.
+fn register_arguments(name: &[u8]) -> usize {
+    let rows = known(name);
+    let words = [rows.0, rows.1].into_iter().flatten();
+    words
+        .map(cuda::capture::register_words)
+        .max()
+        .unwrap_or(cuda::capture::REGISTER_WORDS)
+}
+
+/// Whether this is a function of CUDA's runtime.
+fn is_of_runtime(name: &[u8]) -> bool {
+    let text = core::str::from_utf8(name).unwrap_or("");
+    select::is_cuda_name(name)
+        && cuda::layer(text) == event::Layer::Runtime
+        && known(name).0.is_some()
+}
+
+fn is_named_libcuda(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.starts_with(b"libcuda.so")
+}
+
+/// Code for `at`: takes back the function's first instruction, puts a word into r11 and goes on at `common`.
+fn stub_to(at: usize, detour: &Detour, word: usize, common: usize) -> Vec<u8> {
+    let mut stub = detour.undo.code().to_vec();
+    stub.extend([0x49, 0xbb]);
     stub.extend(word.to_le_bytes());
     match text::near_jump(at + stub.len(), common) {
         Some(jump) => stub.extend(jump),

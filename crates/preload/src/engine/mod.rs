@@ -7,6 +7,8 @@ mod clock;
 mod code;
 mod cost;
 mod entry;
+pub mod first;
+mod forward;
 mod generation;
 pub mod guard;
 mod hooks;

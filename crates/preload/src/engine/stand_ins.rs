@@ -4,7 +4,8 @@
 //! Such a library defines `cutrace_stand_ins`; for a function NAME it may define the function
 //! `cutrace_instead_NAME`, which is then called in its place, and the word `cutrace_original_NAME`,
 //! which is set to what continues with the function itself, unrecorded. One that comes after CUDA's
-//! gets its functions turned when it comes.
+//! gets its functions turned when it comes. There is one such word for a name: whoever calls this
+//! does so for one library only, see `hooks::Driver`.
 
 use crate::objects::Object;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -90,6 +91,20 @@ impl StandIns {
         match self.kept().last() {
             Some(library) => library.turn(name, target),
             None => target,
+        }
+    }
+
+    /// Another name of that function.
+    pub fn tell_last_same(&mut self, name: &[u8]) {
+        if let Some(library) = self.kept().last() {
+            library.tell(name, library.last);
+        }
+    }
+
+    /// Says to the library that came last where a function is that is not hooked.
+    pub fn tell_last(&mut self, name: &[u8], target: usize) {
+        if let Some(library) = self.kept().last() {
+            library.tell(name, target);
         }
     }
 

@@ -212,11 +212,14 @@ fn prepare(
     // SAFETY: within the mapped code.
     let code: Vec<u8> =
         unsafe { core::slice::from_raw_parts(address as *const u8, shown) }.to_vec();
+    let (entry, arguments) = (address as u64, cuda::capture::REGISTER_WORDS);
+    let detour = prologue::detour(&code, entry, arguments).ok()?;
     let mut near = Near::reserve(address, 64 + MOST_BYTES)?;
-    let stub = near.push(&text::far_jump(watch))?;
+    let stub = near.push(&[detour.undo.code(), &text::far_jump(watch)].concat())?;
     let real = near.next();
-    let moved = prologue::relocate(&code, address as u64, size, real as u64).ok()?;
+    let moved = prologue::relocate(&code, entry, size, detour.end(), real as u64).ok()?;
     near.push(&moved)?;
-    let jump = text::near_jump(address, stub)?;
-    Some((near, Patch { at: address, jump }, real))
+    let at = address + detour.at;
+    let jump = text::near_jump(at, stub)?;
+    Some((near, Patch { at, jump }, real))
 }

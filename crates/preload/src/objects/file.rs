@@ -38,8 +38,19 @@ fn open(object: &Object) -> Option<File> {
     File::open(buffer.get(..=path.len())?, libc::O_RDONLY, 0)
 }
 
-/// Whether the object's file has the CUDA runtime linked in statically, by its symbol table.
-pub fn has_static_runtime(object: &Object) -> bool {
+/// Whether the object's file defines functions of the CUDA runtime that it does not export: a runtime that is
+/// linked in, or stubs for one.
+pub fn has_runtime_symbols(object: &Object) -> bool {
+    names_contain(object, &[b"\0cudaMalloc\0"])
+}
+
+/// Whether what is linked in is NVIDIA's own: all that is inside of it has names like these.
+pub fn is_nvidias_runtime(object: &Object) -> bool {
+    names_contain(object, &[b"\0libcudart_static_", b"\0__cudart"])
+}
+
+/// Whether one of these is among the names of the file's full symbol table.
+fn names_contain(object: &Object, wanted: &[&[u8]]) -> bool {
     let Some(file) = open(object) else {
         return false;
     };
@@ -52,9 +63,8 @@ pub fn has_static_runtime(object: &Object) -> bool {
     let Some(mapped) = Mapped::of(&file) else {
         return false;
     };
-    mapped
-        .bytes(names.sh_offset, names.sh_size)
-        .is_some_and(|names| contains(names, b"\0cudaMalloc\0"))
+    let names = mapped.bytes(names.sh_offset, names.sh_size);
+    names.is_some_and(|names| wanted.iter().any(|wanted| contains(names, wanted)))
 }
 
 fn contains(text: &[u8], wanted: &[u8]) -> bool {
@@ -81,7 +91,7 @@ pub fn hides_runtime(object: &Object) -> bool {
         has_gpu_code(&file, &header, &sections.0[..sections.1])
     });
     has_code
-        && !has_static_runtime(object)
+        && !names_contain(object, &[b"\0__cudaRegisterFatBinary\0"])
         && !object
             .symbols()
             .iter()

@@ -219,7 +219,7 @@ fn load_engine(state: &mut State) {
 fn is_cuda(object: &Object) -> bool {
     object.defines(b"cuInit")
         || object.defines(b"cudaMalloc")
-        || crate::objects::file::has_static_runtime(object)
+        || crate::objects::file::has_runtime_symbols(object)
 }
 
 /// How many filters the kernel puts this process's system calls through; older kernels say only

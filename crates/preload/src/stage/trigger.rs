@@ -126,13 +126,14 @@ pub unsafe fn install(loader: *const Loader) {
         return;
     }
     // SAFETY: a function's first bytes; functions are padded to 16.
-    let mut bytes = unsafe { (at as *const [u8; 8]).read_unaligned() };
+    let mut bytes = unsafe { (at as *const [u8; 12]).read_unaligned() };
     if bytes[0] == BREAKPOINT && !is_debugged() {
         bytes[0] = below_breakpoint(&bytes);
     }
-    if !is_empty_function(&bytes) {
+    let Some(ret) = empty_function(&bytes) else {
         return;
-    }
+    };
+    let at = at + ret;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a fresh mapping.
@@ -198,8 +199,8 @@ fn read<'a>(path: &[u8], room: &'a mut [u8]) -> &'a [u8] {
     &room[..read.min(room.len())]
 }
 
-/// The byte that was there, of the functions that [`is_empty_function`] knows.
-fn below_breakpoint(bytes: &[u8; 8]) -> u8 {
+/// The byte that was there, of the functions that [`empty_function`] knows.
+fn below_breakpoint(bytes: &[u8; 12]) -> u8 {
     if bytes[1..5] == [0x0f, 0x1e, 0xfa, 0xc3] {
         0xf3
     } else {
@@ -207,23 +208,24 @@ fn below_breakpoint(bytes: &[u8; 8]) -> u8 {
     }
 }
 
-/// `ret`, perhaps after `endbr64`, and then nothing that runs within the bytes of a jump.
-fn is_empty_function(bytes: &[u8; 8]) -> bool {
-    match bytes {
-        [0xf3, 0x0f, 0x1e, 0xfa, 0xc3, ..] => true,
-        [0xc3, rest @ ..] => {
-            let padding = &rest[..4];
-            // int3, nop, or the beginning of a long nop.
-            padding.iter().all(|byte| *byte == 0xcc)
-                || padding[0] == 0x90
-                || padding[..2] == [0x0f, 0x1f]
-                || padding[..2] == [0x66, 0x90]
-                || padding[..3] == [0x66, 0x66, 0x2e]
-                || padding[..3] == [0x66, 0x2e, 0x0f]
-                || padding[..2] == [0x2e, 0x66]
-        }
-        _ => false,
-    }
+/// Where the function's `ret` is, perhaps behind `endbr64`, if nothing that runs comes within the bytes of a
+/// jump there. Whoever restores the file's first byte one day leaves an empty function either way.
+fn empty_function(bytes: &[u8; 12]) -> Option<usize> {
+    let ret = match bytes {
+        [0xf3, 0x0f, 0x1e, 0xfa, 0xc3, ..] => 4,
+        [0xc3, ..] => 0,
+        _ => return None,
+    };
+    let padding = &bytes[ret + 1..ret + 5];
+    // int3, nop, or the beginning of a long nop.
+    let is_padding = padding.iter().all(|byte| *byte == 0xcc)
+        || padding[0] == 0x90
+        || padding[..2] == [0x0f, 0x1f]
+        || padding[..2] == [0x66, 0x90]
+        || padding[..3] == [0x66, 0x66, 0x2e]
+        || padding[..3] == [0x66, 0x2e, 0x0f]
+        || padding[..2] == [0x2e, 0x66];
+    is_padding.then_some(ret)
 }
 
 #[cfg(test)]
@@ -240,16 +242,25 @@ mod tests {
 
     #[test]
     fn the_loaders_function_is_known_below_a_breakpoint() {
-        for mut bytes in [
-            [0xf3, 0x0f, 0x1e, 0xfa, 0xc3, 0x66, 0x2e, 0x0f],
-            [0xc3, 0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00],
-        ] {
-            assert!(is_empty_function(&bytes));
+        let long_nop = [0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00];
+        let of = |beginning: &[u8]| {
+            let mut bytes = [0x90; 12];
+            bytes[..beginning.len()].copy_from_slice(beginning);
+            bytes[beginning.len()..][..7].copy_from_slice(&long_nop);
+            bytes
+        };
+        for (beginning, ret) in [(&[0xf3, 0x0f, 0x1e, 0xfa, 0xc3][..], 4), (&[0xc3], 0)] {
+            let mut bytes = of(beginning);
+            assert_eq!(empty_function(&bytes), Some(ret));
             let first = bytes[0];
             bytes[0] = BREAKPOINT;
-            assert!(!is_empty_function(&bytes));
+            assert_eq!(empty_function(&bytes), None);
             assert_eq!(below_breakpoint(&bytes), first);
         }
-        assert!(!is_empty_function(&[0x55, 0x48, 0x89, 0xe5, 0xc3, 0, 0, 0]));
+        assert_eq!(empty_function(&of(&[0x55, 0x48, 0x89, 0xe5, 0xc3])), None);
+        // Another function begins right behind.
+        let mut crowded = of(&[0xc3]);
+        crowded[1] = 0x55;
+        assert_eq!(empty_function(&crowded), None);
     }
 }

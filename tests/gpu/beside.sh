@@ -1,0 +1,69 @@
+#!/bin/bash
+# PyTorch's training under preload on a real GPU while other tracers attach to libcuda and leave again: the same
+# losses printed, status 0, and as many calls of each function as without them, or counted as lost.
+#
+#   tests/gpu/beside.sh CUTRACE [BPFTRACE]     needs root; BPFTRACE: a command that starts it
+#
+# ROUNDS (50) of each, STEPS of training (30000). Writes ${OUT:-.}/beside.txt.
+set -u
+cutrace=$(realpath "${1:?usage: beside.sh CUTRACE [BPFTRACE]}")
+bpftrace=${2:-}
+here=$(cd "$(dirname "$0")" && pwd)
+table=${OUT:-.}/beside.txt
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+rounds=${ROUNDS:-50}
+steps=${STEPS:-30000}
+library=$(realpath "${LIBCUDA:-/usr/local/nvidia/lib64/libcuda.so.1}")
+failed=0
+: >"$table"
+say() { echo "$@" | tee -a "$table"; }
+
+train() { # NAME: training under preload, in the background
+    "$cutrace" record --method preload -o "$work/$1.arrows" -- python3 "$here/frameworks.py" long "$steps" \
+        >"$work/$1.out" 2>"$work/$1.err"
+    echo $? >"$work/$1.status"
+}
+counts() { # NAME: how often each function was called
+    "$cutrace" cat "$work/$1.arrows" | grep '"phase":"B"' | grep -o '"name":"cu[A-Za-z0-9_]*"' | sort | uniq -c >"$work/$1.counts"
+    "$cutrace" cat "$work/$1.arrows" | tail -n 1 | grep -o '"lost":[0-9]*' | head -n 1
+}
+check() { # NAME WHAT DONE
+    local lost result=same
+    lost=$(counts "$1")
+    cmp -s "$work/alone.out" "$work/$1.out" || result="output differs"
+    [ "$(cat "$work/$1.status")" = 0 ] || result="status $(cat "$work/$1.status")"
+    [ "$lost" = '"lost":0' ] || result="$result, $lost"
+    cmp -s "$work/alone.counts" "$work/$1.counts" || result="$result, calls differ"
+    [ "$3" -ge "$rounds" ] || result="$result, only $3 rounds"
+    say "$(printf '%-34s %-12s %s times, %s calls, %s' "$2" "$result" "$3" "$(awk '{ n += $1 } END { print n }' "$work/$1.counts")" "$lost")"
+    if [ "$result" != same ]; then
+        failed=$((failed + 1))
+        diff "$work/alone.counts" "$work/$1.counts" | head -n 10
+        tail -n 5 "$work/$1.err"
+    fi
+}
+beside() { # NAME WHAT COMMAND…: runs the command again and again while training goes on
+    local name=$1 what=$2 done=0 began
+    shift 2
+    train "$name" &
+    began=$!
+    sleep 4
+    while [ -d /proc/$began ] && [ $done -lt "$rounds" ]; do
+        timeout 60 "$@" >"$work/other.out" 2>"$work/other.err" || { say "$what: $(tail -n 1 "$work/other.err")"; break; }
+        [ -d /proc/$began ] && done=$((done + 1))
+    done
+    wait $began
+    check "$name" "$what" $done
+}
+
+train alone
+counts alone >/dev/null
+say "$steps steps of training, $(wc -l <"$work/alone.out") losses, status $(cat "$work/alone.status")"
+beside attach "cutrace -a, attached and gone" "$cutrace" record -a -d 0.2 -q -o "$work/other.arrows"
+if [ -n "$bpftrace" ]; then
+    script="uprobe:$library:cuLaunchKernel { @ = count(); } uretprobe:$library:cuLaunchKernel { @r = count(); } uprobe:$library:cuCtxGetCurrent { @c = count(); } interval:ms:200 { exit(); }"
+    beside bpftrace "bpftrace, attached and gone" $bpftrace -e "$script"
+fi
+say "$failed failed"
+[ $failed = 0 ]
