@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(of(Some("")), "/cache/libcutrace.so");
         assert_eq!(
             of(Some("/x/a.so b.so")),
-            "/cache/libcutrace.so:/x/a.so b.so"
+            "/x/a.so b.so:/cache/libcutrace.so"
         );
         let spaced = session.environment(Path::new("/my cache/lib.so"), None);
         assert!(matches!(spaced, Err(PreloadError::UnusablePath(_))));

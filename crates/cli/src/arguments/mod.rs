@@ -237,6 +237,7 @@ fn usage(message: &str) -> ! {
             None => break,
         }
     }
+    let message = render::printable(message);
     verb.error(clap::error::ErrorKind::MissingRequiredArgument, message)
         .exit()
 }

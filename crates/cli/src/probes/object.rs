@@ -118,8 +118,8 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
         }
         if one.layout(&orders, 256).is_none() {
             return Err(BadObject::Map(format!(
-                "map {} is larger than a GPU",
-                one.name
+                "map {}: {} entries need more memory than a GPU has: make max_entries smaller",
+                one.name, one.max_entries
             )));
         }
     }

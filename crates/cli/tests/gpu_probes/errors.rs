@@ -49,6 +49,53 @@ fn bad_objects_are_refused_with_the_reason() {
     }
 }
 
+/// A map of 100,000,000 entries: either there is memory for it, or that is said before the program runs.
+/// The program itself is none the worse for it.
+#[test]
+fn a_map_that_is_too_large_is_refused_and_a_large_one_harms_nobody() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let build = |name: &str, entries: u64| {
+        let (source, object) = (
+            folder.path().join(format!("{name}.c")),
+            folder.path().join(name),
+        );
+        let code = format!(
+            "#include \"probe.h\"\n\
+             struct {{ __uint(type, GPU_HASH); __uint(max_entries, {entries}); __type(key, u64); \
+             __type(value, u64); }} big SEC(\".maps\");\n\
+             SEC(\"kprobe/_Z9vectorAddPKfS0_Pf\") int cuda__count(void *ctx) {{ u64 key = 1, one = 1; \
+             map_update(&big, &key, &one, ANY); return 0; }}\n"
+        );
+        std::fs::write(&source, code).expect("written");
+        let built = std::process::Command::new("clang-14")
+            .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-w", "-I"])
+            .arg(repository().join("examples/gpu"))
+            .args(["-c", "-o"])
+            .args([&object, &source])
+            .output();
+        built
+            .is_ok_and(|output| output.status.success())
+            .then(|| object.display().to_string())
+    };
+    let (Some(huge), Some(large)) = (build("huge.o", 900_000_000), build("large.o", 4_000_000))
+    else {
+        return super::skip("no clang for BPF; type: scripts/setup-packages test");
+    };
+    // 51 GB.
+    let ran = run(&["run", &huge], &program, "vadd 1 32 1");
+    let said = ran.words();
+    assert_eq!(ran.output.status.code(), Some(125), "{said}");
+    assert!(said.contains("map big: 900000000 entries "), "{said}");
+    assert_eq!(ran.printed(), "", "the program must not run");
+    // 200 MB, of which next to nothing is used.
+    let ran = run(&["run", &large], &program, "vadd 1 32 1");
+    assert!(ran.output.status.success(), "{}", ran.words());
+    assert_eq!(ran.numbers("big"), [1], "{}", ran.words());
+}
+
 #[test]
 fn a_program_is_not_harmed_by_probes_that_find_nothing() {
     let Some(program) = program("probed") else {

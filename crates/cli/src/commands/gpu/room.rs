@@ -19,7 +19,7 @@ fn enough(orders: &Orders, simulated: bool, available: u64) -> Result<()> {
     for map in &orders.maps {
         let Some(layout) = map.layout(orders, MULTIPROCESSORS) else {
             bail!(
-                "map {}: {} entries are more than any machine has room for: make max_entries smaller",
+                "map {}: {} entries need more memory than a GPU has: make max_entries smaller",
                 map.name,
                 map.max_entries
             );

@@ -72,11 +72,13 @@ pub fn give(made: &File) -> io::Result<()> {
     let Some(user) = invoking() else {
         return Ok(());
     };
-    // Root made it; whatever is another's was put in its place.
-    if made.metadata()?.uid() != 0 {
-        return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    match made.metadata()?.uid() {
+        // Some file systems have one owner for everything.
+        uid if uid == user.uid => Ok(()),
+        0 => fchown(made, Some(user.uid), Some(user.gid)),
+        // Root made it; whatever is another's was put in its place.
+        _ => Err(io::ErrorKind::PermissionDenied.into()),
     }
-    fchown(made, Some(user.uid), Some(user.gid))
 }
 
 /// sudo has put root's home and name into the environment: programs would look there for what is theirs.
