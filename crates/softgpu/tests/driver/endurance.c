@@ -403,10 +403,47 @@ static void mode_zeros(void) {
     CHECK(called > 600);
 }
 
+/* A stream forked into a capture goes when it was joined, or before, as long as its work is joined at the end
+ * (on an H200, too: CUDA's own samples do it). */
+static void mode_joined(void) {
+    setup();
+    for (int late = 0; late < 3; late++) {
+        u64 origin, forked, fork, join, graph = 0, exec;
+        int status = 0;
+        MUST(cuStreamCreate, &origin, 1);
+        MUST(cuStreamBeginCapture_v2, origin, 0);
+        MUST(cuStreamCreate, &forked, 1);
+        MUST(cuEventCreate, &fork, 2);
+        MUST(cuEventCreate, &join, 2);
+        MUST(cuEventRecord, fork, origin);
+        MUST(cuStreamWaitEvent, forked, fork, 0);
+        MUST(cuLaunchKernel, function_of("nothing"), 1, 1, 1, 1, 1, 1, 0, forked, (void *)0, (void *)0);
+        MUST(cuEventRecord, join, forked);
+        if (late == 1)
+            MUST(cuStreamDestroy_v2, forked);
+        if (late < 2)
+            MUST(cuStreamWaitEvent, origin, join, 0);
+        if (late != 1)
+            MUST(cuStreamDestroy_v2, forked);
+        MUST(cuStreamIsCapturing, origin, &status);
+        CHECK(status == 1);
+        int ended = CALL(cuStreamEndCapture, origin, &graph);
+        /* What was never joined is CUDA_ERROR_STREAM_CAPTURE_UNJOINED, whether or not its stream is there. */
+        CHECK(ended == (late == 2 ? 904 : 0));
+        if (ended == 0) {
+            MUST(cuGraphInstantiateWithFlags, &exec, graph, 0ull);
+            MUST(cuGraphLaunch, exec, origin);
+            MUST(cuStreamSynchronize, origin);
+        }
+        MUST(cuStreamDestroy_v2, origin);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
+    {"joined", mode_joined},
     {"pending", mode_pending},         {"thread_exit", mode_thread_exit},
     {"late", mode_late},
     {"dlclose", mode_dlclose},         {"threads", mode_threads},
