@@ -147,6 +147,14 @@ endurance! {
     a_joined_stream_may_be_destroyed_while_capturing = "joined",
 }
 
+/// A process may be anywhere when it ends, so it is ended often.
+#[test]
+fn kernels_stop_before_destructors_take_their_memory_away() {
+    for _ in 0..20 {
+        endure("unmapped");
+    }
+}
+
 /// What a program that ignores all errors leaves on stderr.
 fn notices(case: &str, verbose: Option<&str>) -> Vec<String> {
     let mut command = Command::new(compile("notices"));
