@@ -1,6 +1,8 @@
 //! Real CUDA programs, built by nvcc, on the software device.
 
 mod common;
+#[path = "softgpu/linked_in.rs"]
+mod linked_in;
 
 use common::{cutrace, repository, skip};
 use std::{
@@ -12,9 +14,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Programs that run with probes in them: tests/gpu_probes, tests/gpu/probes.sh.
+const WITH_PROBES: [&str; 3] = ["probed", "probe_cost", "loads"];
+
 /// The programs `make -C tests/programs` built.
 fn programs() -> Vec<PathBuf> {
-    let Ok(folder) = fs::read_dir(repository().join("target/programs")) else {
+    programs_in("target/programs")
+}
+
+fn programs_in(folder: &str) -> Vec<PathBuf> {
+    let Ok(folder) = fs::read_dir(repository().join(folder)) else {
         return Vec::new();
     };
     let mut found: Vec<_> = folder
@@ -76,8 +85,8 @@ fn every_test_program_gives_right_results() {
             .expect("a file")
             .to_string_lossy()
             .into_owned();
-        if ["probed", "probe_cost", "loads"].contains(&&*name) {
-            continue; // Run with probes in them: tests/gpu_probes, tests/gpu/probes.sh.
+        if WITH_PROBES.contains(&&*name) {
+            continue;
         }
         let (stdout, took) = run(&path);
         assert!(

@@ -33,6 +33,7 @@ fn run(section: &str) -> (String, Option<i32>) {
     let output = Command::new(program)
         .arg(&library.path)
         .arg(section)
+        .env("CUTRACE_SOFTGPU_VERBOSE", "0")
         .output()
         .expect("the program starts");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -98,6 +99,7 @@ fn endure(mode: &str) {
             "/../../fixtures/driver/libcuda-580.159.04.exports"
         ))
         .env("CUTRACE_SOFTGPU_MEM", "2G")
+        .env("CUTRACE_SOFTGPU_VERBOSE", "0")
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program starts");
@@ -142,6 +144,87 @@ endurance! {
     random_calls_from_eight_threads = "random",
     a_fault_stays_in_its_context = "recovery",
     contexts_and_streams_by_the_hundred = "many",
+    a_joined_stream_may_be_destroyed_while_capturing = "joined",
+}
+
+/// A process may be anywhere when it ends, so it is ended often.
+#[test]
+fn kernels_stop_before_destructors_take_their_memory_away() {
+    for _ in 0..20 {
+        endure("unmapped");
+    }
+}
+
+/// What a program that ignores all errors leaves on stderr.
+fn notices(case: &str, verbose: Option<&str>) -> Vec<String> {
+    let mut command = Command::new(compile("notices"));
+    command.arg(&Library::get().path).arg(case);
+    command.env_remove("CUTRACE_SOFTGPU_VERBOSE");
+    command.envs(verbose.map(|value| ("CUTRACE_SOFTGPU_VERBOSE", value)));
+    let output = command.output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.stdout, b"Done!\n");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_could_not_be_done_is_said_once() {
+    let not_loaded = "softgpu: a module was not loaded, and its kernels will not run: ";
+    let cases: [(&str, &[&str]); 4] = [
+        (
+            "modules",
+            &[
+                "softgpu does not implement mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 (tensor cores) \
+                 (line 4 of kernel multiply)",
+                "softgpu does not implement tex.2d.v4.f32.s32 (textures and surfaces) (line 3 of kernel read)",
+                "PTX has no instruction nonsense.u32 (line 3 of kernel odd)",
+            ],
+        ),
+        (
+            "machine_code",
+            &[
+                "it has no PTX for an sm_90 device, and softgpu runs PTX only: build it with -gencode \
+               arch=compute_80,code=compute_80 and without -rdc=true, which leaves machine code only",
+            ],
+        ),
+        (
+            "fault",
+            &[
+                "softgpu: nothing and all kernels after it do not run, for one before them failed: illegal address: \
+               fault at PTX line 5, block (0,0,0), thread (0,0,0): store of 4 bytes at 0x40, outside any allocation",
+            ],
+        ),
+        (
+            "functions",
+            &[
+                "softgpu: the program called cuArrayCreate_v2, which softgpu does not implement (arrays, textures \
+                 and surfaces)",
+                "softgpu: the program called cuGreenCtxCreate, which softgpu does not implement",
+            ],
+        ),
+    ];
+    for (case, expected) in cases {
+        let expected: Vec<String> = expected
+            .iter()
+            .map(|line| match line.starts_with("softgpu: ") {
+                true => (*line).to_owned(),
+                false => format!("{not_loaded}{line}"),
+            })
+            .collect();
+        assert_eq!(notices(case, None), expected, "{case}");
+        assert!(
+            notices(case, Some("0")).is_empty(),
+            "{case}: silence was asked for"
+        );
+    }
+}
+
+#[test]
+fn what_could_not_be_done_is_not_said_without_end() {
+    let said = notices("many", None);
+    assert_eq!(said.len(), 21, "{said:#?}");
+    assert_eq!(said[20], "softgpu: and more like this");
 }
 
 /// The symbols are libcuda's, all of them and no others.

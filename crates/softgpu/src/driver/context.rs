@@ -15,7 +15,7 @@ use super::{
     printf::PrintBuffer,
     resource,
     result::{Answer, CuError, INVALID_CONTEXT},
-    state::driver,
+    state::{self, Phase, driver},
     stream::{NON_BLOCKING, Stream, StreamKind},
     thread,
 };
@@ -118,6 +118,10 @@ impl Context {
 
     /// A kernel does not run because of the fault: the program may not have noticed that.
     pub fn say_kernel_not_run(&self, kernel: &str) {
+        // At its end, the driver stops kernels itself.
+        if state::phase() == Phase::Ended {
+            return;
+        }
         let text = self
             .fault_text
             .lock()

@@ -1,8 +1,11 @@
 //! The seam to the interpreter: programs placed in memory, kernels run.
 
-use std::sync::{
-    Arc, LazyLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -12,7 +15,7 @@ use super::{
     launch::KernelWork,
     notice,
     result::{Answer, INVALID_PTX},
-    state::driver,
+    state::{self, Phase, driver},
 };
 use crate::{
     machine::{self, Environment, Launch, Loaded, Seats},
@@ -98,8 +101,39 @@ fn release(blocks: &[u64]) {
     }
 }
 
+/// Kernels that are running.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+struct Running;
+
+impl Running {
+    /// None when the process is ending: no kernel begins any more.
+    fn begin() -> Option<Running> {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        let running = Running;
+        (state::phase() != Phase::Ended).then_some(running)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Waits until no kernel runs, or long enough.
+pub fn wait_for_kernels(patience: Duration) {
+    let began = Instant::now();
+    while RUNNING.load(Ordering::SeqCst) > 0 && began.elapsed() < patience {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
 /// Runs a kernel to its end; a fault becomes the context's.
 pub fn run(context: &Context, work: &KernelWork) {
+    let Some(_running) = Running::begin() else {
+        return;
+    };
     static NEXT_GRID: AtomicU64 = AtomicU64::new(1);
     static SEATS: LazyLock<Arc<Seats>> = LazyLock::new(|| Seats::new(driver().device.sm_count));
     let print_limit = context.limit(LIMIT_PRINTF).unwrap_or(1 << 20);
@@ -122,7 +156,7 @@ pub fn run(context: &Context, work: &KernelWork) {
         cancelled: &context.cancelled,
     };
     if let Err(fault) = machine::run(&launch, &environment) {
-        if notice::are_detailed() {
+        if notice::are_detailed() && state::phase() != Phase::Ended {
             eprintln!("softgpu: {fault}");
         }
         context.fail(fault.kind.cu_result(), fault.to_string());

@@ -1,14 +1,18 @@
 //! The one driver of this process: its device, its memory, its tables of handles.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU8, Ordering},
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
 };
 
 use super::{
     allocation::Allocations,
     context::Context,
     device::Device,
+    engine,
     event::Event,
     graph::Graph,
     handle::{Kind, Registry},
@@ -51,10 +55,13 @@ pub enum Phase {
     Ended,
 }
 
+/// Far longer than kernels take to stop, and short enough for one that cannot.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 
 pub fn phase() -> Phase {
-    match PHASE.load(Ordering::Acquire) {
+    match PHASE.load(Ordering::SeqCst) {
         0 => Phase::Before,
         1 => Phase::Running,
         _ => Phase::Ended,
@@ -70,8 +77,14 @@ pub fn initialise() {
     }
 }
 
+/// Kernels stop before anything else of the process goes: what runs after this, a library's destructors for one,
+/// may unmap memory that they use. Nothing of the driver's own is ever freed.
 extern "C" fn end() {
-    PHASE.store(Phase::Ended as u8, Ordering::Release);
+    PHASE.store(Phase::Ended as u8, Ordering::SeqCst);
+    for context in driver().contexts.all() {
+        context.cancelled.store(true, Ordering::Release);
+    }
+    engine::wait_for_kernels(PATIENCE);
 }
 
 pub fn driver() -> &'static Driver {

@@ -232,7 +232,10 @@ impl<'a> Linker<'a> {
                 &mut self.shared,
             )
             .map_err(|error| BuildError {
-                function: Some(body.function.name.clone()),
+                function: Some(match body.function.kind {
+                    FunctionKind::Entry => format!("kernel {}", body.function.name),
+                    FunctionKind::Func => format!("function {}", body.function.name),
+                }),
                 ..error
             })?;
             self.functions.push(function);

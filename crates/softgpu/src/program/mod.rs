@@ -13,11 +13,11 @@ use thiserror::Error;
 
 /// Why a PTX text cannot be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{message} (line {line}{})", function.as_ref().map(|name| format!(" in {name}")).unwrap_or_default())]
+#[error("{message} (line {line}{})", function.as_ref().map(|name| format!(" of {name}")).unwrap_or_default())]
 pub struct BuildError {
     /// 1-based line of the PTX text.
     pub line: u32,
-    /// The kernel or function that the line is in.
+    /// The kernel or function that the line is in, in words.
     pub function: Option<String>,
     pub message: String,
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,6 +56,12 @@ static const char *ptx =
     "  setp.ge.u32 %p, %r5, %r1; @%p ret;\n"
     "  mul.wide.u32 %d2, %r5, 4; add.u64 %d1, %d1, %d2; ld.u32 %r6, [%d1];\n"
     "  mad.lo.u32 %r6, %r6, 3, %r5; st.u32 [%d1], %r6; ret;\n}\n"
+    /* Never ends. */
+    ".visible .entry scribble(.param .u64 data) {\n"
+    "  .reg .b32 %r<4>; .reg .b64 %d<4>;\n"
+    "  ld.param.u64 %d1, [data]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d1, %d1, %d2;\n"
+    "  mov.u32 %r2, 1;\n"
+    "again: st.u32 [%d1], %r2; ld.u32 %r3, [%d1]; add.u32 %r2, %r3, 2; bra again;\n}\n"
     ".visible .entry nothing() { ret; }\n"
     ".visible .entry fault() { .reg .b64 %d; .reg .b32 %r; mov.u64 %d, 64; mov.u32 %r, 1; st.u32 [%d], %r; ret; }\n";
 
@@ -403,10 +410,72 @@ static void mode_zeros(void) {
     CHECK(called > 600);
 }
 
+static char *pages;
+
+static void unmap_pages(void) {
+    munmap(pages, 1 << 20);
+    /* Others have something to do at the end, too. */
+    usleep(20000);
+}
+
+/* The process ends while a kernel writes memory of the host, and what runs at the end (a destructor of the
+ * program's, that was there before the driver) takes that memory away. */
+static void mode_unmapped(void) {
+    pages = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED);
+    atexit(unmap_pages);
+    setup();
+    MUST(cuMemHostRegister_v2, pages, (size_t)(1 << 20), 2);
+    void *params[1] = {&pages};
+    MUST(cuLaunchKernel, function_of("scribble"), 64, 1, 1, 256, 1, 1, 0, (u64)0, params, (void *)0);
+    while (!*(volatile unsigned *)pages)
+        ;
+    puts("ok");
+    exit(0);
+}
+
+/* A stream forked into a capture goes when it was joined, or before, as long as its work is joined at the end
+ * (on an H200, too: CUDA's own samples do it). */
+static void mode_joined(void) {
+    setup();
+    for (int late = 0; late < 3; late++) {
+        u64 origin, forked, fork, join, graph = 0, exec;
+        int status = 0;
+        MUST(cuStreamCreate, &origin, 1);
+        MUST(cuStreamBeginCapture_v2, origin, 0);
+        MUST(cuStreamCreate, &forked, 1);
+        MUST(cuEventCreate, &fork, 2);
+        MUST(cuEventCreate, &join, 2);
+        MUST(cuEventRecord, fork, origin);
+        MUST(cuStreamWaitEvent, forked, fork, 0);
+        MUST(cuLaunchKernel, function_of("nothing"), 1, 1, 1, 1, 1, 1, 0, forked, (void *)0, (void *)0);
+        MUST(cuEventRecord, join, forked);
+        if (late == 1)
+            MUST(cuStreamDestroy_v2, forked);
+        if (late < 2)
+            MUST(cuStreamWaitEvent, origin, join, 0);
+        if (late != 1)
+            MUST(cuStreamDestroy_v2, forked);
+        MUST(cuStreamIsCapturing, origin, &status);
+        CHECK(status == 1);
+        int ended = CALL(cuStreamEndCapture, origin, &graph);
+        /* What was never joined is CUDA_ERROR_STREAM_CAPTURE_UNJOINED, whether or not its stream is there. */
+        CHECK(ended == (late == 2 ? 904 : 0));
+        if (ended == 0) {
+            MUST(cuGraphInstantiateWithFlags, &exec, graph, 0ull);
+            MUST(cuGraphLaunch, exec, origin);
+            MUST(cuStreamSynchronize, origin);
+        }
+        MUST(cuStreamDestroy_v2, origin);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
+    {"joined", mode_joined},
+    {"unmapped", mode_unmapped},
     {"pending", mode_pending},         {"thread_exit", mode_thread_exit},
     {"late", mode_late},
     {"dlclose", mode_dlclose},         {"threads", mode_threads},
