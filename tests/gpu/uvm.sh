@@ -16,6 +16,13 @@ echo "== managed memory"
 "$cutrace" record -v --no-summary -o "$out/uvm.jsonl" "$folder/uvm" 64 >"$out/uvm.txt"
 cat "$out/uvm.txt"
 python3 "$here/uvm_check.py" "$out/uvm.jsonl" "$(cut -d' ' -f1 "$out/uvm.txt")"
+if [ "$(id -u)" = 0 ]; then
+    echo "== much managed memory, every method: nothing is dropped"
+    "$cutrace" record -v --no-summary --method=all -o "$out/uvm_heavy.arrows" "$folder/uvm" 4096 2>"$out/uvm_heavy.err"
+    grep 'managed memory of' "$out/uvm_heavy.err"
+    grep -q 'managed memory of .* events, 0 lost' "$out/uvm_heavy.err"
+    rm -f "$out/uvm_heavy.arrows"
+fi
 echo "== NVTX"
 "$cutrace" record --no-summary -o "$out/nvtx.jsonl" "$folder/nvtx" 5
 python3 "$here/uvm_check.py" --ranges "$out/nvtx.jsonl"

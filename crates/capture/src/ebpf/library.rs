@@ -527,6 +527,48 @@ mod tests {
     }
 
     #[test]
+    fn returns_are_left_alone_where_exceptions_may_pass() {
+        let everything = Wanted {
+            libraries: vec![("*".into(), "*".into())],
+            ..Wanted::default()
+        };
+        // The loader's name for a library, what of it is read, and whether its returns are probed.
+        for (name, returns) in [
+            ("libstdc++.so.6", false),
+            ("libc.so.6", true),
+            ("libz.so.1", true),
+        ] {
+            let folder = Path::new("/lib/x86_64-linux-gnu");
+            let folders = [
+                folder,
+                Path::new("/usr/lib/x86_64-linux-gnu"),
+                Path::new("/lib64"),
+            ];
+            let Some(path) = folders
+                .iter()
+                .map(|it| it.join(name))
+                .find(|it| it.exists())
+            else {
+                eprintln!("skipped: no {name} here");
+                continue;
+            };
+            let file = File::open(&path).expect("readable");
+            let shown = path.display().to_string();
+            let library = read(&file, &shown, &everything).expect("a library");
+            assert!(library.functions.len() > 20, "{shown}");
+            let probed = library.functions.iter().filter(|one| one.returns).count();
+            let expected = if returns { library.functions.len() } else { 0 };
+            assert_eq!(probed, expected, "{shown}");
+        }
+        assert!(is_plain_c("/opt/x/libnccl.so.2") && is_plain_c("libcublasLt.so.12"));
+        assert!(!is_plain_c("/libcu/libtorch.so") && !is_plain_c("libstdc++.so.6"));
+        assert!(
+            Throws::OnlyMangled.through("_ZN5cudnn3runEv")
+                && !Throws::OnlyMangled.through("cuInit")
+        );
+    }
+
+    #[test]
     fn what_is_no_library_is_left_alone() {
         let wanted = Wanted::default();
         for bytes in [&b""[..], b"\x7fELF", &[0x7f; 4096]] {

@@ -316,9 +316,38 @@ mod tests {
                 Step::Begin { function, .. } => format!("{} begin {function}", item.sequence),
                 Step::End { result, .. } => format!("{} end {result}", item.sequence),
                 Step::Unwound { .. } => format!("{} unwound", item.sequence),
+                Step::Unseen { .. } => format!("{} unseen", item.sequence),
                 other => format!("{other:?}"),
             })
             .collect()
+    }
+
+    #[test]
+    fn calls_without_a_return_are_over_at_once() {
+        let mut reader = reader(&["cuInit", "cuMemGetInfo_v2"]);
+        for description in &mut reader.descriptions {
+            let mut entry_only = (**description).clone();
+            entry_only.without_return();
+            assert_eq!((entry_only.spec.return_steps, entry_only.spec.kept), (0, 0));
+            *description = Arc::new(entry_only);
+        }
+        for (function, time, key) in [(0, 10, 1000), (1, 20, 500), (1, 30, 1000)] {
+            reader.take(
+                &record(KIND_ENTER, function, time, key),
+                &[0; 24],
+                |_, _| {},
+            );
+        }
+        let expected = [
+            "0 begin 0",
+            "0 unseen",
+            "1 begin 1",
+            "1 unseen",
+            "2 begin 1",
+            "2 unseen",
+        ];
+        assert_eq!(steps(&mut reader), expected);
+        assert!(reader.threads[0].open.is_empty());
     }
 
     #[test]

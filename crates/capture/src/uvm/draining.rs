@@ -169,7 +169,7 @@ mod tests {
         let queue = Arc::new(Queue::new(Layout::Second, 1 << 14).expect("memory"));
         let draining = Draining::start().expect("started");
         draining.add(7, queue.clone());
-        let count = 10 << 14;
+        let count: u32 = 10 << 14;
         for number in 0..count {
             queue.put(1 + (number % 14) as u8);
             let begun = std::time::Instant::now();

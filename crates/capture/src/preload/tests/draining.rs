@@ -32,6 +32,7 @@ fn steps(reader: &mut Reader) -> String {
             Step::Unwound { .. } => format!("U{}@{}", item.sequence, item.time),
             Step::Lost { count } => format!("L{count}"),
             Step::Note { note, .. } => format!("{note:?}"),
+            Step::Unseen { .. } => "unseen".to_owned(),
         })
         .collect();
     shown.join(" ")
