@@ -1,5 +1,6 @@
 //! A process's file of activity: whole frames as they come, and their blocks given back.
 
+use crate::preload::open_regular;
 use event::activity::{HEADER_BYTES, header, padding};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -26,7 +27,7 @@ impl Frames {
     pub fn open(path: &Path) -> std::io::Result<Self> {
         Ok(Frames {
             // For writing, too: blocks cannot be given back otherwise.
-            file: File::options().read(true).write(true).open(path)?,
+            file: open_regular(path, true)?.ok_or(std::io::ErrorKind::InvalidInput)?,
             at: 0,
             kept: Vec::new(),
             given_back: 0,

@@ -23,6 +23,7 @@ mod tests;
 mod untraced;
 
 pub use crate::call::Filter;
+pub(crate) use arena::open_regular;
 pub(crate) use drain_thread::be_prompt;
 pub use error::PreloadError;
 pub(crate) use folder::Folder;
