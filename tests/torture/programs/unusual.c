@@ -170,9 +170,9 @@ static int run(const char *what) {
         init();
         signal(SIGALRM, handler);
         every(200);
-        call(100000);
+        while (hits < 20) call(100);
         every(0);
-        return printf("%d\n", hits > 0), 0;
+        return 0;
     }
     CASE("altstack") {
         init();
@@ -181,9 +181,9 @@ static int run(const char *what) {
         struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
         sigaction(SIGALRM, &action, 0);
         every(500);
-        call(50000);
+        while (hits < 20) call(100);
         every(0);
-        return printf("%d\n", hits > 0), 0;
+        return 0;
     }
     CASE("sigjmp") {
         init();

@@ -470,6 +470,11 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
     let clock = report.clocks.first().expect("known");
     assert_eq!((clock.pairs, clock.error_ns), (1, 10));
     let records = kept.0.lock().expect("not poisoned");
+    let lost = records.iter().filter_map(|record| match record {
+        Record::Lost(lost) => Some(lost.count),
+        _ => None,
+    });
+    assert_eq!(lost.collect::<Vec<_>>(), [12]);
     let shown: Vec<(u64, bool)> = (records.iter())
         .filter_map(|record| match record {
             Record::Event(event) => {

@@ -8,7 +8,7 @@ use crate::clock::monotonic;
 use crate::preload::{Folder, PreloadError, thread_time};
 use crate::{Sink, SinkError};
 use cuda::cupti::overhead_name;
-use event::{Backend, ClockError, Event, Extent, Record, activity};
+use event::{Backend, ClockError, Event, Extent, Layer, Lost, Record, activity};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -212,6 +212,7 @@ impl<S: Sink> Watch<S> {
             std::thread::park_timeout(LOOK);
         }
         self.write_until(u64::MAX);
+        self.write_lost();
         self.sum_up();
         self.report.tracer_cpu = thread_time();
         (self.sink, self.report)
@@ -302,6 +303,25 @@ impl<S: Sink> Watch<S> {
                 continue;
             }
             let written = self.sink.write(&Record::Event(*event));
+            self.check(written);
+        }
+    }
+
+    /// What was dropped on its way to us is lost, as anything else that should be in the trace.
+    fn write_lost(&mut self) {
+        let processes = self.files.values().flatten();
+        let count = processes.fold(0u64, |sum, (_, process)| {
+            sum.saturating_add(process.dropped)
+        });
+        if count > 0 {
+            let written = self.sink.write(&Record::Lost(Lost {
+                ts: monotonic(),
+                count,
+                source: Some("cupti".into()),
+                layer: Some(Layer::Gpu),
+                pid: None,
+                tid: None,
+            }));
             self.check(written);
         }
     }

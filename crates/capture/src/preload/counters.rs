@@ -2,16 +2,15 @@
 //! needs any rights to count.
 
 use super::PreloadError;
-use super::ring::Mapping;
 use event::ring::{COUNTERS_FILE, COUNTERS_SIZE, Counters};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::mem::offset_of;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
+/// Read, not mapped: whoever traces itself may cut the file short, and only its own counts are gone then.
 #[derive(Debug)]
-pub struct CounterPage(Mapping);
+pub struct CounterPage(File);
 
 impl CounterPage {
     pub fn create(folder: &Path) -> Result<Self, PreloadError> {
@@ -22,7 +21,9 @@ impl CounterPage {
             let file = options.open(&path)?;
             // Written, so that it has memory: counting must not fail.
             file.write_all_at(&[0; COUNTERS_SIZE], 0)?;
-            Mapping::new(&file, COUNTERS_SIZE)
+            // Processes of other users count, too; only they and we can enter the folder.
+            file.set_permissions(Permissions::from_mode(0o666))?;
+            Ok(file)
         };
         made()
             .map(CounterPage)
@@ -31,13 +32,17 @@ impl CounterPage {
 
     /// Calls that were not recorded and that no ring counts.
     pub fn lost(&self) -> u64 {
-        let word = self.0.word(offset_of!(Counters, lost));
-        word.load(Ordering::Relaxed)
+        self.word(offset_of!(Counters, lost))
     }
 
     /// Ticks of the TSC that the program waited for us, beside recording itself.
     pub fn spent(&self) -> u64 {
-        let word = self.0.word(offset_of!(Counters, spent));
-        word.load(Ordering::Relaxed)
+        self.word(offset_of!(Counters, spent))
+    }
+
+    fn word(&self, offset: usize) -> u64 {
+        let mut bytes = [0; 8];
+        let read = self.0.read_exact_at(&mut bytes, offset as u64);
+        read.map_or(0, |()| u64::from_le_bytes(bytes))
     }
 }

@@ -457,8 +457,9 @@ fn map(file: &File, size: &Size) -> Option<usize> {
         unsafe { sys::unmap(at, bytes) };
         return None;
     }
-    // It would make core dumps long.
+    // It would make core dumps long; and where shared memory comes in huge pages, each ring would have one.
     sys::advise(at, bytes, libc::MADV_DONTDUMP);
+    sys::advise(at, bytes, libc::MADV_NOHUGEPAGE);
     // SAFETY: the file is all zeros there.
     unsafe {
         let header = at as *mut ArenaHeader;

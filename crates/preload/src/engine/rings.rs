@@ -62,9 +62,14 @@ pub fn set_capacity(slots: Option<u32>) {
 
 /// The thread has no ring, or the ring no room. True: try again.
 extern "C" fn refill(thread: *mut Thread) -> bool {
-    let begin = sys::ticks();
     // SAFETY: the calling thread's own; signal handlers only see it between whole steps.
-    let again = has_room(unsafe { &mut *thread }, true);
+    let thread = unsafe { &mut *thread };
+    // Whoever has given up system calls may have given up the processor's counter as well.
+    if sys::is_quiet() {
+        return has_room(thread, true);
+    }
+    let begin = sys::ticks();
+    let again = has_room(thread, true);
     counters::spent_since(begin);
     again
 }
@@ -147,12 +152,12 @@ fn begin_child() {
 pub fn reserve(thread: &mut Thread, slots: u64) -> Option<u64> {
     let most = slots + MOST_OF_CALL;
     let is_ready = generation::settled().is_some_and(|generation| generation == thread.pid);
-    let begin = sys::ticks();
     if !is_ready || thread.header == 0 {
         // A new thread, or a forked child's first call.
         if sys::is_quiet() {
             return None;
         }
+        let begin = sys::ticks();
         let again = has_room(thread, false);
         counters::spent_since(begin);
         if !again {
@@ -166,6 +171,7 @@ pub fn reserve(thread: &mut Thread, slots: u64) -> Option<u64> {
         if sys::is_quiet() {
             return None;
         }
+        let begin = sys::ticks();
         let again = wait_for_room(thread, most, false);
         counters::spent_since(begin);
         if !again {
