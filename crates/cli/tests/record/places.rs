@@ -59,15 +59,19 @@ fn said(output: &Output) -> String {
 
 const TEMPORARY: &str = "mount -t tmpfs -o";
 
-/// Over all folders where libraries could go.
+/// Over all folders where libraries could go; one of them is good, and new, so that nothing stays there.
 fn everywhere(options: &str, except: &str) -> String {
     let places = ["/var/cache", "/tmp", "/var/tmp", "/dev/shm", "/root"];
-    let mounts = places.iter().filter(|place| **place != except);
-    let mounts = mounts.map(|place| format!("{TEMPORARY} {options} none {place}; "));
-    format!(
-        "mkdir -p /var/cache /var/tmp /root; {}",
-        mounts.collect::<String>()
-    )
+    let mount = |place: &str| {
+        let options = if place == except {
+            "mode=1777"
+        } else {
+            options
+        };
+        format!("{TEMPORARY} {options} none {place}; ")
+    };
+    let mounts: String = places.into_iter().map(mount).collect();
+    format!("mkdir -p /var/cache /var/tmp /root; {mounts}")
 }
 
 #[test]
@@ -187,6 +191,7 @@ fn a_trace_without_a_name_finds_a_place() {
     assert!(trace.starts_with(std::env::temp_dir()), "{name}");
     assert!(!read(&trace).is_empty(), "{name}");
     fs::remove_file(&trace).expect("removed");
+    let _ = fs::remove_dir(trace.parent().expect("a folder"));
     // A place that was named is the user's choice.
     let output = machine.run(&mounts, &["-o", "trace.jsonl", "sh", "-c", "echo ran"]);
     assert_eq!(
@@ -203,10 +208,11 @@ fn homes_that_are_none() {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("none/none");
     let spaced = folder.path().join("my home");
     fs::create_dir(&spaced).expect("made");
     for home in [
-        Some("/nonexistent"),
+        missing.to_str(),
         None,
         Some(""),
         Some("."),
