@@ -40,7 +40,10 @@ fn build(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
         .arg(source)
         .args(flags)
         .status();
-    assert!(built.is_ok_and(|status| status.success()), "{name} is built");
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "{name} is built"
+    );
     program
 }
 
@@ -64,7 +67,11 @@ struct Traced {
 /// Threads that call the driver for some seconds, traced by preload.
 fn hot(folder: &Path, library: &Path, seconds: &str) -> Traced {
     let directory = library.parent().expect("a folder").display();
-    let flags = [&format!("-L{directory}")[..], "-l:libcuda.so.1", "-lpthread"];
+    let flags = [
+        &format!("-L{directory}")[..],
+        "-l:libcuda.so.1",
+        "-lpthread",
+    ];
     let program = build(folder, "hot", &flags);
     let trace = folder.join("hot.jsonl");
     let child = cutrace()
@@ -147,7 +154,10 @@ fn programs_begin_while_uprobes_come_and_go() {
     for _ in 0..4 {
         hot(folder.path(), &library, "0.7").check();
     }
-    assert!(coming.try_wait().is_ok_and(|status| status.is_none()), "they still come");
+    assert!(
+        coming.try_wait().is_ok_and(|status| status.is_none()),
+        "they still come"
+    );
     coming.kill().expect("it is ours");
     coming.wait().expect("it ends");
     hot(folder.path(), &library, "0.3").check();

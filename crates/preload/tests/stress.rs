@@ -83,7 +83,12 @@ fn without_a_session_the_library_does_nothing() {
 
 #[test]
 fn a_stand_in_that_leads_back_to_itself_is_turned_off() {
-    let flags = ["-shared", "-fPIC", "-DDRIVER", "-Wl,-soname,libcuda_runaway.so"];
+    let flags = [
+        "-shared",
+        "-fPIC",
+        "-DDRIVER",
+        "-Wl,-soname,libcuda_runaway.so",
+    ];
     common::compile("runaway.c", "libcuda_runaway.so", &flags);
     let flags = ["-shared", "-fPIC", "-DSTAND_IN", "-ldl"];
     let stand_in = common::compile("runaway.c", "libstandin.so", &flags);

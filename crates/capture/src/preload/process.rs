@@ -4,8 +4,8 @@
 //! with a new `process` line: each such line opens an image with tables of its own. One that may not
 //! write there any more says the same lines by way of its rings.
 
-use super::folder::open_left;
 use super::clock::TscClock;
+use super::folder::open_left;
 use super::namespace::Namespaces;
 use crate::call::{Named, loaded::Objects};
 use event::{ClockMap, ClockPair, Name};

@@ -67,16 +67,30 @@ fn stubs_of_every_kind_and_order_are_recorded_once() {
             let command: Vec<&str> = [path(&main)].iter().chain(order).copied().collect();
             let run = record(&["--method", method], &command);
             let stderr = run.stderr();
-            assert_eq!(run.output.status.code(), Some(7), "{method} {order:?}\n{stderr}");
+            assert_eq!(
+                run.output.status.code(),
+                Some(7),
+                "{method} {order:?}\n{stderr}"
+            );
             for (name, count) in CALLS {
                 let found = made_by_program(&run, name);
-                assert_eq!(found, count * libraries, "{method} {order:?} {name}\n{stderr}");
+                assert_eq!(
+                    found,
+                    count * libraries,
+                    "{method} {order:?} {name}\n{stderr}"
+                );
             }
             assert!(stderr.contains("Events lost: 0"), "{stderr}");
             // Nothing that stands in for a function is among the program's calls.
             if method != "preload" {
-                let timed = run.of_type("gpu").filter(|line| line["phase"] == "B").count();
-                assert!(timed >= 40 * libraries, "{method} {order:?}: {timed} timed\n{stderr}");
+                let timed = run
+                    .of_type("gpu")
+                    .filter(|line| line["phase"] == "B")
+                    .count();
+                assert!(
+                    timed >= 40 * libraries,
+                    "{method} {order:?}: {timed} timed\n{stderr}"
+                );
             }
             let ours = made_by_program(&run, "cuEventRecord");
             assert_eq!(ours, 0, "{method} {order:?}\n{stderr}");

@@ -129,7 +129,10 @@ mod tests {
             assert_eq!(of(push, 6), Some(eight));
         }
         // sub rsp, 0x18; sub rsp, 0x1000
-        assert_eq!(of(&[0x48, 0x83, 0xec, 0x18], 6), Some(Undo::raise_stack(24)));
+        assert_eq!(
+            of(&[0x48, 0x83, 0xec, 0x18], 6),
+            Some(Undo::raise_stack(24))
+        );
         let large = [0x48, 0x81, 0xec, 0, 0x10, 0, 0];
         assert_eq!(of(&large, 6), Some(Undo::raise_stack(4096)));
         // push rsp pushes what the undoing changes; sub rsp, -8; add rsp, 8; push [rax]
@@ -146,16 +149,16 @@ mod tests {
     #[test]
     fn what_changes_nothing_of_the_callers_is_left() {
         for harmless in [
-            &[0xf3, 0x0f, 0x1e, 0xfa][..],            // endbr64
-            &[0x48, 0x85, 0xff],                      // test rdi, rdi
-            &[0x81, 0x3d, 0, 0, 0, 0, 1, 2, 3, 4],    // cmp [rip], 0x04030201
-            &[0x31, 0xc0],                            // xor eax, eax
-            &[0xb8, 1, 0, 0, 0],                      // mov eax, 1
-            &[0x48, 0x89, 0xf8],                      // mov rax, rdi
-            &[0x4c, 0x8d, 0x54, 0x24, 8],             // lea r10, [rsp + 8]
-            &[0x89, 0xff],                            // mov edi, edi
-            &[0x48, 0x63, 0xff],                      // movsxd rdi, edi
-            &[0x48, 0x89, 0x5c, 0x24, 0xe8],          // mov [rsp - 24], rbx
+            &[0xf3, 0x0f, 0x1e, 0xfa][..],         // endbr64
+            &[0x48, 0x85, 0xff],                   // test rdi, rdi
+            &[0x81, 0x3d, 0, 0, 0, 0, 1, 2, 3, 4], // cmp [rip], 0x04030201
+            &[0x31, 0xc0],                         // xor eax, eax
+            &[0xb8, 1, 0, 0, 0],                   // mov eax, 1
+            &[0x48, 0x89, 0xf8],                   // mov rax, rdi
+            &[0x4c, 0x8d, 0x54, 0x24, 8],          // lea r10, [rsp + 8]
+            &[0x89, 0xff],                         // mov edi, edi
+            &[0x48, 0x63, 0xff],                   // movsxd rdi, edi
+            &[0x48, 0x89, 0x5c, 0x24, 0xe8],       // mov [rsp - 24], rbx
         ] {
             assert_eq!(of(harmless, 6), Some(Undo::NOTHING), "{harmless:x?}");
         }
@@ -164,14 +167,14 @@ mod tests {
     #[test]
     fn what_the_hook_would_see_is_refused() {
         for seen in [
-            &[0x48, 0x89, 0xf7][..],      // mov rdi, rsi
-            &[0x31, 0xff],                // xor edi, edi
-            &[0x48, 0x8b, 0x3f],          // mov rdi, [rdi]
-            &[0x48, 0x8b, 0x00],          // mov rax, [rax]
-            &[0x48, 0x89, 0xe5],          // mov rbp, rsp
-            &[0x48, 0x89, 0x07],          // mov [rdi], rax
-            &[0x48, 0xff, 0x07],          // inc qword [rdi]
-            &[0x48, 0x39, 0xc4, 0x90],    // cmp rsp, rax: not worth knowing
+            &[0x48, 0x89, 0xf7][..],   // mov rdi, rsi
+            &[0x31, 0xff],             // xor edi, edi
+            &[0x48, 0x8b, 0x3f],       // mov rdi, [rdi]
+            &[0x48, 0x8b, 0x00],       // mov rax, [rax]
+            &[0x48, 0x89, 0xe5],       // mov rbp, rsp
+            &[0x48, 0x89, 0x07],       // mov [rdi], rax
+            &[0x48, 0xff, 0x07],       // inc qword [rdi]
+            &[0x48, 0x39, 0xc4, 0x90], // cmp rsp, rax: not worth knowing
             &[0xe9, 0, 0, 0, 0],
             &[0x74, 0],
             &[0xff, 0xe0],

@@ -74,8 +74,12 @@ mod tests {
         // mov rax, [rdi]; jmp rax: goes where its argument says.
         let method = [0x48, 0x8b, 0x07, 0xff, 0xe0];
         let all = [&lazy[..], &implib, &real, &method];
-        assert_eq!(all.map(|code| forwards(code, 0x1000)), [true, true, false, false]);
-        let both = |codes: [&'static [u8]; 3]| most_forward(codes.into_iter().map(|code| (0, code)));
+        assert_eq!(
+            all.map(|code| forwards(code, 0x1000)),
+            [true, true, false, false]
+        );
+        let both =
+            |codes: [&'static [u8]; 3]| most_forward(codes.into_iter().map(|code| (0, code)));
         let (lazy, real) = (&*lazy.to_vec().leak(), &*real.to_vec().leak());
         assert!(both([lazy, lazy, real]) && !both([lazy, real, real]));
         assert!(!most_forward(core::iter::empty()));

@@ -288,7 +288,13 @@ impl Hooks {
         }
         if has_runtime {
             let mut linked_in = Vec::new();
-            self.collect(&file.symbols(object), object.bias, path, true, &mut linked_in);
+            self.collect(
+                &file.symbols(object),
+                object.bias,
+                path,
+                true,
+                &mut linked_in,
+            );
             // Calls of stubs are recorded where they lead to.
             if !self.are_stubs(object, &file, &linked_in) {
                 found.append(&mut linked_in);

@@ -108,7 +108,7 @@ mod tests {
             state: 0,
             stalled_tail: 0,
             backed: 4096,
-            unused: 0,
+            waiting: 0,
         })
     }
 

@@ -15,9 +15,9 @@ mod walker;
 
 use super::rings::AT_WORK;
 use super::{clock, generation, python};
-use crate::sys;
 use crate::layout::{Caller, MAX_FUNCTIONS, Stage, Thread};
 use crate::objects::Object;
+use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use event::note::{Note, PythonFrame};
 use memory::Memory;
