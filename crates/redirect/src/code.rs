@@ -80,7 +80,7 @@ impl Patches {
     pub unsafe fn add(&mut self, entry: u64, size: u64, target: Target) -> Result<(), String> {
         // Functions begin at multiples of 16; what is between them is never run.
         let room = (size as usize).next_multiple_of(16);
-        if entry % 16 != 0 || room < JUMP {
+        if !entry.is_multiple_of(16) || room < JUMP {
             return Err(format!("only {size} bytes at {entry:#x}"));
         }
         // SAFETY: as the caller promised.

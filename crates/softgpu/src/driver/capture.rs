@@ -305,6 +305,16 @@ pub fn abandon(stream: &Stream) {
     if origin.is_none_or(|origin| std::ptr::eq(&*origin, stream)) {
         capture.invalidate();
         forget(&capture);
+        let members = std::mem::take(
+            &mut *capture
+                .members
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        // The other streams are as if there had been no capture.
+        for member in members.iter().filter_map(Weak::upgrade) {
+            part(&member).take();
+        }
         return;
     }
     capture

@@ -72,27 +72,46 @@ fn store_lanes<const BYTES: u8>(from: &Lanes, pointers: &Lanes, active: u32) {
 /// How 16 bytes are moved: memory that only one thread sees need not be aligned on the host.
 #[inline(always)]
 fn wide_at(pointers: &Lanes, active: u32) -> Wide {
-    let aligned = Bits(active).all(|lane| pointers[lane] & 15 == 0);
-    if aligned { Wide::here() } else { Wide::Halves }
+    let bits = match active {
+        FULL => pointers.iter().fold(0, |bits, pointer| bits | pointer),
+        active => Bits(active).fold(0, |bits, lane| bits | pointers[lane]),
+    };
+    if bits & 15 == 0 {
+        Wide::here()
+    } else {
+        Wide::Halves
+    }
+}
+
+#[inline(always)]
+fn each_lane(active: u32, act: impl FnMut(usize)) {
+    match active {
+        FULL => (0..WARP).for_each(act),
+        active => Bits(active).for_each(act),
+    }
 }
 
 fn load_wide_lanes(low: &mut Lanes, high: &mut Lanes, pointers: &Lanes, active: u32) {
-    let wide = wide_at(pointers, active);
-    // SAFETY: `pointers` checked every active lane.
-    let mut load = |lane| (low[lane], high[lane]) = unsafe { wide.load(pointers[lane]) };
-    match active {
-        FULL => (0..WARP).for_each(&mut load),
-        active => Bits(active).for_each(&mut load),
+    // SAFETY (both): `pointers` checked every active lane. The usual way has a loop of its own.
+    match wide_at(pointers, active) {
+        Wide::Vector => each_lane(active, |lane| {
+            (low[lane], high[lane]) = unsafe { Wide::Vector.load(pointers[lane]) };
+        }),
+        other => each_lane(active, |lane| {
+            (low[lane], high[lane]) = unsafe { other.load(pointers[lane]) };
+        }),
     }
 }
 
 fn store_wide_lanes(low: &Lanes, high: &Lanes, pointers: &Lanes, active: u32) {
-    let wide = wide_at(pointers, active);
-    // SAFETY: `pointers` checked every active lane.
-    let store = |lane| unsafe { wide.store(pointers[lane], low[lane], high[lane]) };
-    match active {
-        FULL => (0..WARP).for_each(store),
-        active => Bits(active).for_each(store),
+    // SAFETY (both): as above.
+    match wide_at(pointers, active) {
+        Wide::Vector => each_lane(active, |lane| unsafe {
+            Wide::Vector.store(pointers[lane], low[lane], high[lane]);
+        }),
+        other => each_lane(active, |lane| unsafe {
+            other.store(pointers[lane], low[lane], high[lane]);
+        }),
     }
 }
 
@@ -170,6 +189,15 @@ impl<'a> Executor<'_, 'a> {
 
     /// The parts of a vector come from one access, as on a GPU: nobody writes in between.
     fn load_vector(&mut self, view: View, access: &Access, pointers: &Lanes, active: u32) {
+        // Two words of 8 bytes are in their registers at once.
+        if let (8, &[low, high]) = (access.bytes, self.listed(access.regs))
+            && low != high
+            && low != NONE
+            && high != NONE
+        {
+            let (low, high) = (view.get_mut(low), view.get_mut(high));
+            return load_wide_lanes(low, high, pointers, active);
+        }
         let mut words = [[0; WARP]; 2];
         let [low, high] = &mut words;
         match access.bytes * access.regs.len {
@@ -215,6 +243,9 @@ impl<'a> Executor<'_, 'a> {
 
     /// The parts of a vector go there in one access, as on a GPU.
     fn store_vector(&mut self, view: View, access: &Access, pointers: &Lanes, active: u32) {
+        if let (8, &[low, high]) = (access.bytes, self.listed(access.regs)) {
+            return store_wide_lanes(view.get(low), view.get(high), pointers, active);
+        }
         let mut words = [[0; WARP]; 2];
         for (index, &reg) in self.listed(access.regs).iter().enumerate() {
             let (word, shift, mask) = part(index, access.bytes);

@@ -434,8 +434,8 @@ static void mode_unmapped(void) {
     exit(0);
 }
 
-/* A stream forked into a capture goes when it was joined, or before, as long as its work is joined at the end
- * (on an H200, too: CUDA's own samples do it). */
+/* A stream forked into a capture may go once it was joined, or before, as long as its work is joined at the end; the
+ * stream where the capture began takes it along. As on an H200 with driver 580.159.04. */
 static void mode_joined(void) {
     setup();
     for (int late = 0; late < 3; late++) {
@@ -468,6 +468,17 @@ static void mode_joined(void) {
         }
         MUST(cuStreamDestroy_v2, origin);
     }
+    u64 origin, forked, fork;
+    int status = 3;
+    MUST(cuStreamCreate, &origin, 1);
+    MUST(cuStreamCreate, &forked, 1);
+    MUST(cuEventCreate, &fork, 2);
+    MUST(cuStreamBeginCapture_v2, origin, 0);
+    MUST(cuEventRecord, fork, origin);
+    MUST(cuStreamWaitEvent, forked, fork, 0);
+    MUST(cuStreamDestroy_v2, origin);
+    MUST(cuStreamIsCapturing, forked, &status);
+    CHECK(status == 0);
 }
 
 static const struct {
