@@ -457,9 +457,9 @@ mod tests {
             let path = folder.path().join(name);
             let mut file = TraceFile::create(Some(&path), Meta::default(), false).expect("created");
             write_late(&mut file);
-            let (finished, _, note) = file.finish(|_| {});
-            finished.expect("written");
-            assert_eq!(note, None);
+            let finished = file.finish(|_| {});
+            assert!(finished.failure.is_none(), "{:?}", finished.failure);
+            assert_eq!(finished.out_of_order, None);
             let mut reader = trace::open(&path).expect("a trace");
             let times: Vec<u64> = reader.by_ref().map(|it| it.expect("whole").ts()).collect();
             assert_eq!(times, [100, 150, 200, 300, 400], "{name}");
@@ -476,9 +476,9 @@ mod tests {
         // Nothing can be written beside it.
         let beside = format!(".x.jsonl.{}.unfinished", std::process::id());
         fs::create_dir(folder.path().join(beside)).expect("in the way");
-        let (finished, _, note) = file.finish(|_| {});
-        finished.expect("written");
-        let note = note.expect("a note");
+        let finished = file.finish(|_| {});
+        assert!(finished.failure.is_none(), "{:?}", finished.failure);
+        let note = finished.out_of_order.expect("a note");
         assert!(note.starts_with("2 records are slightly out"), "{note}");
         assert_eq!(trace::open(&path).expect("a trace").count(), 5);
     }
