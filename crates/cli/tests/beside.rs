@@ -75,7 +75,7 @@ fn hot(folder: &Path, library: &Path, seconds: &str) -> Traced {
     let program = build(folder, "hot", &flags);
     let trace = folder.join("hot.jsonl");
     let child = cutrace()
-        .args(["record", "--sim", "--method", "preload", "-o"])
+        .args(["record", "-v", "--sim", "--method", "preload", "-o"])
         .arg(&trace)
         .arg("--")
         .arg(program)
@@ -88,8 +88,8 @@ fn hot(folder: &Path, library: &Path, seconds: &str) -> Traced {
 }
 
 impl Traced {
-    /// The program has its own status and output, and its calls are all there.
-    fn check(self) {
+    /// The program has its own status and output, and its calls are all there. What was said.
+    fn check(self) -> String {
         let Output {
             status,
             stdout,
@@ -115,11 +115,13 @@ impl Traced {
         let last: serde_json::Value = serde_json::from_str(last).expect("a summary");
         let lost = last["lost"].as_u64();
         assert_eq!(recorded + lost.expect("it is said"), made, "{stderr}");
+        stderr.into_owned()
     }
 }
 
-fn uprobes(program: &Path, library: &Path, rounds: &str) -> Child {
+fn uprobes(program: &Path, library: &Path, rounds: &str, hold: &str) -> Child {
     Command::new(program)
+        .env("HOLD", hold)
         .arg(library)
         .arg(rounds)
         .args(["cuDriverGetVersion", "cuCtxGetCurrent", "cuDeviceGetCount"])
@@ -137,7 +139,7 @@ fn uprobes_come_and_go_while_threads_call() {
     let probes = build(folder.path(), "uprobes", &[]);
     let traced = hot(folder.path(), &library, "4");
     sleep(Duration::from_millis(700));
-    let mut coming = uprobes(&probes, &library, "4");
+    let mut coming = uprobes(&probes, &library, "4", "2");
     traced.check();
     assert!(coming.wait().is_ok_and(|status| status.success()));
 }
@@ -149,7 +151,7 @@ fn programs_begin_while_uprobes_come_and_go() {
     };
     let library = libcuda();
     let probes = build(folder.path(), "uprobes", &[]);
-    let mut coming = uprobes(&probes, &library, "1000");
+    let mut coming = uprobes(&probes, &library, "1000", "2");
     sleep(Duration::from_millis(300));
     for _ in 0..4 {
         hot(folder.path(), &library, "0.7").check();
@@ -161,6 +163,21 @@ fn programs_begin_while_uprobes_come_and_go() {
     coming.kill().expect("it is ours");
     coming.wait().expect("it ends");
     hot(folder.path(), &library, "0.3").check();
+}
+
+#[test]
+fn functions_under_uprobes_are_hooked_all_the_same() {
+    let Some((_turn, folder)) = ready() else {
+        return;
+    };
+    let library = libcuda();
+    let probes = build(folder.path(), "uprobes", &[]);
+    let mut there = uprobes(&probes, &library, "1", "60000");
+    sleep(Duration::from_millis(1500));
+    let said = hot(folder.path(), &library, "0.3").check();
+    there.kill().expect("it is ours");
+    there.wait().expect("it ends");
+    assert!(said.contains("674 of 674 functions hooked (patch)"), "{said}");
 }
 
 /// Runs another tracer again and again while the program runs.

@@ -27,6 +27,14 @@ pub extern "C" fn __gmon_start__() {
     look();
 }
 
+/// AddressSanitizer as a library refuses to start where any other comes before it; asked by this function, it
+/// does without that check. The injected library has the same, for the same reason.
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
+pub extern "C" fn __asan_default_options() -> *const std::ffi::c_char {
+    c"verify_asan_link_order=0".as_ptr()
+}
+
 /// Looks at the objects that were not there the last time. The loader runs one constructor at a time, so what
 /// comes in between is loaded by ourselves.
 #[cfg_attr(test, allow(dead_code))]

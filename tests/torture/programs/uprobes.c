@@ -1,5 +1,5 @@
 // uprobes LIBRARY ROUNDS FUNCTION…: puts uprobes (entry and return) on functions of a library for every
-// process, and takes them off again, as bpftrace, perf and agents do.
+// process, and takes them off again, as bpftrace, perf and agents do. HOLD: for so many milliseconds each time.
 #define _GNU_SOURCE
 #include <elf.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ int main(int count, char **words) {
                 open_probes[probes++] = opened;
             }
         }
-        usleep(2000);
+        usleep(1000 * (getenv("HOLD") ? atoi(getenv("HOLD")) : 2));
         while (probes) close(open_probes[--probes]);
         usleep(1000);
     }

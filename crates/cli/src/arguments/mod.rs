@@ -80,8 +80,8 @@ enum Verb {
     Demo(look::DemoLine),
     /// Run a CUDA program on softgpu, a software CUDA device
     ///
-    /// Programs built with nvcc -cudart shared and programs that use the driver API run unchanged:
-    /// their PTX is executed on the CPU. Output, exit status and signals are the program's own.
+    /// Programs built with nvcc and programs that use the driver API run unchanged: their PTX is
+    /// executed on the CPU. Output, exit status and signals are the program's own.
     #[command(arg_required_else_help = true, after_help = examples::SOFTGPU)]
     Softgpu {
         /// List the driver's functions and how many softgpu implements

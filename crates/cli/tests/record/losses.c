@@ -27,6 +27,17 @@ static void calls(int count) {
     __atomic_fetch_add(made, count, __ATOMIC_RELAXED);
 }
 
+// Takes all room of the file system that the session's folder is in, but for so many bytes.
+static void fill(long but) {
+    static char page[4096];
+    FILE *file = fopen("/dev/shm/filled", "w");
+    setvbuf(file, NULL, _IONBF, 0);
+    long bytes = 0;
+    while (fwrite(page, 1, sizeof page, file) == sizeof page) bytes += sizeof page;
+    if (ftruncate(fileno(file), bytes - but)) exit(8);
+    fclose(file);
+}
+
 static void load(void) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     get_current = driver ? (int (*)(void **))dlsym(driver, "cuCtxGetCurrent") : 0;
@@ -119,7 +130,10 @@ int main(int count, char **words) {
     else if (!strcmp(which, "held-in-child")) in_child(hold, number);
     else if (!strcmp(which, "short"))
         for (int done = 0; done < number; done += 8) at_once(8, few);
-    else if (!strcmp(which, "many")) calls(number);
+    else if (!strcmp(which, "many")) {
+        if (getenv("FILL")) fill(atol(getenv("FILL")));
+        calls(number);
+    }
     else if (!strcmp(which, "jumps")) jumps(number);
     else {
         calls(10);

@@ -144,6 +144,7 @@ impl Small {
         options: &[&str],
         trace: &Path,
         calls: u32,
+        fill: Option<&str>,
     ) -> Run {
         let trace = trace.to_owned();
         let script = "mount --make-rprivate / && mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && keep=$3 && shift 3 && \
@@ -162,7 +163,8 @@ impl Small {
             .arg(&self.program)
             .args(["many", &calls.to_string()])
             .env("trace", &trace)
-            .envs(crate::common::SAME_GPU);
+            .envs(crate::common::SAME_GPU)
+            .envs(fill.map(|left| ("FILL", left)));
         let output = command.output().expect("unshare runs");
         Run {
             folder: tempfile::tempdir().expect("a folder"),
@@ -179,9 +181,10 @@ fn a_full_shared_memory_is_counted_once() {
     };
     let trace = small.folder.path().join("trace.jsonl");
     let memory = Path::new("/dev/shm");
-    // Nothing left for a ring, and nothing left for more than a few pages of one.
-    for (size, least) in [("52k", 0), ("140k", 100)] {
-        let run = small.record(memory, size, &["--strict"], &trace, 200_000);
+    // Filled by the program itself, once the session's folder is there: nothing left for a ring, and nothing
+    // left for more than a few pages of one.
+    for (size, least) in [("0", 0), ("65536", 100)] {
+        let run = small.record(memory, "20m", &["--strict"], &trace, 200_000, Some(size));
         let (made, recorded, lost) = balance(&run);
         assert_eq!(recorded + lost, made, "{size}: {}", run.stderr());
         assert!(lost > 0 && recorded >= least, "{size}: {recorded} recorded");
@@ -190,7 +193,7 @@ fn a_full_shared_memory_is_counted_once() {
         assert!(run.stderr().ends_with(&strict), "{}", run.stderr());
     }
     // Enough for all.
-    let run = small.record(memory, "64m", &["--strict"], &trace, 20_000);
+    let run = small.record(memory, "64m", &["--strict"], &trace, 20_000, None);
     assert_eq!(balance(&run), (20_000, 20_000, 0));
     assert!(run.output.status.success(), "{}", run.stderr());
 }
@@ -203,7 +206,7 @@ fn a_full_disk_is_part_of_the_count() {
     let disk = small.folder.path().join("disk");
     std::fs::create_dir(&disk).expect("a folder");
     let trace = disk.join("trace.jsonl");
-    let run = small.record(&disk, "1m", &[], &trace, 100_000);
+    let run = small.record(&disk, "1m", &[], &trace, 100_000, None);
     assert!(run.output.status.success(), "{}", run.stderr());
     let (made, recorded, lost) = balance(&run);
     assert_eq!(recorded + lost, made, "{}", run.stderr());
@@ -221,7 +224,7 @@ fn a_full_disk_is_part_of_the_count() {
         .filter(char::is_ascii_digit)
         .collect();
     assert_eq!(digits, lost.to_string(), "{report}");
-    let run = small.record(&disk, "1m", &["--strict"], &trace, 100_000);
+    let run = small.record(&disk, "1m", &["--strict"], &trace, 100_000, None);
     assert_eq!(run.output.status.code(), Some(125), "{}", run.stderr());
 }
 

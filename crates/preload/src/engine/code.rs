@@ -6,6 +6,12 @@ use crate::text;
 use alloc::vec::Vec;
 
 const PAGE: usize = 4096;
+const BREAKPOINT: u8 = 0xcc;
+/// Bytes of a function that are compared with the file: as many as a jump behind its first instruction needs.
+const COMPARED: usize = 32;
+/// Bytes of a function that are looked at, whatever its size is said to be.
+const LEAST: usize = 16;
+const MOST: usize = 1 << 20;
 
 /// A part of an object that can be executed.
 #[derive(Clone, Copy)]
@@ -51,6 +57,31 @@ pub fn parts(object: &Object, file: &Mapped) -> Vec<Part> {
         }
     }
     parts
+}
+
+/// A function's code, as it is in the file; Err if somebody has changed it in memory. A uprobe's breakpoint
+/// on the first instruction is no such change: it is gone when a jump behind it is reached.
+pub fn original(
+    object: &Object,
+    file: &Mapped,
+    parts: &[Part],
+    (address, size): (usize, usize),
+) -> Result<Vec<u8>, &'static str> {
+    let inside = |part: &&Part| (part.begin..part.end).contains(&address);
+    let part = parts.iter().find(inside).ok_or("not in the code")?;
+    let shown = (part.end - address).min(size.max(LEAST)).min(MOST);
+    // SAFETY: within the mapped code.
+    let mut code = unsafe { core::slice::from_raw_parts(address as *const u8, shown) }.to_vec();
+    let mut in_file = [0; COMPARED];
+    let in_file = &mut in_file[..shown.min(COMPARED)];
+    file.read_address((address - object.bias) as u64, in_file)
+        .ok_or("not in the code")?;
+    if code.first() == Some(&BREAKPOINT) {
+        code[0] = in_file[0];
+    }
+    code.starts_with(in_file)
+        .then_some(code)
+        .ok_or("changed in memory (a breakpoint or another hook)")
 }
 
 impl Part {

@@ -9,11 +9,11 @@ const LOOKED_AT: usize = 40;
 const SAMPLE: usize = 32;
 
 /// Whether most of these functions are stubs.
-pub fn most_forward<'a>(functions: impl Iterator<Item = (usize, &'a [u8])>) -> bool {
+pub fn most_forward<C: AsRef<[u8]>>(functions: impl Iterator<Item = (usize, C)>) -> bool {
     let (mut forwarding, mut all) = (0, 0);
     for (address, code) in functions.take(SAMPLE) {
         all += 1;
-        forwarding += usize::from(forwards(code, address as u64));
+        forwarding += usize::from(forwards(code.as_ref(), address as u64));
     }
     all > 0 && forwarding * 2 > all
 }
@@ -82,6 +82,6 @@ mod tests {
             |codes: [&'static [u8]; 3]| most_forward(codes.into_iter().map(|code| (0, code)));
         let (lazy, real) = (&*lazy.to_vec().leak(), &*real.to_vec().leak());
         assert!(both([lazy, lazy, real]) && !both([lazy, real, real]));
-        assert!(!most_forward(core::iter::empty()));
+        assert!(!most_forward(core::iter::empty::<(usize, &[u8])>()));
     }
 }

@@ -23,9 +23,6 @@ const STUB: usize = Undo::MOST_BYTES + 10 + 10 + 2;
 const LINE: usize = 64;
 const UNWATCHED: &[u8] =
     b"note the C library could not be changed: if the program gives up system calls (seccomp), tracing may end it\n";
-/// Bytes of an entry that are compared with the file.
-const COMPARED: usize = 16;
-const BREAKPOINT: u8 = 0xcc;
 
 pub struct Hooks {
     entries: *mut Entry,
@@ -347,12 +344,8 @@ impl Hooks {
         }
         let parts = code::parts(object, file);
         let codes = found.iter().filter_map(|one| {
-            let part = (parts.iter()).find(|part| (part.begin..part.end).contains(&one.address))?;
-            let shown = (part.end - one.address).min(one.size.max(COMPARED));
-            // SAFETY: within the mapped code.
-            Some((one.address, unsafe {
-                core::slice::from_raw_parts(one.address as *const u8, shown)
-            }))
+            let code = code::original(object, file, &parts, (one.address, one.size));
+            Some((one.address, code.ok()?))
         });
         forward::most_forward(codes)
     }
@@ -710,7 +703,7 @@ impl Hooks {
         if number >= MAX_FUNCTIONS {
             return Err("too many functions");
         }
-        let code = original_code(of, one)?;
+        let code = &*code::original(of.object, of.file, of.parts, (one.address, one.size))?;
         let entry = one.address as u64;
         let detour = prologue::detour(code, entry, register_arguments(one.name))
             .map_err(prologue::Refusal::reason)?;
@@ -748,24 +741,6 @@ impl Hooks {
         near.push(&[stub, moved].concat()).ok_or("no room")?;
         Ok((Patch { at, jump }, original))
     }
-}
-
-/// A function's code, as it is in the file; Err if somebody has changed it in memory. A uprobe's breakpoint
-/// on the first instruction is no such change: it is gone when the jump behind it is reached.
-fn original_code(of: &Target, one: &Candidate) -> Result<&'static [u8], &'static str> {
-    let inside = |part: &&Part| (part.begin..part.end).contains(&one.address);
-    let part = of.parts.iter().find(inside).ok_or("not in the code")?;
-    let room = part.end - one.address;
-    let shown = room.min(one.size.max(COMPARED)).min(1 << 20);
-    // SAFETY: within the mapped code.
-    let code = unsafe { core::slice::from_raw_parts(one.address as *const u8, shown) };
-    let in_file = (one.address - of.object.bias) as u64;
-    let original = (of.file.at_address(in_file, shown as u64)).ok_or("not in the code")?;
-    let compared = shown.min(2 * COMPARED);
-    let same = code[1..compared] == original[1..compared]
-        && (code[0] == original[0] || code[0] == BREAKPOINT);
-    same.then_some(original)
-        .ok_or("changed in memory (a breakpoint or another hook)")
 }
 
 /// How many arguments a function takes in general registers; all, where that is not known.

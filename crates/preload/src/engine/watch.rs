@@ -11,7 +11,6 @@ use super::redirect::{Data, How, Redirect};
 use crate::objects::{self, Loader, Object, file::Mapped};
 use crate::text::{self, Near};
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -156,7 +155,7 @@ pub fn install(libc: &Object, loader: *const Loader) -> bool {
             continue;
         };
         let patched = writer.as_ref().and_then(|writer| {
-            let (near, patch, real) = prepare(address, size, &parts, way.watch)?;
+            let (near, patch, real) = prepare(libc, &file, &parts, (address, size), way.watch)?;
             near.seal().then(|| {
                 way.real.store(real, Ordering::Release);
                 writer.write(&patch);
@@ -202,16 +201,13 @@ fn find(libc: &Object, name: &[u8]) -> Option<(usize, usize, usize)> {
 
 /// New code: a jump to the watch, and the function's beginning for afterwards.
 fn prepare(
-    address: usize,
-    size: usize,
+    libc: &Object,
+    file: &Mapped,
     parts: &[code::Part],
+    (address, size): (usize, usize),
     watch: usize,
 ) -> Option<(Near, Patch, usize)> {
-    let part = (parts.iter()).find(|part| (part.begin..part.end).contains(&address))?;
-    let shown = (part.end - address).min(size.max(16));
-    // SAFETY: within the mapped code.
-    let code: Vec<u8> =
-        unsafe { core::slice::from_raw_parts(address as *const u8, shown) }.to_vec();
+    let code = code::original(libc, file, parts, (address, size)).ok()?;
     let (entry, arguments) = (address as u64, cuda::capture::REGISTER_WORDS);
     let detour = prologue::detour(&code, entry, arguments).ok()?;
     let mut near = Near::reserve(address, 64 + MOST_BYTES)?;

@@ -15,6 +15,7 @@ const MOST_SECTIONS: usize = 96;
 pub struct Mapped {
     at: usize,
     bytes: usize,
+    file: File,
 }
 
 impl Drop for Mapped {
@@ -60,7 +61,7 @@ fn names_contain(object: &Object, wanted: &[&[u8]]) -> bool {
     if symbols.sh_size == 0 || (names.sh_size > LARGE_NAMES && !gpu_code) {
         return false;
     }
-    let Some(mapped) = Mapped::of(&file) else {
+    let Some(mapped) = Mapped::of(file) else {
         return false;
     };
     let names = mapped.bytes(names.sh_offset, names.sh_size);
@@ -147,7 +148,7 @@ fn has_gpu_code(file: &File, header: &libc::Elf64_Ehdr, sections: &[libc::Elf64_
 }
 
 impl Mapped {
-    fn of(file: &File) -> Option<Mapped> {
+    fn of(file: File) -> Option<Mapped> {
         let bytes = file.size() as usize;
         if bytes == 0 {
             return None;
@@ -159,15 +160,15 @@ impl Mapped {
                 bytes,
                 libc::PROT_READ,
                 libc::MAP_PRIVATE,
-                Some((file, 0)),
+                Some((&file, 0)),
             )
         }?;
-        Some(Mapped { at, bytes })
+        Some(Mapped { at, bytes, file })
     }
 
     /// The file of a loaded object; none if what lies there now is not what was loaded.
     pub fn object(object: &Object) -> Option<Mapped> {
-        let mapped = Mapped::of(&open(object)?)?;
+        let mapped = Mapped::of(open(object)?)?;
         let same = mapped.segments().any(|segment| {
             segment.p_type == libc::PT_DYNAMIC
                 && object.bias.wrapping_add(segment.p_vaddr as usize) == object.dynamic as usize
@@ -202,17 +203,17 @@ impl Mapped {
         })
     }
 
-    /// The bytes of the file that are mapped at an address (before the bias is added).
-    pub fn at_address(&self, address: u64, count: u64) -> Option<&'static [u8]> {
+    /// Reads what the file has for an address (before the bias is added). Read, not taken from the mapping: the
+    /// kernel puts the breakpoints of uprobes into every private mapping of a file, also into one for reading.
+    pub fn read_address(&self, address: u64, buffer: &mut [u8]) -> Option<()> {
+        let count = buffer.len() as u64;
         let segment = self.segments().find(|segment| {
             segment.p_type == libc::PT_LOAD
                 && segment.p_vaddr <= address
                 && address.saturating_add(count) <= segment.p_vaddr.saturating_add(segment.p_filesz)
         })?;
-        self.bytes(
-            segment.p_offset.checked_add(address - segment.p_vaddr)?,
-            count,
-        )
+        let offset = segment.p_offset.checked_add(address - segment.p_vaddr)?;
+        (self.file.read_at(buffer, offset) == buffer.len()).then_some(())
     }
 
     /// The full symbol table, if the file was not stripped.
