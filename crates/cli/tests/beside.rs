@@ -177,7 +177,10 @@ fn functions_under_uprobes_are_hooked_all_the_same() {
     let said = hot(folder.path(), &library, "0.3").check();
     there.kill().expect("it is ours");
     there.wait().expect("it ends");
-    assert!(said.contains("674 of 674 functions hooked (patch)"), "{said}");
+    assert!(
+        said.contains("674 of 674 functions hooked (patch)"),
+        "{said}"
+    );
 }
 
 /// Runs another tracer again and again while the program runs.

@@ -433,7 +433,11 @@ fn setuid_programs() {
         // Linked or, by another process, copied: a file that this one has written may be open in a child
         // that another test has just forked, and cannot be executed then.
         let copied = fs::hard_link(original, &binary).is_ok()
-            || Command::new("cp").arg(original).arg(&binary).status().is_ok_and(|done| done.success());
+            || Command::new("cp")
+                .arg(original)
+                .arg(&binary)
+                .status()
+                .is_ok_and(|done| done.success());
         assert!(copied);
         let output = Command::new(&binary)
             .args(["record", "--method=syscall", "-o"])
