@@ -4,7 +4,7 @@
 #
 #   tests/gpu/beside.sh CUTRACE [BPFTRACE]     needs root; BPFTRACE: a command that starts it
 #
-# ROUNDS (50) of each, STEPS of training (30000). Writes ${OUT:-.}/beside.txt.
+# ROUNDS (50) of each; training lasts about SECONDS_EACH (90). Writes ${OUT:-.}/beside.txt.
 set -u
 cutrace=$(realpath "${1:?usage: beside.sh CUTRACE [BPFTRACE]}")
 bpftrace=${2:-}
@@ -13,7 +13,7 @@ table=${OUT:-.}/beside.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rounds=${ROUNDS:-50}
-steps=${STEPS:-30000}
+length=${SECONDS_EACH:-90}
 library=$(realpath "${LIBCUDA:-/usr/local/nvidia/lib64/libcuda.so.1}")
 failed=0
 : >"$table"
@@ -24,9 +24,15 @@ train() { # NAME: training under preload, in the background
         >"$work/$1.out" 2>"$work/$1.err"
     echo $? >"$work/$1.status"
 }
-counts() { # NAME: how often each function was called
-    "$cutrace" cat "$work/$1.arrows" | grep '"phase":"B"' | grep -o '"name":"cu[A-Za-z0-9_]*"' | sort | uniq -c >"$work/$1.counts"
-    "$cutrace" cat "$work/$1.arrows" | tail -n 1 | grep -o '"lost":[0-9]*' | head -n 1
+counts() { # NAME: how often each function was called; prints what was lost
+    "$cutrace" cat "$work/$1.arrows" | awk -v counts="$work/$1.counts" '
+        /"phase":"B"/ && match($0, /"name":"cu[A-Za-z0-9_]*"/) { n[substr($0, RSTART, RLENGTH)]++ }
+        { last = $0 }
+        END {
+            for (name in n) print n[name], name | ("sort >" counts)
+            match(last, /"lost":[0-9]+/)
+            print substr(last, RSTART, RLENGTH)
+        }'
 }
 check() { # NAME WHAT DONE
     local lost result=same
@@ -57,6 +63,9 @@ beside() { # NAME WHAT COMMAND…: runs the command again and again while traini
     check "$name" "$what" $done
 }
 
+# As many steps as the other tracers need time for.
+each=$(python3 "$here/frameworks.py" long 6000 2>&1 >/dev/null | sed -n 's/^elapsed //p')
+steps=$(awk -v each="$each" -v length_s="$length" 'BEGIN { print int(length_s / each * 6) * 1000 }')
 train alone
 counts alone >/dev/null
 say "$steps steps of training, $(wc -l <"$work/alone.out") losses, status $(cat "$work/alone.status")"

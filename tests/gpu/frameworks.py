@@ -4,6 +4,7 @@ Prints numbers that must be the same with and without a tracer.
 """
 import os
 import sys
+import time
 
 
 def jax_training():
@@ -60,6 +61,7 @@ def long_training(steps):
     net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)).cuda()
     x, target = torch.randn(32, 64).cuda(), torch.arange(32).cuda() % 10
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    began = time.monotonic()
     for step in range(steps):
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(net(x), target)
@@ -67,6 +69,8 @@ def long_training(steps):
         optimizer.step()
         if step % 1000 == 0:
             print(f"step {step} loss {loss.item():.12e}", flush=True)
+    torch.cuda.synchronize()
+    print(f"elapsed {time.monotonic() - began:.3f}", file=sys.stderr)
 
 
 def rank(number, ranks, port):
