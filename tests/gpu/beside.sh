@@ -25,7 +25,7 @@ train() { # NAME: training under preload, in the background
     echo $? >"$work/$1.status"
 }
 counts() { # NAME: how often each function was called; prints what was lost
-    "$cutrace" cat "$work/$1.arrows" | awk -v counts="$work/$1.counts" '
+    "$cutrace" export "$work/$1.arrows" -f jsonl 2>/dev/null | awk -v counts="$work/$1.counts" '
         /"phase":"B"/ && match($0, /"name":"cu[A-Za-z0-9_]*"/) { n[substr($0, RSTART, RLENGTH)]++ }
         { last = $0 }
         END {
