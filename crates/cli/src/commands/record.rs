@@ -347,7 +347,7 @@ fn launched(
         command.environment.extend(backend.environment()?);
     }
     if simulate {
-        add_softgpu(&mut command.environment)?;
+        add_softgpu(command)?;
     }
     if user.is_none() && !backends.iter().any(|backend| backend.holds()) {
         return Ok(launch::run(command)?);

@@ -19,20 +19,23 @@ pub fn run(options: Softgpu) -> Result<ExitCode> {
 
 /// Runs a command with softgpu's libraries in front and takes over its exit status or signal.
 pub fn on_softgpu(program: OsString, arguments: Vec<OsString>) -> Result<ExitCode> {
-    let mut environment = Vec::new();
-    add_softgpu(&mut environment)?;
-    let command = launch::Command {
+    let mut command = launch::Command {
         program,
         args: arguments,
-        environment,
+        environment: Vec::new(),
     };
+    add_softgpu(&mut command)?;
     launch::run(&command)?.pass_on()
 }
 
 /// Puts softgpu's libraries in front, and preloads the one that serves linked-in runtimes behind whatever else
 /// is preloaded.
-pub fn add_softgpu(environment: &mut Vec<(OsString, OsString)>) -> Result<()> {
+pub fn add_softgpu(command: &mut launch::Command) -> Result<()> {
     let folder = embedded::softgpu_folder()?;
+    let asan = std::env::var_os("ASAN_OPTIONS");
+    let asan = launch::sanitizer::environment(&command.program, asan.as_deref());
+    let environment = &mut command.environment;
+    environment.extend(asan);
     let existing = std::env::var_os("LD_LIBRARY_PATH");
     let path = launch::library_path(existing.as_deref(), &folder)?;
     environment.push(("LD_LIBRARY_PATH".into(), path));
