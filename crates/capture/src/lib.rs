@@ -6,7 +6,7 @@ pub mod cupti;
 pub mod doctor;
 pub mod ebpf;
 pub mod fecs;
-mod files;
+pub mod files;
 pub mod gpu_probe;
 mod held;
 pub mod hooks;

@@ -118,6 +118,15 @@ impl State {
 pub fn flush() {
     let mut state = state();
     state.hand_over_current();
+    // Where no thread can be had (a process whose children go to another PID namespace), the caller's serves.
+    while !state.has_thread
+        && let Some((buffer, complete)) = state.full.pop_front()
+    {
+        drop(state);
+        let context = std::ptr::null_mut();
+        complete(context, 0, buffer.start, buffer.size, buffer.used);
+        state = self::state();
+    }
     while !state.full.is_empty() || state.under_way > 0 {
         state = CHANGED.wait(state).unwrap_or_else(PoisonError::into_inner);
     }

@@ -145,6 +145,8 @@ pub fn say(options: &Record, recorded: &Recorded) {
 /// Runs the command and writes its trace.
 pub fn record(options: &Record) -> Result<Recorded> {
     let mut plan = plan::of(options)?;
+    // Rings, BPF objects and their maps: more files than some shells allow. The command gets its own limit back.
+    capture::files::raise_limit();
     let place = probes::Place::default();
     if options.probes.is_some() {
         plan.methods.push(Method::Probes);
