@@ -83,7 +83,18 @@ impl RingState {
         use RingState::{Ended, Free, Live, Taken, Unused};
         [Unused, Taken, Live, Ended, Free]
             .into_iter()
-            .find(|state| *state as u32 == word)
+            .find(|state| *state as u32 == word & 0xff)
+    }
+
+    /// [`RingState::Live`], with whose ring it is: who finds that a thread has ended must not end the ring of
+    /// the next one, which may have it by then.
+    pub fn live(thread: u32) -> u32 {
+        RingState::Live as u32 | thread << 8
+    }
+
+    /// The thread of a live ring's word; the kernel's numbers have 22 bits.
+    pub fn thread(word: u32) -> u32 {
+        word >> 8
     }
 }
 
@@ -234,6 +245,9 @@ mod tests {
         assert_eq!(offset_of!(ArenaHeader, taken), 64);
         assert_eq!(RingState::from_word(3), Some(RingState::Ended));
         assert_eq!(RingState::from_word(5), None);
+        let live = RingState::live(4_194_303);
+        assert_eq!(RingState::from_word(live), Some(RingState::Live));
+        assert_eq!(RingState::thread(live), 4_194_303);
         assert!(size_of::<RingHeader>() <= RING_HEADER_SIZE);
         assert_eq!(size_of::<PayloadSlot>(), 64);
         assert_eq!(

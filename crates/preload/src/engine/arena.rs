@@ -189,8 +189,9 @@ impl Arena {
         let mut asked = 0;
         for _ in 0..few {
             let index = self.ask.fetch_add(1, Ordering::Relaxed) % count;
-            if state(at, index).load(Ordering::Acquire) == RingState::Live as u32 {
-                self.end_if_gone(at, index, thread);
+            let word = state(at, index).load(Ordering::Acquire);
+            if RingState::from_word(word) == Some(RingState::Live) {
+                self.end_if_gone(at, index, word, thread);
                 asked += 1;
                 if asked == ASKED_AFTER {
                     break;
@@ -208,7 +209,8 @@ impl Arena {
         })
     }
 
-    fn end_if_gone(&self, at: usize, index: u32, thread: u32) {
+    /// `word`: the ring's state, and whose it is.
+    fn end_if_gone(&self, at: usize, index: u32, word: u32, thread: u32) {
         let own = NAMESPACE.load(Ordering::Relaxed);
         if ring_end(at, index) > self.opened.load(Ordering::Acquire) {
             return;
@@ -219,10 +221,11 @@ impl Arena {
             return;
         }
         // A ring under this thread's number is that of an earlier thread: this one has none yet.
-        let earlier = ring.tid == thread && ring.pid == pid();
-        if earlier || !sys::thread_lives(ring.pid, ring.tid) {
+        let owner = RingState::thread(word);
+        let earlier = owner == thread && ring.pid == pid();
+        if earlier || !sys::thread_lives(ring.pid, owner) {
             let _ = state(at, index).compare_exchange(
-                RingState::Live as u32,
+                word,
                 RingState::Ended as u32,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
@@ -299,7 +302,7 @@ pub fn show(ring: usize, thread: u32) {
         if at != 0 && (at..at + header(at).bytes as usize).contains(&ring) {
             let first = at + ARENA_TEXT + header(at).text as usize;
             let index = (ring - first) / ring_stride(header(at).capacity);
-            state(at, index as u32).store(RingState::Live as u32, Ordering::Release);
+            state(at, index as u32).store(RingState::live(thread), Ordering::Release);
         }
     }
 }
@@ -313,7 +316,8 @@ pub fn each_live(mut work: impl FnMut(usize)) {
         }
         let count = header(at).taken.load(Ordering::Acquire);
         for index in 0..count.min(header(at).most.into()) as u32 {
-            let is_live = state(at, index).load(Ordering::Acquire) == RingState::Live as u32;
+            let word = state(at, index).load(Ordering::Acquire);
+            let is_live = RingState::from_word(word) == Some(RingState::Live);
             if is_live && ring_end(at, index) <= arena.opened.load(Ordering::Acquire) {
                 let ring = ring_at(at, index);
                 // SAFETY: a ring that lives has memory.
