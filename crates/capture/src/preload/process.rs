@@ -128,11 +128,14 @@ impl Processes {
     /// Gives images from `known` on the numbers that their processes have here.
     fn renumber(&mut self, known: usize, owner: Option<u32>) {
         for image in self.images.iter_mut().skip(known) {
-            if let Some((pid, parent)) = self.namespaces.process(image.namespace, image.pid) {
+            let translated = self.namespaces.process(image.namespace, image.pid);
+            if let Some((pid, parent)) = translated {
                 (image.pid, image.parent) = (pid, parent);
             }
-            // Nobody is the parent of a namespace's first process, by its own word.
-            if let Some(owner) = owner.filter(|owner| image.parent == 0 && image.pid != *owner) {
+            // Nobody is the parent of a namespace's first process, by its own word; and one that is gone
+            // before it was looked at knows its parent by a number of its namespace's.
+            let unknown = image.parent == 0 || translated.is_none();
+            if let Some(owner) = owner.filter(|owner| unknown && image.pid != *owner) {
                 image.parent = owner;
             }
         }
