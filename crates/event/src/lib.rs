@@ -53,6 +53,6 @@ pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
 #[cfg(feature = "alloc")]
 pub use select::{Candidate, Selection, matches_glob, means};
 #[cfg(feature = "alloc")]
-pub use summary::{Overhead, Summary, Tally};
+pub use summary::{Overhead, ProcessName, Summary, Tally, Watched};
 #[cfg(feature = "alloc")]
 pub use value::{Arg, Name, Value};

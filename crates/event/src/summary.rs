@@ -26,6 +26,40 @@ pub struct Summary {
     /// The clocks' errors as known at the end, which is better than at the start.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub clocks: Vec<ClockError>,
+    /// When hooks were in place: from the first attached to the first removed. None: all the time.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub watched: Option<Watched>,
+    /// The traced processes by name, as far as they are known.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub processes: Vec<ProcessName>,
+}
+
+/// A stretch of CLOCK_MONOTONIC in which events were recorded; what happened outside it is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+pub struct Watched {
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+/// What a process is called.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+pub struct ProcessName {
+    pub pid: u32,
+    pub parent: Option<u32>,
+    /// As `ps` shows it, without folders: `python3`.
+    pub name: String,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub command: Vec<String>,
 }
 
 /// The tracer's own measured cost.
