@@ -7,7 +7,7 @@ use crate::{
     contexts::{ContextSweep, Contexts},
     correlation::CorrelationSweep,
     driver_objects::{DriverObjectSweep, DriverObjects},
-    findings::{self, Finding, SignSweep},
+    findings::{self, FailureRow, Finding, SignSweep},
     functions::FunctionsSweep,
     gpu::{self, GpuStep, GpuSweep},
     host::HostSweep,
@@ -20,10 +20,12 @@ use crate::{
     outside::OutsideSweep,
     overview::OverviewSweep,
     pace::PaceSweep,
+    passed::Sums,
     phases::PhasesSweep,
     ranges::RangeSweep,
     samples::{SampleRow, SampleSweep},
     transfers::{TransferSweep, Transfers},
+    working::{self, Working},
 };
 use event::{
     Category, Direction, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, What,
@@ -50,12 +52,16 @@ pub struct Report {
     /// What ioctls made, kept and moved.
     pub driver_objects: DriverObjects,
     pub phases: Phases,
+    /// The time in which the GPU was used, step by step where work repeats.
+    pub working: Option<Working>,
     /// The program's own words for its work.
     pub ranges: Ranges,
     pub managed: Managed,
     /// What GPUs were sampled at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<SampleRow>,
+    /// Calls that returned an error, and which of them are answers.
+    pub failures: Vec<FailureRow>,
     /// What is worth changing, worst first.
     pub findings: Vec<Finding>,
 }
@@ -139,6 +145,25 @@ pub struct Analysis {
     ended: EndedCall,
 }
 
+/// What has passed so far: the fields that know, apart from the one that asks.
+macro_rules! sums {
+    ($self:ident) => {
+        Sums {
+            origin: match $self.meta.start_ns {
+                0 => $self.first.unwrap_or(0),
+                start => start,
+            },
+            launches: $self.overview.launches(),
+            functions: &$self.functions,
+            gpu: &$self.gpu,
+            pace: &$self.pace,
+            host: &$self.host,
+            idle: &$self.idle,
+            memory: &$self.memory,
+        }
+    };
+}
+
 /// How many enclosing calls are looked at for one of the same kind.
 const DEEPEST_SIGN: usize = 64;
 
@@ -183,6 +208,11 @@ impl Analysis {
             signs: SignSweep::default(),
             ended: EndedCall::default(),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sums(&self) -> Sums<'_> {
+        sums!(self)
     }
 
     pub fn add(&mut self, record: &Record) {
@@ -243,6 +273,9 @@ impl Analysis {
     fn begin(&mut self, event: &Event, symbol: SymbolId, role: Role) {
         let began = self.nesting.begin(event, symbol);
         self.give_up();
+        if role == Role::Alloc {
+            self.signs.asks(event, began.thread);
+        }
         self.overview.event(event, true);
         self.categories.begin(event, &began);
         self.correlation
@@ -293,7 +326,8 @@ impl Analysis {
             }
             self.idle.end(event, ended.symbol, role, &mut self.host);
         }
-        self.phases.end(event, role, ended);
+        let sums = sums!(self);
+        self.phases.end(event, role, ended, &sums);
         self.sign(event, role, ended);
         self.ended = EndedCall {
             id: event.id,
@@ -361,6 +395,10 @@ impl Analysis {
         }
         self.overview.event(event, first);
         self.idle.gpu(event, symbol, step, &mut self.host);
+        if first {
+            let sums = sums!(self);
+            self.phases.gpu_step(event, symbol, &sums);
+        }
         if let Extent::Closed(duration) = event.extent {
             self.functions.gpu(event, symbol, duration);
             self.correlation.gpu(event, symbol, duration);
@@ -388,13 +426,15 @@ impl Analysis {
         } else {
             meaning.ts
         };
-        self.phases.step(Step {
+        let step = Step {
             thread: (meaning.pid, meaning.tid),
             symbol,
             launch,
             op: meaning.op,
             at,
-        });
+        };
+        let sums = sums!(self);
+        self.phases.step(&step, meaning.ts, &sums);
     }
 
     /// The time watched: from the trace's start to its end, as far as it says so, and in any
@@ -431,6 +471,7 @@ impl Analysis {
             !self.meta.gpus.is_empty() && self.meta.gpus.iter().all(|gpu| gpu.simulated);
         let known = self.meta.gpus.iter().map(|gpu| gpu.index);
         let idle = (self.idle).finish(wall, &mut self.host, &self.symbols, known);
+        let idle_busy = idle.all.busy_ns;
         let signs = self.signs.finish();
         let outside = self.outside.finish(self.nesting.threads());
         let mut report = Report {
@@ -439,7 +480,8 @@ impl Analysis {
             correlation: self.correlation.finish(&self.symbols),
             ioctls: self.ioctls.finish(outside),
             driver_objects: self.driver_objects.finish(),
-            phases: self.phases.finish(wall, &self.symbols),
+            phases: self.phases.finish(wall, &self.symbols, idle_busy),
+            working: None,
             ranges: self.ranges.finish(),
             managed: self.managed.finish(),
             samples: self.samples.finish(),
@@ -451,8 +493,18 @@ impl Analysis {
             contexts: self.contexts.finish(),
             meta: self.meta,
             summary: summary.cloned(),
+            failures: findings::failures(&signs),
             findings: Vec::new(),
         };
+        report.working = working::of(&working::Parts {
+            wall,
+            idle: &report.idle,
+            phases: &report.phases,
+            functions: &report.functions,
+            symbols: &self.symbols,
+            gpu: &report.gpu,
+            memory: &report.memory,
+        });
         report.findings = findings::of(&report, &signs);
         report
     }

@@ -1,6 +1,9 @@
 //! Functions by the time they took, and the longest operations of all.
 
-use crate::{Ended, Known, Longest, Quantiles, SymbolId, Symbols, kernel_names, overview::failed};
+use crate::{
+    Ended, Known, Longest, Quantiles, SymbolId, Symbols, kernel_names, overview::failed,
+    passed::FunctionPassed,
+};
 use event::{Category, Event, Layer, Name};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -215,6 +218,19 @@ impl FunctionsSweep {
     #[inline]
     pub fn launch(&mut self, kernel: SymbolId) {
         self.stats(kernel).launches += 1;
+    }
+
+    /// What each symbol has taken so far.
+    pub fn passed(&self) -> impl Iterator<Item = FunctionPassed> + '_ {
+        self.by_symbol.iter().map(|stats| FunctionPassed {
+            calls: stats.calls,
+            total_ns: stats.total_ns,
+            self_ns: stats.self_ns,
+        })
+    }
+
+    pub fn passed_len(&self) -> usize {
+        self.by_symbol.len()
     }
 
     pub fn finish(self, symbols: &Symbols) -> Functions {

@@ -231,6 +231,12 @@ impl GpuSweep {
         Some(place)
     }
 
+    /// How long kernels have run so far, and copies.
+    pub fn passed(&self, now: u64) -> (u64, u64) {
+        let busy = |category: Category| self.categories[category as usize].busy.length(now);
+        (busy(Category::Kernel), busy(Category::Transfer))
+    }
+
     pub fn open(&self) -> u64 {
         self.open.len() as u64
     }

@@ -16,6 +16,8 @@ pub struct HostTime {
     pub allocating_ns: u64,
     pub copying_ns: u64,
     pub launching_ns: u64,
+    /// In calls that start CUDA, make contexts and load or compile code: once, as a rule.
+    pub loading_ns: u64,
     /// In other calls of CUDA or of hooked libraries.
     pub other_api_ns: u64,
     /// In system calls and driver functions outside any call.
@@ -34,6 +36,7 @@ impl HostTime {
             ("allocating", self.allocating_ns),
             ("copying", self.copying_ns),
             ("launching", self.launching_ns),
+            ("loading code", self.loading_ns),
             ("other API calls", self.other_api_ns),
             ("system calls", self.system_calls_ns),
             ("Python", self.python_ns),
@@ -57,6 +60,7 @@ impl HostTime {
             allocating_ns,
             copying_ns,
             launching_ns,
+            loading_ns,
             other_api_ns,
             system_calls_ns,
             python_ns,
@@ -67,10 +71,28 @@ impl HostTime {
             allocating_ns,
             copying_ns,
             launching_ns,
+            loading_ns,
             other_api_ns,
             system_calls_ns,
             python_ns,
             untraced_ns,
+        }
+    }
+
+    /// What came on top of an earlier sum.
+    pub(crate) fn less(&self, earlier: &HostTime) -> HostTime {
+        HostTime {
+            synchronising_ns: self
+                .synchronising_ns
+                .saturating_sub(earlier.synchronising_ns),
+            allocating_ns: self.allocating_ns.saturating_sub(earlier.allocating_ns),
+            copying_ns: self.copying_ns.saturating_sub(earlier.copying_ns),
+            launching_ns: self.launching_ns.saturating_sub(earlier.launching_ns),
+            loading_ns: self.loading_ns.saturating_sub(earlier.loading_ns),
+            other_api_ns: self.other_api_ns.saturating_sub(earlier.other_api_ns),
+            system_calls_ns: self.system_calls_ns.saturating_sub(earlier.system_calls_ns),
+            python_ns: self.python_ns.saturating_sub(earlier.python_ns),
+            untraced_ns: self.untraced_ns.saturating_sub(earlier.untraced_ns),
         }
     }
 
@@ -80,6 +102,7 @@ impl HostTime {
         add(&mut self.allocating_ns, other.allocating_ns);
         add(&mut self.copying_ns, other.copying_ns);
         add(&mut self.launching_ns, other.launching_ns);
+        add(&mut self.loading_ns, other.loading_ns);
         add(&mut self.other_api_ns, other.other_api_ns);
         add(&mut self.system_calls_ns, other.system_calls_ns);
         add(&mut self.python_ns, other.python_ns);
@@ -87,11 +110,11 @@ impl HostTime {
     }
 }
 
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 /// The first kinds are those a thread can be in; the others are for when none is in any.
-const ACTIVE: usize = 6;
-const PYTHON: u8 = 6;
-const UNTRACED: u8 = 7;
+const ACTIVE: usize = 7;
+const PYTHON: u8 = 7;
+const UNTRACED: u8 = 8;
 /// A thread that is in no traced call.
 const NONE: u8 = u8::MAX;
 
@@ -194,12 +217,22 @@ impl HostSweep {
 
     /// What had been spent at a moment, which may lie back somewhat.
     pub fn spent_at(&mut self, at: u64) -> Spent {
-        let now = self.now.unwrap_or(at);
-        if at >= now {
+        if at >= self.now.unwrap_or(at) {
             self.advance(at);
             return self.spent;
         }
+        self.spent_by(at)
+    }
+
+    /// The same, changing nothing.
+    pub fn spent_by(&self, at: u64) -> Spent {
+        let now = self.now.unwrap_or(at);
         let mut spent = self.spent;
+        if at >= now {
+            let part = &mut spent.0[self.current as usize];
+            *part = part.saturating_add(at - now);
+            return spent;
+        }
         let mut until = now;
         for &(since, kind) in self.changes.iter().rev() {
             let passed = until.saturating_sub(since.max(at));
@@ -227,11 +260,12 @@ fn kind_of(nesting: &Nesting, thread: ThreadId) -> u8 {
             Category::Memory => 1,
             Category::Transfer => 2,
             Category::Kernel | Category::Graph => 3,
-            _ => 4,
+            Category::Init | Category::Context | Category::Module => 4,
+            _ => 5,
         },
-        None if open.iter().any(|open| is_call(open.layer)) => 4,
+        None if open.iter().any(|open| is_call(open.layer)) => 5,
         None if open.is_empty() => NONE,
-        None => 5,
+        None => 6,
     }
 }
 

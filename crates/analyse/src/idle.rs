@@ -8,6 +8,7 @@ use crate::{
     Longest, Role, SymbolId, Symbols, Wall,
     gpu::GpuStep,
     host::{HostSweep, HostTime, Spent},
+    passed::IdlePassed,
     pending::Pending,
 };
 use event::{Event, Name};
@@ -27,7 +28,7 @@ pub struct Idle {
     pub gaps: Vec<Gap>,
     /// All gaps by their length.
     pub histogram: Vec<GapBucket>,
-    /// Time another workload could have had: idle time in gaps worth having, over all GPUs.
+    /// Time another workload could have had: idle time between works, in gaps worth having, over all GPUs.
     pub opportunity_ns: u64,
     /// What makes a gap worth having: shorter ones are lost to switching.
     pub opportunity_min_gap_ns: u64,
@@ -67,10 +68,12 @@ pub struct IdleTime {
     /// Gaps between works.
     pub gap_count: u64,
     pub longest_gap_ns: u64,
-    /// Idle time in gaps worth having, those before and after included.
+    /// Idle time in gaps between works that are worth having.
     pub worth_having_ns: u64,
     /// What the host did in all idle time.
     pub host: HostTime,
+    /// The same between works.
+    pub between_host: HostTime,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -226,14 +229,15 @@ impl Track {
             GapPlace::Trailing => sums.trailing_ns = length,
             GapPlace::Between => {
                 sums.between_ns = sums.between_ns.saturating_add(length);
+                sums.between_host.merge(&gap.host);
                 sums.gap_count += 1;
+                if length >= WORTH_HAVING {
+                    sums.worth_having_ns = sums.worth_having_ns.saturating_add(length);
+                }
             }
         }
         sums.idle_ns = sums.idle_ns.saturating_add(length);
         sums.longest_gap_ns = sums.longest_gap_ns.max(length);
-        if length >= WORTH_HAVING {
-            sums.worth_having_ns = sums.worth_having_ns.saturating_add(length);
-        }
         sums.host.merge(&gap.host);
         let bucket = &mut self.buckets[bucket_of(length)];
         bucket.0 += 1;
@@ -241,6 +245,33 @@ impl Track {
         if self.gaps.wants(length) {
             self.gaps.add(length, gap);
         }
+    }
+
+    fn passed(&self, origin: u64, now: u64, host: &HostSweep) -> IdlePassed {
+        let mut passed = IdlePassed {
+            idle_ns: self.sums.idle_ns,
+            gaps: self.sums.gap_count,
+            worth_having_ns: self.sums.worth_having_ns,
+            host: self.sums.host,
+        };
+        let mut more = |from: u64, to: u64, host: HostTime| {
+            let length = to.saturating_sub(from);
+            passed.idle_ns = passed.idle_ns.saturating_add(length);
+            if length >= WORTH_HAVING {
+                passed.worth_having_ns = passed.worth_having_ns.saturating_add(length);
+            }
+            passed.host.merge(&host);
+        };
+        match self.first {
+            Some((at, spent, _)) => more(origin, at, spent.since(&Spent::default())),
+            None => more(origin, now, host.spent_by(now).since(&Spent::default())),
+        }
+        if self.active == 0
+            && let Some((since, before)) = self.idle_since
+        {
+            more(since, now, host.spent_by(now).since(&before));
+        }
+        passed
     }
 
     fn finish(&mut self, wall: Wall, host: &mut HostSweep) {
@@ -376,6 +407,12 @@ impl IdleSweep {
         self.pending.done(event, role, |device| {
             launched.each(device, |track| track.end(end, work, host));
         });
+    }
+
+    /// What was idle so far; before the first work everything was, from `origin` on.
+    pub fn passed(&self, origin: u64, now: u64, host: &HostSweep) -> IdlePassed {
+        let tracks = self.measured.as_ref().unwrap_or(&self.launched);
+        tracks.all.passed(origin, now, host)
     }
 
     pub fn finish(

@@ -5,16 +5,22 @@
 //! the same steps) the name marks an iteration. Everything is kept by name and thread, nothing by
 //! step.
 
-use crate::{Quantiles, SymbolId, Symbols};
+use crate::{
+    Quantiles, SymbolId, Symbols,
+    passed::{Allowance, Passed, Sums},
+};
 use event::Name;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 /// Steps that come again and again in one thread.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Loop {
     pub pid: u32,
+    /// 0 for a stream of the GPU.
     pub tid: u32,
+    /// The steps are GPU work as it ran, not the calls that launched it.
+    pub on_gpu: bool,
     /// The kernel or call that begins an iteration.
     pub mark: Name,
     /// Launches, copies and waits in an iteration.
@@ -27,7 +33,7 @@ pub struct Loop {
     pub iterations: u64,
     pub start_ns: u64,
     pub end_ns: u64,
-    /// The time of an iteration.
+    /// The time of an iteration; the first few are left out where there are more, but for the maximum.
     pub min_ns: u64,
     pub p50_ns: u64,
     pub p99_ns: u64,
@@ -39,6 +45,33 @@ pub struct Loop {
     /// Of all iterations, to compare two runs by.
     #[serde(skip)]
     pub times: Quantiles,
+    /// Whole iterations of which everything is known.
+    #[serde(skip)]
+    pub(crate) window: Option<Window>,
+}
+
+impl Loop {
+    /// Many of the same steps, many times: it is a loop, however much else takes longer.
+    pub(crate) fn is_no_chance(&self) -> bool {
+        self.same_steps && self.iterations >= ENOUGH && self.steps_per_iteration >= ENOUGH
+    }
+}
+
+/// From one mark to a later one.
+#[derive(Debug, Clone)]
+pub(crate) struct Window {
+    pub from: Arc<Passed>,
+    pub to: Arc<Passed>,
+    /// As many as there were steps for: an iteration that differs now and then is one, too.
+    pub iterations: f64,
+    /// What device memory was held at marks in between, by time.
+    pub held: Vec<(u64, u64)>,
+}
+
+impl PartialEq for Window {
+    fn eq(&self, other: &Self) -> bool {
+        (self.from.at, self.to.at) == (other.from.at, other.to.at)
+    }
 }
 
 /// A step of a thread.
@@ -57,6 +90,7 @@ pub(crate) struct Step {
 pub(crate) struct LoopSweep {
     threads: HashMap<(u32, u32), Steps, ahash::RandomState>,
     marks: HashMap<(u32, u32, SymbolId), Mark, ahash::RandomState>,
+    allowance: Allowance,
 }
 
 /// The steps of a thread so far: how many, and a sum that says which.
@@ -91,6 +125,76 @@ struct Vote {
     end: u64,
     max_op: u64,
     times: Quantiles,
+    /// Without the first few iterations, which are often slower.
+    warm_times: Quantiles,
+    seen: Seen,
+}
+
+/// What had passed at some of a loop's marks, each with the steps of its thread by then.
+#[derive(Default)]
+struct Seen {
+    /// At the first mark, and after the first few iterations, which are often slower.
+    first: Option<(Arc<Passed>, u64)>,
+    warm: Option<(Arc<Passed>, u64)>,
+    last: Option<(Arc<Passed>, u64)>,
+    /// How many iterations must be seen before the next is taken.
+    due: u64,
+    held: Vec<(u64, u64)>,
+}
+
+/// After so many iterations a loop is warm.
+const WARM: u64 = 4;
+/// So many of them are enough to know it by.
+const ENOUGH_WARM: f64 = 3.0;
+/// Marks at which the memory held is kept.
+const MOST_HELD: usize = 128;
+
+impl Seen {
+    /// An iteration has ended.
+    fn turn(
+        &mut self,
+        iterations: u64,
+        steps: u64,
+        passed: &mut dyn FnMut() -> Option<Arc<Passed>>,
+    ) {
+        if iterations < self.due {
+            return;
+        }
+        let Some(now) = passed() else { return };
+        // Ever rarer: what is known is never much less than all.
+        self.due = (iterations + 1).max(iterations + iterations / 16);
+        self.held.push((now.at, now.memory.live_bytes));
+        if self.held.len() >= MOST_HELD {
+            let mut place = 0;
+            self.held.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+        }
+        if self.first.is_none() {
+            self.first = Some((Arc::clone(&now), steps));
+        }
+        if iterations >= WARM && self.warm.is_none() {
+            self.warm = Some((Arc::clone(&now), steps));
+        }
+        self.last = Some((now, steps));
+    }
+
+    fn window(&self, steps_per_iteration: u64) -> Option<Window> {
+        let (to, last) = self.last.as_ref()?;
+        let since = |(from, first): &(Arc<Passed>, u64)| Window {
+            from: Arc::clone(from),
+            to: Arc::clone(to),
+            iterations: last.saturating_sub(*first) as f64 / steps_per_iteration.max(1) as f64,
+            held: (self.held.iter().copied())
+                .filter(|(at, _)| *at >= from.at)
+                .collect(),
+        };
+        let warm = self.warm.as_ref().map(since);
+        warm.filter(|window| window.iterations >= ENOUGH_WARM)
+            .or_else(|| self.first.as_ref().map(since))
+            .filter(|window| window.iterations > 0.0 && window.to.at > window.from.at)
+    }
 }
 
 /// Fewer iterations are no loop.
@@ -104,10 +208,14 @@ const LEAST_SHARE: f64 = 0.3;
 /// A loop of the same steps may be so much longer than one of as many steps.
 const MUCH_LONGER: u64 = 8;
 const MOST_MARKS: usize = 16_384;
-const MOST_LOOPS: usize = 8;
+pub(crate) const MOST_LOOPS: usize = 8;
 
 impl LoopSweep {
-    pub fn step(&mut self, step: &Step) {
+    pub fn step(&mut self, step: &Step, now: u64, sums: &Sums<'_>) {
+        self.allowance.step();
+        let mut taken: Option<Option<Arc<Passed>>> = None;
+        let allowance = &mut self.allowance;
+        let mut passed = || taken.get_or_insert_with(|| sums.at(now, allowance)).clone();
         if self.threads.len() >= MOST_MARKS && !self.threads.contains_key(&step.thread) {
             return;
         }
@@ -119,7 +227,7 @@ impl LoopSweep {
         let room = self.marks.len() < MOST_MARKS;
         let key = (step.thread.0, step.thread.1, step.symbol);
         match self.marks.get_mut(&key) {
-            Some(mark) => mark.next(steps, step),
+            Some(mark) => mark.next(steps, step, &mut passed),
             None if room => {
                 let mark = Mark {
                     last: steps,
@@ -213,17 +321,18 @@ fn chosen(found: Vec<Found>) -> Vec<Loop> {
 }
 
 impl Mark {
-    fn next(&mut self, steps: Steps, step: &Step) {
+    fn next(&mut self, steps: Steps, step: &Step, passed: &mut dyn FnMut() -> Option<Arc<Passed>>) {
         let stretch = Stretch {
             count: steps.count - self.last.count,
             launches: steps.launches - self.last.launches,
             start: self.last_time,
             end: step.at.max(self.last_time),
             op: self.last_op,
+            steps: steps.count,
         };
         let which = steps.sum.wrapping_sub(self.last.sum);
-        self.strict.cast(&stretch, which);
-        self.loose.cast(&stretch, 0);
+        self.strict.cast(&stretch, which, passed);
+        self.loose.cast(&stretch, 0, passed);
         (self.last, self.last_time, self.last_op) = (steps, stretch.end, step.op);
     }
 }
@@ -236,10 +345,17 @@ struct Stretch {
     end: u64,
     /// The step it begins with.
     op: u64,
+    /// Of the thread, up to its end.
+    steps: u64,
 }
 
 impl Vote {
-    fn cast(&mut self, stretch: &Stretch, which: u64) {
+    fn cast(
+        &mut self,
+        stretch: &Stretch,
+        which: u64,
+        passed: &mut dyn FnMut() -> Option<Arc<Passed>>,
+    ) {
         let like = (stretch.count, which);
         if like != self.like {
             if self.votes > 0 {
@@ -257,12 +373,16 @@ impl Vote {
         self.votes += 1;
         self.iterations += 1;
         self.launches += stretch.launches;
-        let passed = stretch.end - stretch.start;
-        if self.times.count() == 0 || passed > self.times.greatest() {
+        let took = stretch.end - stretch.start;
+        if self.times.count() == 0 || took > self.times.greatest() {
             self.max_op = stretch.op;
         }
-        self.times.add(passed);
+        self.times.add(took);
+        if self.iterations > WARM {
+            self.warm_times.add(took);
+        }
         self.end = self.end.max(stretch.end);
+        self.seen.turn(self.iterations, stretch.steps, passed);
     }
 
     /// Steps that lie in iterations.
@@ -271,9 +391,15 @@ impl Vote {
     }
 
     fn shown(&self, mark: Name, same_steps: bool) -> Loop {
+        let times = if self.warm_times.count() >= FEWEST {
+            &self.warm_times
+        } else {
+            &self.times
+        };
         Loop {
             pid: 0,
             tid: 0,
+            on_gpu: false,
             mark,
             steps_per_iteration: self.like.0,
             launches_per_iteration: self.launches as f64 / self.iterations.max(1) as f64,
@@ -281,13 +407,14 @@ impl Vote {
             iterations: self.iterations,
             start_ns: self.start,
             end_ns: self.end,
-            min_ns: self.times.least(),
-            p50_ns: self.times.quantile(0.5),
-            p99_ns: self.times.quantile(0.99),
+            min_ns: times.least(),
+            p50_ns: times.quantile(0.5),
+            p99_ns: times.quantile(0.99),
             max_ns: self.times.greatest(),
             max_op_id: self.max_op,
             share_of_steps: 0.0,
-            times: self.times.clone(),
+            times: times.clone(),
+            window: self.seen.window(self.like.0),
         }
     }
 }
@@ -303,21 +430,24 @@ fn spread(symbol: SymbolId) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Analysis;
     use event::{Category, Kind, Layer};
 
     /// The loops in a sequence of one-letter steps, ten nanoseconds apart.
     fn loops(steps: &str) -> Vec<(String, u64, u64)> {
         let mut symbols = Symbols::default();
         let mut sweep = LoopSweep::default();
+        let known = Analysis::new(&event::Meta::default());
         for (place, letter) in steps.chars().enumerate() {
             let name = Name::from(letter.to_string());
-            sweep.step(&Step {
+            let step = Step {
                 thread: (1, 1),
                 symbol: symbols.of_name(&name, Layer::Gpu, Category::Kernel, Kind::Gpu),
                 launch: true,
                 op: place as u64,
                 at: 10 * place as u64,
-            });
+            };
+            sweep.step(&step, step.at, &known.sums());
         }
         let found = sweep.finish(&symbols);
         let rows = found.iter();

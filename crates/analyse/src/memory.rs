@@ -7,6 +7,7 @@
 use crate::frees::{FreeSweep, Frees, Owner, frees_memory};
 use crate::gauge::{Curve, Gauge};
 use crate::leaks::{self, Leaks};
+use crate::passed::MemoryPassed;
 use crate::rate::{Rate, Rates};
 use crate::sites::{Place, Sites, may_mean};
 use ahash::RandomState;
@@ -439,6 +440,15 @@ impl MemorySweep {
         if space == Some(MemorySpace::Device) && key.class == Class::Address {
             self.block_change(key, live.size, at, false);
         }
+    }
+
+    /// Device memory held now, and how often some was allocated.
+    pub(crate) fn passed(&self) -> MemoryPassed {
+        let flow = self.spaces.get(&Some(MemorySpace::Device));
+        flow.map_or_else(MemoryPassed::default, |flow| MemoryPassed {
+            live_bytes: clamp(flow.live),
+            allocations: flow.allocations,
+        })
     }
 
     fn usage(&mut self, key: UseKey) -> u32 {

@@ -60,6 +60,10 @@ impl OverviewSweep {
         self.counts.meaning(what);
     }
 
+    pub fn launches(&self) -> u64 {
+        self.counts.launches
+    }
+
     pub fn lost(&mut self, count: u64) {
         self.counts.lost = self.counts.lost.saturating_add(count);
     }

@@ -141,6 +141,10 @@ impl PaceSweep {
         }
     }
 
+    pub fn waited_ns(&self) -> u64 {
+        self.pace.waited_ns
+    }
+
     pub fn finish(mut self) -> Pace {
         self.close_window();
         self.pace

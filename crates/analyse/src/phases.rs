@@ -2,9 +2,10 @@
 //! The steady state is the loop that [`crate::loops`] finds.
 
 use crate::{
-    Ended, Role, Symbols, Wall,
+    Ended, Role, SymbolId, Symbols, Wall,
     loops::{LoopSweep, Step},
     nesting::is_call,
+    passed::Sums,
 };
 use event::{Category, Event};
 use serde::Serialize;
@@ -58,6 +59,40 @@ impl PhaseKind {
 
 /// What part of the time from the first launch to the last work a loop must last.
 const LEAST_STEADY: f64 = 0.1;
+/// Or what part of the GPU's work must lie in it: compiling in between may take far longer.
+const LEAST_WORK: f64 = 0.25;
+/// The host's loop is the one that is meant unless it has less than this part of the work that the GPU's
+/// has: launched ahead, the steps are over on the host when the first has begun on the GPU.
+const MUCH_LESS: f64 = 0.8;
+
+/// What part of all GPU work lies in the loop's window.
+fn work_in(found: &Loop, busy: u64) -> f64 {
+    let Some(window) = &found.window else {
+        return 0.0;
+    };
+    let idle = (window.to.idle.idle_ns).saturating_sub(window.from.idle.idle_ns);
+    let inside = (window.to.at - window.from.at).saturating_sub(idle);
+    inside as f64 / busy.max(1) as f64
+}
+
+/// The loop that makes the steady state first, then the others.
+fn meant(host: Vec<Loop>, gpu: Vec<Loop>, busy: u64) -> Vec<Loop> {
+    let gpu = gpu.into_iter().map(|found| Loop {
+        tid: 0,
+        on_gpu: true,
+        ..found
+    });
+    let gpu: Vec<Loop> = gpu.collect();
+    let work = |loops: &[Loop]| loops.first().map_or(0.0, |found| work_in(found, busy));
+    let (mut first, second) = if work(&host) < MUCH_LESS * work(&gpu) {
+        (gpu, host)
+    } else {
+        (host, gpu)
+    };
+    first.extend(second);
+    first.truncate(crate::loops::MOST_LOOPS);
+    first
+}
 
 #[derive(Default)]
 pub(crate) struct PhasesSweep {
@@ -66,6 +101,8 @@ pub(crate) struct PhasesSweep {
     first_launch: Option<u64>,
     last_work: Option<u64>,
     loops: LoopSweep,
+    /// Of GPU work, by stream: where the host runs ahead, only there a step is as long as it takes.
+    gpu_loops: LoopSweep,
 }
 
 impl PhasesSweep {
@@ -84,7 +121,7 @@ impl PhasesSweep {
 
     /// A call has returned.
     #[inline]
-    pub fn end(&mut self, event: &Event, role: Role, ended: &Ended) {
+    pub fn end(&mut self, event: &Event, role: Role, ended: &Ended, sums: &Sums<'_>) {
         match role {
             Role::Other | Role::Alloc | Role::Free | Role::EndContext => return,
             Role::QueryStream => {}
@@ -92,13 +129,16 @@ impl PhasesSweep {
             Role::Launch if event.category != Category::Graph => {}
             Role::Copy | Role::QueueCopy | Role::RecordEvent => {}
             // A runtime call and the driver's call in it are one step.
-            _ if ended.outermost_in_category => self.step(Step {
-                thread: (event.pid, event.tid),
-                symbol: ended.symbol,
-                launch: role == Role::Launch,
-                op: event.id,
-                at: event.start,
-            }),
+            _ if ended.outermost_in_category => {
+                let step = Step {
+                    thread: (event.pid, event.tid),
+                    symbol: ended.symbol,
+                    launch: role == Role::Launch,
+                    op: event.id,
+                    at: event.start,
+                };
+                self.step(&step, ended.end, sums);
+            }
             _ => {}
         }
         self.work_until(ended.end);
@@ -109,22 +149,45 @@ impl PhasesSweep {
         self.last_work = Some(self.last_work.map_or(end, |last| last.max(end)));
     }
 
-    pub fn step(&mut self, step: Step) {
+    pub fn step(&mut self, step: &Step, now: u64, sums: &Sums<'_>) {
         if step.launch {
             self.first_launch.get_or_insert(step.at);
         }
-        self.loops.step(&step);
+        self.loops.step(step, now, sums);
     }
 
-    pub fn finish(self, wall: Wall, symbols: &Symbols) -> Phases {
-        let loops = self.loops.finish(symbols);
+    /// GPU work begins.
+    pub fn gpu_step(&mut self, event: &Event, symbol: SymbolId, sums: &Sums<'_>) {
+        // Streams apart, and devices: numbers that differ are enough.
+        let stream = event
+            .stream
+            .unwrap_or(0)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            >> 32;
+        let step = Step {
+            thread: (event.pid, stream as u32 ^ event.device.unwrap_or(0)),
+            symbol,
+            launch: event.category == Category::Kernel,
+            op: event.id,
+            at: event.start,
+        };
+        self.gpu_loops.step(&step, event.start, sums);
+    }
+
+    /// `busy` is how long GPUs worked in all.
+    pub fn finish(self, wall: Wall, symbols: &Symbols, busy: u64) -> Phases {
+        let loops = meant(
+            self.loops.finish(symbols),
+            self.gpu_loops.finish(symbols),
+            busy,
+        );
         let cuts = Cuts {
             first_use: self.first_use,
             first_launch: self.first_launch,
             last_work: self.last_work,
         };
         Phases {
-            phases: cuts.phases(wall, loops.first()),
+            phases: cuts.phases(wall, loops.first(), busy),
             loops,
         }
     }
@@ -138,7 +201,7 @@ struct Cuts {
 }
 
 impl Cuts {
-    fn phases(&self, wall: Wall, steady: Option<&Loop>) -> Vec<Phase> {
+    fn phases(&self, wall: Wall, steady: Option<&Loop>, busy: u64) -> Vec<Phase> {
         let within = |at: u64| at.clamp(wall.start, wall.end);
         let first_use = within(self.first_use.or(self.first_launch).unwrap_or(wall.end));
         let last_work = within(self.last_work.unwrap_or(first_use)).max(first_use);
@@ -147,6 +210,8 @@ impl Cuts {
         // A loop of a moment is no steady state.
         let steady = steady.filter(|found| {
             (found.end_ns - found.start_ns) as f64 >= LEAST_STEADY * working as f64
+                || work_in(found, busy) >= LEAST_WORK
+                || found.is_no_chance()
         });
         let (from, to) = match steady {
             // The last iteration begins with the last mark that was seen.

@@ -30,19 +30,19 @@ pub struct RunSummary {
 
 pub fn summary_text(run: &RunSummary, style: &Style) -> String {
     let mut text = String::from("=== TRACE SUMMARY ===\n\n");
-    userspace(&mut text, &run.report);
-    kernel_space(&mut text, &run.report);
-    let layers = tables::layers_in_short(&run.report, style);
-    if !layers.is_empty() {
-        text.push_str(&layers);
-        text.push('\n');
-    }
     text.push_str(&tables::gpu_in_short(&run.report, style));
     text.push('\n');
     let findings = tables::top_findings(&run.report, FINDINGS, style);
     if !findings.is_empty() {
         text.push_str("FINDINGS:\n");
         text.push_str(&findings);
+        text.push('\n');
+    }
+    userspace(&mut text, &run.report);
+    kernel_space(&mut text, &run.report);
+    let layers = tables::layers_in_short(&run.report, style);
+    if !layers.is_empty() {
+        text.push_str(&layers);
         text.push('\n');
     }
     tail(&mut text, run);
@@ -104,12 +104,8 @@ fn tail(text: &mut String, run: &RunSummary) {
     if counts.library_calls > 0 {
         let _ = writeln!(text, "Calls of other libraries: {}", counts.library_calls);
     }
-    if counts.failed_calls > 0 {
-        let _ = writeln!(
-            text,
-            "Calls that returned an error: {}",
-            counts.failed_calls
-        );
+    if let Some(failed) = tables::failed_calls(&run.report) {
+        let _ = writeln!(text, "Calls that failed: {}", printable(&failed));
     }
     if overview.open_spans > 0 {
         let _ = writeln!(text, "Calls that never returned: {}", overview.open_spans);

@@ -1,144 +1,189 @@
-//! Calls that failed and were passed over.
+//! Calls that failed: a kernel that crashed, memory that ran out, errors nobody looked at.
 
+use super::expected::why;
 use super::signs::Failure;
-use super::{Draft, Finding, Seen, Severity, words};
+use super::{Confidence, Draft, Finding, Seen, Severity, words};
 
 /// Kinds of failure named.
 const MOST_NAMED: usize = 5;
+const OUT_OF_MEMORY: i64 = 2;
 
 pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    // A failure after which the thread called nothing more was not passed over. Frees have a finding
-    // of their own.
-    let ignored: Vec<_> = (seen.signs.failures.iter())
-        .filter(|failure| failure.calls_after > 0 && !expected(failure))
-        .filter(|failure| !crate::frees::frees_memory(&failure.function))
-        .collect();
-    let Some(first) = ignored.iter().min_by_key(|failure| failure.from) else {
-        return;
+    let failures = || (seen.signs.failures.iter()).filter(|failure| why(failure).is_none());
+    let crash = failures()
+        .filter(|failure| sticky(failure.code).is_some())
+        .min_by_key(|failure| failure.from);
+    found.extend(crash.map(|first| crashed(seen, first)));
+    let full = failures()
+        .filter(|failure| failure.code == OUT_OF_MEMORY)
+        .min_by_key(|failure| failure.from);
+    found.extend(full.map(|first| out_of_memory(seen, first)));
+    found.extend(ignored(seen));
+}
+
+/// Errors after which every call of the process fails: what the kernel did.
+fn sticky(code: i64) -> Option<&'static str> {
+    Some(match code {
+        214 => "hit a memory error that the hardware could not correct (ECC)",
+        700 => "accessed memory that is not its own",
+        702 => "ran longer than the display's watchdog allows",
+        710 => "failed an assertion",
+        714 => "overflowed its stack",
+        715 => "ran into an illegal instruction",
+        716 => "accessed memory at a misaligned address",
+        717 => "accessed memory in the wrong address space",
+        718 => "jumped to an invalid address",
+        719 => "failed",
+        _ => return None,
+    })
+}
+
+fn error_name(failure: &Failure) -> String {
+    match &failure.error {
+        Some(error) => error.to_string(),
+        None => format!("error {}", failure.code),
+    }
+}
+
+fn crashed(seen: &Seen<'_>, first: &Failure) -> Finding {
+    let what = sticky(first.code).unwrap_or("failed");
+    let title = match first.launched.first() {
+        Some(kernel) => format!(
+            "A kernel {what}; the last one launched was {}",
+            words::kernel(kernel)
+        ),
+        None => format!("A kernel {what}"),
     };
+    let before: Vec<_> = (first.launched.iter().skip(1))
+        .map(|kernel| words::kernel(kernel))
+        .collect();
+    let before = match before.is_empty() {
+        true => String::new(),
+        false => format!(" Launched before it: {}.", before.join(", ")),
+    };
+    Draft::new("gpu-crash", seen)
+        .shown_by(first.ops.first().copied())
+        .number("code", first.code.unsigned_abs())
+        .between(first.from, first.to)
+        .at_least(Severity::High)
+        .sure(Confidence::Likely)
+        .say(
+            seen,
+            title,
+            format!(
+                "{} returned {}, and every CUDA call of the process fails after that.{before} Launches \
+                 return before their kernels run, so it may also be an earlier kernel.",
+                first.function,
+                error_name(first),
+            ),
+            "Run once with CUDA_LAUNCH_BLOCKING=1: the call that fails is then the launch itself. \
+             compute-sanitizer names the thread and the address.",
+        )
+}
+
+fn out_of_memory(seen: &Seen<'_>, first: &Failure) -> Finding {
+    let held = (seen.report.memory.spaces.iter())
+        .find(|space| space.space == Some(event::MemorySpace::Device))
+        .map_or(0, |space| space.peak_bytes);
+    let asked = match first.asked_bytes {
+        Some(size) => format!("{} of {} more failed", first.function, words::bytes(size)),
+        None => format!("{} failed", first.function),
+    };
+    let largest = seen
+        .report
+        .memory
+        .holders
+        .first()
+        .map_or(String::new(), |holder| {
+            format!(
+                " The largest holder is {}, with {} in {}.",
+                holder.place.function,
+                words::bytes(holder.bytes),
+                words::count(holder.count, "allocation", "allocations"),
+            )
+        });
+    let ended = match seen.report.overview.exit {
+        Some(0) => {
+            " The program went on and ended well: a caching allocator frees what it holds and \
+                     tries again."
+        }
+        _ => "",
+    };
+    Draft::new("out-of-memory", seen)
+        .costs_bytes(held)
+        .shown_by(first.ops.iter().copied())
+        .number("failed_calls", first.count)
+        .number("held_bytes", held)
+        .number("asked_bytes", first.asked_bytes.unwrap_or(0))
+        .between(first.from, first.to)
+        .at_least(match seen.report.overview.exit {
+            Some(0) => Severity::Medium,
+            _ => Severity::High,
+        })
+        .say(
+            seen,
+            format!(
+                "Out of GPU memory with {} held: {asked}",
+                words::bytes(held)
+            ),
+            format!(
+                "{} with {}.{largest}{ended} Other processes on the GPU may hold memory too.",
+                words::count(first.count, "allocation failed", "allocations failed"),
+                error_name(first),
+            ),
+            "Use smaller batches, free what is not needed, or recompute instead of keeping. `cutrace \
+             report memory` lists who holds what.",
+        )
+}
+
+/// Errors of other kinds after which the program went on.
+fn ignored(seen: &Seen<'_>) -> Option<Finding> {
+    // A failure after which the thread called nothing more was not passed over. Frees have a finding
+    // of their own, and so have crashes and full memory.
+    let ignored: Vec<_> = (seen.signs.failures.iter())
+        .filter(|failure| failure.calls_after > 0 && why(failure).is_none())
+        .filter(|failure| !crate::frees::frees_memory(&failure.function))
+        .filter(|failure| sticky(failure.code).is_none() && failure.code != OUT_OF_MEMORY)
+        .collect();
+    let first = ignored.iter().min_by_key(|failure| failure.from)?;
     let count: u64 = ignored.iter().map(|failure| failure.count).sum();
     let mut named: Vec<_> = (ignored.iter().take(MOST_NAMED))
         .map(|failure| {
-            let error = match &failure.error {
-                Some(error) => error.to_string(),
-                None => format!("error {}", failure.code),
-            };
-            format!("{} {error} ({}×)", failure.function, failure.count)
+            format!(
+                "{} {} ({}×)",
+                failure.function,
+                error_name(failure),
+                failure.count
+            )
         })
         .collect();
     if ignored.len() > MOST_NAMED {
         named.push(format!("and {} more kinds", ignored.len() - MOST_NAMED));
     }
-    let last = ignored
-        .iter()
-        .map(|failure| failure.to)
-        .max()
-        .unwrap_or(first.to);
-    found.push(
+    let last = ignored.iter().map(|failure| failure.to).max();
+    Some(
         Draft::new("failed-calls", seen)
             .shown_by(ignored.iter().flat_map(|failure| failure.ops.first().copied()))
             .number("failed_calls", count)
             .number("kinds", ignored.len() as u64)
             .number("calls_after", first.calls_after)
-            .between(first.from, last)
+            .between(first.from, last.unwrap_or(first.to))
             .at_least(Severity::Medium)
             .say(
                 seen,
-                format!("{} failed and the program went on", words::count(count, "call", "calls")),
+                format!(
+                    "{} failed and the program went on, first {} with {}",
+                    words::count(count, "call", "calls"),
+                    first.function,
+                    error_name(first),
+                ),
                 format!(
                     "{}. After the first kind's last failure the thread made {} more.",
                     named.join(", "),
                     words::count(first.calls_after, "call", "calls"),
                 ),
-                "Check what every call returns. What an earlier launch did wrong is told by a later call: \
-                 look at what ran before it.",
+                "Check what every call returns. A launch's own error comes from cudaGetLastError(); what \
+                 its kernel did wrong comes from a later call.",
             ),
-    );
-}
-
-/// Failures that are answers: asked in order to find something out, and told in the documentation.
-fn expected(failure: &Failure) -> bool {
-    const NOT_INITIALIZED: i64 = 3;
-    const DEINITIALIZED: i64 = 4;
-    const INVALID_VALUE: i64 = 1;
-    const INVALID_CONTEXT: i64 = 201;
-    const NOT_FOUND: i64 = 500;
-    const NOT_READY: i64 = 600;
-    const PEER_ALREADY: i64 = 704;
-    const REGISTERED_ALREADY: i64 = 712;
-    const NOT_SUPPORTED: i64 = 801;
-    let family = cuda::family(&failure.function);
-    match failure.code {
-        // Work goes on: that is what a query asks.
-        NOT_READY => true,
-        // The process is ending, and the driver with it.
-        DEINITIALIZED => true,
-        PEER_ALREADY | REGISTERED_ALREADY => true,
-        // Is there such a function, table, symbol or attribute?
-        NOT_FOUND | NOT_SUPPORTED | NOT_INITIALIZED => {
-            failure_asks(family) || family.contains("GetExportTable") || family.contains("GetProc")
-        }
-        // Is this pointer, or this context, one of CUDA's?
-        INVALID_VALUE | INVALID_CONTEXT => {
-            family.contains("Pointer") || failure_asks(family) || family.contains("CtxPopCurrent")
-        }
-        // They repeat an error that another call has returned already.
-        _ => matches!(family, "cudaGetLastError" | "cudaPeekAtLastError"),
-    }
-}
-
-/// Functions whose only purpose is the answer.
-fn failure_asks(family: &str) -> bool {
-    matches!(family, "cudaGetLastError" | "cudaPeekAtLastError")
-        || ["Get", "Query", "CanAccess", "IsCapturing", "Attribute"]
-            .iter()
-            .any(|word| family.contains(word))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn failure(function: &str, code: i64) -> Failure {
-        Failure {
-            function: function.into(),
-            code,
-            error: None,
-            count: 1,
-            ops: Vec::new(),
-            from: 0,
-            to: 0,
-            calls_after: 1,
-        }
-    }
-
-    #[test]
-    fn answers_are_no_failures() {
-        for (function, code) in [
-            ("cuStreamQuery", 600),
-            ("cudaEventQuery", 600),
-            ("cuCtxGetCurrent", 3),
-            ("cuCtxGetDevice", 201),
-            ("cuPointerGetAttribute", 1),
-            ("cudaPointerGetAttributes", 1),
-            ("cuGetExportTable", 500),
-            ("cuGetProcAddress_v2", 500),
-            ("cudaGetLastError", 700),
-            ("cuCtxEnablePeerAccess", 704),
-            ("cuMemFree_v2", 4),
-        ] {
-            assert!(expected(&failure(function, code)), "{function} {code}");
-        }
-        for (function, code) in [
-            ("cuMemAlloc_v2", 2),
-            ("cuLaunchKernel", 1),
-            ("cuMemcpyDtoH_v2", 700),
-            ("cuStreamSynchronize", 700),
-            ("cudaMalloc", 2),
-            ("cuModuleLoadData", 218),
-            ("cuCtxSetCurrent", 3),
-        ] {
-            assert!(!expected(&failure(function, code)), "{function} {code}");
-        }
-    }
+    )
 }

@@ -1,33 +1,102 @@
-//! The GPU without work, and what the host did meanwhile.
+//! The GPU without work while the program uses it, and what the host did meanwhile.
 
-use super::{Draft, Finding, Seen, Severity, limits, words};
+use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
+use crate::HostTime;
 use crate::idle::{Basis, Gap, GapPlace};
+use crate::working::Working;
 
 /// Gaps that get a finding of their own.
 const MOST_GAPS: usize = 3;
 
 pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
-    let idle = &seen.report.idle;
-    let between: Vec<_> = (idle.gaps.iter())
+    let Some(working) = seen.working() else {
+        return;
+    };
+    let in_steps = seen.steps().is_some();
+    if working.step.is_some() {
+        found.extend(pauses(seen, working));
+    } else {
+        long_gaps(seen, found);
+    }
+    let idle = match in_steps {
+        true => working.idle_ns,
+        false => {
+            let named = found.iter().filter(|finding| finding.id == "idle-gap");
+            let named = named.fold(0u64, |sum, finding| {
+                sum.saturating_add(finding.cost_ns.unwrap_or(0))
+            });
+            (working.idle_ns.saturating_sub(named)).saturating_sub(working.host.loading_ns)
+        }
+    };
+    if working.share(idle) < limits::IDLE_SHARE || !seen.matters(idle, limits::MEDIUM_SHARE) {
+        return;
+    }
+    // Small kernels have a finding of their own, which says the same and why.
+    let said = found.iter().any(|finding| {
+        matches!(
+            finding.id,
+            "small-launches" | "sync-after-every-launch" | "allocation-in-loop" | "transfer-bound"
+        ) && finding.cost_ns.unwrap_or(0).saturating_mul(2) >= idle
+    });
+    if !said {
+        found.push(waiting(seen, working, idle));
+    }
+}
+
+/// The loop stands still now and then.
+fn pauses(seen: &Seen<'_>, working: &Working) -> Option<Finding> {
+    if (working.pauses_ns as f64) < limits::MEDIUM_SHARE * seen.wall() as f64 {
+        return None;
+    }
+    let longest = (seen.report.idle.gaps.iter())
+        .filter(|gap| gap.start_ns >= working.from_ns && gap.end_ns <= working.to_ns)
+        .max_by_key(|gap| gap.length_ns)?;
+    Some(
+        Draft::new("pauses", seen)
+            .costs(working.pauses_ns)
+            .shown_by(around(longest))
+            .number("pauses", working.pauses)
+            .number("pauses_ns", working.pauses_ns)
+            .number("longest_ns", working.longest_pause_ns)
+            .between(longest.start_ns, longest.end_ns)
+            .at_most(Severity::Medium)
+            .say(
+                seen,
+                match working.pauses {
+                    1 => format!("The loop stops once for {}", words::time(working.pauses_ns)),
+                    pauses => format!(
+                        "The loop stops {pauses} times for {} in all",
+                        words::time(working.pauses_ns)
+                    ),
+                },
+                format!(
+                    "{} between steps in which the GPU has nothing to do for more than four steps' time. \
+                     {}{}",
+                    words::count(working.pauses, "gap", "gaps"),
+                    in_gap(longest),
+                    basis(seen),
+                ),
+                "Compiling for a new shape, evaluating, saving a checkpoint or collecting garbage do \
+                 this. See what the program does there (`cutrace view`, or --stack).",
+            ),
+    )
+}
+
+/// Without steps: single gaps that stand out.
+fn long_gaps(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+    let between: Vec<_> = (seen.report.idle.gaps.iter())
         .filter(|gap| gap.place == GapPlace::Between)
         .collect();
     let stands_out = |gap: &&&Gap| {
         gap.length_ns >= limits::GAP_NS
-            && gap.length_ns as f64 >= limits::GAP_SHARE * seen.wall() as f64
+            && gap.length_ns as f64 >= limits::MEDIUM_SHARE * seen.wall() as f64
             && gap.length_ns >= 4 * typical(&between)
+            // Loading happens once and has a finding of its own.
+            && gap.host.loading_ns.saturating_mul(2) < gap.length_ns
     };
     let long: Vec<_> = between.iter().filter(stands_out).take(MOST_GAPS).collect();
-    let mut named = 0u64;
     for gap in long {
-        named = named.saturating_add(gap.length_ns);
         found.push(one_gap(seen, gap));
-    }
-    let rest = idle.all.between_ns.saturating_sub(named);
-    let working = seen.working().map_or(0, |(from, to)| to - from);
-    if rest as f64 >= limits::IDLE_SHARE * working.max(1) as f64
-        && rest as f64 >= limits::MEDIUM_SHARE * seen.wall() as f64
-    {
-        found.push(many_gaps(seen, &between, rest, working));
     }
 }
 
@@ -43,83 +112,132 @@ fn typical(gaps: &[&Gap]) -> u64 {
     }
 }
 
-fn one_gap(seen: &Seen<'_>, gap: &Gap) -> Finding {
-    let parts = gap.host.parts();
-    let around = [("after", &gap.before), ("before", &gap.after)]
+fn around(gap: &Gap) -> impl Iterator<Item = u64> + use<> {
+    let ids = [&gap.before, &gap.after].map(|work| work.as_ref().map(|work| work.op_id));
+    ids.into_iter().flatten()
+}
+
+fn in_gap(gap: &Gap) -> String {
+    let around: Vec<_> = [("after", &gap.before), ("before", &gap.after)]
         .into_iter()
-        .filter_map(|(word, work)| Some(format!("{word} {}", work.as_ref()?.name)))
-        .collect::<Vec<_>>()
-        .join(" and ");
-    let mut ops: Vec<_> = gap.before.iter().map(|work| work.op_id).collect();
-    ops.extend(gap.after.iter().map(|work| work.op_id));
+        .filter_map(|(word, work)| Some(format!("{word} {}", words::kernel(&work.as_ref()?.name))))
+        .collect();
+    format!(
+        "The longest, {}, comes {}. {}",
+        words::time(gap.length_ns),
+        around.join(" and "),
+        host_words(&gap.host, gap.length_ns)
+    )
+}
+
+fn one_gap(seen: &Seen<'_>, gap: &Gap) -> Finding {
     Draft::new("idle-gap", seen)
         .costs(gap.length_ns)
-        .shown_by(ops)
+        .shown_by(around(gap))
         .number("gap_ns", gap.length_ns)
         .number("untraced_ns", gap.host.untraced_ns)
         .between(gap.start_ns, gap.end_ns)
+        // Nothing repeats, so nobody knows whether the program waits here again.
+        .at_most(Severity::Low)
+        .sure(Confidence::Hint)
         .say(
             seen,
             format!(
                 "The GPU had nothing to do for {}",
                 words::time(gap.length_ns)
             ),
-            format!(
-                "One gap, {around}. {}{}",
-                host_words(&parts, gap.length_ns),
-                basis(seen)
-            ),
-            advice(&parts),
+            format!("One gap. {}{}", in_gap(gap), basis(seen)),
+            "Nothing repeats in this run, so this may be set-up that happens once. If the program waits \
+             here each time, prepare the next work while the GPU has some.",
         )
 }
 
-fn many_gaps(seen: &Seen<'_>, gaps: &[&Gap], rest: u64, working: u64) -> Finding {
-    let idle = &seen.report.idle;
-    let parts = idle.all.host.parts();
-    let all = (parts.iter().map(|(_, ns)| *ns)).fold(0u64, u64::saturating_add);
-    let ops = gaps
-        .iter()
-        .filter_map(|gap| Some(gap.before.as_ref()?.op_id));
-    Draft::new("idle-gpu", seen)
-        .costs(rest)
+/// The GPU waits for the host again and again.
+fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
+    let share = words::percent(working.share(idle));
+    let once_a_step = working.step.is_some()
+        && working.long_gaps_ns.saturating_mul(2) >= idle
+        && working.long_gaps as f64 <= 3.0 * working.steps();
+    let (id, title) = match (&working.step, once_a_step) {
+        (Some(_), true) => (
+            "starved",
+            format!("The GPU waits {share} of each step for the host's next piece of work"),
+        ),
+        (Some(_), false) => (
+            "host-bound",
+            format!("The host is too slow for the GPU, which waits {share} of each step"),
+        ),
+        (None, _) => (
+            "idle-gpu",
+            format!("The GPU is idle {share} of the time between its first work and its last"),
+        ),
+    };
+    let ops = (seen.report.idle.gaps.iter())
+        .filter(|gap| gap.start_ns >= working.from_ns && gap.end_ns <= working.to_ns)
+        .filter_map(|gap| Some(gap.after.as_ref()?.op_id));
+    let mut detail = match &working.step {
+        Some(step) => format!(
+            "Of a step of {} the GPU works {}. ",
+            words::time(step.mean_ns),
+            words::time((working.busy_ns as f64 / working.steps()) as u64),
+        ),
+        None => format!(
+            "{} in {}. ",
+            words::time(idle),
+            words::count(working.gaps, "gap", "gaps")
+        ),
+    };
+    if once_a_step {
+        let each = working.long_gaps_ns / working.long_gaps.max(1);
+        let before = (working.waited_for.as_ref()).map_or(String::new(), |name| {
+            format!(", before {}", words::kernel(name))
+        });
+        detail.push_str(&format!(
+            "Most of the rest is {} of about {}{before}. ",
+            if working.long_gaps as f64 <= 1.5 * working.steps() {
+                "one gap".to_owned()
+            } else {
+                "a few gaps".to_owned()
+            },
+            words::time(each),
+        ));
+    }
+    detail.push_str(&host_words(&working.host, working.host.total_ns()));
+    detail.push_str(basis(seen));
+    Draft::new(id, seen)
+        .in_steps()
+        .costs(idle)
         .shown_by(ops)
-        .number("idle_ns", rest)
-        .number("gaps", idle.all.gap_count)
-        .number("working_ns", working)
-        .number("opportunity_ns", idle.opportunity_ns)
-        .at_least(Severity::Low)
-        .say(
-            seen,
-            format!(
-                "The GPU is idle {} of the working time",
-                words::percent(rest as f64 / working.max(1) as f64)
-            ),
-            format!(
-                "{} in {} between works. {}{} Another workload could have had {} of all idle time.",
-                words::time(rest),
-                words::count(idle.all.gap_count, "gap", "gaps"),
-                host_words(&parts, all),
-                basis(seen),
-                words::time(idle.opportunity_ns),
-            ),
-            advice(&parts),
-        )
+        .number("idle_ns", idle)
+        .number("gaps", working.gaps)
+        .number("working_ns", working.length_ns)
+        .number("opportunity_ns", working.worth_having_ns)
+        .between(working.from_ns, working.to_ns)
+        .sure(match seen.report.idle.basis {
+            Basis::GpuTimes => Confidence::Certain,
+            Basis::Launches => Confidence::Likely,
+        })
+        .at_most(match working.step {
+            // Of a run that is over soon the start matters more.
+            Some(_) if !seen.matters_in_run(idle) => Severity::Medium,
+            Some(_) => Severity::High,
+            None => Severity::Low,
+        })
+        .say(seen, title, detail, advice(&working.host, once_a_step))
 }
 
 /// What the host did, the largest parts of it.
-fn host_words(parts: &[(&'static str, u64)], whole: u64) -> String {
-    let largest: Vec<_> = (parts.iter().take(2))
+fn host_words(host: &HostTime, whole: u64) -> String {
+    let parts = host.parts();
+    let largest: Vec<_> = (parts.iter().take(3))
         .filter(|(_, ns)| *ns as f64 >= 0.1 * whole as f64)
         .map(|(what, ns)| {
-            let what = if *what == "nothing traced" {
-                "in its own code or waiting for something else"
-            } else {
-                what
+            let what = match *what {
+                "nothing traced" => "in its own code or waiting for something else",
+                what => what,
             };
-            format!(
-                "{what} ({})",
-                words::percent(*ns as f64 / whole.max(1) as f64)
-            )
+            let share = (*ns as f64 / whole.max(1) as f64).min(1.0);
+            format!("{what} ({})", words::percent(share))
         })
         .collect();
     if largest.is_empty() {
@@ -135,25 +253,28 @@ fn basis(seen: &Seen<'_>) -> &'static str {
     }
 }
 
-fn advice(parts: &[(&'static str, u64)]) -> &'static str {
-    match parts.first().map(|(what, _)| *what) {
+fn advice(host: &HostTime, once_a_step: bool) -> &'static str {
+    match host.parts().first().map(|(what, _)| *what) {
         Some("copying") => {
             "The GPU waits for copies: make them async, from pinned memory, in another stream, one \
              round ahead of the kernels."
         }
         Some("allocating") => "Allocate before the loop, or from a pool in stream order.",
         Some("synchronising") => {
-            "The host waits although the GPU is done, or for another GPU: wait later, and queue the \
-             next work before waiting."
+            "The host waits for the GPU before it launches more. Launch the next work before waiting, \
+             and read results back later or less often."
         }
         Some("launching") => "Launching is the limit: use CUDA graphs or fewer, larger kernels.",
-        Some("Python") => {
-            "The interpreter is the limit: compile the model, use CUDA graphs, or queue work further \
-             ahead."
+        Some("loading code") => {
+            "Code is loaded or compiled while the loop runs: launch every kernel once before it starts."
+        }
+        _ if once_a_step => {
+            "Look at what the program does there. If it makes the next batch, do that in other threads or \
+             processes, ahead of time (in PyTorch: DataLoader with num_workers and pin_memory)."
         }
         _ => {
-            "Look at what the program does there: prepare the next input in another thread, queue work \
-             ahead, or let another job use the GPU in the meantime."
+            "The program's own code between launches is the limit (Python, as a rule). Launch more with \
+             less of it: larger batches, torch.compile or CUDA graphs."
         }
     }
 }

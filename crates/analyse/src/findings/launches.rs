@@ -1,7 +1,8 @@
 //! How kernels are launched: waited for one by one, too small to be worth it, or held in line by the
 //! default stream.
 
-use super::{Draft, Finding, Seen, Severity, limits, words};
+use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
+use crate::{Role, Working};
 use event::Category;
 
 pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
@@ -13,15 +14,18 @@ pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 fn sync_each_launch(seen: &Seen<'_>) -> Option<Finding> {
     let (launches, waits) = (seen.signs.launches, &seen.signs.waits);
     let share = waits.after_one as f64 / launches.max(1) as f64;
-    let cost = waits.gap_ns.min(seen.wall());
+    // What is lost is time in which the GPU had nothing to do, no more.
+    let working = seen.working()?;
+    let cost = waits.gap_ns.min(working.idle_ns);
     if launches < limits::MANY_LAUNCHES
         || share < limits::SYNC_EACH
-        || (cost as f64) < limits::LEAST_SHARE * seen.wall() as f64
+        || !seen.matters(cost, limits::MEDIUM_SHARE)
     {
         return None;
     }
     Some(
         Draft::new("sync-after-every-launch", seen)
+            .in_steps()
             .costs(cost)
             .shown_by(waits.ops.iter().copied())
             .number("launches", launches)
@@ -72,39 +76,41 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
         .iter()
         .map(|row| row.executions)
         .sum();
-    let (from, to) = seen.working()?;
-    let gpu = &seen.report.gpu.all;
-    let idle = (to - from).saturating_sub(gpu.busy_ns);
-    // Host time of the launches, no more than the GPU had nothing to do.
+    let working = seen.working()?;
     let per_launch = seen.signs.launch_ns / seen.signs.launches.max(1);
-    let cost = per_launch.saturating_mul(count).min(idle);
+    // While the GPU has nothing to do the host launches: that much a graph could save.
+    let cost = working.host.launching_ns.min(working.idle_ns);
     if count < limits::MANY_SHORT_KERNELS
         || count * 2 < all
-        || seen.signs.graph_launches * 2 > seen.signs.launches
-        || (cost as f64) < limits::MEDIUM_SHARE * seen.wall() as f64
+        || mostly_graphs(seen, working)
+        || !seen.matters(cost, limits::GRAPH_SHARE)
     {
         return None;
     }
     let most = short.iter().max_by_key(|row| row.executions)?;
     Some(
         Draft::new("small-launches", seen)
+            .in_steps()
             .costs(cost)
             .shown_by([most.max_op_id])
             .number("short_kernels", count)
             .number("short_kernel_ns", time)
             .number("launch_ns", seen.signs.launch_ns)
-            .number("gpu_busy_ns", gpu.busy_ns)
-            .between(from, to)
+            .number("gpu_busy_ns", working.busy_ns)
+            .between(working.from_ns, working.to_ns)
             .say(
                 seen,
-                format!("{count} kernels ran for {} on average", words::time(time / count.max(1))),
                 format!(
-                    "Launching one takes the host {}, so the GPU waits for launches: it was busy {} \
-                     of {}. Most frequent: {} ({} times, half of them in {} or less).",
+                    "Kernels are too short for their launches: {count} ran for {} on average",
+                    words::time(time / count.max(1))
+                ),
+                format!(
+                    "Launching one takes the host {}, so the GPU waits: it was busy {} of {}. Most \
+                     frequent: {} ({} times, half of them in {} or less).",
                     words::time(per_launch),
-                    words::time(gpu.busy_ns),
-                    words::time(to - from),
-                    most.name,
+                    words::time(working.busy_ns),
+                    words::time(working.length_ns),
+                    words::kernel(&most.name),
                     most.executions,
                     words::time(most.p50_ns),
                 ),
@@ -113,15 +119,37 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
     )
 }
 
+/// Most launches of the working time are graphs already.
+fn mostly_graphs(seen: &Seen<'_>, working: &Working) -> bool {
+    let sum = |graphs: bool| {
+        let launches = working.calls.iter().filter(|row| {
+            let graph = row.name.contains("GraphLaunch");
+            graph == graphs && (graph || Role::of(row.layer, &row.name) == Role::Launch)
+        });
+        launches.map(|row| row.calls).sum::<u64>()
+    };
+    let (graphs, others) = (sum(true), sum(false));
+    if graphs + others > 0 {
+        graphs >= others
+    } else {
+        seen.signs.graph_launches * 2 > seen.signs.launches
+    }
+}
+
 /// Without the GPU's times: the host spends its time launching.
 fn busy_launching(seen: &Seen<'_>) -> Option<Finding> {
     let signs = seen.signs;
-    let (from, to) = seen.working()?;
-    let time = signs.launch_ns.min(to - from);
-    let share = time as f64 / (to - from) as f64;
+    let working = seen.working()?;
+    let (from, to, length) = (working.from_ns, working.to_ns, working.length_ns);
+    let inside: u64 = (working.calls.iter())
+        .filter(|row| row.category == Category::Kernel)
+        .map(|row| row.self_ns)
+        .fold(0, u64::saturating_add);
+    let time = signs.launch_ns.min(inside).min(length);
+    let share = working.share(time);
     if signs.launches < limits::MANY_SHORT_KERNELS
         || share < limits::LAUNCHING
-        || signs.graph_launches * 2 > signs.launches
+        || mostly_graphs(seen, working)
         // softgpu's launches cost what its queue costs, which says nothing of a GPU's.
         || seen.report.overview.simulated
     {
@@ -132,11 +160,13 @@ fn busy_launching(seen: &Seen<'_>) -> Option<Finding> {
         .max_by_key(|row| row.calls)?;
     Some(
         Draft::new("small-launches", seen)
+            .in_steps()
             .costs(time)
+            .sure(Confidence::Hint)
             .shown_by([row.max_op_id])
             .number("launches", signs.launches)
             .number("launch_ns", time)
-            .number("working_ns", to - from)
+            .number("working_ns", length)
             .number("launches_below_1024_threads", signs.tiny_launches)
             .between(from, to)
             .say(
@@ -146,12 +176,12 @@ fn busy_launching(seen: &Seen<'_>) -> Option<Finding> {
                     words::percent(share)
                 ),
                 format!(
-                    "{} launches took {} of {}, {} each; {} of them have fewer than 1,024 threads.",
-                    signs.launches,
+                    "Launch calls took {} of {}, {} each; {} of {} have fewer than 1,024 threads.",
                     words::time(time),
-                    words::time(to - from),
+                    words::time(length),
                     words::time(signs.launch_ns / signs.launches.max(1)),
                     signs.tiny_launches,
+                    words::count(signs.launches, "launch", "launches"),
                 ),
                 ADVICE,
             ),

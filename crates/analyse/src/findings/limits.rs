@@ -8,6 +8,12 @@ pub const MEDIUM_SHARE: f64 = 0.05;
 /// Below a hundredth nothing is said about time at all.
 pub const LEAST_SHARE: f64 = 0.01;
 
+/// Fewer steps say nothing of those to come …
+pub const FEWEST_STEPS: f64 = 8.0;
+/// … nor do steps that take less of the run than this and are over sooner than that.
+pub const STEPS_SHARE: f64 = 0.005;
+pub const STEPS_NS: u64 = 20_000_000;
+
 /// Events named as evidence of one finding.
 pub const OPS: usize = 8;
 
@@ -29,6 +35,8 @@ pub const SYNC_EACH: f64 = 0.5;
 pub const SHORT_KERNEL_NS: u64 = 10_000;
 /// So many short kernels are worth a graph.
 pub const MANY_SHORT_KERNELS: u64 = 200;
+/// Launching while the GPU has nothing to do, for this part of the working time: a graph would show.
+pub const GRAPH_SHARE: f64 = 0.10;
 /// Launch calls in this part of the working time: the host is busy launching.
 pub const LAUNCHING: f64 = 0.20;
 /// Changes between the default stream and others: fewer are a set-up, not a habit.
@@ -45,10 +53,11 @@ pub const WASTED_BYTES: u64 = 64 << 20;
 /// … and of which less than this part is live.
 pub const LIVE_OF_BLOCKS: f64 = 0.5;
 
+/// A framework's pool below this is not worth a line.
+pub const POOL_BYTES: u64 = 64 << 20;
+
 /// The GPU without work for this part of the working time.
 pub const IDLE_SHARE: f64 = 0.10;
-/// A single gap as long as this part of the run stands out, if it is also much longer than the others.
-pub const GAP_SHARE: f64 = 0.02;
 /// And is no gap that a person would call one below 1 ms.
 pub const GAP_NS: u64 = 1_000_000;
 

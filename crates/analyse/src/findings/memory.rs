@@ -1,9 +1,12 @@
 //! Memory: allocations where work repeats, what is never freed, frees that are wrong, blocks that
 //! stay because of little.
 
-use super::{Draft, Finding, Seen, Severity, limits, words};
+use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
+use crate::Place;
 use crate::frees::BadFree;
 use crate::leaks::{Judged, Leak};
+use crate::memory::Holder;
+use crate::working::Working;
 
 /// Leaking places that get a finding of their own.
 const MOST_LEAKS: usize = 4;
@@ -16,7 +19,8 @@ pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
-    let (from, to) = seen.working()?;
+    let working = seen.working()?;
+    let (from, to) = (working.from_ns, working.to_ns);
     let (mut allocations, mut frees, mut time) = (0u64, 0u64, 0u64);
     let mut most: Option<(u64, &crate::memory::FunctionUse)> = None;
     for function in &seen.report.memory.functions {
@@ -43,23 +47,22 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
         }
     }
     let (calls, function) = most?;
-    let per_iteration = seen
-        .iterations()
-        .map(|turns| allocations as f64 / turns as f64);
-    let time = time.min(to - from);
+    let per_iteration = (working.step.as_ref()).map(|_| allocations as f64 / working.steps());
+    let time = time.min(working.length_ns);
     // One a round is a habit whatever it costs here: on a busy GPU each may wait.
     let habit = match per_iteration {
         Some(each) => each >= limits::ALLOCATIONS_PER_ITERATION,
-        None => time as f64 >= limits::LEAST_SHARE * seen.wall() as f64,
+        None => seen.matters(time, limits::LEAST_SHARE),
     };
     if allocations < limits::LOOP_ALLOCATIONS || !habit {
         return None;
     }
-    let each = per_iteration.map_or(String::new(), |each| format!(", {each:.1} an iteration"));
+    let each = per_iteration.map_or(String::new(), |each| format!(", {each:.1} a step"));
     // What was allocated once before the loop does not show it.
     let inside = (from..=to).contains(&function.last_at_ns);
     Some(
         Draft::new("allocation-in-loop", seen)
+            .in_steps()
             .costs(time)
             .shown_by(inside.then_some(function.last_op_id))
             .number("allocations", allocations)
@@ -68,10 +71,12 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
             .between(from, to)
             .say(
                 seen,
-                format!("{allocations} allocations where work repeats"),
+                match per_iteration {
+                    Some(each) => format!("Each step allocates memory {each:.1} times"),
+                    None => format!("{allocations} allocations while the GPU is used"),
+                },
                 format!(
-                    "{allocations} allocations and {} between the first kernel and the last{each}, \
-                     in {}; {calls} of them by {}. Allocating may wait for the GPU, and so may freeing.",
+                    "{allocations} allocations and {}{each}, in {}; {calls} of them by {}. Allocating may wait for the GPU, and so may freeing.",
                     words::count(frees, "free", "frees"),
                     words::time(time),
                     function.function,
@@ -84,9 +89,25 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
 
 fn leaks(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let leaks = &seen.report.memory.leaks;
-    let (growing, kept): (Vec<_>, Vec<_>) = leaks.groups.iter().partition(|leak| leak.grows);
+    let steps = seen.working().filter(|working| working.step.is_some());
+    let growth = steps.and_then(|working| Some((working, working.growth_bytes_per_step?)));
+    if let Some((working, growth)) = growth {
+        found.push(growing(seen, working, growth));
+    }
+    // Where steps are known they decide: a pool that fills up in the first of them is no leak. Without
+    // steps nobody knows what a caching allocator's growth means.
+    let judge = steps.is_none() && seen.framework().is_none();
+    let (growing, kept): (Vec<_>, Vec<_>) =
+        (leaks.groups.iter()).partition(|leak| leak.grows && judge);
     for leak in growing.iter().take(MOST_LEAKS) {
         found.push(growing_leak(seen, leak));
+    }
+    if growth.is_some() {
+        return;
+    }
+    if let Some(framework) = seen.framework() {
+        found.extend(pool(seen, framework));
+        return;
     }
     // What is kept for the program's life goes with the process: worth a line, not an alarm.
     let Some(largest) = kept.first() else { return };
@@ -116,7 +137,7 @@ fn leaks(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                     words::count(kept.len() as u64, "place", "places"),
                     words::bytes(largest.holder.bytes),
                     largest.holder.place.function,
-                    place_words(largest),
+                    place_words(&largest.holder.place),
                 ),
                 "It was not seen to grow, and the driver takes it back when the process ends. In a \
                  library or a server, free it.",
@@ -124,14 +145,82 @@ fn leaks(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     );
 }
 
+/// Memory that grows with every step.
+fn growing(seen: &Seen<'_>, working: &Working, growth: u64) -> Finding {
+    let (from, to) = working.held_bytes;
+    let inside = |holder: &&Holder| holder.last_at_ns > working.from_ns;
+    let holder = (seen.report.memory.holders.iter())
+        .filter(inside)
+        .max_by_key(|holder| holder.bytes);
+    let place = holder.map_or(String::new(), |holder| {
+        format!(
+            " Most of it is allocated by {}{}: {} in {}.",
+            holder.place.function,
+            place_words(&holder.place),
+            words::bytes(holder.bytes),
+            words::count(holder.count, "allocation", "allocations"),
+        )
+    });
+    let pool = seen.framework().map_or(String::new(), |framework| {
+        format!(
+            " {framework}'s caching allocator asks for more only when nothing that it holds fits, so \
+             tensors are kept."
+        )
+    });
+    Draft::new("leak", seen)
+        .costs_bytes(to.saturating_sub(from))
+        .shown_by(holder.into_iter().flat_map(|holder| holder.op_ids.iter().copied()))
+        .number("bytes_per_step", growth)
+        .number("from_bytes", from)
+        .number("to_bytes", to)
+        .between(working.from_ns, working.to_ns)
+        .at_least(Severity::High)
+        .sure(Confidence::Likely)
+        .say(
+            seen,
+            format!("GPU memory grows by {} with each step", words::bytes(growth)),
+            format!(
+                "From {} to {} over {:.0} steps, in every part of them.{place}{pool}",
+                words::bytes(from),
+                words::bytes(to),
+                working.steps(),
+            ),
+            "Find what keeps a reference to each step's results: a list that is appended to, a loss that \
+             is summed up with its graph, hooks, caches without a limit. --stack names the callers.",
+        )
+}
+
+/// What a framework's allocator holds for its next use.
+fn pool(seen: &Seen<'_>, framework: &str) -> Option<Finding> {
+    let device = (seen.report.memory.spaces.iter())
+        .find(|space| space.space == Some(event::MemorySpace::Device))?;
+    let most = device.peak_bytes;
+    (most >= limits::POOL_BYTES).then(|| {
+        Draft::new("pool", seen)
+            .costs_bytes(most)
+            .number("peak_bytes", most)
+            .number("live_bytes", device.live_bytes)
+            .between(device.peak_at_ns, device.peak_at_ns)
+            .at_least(Severity::Note)
+            .say(
+                seen,
+                format!(
+                    "{framework}'s caching allocator holds {} of GPU memory",
+                    words::bytes(most)
+                ),
+                "It keeps what it has for the next use, and the driver takes it back when the process \
+                 ends: no leak. How much of it is in use only the framework knows."
+                    .to_owned(),
+                "torch.cuda.memory_summary() and its like say what is in use.",
+            )
+    })
+}
+
 fn growing_leak(seen: &Seen<'_>, leak: &Leak) -> Finding {
     let holder = &leak.holder;
     let span = holder.last_at_ns - holder.first_at_ns;
     let per_second = (u128::from(holder.bytes) * 1_000_000_000).checked_div(u128::from(span));
     let rate = per_second.map_or(0, crate::memory::clamp);
-    let each = seen.iterations().map_or(String::new(), |turns| {
-        format!(", {:.1} an iteration", holder.count as f64 / turns as f64)
-    });
     Draft::new("leak", seen)
         .costs_bytes(holder.bytes)
         .shown_by(holder.op_ids.iter().copied())
@@ -145,11 +234,11 @@ fn growing_leak(seen: &Seen<'_>, leak: &Leak) -> Finding {
             seen,
             format!("{} leaked by {}", words::bytes(holder.bytes), holder.place.function),
             format!(
-                "{} of the {} allocations made there{} were never freed{each}, and {} kernels were launched \
+                "{} of the {} allocations made there{} were never freed, and {} kernels were launched \
                  between the first and the last: it grows by {} a second.",
                 holder.count,
                 holder.allocations,
-                place_words(leak),
+                place_words(&holder.place),
                 holder.launches_between,
                 words::bytes(rate),
             ),
@@ -158,8 +247,7 @@ fn growing_leak(seen: &Seen<'_>, leak: &Leak) -> Finding {
 }
 
 /// Where it was, as far as the trace tells.
-fn place_words(leak: &Leak) -> String {
-    let place = &leak.holder.place;
+fn place_words(place: &Place) -> String {
     match (place.stack.as_slice(), place.size_bytes) {
         // The innermost frames may be the library's own: the first few say where in the program.
         ([first, rest @ ..], _) => {

@@ -4,6 +4,7 @@
 mod caveats;
 mod contexts;
 mod errors;
+mod expected;
 mod idle;
 mod launches;
 pub mod limits;
@@ -15,8 +16,8 @@ mod words;
 
 pub(crate) use signs::{SignSweep, Signs};
 
-use crate::Report;
-use crate::phases::PhaseKind;
+use crate::{Report, Working};
+use event::Name;
 use serde::Serialize;
 
 /// One thing that was found.
@@ -31,8 +32,11 @@ pub struct Finding {
     pub cost_ns: Option<u64>,
     /// Memory it costs.
     pub cost_bytes: Option<u64>,
-    /// `cost_ns` of the wall time.
+    /// The same for one step, where it is about the steps of a loop.
+    pub cost_per_step_ns: Option<u64>,
+    /// `cost_ns` of the working time where it is about steps, otherwise of the run.
     pub share: f64,
+    pub confidence: Confidence,
     /// What was seen, with numbers.
     pub detail: String,
     pub advice: String,
@@ -74,6 +78,28 @@ impl Severity {
     }
 }
 
+/// How sure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confidence {
+    /// It follows from what was measured.
+    Certain,
+    /// What was measured has hardly another explanation.
+    Likely,
+    /// Worth a look.
+    Hint,
+}
+
+impl Confidence {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Confidence::Certain => "certain",
+            Confidence::Likely => "likely",
+            Confidence::Hint => "a hint",
+        }
+    }
+}
+
 /// What rules look at.
 pub(crate) struct Seen<'a> {
     pub report: &'a Report,
@@ -85,22 +111,54 @@ impl Seen<'_> {
         self.report.overview.wall_ns
     }
 
-    /// The stretch that repeats, or in which kernels are launched: figures of loading a model must
-    /// not be mixed with it. None without launches.
-    fn working(&self) -> Option<(u64, u64)> {
-        let phases = &self.report.phases.phases;
-        let steady = |kind| phases.iter().find(move |phase| phase.kind == kind);
-        steady(PhaseKind::Steady)
-            .or_else(|| steady(PhaseKind::Work))
-            .map(|phase| (phase.start_ns, phase.end_ns))
-            .filter(|(from, to)| to > from)
+    /// The stretch that repeats, or from the first work to the last: figures of loading a model must
+    /// not be mixed with it. None without work.
+    fn working(&self) -> Option<&Working> {
+        (self.report.working.as_ref()).filter(|working| working.length_ns > 0)
     }
 
-    /// How often the loop turned, where there is one.
-    fn iterations(&self) -> Option<u64> {
-        (self.report.phases.loops.first())
-            .map(|found| found.iterations)
-            .filter(|iterations| *iterations > 0)
+    /// The working time where there are steps, for they go on as long as the program is left to run, and
+    /// enough of them that they say something.
+    fn steps(&self) -> Option<&Working> {
+        self.working().filter(|working| {
+            let step = working.step.as_ref();
+            step.is_some_and(|step| step.steps >= limits::FEWEST_STEPS)
+                && (working.length_ns >= limits::STEPS_NS
+                    || working.length_ns as f64 >= limits::STEPS_SHARE * self.wall() as f64)
+        })
+    }
+
+    /// What costs are compared with: the steps, otherwise the run.
+    fn whole(&self) -> u64 {
+        (self.steps()).map_or_else(|| self.wall(), |working| working.length_ns)
+    }
+
+    /// Whether the run as a whole would be noticeably shorter without it.
+    fn matters_in_run(&self, cost: u64) -> bool {
+        cost as f64 >= limits::LEAST_SHARE * self.wall() as f64
+    }
+
+    /// Whether a cost is at least that share of what it is compared with.
+    fn matters(&self, cost: u64, share: f64) -> bool {
+        cost as f64 >= share * self.whole() as f64
+    }
+
+    /// The framework whose kernels ran, where their names tell.
+    fn framework(&self) -> Option<&'static str> {
+        let names = || {
+            let rows = self.report.functions.kernels.iter();
+            rows.map(|row| row.variants.first().unwrap_or(&row.name))
+        };
+        let any = |word: &str| names().any(|name| name.contains(word));
+        if any("at::native") {
+            Some("PyTorch")
+        } else if any("cupy_") || any("cupy::") {
+            Some("CuPy")
+        } else if any("stream_executor::") || any("_fusion") {
+            Some("XLA")
+        } else {
+            None
+        }
     }
 }
 
@@ -112,8 +170,12 @@ struct Draft {
     op_ids: Vec<u64>,
     numbers: Vec<Number>,
     range: (u64, u64),
-    /// At least this bad, whatever it costs.
+    /// At least this bad, whatever it costs, and at most that bad.
     least: Severity,
+    most: Severity,
+    confidence: Confidence,
+    /// Its cost is of the working time.
+    in_steps: bool,
 }
 
 impl Draft {
@@ -127,7 +189,26 @@ impl Draft {
             numbers: Vec::new(),
             range: (overview.start_ns, overview.end_ns),
             least: Severity::Low,
+            most: Severity::High,
+            confidence: Confidence::Certain,
+            in_steps: false,
         }
+    }
+
+    /// What it costs lies in the working time.
+    fn in_steps(mut self) -> Self {
+        self.in_steps = true;
+        self
+    }
+
+    fn sure(mut self, confidence: Confidence) -> Self {
+        self.confidence = confidence;
+        self
+    }
+
+    fn at_most(mut self, severity: Severity) -> Self {
+        self.most = severity;
+        self
     }
 
     fn costs(mut self, ns: u64) -> Self {
@@ -169,9 +250,14 @@ impl Draft {
     }
 
     fn say(self, seen: &Seen<'_>, title: String, detail: String, advice: &str) -> Finding {
-        let wall = seen.wall();
-        let share = match (self.cost_ns, wall) {
-            (Some(cost), 1..) => cost as f64 / wall as f64,
+        let steps = (seen.steps().filter(|_| self.in_steps)).map(|working| working.steps());
+        let whole = if steps.is_some() {
+            seen.whole()
+        } else {
+            seen.wall()
+        };
+        let share = match (self.cost_ns, whole) {
+            (Some(cost), 1..) => (cost as f64 / whole as f64).min(1.0),
             _ => 0.0,
         };
         let by_share = if share >= limits::HIGH_SHARE {
@@ -186,8 +272,11 @@ impl Draft {
             title,
             severity: match self.least {
                 Severity::Note => Severity::Note,
-                least => least.min(by_share),
+                least => least.min(by_share.max(self.most)),
             },
+            cost_per_step_ns: (self.cost_ns.zip(steps))
+                .map(|(cost, steps)| (cost as f64 / steps).round() as u64),
+            confidence: self.confidence,
             cost_ns: self.cost_ns,
             cost_bytes: self.cost_bytes,
             share,
@@ -199,6 +288,32 @@ impl Draft {
             to_ns: self.range.1,
         }
     }
+}
+
+/// Calls of one function that returned one error; of calls inside others, the outermost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FailureRow {
+    pub function: Name,
+    pub code: i64,
+    pub error: Option<Name>,
+    pub calls: u64,
+    /// Why it is no failure but an answer, where it is one.
+    pub expected: Option<&'static str>,
+}
+
+/// Calls that returned an error, the unexpected first.
+pub(crate) fn failures(signs: &Signs) -> Vec<FailureRow> {
+    let mut rows: Vec<_> = (signs.failures.iter())
+        .map(|failure| FailureRow {
+            function: failure.function.clone(),
+            code: failure.code,
+            error: failure.error.clone(),
+            calls: failure.count,
+            expected: expected::why(failure),
+        })
+        .collect();
+    rows.sort_by_key(|row| row.expected.is_some());
+    rows
 }
 
 /// Everything that is worth saying of a report, worst first.
@@ -225,7 +340,14 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
                 finding.cost_bytes.unwrap_or(0),
             )
         };
-        (a.severity.cmp(&b.severity))
+        // What broke the program comes before what slows it down.
+        let breaks = |finding: &Finding| match finding.id {
+            "gpu-crash" | "out-of-memory" => 2,
+            "leak" => 1,
+            _ => 0,
+        };
+        (breaks(b).cmp(&breaks(a)))
+            .then(a.severity.cmp(&b.severity))
             .then(cost(b).cmp(&cost(a)))
             .then(a.id.cmp(b.id))
             .then(a.from_ns.cmp(&b.from_ns))

@@ -3,8 +3,8 @@
 
 use crate::{Ended, Role, SymbolId, ThreadId};
 use ahash::RandomState;
-use event::{Event, Launch, Meaning, Name};
-use std::collections::HashMap;
+use event::{Event, Launch, Meaning, Name, Value};
+use std::collections::{HashMap, VecDeque};
 
 /// Pairs of function and error kept.
 const MOST_FAILURES: usize = 1 << 12;
@@ -50,6 +50,10 @@ pub(crate) struct Failure {
     pub to: u64,
     /// Calls that the thread went on to make after the last failure.
     pub calls_after: u64,
+    /// Kernels its process launched last before the first failure, the latest first.
+    pub launched: Vec<Name>,
+    /// What the first that failed had asked for, if it allocates.
+    pub asked_bytes: Option<u64>,
 }
 
 /// How one process mixes its default stream with others.
@@ -69,6 +73,8 @@ pub(crate) struct Mixed {
 
 #[derive(Debug, Default, Clone)]
 struct Thread {
+    /// What the allocation that goes on asks for.
+    asking: Option<u64>,
     since_wait: u32,
     waited_until: Option<u64>,
     calls: u64,
@@ -80,7 +86,11 @@ pub(crate) struct SignSweep {
     threads: Vec<Thread>,
     failures: HashMap<(SymbolId, i64), FailureTally, RandomState>,
     processes: HashMap<u32, Mixed, RandomState>,
+    launched: HashMap<u32, VecDeque<Name>, RandomState>,
 }
+
+/// Launches named before a failure.
+const MOST_LAUNCHED: usize = 3;
 
 #[derive(Debug)]
 struct FailureTally {
@@ -90,13 +100,31 @@ struct FailureTally {
 }
 
 impl SignSweep {
-    /// A call of the runtime or driver has ended that lies in no other one.
-    pub fn call(&mut self, event: &Event, ended: &Ended) {
-        let place = ended.thread as usize;
+    /// A call begins that allocates.
+    pub fn asks(&mut self, event: &Event, thread: ThreadId) {
+        let size = (event.args.iter())
+            .find(|arg| matches!(&*arg.name, "size" | "bytesize" | "bytes" | "pitch"))
+            .and_then(|arg| match arg.value {
+                Value::Uint(size) => Some(size),
+                Value::Int(size) => u64::try_from(size).ok(),
+                _ => None,
+            });
+        let thread = self.thread(thread);
+        // A runtime call and the driver's call in it ask for the same.
+        thread.asking = size.or(thread.asking);
+    }
+
+    fn thread(&mut self, thread: ThreadId) -> &mut Thread {
+        let place = thread as usize;
         if self.threads.len() <= place {
             self.threads.resize(place + 1, Thread::default());
         }
-        self.threads[place].calls += 1;
+        &mut self.threads[place]
+    }
+
+    /// A call of the runtime or driver has ended that lies in no other one.
+    pub fn call(&mut self, event: &Event, ended: &Ended) {
+        self.thread(ended.thread).calls += 1;
         if let Some(status) = event.status.as_ref().filter(|status| status.code != 0) {
             self.failed(event, ended, status);
         }
@@ -104,11 +132,8 @@ impl SignSweep {
 
     /// A call has ended that lies in no other of the same role.
     pub fn role(&mut self, event: &Event, ended: &Ended, role: Role) {
-        let place = ended.thread as usize;
-        if self.threads.len() <= place {
-            self.threads.resize(place + 1, Thread::default());
-        }
-        let thread = &mut self.threads[place];
+        self.thread(ended.thread);
+        let thread = &mut self.threads[ended.thread as usize];
         let time = ended.duration_ns.unwrap_or(0);
         match role {
             Role::Launch => {
@@ -142,7 +167,8 @@ impl SignSweep {
                 thread.since_wait = 0;
                 thread.waited_until = None;
             }
-            Role::QueueCopy | Role::Fill => thread.waited_until = None,
+            // What happens in between is not the wait's.
+            Role::QueueCopy | Role::Fill | Role::Alloc | Role::Free => thread.waited_until = None,
             _ => {}
         }
     }
@@ -152,6 +178,8 @@ impl SignSweep {
         if self.failures.len() >= MOST_FAILURES && !self.failures.contains_key(&key) {
             return;
         }
+        let asked_bytes = self.threads[ended.thread as usize].asking;
+        let launched = self.launched.get(&event.pid);
         let tally = self.failures.entry(key).or_insert_with(|| FailureTally {
             failure: Failure {
                 function: event.name.clone(),
@@ -162,6 +190,9 @@ impl SignSweep {
                 from: ended.start,
                 to: ended.end,
                 calls_after: 0,
+                launched: launched
+                    .map_or_else(Vec::new, |names| names.iter().rev().cloned().collect()),
+                asked_bytes,
             },
             thread: ended.thread,
             calls_then: 0,
@@ -177,6 +208,13 @@ impl SignSweep {
 
     pub fn launch(&mut self, meaning: &Meaning, launch: &Launch) {
         self.signs.tiny_launches += u64::from(launch.threads() < 1024);
+        if self.launched.len() < MOST_PROCESSES || self.launched.contains_key(&meaning.pid) {
+            let names = self.launched.entry(meaning.pid).or_default();
+            if names.len() == MOST_LAUNCHED {
+                names.pop_front();
+            }
+            names.push_back(launch.kernel.clone());
+        }
         // Without a stream in the trace nothing can be said; per-thread default streams are streams
         // like any other.
         let per_thread = meaning.name.ends_with("_ptsz") || meaning.name.ends_with("_ptds");

@@ -1,6 +1,7 @@
 //! Copies that hold a program up: too much, too small, or from memory that must be copied twice.
 
-use super::{Draft, Finding, Seen, limits, words};
+use super::{Confidence, Draft, Finding, Seen, limits, words};
+use crate::idle::Basis;
 use crate::pinned::HostKind;
 use crate::transfers::{CopyPlace, TimedBy};
 use event::Direction;
@@ -14,33 +15,42 @@ pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 /// Copies take much of the working time.
 fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
     let transfers = &seen.report.transfers;
-    let (from, to) = seen.working()?;
+    let working = seen.working()?;
+    let (from, to, length) = (working.from_ns, working.to_ns, working.length_ns);
     let (copies, time) = transfers.rate.within(from, to);
-    // Copies may overlap: what they take together is no more than the stretch.
-    let time = time.min(to - from).min(transfers.busy_ns);
-    let share = time as f64 / (to - from) as f64;
-    if share < limits::TRANSFER_BOUND || (time as f64) < limits::LEAST_SHARE * seen.wall() as f64 {
+    let time = match seen.report.idle.basis {
+        Basis::GpuTimes => working.copies_ns,
+        // Copies may overlap: what they take together is no more than the stretch.
+        Basis::Launches => time.min(transfers.busy_ns),
+    }
+    .min(length);
+    let share = working.share(time);
+    if share < limits::TRANSFER_BOUND || !seen.matters(time, limits::MEDIUM_SHARE) {
         return None;
     }
     let in_loop = |place: &&CopyPlace| place.to_ns > from && place.from_ns < to;
-    let largest = transfers
-        .places
-        .iter()
-        .filter(in_loop)
-        .max_by_key(|place| place.copy_ns)?;
+    let places = || transfers.places.iter();
+    // Copies that were queued ahead have calls that lie before.
+    let largest = (places().filter(in_loop).max_by_key(|place| place.copy_ns))
+        .or_else(|| places().max_by_key(|place| place.bytes))?;
     let again = (transfers.repeated.iter())
         .filter(|pair| pair.direction == Direction::HostToDevice)
         .max_by_key(|pair| pair.call_ns)
         .filter(|pair| pair.call_ns.saturating_mul(2) >= largest.copy_ns);
-    let work = match seen.report.overview.counts.launches {
-        0 => "copy",
-        _ => "kernel",
+    let where_to = match &working.step {
+        Some(_) => format!(
+            "{} of copying in a step of {}",
+            words::time((time as f64 / working.steps()) as u64),
+            words::time((length as f64 / working.steps()) as u64),
+        ),
+        None => format!(
+            "{} of copying in the {} from the GPU's first work to its last",
+            words::time(time),
+            words::time(length),
+        ),
     };
     let mut detail = format!(
-        "{} of copying in the {} from the first {work} to the last ({}). Most of it: {} by {}, in the whole run {} in {}.",
-        words::time(time),
-        words::time(to - from),
-        words::percent(share),
+        "{where_to}. Most of it: {} by {}, in the whole run {} in {}.",
         words::count(largest.count, "copy", "copies"),
         largest.place.function,
         words::bytes(largest.bytes),
@@ -66,18 +76,26 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
     };
     Some(
         Draft::new("transfer-bound", seen)
+            .in_steps()
             .costs(time)
             .costs_bytes(largest.bytes)
             .shown_by(ops)
             .number("copy_ns", time)
-            .number("working_ns", to - from)
+            .number("working_ns", length)
             .number("copies", copies)
             .number("largest_place_bytes", largest.bytes)
             .number("largest_place_copies", largest.count)
             .between(largest.from_ns.max(from), largest.to_ns.min(to))
             .say(
                 seen,
-                format!("Copies take {} of the working time", words::percent(share)),
+                format!(
+                    "Copies take {} of {}",
+                    words::percent(share),
+                    match working.step {
+                        Some(_) => "each step",
+                        None => "the time the GPU is used",
+                    }
+                ),
                 detail,
                 advice,
             ),
@@ -104,10 +122,10 @@ fn pageable(seen: &Seen<'_>) -> Option<Finding> {
     }
     let (count, bytes, time) = sums;
     // What is loaded once before the work begins is slow once.
-    let (from, to) = seen.working()?;
-    let (_, in_work) = transfers.rate.within(from, to);
-    let time = time.min(in_work).min(to - from);
-    if bytes < limits::PAGEABLE_BYTES || (time as f64) < limits::MEDIUM_SHARE * seen.wall() as f64 {
+    let working = seen.working()?;
+    let (_, in_work) = transfers.rate.within(working.from_ns, working.to_ns);
+    let time = time.min(in_work).min(working.length_ns);
+    if bytes < limits::PAGEABLE_BYTES || !seen.matters(time, limits::MEDIUM_SHARE) {
         return None;
     }
     let largest = (transfers.places.iter())
@@ -148,8 +166,10 @@ fn pageable(seen: &Seen<'_>) -> Option<Finding> {
     }
     Some(
         Draft::new("pageable-copies", seen)
-            // Reckoned at half: what is saved is the driver's own copy of it.
+            .in_steps()
+            // Half of it: what pinning saves is the driver's own copy.
             .costs(time / 2)
+            .sure(Confidence::Likely)
             .costs_bytes(bytes)
             .shown_by([largest.op_id])
             .number("copies", count)
@@ -184,10 +204,14 @@ fn small(seen: &Seen<'_>) -> Option<Finding> {
         }
         waited = waited.saturating_add(way.waited_ns);
     }
-    let time = time.saturating_sub(waited).min(seen.wall());
-    if count < limits::MANY_SMALL_COPIES
-        || (time as f64) < limits::MEDIUM_SHARE * seen.wall() as f64
-    {
+    // Of those outside the working time nothing is lost that matters.
+    let working = seen.working()?;
+    let (_, in_work) = (seen.report.transfers.rate).within(working.from_ns, working.to_ns);
+    let time = time
+        .saturating_sub(waited)
+        .min(in_work)
+        .min(working.length_ns);
+    if count < limits::MANY_SMALL_COPIES || !seen.matters(time, limits::MEDIUM_SHARE) {
         return None;
     }
     let place = (seen.report.transfers.places.iter())
@@ -198,6 +222,7 @@ fn small(seen: &Seen<'_>) -> Option<Finding> {
     });
     Some(
         Draft::new("small-copies", seen)
+            .in_steps()
             .costs(time)
             .costs_bytes(bytes)
             .shown_by(place.map(|place| place.op_id))

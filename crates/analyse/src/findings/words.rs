@@ -31,6 +31,11 @@ pub fn percent(share: f64) -> String {
     format!("{} %", short(share * 100.0))
 }
 
+/// A kernel's name as it fits into a sentence.
+pub fn kernel(name: &str) -> String {
+    crate::kernel_names::base_name(name)
+}
+
 /// `1 copy`, `12 copies`
 pub fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })

@@ -7,7 +7,7 @@ use crate::{
 };
 use analyse::{
     Report,
-    findings::{Finding, Severity},
+    findings::{Confidence, Finding, Severity},
 };
 
 pub fn findings(report: &Report, style: &Style) -> String {
@@ -59,6 +59,18 @@ fn one(section: &mut Section<'_>, report: &Report, number: usize, finding: &Find
     ));
     section.indented(&shown(&finding.detail, style));
     section.indented(&shown(&finding.advice, style));
+    let sure = match finding.confidence {
+        Confidence::Certain => "measured",
+        Confidence::Likely => "likely",
+        Confidence::Hint => "a hint",
+    };
+    let time = |ns| crate::units::time(ns, style);
+    let saves = match (finding.cost_ns, finding.cost_per_step_ns) {
+        (_, Some(each)) => format!("Saves {} of each step at most ({sure}).", time(each)),
+        (Some(ns), None) => format!("Saves {} at most ({sure}).", time(ns)),
+        (None, None) => format!("How sure: {sure}."),
+    };
+    section.indented(&saves);
     let mut place = format!("From {}", since_start(report, finding.from_ns, style));
     if finding.to_ns > finding.from_ns {
         place.push_str(&format!(
@@ -82,6 +94,9 @@ fn headline(finding: &Finding, report: &Report, style: &Style) -> String {
     let timed = ["ns", "µs", "us", "ms", " s"]
         .iter()
         .any(|unit| title.ends_with(unit));
+    if let Some(ns) = finding.cost_per_step_ns {
+        return format!("{title}: up to {} a step", crate::units::time(ns, style));
+    }
     match (finding.cost_ns, finding.cost_bytes) {
         (Some(ns), _) if timed => {
             format!("{title}, {} of the run", share(ns, report.overview.wall_ns))

@@ -16,6 +16,7 @@ mod section;
 mod summary;
 mod top;
 mod transfers;
+mod working;
 
 pub use categories::categories;
 pub use contexts::contexts;
@@ -26,6 +27,6 @@ pub use gpu::gpu;
 pub use idle::idle;
 pub use ioctls::ioctls;
 pub use memory::memory;
-pub use summary::{gpu_in_short, layers_in_short, summary};
+pub use summary::{failed_calls, gpu_in_short, layers_in_short, summary};
 pub use top::top;
 pub use transfers::transfers;

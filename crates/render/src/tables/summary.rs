@@ -1,6 +1,9 @@
 //! A trace in short: the counts that end a run, the GPU, where the time went, phases.
 
-use super::section::{Section, host_words, since_start};
+use super::{
+    section::{Section, since_start},
+    working,
+};
 use crate::{
     Cell, Paint, Style, Table, summary as counts,
     units::{count, share},
@@ -12,10 +15,16 @@ const ROWS: usize = 5;
 
 pub fn summary(report: &Report, style: &Style) -> String {
     let mut text = String::from("=== TRACE SUMMARY ===\n\n");
+    let mut first = Section::new(style);
+    gpu(&mut first, report);
+    if let Some(working) = &report.working {
+        working::tables(&mut first, working, ROWS);
+    }
+    text.push_str(&first.finish());
+    text.push('\n');
     counts::userspace(&mut text, report);
     counts::kernel_space(&mut text, report);
     let mut section = Section::new(style);
-    gpu(&mut section, report);
     layers(&mut section, report);
     categories(&mut section, report);
     functions(&mut section, report);
@@ -38,11 +47,32 @@ pub fn layers_in_short(report: &Report, style: &Style) -> String {
     section.finish()
 }
 
-/// How busy the GPU was, for the end of a run.
+/// Kernels and calls named at the end of a run.
+const FEW: usize = 3;
+
+/// How the GPU was used, for the end of a run.
 pub fn gpu_in_short(report: &Report, style: &Style) -> String {
     let mut section = Section::new(style);
     gpu(&mut section, report);
+    // Where nothing repeats there is no typical step to show.
+    if let Some(working) = (report.working.as_ref()).filter(|working| working.step.is_some()) {
+        working::tables(&mut section, working, FEW);
+    }
     section.finish()
+}
+
+/// Calls that returned an error, without those that only ask; None where there are none.
+pub fn failed_calls(report: &Report) -> Option<String> {
+    let unexpected = || (report.failures.iter()).filter(|row| row.expected.is_none());
+    let calls: u64 = unexpected().map(|row| row.calls).sum();
+    let named: Vec<String> = unexpected()
+        .take(FEW)
+        .map(|row| match &row.error {
+            Some(error) => format!("{} {error}", row.function),
+            None => format!("{} error {}", row.function, row.code),
+        })
+        .collect();
+    (calls > 0).then(|| format!("{} ({})", count(calls), named.join(", ")))
 }
 
 fn gpu(section: &mut Section<'_>, report: &Report) {
@@ -56,7 +86,7 @@ fn gpu(section: &mut Section<'_>, report: &Report) {
         });
         return;
     }
-    let (idle, wall) = (&report.idle, report.overview.wall_ns);
+    let idle = &report.idle;
     let simulated = if report.overview.simulated {
         ", softgpu"
     } else {
@@ -66,32 +96,9 @@ fn gpu(section: &mut Section<'_>, report: &Report) {
         Basis::GpuTimes => format!("GPU (measured{simulated}):"),
         Basis::Launches => format!("GPU (no GPU times; from launches and waits{simulated}):"),
     });
-    let (busy, least) = match idle.basis {
-        Basis::GpuTimes => ("Busy", ""),
-        Basis::Launches => ("Busy at most", "at least "),
-    };
-    if idle.basis == Basis::GpuTimes {
-        section.line(&format!("Operations: {}", count(report.gpu.all.operations)));
-    }
-    section.line(&format!(
-        "{busy}: {} of {} ({})",
-        section.time(idle.all.busy_ns),
-        section.time(wall),
-        share(idle.all.busy_ns, wall),
-    ));
-    section.line(&format!(
-        "Idle: {least}{} ({}); another workload could have had {}",
-        section.time(idle.all.idle_ns),
-        share(idle.all.idle_ns, wall),
-        section.time(idle.opportunity_ns),
-    ));
-    if let Some(gap) = idle.gaps.first() {
-        section.line(&format!(
-            "Longest gap: {} at {}; the host: {}",
-            section.time(gap.length_ns),
-            since_start(report, gap.start_ns, section.style),
-            host_words(&gap.host, 3, section.style),
-        ));
+    match &report.working {
+        Some(working) => working::lines(section, report, working),
+        None => section.line("no work seen"),
     }
 }
 
@@ -194,11 +201,8 @@ fn tail(section: &mut Section<'_>, report: &Report) {
             count(overview.counts.library_calls)
         ));
     }
-    if overview.counts.failed_calls > 0 {
-        section.line(&format!(
-            "Calls that returned an error: {}",
-            count(overview.counts.failed_calls)
-        ));
+    if let Some(failed) = failed_calls(report) {
+        section.line(&format!("Calls that failed: {failed}"));
     }
     if overview.open_spans > 0 {
         section.line(&format!(

@@ -1,0 +1,187 @@
+//! How the GPU is used: step by step where work repeats, otherwise from its first work to its last.
+//! Start-up and teardown are said apart.
+
+use super::section::Section;
+use crate::{
+    Table,
+    units::{count, share},
+};
+use analyse::{
+    Report, Working,
+    idle::Basis,
+    working::{StepTimes, WorkingRow},
+};
+
+/// Parts of the host's time named in a line.
+const PARTS: usize = 3;
+
+/// The lines that come first.
+pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Working) {
+    let bound = bounds(report);
+    match &working.step {
+        Some(step) => section.line(&step_line(section, report, working, step)),
+        None => section.line(&format!(
+            "From the first work to the last: {}, GPU busy {bound}{}{}",
+            section.time(working.length_ns),
+            share(working.busy_ns, working.length_ns),
+            waiting(report, working),
+        )),
+    }
+    if let Some(step) = &working.step {
+        let each = |ns: u64| section.time((ns as f64 / working.steps()).round() as u64);
+        let launches = (step.launches * 10.0).round() / 10.0;
+        let mut words = format!(
+            "Each step: {launches} launch{}",
+            if launches == 1.0 { "" } else { "es" }
+        );
+        if report.idle.basis == Basis::GpuTimes {
+            words.push_str(&format!(
+                ", kernels {}, copies {}",
+                each(working.kernels_ns),
+                each(working.copies_ns)
+            ));
+        }
+        section.line(&words);
+    }
+    if working.share(working.idle_ns) >= 0.01 {
+        let whole = working.host.total_ns();
+        let parts: Vec<String> = (working.host.parts().into_iter().take(PARTS))
+            .filter(|(_, ns)| *ns as f64 >= 0.01 * whole as f64)
+            .map(|(what, ns)| format!("{} {}", host_word(what), share(ns, whole)))
+            .collect();
+        if !parts.is_empty() {
+            section.line(&format!(
+                "While the GPU waits, the host: {}",
+                parts.join(", ")
+            ));
+        }
+    }
+    if working.pauses > 0 {
+        section.line(&format!(
+            "Pauses between steps, not counted above: {}, {} in all, the longest {}",
+            count(working.pauses),
+            section.time(working.pauses_ns),
+            section.time(working.longest_pause_ns),
+        ));
+    }
+    if working.worth_having_ns > 0 && working.share(working.worth_having_ns) >= 0.01 {
+        section.line(&format!(
+            "Another workload could have had {} of these {}, in gaps of up to {}",
+            section.time(working.worth_having_ns),
+            section.time(working.length_ns),
+            section.time(working.longest_gap_ns),
+        ));
+    }
+    run_line(section, report, working);
+}
+
+fn step_line(
+    section: &Section<'_>,
+    report: &Report,
+    working: &Working,
+    step: &StepTimes,
+) -> String {
+    format!(
+        "Step: {} (p99 {}), {} steps; GPU busy {}{}{}",
+        section.time(step.p50_ns),
+        section.time(step.p99_ns),
+        count(step.seen),
+        bounds(report),
+        share(working.busy_ns, working.length_ns),
+        waiting(report, working),
+    )
+}
+
+fn bounds(report: &Report) -> &'static str {
+    match report.idle.basis {
+        Basis::GpuTimes => "",
+        Basis::Launches => "at most ",
+    }
+}
+
+/// What the GPU waits for in the rest of the time.
+fn waiting(report: &Report, working: &Working) -> String {
+    if report.idle.basis == Basis::Launches || working.share(working.idle_ns) < 0.005 {
+        return String::new();
+    }
+    format!(
+        ", waiting for launches {}",
+        share(working.waiting_for_launches_ns, working.length_ns)
+    )
+}
+
+/// Where the rest of the run went.
+fn run_line(section: &mut Section<'_>, report: &Report, working: &Working) {
+    let wall = report.overview.wall_ns;
+    let rest = working.before_ns.saturating_add(working.after_ns);
+    let work = wall.saturating_sub(rest);
+    section.line(&format!(
+        "Run: {} = {} before {} + {} + {} after it; GPU busy {}{} of all",
+        section.time(wall),
+        section.time(working.before_ns),
+        match working.step {
+            Some(_) => "the loop",
+            None => "the first work",
+        },
+        section.time(work),
+        section.time(working.after_ns),
+        bounds(report),
+        share(report.idle.all.busy_ns, wall),
+    ));
+}
+
+pub(super) fn host_word(what: &str) -> &str {
+    match what {
+        "nothing traced" => "own code",
+        what => what,
+    }
+}
+
+/// The kernels and calls that take most, `most` of each.
+pub(super) fn tables(section: &mut Section<'_>, working: &Working, most: usize) {
+    let (kernels, calls) = match working.step {
+        Some(_) => ("Top kernels and copies, per step:", "Top calls, per step:"),
+        None => ("Top kernels and copies:", "Top calls:"),
+    };
+    for (heading, rows, own) in [
+        (kernels, &working.kernels, false),
+        (calls, &working.calls, true),
+    ] {
+        if rows.is_empty() {
+            continue;
+        }
+        section.heading(heading);
+        let mut table = Table::new()
+            .left("Name")
+            .right("Count")
+            .right(if own { "Own time" } else { "Time" })
+            .right("Each");
+        for row in rows.iter().take(most) {
+            let time = if own { row.self_ns } else { row.total_ns };
+            table.row([
+                name(row),
+                a_step(row.calls, working),
+                section.time((time as f64 / working.steps()).round() as u64),
+                section.time(time / row.calls.max(1)),
+            ]);
+        }
+        section.table(&table);
+        section.more(most.min(rows.len()), rows.len() as u64);
+    }
+}
+
+fn name(row: &WorkingRow) -> String {
+    analyse::base_name(&row.name)
+}
+
+/// `24`, or `0.3` where not every step has one.
+fn a_step(calls: u64, working: &Working) -> String {
+    let each = calls as f64 / working.steps();
+    if each >= 10.0 || (each - each.round()).abs() < 0.05 {
+        count(each.round() as u64)
+    } else if each < 0.05 {
+        format!("{each:.2}")
+    } else {
+        format!("{each:.1}")
+    }
+}
