@@ -5,7 +5,11 @@ use crate::{
     Cell, Paint, Style, Table,
     units::{count, share},
 };
-use analyse::{Report, functions::FunctionRow};
+use analyse::{
+    Report,
+    functions::{FunctionRow, KernelRow},
+};
+use event::Category;
 
 /// Functions, kernels and operations shown.
 const ROWS: usize = 20;
@@ -109,28 +113,45 @@ pub(super) fn kernels(section: &mut Section<'_>, report: &Report) {
     } else {
         "Kernels by launches (no GPU times in this trace)"
     });
-    let mut table = Table::new().left("Name").right("Launches");
+    // Work without launches of its own: copies, and kernels of graphs. Where all kernels ran as often
+    // as they were launched, one number is enough.
+    let differ =
+        |row: &KernelRow| row.category == Category::Kernel && row.launches != row.executions;
+    let launched = !timed || found.iter().any(differ);
+    let mut table = Table::new().names("Name");
+    if launched {
+        table = table.right("Launches");
+    }
     if timed {
-        for heading in ["Runs", "Total", "Of sum", "p50", "p99", "Max"] {
+        for heading in ["Runs", "Total", "Of sum", "p50"] {
             table = table.right(heading);
         }
+        table = table.optional("p99").optional("Max");
     }
     let sum = report.gpu.all.sum_ns;
     for row in found.iter().take(ROWS) {
-        let name = match row.variant_count {
-            0 | 1 => row.name.clone(),
-            variants => format!("{} ({variants} variants)", row.name),
+        // Rows have different short names: any variant stands for its row.
+        let name = row.variants.first().unwrap_or(&row.name);
+        let note = match row.variant_count {
+            0 | 1 => String::new(),
+            variants => format!("({variants} variants)"),
         };
-        let mut cells = vec![name, count(row.launches)];
+        let mut cells = vec![Cell::noted(name, note)];
+        if launched {
+            cells.push(count(row.launches).into());
+        }
         if timed {
-            cells.extend([
-                count(row.executions),
-                section.time(row.total_ns),
-                share(row.total_ns, sum),
-                section.time(row.p50_ns),
-                section.time(row.p99_ns),
-                section.time(row.max_ns),
-            ]);
+            cells.extend(
+                [
+                    count(row.executions),
+                    section.time(row.total_ns),
+                    share(row.total_ns, sum),
+                    section.time(row.p50_ns),
+                    section.time(row.p99_ns),
+                    section.time(row.max_ns),
+                ]
+                .map(Cell::from),
+            );
         }
         table.row(cells);
     }
@@ -167,13 +188,13 @@ fn longest(section: &mut Section<'_>, report: &Report) {
             .right("Event")
             .right("At")
             .right("Took")
-            .left("Name");
+            .names("Name");
         for row in found.longest_gpu.iter().take(ROWS / 2) {
             table.row([
                 row.op_id.to_string(),
                 since_start(report, row.start_ns, section.style),
                 section.time(row.duration_ns),
-                analyse::demangled(&row.name).into_owned(),
+                row.name.to_string(),
             ]);
         }
         section.table(&table);
