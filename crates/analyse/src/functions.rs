@@ -1,8 +1,7 @@
 //! Functions by the time they took, and the longest operations of all.
 
 use crate::{
-    Ended, Known, Longest, Quantiles, SymbolId, Symbols, kernel_names, overview::failed,
-    passed::FunctionPassed,
+    Ended, Known, Longest, Quantiles, SymbolId, Symbols, overview::failed, passed::FunctionPassed,
 };
 use event::{Category, Event, Layer, Name};
 use serde::Serialize;
@@ -13,8 +12,8 @@ use std::collections::HashMap;
 pub struct Functions {
     /// Everything that ran on the host, most total time first.
     pub functions: Vec<FunctionRow>,
-    /// GPU work by name: instances of one template together. Most GPU time first, then most
-    /// launches.
+    /// GPU work by short name: instances of one template that do the same to the same type of
+    /// elements together. Most GPU time first, then most launches.
     pub kernels: Vec<KernelRow>,
     /// The longest single operations on the host.
     pub longest: Vec<Operation>,
@@ -61,10 +60,13 @@ pub struct FunctionRow {
     pub durations: Quantiles,
 }
 
-/// GPU work of one name, template arguments left aside.
+/// GPU work of one short name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KernelRow {
+    /// The most frequent variant's, without template arguments. Several rows may share it.
     pub name: String,
+    /// No other row has it.
+    pub short_name: String,
     pub category: Category,
     /// Launches seen on the host.
     pub launches: u64,
@@ -239,8 +241,8 @@ impl FunctionsSweep {
         for (id, stats) in self.by_symbol.iter().enumerate() {
             let symbol = symbols.get(id as SymbolId);
             if symbol.layer == Layer::Gpu && stats.calls + stats.launches > 0 {
-                let base = kernel_names::base_name(&symbol.name);
-                let kernel = kernels.entry(base).or_insert_with(|| Kernel {
+                let short = names::short_name(&symbol.name);
+                let kernel = kernels.entry(short).or_insert_with(|| Kernel {
                     category: symbol.category,
                     stats: Stats::default(),
                     variants: Vec::new(),
@@ -262,7 +264,7 @@ impl FunctionsSweep {
         kernels.sort_by(|a, b| {
             (b.total_ns, b.launches)
                 .cmp(&(a.total_ns, a.launches))
-                .then_with(|| a.name.cmp(&b.name))
+                .then_with(|| a.short_name.cmp(&b.short_name))
         });
         let shown = |longest: Longest<Single>| {
             longest
@@ -378,7 +380,7 @@ impl Single {
     }
 }
 
-/// Instances of one template.
+/// Kernels of one short name.
 struct Kernel {
     category: Category,
     stats: Stats,
@@ -401,12 +403,14 @@ impl Kernel {
             .push((stats.calls.max(stats.launches), name.clone()));
     }
 
-    fn row(mut self, name: String) -> KernelRow {
+    fn row(mut self, short_name: String) -> KernelRow {
         self.variants
             .sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let stats = &self.stats;
+        let first = self.variants.first();
         KernelRow {
-            name,
+            name: first.map_or_else(String::new, |(_, name)| names::base_name(name)),
+            short_name,
             category: self.category,
             launches: stats.launches,
             executions: stats.calls,
@@ -421,7 +425,7 @@ impl Kernel {
             durations: stats.durations.clone(),
             variants: (self.variants.iter())
                 .take(MOST_VARIANTS)
-                .map(|(_, name)| kernel_names::demangled(name).into_owned())
+                .map(|(_, name)| names::demangled(name).into_owned())
                 .collect(),
         }
     }

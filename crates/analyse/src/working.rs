@@ -10,6 +10,7 @@ use crate::{
 };
 use event::{Category, Layer};
 use serde::Serialize;
+use std::collections::{HashMap, hash_map::Entry};
 
 /// How the working time went. Sums are of the whole stretch; divide by `iterations` for a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -264,13 +265,35 @@ fn in_steps(found: &Loop, window: &Window, symbols: &Symbols) -> Working {
         worth_having_ns: (to.idle.worth_having_ns)
             .saturating_sub(from.idle.worth_having_ns)
             .min(idle),
-        kernels: largest(rows(kernels), |row| row.total_ns),
+        kernels: largest(by_short_name(rows(kernels)), |row| row.total_ns),
         calls: largest(rows(calls), |row| row.self_ns),
         held_bytes: (from.memory.live_bytes, to.memory.live_bytes),
         allocations: (to.memory.allocations).saturating_sub(from.memory.allocations),
         growth_bytes_per_step: growth(window),
         ..Working::default()
     }
+}
+
+/// Instances of a template that people call the same are one row, under the name of the largest.
+fn by_short_name(mut rows: Vec<WorkingRow>) -> Vec<WorkingRow> {
+    rows.sort_by(|a, b| (b.total_ns, &a.name).cmp(&(a.total_ns, &b.name)));
+    let mut places: HashMap<String, usize, ahash::RandomState> = HashMap::default();
+    let mut merged: Vec<WorkingRow> = Vec::new();
+    for row in rows {
+        match places.entry(names::short_name(&row.name)) {
+            Entry::Vacant(free) => {
+                free.insert(merged.len());
+                merged.push(row);
+            }
+            Entry::Occupied(known) => {
+                let sum = &mut merged[*known.get()];
+                sum.calls += row.calls;
+                sum.total_ns = sum.total_ns.saturating_add(row.total_ns);
+                sum.self_ns = sum.self_ns.saturating_add(row.self_ns);
+            }
+        }
+    }
+    merged
 }
 
 fn between(from: &Passed, to: &Passed, symbol: SymbolId) -> FunctionPassed {

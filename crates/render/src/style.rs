@@ -5,9 +5,13 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     pub color: bool,
-    /// Columns.
+    /// Columns that lines of text and pictures fill.
     pub width: usize,
+    /// Tables are cut to the width too. What goes into a file or a pipe is not.
+    pub cut: bool,
     pub unicode: bool,
+    /// Kernels' whole names instead of short ones, never cut.
+    pub full_names: bool,
 }
 
 impl Default for Style {
@@ -15,7 +19,9 @@ impl Default for Style {
         Style {
             color: false,
             width: 80,
+            cut: true,
             unicode: true,
+            full_names: false,
         }
     }
 }
@@ -59,6 +65,20 @@ impl Style {
     /// The sign for microseconds.
     pub fn micro(&self) -> &'static str {
         if self.unicode { "µs" } else { "us" }
+    }
+
+    /// A kernel's name in a sentence or a list of other things.
+    pub fn kernel(&self, name: &str) -> String {
+        let text = if self.full_names {
+            analyse::demangled(name).into_owned()
+        } else {
+            analyse::short_name(name)
+        };
+        if self.unicode {
+            text
+        } else {
+            text.replace('…', self.ellipsis())
+        }
     }
 
     /// What stands for text that was cut off.

@@ -16,8 +16,18 @@ pub enum Align {
 /// A table being built: columns first, then rows.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    columns: Vec<(String, Align)>,
+    columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+}
+
+#[derive(Debug, Clone)]
+struct Column {
+    heading: String,
+    align: Align,
+    /// Of kernels, which are shown short.
+    names: bool,
+    /// Left out where names would have too little room.
+    optional: bool,
 }
 
 /// A cell's text, and how it is painted.
@@ -25,6 +35,8 @@ pub struct Table {
 pub struct Cell {
     text: String,
     paint: Option<Paint>,
+    /// Shown behind a name where there is room.
+    note: String,
 }
 
 impl<T: AsRef<str>> From<T> for Cell {
@@ -32,6 +44,7 @@ impl<T: AsRef<str>> From<T> for Cell {
         Cell {
             text: printable(text.as_ref()),
             paint: None,
+            note: String::new(),
         }
     }
 }
@@ -39,8 +52,16 @@ impl<T: AsRef<str>> From<T> for Cell {
 impl Cell {
     pub fn painted(text: impl AsRef<str>, paint: Paint) -> Self {
         Cell {
-            text: printable(text.as_ref()),
             paint: Some(paint),
+            ..Cell::from(text)
+        }
+    }
+
+    /// A kernel's name, with something to say about it.
+    pub fn noted(name: impl AsRef<str>, note: impl Into<String>) -> Self {
+        Cell {
+            note: note.into(),
+            ..Cell::from(name)
         }
     }
 }
@@ -49,6 +70,8 @@ impl Cell {
 const GAP: usize = 2;
 /// A text column is not cut below this.
 const LEAST: usize = 12;
+/// Kernels' names can be told apart at this width: optional columns go before they get less.
+const NAMES: usize = 30;
 
 impl Table {
     pub fn new() -> Self {
@@ -56,14 +79,40 @@ impl Table {
     }
 
     /// A column of texts.
-    pub fn left(mut self, heading: &str) -> Self {
-        self.columns.push((heading.to_owned(), Align::Left));
-        self
+    pub fn left(self, heading: &str) -> Self {
+        self.column(heading, Align::Left)
     }
 
     /// A column of numbers.
-    pub fn right(mut self, heading: &str) -> Self {
-        self.columns.push((heading.to_owned(), Align::Right));
+    pub fn right(self, heading: &str) -> Self {
+        self.column(heading, Align::Right)
+    }
+
+    /// A column of kernels' names: give it whole ones.
+    pub fn names(self, heading: &str) -> Self {
+        let mut table = self.column(heading, Align::Left);
+        if let Some(column) = table.columns.last_mut() {
+            column.names = true;
+        }
+        table
+    }
+
+    /// A column of numbers that gives way to names; the last goes first.
+    pub fn optional(self, heading: &str) -> Self {
+        let mut table = self.column(heading, Align::Right);
+        if let Some(column) = table.columns.last_mut() {
+            column.optional = true;
+        }
+        table
+    }
+
+    fn column(mut self, heading: &str, align: Align) -> Self {
+        self.columns.push(Column {
+            heading: heading.to_owned(),
+            align,
+            names: false,
+            optional: false,
+        });
         self
     }
 
@@ -79,16 +128,68 @@ impl Table {
 
     /// The lines, each ended, indented by two.
     pub fn render(&self, style: &Style) -> String {
-        let widths = self.widths(style.width);
+        let mut table = self.clone();
+        table.name(self, usize::MAX, style);
+        let mut widths = table.widths(style);
+        while let Some(spare) = table.spare(&widths) {
+            table.columns.remove(spare);
+            for row in table.rows.iter_mut().filter(|row| row.len() > spare) {
+                row.remove(spare);
+            }
+            widths = table.widths(style);
+        }
+        if let Some(place) = table.columns.iter().position(|column| column.names) {
+            table.name(self, widths[place], style);
+        }
+        table.text(&widths, style)
+    }
+
+    /// Gives the kernels of another table, the same in whole, names of at most this width.
+    fn name(&mut self, whole: &Table, width: usize, style: &Style) {
+        let place_of = |table: &Table| table.columns.iter().position(|column| column.names);
+        let (Some(to), Some(from)) = (place_of(self), place_of(whole)) else {
+            return;
+        };
+        let cells: Vec<&Cell> = whole.rows.iter().filter_map(|row| row.get(from)).collect();
+        let names: Vec<&str> = cells.iter().map(|cell| cell.text.as_str()).collect();
+        let shown = if style.full_names {
+            names.iter().map(|name| style.kernel(name)).collect()
+        } else {
+            analyse::distinct(&names, width, style.ellipsis())
+        };
+        let rows = self.rows.iter_mut().filter_map(|row| row.get_mut(to));
+        for ((cell, whole), mut text) in rows.zip(cells).zip(shown) {
+            if !whole.note.is_empty() {
+                let noted = format!("{text} {}", whole.note);
+                if style.full_names || columns(&noted) <= width {
+                    text = noted;
+                }
+            }
+            cell.text = printable(&text);
+        }
+    }
+
+    /// The column to leave out, if names have too little room.
+    fn spare(&self, widths: &[usize]) -> Option<usize> {
+        let names = self.columns.iter().position(|column| column.names)?;
+        let cells = self.rows.iter().filter_map(|row| row.get(names));
+        let wanted = cells.map(|cell| columns(&cell.text)).max().unwrap_or(0);
+        if widths[names] >= wanted.min(NAMES) {
+            return None;
+        }
+        self.columns.iter().rposition(|column| column.optional)
+    }
+
+    fn text(&self, widths: &[usize], style: &Style) -> String {
         let mut text = String::new();
         let headings: Vec<Cell> = (self.columns.iter())
-            .map(|(heading, _)| Cell::painted(heading, Paint::Heading))
+            .map(|column| Cell::painted(&column.heading, Paint::Heading))
             .collect();
         if headings.iter().any(|heading| !heading.text.is_empty()) {
-            self.line(&mut text, &headings, &widths, style);
+            self.line(&mut text, &headings, widths, style);
         }
         for row in &self.rows {
-            self.line(&mut text, row, &widths, style);
+            self.line(&mut text, row, widths, style);
         }
         text
     }
@@ -96,10 +197,10 @@ impl Table {
     fn line(&self, text: &mut String, cells: &[Cell], widths: &[usize], style: &Style) {
         let start = text.len();
         let mut owed = GAP;
-        for ((cell, &width), (_, align)) in cells.iter().zip(widths).zip(&self.columns) {
-            let shown = cut(&cell.text, width, *align, style);
+        for ((cell, &width), column) in cells.iter().zip(widths).zip(&self.columns) {
+            let shown = cut(&cell.text, width, column.align, style);
             let room = width.saturating_sub(columns(&shown));
-            if *align == Align::Right {
+            if column.align == Align::Right {
                 owed += room;
             }
             if !shown.is_empty() {
@@ -110,7 +211,7 @@ impl Table {
                     None => text.push_str(&shown),
                 }
             }
-            if *align == Align::Left {
+            if column.align == Align::Left {
                 owed += room;
             }
             owed += GAP;
@@ -121,29 +222,36 @@ impl Table {
     }
 
     /// What each column gets: what it wants, less what the widest text columns must give up.
-    fn widths(&self, limit: usize) -> Vec<usize> {
+    fn widths(&self, style: &Style) -> Vec<usize> {
         let mut widths: Vec<usize> = (self.columns.iter().enumerate())
-            .map(|(place, (heading, _))| {
+            .map(|(place, column)| {
                 let cells = self.rows.iter().filter_map(|row| row.get(place));
                 cells
                     .map(|cell| columns(&cell.text))
-                    .chain([columns(heading)])
+                    .chain([columns(&column.heading)])
                     .max()
                     .unwrap_or(0)
             })
             .collect();
+        if !style.cut {
+            return widths;
+        }
+        let gives = |place: usize| {
+            let column = &self.columns[place];
+            column.align == Align::Left && !(column.names && style.full_names)
+        };
         loop {
             let total: usize = widths.iter().map(|width| width + GAP).sum();
-            let Some(over) = total.checked_sub(limit).filter(|&over| over > 0) else {
+            let Some(over) = total.checked_sub(style.width).filter(|&over| over > 0) else {
                 return widths;
             };
             let widest = (0..widths.len())
-                .filter(|&place| self.columns[place].1 == Align::Left && widths[place] > LEAST)
+                .filter(|&place| gives(place) && widths[place] > LEAST)
                 .max_by_key(|&place| widths[place]);
             let Some(widest) = widest else { return widths };
             // Down to the next widest at most, so that two long columns share the loss.
             let next = (0..widths.len())
-                .filter(|&place| place != widest && self.columns[place].1 == Align::Left)
+                .filter(|&place| place != widest && gives(place))
                 .map(|place| widths[place])
                 .max()
                 .unwrap_or(0);
@@ -197,9 +305,9 @@ mod tests {
         for width in [44, 60, 200] {
             for unicode in [false, true] {
                 let style = Style {
-                    color: false,
                     width,
                     unicode,
+                    ..Style::default()
                 };
                 let text = table().render(&style);
                 assert!(text.lines().all(|line| columns(line) <= width), "{text}");
@@ -213,6 +321,84 @@ mod tests {
             table().render(&narrow).contains("1,234"),
             "numbers are never cut"
         );
+    }
+
+    fn kernels() -> Table {
+        let mut table = Table::new()
+            .names("Name")
+            .right("Runs")
+            .right("Total")
+            .optional("p50")
+            .optional("p99");
+        for (name, note) in [
+            ("nvjet_sm90_tst_128x64_64x8_1x2_h_bz_NNT", ""),
+            ("nvjet_sm90_tst_128x64_64x8_1x2_h_bz_TNT", ""),
+            (
+                "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >(int)",
+                "(2 variants)",
+            ),
+            ("_Z9vectorAddPKfS0_Pfi", ""),
+        ] {
+            let numbers = ["2,824", "113 ms", "40.1 µs", "41.2 µs"].map(Cell::from);
+            table.row([Cell::noted(name, note)].into_iter().chain(numbers));
+        }
+        table
+    }
+
+    #[test]
+    fn kernels_are_named_for_the_room_there_is() {
+        let at = |width| {
+            kernels().render(&Style {
+                width,
+                ..Style::default()
+            })
+        };
+        insta::assert_snapshot!(at(80), @r"
+        Name                                      Runs   Total      p50      p99
+        nvjet_sm90_tst_128x64_64x8_1x2_h_bz_NNT  2,824  113 ms  40.1 µs  41.2 µs
+        nvjet_sm90_tst_128x64_64x8_1x2_h_bz_TNT  2,824  113 ms  40.1 µs  41.2 µs
+        elementwise add<bf16> (2 variants)       2,824  113 ms  40.1 µs  41.2 µs
+        vectorAdd                                2,824  113 ms  40.1 µs  41.2 µs
+        ");
+        insta::assert_snapshot!(at(50), @r"
+        Name                                Runs   Total
+        nvjet_sm90_tst_128x64_64x8_1…_NNT  2,824  113 ms
+        nvjet_sm90_tst_128x64_64x8_1…_TNT  2,824  113 ms
+        elementwise add<bf16>              2,824  113 ms
+        vectorAdd                          2,824  113 ms
+        ");
+        insta::assert_snapshot!(at(40), @r"
+        Name                      Runs   Total
+        nvjet_sm90_tst_128…_NNT  2,824  113 ms
+        nvjet_sm90_tst_128…_TNT  2,824  113 ms
+        elementwise add<bf16>    2,824  113 ms
+        vectorAdd                2,824  113 ms
+        ");
+    }
+
+    #[test]
+    fn whole_names_are_whole() {
+        let text = kernels().render(&Style {
+            full_names: true,
+            ..Style::default()
+        });
+        for name in [
+            "std::array<char*, 3ul> >(int) (2 variants)  2,824",
+            "vectorAdd(float const*, float const*, float*, int)",
+        ] {
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_goes_into_a_file_is_not_cut() {
+        let wide = Style {
+            width: 20,
+            cut: false,
+            ..Style::default()
+        };
+        assert!(table().render(&wide).contains("there_is_room_for  1,234"));
+        assert!(kernels().render(&wide).contains("_1x2_h_bz_NNT "));
     }
 
     #[test]

@@ -152,6 +152,7 @@ fn they_fit_any_width_in_any_alphabet() {
             color,
             width,
             unicode,
+            ..Style::default()
         };
         for text in [
             tables::memory(&a, &style),

@@ -23,9 +23,9 @@ fn drawn(records: &[Record], meta: &Meta, options: Options) -> String {
 fn options(width: usize, unicode: bool) -> Options {
     Options {
         style: Style {
-            color: false,
             width,
             unicode,
+            ..Style::default()
         },
         ..Options::default()
     }

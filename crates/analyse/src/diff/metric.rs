@@ -1,7 +1,7 @@
 //! The numbers of a run that conditions can name: `total`, `memory.peak`, `sync.total`,
 //! `cuMemAlloc.p50`.
 
-use crate::Report;
+use crate::{Report, functions::KernelRow};
 use event::{Category, MemorySpace};
 use serde::Serialize;
 
@@ -136,16 +136,29 @@ fn of(report: &Report, name: &str, stat: &str) -> Result<Option<u64>, MetricErro
             _ => most(|row| row.max_ns),
         });
     }
-    let kernel = (report.functions.kernels.iter())
-        .find(|row| row.name == name || row.variants.iter().any(|variant| variant == name));
-    let Some(row) = kernel else { return Ok(None) };
+    // A row's own name; else all rows of that name without arguments, or of that variant.
+    let kernels = &report.functions.kernels;
+    let own = |row: &&KernelRow| row.short_name == name;
+    let shared =
+        |row: &&KernelRow| row.name == name || row.variants.iter().any(|variant| variant == name);
+    let mut rows: Vec<&KernelRow> = kernels.iter().filter(own).collect();
+    if rows.is_empty() {
+        rows = kernels.iter().filter(shared).collect();
+    }
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let sum = |of: fn(&KernelRow) -> u64| {
+        (rows.iter()).fold(0u64, |sum, row| sum.saturating_add(of(row)))
+    };
+    let most = |of: fn(&KernelRow) -> u64| rows.iter().map(|row| of(row)).max().unwrap_or(0);
     Ok(Some(match stat {
-        "count" => row.executions.max(row.launches),
-        "total" => row.total_ns,
-        "average" => row.average_ns,
-        "p50" => row.p50_ns,
-        "p99" => row.p99_ns,
-        "max" => row.max_ns,
+        "count" => sum(|row| row.executions.max(row.launches)),
+        "total" => sum(|row| row.total_ns),
+        "average" => sum(|row| row.total_ns) / sum(|row| row.executions).max(1),
+        "p50" => most(|row| row.p50_ns),
+        "p99" => most(|row| row.p99_ns),
+        "max" => most(|row| row.max_ns),
         _ => {
             return Err(MetricError::NotOfKernel {
                 stat: stat.to_owned(),
@@ -178,7 +191,8 @@ fn near(a: &Report, b: &Report, name: &str) -> Option<String> {
             .functions
             .iter()
             .map(|row| row.name.to_string());
-        functions.chain(report.functions.kernels.iter().map(|row| row.name.clone()))
+        let kernels = report.functions.kernels.iter();
+        functions.chain(kernels.flat_map(|row| [row.name.clone(), row.short_name.clone()]))
     });
     let common = |text: &str| {
         let text = text.to_ascii_lowercase();

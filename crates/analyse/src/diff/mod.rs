@@ -91,6 +91,9 @@ pub struct CategoryChange {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FunctionChange {
     pub name: Name,
+    /// A kernel's, which tells it from others of its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_name: Option<Name>,
     pub layer: Layer,
     pub calls: Change,
     pub total: Change,
@@ -201,6 +204,7 @@ fn functions(a: &Report, b: &Report) -> Vec<FunctionChange> {
 
 fn kernels(a: &Report, b: &Report) -> Vec<FunctionChange> {
     let mut pairs = Pairs::new();
+    let mut bases: BTreeMap<&str, &str> = BTreeMap::new();
     for (place, report) in [a, b].into_iter().enumerate() {
         for row in report
             .functions
@@ -208,7 +212,8 @@ fn kernels(a: &Report, b: &Report) -> Vec<FunctionChange> {
             .iter()
             .filter(|row| row.executions > 0)
         {
-            pairs.entry((&row.name, Layer::Gpu)).or_default()[place] = Figures {
+            bases.entry(&row.short_name).or_insert(&row.name);
+            pairs.entry((&row.short_name, Layer::Gpu)).or_default()[place] = Figures {
                 calls: row.executions,
                 total: row.total_ns,
                 p50: row.p50_ns,
@@ -217,7 +222,12 @@ fn kernels(a: &Report, b: &Report) -> Vec<FunctionChange> {
             };
         }
     }
-    changes(pairs)
+    let mut rows = changes(pairs);
+    for row in &mut rows {
+        let base = bases.get(&*row.name).copied().unwrap_or_default();
+        row.short_name = Some(std::mem::replace(&mut row.name, base.into()));
+    }
+    rows
 }
 
 fn changes(pairs: Pairs<'_>) -> Vec<FunctionChange> {
@@ -225,6 +235,7 @@ fn changes(pairs: Pairs<'_>) -> Vec<FunctionChange> {
     let mut rows: Vec<_> = (pairs.into_iter())
         .map(|((name, layer), [a, b])| FunctionChange {
             name: name.into(),
+            short_name: None,
             layer,
             calls: Change::new("calls", Unit::Count, a.calls, b.calls),
             total: Change::new("total", Unit::Time, a.total, b.total),

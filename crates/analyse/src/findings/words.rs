@@ -33,7 +33,7 @@ pub fn percent(share: f64) -> String {
 
 /// A kernel's name as it fits into a sentence.
 pub fn kernel(name: &str) -> String {
-    crate::kernel_names::base_name(name)
+    names::short_name(name)
 }
 
 /// `1 copy`, `12 copies`

@@ -19,6 +19,9 @@ pub struct Look {
     /// Columns to fill; by default the terminal's
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..))]
     pub width: Option<u16>,
+    /// Show kernels' whole names instead of short ones
+    #[arg(long)]
+    pub full_names: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -92,6 +92,7 @@ fn show(recorded: &Recorded) -> Result<()> {
         color: Color::Auto,
         ascii: false,
         width: None,
+        full_names: false,
     });
     let mut out = io::stdout().lock();
     let summary = render::summary_text(&recorded.summary, &style);

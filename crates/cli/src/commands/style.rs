@@ -18,7 +18,9 @@ pub fn style(look: &Look) -> Style {
             Color::Auto => found.color,
         },
         width: look.width.map_or(found.width, usize::from),
+        cut: look.width.is_some() || found.cut,
         unicode: !look.ascii && found.unicode,
+        full_names: look.full_names,
     }
 }
 
@@ -33,19 +35,24 @@ pub fn stderr_style() -> Style {
 
 fn style_on(stream: &(impl IsTerminal + AsRawFd)) -> Style {
     let terminal = stream.is_terminal();
+    let columns = columns(terminal.then(|| stream.as_raw_fd()));
     Style {
         // https://no-color.org: set and not empty.
         color: terminal
             && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && env::var_os("TERM").is_none_or(|value| value != "dumb"),
-        width: columns(terminal.then(|| stream.as_raw_fd())),
+        width: columns.unwrap_or(USUAL),
+        cut: terminal || columns.is_some(),
         unicode: locale_is_unicode(),
+        full_names: false,
     }
 }
 
-/// The terminal's columns; what is piped is for people and files of no known width.
-fn columns(terminal: Option<RawFd>) -> usize {
-    const USUAL: usize = 80;
+/// What pictures and paragraphs fill where nothing is known of the place they are shown in.
+const USUAL: usize = 80;
+
+/// The terminal's columns, or those that `COLUMNS` says: what goes into a pipe or a file has none.
+fn columns(terminal: Option<RawFd>) -> Option<usize> {
     let named = env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let asked = |terminal| {
         // SAFETY: the kernel fills the structure or says that it did not.
@@ -54,7 +61,7 @@ fn columns(terminal: Option<RawFd>) -> usize {
         (known && size.ws_col > 0).then_some(usize::from(size.ws_col))
     };
     let known = terminal.and_then(asked);
-    known.or(named).unwrap_or(USUAL).max(20)
+    known.or(named).map(|columns: usize| columns.max(20))
 }
 
 fn locale_is_unicode() -> bool {

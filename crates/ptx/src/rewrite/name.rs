@@ -1,7 +1,7 @@
 //! Which kernels are meant: by their mangled name, their demangled one, a glob or a `/regex/`.
 
-use cpp_demangle::Symbol;
 use regex_lite::Regex;
+use std::borrow::Cow;
 
 #[derive(Debug, Clone)]
 pub struct Pattern {
@@ -88,11 +88,10 @@ pub fn readable(name: &str) -> String {
 
 /// A name as its source has it, if it is mangled.
 pub fn demangled(name: &str) -> Option<String> {
-    // A hostile name must not cost more than a real one.
-    if !name.starts_with("_Z") || name.len() > 64 << 10 {
-        return None;
+    match names::demangled(name) {
+        Cow::Owned(text) => Some(text),
+        Cow::Borrowed(_) => None,
     }
-    Symbol::new(name).ok()?.demangle().ok()
 }
 
 /// Equal but for blanks.

@@ -42,7 +42,7 @@ pub fn open(line: &mut String, event: &Event, style: &Style) {
 /// Its end: `} name = result <duration>`.
 pub fn close(line: &mut String, event: &Event, style: &Style) {
     line.push_str("} ");
-    line.push_str(&style.paint(Paint::Name, &printable(&event.name)));
+    line.push_str(&style.paint(Paint::Name, &name(event, style)));
     let mut separator = "(";
     for output in &event.outputs {
         line.push_str(separator);
@@ -59,7 +59,7 @@ pub fn close(line: &mut String, event: &Event, style: &Style) {
 pub fn unfinished(line: &mut String, event: &Event, opened: bool, style: &Style) {
     if opened {
         line.push_str("} ");
-        line.push_str(&style.paint(Paint::Name, &printable(&event.name)));
+        line.push_str(&style.paint(Paint::Name, &name(event, style)));
     } else {
         head(line, event, false, style);
     }
@@ -67,8 +67,17 @@ pub fn unfinished(line: &mut String, event: &Event, opened: bool, style: &Style)
     line.push_str(&style.paint(Paint::Warning, "<unfinished>"));
 }
 
+/// A call's name; a kernel's is long, and shown short.
+fn name(event: &Event, style: &Style) -> String {
+    if event.layer == Layer::Gpu {
+        printable(&style.kernel(&event.name))
+    } else {
+        printable(&event.name)
+    }
+}
+
 fn head(line: &mut String, event: &Event, outputs: bool, style: &Style) {
-    line.push_str(&style.paint(Paint::Name, &printable(&event.name)));
+    line.push_str(&style.paint(Paint::Name, &name(event, style)));
     // Only calls have brackets; GPU work is named after its kernel, which may have its own.
     let nothing = event.args.is_empty() && event.outputs.is_empty() && event.ioctl.is_none();
     if nothing && matches!(event.layer, Layer::Gpu | Layer::Os | Layer::Device) {
@@ -232,7 +241,7 @@ pub fn meaning(line: &mut String, what: &What, style: &Style) {
             };
             format!(
                 "{} <<<{}, {}{shared}>>>",
-                printable(&launch.kernel),
+                printable(&style.kernel(&launch.kernel)),
                 sizes(launch.grid),
                 sizes(launch.block)
             )

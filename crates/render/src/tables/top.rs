@@ -5,7 +5,11 @@ use crate::{
     Cell, Paint, Style, Table,
     units::{count, share},
 };
-use analyse::{Report, functions::FunctionRow};
+use analyse::{
+    Report,
+    functions::{FunctionRow, KernelRow},
+};
+use event::Category;
 
 /// Functions, kernels and operations shown.
 const ROWS: usize = 20;
@@ -67,31 +71,44 @@ pub(super) fn of_ended(section: &Section<'_>, row: &FunctionRow, ns: u64) -> Str
     }
 }
 
-/// Calls that returned an error, and calls that did not return.
+/// Calls that returned an error, with why that is none where it is an answer, and calls that did not
+/// return.
 fn failures(section: &mut Section<'_>, report: &Report) {
-    let bad = |row: &&FunctionRow| row.failed + row.open > 0;
-    let rows: Vec<&FunctionRow> = report.functions.functions.iter().filter(bad).collect();
+    if !report.failures.is_empty() {
+        section.heading("Calls that returned an error");
+        let mut table = Table::new()
+            .left("Function")
+            .left("Error")
+            .right("Calls")
+            .left("");
+        for row in report.failures.iter().take(ROWS) {
+            let (paint, why) = match row.expected {
+                Some(why) => (Paint::Faint, why),
+                None => (Paint::Warning, ""),
+            };
+            let error = match &row.error {
+                Some(error) => error.to_string(),
+                None => row.code.to_string(),
+            };
+            table.row([
+                Cell::from(&*row.function),
+                Cell::painted(error, paint),
+                count(row.calls).into(),
+                why.into(),
+            ]);
+        }
+        section.table(&table);
+        section.more(ROWS, report.failures.len() as u64);
+    }
+    let open = |row: &&FunctionRow| row.open > 0;
+    let rows: Vec<&FunctionRow> = report.functions.functions.iter().filter(open).collect();
     if rows.is_empty() {
         return;
     }
-    section.heading("Calls that failed or never returned");
-    let mut table = Table::new()
-        .left("Function")
-        .right("Calls")
-        .right("Failed")
-        .right("Open")
-        .right("First failure");
+    section.heading("Calls that never returned");
+    let mut table = Table::new().left("Function").right("Calls").right("Open");
     for row in rows.iter().take(ROWS) {
-        let first = row.failed_op_id;
-        table.row([
-            Cell::from(&*row.name),
-            count(row.calls).into(),
-            Cell::painted(count(row.failed), Paint::Warning),
-            count(row.open).into(),
-            first
-                .map_or_else(String::new, |id| format!("event {id}"))
-                .into(),
-        ]);
+        table.row([row.name.to_string(), count(row.calls), count(row.open)]);
     }
     section.table(&table);
     section.more(ROWS, rows.len() as u64);
@@ -109,28 +126,45 @@ pub(super) fn kernels(section: &mut Section<'_>, report: &Report) {
     } else {
         "Kernels by launches (no GPU times in this trace)"
     });
-    let mut table = Table::new().left("Name").right("Launches");
+    // Work without launches of its own: copies, and kernels of graphs. Where all kernels ran as often
+    // as they were launched, one number is enough.
+    let differ =
+        |row: &KernelRow| row.category == Category::Kernel && row.launches != row.executions;
+    let launched = !timed || found.iter().any(differ);
+    let mut table = Table::new().names("Name");
+    if launched {
+        table = table.right("Launches");
+    }
     if timed {
-        for heading in ["Runs", "Total", "Of sum", "p50", "p99", "Max"] {
+        for heading in ["Runs", "Total", "Of sum", "p50"] {
             table = table.right(heading);
         }
+        table = table.optional("p99").optional("Max");
     }
     let sum = report.gpu.all.sum_ns;
     for row in found.iter().take(ROWS) {
-        let name = match row.variant_count {
-            0 | 1 => row.name.clone(),
-            variants => format!("{} ({variants} variants)", row.name),
+        // Rows have different short names: any variant stands for its row.
+        let name = row.variants.first().unwrap_or(&row.name);
+        let note = match row.variant_count {
+            0 | 1 => String::new(),
+            variants => format!("({variants} variants)"),
         };
-        let mut cells = vec![name, count(row.launches)];
+        let mut cells = vec![Cell::noted(name, note)];
+        if launched {
+            cells.push(count(row.launches).into());
+        }
         if timed {
-            cells.extend([
-                count(row.executions),
-                section.time(row.total_ns),
-                share(row.total_ns, sum),
-                section.time(row.p50_ns),
-                section.time(row.p99_ns),
-                section.time(row.max_ns),
-            ]);
+            cells.extend(
+                [
+                    count(row.executions),
+                    section.time(row.total_ns),
+                    share(row.total_ns, sum),
+                    section.time(row.p50_ns),
+                    section.time(row.p99_ns),
+                    section.time(row.max_ns),
+                ]
+                .map(Cell::from),
+            );
         }
         table.row(cells);
     }
@@ -167,13 +201,13 @@ fn longest(section: &mut Section<'_>, report: &Report) {
             .right("Event")
             .right("At")
             .right("Took")
-            .left("Name");
+            .names("Name");
         for row in found.longest_gpu.iter().take(ROWS / 2) {
             table.row([
                 row.op_id.to_string(),
                 since_start(report, row.start_ns, section.style),
                 section.time(row.duration_ns),
-                analyse::demangled(&row.name).into_owned(),
+                row.name.to_string(),
             ]);
         }
         section.table(&table);

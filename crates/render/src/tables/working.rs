@@ -6,11 +6,7 @@ use crate::{
     Table,
     units::{count, share},
 };
-use analyse::{
-    Report, Working,
-    idle::Basis,
-    working::{StepTimes, WorkingRow},
-};
+use analyse::{Report, Working, idle::Basis, working::StepTimes};
 
 /// Parts of the host's time named in a line.
 const PARTS: usize = 3;
@@ -152,14 +148,14 @@ pub(super) fn tables(section: &mut Section<'_>, working: &Working, most: usize) 
         }
         section.heading(heading);
         let mut table = Table::new()
-            .left("Name")
+            .names("Name")
             .right("Count")
             .right(if own { "Own time" } else { "Time" })
             .right("Each");
         for row in rows.iter().take(most) {
             let time = if own { row.self_ns } else { row.total_ns };
             table.row([
-                name(row),
+                row.name.clone(),
                 a_step(row.calls, working),
                 section.time((time as f64 / working.steps()).round() as u64),
                 section.time(time / row.calls.max(1)),
@@ -168,10 +164,6 @@ pub(super) fn tables(section: &mut Section<'_>, working: &Working, most: usize) 
         section.table(&table);
         section.more(most.min(rows.len()), rows.len() as u64);
     }
-}
-
-fn name(row: &WorkingRow) -> String {
-    analyse::base_name(&row.name)
 }
 
 /// `24`, or `0.3` where not every step has one.

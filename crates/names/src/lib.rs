@@ -1,0 +1,17 @@
+//! Names of kernels and functions as people read them.
+//!
+//! [`demangled`] is the only place that demangles, within bounds: names come from traced programs
+//! and may be made to cost much. [`short_name`] folds what a template library writes into a kernel's
+//! name down to what tells it from others; [`distinct`] makes the names of one list differ at a
+//! given width. All are pure functions of the text.
+
+mod demangle;
+mod distinct;
+mod parse;
+mod plain;
+mod rules;
+mod short;
+
+pub use demangle::demangled;
+pub use distinct::distinct;
+pub use short::{base_name, short_name};
