@@ -37,7 +37,7 @@ for what in $programs; do
     cmp -s "$work/plain" "$work/traced" || result="output differs"
     calls=$(sed -n 's/ *Total CUDA API calls: //p' "$work/summary")
     lost=$(sed -n 's/^Events lost: //p' "$work/summary")
-    launches=$(sed -n 's/ *Kernel launches: //p' "$work/summary")
+    launches=$(sed -n 's/ *Kernel launches: \([0-9]*\).*/\1/p' "$work/summary")
     [ "$lost" = 0 ] || result="lost $lost"
     say "$(printf '%-10s %-8s %8s calls %6s launches %s lost, exit %s' $what "$result" "$calls" "$launches" "$lost" $status)"
     [ "$result" = same ] || { fail $what; diff "$work/plain" "$work/traced"; tail -n 3 "$work/plain.err" "$work/summary"; }

@@ -18,7 +18,7 @@ use crate::{
     memory::{Memory, MemorySweep},
     nesting::{ThreadId, is_call},
     outside::OutsideSweep,
-    overview::OverviewSweep,
+    overview::{Caller, OverviewSweep},
     pace::PaceSweep,
     phases::PhasesSweep,
     ranges::RangeSweep,
@@ -244,6 +244,7 @@ impl Analysis {
         let began = self.nesting.begin(event, symbol);
         self.give_up();
         self.overview.event(event, true);
+        self.count_caller(event, began.thread, 1);
         self.categories.begin(event, &began);
         self.correlation
             .begin(event, symbol, &mut self.nesting, began.thread);
@@ -263,6 +264,9 @@ impl Analysis {
 
     fn end(&mut self, event: &Event, role: Role, ended: &Ended) {
         self.overview.event(event, ended.known == Known::Nothing);
+        if ended.known == Known::Nothing {
+            self.count_caller(event, ended.thread, 0);
+        }
         self.categories.end(ended);
         if let Some(stream) = event.stream {
             self.categories.stream(event, stream, ended);
@@ -309,21 +313,42 @@ impl Analysis {
         open[..around].iter().any(|open| is_call(open.layer))
     }
 
+    /// Whose call of CUDA's API it is, leaving out the innermost spans.
+    #[inline]
+    fn count_caller(&mut self, event: &Event, thread: ThreadId, innermost: usize) {
+        if !is_api(event.layer) || event.kind != Kind::Userspace {
+            return;
+        }
+        let open = self.nesting.open(thread);
+        let around = &open[..open.len().saturating_sub(innermost)];
+        let around = &around[around.len().saturating_sub(DEEPEST_SIGN)..];
+        self.overview
+            .made_by(if around.iter().any(|open| is_api(open.layer)) {
+                Caller::Cuda
+            } else if around.iter().any(|open| open.layer == Layer::Library) {
+                Caller::Library
+            } else {
+                Caller::Program
+            });
+    }
+
     /// What the findings need of a call: of calls inside others, the outermost speaks.
     fn sign(&mut self, event: &Event, role: Role, ended: &Ended) {
-        let api = |layer| matches!(layer, Layer::Runtime | Layer::Driver);
-        if !api(event.layer) {
+        if !is_api(event.layer) {
             return;
         }
         let around = self.nesting.open(ended.thread);
         // Real programs nest their calls a few deep.
         let around = &around[around.len().saturating_sub(DEEPEST_SIGN)..];
-        if !around.iter().any(|open| api(open.layer)) {
+        if !around.iter().any(|open| is_api(open.layer)) {
             self.signs.call(event, ended);
         }
         let same = |open: &Open| self.symbols.get(open.symbol).role == role;
         if role != Role::Other && !around.iter().any(same) {
             self.signs.role(event, ended, role);
+            if role == Role::Launch && is_graph_launch(&event.name) {
+                self.overview.graph_launch();
+            }
         }
     }
 
@@ -360,6 +385,12 @@ impl Analysis {
             self.pace.ended(event);
         }
         self.overview.event(event, first);
+        if first && event.category == Category::Kernel {
+            let cause = self.correlation.cause(event);
+            if cause.is_some_and(|symbol| is_graph_launch(&self.symbols.get(symbol).name)) {
+                self.overview.graph_kernel();
+            }
+        }
         self.idle.gpu(event, symbol, step, &mut self.host);
         if let Extent::Closed(duration) = event.extent {
             self.functions.gpu(event, symbol, duration);
@@ -456,4 +487,12 @@ impl Analysis {
         report.findings = findings::of(&report, &signs);
         report
     }
+}
+
+fn is_api(layer: Layer) -> bool {
+    matches!(layer, Layer::Runtime | Layer::Driver)
+}
+
+fn is_graph_launch(name: &str) -> bool {
+    name.contains("GraphLaunch")
 }

@@ -208,6 +208,12 @@ impl CorrelationSweep {
         Some(call.start)
     }
 
+    /// The function whose call caused this work.
+    pub fn cause(&self, event: &Event) -> Option<SymbolId> {
+        let call = self.call_of(event.pid, event.correlation?)?;
+        Some(call.symbol)
+    }
+
     /// GPU work has ended.
     pub fn gpu(&mut self, event: &Event, symbol: SymbolId, duration: u64) {
         let call = event

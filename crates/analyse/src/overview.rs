@@ -1,7 +1,7 @@
 //! How much of everything a trace holds, in constant space but for the spans that are open.
 
 use crate::{Nesting, Wall};
-use event::{Event, Extent, Kind, Layer, MemoryOp, Record, Summary, What};
+use event::{Category, Event, Extent, Kind, Layer, MemoryOp, Record, Summary, What};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -37,6 +37,17 @@ pub struct LayerCount {
     pub failed: u64,
 }
 
+/// Who made a call, as far as the calls around it say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// The program, or a library whose calls are not traced.
+    Program,
+    /// A library whose calls are traced.
+    Library,
+    /// Another call of CUDA's API.
+    Cuda,
+}
+
 /// Counts what an overview says.
 #[derive(Default)]
 pub(crate) struct OverviewSweep {
@@ -54,6 +65,24 @@ impl OverviewSweep {
         if failed(event) {
             self.failed[event.layer as usize] += 1;
         }
+    }
+
+    /// A call of CUDA's API, by what it lies in.
+    #[inline]
+    pub fn made_by(&mut self, caller: Caller) {
+        match caller {
+            Caller::Program => {}
+            Caller::Library => self.counts.calls_by_libraries += 1,
+            Caller::Cuda => self.counts.calls_by_cuda += 1,
+        }
+    }
+
+    pub fn graph_launch(&mut self) {
+        self.counts.graph_launches += 1;
+    }
+
+    pub fn graph_kernel(&mut self) {
+        self.counts.graph_kernels += 1;
     }
 
     pub fn meaning(&mut self, what: &What) {
@@ -119,11 +148,25 @@ pub(crate) fn failed(event: &Event) -> bool {
 pub struct Counts {
     /// Calls of the runtime and of the driver API, whether they returned or not.
     pub api_calls: u64,
+    /// Of them, calls of the runtime API (libcudart).
+    pub runtime_calls: u64,
+    /// Of them, calls of the driver API (libcuda).
+    pub driver_calls: u64,
+    /// Of them, calls that CUDA itself made inside another call: the driver's inside the runtime's.
+    pub calls_by_cuda: u64,
+    /// Of them, calls inside a traced call of another library, and inside no other CUDA call.
+    pub calls_by_libraries: u64,
+    /// Of them, calls that only ask for something.
+    pub query_calls: u64,
     /// Of them, those that returned an error.
     pub failed_calls: u64,
     /// Calls into other libraries.
     pub library_calls: u64,
+    /// Kernels launched one by one; those of graphs are not among them.
     pub launches: u64,
+    pub graph_launches: u64,
+    /// Kernels that ran because a graph was launched: known from the GPU's times.
+    pub graph_kernels: u64,
     pub allocations: u64,
     pub allocated_bytes: u64,
     pub frees: u64,
@@ -183,6 +226,12 @@ impl Counts {
 
     fn event(&mut self, event: &Event, first: bool) {
         if first {
+            if event.kind == Kind::Userspace {
+                self.runtime_calls += u64::from(event.layer == Layer::Runtime);
+                self.driver_calls += u64::from(event.layer == Layer::Driver);
+                let asks = event.category == Category::Query && event.layer != Layer::Library;
+                self.query_calls += u64::from(asks);
+            }
             *match event.kind {
                 Kind::Userspace if event.layer == Layer::Library => &mut self.library_calls,
                 Kind::Userspace => &mut self.api_calls,
@@ -233,9 +282,7 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use event::{
-        Category, Direction, Launch, Lost, Meaning, Memory, MemorySpace, Status, Transfer,
-    };
+    use event::{Direction, Launch, Lost, Meaning, Memory, MemorySpace, Status, Transfer};
 
     fn span(id: u64, layer: Layer) -> Event {
         let mut event = Event::new(id, layer, Category::Other, "f", 10 * id);

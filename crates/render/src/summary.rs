@@ -1,13 +1,18 @@
 //! The summary that ends a run.
 
-use crate::{Style, printable, tables};
-use analyse::Report;
-use event::{Hooks, Overhead};
+use crate::{
+    Style, printable, tables,
+    units::{count, counted},
+};
+use analyse::{Counts, Report, functions::FunctionRow};
+use event::{Category, Hooks, Layer, Overhead};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 /// How many findings a run ends with.
 const FINDINGS: usize = 3;
+/// Fewer calls that only ask for something are not worth a line.
+const MANY_QUERIES: u64 = 100;
 
 /// What is said at the end of a run.
 #[derive(Debug, Clone)]
@@ -51,13 +56,24 @@ pub fn summary_text(run: &RunSummary, style: &Style) -> String {
 
 pub(crate) fn userspace(text: &mut String, report: &Report) {
     let counts = &report.overview.counts;
-    text.push_str("USERSPACE (libcuda.so):\n");
+    text.push_str(if counts.runtime_calls > 0 {
+        "USERSPACE (libcuda.so, libcudart.so):\n"
+    } else {
+        "USERSPACE (libcuda.so):\n"
+    });
     if !report.calls_watched() {
         text.push_str("  not traced\n\n");
         return;
     }
     let _ = writeln!(text, "  Total CUDA API calls: {}", counts.api_calls);
-    let _ = writeln!(text, "  Kernel launches: {}", counts.launches);
+    callers(text, counts);
+    queries(text, report);
+    let _ = writeln!(
+        text,
+        "  Kernel launches: {}{}",
+        counts.launches,
+        graphs(counts)
+    );
     let _ = writeln!(text, "  Memory allocations: {}", counts.allocations);
     let _ = writeln!(
         text,
@@ -70,6 +86,66 @@ pub(crate) fn userspace(text: &mut String, report: &Report) {
         "  Total data transferred: {}\n",
         bytes(counts.transferred_bytes)
     );
+}
+
+/// Which API was called, and who called it: a runtime call makes driver calls of its own.
+fn callers(text: &mut String, counts: &Counts) {
+    if counts.runtime_calls == 0 && counts.calls_by_cuda + counts.calls_by_libraries == 0 {
+        return;
+    }
+    let others = counts.calls_by_cuda + counts.calls_by_libraries;
+    let own = count(counts.api_calls.saturating_sub(others));
+    let made = match counts.calls_by_libraries {
+        // Whose calls are not traced cannot be told from the program.
+        0 => format!("the program and its libraries made {own}"),
+        calls => format!("the program made {own}, its libraries {}", count(calls)),
+    };
+    let _ = writeln!(
+        text,
+        "    {} runtime, {} driver; {made}",
+        count(counts.runtime_calls),
+        count(counts.driver_calls),
+    );
+}
+
+/// Calls that change nothing, where they are many: the two most frequent by name.
+fn queries(text: &mut String, report: &Report) {
+    let counts = &report.overview.counts;
+    if counts.query_calls < MANY_QUERIES || counts.query_calls * 4 < counts.api_calls {
+        return;
+    }
+    let asks = |row: &&FunctionRow| {
+        row.category == Category::Query && matches!(row.layer, Layer::Runtime | Layer::Driver)
+    };
+    let mut rows: Vec<&FunctionRow> = report.functions.functions.iter().filter(asks).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.calls));
+    let names: Vec<String> = (rows.iter().take(2))
+        .map(|row| format!("{} {}", printable(&row.name), count(row.calls)))
+        .collect();
+    let _ = writeln!(
+        text,
+        "    {} only query: {}{}",
+        count(counts.query_calls),
+        names.join(", "),
+        if rows.len() > names.len() {
+            ", ..."
+        } else {
+            ""
+        },
+    );
+}
+
+/// What graphs ran, which nobody launched one by one.
+fn graphs(counts: &Counts) -> String {
+    let launches = counted(counts.graph_launches, "graph launch", "graph launches");
+    match (counts.graph_launches, counts.graph_kernels) {
+        (0, _) => String::new(),
+        (_, 0) => format!(" (+ {launches})"),
+        (_, kernels) => format!(
+            " (+ {launches} that ran {})",
+            counted(kernels, "kernel", "kernels")
+        ),
+    }
 }
 
 pub(crate) fn kernel_space(text: &mut String, report: &Report) {
@@ -180,6 +256,42 @@ mod tests {
         counts.transfers = 128;
         counts.transferred_bytes = 1_048_576_000;
         insta::assert_snapshot!(summary_text(&run(report), &Style::default()));
+    }
+
+    /// PyTorch: a million calls, most of which ask which device it is.
+    #[test]
+    fn whose_calls_they_are() {
+        let mut report = nothing();
+        let counts = &mut report.overview.counts;
+        counts.api_calls = 967_781;
+        counts.runtime_calls = 314_998;
+        counts.driver_calls = 652_783;
+        counts.calls_by_cuda = 328_752;
+        counts.launches = 191;
+        let mut text = String::new();
+        userspace(&mut text, &report);
+        assert!(
+            text.starts_with(
+                "USERSPACE (libcuda.so, libcudart.so):\n  Total CUDA API calls: 967781\n    \
+                 314,998 runtime, 652,783 driver; the program and its libraries made 639,029\n  \
+                 Kernel launches: 191\n"
+            ),
+            "{text}"
+        );
+        let counts = &mut report.overview.counts;
+        (counts.graph_launches, counts.calls_by_libraries) = (100, 39_029);
+        let said = |report: &Report, words: &str| {
+            let mut text = String::new();
+            userspace(&mut text, report);
+            assert!(text.contains(words), "{text}");
+        };
+        said(&report, "the program made 600,000, its libraries 39,029\n");
+        said(&report, "launches: 191 (+ 100 graph launches)\n");
+        report.overview.counts.graph_kernels = 4_000;
+        said(
+            &report,
+            "launches: 191 (+ 100 graph launches that ran 4,000 kernels)\n",
+        );
     }
 
     #[test]
