@@ -112,6 +112,7 @@ fn of_path(path: &Path<'_>, depth: usize) -> String {
         Shown::Operation(word) => operation(word, part),
         Shown::Typed("") => typed(&cleaned(part.text), part),
         Shown::Typed(word) => typed(word, part),
+        Shown::Prefixed(library) => format!("{library} {}", typed(&cleaned(part.text), part)),
         Shown::Traits => traits(part),
         Shown::Inner => inner(path, own, depth),
         Shown::Tiled(library) => tiled(library, part),

@@ -169,9 +169,13 @@ impl Table {
         }
     }
 
-    /// The column to leave out, if names have too little room.
+    /// The column to leave out, if names (of kernels, or what comes first) have too little room.
     fn spare(&self, widths: &[usize]) -> Option<usize> {
-        let names = self.columns.iter().position(|column| column.names)?;
+        let kernels = self.columns.iter().position(|column| column.names);
+        let names = kernels.or_else(|| {
+            let mut columns = self.columns.iter();
+            columns.position(|column| column.align == Align::Left)
+        })?;
         let cells = self.rows.iter().filter_map(|row| row.get(names));
         let wanted = cells.map(|cell| columns(&cell.text)).max().unwrap_or(0);
         if widths[names] >= wanted.min(NAMES) {
