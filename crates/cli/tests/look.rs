@@ -64,16 +64,16 @@ fn tables_in_a_pipe_are_whole() {
     assert!(!piped.contains('…'), "{piped}");
     let output = cutrace()
         .args(["report", "top", trace])
-        .env("COLUMNS", "66")
+        .env("COLUMNS", "56")
         .env("LC_ALL", "C.UTF-8")
         .output()
         .expect("cutrace runs");
     let named = String::from_utf8(output.stdout).expect("UTF-8");
-    let asked = shown(&["report", "top", trace, "--width", "66"]);
+    let asked = shown(&["report", "top", trace, "--width", "56"]);
     assert_eq!(named, asked);
     assert!(asked.contains('…'), "{asked}");
     assert!(
-        asked.lines().all(|line| line.chars().count() <= 66),
+        asked.lines().all(|line| line.chars().count() <= 56),
         "{asked}"
     );
     // The whole name where it is asked for, and wherever programs read.
@@ -91,7 +91,7 @@ fn tables_in_a_pipe_are_whole() {
 #[test]
 fn every_part_of_a_report() {
     for part in PARTS {
-        let text = shown(&["report", part, &layers()]);
+        let text = shown(&["report", part, &layers(), "--width", "80"]);
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"

@@ -72,6 +72,8 @@ const GAP: usize = 2;
 const LEAST: usize = 12;
 /// Kernels' names can be told apart at this width: optional columns go before they get less.
 const NAMES: usize = 30;
+/// Functions' names differ sooner.
+const OTHERS: usize = 20;
 
 impl Table {
     pub fn new() -> Self {
@@ -178,7 +180,8 @@ impl Table {
         })?;
         let cells = self.rows.iter().filter_map(|row| row.get(names));
         let wanted = cells.map(|cell| columns(&cell.text)).max().unwrap_or(0);
-        if widths[names] >= wanted.min(NAMES) {
+        let least = if kernels.is_some() { NAMES } else { OTHERS };
+        if widths[names] >= wanted.min(least) {
             return None;
         }
         self.columns.iter().rposition(|column| column.optional)
