@@ -285,8 +285,11 @@ pub const TYPES: &[(&str, &str)] = &[
 
 /// Built into the language: programs' own templates show them as they were written.
 pub const BUILT_IN: &[&str] = &[
-    "float", "double", "bool", "int", "long", "short", "unsigned", "signed",
+    "float", "char", "double", "bool", "int", "long", "short", "unsigned", "signed",
 ];
+
+/// Scopes that compilers make, by their beginnings: of a file's own names.
+pub const MADE_SCOPES: &[&str] = &["_INTERNAL_", "_GLOBAL__N_"];
 
 /// Scopes that say nothing.
 pub const SCOPES: &[&str] = &[

@@ -47,7 +47,12 @@ fn one_gap(seen: &Seen<'_>, gap: &Gap) -> Finding {
     let parts = gap.host.parts();
     let around = [("after", &gap.before), ("before", &gap.after)]
         .into_iter()
-        .filter_map(|(word, work)| Some(format!("{word} {}", work.as_ref()?.name)))
+        .filter_map(|(word, work)| {
+            Some(format!(
+                "{word} {}",
+                names::short_name(&work.as_ref()?.name)
+            ))
+        })
         .collect::<Vec<_>>()
         .join(" and ");
     let mut ops: Vec<_> = gap.before.iter().map(|work| work.op_id).collect();

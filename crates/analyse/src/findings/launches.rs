@@ -104,7 +104,7 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
                     words::time(per_launch),
                     words::time(gpu.busy_ns),
                     words::time(to - from),
-                    most.name,
+                    most.short_name,
                     most.executions,
                     words::time(most.p50_ns),
                 ),
