@@ -152,3 +152,24 @@ fn json_has_whole_names() {
             .is_some_and(|name| name.len() > 25)
     );
 }
+
+/// A mangled name of 255 characters that stands for half a gigabyte: it took 16 s and 555 MB.
+#[test]
+fn a_hostile_name_costs_nothing() {
+    let mut name = String::from("_Z1fSt4pairIiiES_IS0_S0_E");
+    for digit in "123456789ABCDEFGHIJKLMN".chars() {
+        name.push_str(&format!("S_IS{digit}_S{digit}_E"));
+    }
+    let mut trace = Builder::new();
+    trace.gpu(&name, Category::Kernel, 7, 1_000, 2_000);
+    let start = std::time::Instant::now();
+    let report = report(&trace.records());
+    let text = tables::top(&report, &style(80)) + &tables::gpu(&report, &style(80));
+    assert!(text.contains("  f "), "{text}");
+    assert!(start.elapsed() < std::time::Duration::from_secs(5));
+    let whole = Style {
+        full_names: true,
+        ..style(80)
+    };
+    assert!(tables::top(&report, &whole).contains(&name));
+}
