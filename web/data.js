@@ -49,6 +49,7 @@ const data = (() => {
     const input = new Input(bytes);
     const length = input.varint();
     const timeline = JSON.parse(new TextDecoder().decode(input.take(length)));
+    shorten(timeline);
     const rows = readRows(input, timeline.rows);
     readSpans(input, rows);
     readCells(input, rows);
@@ -61,6 +62,17 @@ const data = (() => {
     for (const row of rows) timeline.lanes[row.lane].rows.push(row);
     for (const lane of timeline.lanes) lane.rows.sort((a, b) => a.depth - b.depth);
     return timeline;
+  }
+
+  // `short[i]` is what `names[i]` is shown as; `kernel(name)` the same of a name in the report.
+  function shorten(timeline) {
+    timeline.short = timeline.names.slice();
+    const known = new Map();
+    for (const [index, text] of timeline.short_names ?? []) {
+      timeline.short[index] = text;
+      known.set(timeline.names[index], text);
+    }
+    timeline.kernel = (name) => known.get(name) ?? name;
   }
 
   function readRows(input, count) {

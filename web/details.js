@@ -3,13 +3,14 @@
 const details = (() => {
   const MOVED = 4;
 
-  function lines(report, { row, i, cell }) {
+  // `whole`: with whole names of kernels.
+  function lines(report, { row, i, cell }, whole) {
     const { timeline } = report;
     const lane = timeline.lanes[row.lane];
     if (i < 0) {
       const from = (row.cells.first + cell) * timeline.cell_ns;
       return [
-        [`${format.count(row.cells.count[cell])} × ${timeline.names[row.cells.name[cell]]}`, null],
+        [`${format.count(row.cells.count[cell])} × ${timeline.short[row.cells.name[cell]]}`, null],
         ['summary of', `${format.time(timeline.cell_ns)} from ${format.moment(from, timeline.cell_ns)}`],
         ['busy', format.share(row.cells.fill[cell] / 255)],
         ['mostly', timeline.categories[row.cells.category[cell]]],
@@ -17,7 +18,7 @@ const details = (() => {
       ];
     }
     const list = [
-      [timeline.names[row.name[i]], null],
+      [timeline.short[row.name[i]], null],
       ['duration', row.open[i] ? `${format.time(row.duration[i])}, never ended` : format.time(row.duration[i])],
       ['self', format.time(row.duration[i] - row.inside[i])],
       ['start', format.moment(row.start[i], Math.max(1, row.duration[i] / 100))],
@@ -25,7 +26,9 @@ const details = (() => {
       ['layer', timeline.layers[row.layer[i]]],
       ['lane', lanes.fullLabel(lane)],
     ];
-    const meaning = meant(timeline, row, i);
+    const full = timeline.names[row.name[i]];
+    if (whole && full !== timeline.short[row.name[i]]) list.splice(1, 0, ['full name', full]);
+    const meaning = meant(timeline, row, i, whole);
     if (meaning) list.splice(1, 0, meaning);
     if (!Number.isNaN(row.status[i])) list.push(['status', row.status[i] === 0 ? '0, success' : `${row.status[i]}, failed`]);
     list.push(['op_id', String(row.id[i])]);
@@ -33,10 +36,10 @@ const details = (() => {
     return list;
   }
 
-  function meant(timeline, row, i) {
+  function meant(timeline, row, i, whole) {
     const kind = row.detail[i];
     if (kind === 0) return null;
-    if (kind === 1) return ['kernel', timeline.names[row.amount[i]]];
+    if (kind === 1) return ['kernel', (whole ? timeline.names : timeline.short)[row.amount[i]]];
     if (kind === 2) return ['allocated', format.bytes(row.amount[i])];
     if (kind === 3) return ['freed', format.bytes(row.amount[i])];
     const rate = row.duration[i] > 0 ? `, ${format.rate((row.amount[i] / row.duration[i]) * 1e9)} over the call` : '';
@@ -77,9 +80,9 @@ const details = (() => {
   // The panel below the timeline, of one span.
   function ofSpan(report, view, ref, linked) {
     const { timeline } = report;
-    const [title, ...rest] = lines(report, ref);
+    const [title, ...rest] = lines(report, ref, true);
     const jump = (target, label) => el('button', { class: 'link', onclick: () => view.reveal(target) }, label);
-    const named = (target) => `${timeline.names[target.row.name[target.i]]}, ${format.time(target.row.duration[target.i])}`;
+    const named = (target) => `${timeline.short[target.row.name[target.i]]}, ${format.time(target.row.duration[target.i])}`;
     const around = spans.enclosing(timeline, ref);
     const others = linked.map((target) => {
       const after = target.row.start[target.i] - ref.row.start[ref.i];
@@ -89,7 +92,7 @@ const details = (() => {
     return [
       el('h3', {}, el('i', { class: 'swatch', style: { background: `var(--cat-${timeline.categories[ref.row.category[ref.i]]})` } }), title[0]),
       facts(rest),
-      around.length > 0 && el('p', {}, 'Inside ', around.map((target, index) => [index > 0 && ' › ', jump(target, timeline.names[target.row.name[target.i]])])),
+      around.length > 0 && el('p', {}, 'Inside ', around.map((target, index) => [index > 0 && ' › ', jump(target, timeline.short[target.row.name[target.i]])])),
       others.length > 0 && el('h4', {}, 'Belongs together'),
       others.length > 0 && el('ul', {}, others),
       el(
@@ -212,7 +215,7 @@ const details = (() => {
                     el(
                       'tr',
                       {},
-                      el('th', { scope: 'row' }, el('button', { class: 'link', onclick: () => view.reveal(entry.longest) }, timeline.names[name])),
+                      el('th', { scope: 'row' }, el('button', { class: 'link', onclick: () => view.reveal(entry.longest) }, timeline.short[name])),
                       cell(format.count(entry.count)),
                       cell(format.time(entry.time)),
                     ),

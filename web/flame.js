@@ -31,7 +31,7 @@ const flame = (() => {
     function label(node) {
       if (node === timeline.flame.host) return 'All host threads';
       if (node === timeline.flame.gpu) return 'All GPU streams';
-      return timeline.names[node.name];
+      return timeline.short[node.name];
     }
 
     function draw() {

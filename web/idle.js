@@ -32,6 +32,7 @@ const idleView = (() => {
     view.scene.marks = gaps.map((gap) => ({ ...stretch(gap), label: `GPU idle ${format.time(gap.length_ns)}` }));
     const measured = idle.basis === 'gpu_times';
     const total = parts(idle.host).reduce((sum, part) => sum + part.time, 0);
+    const kernel = (work) => work?.name && report.timeline.kernel(work.name);
     const table = tables.create({
       caption: 'The longest gaps. Press one to see it in the timeline.',
       rows: gaps,
@@ -43,8 +44,8 @@ const idleView = (() => {
         { title: 'from', key: (gap) => gap.start_ns, show: (gap) => format.moment(go.relative(gap.start_ns), 1e3) },
         { title: 'length', key: (gap) => gap.length_ns, number: true, show: (gap) => tables.bar(format.time(gap.length_ns), gap.length_ns / (idle.idle_ns || 1)) },
         { title: 'what the host did', key: (gap) => did(gap.host) },
-        { title: 'after', key: (gap) => gap.before?.name ?? 'the start', name: true },
-        { title: 'before', key: (gap) => gap.after?.name ?? 'the end', name: true },
+        { title: 'after', key: (gap) => kernel(gap.before) ?? 'the start', name: true, tip: (gap) => gap.before?.name },
+        { title: 'before', key: (gap) => kernel(gap.after) ?? 'the end', name: true, tip: (gap) => gap.after?.name },
       ],
     });
     return [

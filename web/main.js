@@ -23,7 +23,7 @@ function start(report) {
       detail.hidden = !ref;
       if (!ref) return;
       dom.replace(detail, details.ofSpan(report, view, ref, linked));
-      tell(`${timeline.names[ref.row.name[ref.i]]}, ${format.time(ref.row.duration[ref.i])}, ${timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(timeline.lanes[ref.row.lane])}.`);
+      tell(`${timeline.short[ref.row.name[ref.i]]}, ${format.time(ref.row.duration[ref.i])}, ${timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(timeline.lanes[ref.row.lane])}.`);
     },
     ranged(range) {
       detail.hidden = !range;

@@ -3,7 +3,7 @@
 const search = (() => {
   function create(report, view, { tab, flames }) {
     const box = byId('search');
-    const { names } = report.timeline;
+    const { names, short } = report.timeline;
     let timer = 0;
     let hits = [];
     let at = -1;
@@ -15,7 +15,7 @@ const search = (() => {
       if (wanted === (applied ?? '')) return;
       applied = wanted;
       place.set({ q: wanted || null });
-      const matches = wanted ? new Set(names.flatMap((name, index) => (name.toLowerCase().includes(wanted) ? [index] : []))) : null;
+      const matches = wanted ? new Set(names.flatMap((name, index) => (name.toLowerCase().includes(wanted) || short[index].toLowerCase().includes(wanted) ? [index] : []))) : null;
       view.scene.matches = matches;
       hits = matches ? collect(matches) : [];
       at = -1;

@@ -34,12 +34,12 @@ const tabs = (() => {
       ],
     });
     add('kernels', 'Kernels', found.functions?.kernels, {
-      caption: 'Work on the GPU by name, instances of one template together. Executions may overlap: their sum is not GPU busy time.',
+      caption: 'Work on the GPU by name, instances of one template that do the same together; their full names under the pointer. Executions may overlap: their sum is not GPU busy time.',
       sort: 4,
-      search: (row) => `${row.name} ${row.category} ${(row.variants ?? []).join(' ')}`,
+      search: (row) => `${row.short_name} ${row.name} ${row.category} ${(row.variants ?? []).join(' ')}`,
       open: (row) => (row.executions > 0 ? go.operation(row.max_op_id, row.name) : go.kernel(row)),
       columns: [
-        { ...named('kernel', (row) => row.name), tip: (row) => (row.variant_count > 1 ? (row.variants ?? []).join('\n') : null) },
+        { ...named('kernel', (row) => row.short_name ?? row.name), tip: (row) => (row.variants ?? []).join('\n') },
         count('variants', (row) => row.variant_count),
         count('launches', (row) => row.launches),
         count('executions', (row) => row.executions),
@@ -54,10 +54,10 @@ const tabs = (() => {
     add('longest', 'Longest operations', found.functions ? longest : null, {
       caption: 'Single calls and single pieces of GPU work.',
       sort: 1,
-      search: (row) => `${row.name} ${row.category} ${row.layer} ${row.op_id}`,
+      search: (row) => `${row.short_name ?? ''} ${row.name} ${row.category} ${row.layer} ${row.op_id}`,
       open: (row) => go.operation(row.op_id, row.name, row),
       columns: [
-        named('operation', (row) => row.name),
+        { ...named('operation', (row) => row.short_name ?? row.name), tip: (row) => (row.short_name ? row.name : null) },
         { ...time('duration', (row) => row.duration_ns), show: (row) => tables.bar(format.time(row.duration_ns), row.duration_ns / wall) },
         time('self', (row) => row.self_ns),
         { title: 'start', key: (row) => row.start_ns, show: (row) => format.moment(go.relative(row.start_ns), 1e3), number: true },
@@ -203,7 +203,7 @@ const tabs = (() => {
       { ...time('busy', (row) => row.busy), show: (row) => tables.bar(format.time(row.busy), row.busy / wall) },
       { title: 'share of wall', key: (row) => row.busy / wall, show: (row) => format.share(row.busy / wall), number: true },
       { title: 'mostly', key: (row) => mostly(report, row), show: (row) => [tables.swatch(mostly(report, row)), mostly(report, row)] },
-      { ...time('longest', (row) => row.longest[0]), tip: (row) => report.timeline.names[row.longest[1]] },
+      { ...time('longest', (row) => row.longest[0]), tip: (row) => report.timeline.short[row.longest[1]] },
       time('from', (row) => row.first),
       time('to', (row) => row.last),
     ];

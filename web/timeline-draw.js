@@ -211,10 +211,10 @@ const drawing = (() => {
   function exact(context, scene, row, y, height, column) {
     const { from, to } = scene.view;
     const k = scale(scene);
-    const { categories, names } = scene.timeline;
+    const { categories, short } = scene.timeline;
     const colors = palette.colors;
     const alphaOf = column.alphaOf;
-    const label = new Labels(context, names);
+    const label = new Labels(context, short);
     for (let i = spans.firstAfter(row, from); i < row.kept && row.start[i] <= to; i++) {
       const x0 = GUTTER + (row.start[i] - from) * k;
       const w = row.duration[i] * k;
@@ -251,7 +251,7 @@ const drawing = (() => {
     const { from, to } = scene.view;
     const k = scale(scene);
     const width = scene.timeline.cell_ns;
-    const { categories, names } = scene.timeline;
+    const { categories, short } = scene.timeline;
     const colors = palette.colors;
     const own = row.cells;
     const w = width * k;
@@ -278,7 +278,7 @@ const drawing = (() => {
       if (w > 90) {
         context.fillStyle = colors.ink;
         context.font = MONO;
-        const text = `${format.count(own.count[i])} × ${format.visible(names[own.name[i]])}`;
+        const text = `${format.count(own.count[i])} × ${format.visible(short[own.name[i]])}`;
         context.fillText(clipped(context, text, right - left - 8), left + 4, y + height / 2 + 0.5);
       }
     }

@@ -50,7 +50,7 @@ const words = (() => {
                 el('td', { class: 'number' }, format.time(lane.first)),
                 el('td', { class: 'number' }, format.time(lane.last)),
                 el('td', {}, mostly(lane)),
-                el('td', { class: 'name' }, `${timeline.names[lane.longest[1]]}, ${format.time(lane.longest[0])}`),
+                el('td', { class: 'name' }, `${timeline.short[lane.longest[1]]}, ${format.time(lane.longest[0])}`),
               ),
             ),
           ),

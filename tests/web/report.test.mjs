@@ -115,6 +115,25 @@ test('tables sort both ways, and a row leads to its place', async () => {
   await page.context().close();
 });
 
+test('kernels have short names, and whole ones where one is looked at', async () => {
+  const page = await open(PAGE);
+  await page.getByRole('tab', { name: /^Kernels/ }).click();
+  const whole = 'void gemm<float, 128, 64>(float const*, float const*, float*)';
+  const cell = page.locator('#panel-kernels tbody th').filter({ hasText: 'gemm' });
+  assert.equal(await cell.innerText(), 'gemm<float,128,64>');
+  assert.equal(await cell.getAttribute('title'), whole);
+  await cell.getByRole('button').click();
+  const panel = page.locator('#timeline-detail');
+  assert.equal(await panel.locator('h3').innerText(), 'gemm<float,128,64>');
+  assert.ok((await panel.innerText()).includes(whole));
+  // A search finds it by either name.
+  for (const text of ['gemm<float,128', 'gemm<float, 128']) {
+    await page.locator('#search').fill(text);
+    await page.waitForFunction(() => document.querySelectorAll('#panel-kernels tbody tr').length === 1);
+  }
+  await page.context().close();
+});
+
 test('tabs are tabs', async () => {
   const page = await open(PAGE);
   await page.getByRole('tab', { name: /^Functions/ }).focus();

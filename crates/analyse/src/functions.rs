@@ -93,6 +93,9 @@ pub struct KernelRow {
 pub struct Operation {
     pub op_id: u64,
     pub name: Name,
+    /// Of work on the GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_name: Option<String>,
     pub layer: Layer,
     pub category: Category,
     pub pid: u32,
@@ -368,6 +371,7 @@ impl Single {
         Operation {
             op_id: self.op,
             name: symbol.name.clone(),
+            short_name: (symbol.layer == Layer::Gpu).then(|| names::short_name(&symbol.name)),
             layer: symbol.layer,
             category: symbol.category,
             pid: self.pid,

@@ -12,7 +12,7 @@ fn shown(arguments: &[&str]) -> String {
     let output = cutrace()
         .args(arguments)
         .current_dir(repository().join("fixtures/traces"))
-        .env_remove("COLUMNS")
+        .env("COLUMNS", "80")
         .env("LC_ALL", "C.UTF-8")
         .output()
         .expect("cutrace runs");

@@ -55,10 +55,43 @@ fn the_timeline_zooms() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no event 12345"));
 }
 
+/// A pipe has no width: what is cut there is lost to whoever reads it.
+#[test]
+fn tables_in_a_pipe_are_whole() {
+    let path = repository().join("fixtures/traces/h200_torch.jsonl");
+    let trace = path.to_str().expect("UTF-8");
+    let piped = shown(&["report", "top", trace]);
+    assert!(!piped.contains('…'), "{piped}");
+    let output = cutrace()
+        .args(["report", "top", trace])
+        .env("COLUMNS", "56")
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .expect("cutrace runs");
+    let named = String::from_utf8(output.stdout).expect("UTF-8");
+    let asked = shown(&["report", "top", trace, "--width", "56"]);
+    assert_eq!(named, asked);
+    assert!(asked.contains('…'), "{asked}");
+    assert!(
+        asked.lines().all(|line| line.chars().count() <= 56),
+        "{asked}"
+    );
+    // The whole name where it is asked for, and wherever programs read.
+    let whole = "void at::native::vectorized_elementwise_kernel<2, at::native::FillFunctor<double>";
+    assert!(!piped.contains(whole), "{piped}");
+    for arguments in [
+        ["report", "top", trace, "--full-names"],
+        ["report", "top", trace, "--json"],
+    ] {
+        let text = shown(&arguments);
+        assert!(text.contains(whole), "{text}");
+    }
+}
+
 #[test]
 fn every_part_of_a_report() {
     for part in PARTS {
-        let text = shown(&["report", part, &layers()]);
+        let text = shown(&["report", part, &layers(), "--width", "80"]);
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"

@@ -123,7 +123,7 @@ fn telling(arguments: &[Vec<String>]) -> Vec<String> {
         .collect()
 }
 
-/// A name's own word and all its arguments, outermost first.
+/// A name's own word, all its arguments, outermost first, and its parameters.
 fn details(name: &str) -> Vec<String> {
     let text = demangle::beginning(name);
     let mut end = text.len().min(demangle::LONGEST);
@@ -145,6 +145,10 @@ fn details(name: &str) -> Vec<String> {
             .collect(),
     );
     collect(&path.parts[own].args, &mut list);
+    collect(
+        path.parts[own].parameters.as_deref().unwrap_or_default(),
+        &mut list,
+    );
     list
 }
 

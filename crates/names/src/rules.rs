@@ -18,7 +18,9 @@ pub enum Shown {
     Operation(&'static str),
     /// This word (or its own name, if it is empty) and the type of the elements: `layer_norm<bf16>`.
     Typed(&'static str),
-    /// The same with the first number, the size of a head: `flash_fwd<bf16,64>`.
+    /// This library's name, then its own and the type: `cublasLt splitKreduce<f32>`.
+    Prefixed(&'static str),
+    /// Its own name with the first number, the size of a head: `flash_fwd<bf16,64>`.
     Traits,
     /// A launcher: what it runs is its first argument.
     Inner,
@@ -75,8 +77,9 @@ pub const FAMILIES: &[Family] = &[
     family("_kernel_agent", "thrust", Shown::Inner),
     family("*", "cub", Shown::Library("cub")),
     family("*", "thrust", Shown::Library("thrust")),
-    family("*", "cublas*", Shown::Typed("")),
-    family("*", "cudnn*", Shown::Typed("")),
+    family("*", "cublasLt", Shown::Prefixed("cublasLt")),
+    family("*", "cublas", Shown::Prefixed("cublas")),
+    family("*", "cudnn", Shown::Prefixed("cudnn")),
 ];
 
 const fn family(kernel: &'static str, scope: &'static str, shown: Shown) -> Family {
@@ -185,6 +188,8 @@ pub const OPERATIONS: &[(&str, &str, &str)] = &[
     ("CatArrayBatchedCopy_vectorized", "cat vectorized", ""),
     ("CatArrayBatchedCopy_aligned16_contig", "cat aligned", ""),
     ("CatArrayBatchedCopy_alignedK_contig", "cat alignedK", ""),
+    // cuBLASLt: adds a bias, applies an activation.
+    ("globalKernel", "epilogue", ""),
     ("functor", "", ""),
     // PyTorch's optimizers: a functor for the lists, and one for the elements.
     ("UnaryOpFunctor", "", ""),
@@ -280,8 +285,11 @@ pub const TYPES: &[(&str, &str)] = &[
 
 /// Built into the language: programs' own templates show them as they were written.
 pub const BUILT_IN: &[&str] = &[
-    "float", "double", "bool", "int", "long", "short", "unsigned", "signed",
+    "float", "char", "double", "bool", "int", "long", "short", "unsigned", "signed",
 ];
+
+/// Scopes that compilers make, by their beginnings: of a file's own names.
+pub const MADE_SCOPES: &[&str] = &["_INTERNAL_", "_GLOBAL__N_"];
 
 /// Scopes that say nothing.
 pub const SCOPES: &[&str] = &[

@@ -112,6 +112,7 @@ fn of_path(path: &Path<'_>, depth: usize) -> String {
         Shown::Operation(word) => operation(word, part),
         Shown::Typed("") => typed(&cleaned(part.text), part),
         Shown::Typed(word) => typed(word, part),
+        Shown::Prefixed(library) => format!("{library} {}", typed(&cleaned(part.text), part)),
         Shown::Traits => traits(part),
         Shown::Inner => inner(path, own, depth),
         Shown::Tiled(library) => tiled(library, part),
@@ -355,7 +356,8 @@ fn of_library(library: &str, scopes: &[Part<'_>], part: &Part<'_>) -> String {
 fn generic(path: &Path<'_>, own: usize) -> String {
     let mut text = String::new();
     for scope in &path.parts[..own] {
-        if !rules::SCOPES.contains(&scope.text) && scope.lambda.is_none() {
+        let made = (rules::MADE_SCOPES.iter()).any(|made| scope.text.starts_with(made));
+        if !made && !rules::SCOPES.contains(&scope.text) && scope.lambda.is_none() {
             text.push_str(scope.text);
             text.push_str("::");
         }
@@ -406,10 +408,17 @@ fn argument(arg: &Path<'_>, depth: usize) -> String {
             element
         };
     }
+    // Lambdas of one function differ by their numbers only.
+    let lambda = arg.parts.iter().rev().find_map(|part| part.lambda);
+    let lambda = lambda.map_or_else(String::new, |number| format!("::lambda{number}"));
     match depth {
-        0 => part.text.to_owned(),
-        _ if part.args.is_empty() => part.text.to_owned(),
-        _ => format!("{}<{}>", part.text, arguments(&part.args, depth - 1)),
+        0 => format!("{}{lambda}", part.text),
+        _ if part.args.is_empty() => format!("{}{lambda}", part.text),
+        _ => format!(
+            "{}<{}>{lambda}",
+            part.text,
+            arguments(&part.args, depth - 1)
+        ),
     }
 }
 

@@ -72,6 +72,8 @@ const GAP: usize = 2;
 const LEAST: usize = 12;
 /// Kernels' names can be told apart at this width: optional columns go before they get less.
 const NAMES: usize = 30;
+/// Functions' names differ sooner.
+const OTHERS: usize = 20;
 
 impl Table {
     pub fn new() -> Self {
@@ -169,12 +171,17 @@ impl Table {
         }
     }
 
-    /// The column to leave out, if names have too little room.
+    /// The column to leave out, if names (of kernels, or what comes first) have too little room.
     fn spare(&self, widths: &[usize]) -> Option<usize> {
-        let names = self.columns.iter().position(|column| column.names)?;
+        let kernels = self.columns.iter().position(|column| column.names);
+        let names = kernels.or_else(|| {
+            let mut columns = self.columns.iter();
+            columns.position(|column| column.align == Align::Left)
+        })?;
         let cells = self.rows.iter().filter_map(|row| row.get(names));
         let wanted = cells.map(|cell| columns(&cell.text)).max().unwrap_or(0);
-        if widths[names] >= wanted.min(NAMES) {
+        let least = if kernels.is_some() { NAMES } else { OTHERS };
+        if widths[names] >= wanted.min(least) {
             return None;
         }
         self.columns.iter().rposition(|column| column.optional)

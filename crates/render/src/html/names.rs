@@ -2,7 +2,7 @@
 
 use ahash::RandomState;
 use event::Name;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Names the page holds at most; later ones share [`OTHER`].
 const MAX_NAMES: usize = 20_000;
@@ -18,6 +18,8 @@ pub struct Names {
     known: HashMap<Name, u32, RandomState>,
     list: Vec<Name>,
     bytes: usize,
+    /// Those of kernels, which the page shows short.
+    kernels: BTreeSet<u32>,
     pub left_out: u64,
 }
 
@@ -27,8 +29,35 @@ impl Names {
             known: HashMap::default(),
             list: vec!["(other names)".into()],
             bytes: 0,
+            kernels: BTreeSet::new(),
             left_out: 0,
         }
+    }
+
+    /// A kernel's name.
+    pub fn kernel(&mut self, name: &Name) -> u32 {
+        let index = self.index(name);
+        if index != OTHER {
+            self.kernels.insert(index);
+        }
+        index
+    }
+
+    /// What kernels are shown as, where that is not their names.
+    pub fn short(&self) -> Vec<(u32, String)> {
+        let kernels = self
+            .known
+            .iter()
+            .filter(|(_, index)| self.kernels.contains(index));
+        let mut kernels: Vec<(u32, &str)> =
+            kernels.map(|(name, &index)| (index, &**name)).collect();
+        kernels.sort_unstable();
+        let names: Vec<&str> = kernels.iter().map(|(_, name)| *name).collect();
+        let shown = analyse::distinct(&names, usize::MAX, "…");
+        (kernels.into_iter().zip(shown))
+            .filter(|((_, name), shown)| name != shown)
+            .map(|((index, _), shown)| (index, shown))
+            .collect()
     }
 
     pub fn index(&mut self, name: &Name) -> u32 {
@@ -82,6 +111,23 @@ mod tests {
         let shown = &names.list()[long as usize];
         assert!(shown.len() <= MAX_LENGTH + 8 && shown.contains('…'));
         assert_ne!(first, long);
+    }
+
+    #[test]
+    fn kernels_are_shown_short() {
+        let mut names = Names::new();
+        let call = names.index(&"std::f<int>(int)".into());
+        let one = names.kernel(&"void scale<float>(float*)".into());
+        let plain = names.kernel(&"plain".into());
+        let other = names.kernel(&"void scale<float>(float*, int)".into());
+        assert_eq!(
+            names.short(),
+            [
+                (one, "scale<float>".to_owned()),
+                (other, "scale<float> [int]".to_owned())
+            ],
+            "not {call} and {plain}"
+        );
     }
 
     #[test]

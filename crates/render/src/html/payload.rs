@@ -30,6 +30,8 @@ struct Head<'a> {
     layers: Vec<&'static str>,
     directions: Vec<&'static str>,
     names: &'a [Name],
+    /// Kernels' names as they are shown, by their places in `names`.
+    short_names: Vec<(u32, String)>,
     lanes: Vec<LaneHead>,
     durations: Vec<Vec<u64>>,
     rows: usize,
@@ -141,6 +143,7 @@ pub fn payload(timeline: &mut Timeline) -> io::Result<String> {
         layers: Layer::ALL.iter().map(|layer| layer.as_str()).collect(),
         directions: Direction::ALL.iter().map(|d| d.as_str()).collect(),
         names: timeline.names.list(),
+        short_names: timeline.names.short(),
         lanes: timeline.lanes.list.iter().map(LaneHead::from).collect(),
         durations: timeline.durations.finish(),
         rows: timeline.rows.rows.len(),

@@ -9,7 +9,7 @@ use super::{
     names::Names,
     rows::{Detail, Kept, Rows},
 };
-use event::{Direction, Event, Extent, Frame, Kind, Meaning, MemoryOp, Name, Record, What};
+use event::{Direction, Event, Extent, Frame, Kind, Layer, Meaning, MemoryOp, Name, Record, What};
 
 /// Frames of a stack the flame graph follows, from the outermost.
 const MAX_FRAMES: usize = 48;
@@ -95,7 +95,7 @@ impl Timeline {
             self.unplaced += 1;
             return;
         };
-        let name = self.names.index(&event.name);
+        let name = name_of(&mut self.names, event);
         let category = event.category as u8;
         let gpu = lane.owner.is_gpu();
         let parent = match lane.enclosing(depth) {
@@ -135,7 +135,7 @@ impl Timeline {
         }
         let (name, inside) = match &open {
             Some(open) => (open.name, open.inside.min(duration)),
-            None => (self.names.index(&event.name), 0),
+            None => (name_of(&mut self.names, event), 0),
         };
         if let Some(open) = &open {
             self.flame.add(open.node, duration - inside);
@@ -162,7 +162,7 @@ impl Timeline {
     }
 
     fn instant(&mut self, index: u32, event: &Event, start: u64) {
-        let name = self.names.index(&event.name);
+        let name = name_of(&mut self.names, event);
         let depth = self.lanes.list[index as usize].open.len();
         self.place(
             index,
@@ -217,7 +217,7 @@ impl Timeline {
             return;
         }
         let detail = match &meaning.what {
-            What::Launch(launch) => Detail::Kernel(self.names.index(&launch.kernel)),
+            What::Launch(launch) => Detail::Kernel(self.names.kernel(&launch.kernel)),
             What::Transfer(transfer) => {
                 let direction = Direction::ALL
                     .iter()
@@ -273,6 +273,14 @@ impl Timeline {
     }
 }
 
+fn name_of(names: &mut Names, event: &Event) -> u32 {
+    if event.layer == Layer::Gpu {
+        names.kernel(&event.name)
+    } else {
+        names.index(&event.name)
+    }
+}
+
 /// The flame graph's node of a stack, outermost frame first.
 fn stack_node(flame: &mut Flame, names: &mut Names, stack: &[Frame]) -> u32 {
     let mut node = flame::HOST;
@@ -290,7 +298,7 @@ fn stack_node(flame: &mut Flame, names: &mut Names, stack: &[Frame]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use event::{Category, Launch, Layer, Lost};
+    use event::{Category, Launch, Lost};
 
     fn open(id: u64, name: &str, start: u64) -> Event {
         let mut event = Event::new(id, Layer::Driver, Category::Memory, name, start);

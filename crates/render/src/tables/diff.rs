@@ -155,7 +155,13 @@ fn functions(section: &mut Section<'_>, heading: &str, rows: &[FunctionChange]) 
     section.heading(heading);
     let mut table = change_columns(Table::new().left("Function")).left("Calls are");
     for row in rows.iter().take(ROWS) {
-        let mut line: Vec<Cell> = cells(&row.name, &row.calls, &row.total, section.style).into();
+        let mut line: Vec<Cell> = cells(
+            row.short_name.as_ref().unwrap_or(&row.name),
+            &row.calls,
+            &row.total,
+            section.style,
+        )
+        .into();
         line.push(match row.significance.verdict {
             Verdict::Slower => Cell::painted("slower", Paint::Alarm),
             Verdict::Faster => Cell::painted("faster", Paint::Good),

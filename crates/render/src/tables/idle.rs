@@ -87,11 +87,11 @@ fn gaps(section: &mut Section<'_>, report: &Report) {
         .right("At")
         .right("Length")
         .right("Event")
-        .left("Next work")
+        .names("Next work")
         .left("The host");
     for gap in idle.gaps.iter().take(ROWS) {
         let (event, next) = match &gap.after {
-            Some(work) => (work.op_id.to_string(), analyse::base_name(&work.name)),
+            Some(work) => (work.op_id.to_string(), work.name.to_string()),
             None => (String::new(), "none".into()),
         };
         table.row([

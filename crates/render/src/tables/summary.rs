@@ -179,7 +179,7 @@ fn phases(section: &mut Section<'_>, report: &Report) {
             if launches == 1.0 { "" } else { "es" },
             section.time(steady.p50_ns),
             section.time(steady.p99_ns),
-            analyse::base_name(&steady.mark),
+            section.style.kernel(&steady.mark),
         ));
     }
 }

@@ -46,8 +46,8 @@ pub(super) fn functions<'a>(
         .right("Total")
         .right("Self")
         .right("p50")
-        .right("p99")
-        .right("Max");
+        .optional("p99")
+        .optional("Max");
     for row in rows {
         table.row([
             row.name.to_string(),
