@@ -7,15 +7,25 @@ const headline = (() => {
     const { timeline, summary } = report;
     const { calls, gpu: works } = report.watched;
     const wall = overview.wall_ns ?? timeline.end_ns;
+    // Errors that only answer a question are none.
+    const failed = (found.failures ?? []).filter((row) => !row.expected).reduce((sum, row) => sum + row.calls, 0);
     const list = [];
     const add = (label, value, note, target, bad) => list.push({ label, value, note, target, bad });
+    const working = found.working;
+    const step = working?.step;
+    // A step of the loop first: the run as a whole is mostly start-up where it is short.
+    if (step) {
+      const exact = found.idle?.basis === 'gpu_times' ? '' : '≤ ';
+      add('Step', format.time(step.p50_ns), `p99 ${format.time(step.p99_ns)}, ${format.plural(step.seen, 'step', 'steps')}`, 'timeline');
+      add('GPU busy in a step', `${exact}${format.share(working.busy_share)}`, exact ? 'estimated from launches' : `waiting for launches ${format.share(working.length_ns > 0 ? working.waiting_for_launches_ns / working.length_ns : 0)}`, 'idle');
+    }
     add('Wall time', format.time(wall), `${format.plural(overview.threads ?? timeline.lanes.filter((lane) => lane.kind === 'thread').length, 'thread', 'threads')}`, 'timeline');
     const gpu = found.gpu?.all;
     if (gpu?.operations > 0) add('GPU busy', format.share(gpu.share), `${format.time(gpu.busy_ns)} in ${format.count(gpu.operations)} operations`, 'idle');
     else if (found.idle?.busy_ns > 0) add('GPU busy', `≤ ${format.share(found.idle.busy_share)}`, 'estimated from launches', 'idle');
     else add('GPU busy', '–', works ? 'no GPU work in this trace' : 'not traced', 'idle');
     if (!calls) add('CUDA API calls', '–', 'not traced', 'tables');
-    else if (overview.api_calls != null) add('CUDA API calls', format.count(overview.api_calls), overview.failed_calls ? `${format.count(overview.failed_calls)} failed` : 'none failed', 'tables', overview.failed_calls > 0);
+    else if (overview.api_calls != null) add('CUDA API calls', format.count(overview.api_calls), failed > 0 ? `${format.count(failed)} failed` : 'none failed', 'tables', failed > 0);
     if (calls && overview.launches != null) add('Kernel launches', format.count(overview.launches), wall > 0 ? `${format.count((overview.launches / wall) * 1e9)} a second` : '', 'tables:kernels');
     const device = (found.memory?.spaces ?? []).find((space) => space.space === 'device') ?? found.memory?.spaces?.[0];
     if (device) add('Memory peak', format.bytes(device.peak_bytes), `${device.space ?? 'all'} memory, at ${format.time(go.relative(device.peak_at_ns))}`, 'memory');

@@ -6,6 +6,7 @@ const idleView = (() => {
     ['allocating_ns', 'allocating', 'memory'],
     ['copying_ns', 'copying', 'transfer'],
     ['launching_ns', 'launching', 'kernel'],
+    ['loading_ns', 'loading code', 'module'],
     ['other_api_ns', 'other API calls', 'query'],
     ['system_calls_ns', 'system calls', 'context'],
     ['python_ns', 'Python', 'stream'],

@@ -7,6 +7,8 @@ const phasesView = (() => {
     const phases = report.report?.phases;
     if (!phases?.phases?.length || !report.watched.gpu) return null;
     const main = phases.loops?.[0];
+    // Launches of all threads, which the loop's own thread does not know.
+    const step = report.report?.working?.step;
     return [
       el(
         'div',
@@ -15,7 +17,7 @@ const phasesView = (() => {
         phases.phases.map((phase) =>
           el('button', { class: 'link', onclick: () => go.stretch(go.relative(phase.start_ns), go.relative(phase.end_ns)) }, `${NAMES[phase.kind] ?? phase.kind} ${format.time(phase.length_ns)}`),
         ),
-        main && el('span', {}, `${format.count(main.iterations)} iterations of ${format.plural(main.launches_per_iteration, 'launch', 'launches')}, ${format.time(main.p50_ns)} each (p99 ${format.time(main.p99_ns)}), longest `, el('button', { class: 'link', onclick: () => go.operation(main.max_op_id, main.kernel) }, format.time(main.max_ns))),
+        main && el('span', {}, `${format.count(main.iterations)} iterations${step ? ` of ${format.plural(Math.round(step.launches), 'launch', 'launches')}` : ''}, ${format.time(main.p50_ns)} each (p99 ${format.time(main.p99_ns)}), longest `, el('button', { class: 'link', onclick: () => go.operation(main.max_op_id, main.kernel) }, format.time(main.max_ns))),
       ),
     ];
   }

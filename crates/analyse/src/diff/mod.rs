@@ -8,7 +8,7 @@ pub use condition::{CheckError, Condition, ConditionError, Conditions, Limit, Ou
 pub use metric::{MetricError, Unit};
 pub use significance::{Significance, Verdict, compare};
 
-use crate::{Quantiles, Report};
+use crate::{Quantiles, Report, Working};
 use event::{Category, Layer, Name};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ const MOST_ROWS: usize = 1_000;
 pub struct Diff {
     pub a: Side,
     pub b: Side,
+    /// One step of each, where both runs repeat their work: its time, and how the GPU was used in it.
+    pub steps: Vec<Change>,
     /// Whole runs: time, GPU time, memory, bytes copied.
     pub totals: Vec<Change>,
     /// The time of an iteration, where both runs have a loop.
@@ -108,6 +110,7 @@ pub fn diff(a: &Report, b: &Report) -> Diff {
     Diff {
         a: side(a),
         b: side(b),
+        steps: steps(a, b).unwrap_or_default(),
         totals: totals(a, b),
         iteration: iteration(a, b),
         categories: categories(a, b),
@@ -145,6 +148,41 @@ fn totals(a: &Report, b: &Report) -> Vec<Change> {
         }
     }
     changes
+}
+
+fn steps(a: &Report, b: &Report) -> Option<Vec<Change>> {
+    let sides = [a.working.as_ref()?, b.working.as_ref()?];
+    let [first, second] = [sides[0].step.as_ref()?, sides[1].step.as_ref()?];
+    let each = |name: &str, part: fn(&Working) -> u64| {
+        let [a, b] = sides.map(|working| (part(working) as f64 / working.steps()).round() as u64);
+        Change::new(name, Unit::Time, a, b)
+    };
+    let mut changes = vec![
+        Change::new("step, p50", Unit::Time, first.p50_ns, second.p50_ns),
+        Change::new("step, p99", Unit::Time, first.p99_ns, second.p99_ns),
+        Change::new(
+            "launches",
+            Unit::Count,
+            first.launches.round() as u64,
+            second.launches.round() as u64,
+        ),
+        each("GPU busy", |working| working.busy_ns),
+    ];
+    // Where one of the two has no GPU times, the rest is not known.
+    if sides
+        .iter()
+        .all(|working| working.kernels_ns + working.copies_ns > 0)
+    {
+        changes.extend([
+            each("kernels", |working| working.kernels_ns),
+            each("copies", |working| working.copies_ns),
+            each("GPU waiting for launches", |working| {
+                working.waiting_for_launches_ns
+            }),
+        ]);
+    }
+    changes.retain(|change| change.a > 0 || change.b > 0);
+    Some(changes)
 }
 
 fn iteration(a: &Report, b: &Report) -> Option<Repeated> {

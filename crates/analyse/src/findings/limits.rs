@@ -56,8 +56,8 @@ pub const LIVE_OF_BLOCKS: f64 = 0.5;
 /// A framework's pool below this is not worth a line.
 pub const POOL_BYTES: u64 = 64 << 20;
 
-/// The GPU without work for this part of the working time.
-pub const IDLE_SHARE: f64 = 0.10;
+/// The GPU without work for this part of the working time: a wait or two a step cost less than that.
+pub const IDLE_SHARE: f64 = 0.20;
 /// And is no gap that a person would call one below 1 ms.
 pub const GAP_NS: u64 = 1_000_000;
 

@@ -42,8 +42,11 @@ pub fn diff(diff: &Diff, style: &Style) -> String {
             b.join(", ")
         ));
     }
-    totals(&mut section, diff);
+    if !diff.steps.is_empty() {
+        totals(&mut section, "Each step", &diff.steps);
+    }
     iterations(&mut section, diff);
+    totals(&mut section, "The whole run", &diff.totals);
     section.heading("By category: B, and its change from A");
     let mut table = change_columns(Table::new().left("Category"));
     for row in diff.categories.iter().take(ROWS) {
@@ -97,15 +100,15 @@ pub fn outcomes(outcomes: &[Outcome], style: &Style) -> String {
     format!("\n{}", section.finish())
 }
 
-fn totals(section: &mut Section<'_>, diff: &Diff) {
-    section.heading("In all");
+fn totals(section: &mut Section<'_>, heading: &str, changes: &[Change]) {
+    section.heading(heading);
     let mut table = Table::new()
         .left("")
         .right("A")
         .right("B")
         .right("Change")
         .right("");
-    for change in &diff.totals {
+    for change in changes {
         table.row([
             Cell::from(&change.name),
             value(change.a, change.unit, section.style).into(),
@@ -119,15 +122,15 @@ fn totals(section: &mut Section<'_>, diff: &Diff) {
 
 fn iterations(section: &mut Section<'_>, diff: &Diff) {
     let Some(found) = &diff.iteration else {
-        section.line("Not both have a loop: no figures for an iteration.");
+        section.line("No loop was found in at least one of them: steps cannot be compared.");
         return;
     };
     section.line(&format!(
-        "An iteration takes {} instead of {} ({}): {}.",
+        "A step takes {} instead of {} ({}): {}.",
         section.time(found.p50.b),
         section.time(found.p50.a),
         relative(found.p50.relative, found.p50.b),
-        significance_words(&found.significance, "iterations"),
+        significance_words(&found.significance, "steps"),
     ));
 }
 
