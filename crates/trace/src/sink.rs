@@ -21,6 +21,10 @@ pub trait WriteTrace: Send {
     /// Hand everything written so far to the file.
     fn flush(&mut self) -> Result<()>;
     fn finish(&mut self, summary: &Summary) -> Result<()>;
+    /// Bytes that [`WriteTrace::flush`] would write, or more.
+    fn pending(&self) -> u64 {
+        0
+    }
 }
 
 /// A format, by the extension that names it.
@@ -125,6 +129,17 @@ impl Writer {
 
     pub fn flush(&mut self) -> Result<()> {
         self.format.flush()
+    }
+
+    /// Bytes that [`Writer::flush`] would write, or more.
+    pub fn pending(&self) -> u64 {
+        self.format.pending()
+    }
+
+    /// Goes on where another writer has arrived, which was given the same records. What this one has not
+    /// flushed is not written any more.
+    pub fn go_on_in(&mut self, other: Writer) {
+        self.format = other.format;
     }
 
     /// What the records written so far add up to, to be completed with what only the tracer
