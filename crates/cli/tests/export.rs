@@ -4,10 +4,14 @@ mod common;
 
 use common::{cutrace, repository};
 use std::{
-    fs,
-    os::unix::fs::FileTypeExt,
+    fs::{self, File},
+    io::Read,
+    os::{
+        fd::{FromRawFd, OwnedFd},
+        unix::fs::FileTypeExt,
+    },
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 fn example() -> String {
@@ -69,7 +73,7 @@ fn what_cannot_be_done_is_said_with_status_2() {
         (vec![&*example], "-f html"),
         (
             vec![&*example, "-o", "x.json", "-f", "svg"],
-            "another format",
+            "-f svg contradicts x.json: drop one of them",
         ),
         (
             vec![&*example, "-o", "x.json", "--baseline", "y"],
@@ -87,6 +91,64 @@ fn what_cannot_be_done_is_said_with_status_2() {
         );
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 1, "{arguments:?} left a file");
+    }
+}
+
+/// What is binary is not for a terminal; what is text is.
+#[test]
+fn a_terminal_gets_no_binary() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (format, words) in [
+        ("perfetto", "add -o trace.pftrace, or pipe it on"),
+        ("arrow", "add -o trace.arrows, or pipe it on"),
+        ("parquet", "add -o trace.parquet, or pipe it on"),
+        ("csv", ""),
+    ] {
+        let (mut master, mut slave) = (0, 0);
+        // SAFETY: both numbers are written, and owned by nobody else after it.
+        let (mut master, slave) = unsafe {
+            let (name, modes, size) = (
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            );
+            let opened = libc::openpty(&mut master, &mut slave, name, modes, size);
+            assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+            libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC);
+            (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
+        };
+        let mut command = cutrace();
+        command.args(["export", "-f", format, &example()]);
+        command.current_dir(folder.path()).stdout(slave);
+        let reader = std::thread::spawn(move || {
+            let mut shown = Vec::new();
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = master.read(&mut piece) {
+                shown.extend_from_slice(&piece[..count]);
+            }
+            shown
+        });
+        let output = command.stderr(Stdio::piped()).spawn().expect("runs");
+        drop(command);
+        let output = output.wait_with_output().expect("ends");
+        let shown = reader.join().expect("read");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(shown.is_empty(), !words.is_empty(), "{format}: {said}");
+        let code = if words.is_empty() { 0 } else { 2 };
+        assert_eq!(output.status.code(), Some(code), "{format}: {said}");
+        assert!(said.contains(words), "{format}: {said}");
+    }
+}
+
+/// A format may be named without -f, in either order.
+#[test]
+fn a_format_is_understood_beside_a_trace() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let wanted = export(&["-f", "csv", &example()], folder.path()).stdout;
+    for words in [["csv", &*example()], [&*example(), "csv"]] {
+        let output = export(&words, folder.path());
+        assert!(output.status.success(), "{output:?}");
+        assert!(output.stdout == wanted, "{words:?}");
     }
 }
 

@@ -9,7 +9,7 @@ Examples:
   cutrace view              the newest trace in the browser
   cutrace doctor            what works on this machine, and what to do about the rest
 
-A program that is called like a verb is traced with: cutrace -- report";
+A program that is called like a verb is traced with: cutrace -- cat FILE";
 
 pub const RECORD: &str = "\
 Examples:
@@ -33,6 +33,12 @@ Examples:
   cutrace report findings a.jsonl
   cutrace report memory --json a.jsonl | jq .memory
   ssh host cat a.jsonl | cutrace report -";
+
+pub const CAT: &str = "\
+Examples:
+  cutrace cat | jq 'select(.type == \"lost\")'   the newest trace in traces/
+  cutrace cat a.arrows > a.jsonl
+  cutrace -- cat FILE                           traces the program cat instead";
 
 pub const TIMELINE: &str = "\
 Examples:
