@@ -65,6 +65,7 @@ pub struct Writer {
     tally: Tally,
     latest: u64,
     late: u64,
+    records: u64,
 }
 
 impl Writer {
@@ -80,6 +81,7 @@ impl Writer {
             tally: Tally::default(),
             latest: 0,
             late: 0,
+            records: 0,
         })
     }
 
@@ -118,6 +120,7 @@ impl Writer {
     }
 
     fn came(&mut self, time: u64) {
+        self.records += 1;
         self.late += u64::from(time < self.latest);
         self.latest = self.latest.max(time);
     }
@@ -125,6 +128,11 @@ impl Writer {
     /// Records that were written behind later ones; [`crate::put_in_order`] puts them in their places.
     pub fn late(&self) -> u64 {
         self.late
+    }
+
+    /// Lines or rows written, without the head and the tail.
+    pub fn records(&self) -> u64 {
+        self.records
     }
 
     pub fn flush(&mut self) -> Result<()> {

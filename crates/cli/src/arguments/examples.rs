@@ -7,9 +7,10 @@ Examples:
   cutrace --sim ./app       the same on softgpu, without a GPU
   cutrace report findings   what is worth changing, by the newest trace
   cutrace view              the newest trace in the browser
+  cutrace cat | jq .name    the newest trace as JSON lines
   cutrace doctor            what works on this machine, and what to do about the rest
 
-A program that is called like a verb is traced with: cutrace -- cat FILE";
+To trace a program whose name is a verb, put -- before it: cutrace -- cat FILE";
 
 pub const RECORD: &str = "\
 Examples:

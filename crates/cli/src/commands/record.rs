@@ -271,6 +271,16 @@ pub fn record(options: &Record) -> Result<Recorded> {
             destination::in_words(&path)
         );
     }
+    if !options.summary || options.quiet {
+        // A trace that ends early is worth a word in any case.
+        for note in finished
+            .notes
+            .iter()
+            .filter(|note| note.starts_with(file::STOPPED))
+        {
+            say!("cutrace: {note}");
+        }
+    }
     watched.notes.extend(finished.notes);
     let (path, packed) = (finished.path, finished.packed);
     let after = Duration::from_nanos(monotonic().saturating_sub(ended));

@@ -153,6 +153,18 @@ fn a_size_is_not_exceeded_and_what_is_left_out_is_lost() {
 }
 
 #[test]
+fn a_quiet_run_says_that_it_stopped_all_the_same() {
+    let (_folder, output) = calls(
+        &["-q", "--max-size", "1MB", "-o", "x.jsonl"],
+        20_000,
+        |_| {},
+    );
+    let said = stderr(&output);
+    assert!(said.starts_with("cutrace: recording stopped at "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
 fn some_of_a_disk_is_left_to_others() {
     let Some(mut small) = losses::Small::new() else {
         return;

@@ -65,16 +65,20 @@ fn contradictions(options: &Record) -> Result<()> {
 
 /// Each item of a selection must mean something, and the whole of it, too.
 fn selection(options: &Record, option: &str, spec: &str) -> Result<()> {
+    // Names of other libraries' functions are nowhere listed.
+    if !options.libraries.is_empty() {
+        return Ok(());
+    }
     let filter = Filter::parse(spec);
     let has = |method| match &options.methods {
         Methods::These(methods) => methods.contains(&method),
         methods => *methods == Methods::All,
     };
-    // Names of other libraries' functions, and of requests to the driver, are nowhere listed.
-    let is_open = !options.libraries.is_empty()
-        || has(Method::Syscall)
+    // Nor are those of requests to the driver.
+    let is_open = has(Method::Syscall)
         || has(Method::Ebpf)
-        || options.everyone;
+        || options.everyone
+        || options.pid.is_some();
     for item in filter.meaningless() {
         let is_word = (Category::ALL.iter().any(|one| one.as_str() == item))
             || (Layer::ALL.iter().any(|one| one.as_str() == item));

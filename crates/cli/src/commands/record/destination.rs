@@ -141,12 +141,17 @@ fn inherited(number: RawFd) -> Result<File> {
     Ok(File::from(copied?))
 }
 
-/// Folders under the current one are made where they are missing; elsewhere a missing one is a slip.
+/// Folders under the current one are made where they are missing. Elsewhere one is made in another, but not
+/// in the root of the file system: that, or two of them, is a slip.
 fn missing_folder(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|_| path.is_absolute())?;
-    let missing = (folder.ancestors())
+    let missing: Vec<&Path> = (folder.ancestors())
         .take_while(|folder| !folder.exists())
-        .last()?;
+        .collect();
+    let (&missing, count) = (missing.last()?, missing.len());
+    if count == 1 && missing.parent() != Some(Path::new("/")) {
+        return None;
+    }
     let mut words = format!("there is no folder {}", missing.display());
     let name = missing.file_name()?.to_str()?;
     let beside: Vec<String> = fs::read_dir(missing.parent()?)

@@ -26,6 +26,9 @@ use std::{
 };
 use trace::{Format, Writer};
 
+/// How a note begins that says so.
+pub const STOPPED: &str = "recording stopped";
+
 /// Where a trace goes: its file is made before the program starts, its head is written with the
 /// first record, when it is known what is hooked.
 pub struct TraceFile {
@@ -209,7 +212,7 @@ impl TraceFile {
             stop_at(&mut summary, kept, missing, &self.meta);
             let written = super::room::size(self.written.load(Ordering::Relaxed));
             notes.push(format!(
-                "recording stopped at {written}, {limit}: the {missing} events after that are not in the \
+                "{STOPPED} at {written}, {limit}: the {missing} events after that are not in the \
                  trace and count as lost"
             ));
         }
@@ -386,6 +389,7 @@ impl TraceFile {
                 return self.stop(limit);
             }
         }
+        let records = writer.records();
         if self.lines_up_to.is_some_and(|most| written > most) {
             self.lines_up_to = None;
             match Pack::start(&self.path, self.written.clone()) {
@@ -393,7 +397,7 @@ impl TraceFile {
                 Err(why) => self.stay_lines(&why),
             }
         }
-        if self.pack.as_ref().is_some_and(Pack::is_near) {
+        if (self.pack.as_ref()).is_some_and(|pack| pack.is_near(records)) {
             self.finish_packing();
         }
     }
@@ -422,6 +426,10 @@ impl TraceFile {
             Ok(packed) => {
                 writer.go_on_in(packed.writer);
                 let lines = std::mem::replace(&mut self.path, packed.path);
+                match (&mut self.room, File::open(&self.path)) {
+                    (Some(room), Ok(file)) => room.move_to(file),
+                    _ => self.room = None,
+                }
                 let _ = fs::remove_file(lines);
                 self.written = packed.written;
                 self.packed = true;

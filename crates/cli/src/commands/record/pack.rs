@@ -23,8 +23,8 @@ use trace::{Format, Reader, Writer};
 const LINES_UP_TO: u64 = 256_000_000;
 /// For tests: another size.
 const LINES_UP_TO_VARIABLE: &str = "CUTRACE_LINES_UP_TO";
-/// So few bytes behind, the thread is waited for: some milliseconds.
-const NEARLY: u64 = 1 << 20;
+/// So few records behind, the thread is waited for: some milliseconds.
+const NEARLY: u64 = 8192;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The size past which a trace becomes Arrow; `most` is how large it may become at all.
@@ -50,6 +50,8 @@ pub struct Pack {
 struct Lines {
     written: Arc<AtomicU64>,
     read: AtomicU64,
+    /// Records that are Arrow already.
+    converted: AtomicU64,
     /// Nothing more is written.
     ended: AtomicBool,
     /// Nobody wants what comes of them.
@@ -75,6 +77,7 @@ impl Pack {
         let shared = Arc::new(Lines {
             written,
             read: AtomicU64::new(0),
+            converted: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
         });
@@ -102,10 +105,9 @@ impl Pack {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Whether [`Pack::finish`] would take no time worth mentioning.
-    pub fn is_near(&self) -> bool {
-        let left = self.lines.written.load(Ordering::Relaxed);
-        let left = left.saturating_sub(self.lines.read.load(Ordering::Relaxed));
+    /// Whether [`Pack::finish`] would take no time worth mentioning, with so many records in the lines.
+    pub fn is_near(&self, records: u64) -> bool {
+        let left = records.saturating_sub(self.lines.converted.load(Ordering::Relaxed));
         left < NEARLY || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
@@ -131,12 +133,14 @@ impl Pack {
 
 fn convert(lines: Follow, out: Counted) -> Result<Writer> {
     let shared = lines.lines.clone();
-    let mut reader = Reader::new(lines, Some(Format::Jsonl))?;
+    // Faster than the lines come, if there are processors for it.
+    let mut reader = Reader::new(lines, Some(Format::Jsonl))?.ahead();
     let mut writer = Writer::new(out, Format::Arrow, reader.meta())?;
     while let Some(records) = reader.next_batch()? {
         for record in records {
             writer.write(record)?;
         }
+        shared.converted.store(writer.records(), Ordering::Relaxed);
         if shared.given_up.load(Ordering::Relaxed) {
             bail!("given up");
         }

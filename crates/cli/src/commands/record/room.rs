@@ -169,6 +169,15 @@ impl Room {
         left
     }
 
+    /// The trace goes on in another file of the same disk. The one before is let go: it may be removed,
+    /// and takes room until nobody has it open.
+    pub fn move_to(&mut self, file: File) {
+        if let Some(disk) = &mut self.disk {
+            disk.file = file;
+        }
+        self.next = 0;
+    }
+
     /// Whether so much more can be written at once.
     pub fn has(&self, written: u64, more: u64) -> bool {
         self.left(written).0 > more

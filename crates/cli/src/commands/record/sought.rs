@@ -81,6 +81,11 @@ impl Search {
             // sh -c 'python train.py'
             for word in argument.to_string_lossy().split_whitespace() {
                 self.word(OsStr::new(word));
+                // uv run train.py
+                if word.ends_with(".py") {
+                    self.word(OsStr::new("python3"));
+                    self.word(OsStr::new(".venv/bin/python"));
+                }
             }
         }
     }
