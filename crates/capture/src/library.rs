@@ -1,7 +1,10 @@
 //! Libraries that are installed, and the functions they offer: for lists. What a program really maps
 //! is looked for when it runs.
 
-use object::{Object, ObjectSymbol, SymbolKind};
+use object::{
+    LittleEndian as LE, Object, ObjectSymbol, ReadRef, SymbolKind, elf,
+    read::elf::{FileHeader, ProgramHeader},
+};
 use std::{
     collections::BTreeSet,
     env, fs, io,
@@ -19,6 +22,8 @@ const FOLDERS: [&str; 8] = [
     "/lib64",
     "/usr/lib/wsl/lib",
 ];
+/// The names and folders of one file, far more than any has.
+const MOST_TEXT: u64 = 64 << 20;
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcudart.so."];
 
 /// CUDA's libraries, or those that a glob of probes (`uprobe:LIB:FUNCTION`) names.
@@ -94,4 +99,93 @@ pub fn functions(path: &Path) -> io::Result<Vec<String>> {
         .filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text)
         .filter_map(|symbol| symbol.name().ok().map(str::to_owned));
     Ok(names.collect::<BTreeSet<_>>().into_iter().collect())
+}
+
+/// What a program or library asks its loader for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    pub libraries: Vec<String>,
+    /// Where to look first (RUNPATH, RPATH); `$ORIGIN` is the file's own folder.
+    pub folders: Vec<PathBuf>,
+}
+
+/// None for what is no ELF file, or cannot be read.
+pub fn needs(path: &Path) -> Option<Needs> {
+    let cache = object::ReadCache::new(fs::File::open(path).ok()?);
+    let header = object::elf::FileHeader64::<LE>::parse(&cache).ok()?;
+    let segments = header.program_headers(LE, &cache).ok()?;
+    let mut needs = Needs::default();
+    let dynamic = (segments.iter()).find_map(|one| one.dynamic(LE, &cache).ok().flatten());
+    // A static one needs nothing.
+    let Some(dynamic) = dynamic else {
+        return Some(needs);
+    };
+    let value = |tag: u32| {
+        let mut all = dynamic.iter();
+        all.find(|one| one.d_tag.get(LE) == u64::from(tag))
+            .map(|one| one.d_val.get(LE))
+    };
+    let (at, size) = (value(elf::DT_STRTAB)?, value(elf::DT_STRSZ)?);
+    let place = segments.iter().find_map(|one| {
+        let inside = at.checked_sub(one.p_vaddr.get(LE))?;
+        (one.p_type.get(LE) == elf::PT_LOAD && inside < one.p_filesz.get(LE))
+            .then(|| one.p_offset.get(LE) + inside)
+    })?;
+    let texts = (&cache).read_bytes_at(place, size.min(MOST_TEXT)).ok()?;
+    let text = |at: u64| {
+        let rest = texts.get(usize::try_from(at).ok()?..)?;
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        std::str::from_utf8(&rest[..end]).ok()
+    };
+    let own = path.parent().unwrap_or(Path::new("."));
+    for one in dynamic {
+        let Some(text) = text(one.d_val.get(LE)) else {
+            continue;
+        };
+        match u32::try_from(one.d_tag.get(LE)) {
+            Ok(elf::DT_NEEDED) => needs.libraries.push(text.into()),
+            Ok(elf::DT_RUNPATH | elf::DT_RPATH) => {
+                let folders = text.split(':').map(|folder| {
+                    let own = own.to_string_lossy();
+                    PathBuf::from(folder.replace("${ORIGIN}", &own).replace("$ORIGIN", &own))
+                });
+                needs.folders.extend(folders);
+            }
+            _ => {}
+        }
+    }
+    Some(needs)
+}
+
+/// Where loaders look by themselves: LD_LIBRARY_PATH, what the system's configuration names, the usual places.
+pub fn loader_folders() -> Vec<PathBuf> {
+    let more = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let mut found: Vec<PathBuf> = env::split_paths(&more).collect();
+    let parts = fs::read_dir("/etc/ld.so.conf.d").into_iter().flatten();
+    let parts = parts.flatten().map(|entry| entry.path());
+    for file in parts.chain([PathBuf::from("/etc/ld.so.conf")]) {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let folders = text.lines().filter(|line| line.starts_with('/'));
+        found.extend(folders.map(|line| PathBuf::from(line.trim())));
+    }
+    found.extend(["/lib/x86_64-linux-gnu", "/lib", "/usr/local/lib"].map(PathBuf::from));
+    found.extend(FOLDERS.map(PathBuf::from));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_say_what_they_need() {
+        let own = env::current_exe().expect("known");
+        let found = needs(&own).expect("an ELF file");
+        let has_libc = found.libraries.iter().any(|name| name == "libc.so.6");
+        assert!(has_libc, "{found:?}");
+        assert_eq!(needs(Path::new(file!())), None);
+        let folders = loader_folders();
+        let has = |folder: &PathBuf| folder.join("libc.so.6").exists();
+        assert!(folders.iter().any(has), "{folders:?}");
+    }
 }

@@ -24,7 +24,9 @@ fn main() -> ExitCode {
         Err(error) => {
             let launch = error.downcast_ref::<LaunchError>();
             let meant = match launch {
-                Some(LaunchError::NotFound(program)) => arguments::meant(program),
+                Some(LaunchError::NotFound(program) | LaunchError::NotExecutable(program)) => {
+                    arguments::meant(program)
+                }
                 _ => None,
             };
             let advice = meant.map_or(String::new(), |words| format!("; did you mean: {words}"));

@@ -4,10 +4,14 @@ mod common;
 
 use common::{cutrace, repository};
 use std::{
-    fs,
-    os::unix::fs::FileTypeExt,
+    fs::{self, File},
+    io::{Read, Write},
+    os::{
+        fd::{FromRawFd, OwnedFd},
+        unix::fs::FileTypeExt,
+    },
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 fn example() -> String {
@@ -69,7 +73,7 @@ fn what_cannot_be_done_is_said_with_status_2() {
         (vec![&*example], "-f html"),
         (
             vec![&*example, "-o", "x.json", "-f", "svg"],
-            "another format",
+            "-f svg contradicts x.json: drop one of them",
         ),
         (
             vec![&*example, "-o", "x.json", "--baseline", "y"],
@@ -87,6 +91,138 @@ fn what_cannot_be_done_is_said_with_status_2() {
         );
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 1, "{arguments:?} left a file");
+    }
+}
+
+/// What is binary is not for a terminal; what is text is.
+#[test]
+fn a_terminal_gets_no_binary() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (format, words) in [
+        ("perfetto", "add -o trace.pftrace, or pipe it on"),
+        ("arrow", "add -o trace.arrows, or pipe it on"),
+        ("parquet", "add -o trace.parquet, or pipe it on"),
+        ("csv", ""),
+    ] {
+        let (mut master, slave) = terminal();
+        let mut command = cutrace();
+        command.args(["export", "-f", format, &example()]);
+        command.current_dir(folder.path()).stdout(slave);
+        let reader = std::thread::spawn(move || {
+            let mut shown = Vec::new();
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = master.read(&mut piece) {
+                shown.extend_from_slice(&piece[..count]);
+            }
+            shown
+        });
+        let output = command.stderr(Stdio::piped()).spawn().expect("runs");
+        drop(command);
+        let output = output.wait_with_output().expect("ends");
+        let shown = reader.join().expect("read");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(shown.is_empty(), !words.is_empty(), "{format}: {said}");
+        let code = if words.is_empty() { 0 } else { 2 };
+        assert_eq!(output.status.code(), Some(code), "{format}: {said}");
+        assert!(said.contains(words), "{format}: {said}");
+    }
+}
+
+/// Reads a trace that takes longer than a second to come; what a terminal shows meanwhile, up to `last`.
+fn slowly(words: &[&str], folder: &Path, last: &str) -> String {
+    let (mut master, slave) = terminal();
+    let mut command = cutrace();
+    command
+        .args(words)
+        .current_dir(folder)
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(slave.try_clone().expect("copied"))
+        .stderr(slave);
+    let mut child = command.spawn().expect("cutrace runs");
+    drop(command);
+    let mut input = child.stdin.take().expect("piped");
+    let writer = std::thread::spawn(move || {
+        writeln!(input, "{{\"type\":\"meta\",\"version\":1}}").expect("written");
+        for id in 1..=150_000 {
+            // Bursts, so that there is something to say after a second.
+            if id % 25_000 == 0 {
+                input.flush().expect("written");
+                std::thread::sleep(std::time::Duration::from_millis(400));
+            }
+            let place = format!("\"event_id\":{id},\"op_id\":{id},\"ts\":{id}.000000");
+            let rest = "\"pid\":1,\"tid\":1,\"type\":\"userspace\",\"layer\":\"driver\",\"name\":\"cuInit\"";
+            writeln!(
+                input,
+                "{{{place},{rest},\"category\":\"init\",\"depth\":0}}"
+            )
+            .expect("written");
+        }
+    });
+    let mut shown = Vec::new();
+    let mut piece = [0; 4096];
+    while !String::from_utf8_lossy(&shown).contains(last) {
+        let count = master.read(&mut piece).unwrap_or(0);
+        assert!(count > 0, "{}", String::from_utf8_lossy(&shown));
+        shown.extend_from_slice(&piece[..count]);
+    }
+    writer.join().expect("all was read");
+    let _ = child.kill();
+    let _ = child.wait();
+    String::from_utf8_lossy(&shown).into_owned()
+}
+
+#[test]
+fn what_takes_long_says_how_far_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (words, last) in [
+        (
+            &["export", "-o", "x.csv", "-"][..],
+            "events written to x.csv",
+        ),
+        (&["export", "-o", "x.json", "-"], "written to x.json"),
+        (&["view", "--no-open", "-"], "the report is at http://"),
+    ] {
+        let shown = slowly(words, folder.path(), last);
+        assert!(
+            shown.contains("cutrace: reading: 0.1 million records"),
+            "{words:?}: {shown:?}"
+        );
+        // Nothing is left of it on the line.
+        let rest = shown.rsplit("\r\x1b[K").next().expect("a rest");
+        assert!(
+            rest.contains(last) && !rest.contains("million"),
+            "{words:?}: {shown:?}"
+        );
+    }
+}
+
+/// A terminal: our side, and the program's.
+fn terminal() -> (File, OwnedFd) {
+    let (mut master, mut slave) = (0, 0);
+    // SAFETY: both numbers are written, and owned by nobody else after it.
+    unsafe {
+        let (name, modes, size) = (
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        );
+        let opened = libc::openpty(&mut master, &mut slave, name, modes, size);
+        assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+        libc::fcntl(master, libc::F_SETFD, libc::FD_CLOEXEC);
+        (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
+    }
+}
+
+/// A format may be named without -f, in either order.
+#[test]
+fn a_format_is_understood_beside_a_trace() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let wanted = export(&["-f", "csv", &example()], folder.path()).stdout;
+    for words in [["csv", &*example()], [&*example(), "csv"]] {
+        let output = export(&words, folder.path());
+        assert!(output.status.success(), "{output:?}");
+        assert!(output.stdout == wanted, "{words:?}");
     }
 }
 

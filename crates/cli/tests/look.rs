@@ -108,6 +108,13 @@ fn every_part_of_a_report() {
         shown(&["report", &layers()]),
         shown(&["report", "summary", &layers()])
     );
+    // In either order.
+    for part in ["top", "findings", "summary"] {
+        assert_eq!(
+            shown(&["report", &layers(), part]),
+            shown(&["report", part, &layers()])
+        );
+    }
     let unknown = look(&["report", "nonsense", &layers()]);
     assert_eq!(unknown.status.code(), Some(2));
 }

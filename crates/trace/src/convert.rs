@@ -1,12 +1,15 @@
 //! From trace files to a trace file: another format, or several made one.
 
-use crate::{Error, Format, Result, Writer, merge::Merge, sink::create_file, source::open};
-use event::Summary;
+use crate::{Error, Format, Reader, Result, Writer, merge::Merge, sink::create_file, source::open};
+use event::{Record, Summary};
 use std::{
     ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
 };
+
+/// Records between two ticks.
+const TICK: usize = 1 << 14;
 
 /// What came of a conversion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,10 +51,21 @@ pub fn convert_to(
     output: impl io::Write + Send + 'static,
     format: Format,
 ) -> Result<ConvertReport> {
+    convert_with(inputs, output, format, &mut |_, _| {})
+}
+
+/// The same; `tick` is called now and then, with how many records were read since, and how much of the whole
+/// has been read if that is known.
+pub fn convert_with(
+    inputs: &[impl AsRef<Path>],
+    output: impl io::Write + Send + 'static,
+    format: Format,
+    tick: &mut dyn FnMut(usize, Option<f64>),
+) -> Result<ConvertReport> {
     let readers = inputs.iter().map(open).collect::<Result<Vec<_>>>()?;
     let mut merge = Merge::new(readers)?;
     let writer = Writer::new(output, format, merge.meta())?;
-    let (summary, mut warnings) = write(&mut merge, writer)?;
+    let (summary, mut warnings) = write(&mut merge, writer, tick)?;
     warnings.extend(merge.warnings().iter().map(ToString::to_string));
     for (path, reader) in inputs.iter().zip(merge.readers()) {
         let name = path.as_ref().display();
@@ -70,19 +84,57 @@ pub fn convert_to(
     })
 }
 
-/// Returns what was really written, and what could not be.
-fn write(merge: &mut Merge, mut writer: Writer) -> Result<(Summary, Vec<String>)> {
+/// Write a trace as JSON lines, as they would be if it had been recorded so: without a tail if it has none.
+/// Returns what was wrong with it.
+pub fn print_lines(
+    input: impl io::Read + Send + 'static,
+    output: impl io::Write + Send + 'static,
+) -> Result<Vec<String>> {
+    let mut reader = Reader::new(input, None)?.ahead();
+    let mut writer = Writer::new(output, Format::Jsonl, reader.meta())?;
     let mut skipped = Vec::new();
-    for record in merge.by_ref() {
-        match writer.write(&record?) {
-            Ok(()) => {}
-            Err(error @ (Error::TooLong { .. } | Error::TooDeep { .. } | Error::Time { .. })) => {
-                // Named once each, up to a bound: the list must not grow with the trace.
-                if skipped.len() < 100 {
-                    skipped.push(format!("left out: {error}"));
-                }
+    while let Some(records) = reader.next_batch()? {
+        for record in records {
+            write_or_skip(&mut writer, record, &mut skipped)?;
+        }
+    }
+    match reader.summary() {
+        Some(summary) => writer.finish_with(summary)?,
+        None => writer.flush()?,
+    }
+    let warnings = reader.warnings().as_slice().iter();
+    skipped.extend(warnings.map(ToString::to_string));
+    Ok(skipped)
+}
+
+/// What a line cannot hold is left out, and named.
+fn write_or_skip(writer: &mut Writer, record: &Record, skipped: &mut Vec<String>) -> Result<()> {
+    match writer.write(record) {
+        Err(error @ (Error::TooLong { .. } | Error::TooDeep { .. } | Error::Time { .. })) => {
+            // Named once each, up to a bound: the list must not grow with the trace.
+            if skipped.len() < 100 {
+                skipped.push(format!("left out: {error}"));
             }
-            Err(error) => return Err(error),
+            Ok(())
+        }
+        written => written,
+    }
+}
+
+/// Returns what was really written, and what could not be.
+fn write(
+    merge: &mut Merge,
+    mut writer: Writer,
+    tick: &mut dyn FnMut(usize, Option<f64>),
+) -> Result<(Summary, Vec<String>)> {
+    let mut skipped = Vec::new();
+    let mut count = 0;
+    while let Some(record) = merge.next() {
+        write_or_skip(&mut writer, &record?, &mut skipped)?;
+        count += 1;
+        if count == TICK {
+            tick(count, merge.share());
+            count = 0;
         }
     }
     let written = writer.summary();

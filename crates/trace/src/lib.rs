@@ -22,12 +22,14 @@ mod shape;
 mod sink;
 mod source;
 mod table;
+mod tail;
 mod time;
 
-pub use convert::{ConvertReport, convert, convert_to};
+pub use convert::{ConvertReport, convert, convert_to, convert_with, print_lines};
 pub use error::{Error, Place, Result, Warning, Warnings};
 pub use merge::Merge;
 pub use order::put_in_order;
 pub use parts::Parts;
 pub use sink::{Format, Writer, create};
 pub use source::{Reader, open, open_with};
+pub use tail::{append_tail, cut_to_whole, tail_size};

@@ -47,6 +47,13 @@ impl Merge {
         &self.meta
     }
 
+    /// How much of all traces has been read, from 0 to 1; None if a size is not known.
+    pub fn share(&self) -> Option<f64> {
+        let shares: Option<Vec<f64>> = self.readers().map(Reader::share).collect();
+        let shares = shares.filter(|shares| !shares.is_empty())?;
+        Some(shares.iter().sum::<f64>() / shares.len() as f64)
+    }
+
     /// The inputs, in the order they were given.
     pub fn readers(&self) -> impl Iterator<Item = &Reader> {
         self.inputs.iter().map(|input| &input.reader)

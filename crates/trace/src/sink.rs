@@ -21,6 +21,10 @@ pub trait WriteTrace: Send {
     /// Hand everything written so far to the file.
     fn flush(&mut self) -> Result<()>;
     fn finish(&mut self, summary: &Summary) -> Result<()>;
+    /// Bytes that [`WriteTrace::flush`] would write, or more.
+    fn pending(&self) -> u64 {
+        0
+    }
 }
 
 /// A format, by the extension that names it.
@@ -61,6 +65,7 @@ pub struct Writer {
     tally: Tally,
     latest: u64,
     late: u64,
+    records: u64,
 }
 
 impl Writer {
@@ -76,6 +81,7 @@ impl Writer {
             tally: Tally::default(),
             latest: 0,
             late: 0,
+            records: 0,
         })
     }
 
@@ -114,6 +120,7 @@ impl Writer {
     }
 
     fn came(&mut self, time: u64) {
+        self.records += 1;
         self.late += u64::from(time < self.latest);
         self.latest = self.latest.max(time);
     }
@@ -123,8 +130,24 @@ impl Writer {
         self.late
     }
 
+    /// Lines or rows written, without the head and the tail.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
     pub fn flush(&mut self) -> Result<()> {
         self.format.flush()
+    }
+
+    /// Bytes that [`Writer::flush`] would write, or more.
+    pub fn pending(&self) -> u64 {
+        self.format.pending()
+    }
+
+    /// Goes on where another writer has arrived, which was given the same records. What this one has not
+    /// flushed is not written any more.
+    pub fn go_on_in(&mut self, other: Writer) {
+        self.format = other.format;
     }
 
     /// What the records written so far add up to, to be completed with what only the tracer

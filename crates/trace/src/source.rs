@@ -6,9 +6,13 @@ use crate::{
 };
 use event::{Extent, Lost, Meta, Record, Summary};
 use std::{
-    fs::File,
-    io::{BufRead, BufReader, Read},
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// A trace whose head has been read.
@@ -30,6 +34,27 @@ pub struct Reader {
     /// Records of the batch that were handed out.
     next: usize,
     ended: bool,
+    read: Option<ReadSoFar>,
+}
+
+/// How much of a file has been read.
+struct ReadSoFar {
+    bytes: Arc<AtomicU64>,
+    size: u64,
+}
+
+/// A file that says how much of it has been read.
+struct Counted {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(buffer)?;
+        self.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
 }
 
 /// Enough to tell the formats apart.
@@ -67,7 +92,14 @@ impl Reader {
             batch: Batch::default(),
             next: 0,
             ended: false,
+            read: None,
         })
+    }
+
+    /// How much of the trace has been read, from 0 to 1; None if its size is not known.
+    pub fn share(&self) -> Option<f64> {
+        let so_far = self.read.as_ref().filter(|so_far| so_far.size > 0)?;
+        Some(so_far.bytes.load(Ordering::Relaxed) as f64 / so_far.size as f64)
     }
 
     pub fn meta(&self) -> &Meta {
@@ -182,10 +214,22 @@ pub fn open_with(path: impl AsRef<Path>, parts: Parts) -> Result<Reader> {
         path: path.into(),
         source,
     })?;
-    Reader::with(file, Format::of(path), parts).map_err(|source| Error::In {
-        path: path.into(),
-        source: Box::new(source),
-    })
+    let found = file.metadata().ok().filter(fs::Metadata::is_file);
+    let read = Arc::new(AtomicU64::new(0));
+    let counted = Counted {
+        file,
+        read: read.clone(),
+    };
+    let mut reader =
+        Reader::with(counted, Format::of(path), parts).map_err(|source| Error::In {
+            path: path.into(),
+            source: Box::new(source),
+        })?;
+    reader.read = found.map(|found| ReadSoFar {
+        bytes: read,
+        size: found.len(),
+    });
+    Ok(reader)
 }
 
 /// The format by the file's first bytes, or a word on what else it is.

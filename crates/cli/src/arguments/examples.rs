@@ -7,9 +7,10 @@ Examples:
   cutrace --sim ./app       the same on softgpu, without a GPU
   cutrace report findings   what is worth changing, by the newest trace
   cutrace view              the newest trace in the browser
+  cutrace cat | jq .name    the newest trace as JSON lines
   cutrace doctor            what works on this machine, and what to do about the rest
 
-A program that is called like a verb is traced with: cutrace -- report";
+To trace a program whose name is a verb, put -- before it: cutrace -- cat FILE";
 
 pub const RECORD: &str = "\
 Examples:
@@ -33,6 +34,12 @@ Examples:
   cutrace report findings a.jsonl
   cutrace report memory --json a.jsonl | jq .memory
   ssh host cat a.jsonl | cutrace report -";
+
+pub const CAT: &str = "\
+Examples:
+  cutrace cat | jq 'select(.type == \"lost\")'   the newest trace in traces/
+  cutrace cat a.arrows > a.jsonl
+  cutrace -- cat FILE                           traces the program cat instead";
 
 pub const TIMELINE: &str = "\
 Examples:

@@ -2,7 +2,10 @@
 
 use super::usage;
 use clap::ValueEnum;
-use std::path::{Path, PathBuf};
+use std::{
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+};
 
 pub struct Export {
     pub traces: Vec<PathBuf>,
@@ -68,6 +71,17 @@ impl Format {
         }
     }
 
+    /// As -f has it.
+    fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Not for people to look at.
+    const fn is_binary(self) -> bool {
+        matches!(self, Format::Arrow | Format::Parquet | Format::Perfetto)
+    }
+
     /// The format that a file's name says.
     pub fn of(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?;
@@ -76,6 +90,16 @@ impl Format {
             .copied()
             .find(|format| format.extensions().contains(&extension))
     }
+}
+
+/// `cutrace export html a.jsonl`: a format without its -f, in either order.
+fn format_among(traces: &mut Vec<PathBuf>) -> Option<Format> {
+    let of = |word: &PathBuf| match word.exists() {
+        true => None,
+        false => Format::from_str(word.to_str()?, false).ok(),
+    };
+    let place = traces.iter().position(|word| of(word).is_some())?;
+    of(&traces.remove(place))
 }
 
 #[derive(clap::Args)]
@@ -98,13 +122,18 @@ pub struct ExportLine {
 }
 
 impl ExportLine {
-    pub fn options(self) -> Export {
+    pub fn options(mut self) -> Export {
+        self.format = self.format.or_else(|| format_among(&mut self.traces));
         // "-" is standard output, as in tar and jq.
         let output = self.output.filter(|path| path.as_os_str() != "-");
         let named = output.as_deref().and_then(Format::of);
         let format = match (self.format, named) {
             (Some(wanted), Some(named)) if wanted != named => {
-                usage("the output's name says another format than -f: leave one of the two away")
+                let (name, file) = (wanted.name(), output.as_deref().unwrap_or(Path::new("")));
+                usage(&format!(
+                    "-f {name} contradicts {}: drop one of them",
+                    file.display()
+                ))
             }
             (Some(format), _) | (None, Some(format)) => format,
             (None, None) if output.is_some() => usage(
@@ -113,6 +142,12 @@ impl ExportLine {
             ),
             (None, None) => usage("which format? -f html, say; or an output file: -o FILE.html"),
         };
+        if output.is_none() && format.is_binary() && io::stdout().is_terminal() {
+            let (name, ending) = (format.name(), format.extensions()[0]);
+            usage(&format!(
+                "{name} is binary, and standard output is a terminal: add -o trace.{ending}, or pipe it on"
+            ));
+        }
         if self.baseline.is_some() && !matches!(format, Format::Folded | Format::Svg) {
             usage("--baseline is for flame graphs: -f folded or -f svg");
         }

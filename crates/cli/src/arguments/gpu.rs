@@ -206,9 +206,11 @@ impl HowLine {
                 // Collecting times would change what probes measure.
                 methods: Methods::These(vec![Method::Preload]),
                 output: self.output,
+                max_size: None,
                 filter: None,
                 stacks: None,
                 libraries: Vec::new(),
+                may_miss_libraries: false,
                 hooks: Vec::new(),
                 kernel: None,
                 waits: false,

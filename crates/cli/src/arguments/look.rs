@@ -94,6 +94,10 @@ pub struct Replay {
     pub look: Look,
 }
 
+pub struct Cat {
+    pub traces: Vec<PathBuf>,
+}
+
 pub struct View {
     pub traces: Vec<PathBuf>,
     /// On 127.0.0.1; 0 is any that is free.
@@ -157,7 +161,7 @@ impl Window {
 #[derive(clap::Args)]
 pub struct ReportLine {
     /// summary (the default), top, categories, idle, memory, transfers, contexts, ioctls, gpu,
-    /// findings or coverage; then the traces (.jsonl, .arrows), several of which are merged. By
+    /// findings or coverage; and the traces (.jsonl, .arrows), several of which are merged. By
     /// default the newest in traces/
     #[arg(value_name = "PART|TRACE")]
     words: Vec<PathBuf>,
@@ -203,6 +207,13 @@ pub struct ReplayLine {
     tid: Option<u32>,
     #[command(flatten)]
     look: Look,
+}
+
+#[derive(clap::Args)]
+pub struct CatLine {
+    /// Traces to read (.jsonl, .arrows); several are merged by time. By default the newest in traces/
+    #[arg(value_name = "TRACE")]
+    traces: Vec<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -263,11 +274,10 @@ fn not_a_trace(word: &Path, part: Option<Part>) {
 impl ReportLine {
     pub fn options(self) -> Report {
         let mut words = self.words;
-        let named = words.first().and_then(|word| word.to_str());
-        let part = named.and_then(|word| Part::from_str(word, false).ok());
-        if part.is_some() {
-            words.remove(0);
-        }
+        // In either order; a file that is called like a part is one behind its part.
+        let of = |word: &PathBuf| Part::from_str(word.to_str()?, false).ok();
+        let place = words.iter().position(|word| of(word).is_some());
+        let part = place.and_then(|place| of(&words.remove(place)));
         if let Some(wrong) = words.iter().find(|word| !word.exists()) {
             not_a_trace(wrong, part);
         }
@@ -301,6 +311,14 @@ impl ReplayLine {
             pid: self.pid,
             tid: self.tid,
             look: self.look,
+        }
+    }
+}
+
+impl CatLine {
+    pub fn options(self) -> Cat {
+        Cat {
+            traces: self.traces,
         }
     }
 }

@@ -84,10 +84,7 @@ pub fn methods(text: &str) -> Result<Methods, String> {
         let known = Method::ALL
             .into_iter()
             .find(|method| method.as_str() == word);
-        let method = known.ok_or_else(|| {
-            let names = Method::ALL.map(Method::as_str).join(", ");
-            format!("{word:?} is none of {names}; and auto and all stand alone")
-        })?;
+        let method = known.ok_or_else(|| unknown(word))?;
         if !these.contains(&method) {
             these.push(method);
         }
@@ -95,6 +92,97 @@ pub fn methods(text: &str) -> Result<Methods, String> {
     these.sort();
     Ok(Methods::These(these))
 }
+
+/// What is wrong with a word, and which method is meant by it.
+fn unknown(word: &str) -> String {
+    let names = Method::ALL.map(Method::as_str);
+    if ["auto", "all"].contains(&word) {
+        return format!("{word} cannot be combined with other methods");
+    }
+    let named = word.to_ascii_lowercase();
+    if let Some((_, method, what)) = (OTHER_TOOLS.iter())
+        .flat_map(|(tools, method, what)| tools.iter().map(move |tool| (*tool, method, what)))
+        .find(|(tool, ..)| *tool == named)
+    {
+        return format!("cutrace's equivalent of {word} is --method={method} ({what})");
+    }
+    let all = names.join(", ");
+    match super::alike(&named, names.into_iter().chain(["auto", "all"])) {
+        Some(meant) => {
+            format!("unknown method '{word}', did you mean {meant}? (choose from {all})")
+        }
+        None => {
+            format!("unknown method '{word}' (choose from {all}); auto and all cannot be combined")
+        }
+    }
+}
+
+type OtherTools = (&'static [&'static str], &'static str, &'static str);
+
+/// What people know from other tools, and what it is here.
+const OTHER_TOOLS: [OtherTools; 7] = [
+    (
+        &[
+            "bcc", "bpf", "bpftrace", "uprobe", "uprobes", "usdt", "libbpf",
+        ],
+        "ebpf",
+        "probes in the CUDA libraries and system calls, by the kernel; needs root",
+    ),
+    (
+        &["strace", "ptrace", "seccomp", "ioctl", "ioctls"],
+        "syscall",
+        "system calls into the driver, by ptrace",
+    ),
+    (
+        &[
+            "ltrace",
+            "ld_preload",
+            "ldpreload",
+            "interpose",
+            "inject",
+            "injection",
+            "hook",
+            "hooks",
+        ],
+        "preload",
+        "every CUDA call, by a library in the program",
+    ),
+    (
+        &[
+            "nsys",
+            "nsight",
+            "nsight-systems",
+            "nvprof",
+            "activity",
+            "kineto",
+            "torch",
+        ],
+        "preload,cupti",
+        "CUDA calls, and when work ran on the GPU",
+    ),
+    (
+        &[
+            "kprobe",
+            "kprobes",
+            "kretprobe",
+            "ftrace",
+            "tracepoint",
+            "perf",
+        ],
+        "kernel",
+        "functions of the NVIDIA driver; needs root",
+    ),
+    (
+        &["nvidia-smi", "dcgm", "smi"],
+        "nvml",
+        "samples of what the GPUs do",
+    ),
+    (
+        &["ncu", "nsight-compute", "sanitizer"],
+        "auto",
+        "and `cutrace gpu` looks inside kernels",
+    ),
+];
 
 #[cfg(test)]
 mod tests {
@@ -110,6 +198,27 @@ mod tests {
         assert_eq!(methods("preload,syscall,preload"), both);
         for wrong in ["", "strace", "preload,", "all,preload", "Preload"] {
             assert!(methods(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn other_tools_are_led_to_ours() {
+        for (word, meant) in [
+            ("bcc", "--method=ebpf "),
+            ("strace", "--method=syscall "),
+            ("preload,bpftrace", "--method=ebpf "),
+            ("LTRACE", "--method=preload "),
+            ("nsys", "--method=preload,cupti "),
+            ("prelaod", "did you mean preload?"),
+            ("all,preload", "cannot be combined"),
+            ("nonsense", "choose from preload, syscall"),
+        ] {
+            let why = methods(word).expect_err(word);
+            assert!(why.contains(meant), "{word}: {why}");
+        }
+        // What is advised exists.
+        for (_, method, _) in OTHER_TOOLS {
+            assert!(methods(method).is_ok(), "{method}");
         }
     }
 }

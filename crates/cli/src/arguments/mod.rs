@@ -8,18 +8,22 @@ mod look;
 mod method;
 mod probes;
 mod record;
+mod sizes;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run};
 pub use ioctl::Ioctl;
-pub use look::{Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
+pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use method::{Method, Methods};
 pub use probes::{Hooks, Probes};
 pub use record::Record;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use std::ffi::{OsStr, OsString};
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+};
 
 /// What the user asked for.
 pub enum Command {
@@ -27,6 +31,7 @@ pub enum Command {
     Demo(Demo),
     Softgpu(Softgpu),
     Export(Export),
+    Cat(Cat),
     Report(Report),
     Timeline(Timeline),
     Replay(Replay),
@@ -103,6 +108,12 @@ enum Verb {
     /// The calls of a trace, one decoded line each, nested as they were
     #[command(after_help = examples::REPLAY)]
     Replay(look::ReplayLine),
+    /// Print a trace as JSON lines, whatever its format: cutrace cat | jq
+    ///
+    /// A .jsonl trace is printed as it is, an .arrows trace as the lines it would have as .jsonl. To trace
+    /// the program cat, type: cutrace -- cat FILE
+    #[command(after_help = examples::CAT)]
+    Cat(look::CatLine),
     /// Convert a trace, or merge several into one
     #[command(arg_required_else_help = true, after_help = examples::EXPORT)]
     Export(export::ExportLine),
@@ -183,6 +194,7 @@ pub fn parse() -> Command {
             })
         }
         Verb::Export(line) => Command::Export(line.options()),
+        Verb::Cat(line) => Command::Cat(line.options()),
         Verb::Report(line) => Command::Report(line.options()),
         Verb::Replay(line) => Command::Replay(line.options()),
         Verb::Diff(line) => Command::Diff(line.options()),
@@ -210,13 +222,22 @@ pub fn meant(command: &OsStr) -> Option<String> {
     if place != 1 {
         return None;
     }
+    if is_trace(command) {
+        return Some(format!("cutrace report {name}"));
+    }
     let line = Line::command();
     let verbs = line.get_subcommands().map(clap::Command::get_name);
     alike(name, verbs).map(|verb| format!("cutrace {verb}"))
 }
 
+/// Whether a file is a trace, by its name, and not to be run.
+fn is_trace(path: &OsStr) -> bool {
+    let path = Path::new(path);
+    matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow)) && path.is_file()
+}
+
 /// The one of these names that a word was most likely meant to be, if any.
-fn alike<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn alike<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Two slips, but never most of a word.
     let most = 2.min(word.chars().count().saturating_sub(1) / 2);
     names

@@ -1,6 +1,6 @@
 //! `cutrace record`: what to trace, and how.
 
-use super::{Format, Methods, method::methods, times, usage};
+use super::{Format, Methods, method::methods, sizes, times, usage};
 use crate::probes::Probes;
 use capture::ebpf::Whose;
 use std::{
@@ -25,12 +25,16 @@ pub struct Record {
     pub methods: Methods,
     /// None is a new file named after the time.
     pub output: Option<PathBuf>,
+    /// Recording stops when the trace has so many bytes.
+    pub max_size: Option<u64>,
     /// Categories, layers and function globs.
     pub filter: Option<String>,
     /// Calls that come with their stacks, likewise.
     pub stacks: Option<String>,
     /// Library globs, each with a glob over its functions.
     pub libraries: Vec<(String, String)>,
+    /// Even if they are nowhere to be seen.
+    pub may_miss_libraries: bool,
     /// The driver's functions: groups of them, or all if none is named.
     pub kernel: Option<Vec<String>>,
     /// Hooks files.
@@ -57,7 +61,7 @@ impl Record {
     pub fn folder(&self) -> Option<&Path> {
         let output = self.output.as_deref()?;
         match output.parent() {
-            _ if output == Path::new("-") => None,
+            _ if output == Path::new("-") || is_descriptor(output) => None,
             Some(folder) if folder.as_os_str().is_empty() => None,
             folder => folder,
         }
@@ -89,10 +93,19 @@ pub struct RecordLine {
     /// user who called sudo; '--user root' keeps it root's
     #[arg(long = "user", value_name = "USER", value_parser = user, conflicts_with_all = ["pid", "everyone"])]
     run_as: Option<u32>,
-    /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl. '-' writes lines to
-    /// the terminal as things happen, JSONL to a pipe
+    /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl, which becomes Arrow
+    /// (.arrows) past 256 MB. '-' writes lines to the terminal as things happen, and JSONL to a pipe or
+    /// file, where the program's standard output goes to standard error; 'fd:3' writes JSONL to that
+    /// descriptor
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Stop recording when the trace has this size: 500MB, 2GB. The program goes on; what it does then
+    /// counts as lost
+    ///
+    /// Recording stops also when less than 5 % of the disk is left (or half of what was free at the start,
+    /// if that is less).
+    #[arg(long, value_name = "SIZE", value_parser = sizes::at_least_1mb)]
+    max_size: Option<u64>,
     /// Trace only these: categories, layers, function globs, '!' to exclude: memory,cuLaunch*,!query
     #[arg(short = 'e', long = "events", value_name = "SPEC")]
     filter: Option<String>,
@@ -103,6 +116,10 @@ pub struct RecordLine {
     /// Trace another library too: its name and its functions, as globs: libnccl.so*:nccl*
     #[arg(long = "lib", value_name = "LIB:GLOB", value_parser = library)]
     libraries: Vec<(String, String)>,
+    /// Accept a --lib that cannot be found before the program starts, because the program loads it from a
+    /// folder of its own
+    #[arg(long, requires = "libraries")]
+    allow_missing_lib: bool,
     /// Add the driver: its requests and its own functions, or those of these groups (ioctl, rm, memory,
     /// context, schedule, interrupts, faults, errors, os; and page_faults, other_drivers). Needs root
     #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = ',')]
@@ -158,6 +175,7 @@ impl RecordLine {
     pub fn options(self) -> Record {
         if let Some(path) = &self.output
             && path.as_os_str() != "-"
+            && !is_descriptor(path)
             && !matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow))
         {
             usage("a trace's name says its format: -o FILE.jsonl or -o FILE.arrows");
@@ -184,9 +202,11 @@ impl RecordLine {
             user: self.run_as,
             methods: self.method,
             output: self.output,
+            max_size: self.max_size,
             filter: self.filter,
             stacks: self.stacks,
             libraries: self.libraries,
+            may_miss_libraries: self.allow_missing_lib,
             kernel: self
                 .kernel
                 .map(|groups| groups.into_iter().filter(|g| !g.is_empty()).collect()),
@@ -203,6 +223,12 @@ impl RecordLine {
             probes: None,
         }
     }
+}
+
+/// `fd:3`
+fn is_descriptor(output: &Path) -> bool {
+    let number = output.to_str().and_then(|name| name.strip_prefix("fd:"));
+    number.is_some_and(|number| number.parse::<i32>().is_ok_and(|number| number >= 0))
 }
 
 /// A process's number.

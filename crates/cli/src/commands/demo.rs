@@ -67,10 +67,12 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         user: None,
         methods: Methods::Auto,
         output: Some(folder.join("trace.jsonl")),
+        max_size: None,
         filter: None,
         // Where memory comes from: that is how a leak is found.
         stacks: Some("memory".into()),
         libraries: Vec::new(),
+        may_miss_libraries: false,
         kernel: None,
         hooks: Vec::new(),
         waits: false,

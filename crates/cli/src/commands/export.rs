@@ -1,7 +1,7 @@
 //! `cutrace export`: a trace in another format, or several made one.
 
 use super::{
-    input::{Input, or_newest},
+    input::{Input, Progress, or_newest},
     named_output,
     unfinished::Unfinished,
 };
@@ -41,13 +41,19 @@ fn convert(options: Export, format: trace::Format) -> Result<ExitCode> {
     let (report, place) = match &options.destination {
         Destination::File(path) => {
             let file = Unfinished::create(path)?;
-            let report = trace::convert_to(&traces, file.writer()?, format)
+            let mut progress = Progress::new(false);
+            let mut tick = |count, share| progress.add(count, || share);
+            let report = trace::convert_with(&traces, file.writer()?, format, &mut tick)
                 .map_err(|why| named_output(why.into(), &path.display()))?;
+            drop(progress);
             file.finish()?;
             (report, format!(" to {}", path.display()))
         }
         Destination::Stdout => {
-            let report = trace::convert_to(&traces, io::stdout(), format)?;
+            let mut progress = Progress::new(true);
+            let mut tick = |count, share| progress.add(count, || share);
+            let report = trace::convert_with(&traces, io::stdout(), format, &mut tick)?;
+            drop(progress);
             (report, String::new())
         }
     };
@@ -72,7 +78,7 @@ fn draw(options: Export) -> Result<ExitCode> {
     };
     match options.destination {
         Destination::Stdout => {
-            let input = Input::open(options.traces, parts(options.format))?;
+            let input = Input::open(options.traces, parts(options.format))?.streaming();
             let writer = BufWriter::with_capacity(BUFFER, io::stdout().lock());
             let mut output = output(writer, options.format, flame, &input);
             input.show(&mut *output)?;

@@ -19,6 +19,8 @@ const FOLDER: &str = "traces";
 pub struct Input {
     paths: Vec<PathBuf>,
     source: Source,
+    /// What is read is shown on standard output at once.
+    streams: bool,
 }
 
 /// One trace is read in batches; several are put together record by record.
@@ -42,7 +44,25 @@ impl Input {
                 Source::Several(Box::new(Merge::new(readers)?))
             }
         };
-        Ok(Input { paths, source })
+        Ok(Input {
+            paths,
+            source,
+            streams: false,
+        })
+    }
+
+    /// For a command that prints while it reads: that is sign of life enough, and is not drawn into.
+    pub fn streaming(mut self) -> Self {
+        self.streams = true;
+        self
+    }
+
+    /// How much of it has been read; None if nobody knows how much there is.
+    fn share(&self) -> Option<f64> {
+        match &self.source {
+            Source::One(reader) => reader.share(),
+            Source::Several(merge) => merge.share(),
+        }
     }
 
     pub fn meta(&self) -> &Meta {
@@ -53,25 +73,38 @@ impl Input {
     }
 
     /// Reads to the end; what was wrong on the way is said.
-    pub fn each(mut self, mut take: impl FnMut(&Record) -> Result<()>) -> Result<Option<Summary>> {
-        let mut progress = Progress::new();
-        match &mut self.source {
-            Source::One(reader) => {
-                while let Some(records) = reader.next_batch()? {
-                    for record in records {
-                        take(record)?;
+    pub fn each(self, take: impl FnMut(&Record) -> Result<()>) -> Result<Option<Summary>> {
+        let mut progress = Progress::new(self.streams);
+        self.read(take, &mut progress)
+    }
+
+    fn read(
+        mut self,
+        mut take: impl FnMut(&Record) -> Result<()>,
+        progress: &mut Progress,
+    ) -> Result<Option<Summary>> {
+        loop {
+            let count = match &mut self.source {
+                Source::One(reader) => match reader.next_batch()? {
+                    None => break,
+                    Some(records) => {
+                        for record in records {
+                            take(record)?;
+                        }
+                        records.len()
                     }
-                    progress.add(records.len());
-                }
-            }
-            Source::Several(merge) => {
-                for record in merge.by_ref() {
-                    take(&record?)?;
-                    progress.add(1);
-                }
-            }
+                },
+                Source::Several(merge) => match merge.next() {
+                    None => break,
+                    Some(record) => {
+                        take(&record?)?;
+                        1
+                    }
+                },
+            };
+            progress.add(count, || self.share());
         }
-        progress.end();
+        progress.clear();
         self.warn();
         Ok(match self.source {
             Source::One(reader) => reader.summary().cloned(),
@@ -98,60 +131,90 @@ impl Input {
 
     /// Gives everything to an output.
     pub fn show(self, output: &mut dyn Output) -> Result<()> {
-        let summary = self.each(|record| Ok(output.record(record)?))?;
+        let mut progress = Progress::new(self.streams);
+        let summary = self.read(|record| Ok(output.record(record)?), &mut progress)?;
+        progress.last("cutrace: all is read; writing");
         Ok(output.finish(summary.as_ref())?)
     }
 }
 
-/// A line on a terminal's stderr for as long as reading takes.
-struct Progress {
+/// A line on a terminal's stderr for as long as reading takes; gone when this is dropped.
+pub struct Progress {
     began: Instant,
     records: u64,
     next: u64,
     shown: Option<Instant>,
+    is_drawn: bool,
     terminal: bool,
 }
 
 impl Progress {
     /// Between looks at the clock.
-    const STEP: u64 = 100_000;
+    const STEP: u64 = 20_000;
+    /// What takes less is not worth a line.
+    const FIRST: Duration = Duration::from_secs(1);
+    const EVERY: Duration = Duration::from_millis(250);
 
-    fn new() -> Self {
+    /// `streams`: what is read goes to standard output meanwhile.
+    pub fn new(streams: bool) -> Self {
         Progress {
             began: Instant::now(),
             records: 0,
             next: Self::STEP,
             shown: None,
-            // What goes to the terminal itself needs no other sign of life.
-            terminal: std::io::stderr().is_terminal() && !std::io::stdout().is_terminal(),
+            is_drawn: false,
+            terminal: io::stderr().is_terminal()
+                && !(streams && io::stdout().is_terminal())
+                && std::env::var_os("TERM").is_none_or(|name| name != "dumb"),
         }
     }
 
-    fn add(&mut self, records: usize) {
+    /// So many more records were read; `share` is how much of the whole all of them are.
+    pub fn add(&mut self, records: usize, share: impl FnOnce() -> Option<f64>) {
         self.records += records as u64;
         if self.records < self.next || !self.terminal {
             return;
         }
         self.next = self.records + Self::STEP;
         let now = Instant::now();
-        let last = self.shown.unwrap_or(self.began);
-        let pause = match self.shown {
-            None => Duration::from_secs(1),
-            Some(_) => Duration::from_millis(250),
+        let is_time = match self.shown {
+            None => now - self.began >= Self::FIRST,
+            Some(last) => now - last >= Self::EVERY,
         };
-        if now.duration_since(last) >= pause {
+        if is_time {
             let millions = self.records as f64 / 1e6;
-            say::painted(&format!(
-                "\r\x1b[Kcutrace: {millions:.1} million records read"
+            let share = share().map_or(String::new(), |share| {
+                format!(" {:.0} %,", 100.0 * share.min(1.0))
+            });
+            self.draw(&format!(
+                "cutrace: reading:{share} {millions:.1} million records"
             ));
             self.shown = Some(now);
         }
     }
 
-    fn end(&self) {
+    /// What is done when all is read, if that took long.
+    fn last(&mut self, words: &str) {
         if self.shown.is_some() {
+            self.draw(words);
+        }
+    }
+
+    fn draw(&mut self, line: &str) {
+        say::painted(&format!("\r\x1b[K{line}"));
+        self.is_drawn = true;
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
             say::painted("\r\x1b[K");
         }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

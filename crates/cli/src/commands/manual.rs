@@ -22,8 +22,8 @@ COLUMNS
 columns to fill where the output is no terminal; 80 by default
 .SH FILES
 .TP
-traces/trace_<time>.jsonl
-where traces go that are given no other name; the newest of them is read where none is named
+traces/trace_<time>.jsonl, .arrows
+where traces go that are given no other name (Arrow past 256 MB); the newest of them is read where none is named
 ";
 
 /// The whole page, in roff.

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+mod cat;
 mod demo;
 mod diff;
 mod doctor;
@@ -33,6 +34,7 @@ fn started(command: Command) -> Result<ExitCode> {
         Command::Demo(options) => demo::run(options),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Export(options) => export::run(options),
+        Command::Cat(options) => cat::run(options),
         Command::Report(options) => report::run(options),
         Command::Replay(options) => replay::run(options),
         Command::Diff(options) => diff::run(options),

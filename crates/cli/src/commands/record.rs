@@ -3,7 +3,9 @@
 mod allocations;
 mod backend;
 mod broken;
+mod check;
 mod cupti;
+mod destination;
 mod ebpf;
 mod fecs;
 mod file;
@@ -12,12 +14,15 @@ mod meta;
 mod nvml;
 mod nvtx;
 mod outlet;
+mod pack;
 mod plan;
 mod preload;
 mod probe_records;
 mod probes;
 mod progress;
 mod redact;
+mod room;
+mod sought;
 mod syscall;
 pub mod user;
 mod uvm;
@@ -41,9 +46,10 @@ use capture::{
 use file::TraceFile;
 use outlet::Outlet;
 pub use probes::Found;
-use progress::Progress;
+use progress::{Progress, Stage};
 use render::RunSummary;
 use std::{
+    io::{self, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
@@ -77,6 +83,15 @@ pub fn run(options: Record) -> Result<ExitCode> {
         recorded => recorded?,
     };
     say(&options, &recorded);
+    if options.summary && !options.quiet {
+        let next = words::next(
+            &options,
+            &recorded.summary,
+            &recorded.path,
+            stderr_style().unicode,
+        );
+        say::painted(&next.unwrap_or_default());
+    }
     strict(&options, &recorded).pass_on()
 }
 
@@ -111,7 +126,7 @@ fn is_no_place(error: &anyhow::Error) -> bool {
     };
     error.chain().any(|cause| {
         cause.is::<embedded::NoPlace>()
-            || cause.is::<file::NoTrace>()
+            || cause.is::<destination::NoTrace>()
             || cause.downcast_ref::<PreloadError>().is_some_and(no_folder)
             || matches!(cause.downcast_ref(), Some(CuptiError::Folder(why)) if no_folder(why))
     })
@@ -137,13 +152,19 @@ pub fn say(options: &Record, recorded: &Recorded) {
         say::text(&recorded.details);
     }
     if options.summary && !options.quiet {
-        let text = render::summary_text(&recorded.summary, &stderr_style());
-        say::painted(&format!("\n{text}"));
+        let text = words::nothing(options, &recorded.summary).unwrap_or_else(|| {
+            format!(
+                "\n{}",
+                render::summary_text(&recorded.summary, &stderr_style())
+            )
+        });
+        say::painted(&text);
     }
 }
 
 /// Runs the command and writes its trace.
 pub fn record(options: &Record) -> Result<Recorded> {
+    check::options(options)?;
     let mut plan = plan::of(options)?;
     // Rings, BPF objects and their maps: more files than some shells allow. The command gets its own limit back.
     capture::files::raise_limit();
@@ -167,6 +188,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         meta::of_run(options, monotonic()),
         options.summary && !options.quiet,
     )?;
+    file.limit(options.max_size);
     if options.redact {
         file.redact();
     }
@@ -178,6 +200,12 @@ pub fn record(options: &Record) -> Result<Recorded> {
         false => None,
     };
     let (path, new, seen) = (file.path().to_owned(), file.is_new(), file.seen());
+    // What is drawn there could end up in the middle of somebody's words.
+    let is_command = options.pid.is_none() && !options.everyone;
+    let is_live = path == Path::new(destination::STDOUT) && io::stdout().is_terminal();
+    let progress = (!options.quiet && !is_live)
+        .then(|| Progress::start(seen.clone(), is_command))
+        .flatten();
     let ran = watched_run(options, &plan.methods, file, &place, |backends| {
         let mut command = launch::Command {
             program: options.program.clone(),
@@ -188,7 +216,6 @@ pub fn record(options: &Record) -> Result<Recorded> {
             command.environment.extend(other.environment);
             other.user
         });
-        let progress = (!options.quiet).then(|| Progress::start(seen)).flatten();
         let began = Instant::now();
         let exit = match options.pid {
             Some(pid) => attached(pid, options.duration, backends),
@@ -200,7 +227,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         };
         // Here the run ends: what cutrace does afterwards is no time of the program's.
         let ended = monotonic();
-        drop(progress);
+        seen.does(Stage::Writing);
         exit.map(|exit| (exit, began.elapsed(), ended))
     });
     let ((exit, elapsed, ended), mut file, mut watched) = match ran {
@@ -234,16 +261,28 @@ pub fn record(options: &Record) -> Result<Recorded> {
         // A back end that had nowhere to write.
         summary.lost = summary.lost.saturating_add(unwritten);
     });
+    drop(progress);
     let failure = finished.failure.or(watched.failure.take());
     if let Some(failure) = failure.filter(|failure| !nobody_reads(&path, failure)) {
         let mut missing = finished.missing;
         missing.events = missing.events.saturating_add(unwritten);
         say!(
             "cutrace: the trace in {} ends early: {failure} ({missing})",
-            path.display()
+            destination::in_words(&path)
         );
     }
-    watched.notes.extend(finished.out_of_order);
+    if !options.summary || options.quiet {
+        // A trace that ends early is worth a word in any case.
+        for note in finished
+            .notes
+            .iter()
+            .filter(|note| note.starts_with(file::STOPPED))
+        {
+            say!("cutrace: {note}");
+        }
+    }
+    watched.notes.extend(finished.notes);
+    let (path, packed) = (finished.path, finished.packed);
     let after = Duration::from_nanos(monotonic().saturating_sub(ended));
     if after >= WORTH_SAYING {
         watched.notes.push(format!(
@@ -258,7 +297,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         exit,
         lost,
         details: std::mem::take(&mut watched.details),
-        summary: words::summary(options, watched, said, &path, (exit, elapsed)),
+        summary: words::summary(options, watched, said, (&path, packed), (exit, elapsed)),
         path,
     })
 }
@@ -384,7 +423,7 @@ fn attached(
 
 /// The trace went to a reader who has read enough.
 fn nobody_reads(path: &Path, failure: &SinkError) -> bool {
-    says_broken_pipe(failure.as_ref()) && path == Path::new(file::STDOUT)
+    says_broken_pipe(failure.as_ref()) && destination::is_stream(path)
 }
 
 /// What a shell would say of it.

@@ -17,7 +17,7 @@ pub fn run(options: Replay) -> Result<ExitCode> {
         stack: false,
         ..Parts::ALL
     };
-    let input = Input::open(options.traces, parts)?;
+    let input = Input::open(options.traces, parts)?.streaming();
     let (from, to) = options.window.since_start();
     let shown = Options {
         style: style(&options.look),

@@ -121,23 +121,29 @@ fn a_program_that_may_write_no_file_has_its_calls_counted() {
 }
 
 /// cutrace in a mount namespace of its own where a small file system is mounted on a folder.
-struct Small {
-    folder: TempDir,
+pub struct Small {
+    pub folder: TempDir,
     program: PathBuf,
+    /// Percent of the disk that are left free.
+    pub left_free: &'static str,
 }
 
 impl Small {
-    fn new() -> Option<Small> {
+    pub fn new() -> Option<Small> {
         if !is_root() {
             skip("only root can mount");
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
         let program = compile("losses", folder.path());
-        Some(Small { folder, program })
+        Some(Small {
+            folder,
+            program,
+            left_free: "0",
+        })
     }
 
-    fn record(
+    pub fn record(
         &self,
         mounted: &Path,
         size: &str,
@@ -149,7 +155,7 @@ impl Small {
         let trace = trace.to_owned();
         let script = "mount --make-rprivate / && mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && keep=$3 && shift 3 && \
                       \"$@\"; status=$?; cp \"$trace\" \"$keep\"; exit $status";
-        let kept = self.folder.path().join("kept.jsonl");
+        let kept = self.kept(&trace);
         let mut command = Command::new("unshare");
         command
             .args(["-m", "sh", "-c", script, "sh", size])
@@ -164,13 +170,25 @@ impl Small {
             .args(["many", &calls.to_string()])
             .env("trace", &trace)
             .envs(crate::common::SAME_GPU)
+            .env("CUTRACE_KEEP_FREE", self.left_free)
             .envs(fill.map(|left| ("FILL", left)));
         let output = command.output().expect("unshare runs");
         Run {
             folder: tempfile::tempdir().expect("a folder"),
             output,
-            lines: read(&kept),
+            lines: match trace.extension().is_some_and(|name| name == "jsonl") {
+                true => read(&kept),
+                false => Vec::new(),
+            },
         }
+    }
+
+    /// Where the trace is afterwards.
+    pub fn kept(&self, trace: &Path) -> PathBuf {
+        self.folder
+            .path()
+            .join("kept")
+            .with_extension(trace.extension().expect("a format"))
     }
 }
 
@@ -198,6 +216,16 @@ fn a_full_shared_memory_is_counted_once() {
     assert!(run.output.status.success(), "{}", run.stderr());
 }
 
+/// What `report --json` says was lost.
+pub fn reported(trace: &Path) -> u64 {
+    let output = cutrace().args(["report", "--json"]).arg(trace).output();
+    let output = output.expect("cutrace runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("warning"), "the trace is whole: {said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    report["overview"]["lost"].as_u64().expect("a number")
+}
+
 #[test]
 fn a_full_disk_is_part_of_the_count() {
     let Some(small) = Small::new() else {
@@ -213,19 +241,46 @@ fn a_full_disk_is_part_of_the_count() {
     assert!((500..50_000).contains(&recorded), "{recorded} recorded");
     let words = format!("({lost} events are not in it)");
     assert!(run.stderr().contains(&words), "{}", run.stderr());
-    let kept = small.folder.path().join("kept.jsonl");
-    let report = cutrace().args(["report"]).arg(kept).output();
-    let report = String::from_utf8(report.expect("runs").stdout).expect("UTF-8");
-    let digits: String = report
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Events lost: "))
-        .expect("a line")
-        .chars()
-        .filter(char::is_ascii_digit)
-        .collect();
-    assert_eq!(digits, lost.to_string(), "{report}");
+    assert_eq!(reported(&small.kept(&trace)), lost);
     let run = small.record(&disk, "1m", &["--strict"], &trace, 100_000, None);
     assert_eq!(run.output.status.code(), Some(125), "{}", run.stderr());
+}
+
+#[test]
+fn a_full_disk_is_part_of_the_count_in_arrow_too() {
+    let Some(small) = Small::new() else {
+        return;
+    };
+    let disk = small.folder.path().join("disk");
+    std::fs::create_dir(&disk).expect("a folder");
+    let trace = disk.join("trace.arrows");
+    // Room for some batches, for less than one, for hardly more than the head.
+    for (size, least) in [("1m", 1000), ("160k", 0), ("48k", 0)] {
+        let run = small.record(&disk, size, &["--strict"], &trace, 300_000, None);
+        let said = run.stderr();
+        assert_eq!(run.output.status.code(), Some(125), "{size}: {said}");
+        let lost = said
+            .lines()
+            .find_map(|line| line.strip_prefix("Events lost: ")?.parse::<u64>().ok())
+            .expect("a number");
+        assert!(
+            said.contains(&format!("({lost} events are not in it)")),
+            "{said}"
+        );
+        let strict = format!("cutrace: --strict: {lost} events were lost\n");
+        assert!(said.ends_with(&strict), "{said}");
+        let kept = small.kept(&trace);
+        assert_eq!(reported(&kept), lost, "{size}: {said}");
+        let mut export = cutrace();
+        export.args(["export", "-f", "jsonl"]).arg(&kept);
+        let lines = export.output().expect("cutrace runs").stdout;
+        let recorded = String::from_utf8_lossy(&lines)
+            .lines()
+            .filter(|line| line.contains("\"cuCtxGetCurrent\"") && line.contains("\"phase\":\"B\""))
+            .count() as u64;
+        assert_eq!(recorded + lost, 300_000, "{size}: {said}");
+        assert!(recorded >= least, "{size}: {recorded} recorded");
+    }
 }
 
 #[test]

@@ -16,9 +16,10 @@ mod rows;
 mod units;
 mod write;
 
+pub use message::{Messages, Next};
 pub use read::open;
 pub use rows::Rows;
-pub use write::ArrowWriter;
+pub use write::{ArrowWriter, tail};
 
 /// The key of the trace's head in the schema's metadata.
 const META_KEY: &str = "cutrace";

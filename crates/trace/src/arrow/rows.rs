@@ -23,6 +23,11 @@ const BATCH_ROWS: usize = 32_768;
 /// Text of one column after which a batch is closed early.
 const BATCH_TEXT: usize = 8 << 20;
 
+/// Headers of a batch, its dictionaries and its columns.
+const BATCH_HEADERS: u64 = 16 << 10;
+/// A row's numbers and keys; most of its columns are empty.
+const ROW_BYTES: u64 = 160;
+
 /// Rows that are being gathered.
 pub struct Rows {
     schema: SchemaRef,
@@ -75,6 +80,16 @@ impl Rows {
         let texts = [Column::Details, Column::Decoded, Column::Stack];
         let full = |column: Column| self.cells[column as usize].text_bytes() >= BATCH_TEXT;
         self.rows >= BATCH_ROWS || texts.into_iter().any(full)
+    }
+
+    /// What the rows gathered take at most: numbers and keys of a row, and texts. Packed, they are far less.
+    pub fn most_bytes(&self) -> u64 {
+        let texts = [Column::Details, Column::Decoded, Column::Stack];
+        let texts = texts.map(|column| self.cells[column as usize].text_bytes() as u64);
+        match self.rows {
+            0 => 0,
+            rows => BATCH_HEADERS + rows as u64 * ROW_BYTES + texts.iter().sum::<u64>(),
+        }
     }
 
     /// The rows gathered; None if there are none.

@@ -1,6 +1,6 @@
 //! Writing an Arrow stream: rows are gathered into batches, batches are compressed.
 
-use super::rows::Rows;
+use super::{message::Messages, rows::Rows};
 use crate::{Result, sink::WriteTrace};
 use arrow_ipc::{
     CompressionType,
@@ -15,7 +15,8 @@ const BUFFER: usize = 256 << 10;
 pub struct ArrowWriter<W: Write> {
     out: StreamWriter<BufWriter<W>>,
     rows: Rows,
-    finished: bool,
+    /// Nothing more is written: it has its end, or its file may end inside of a batch.
+    closed: bool,
 }
 
 impl<W: Write> ArrowWriter<W> {
@@ -29,15 +30,16 @@ impl<W: Write> ArrowWriter<W> {
         Ok(ArrowWriter {
             out,
             rows,
-            finished: false,
+            closed: false,
         })
     }
 
     fn write_batch(&mut self) -> Result<()> {
         if let Some(batch) = self.rows.take()? {
-            self.out.write(&batch)?;
             // Whole batches only: what a reader sees of a trace that is being written can be read.
-            self.out.flush()?;
+            let written = self.out.write(&batch).and_then(|()| self.out.flush());
+            self.closed |= written.is_err();
+            written?;
         }
         Ok(())
     }
@@ -59,17 +61,31 @@ impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
     fn finish(&mut self, summary: &Summary) -> Result<()> {
         self.rows.add_summary(summary)?;
         self.write_batch()?;
-        self.finished = true;
+        self.closed = true;
         self.out.finish()?;
         Ok(self.out.flush()?)
+    }
+
+    fn pending(&self) -> u64 {
+        self.rows.most_bytes()
     }
 }
 
 impl<W: Write> Drop for ArrowWriter<W> {
     /// A writer that was not finished still leaves every event it was given.
     fn drop(&mut self) {
-        if !self.finished {
+        if !self.closed {
             let _ = self.write_batch();
         }
     }
+}
+
+/// The tail of a stream whose head and rows are there: a batch with dictionaries of its own, and the end.
+pub fn tail(meta: &Meta, summary: &Summary) -> Result<Vec<u8>> {
+    let mut stream = Vec::new();
+    ArrowWriter::new(&mut stream, meta)?.finish(summary)?;
+    let mut messages = Messages::new(&*stream);
+    messages.next()?;
+    let head = messages.offset() as usize;
+    Ok(stream.split_off(head))
 }

@@ -37,15 +37,8 @@ impl<W: Write + Send> JsonlWriter<W> {
         Ok(writer)
     }
 
-    /// A head or tail: `type` first, then the rest.
     fn tagged(&mut self, kind: &'static str, contents: &impl Serialize) -> Result<()> {
-        let contents = serde_json::to_string(contents).map_err(std::io::Error::from)?;
-        self.buffer.extend_from_slice(b"{\"type\":\"");
-        self.buffer.extend_from_slice(kind.as_bytes());
-        self.buffer.extend_from_slice(b"\",");
-        self.buffer.extend_from_slice(&contents.as_bytes()[1..]);
-        self.buffer.push(b'\n');
-        Ok(())
+        tagged(&mut self.buffer, kind, contents)
     }
 
     fn write_out(&mut self) -> Result<()> {
@@ -58,6 +51,24 @@ impl<W: Write + Send> JsonlWriter<W> {
     fn line(&mut self, record: &Record) -> Result<()> {
         line(&mut self.buffer, record, self.lines + 1, self.start)
     }
+}
+
+/// A head or tail: `type` first, then the rest.
+fn tagged(out: &mut Vec<u8>, kind: &'static str, contents: &impl Serialize) -> Result<()> {
+    let contents = serde_json::to_string(contents).map_err(std::io::Error::from)?;
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(b"\",");
+    out.extend_from_slice(&contents.as_bytes()[1..]);
+    out.push(b'\n');
+    Ok(())
+}
+
+/// A trace's last line.
+pub fn tail(summary: &Summary) -> Result<Vec<u8>> {
+    let mut line = Vec::new();
+    tagged(&mut line, "summary", summary)?;
+    Ok(line)
 }
 
 fn line(out: &mut Vec<u8>, record: &Record, number: u64, start: u64) -> Result<()> {
@@ -115,6 +126,10 @@ impl<W: Write + Send> WriteTrace for JsonlWriter<W> {
     fn finish(&mut self, summary: &Summary) -> Result<()> {
         self.tagged("summary", summary)?;
         self.flush()
+    }
+
+    fn pending(&self) -> u64 {
+        self.buffer.len() as u64
     }
 }
 

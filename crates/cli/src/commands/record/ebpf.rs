@@ -85,7 +85,7 @@ impl Backend for Ebpf {
                        process numbers; run cutrace outside, or the container with --pid=host";
             notes.insert(0, why.into());
         } else if report.libraries.is_empty() && self.calls {
-            let what = "nothing was hooked: no CUDA library (libcuda, libcudart) was loaded";
+            let what = "no CUDA call: no CUDA library (libcuda, libcudart) was loaded";
             notes.insert(0, what.into());
         }
         Some(Watched {

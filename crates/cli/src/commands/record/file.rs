@@ -3,38 +3,31 @@
 use super::{
     allocations::Allocations,
     broken::{Cut, Missing},
-    progress::Seen,
+    destination::{self, STDOUT, is_stream},
+    pack::{self, Pack},
+    progress::{Seen, Stage},
     redact::Redaction,
-    user,
+    room::{Counted, Limit, Room, Verdict},
 };
 use crate::commands::style::stdout_style;
 use analyse::{Analysis, Report};
 use anyhow::Result;
 use capture::{Sink, SinkError};
-use event::{Backend, Meta, Record, Summary, Tally};
+use event::{Backend, Meta, Record, Summary, Tally, Watched};
 use render::{Output, Replay, replay::Options};
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, IsTerminal, LineWriter},
-    os::{
-        fd::AsFd,
-        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
-    },
+    fs::{self, File},
+    io::{IsTerminal, LineWriter},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 use trace::{Format, Writer};
 
-/// There is no place for a trace that was given no name.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot write {}, nor where temporary files go: {source}; choose another place with -o FILE",
-    path.display()
-)]
-pub struct NoTrace {
-    path: PathBuf,
-    source: io::Error,
-}
+/// How a note begins that says so.
+pub const STOPPED: &str = "recording stopped";
 
 /// Where a trace goes: its file is made before the program starts, its head is written with the
 /// first record, when it is known what is hooked.
@@ -58,6 +51,19 @@ pub struct TraceFile {
     allocations: Option<Allocations>,
     /// Events that back ends say were lost.
     lost: u64,
+    /// Bytes in its file.
+    written: Arc<AtomicU64>,
+    /// How large it may become.
+    most: Option<u64>,
+    room: Option<Room>,
+    /// The size past which it becomes Arrow, if it was given no name; and its way there.
+    lines_up_to: Option<u64>,
+    pack: Option<Pack>,
+    packed: bool,
+    /// Why it did not become Arrow.
+    not_packed: Option<String>,
+    /// Why recording stopped, and what had been written by then.
+    stopped: Option<(Limit, Summary)>,
     /// Why nothing more can be written, and how many events had been by then.
     failure: Option<SinkError>,
     kept: u64,
@@ -69,22 +75,7 @@ impl TraceFile {
     /// Without a path, `traces/trace_<now>.jsonl`.
     pub fn create(path: Option<&Path>, meta: Meta, summed_up: bool) -> Result<Self> {
         let named = path.is_some();
-        let (path, file) = match path {
-            Some(path) if path == Path::new(STDOUT) => {
-                (path.to_owned(), stdout().map(|file| (file, false)))
-            }
-            Some(path) => (path.to_owned(), create(path)),
-            None => unused(),
-        };
-        let (file, new) = match file {
-            Ok(made) => made,
-            Err(why) if !named => return Err(NoTrace { path, source: why }.into()),
-            Err(why) => {
-                let words = "choose another place with -o FILE";
-                let words = format!("cannot write {}; {words}", path.display());
-                return Err(anyhow::Error::new(why).context(words));
-            }
-        };
+        let destination::Destination { path, file, new } = destination::open(path)?;
         Ok(TraceFile {
             path,
             new,
@@ -98,10 +89,24 @@ impl TraceFile {
             redaction: None,
             allocations: None,
             lost: 0,
+            written: Arc::default(),
+            most: None,
+            room: None,
+            lines_up_to: (!named).then(|| pack::lines_up_to(None)),
+            pack: None,
+            packed: false,
+            not_packed: None,
+            stopped: None,
             failure: None,
             kept: 0,
             unwritten: Tally::default(),
         })
+    }
+
+    /// Stops when the trace has this many bytes.
+    pub fn limit(&mut self, most: Option<u64>) {
+        self.most = most;
+        self.lines_up_to = self.lines_up_to.map(|_| pack::lines_up_to(most));
     }
 
     /// Leaves out from now on what says too much of the program and its user.
@@ -148,10 +153,12 @@ impl TraceFile {
                 return Ok(());
             }
             // Only now: an older trace of this name outlives a command that could not be started.
-            if file.metadata().is_ok_and(|found| found.is_file()) && self.path != Path::new(STDOUT)
-            {
+            if file.metadata().is_ok_and(|found| found.is_file()) && !is_stream(&self.path) {
                 file.set_len(0)?;
             }
+            self.room = Some(Room::new(&file, self.most));
+            let (file, written) = Counted::new(file);
+            self.written = written;
             self.writer = Some(Writer::new(file, format, &self.meta)?);
         }
         Ok(())
@@ -169,8 +176,15 @@ impl TraceFile {
         {
             self.failure.get_or_insert(why.into());
         }
-        let analysis = self.analysis.unwrap_or_else(|| Analysis::new(&self.meta));
-        let Some(writer) = self.writer else {
+        if self.pack.is_some() {
+            self.seen.does(Stage::Packing);
+            self.finish_packing();
+        }
+        let analysis = (self.analysis.take()).unwrap_or_else(|| Analysis::new(&self.meta));
+        let mut notes: Vec<String> = self.not_packed.take().into_iter().collect();
+        let path = self.path.clone();
+        let packed = self.packed.then(|| pack::lines_up_to(self.most));
+        let Some(writer) = self.writer.take() else {
             let missing = Missing {
                 events: self.unwritten.events(),
                 is_exact: self.failure.is_none(),
@@ -181,17 +195,28 @@ impl TraceFile {
             };
             complete(&mut summary);
             return Finished {
+                path,
+                packed,
+                report: analysis.finish(Some(&summary)),
                 lost: summary.lost,
                 missing,
                 failure: self.failure,
-                out_of_order: None,
-                report: analysis.finish(Some(&summary)),
+                notes,
             };
         };
         let mut summary = writer.summary();
         complete(&mut summary);
         let late = writer.late();
-        let written = match self.failure {
+        if let Some((limit, kept)) = &self.stopped {
+            let missing = summary.events.saturating_sub(kept.events);
+            stop_at(&mut summary, kept, missing, &self.meta);
+            let written = super::room::size(self.written.load(Ordering::Relaxed));
+            notes.push(format!(
+                "{STOPPED} at {written}, {limit}: the {missing} events after that are not in the \
+                 trace and count as lost"
+            ));
+        }
+        let written = match self.failure.take() {
             None => writer.finish_with(&summary).map_err(SinkError::from),
             Some(why) => {
                 // What is still in a buffer goes to the file now, or never.
@@ -200,14 +225,19 @@ impl TraceFile {
             }
         };
         let Err(why) = written else {
+            self.seen.does(Stage::Ordering);
+            notes.extend(self.put_in_order(late));
             return Finished {
+                path,
+                packed,
+                report: analysis.finish(Some(&summary)),
                 lost: summary.lost,
                 missing: Missing::NONE,
                 failure: None,
-                out_of_order: put_in_order(&self.path, late),
-                report: analysis.finish(Some(&summary)),
+                notes,
             };
         };
+        self.seen.does(Stage::Repairing);
         let cut = Cut {
             path: &self.path,
             meta: &self.meta,
@@ -215,40 +245,63 @@ impl TraceFile {
         };
         let (missing, report) = cut.repair(&mut summary, analysis);
         Finished {
+            path,
+            packed,
+            report,
             lost: summary.lost,
             missing,
             failure: Some(why),
-            out_of_order: None,
-            report,
+            notes,
         }
+    }
+
+    /// Records that were held up are behind later ones. A note if that is how they stay.
+    fn put_in_order(&self, late: u64) -> Option<String> {
+        if late == 0 {
+            return None;
+        }
+        let written = self.written.load(Ordering::Relaxed);
+        let why = if is_stream(&self.path) || !self.path.is_file() {
+            "only a file can be put in order".to_owned()
+        } else if self.room.as_ref().is_some_and(|room| !room.has(0, written)) {
+            "the disk has no room for a second copy, in which they would be".to_owned()
+        } else {
+            trace::put_in_order(&self.path).err()?.to_string()
+        };
+        Some(format!(
+            "{late} records are slightly out of the order of time: {why}"
+        ))
     }
 }
 
-/// Records that were held up are behind later ones. A note if that is how they stay.
-fn put_in_order(path: &Path, late: u64) -> Option<String> {
-    if late == 0 {
-        return None;
-    }
-    let why = if path == Path::new(STDOUT) || !path.is_file() {
-        "only a file can be put in order".to_owned()
-    } else {
-        trace::put_in_order(path).err()?.to_string()
-    };
-    Some(format!(
-        "{late} records are slightly out of the order of time: {why}"
-    ))
+/// What a summary says of a trace that goes only so far.
+pub fn stop_at(summary: &mut Summary, kept: &Summary, missing: u64, meta: &Meta) {
+    summary.events = kept.events;
+    summary.counts = kept.counts.clone();
+    summary.open = kept.open;
+    summary.lost = summary.lost.saturating_add(missing);
+    // Nobody knows what happened afterwards.
+    let watched = summary.watched.get_or_insert(Watched {
+        start_ns: meta.start_ns,
+        end_ns: kept.end_ns,
+    });
+    watched.end_ns = watched.end_ns.min(kept.end_ns).max(watched.start_ns);
 }
 
 /// A trace whose end has been written, or could not be.
 pub struct Finished {
+    /// Where it is, in whichever format it has by now.
+    pub path: PathBuf,
+    /// It was given no name, and became Arrow past this many bytes.
+    pub packed: Option<u64>,
     pub report: Report,
     /// Everything that is not in the trace and should be.
     pub lost: u64,
     /// Of that, what could not be written, and why not.
     pub missing: Missing,
     pub failure: Option<SinkError>,
-    /// A note, if its records are not in the order of time.
-    pub out_of_order: Option<String>,
+    /// What a user should know of it.
+    pub notes: Vec<String>,
 }
 
 impl Sink for TraceFile {
@@ -268,23 +321,21 @@ impl Sink for TraceFile {
         if let Record::Lost(lost) = record {
             self.lost = self.lost.saturating_add(lost.count);
         }
-        self.seen.add(record);
         if let Some(allocations) = &mut self.allocations {
             allocations.add(record);
         }
-        if self.failure.is_none()
-            && let Err(why) = self.put(record)
-        {
-            self.kept = self
-                .writer
-                .as_ref()
-                .map_or(0, |writer| writer.summary().events);
-            self.failure = Some(why);
+        if self.failure.is_some() || self.stopped.is_some() {
+            self.count(record);
+            return Ok(());
         }
-        if self.failure.is_some() {
-            match &mut self.writer {
-                Some(writer) => writer.count(record),
-                None => self.unwritten.add(record),
+        match self.put(record) {
+            Ok(()) => {
+                self.seen.add(record);
+                self.look_at_size();
+            }
+            Err(why) => {
+                self.fail(why);
+                self.count(record);
             }
         }
         Ok(())
@@ -295,14 +346,104 @@ impl Sink for TraceFile {
             && let Some(writer) = &mut self.writer
             && let Err(why) = writer.flush()
         {
-            self.kept = writer.summary().events;
-            self.failure = Some(why.into());
+            self.fail(why.into());
         }
         Ok(())
     }
 }
 
 impl TraceFile {
+    /// A record that is not written.
+    fn count(&mut self, record: &Record) {
+        self.seen.add_lost(record);
+        match &mut self.writer {
+            Some(writer) => writer.count(record),
+            None => self.unwritten.add(record),
+        }
+    }
+
+    fn fail(&mut self, why: SinkError) {
+        let writer = self.writer.as_ref();
+        self.kept = writer.map_or(0, |writer| writer.summary().events);
+        self.failure = Some(why);
+        // The lines are the trace, and need the room.
+        self.pack = None;
+    }
+
+    /// Stops, or goes on as Arrow, when it is time.
+    fn look_at_size(&mut self) {
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        let written = self.written.load(Ordering::Relaxed);
+        let beside = self.pack.as_ref().map_or(0, Pack::written);
+        if let Some(room) = &mut self.room {
+            let mut verdict = room.verdict(written + beside, writer.pending());
+            if verdict == Verdict::WriteOut {
+                if let Err(why) = writer.flush() {
+                    return self.fail(why.into());
+                }
+                verdict = room.verdict(self.written.load(Ordering::Relaxed) + beside, 0);
+            }
+            if let Verdict::Stop(limit) = verdict {
+                return self.stop(limit);
+            }
+        }
+        let records = writer.records();
+        if self.lines_up_to.is_some_and(|most| written > most) {
+            self.lines_up_to = None;
+            match Pack::start(&self.path, self.written.clone()) {
+                Ok(pack) => self.pack = Some(pack),
+                Err(why) => self.stay_lines(&why),
+            }
+        }
+        if (self.pack.as_ref()).is_some_and(|pack| pack.is_near(records)) {
+            self.finish_packing();
+        }
+    }
+
+    fn stop(&mut self, limit: Limit) {
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        if let Err(why) = writer.flush() {
+            return self.fail(why.into());
+        }
+        self.stopped = Some((limit, writer.summary()));
+        // It would need more room.
+        self.pack = None;
+    }
+
+    /// Goes on as Arrow, which has caught up or soon has.
+    fn finish_packing(&mut self) {
+        let (Some(pack), Some(writer)) = (self.pack.take(), &mut self.writer) else {
+            return;
+        };
+        if let Err(why) = writer.flush() {
+            return self.fail(why.into());
+        }
+        match pack.finish() {
+            Ok(packed) => {
+                writer.go_on_in(packed.writer);
+                let lines = std::mem::replace(&mut self.path, packed.path);
+                match (&mut self.room, File::open(&self.path)) {
+                    (Some(room), Ok(file)) => room.move_to(file),
+                    _ => self.room = None,
+                }
+                let _ = fs::remove_file(lines);
+                self.written = packed.written;
+                self.packed = true;
+            }
+            Err(why) => self.stay_lines(&why),
+        }
+    }
+
+    fn stay_lines(&mut self, why: &anyhow::Error) {
+        self.not_packed = Some(format!(
+            "the trace stays JSON lines, which are large: Arrow cannot be written: {why:#}"
+        ));
+    }
+
     fn put(&mut self, record: &Record) -> Result<(), SinkError> {
         if self.file.is_some() {
             self.write_head()?;
@@ -320,121 +461,6 @@ impl TraceFile {
         }
         Ok(())
     }
-}
-
-/// `-o -`: to the terminal as lines to read, to a pipe as JSONL.
-pub const STDOUT: &str = "-";
-
-fn stdout() -> io::Result<File> {
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
-}
-
-/// The file of this name, and whether it is new; one that is there already stays as it is.
-fn create(path: &Path) -> io::Result<(File, bool)> {
-    match create_new(path) {
-        Ok(file) => Ok((file, true)),
-        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-            let mut options = private();
-            Ok((options.create(true).truncate(false).open(path)?, false))
-        }
-        Err(why) => Err(why),
-    }
-}
-
-/// Only its user reads it: traces say what programs were given. Under sudo it is theirs who asked for it.
-fn create_new(path: &Path) -> io::Result<File> {
-    let folder = path.parent().filter(|path| !path.as_os_str().is_empty());
-    if let Some(folder) = folder {
-        make_folders(folder)?;
-    }
-    let file = private().create_new(true).open(path)?;
-    user::give(&file)?;
-    Ok(file)
-}
-
-/// Those that are missing, each given to who asked for them.
-fn make_folders(folder: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = (folder.ancestors())
-        .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
-        .collect();
-    for path in missing.into_iter().rev() {
-        match fs::create_dir(path) {
-            Ok(()) => {
-                // What we have made, and not what somebody has put in its place since.
-                let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-                user::give(&File::options().read(true).custom_flags(flags).open(path)?)?;
-            }
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(why) => return Err(why),
-        }
-    }
-    Ok(())
-}
-
-fn private() -> OpenOptions {
-    let mut options = File::options();
-    options.write(true).mode(0o600);
-    options
-}
-
-/// A new file, here or, where nothing can be written, where temporary files go.
-fn unused() -> (PathBuf, io::Result<(File, bool)>) {
-    let here = unused_in(Path::new("traces"));
-    if here.1.is_ok() {
-        return here;
-    }
-    for folder in [std::env::temp_dir(), "/var/tmp".into()] {
-        // SAFETY: a question without side effects.
-        let own = unsafe { libc::geteuid() };
-        let folder = folder.join(format!("cutrace-traces-{own}"));
-        let _ = fs::DirBuilder::new().mode(0o700).create(&folder);
-        // Everybody can make folders there: only our own is good enough.
-        let is_ours = fs::symlink_metadata(&folder)
-            .is_ok_and(|found| found.is_dir() && found.uid() == own && found.mode() & 0o022 == 0);
-        let found = is_ours.then(|| unused_in(&folder));
-        if let Some(found) = found.filter(|(_, made)| made.is_ok()) {
-            return found;
-        }
-    }
-    here
-}
-
-/// Named after the time; two runs in one second have two names.
-fn unused_in(folder: &Path) -> (PathBuf, io::Result<(File, bool)>) {
-    let time = local_time();
-    let mut number = 1;
-    loop {
-        let more = if number == 1 {
-            String::new()
-        } else {
-            format!("_{number}")
-        };
-        let path = folder.join(format!("trace_{time}{more}.jsonl"));
-        match create_new(&path) {
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
-            made => return (path, made.map(|file| (file, true))),
-        }
-    }
-}
-
-/// `yyyymmdd_hhmmss`
-fn local_time() -> String {
-    // SAFETY: all zeroes is a tm, and both calls write only where they are told.
-    let time = unsafe {
-        let now = libc::time(std::ptr::null_mut());
-        let mut time: libc::tm = std::mem::zeroed();
-        libc::localtime_r(&now, &mut time);
-        time
-    };
-    format!(
-        "{:04}{:02}{:02}_{:02}{:02}{:02}",
-        time.tm_year + 1900,
-        time.tm_mon + 1,
-        time.tm_mday,
-        time.tm_hour,
-        time.tm_min,
-        time.tm_sec
-    )
 }
 
 #[cfg(test)]
@@ -459,7 +485,7 @@ mod tests {
             write_late(&mut file);
             let finished = file.finish(|_| {});
             assert!(finished.failure.is_none(), "{:?}", finished.failure);
-            assert_eq!(finished.out_of_order, None);
+            assert!(finished.notes.is_empty(), "{:?}", finished.notes);
             let mut reader = trace::open(&path).expect("a trace");
             let times: Vec<u64> = reader.by_ref().map(|it| it.expect("whole").ts()).collect();
             assert_eq!(times, [100, 150, 200, 300, 400], "{name}");
@@ -478,7 +504,7 @@ mod tests {
         fs::create_dir(folder.path().join(beside)).expect("in the way");
         let finished = file.finish(|_| {});
         assert!(finished.failure.is_none(), "{:?}", finished.failure);
-        let note = finished.out_of_order.expect("a note");
+        let note = finished.notes.first().expect("a note");
         assert!(note.starts_with("2 records are slightly out"), "{note}");
         assert_eq!(trace::open(&path).expect("a trace").count(), 5);
     }

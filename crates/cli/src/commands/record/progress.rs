@@ -1,5 +1,6 @@
-//! The line that long runs show on a terminal: events, how fast they come, how many were lost.
-//! It appears after a second, is drawn over itself a few times a second, and is gone at the end.
+//! The line that long runs show on a terminal: events, how fast they come, how many were lost; and what
+//! is still done when the program has ended. It appears after a second, is drawn over itself a few times
+//! a second, and is gone at the end.
 
 use capture::launch::block_signals;
 use event::{Extent, Record};
@@ -7,7 +8,7 @@ use std::{
     io::{self, IsTerminal, Write},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
@@ -27,6 +28,40 @@ const CLEAR: &str = "\r\x1b[K";
 pub struct Seen {
     events: AtomicU64,
     lost: AtomicU64,
+    stage: AtomicU8,
+}
+
+/// What is done with the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    Recording,
+    Writing,
+    Packing,
+    Ordering,
+    Repairing,
+}
+
+impl Stage {
+    const ALL: [Stage; 5] = [
+        Stage::Recording,
+        Stage::Writing,
+        Stage::Packing,
+        Stage::Ordering,
+        Stage::Repairing,
+    ];
+
+    /// What the line says so long after the program has ended.
+    fn line(self, events: u64, since: Duration) -> String {
+        let words = match self {
+            Stage::Recording | Stage::Writing => "writing the trace",
+            Stage::Packing => "converting the trace to Arrow",
+            Stage::Ordering => "putting the trace in order",
+            Stage::Repairing => "completing the trace, which was cut short",
+        };
+        let (events, seconds) = (grouped(events), since.as_secs());
+        format!("cutrace: the program has ended; {words}: {events} events, {seconds} s")
+    }
 }
 
 impl Seen {
@@ -41,6 +76,25 @@ impl Seen {
             _ => {}
         }
     }
+
+    /// A record that is not written.
+    pub fn add_lost(&self, record: &Record) {
+        let count = match record {
+            Record::Event(event) => u64::from(event.extent != Extent::Open),
+            Record::Lost(lost) => lost.count,
+            Record::Meaning(_) => 1,
+        };
+        self.lost.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub fn does(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+    }
+
+    fn stage(&self) -> Stage {
+        let number = usize::from(self.stage.load(Ordering::Relaxed));
+        Stage::ALL.get(number).copied().unwrap_or(Stage::Writing)
+    }
 }
 
 /// The line; it is erased when this is dropped.
@@ -51,8 +105,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// None where nobody would see it.
-    pub fn start(seen: Arc<Seen>) -> Option<Self> {
+    /// None where nobody would see it. A terminal that the program writes to as well is its own until the
+    /// program has ended: whatever is drawn there could end up in the middle of its words.
+    pub fn start(seen: Arc<Seen>, is_shared: bool) -> Option<Self> {
         if !io::stderr().is_terminal() || std::env::var_os("TERM").is_some_and(|it| it == "dumb") {
             return None;
         }
@@ -61,15 +116,23 @@ impl Progress {
             block_signals();
             let mut rate = Rate::default();
             let mut drawn = false;
-            let mut wait = FIRST;
-            while stop.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                wait = EVERY;
-                let events = seen.events.load(Ordering::Relaxed);
-                let lost = seen.lost.load(Ordering::Relaxed);
-                let rate = rate.after(events, Instant::now());
+            let began = Instant::now();
+            let mut ended = None;
+            while stop.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                let now = Instant::now();
+                let (events, stage) = (seen.events.load(Ordering::Relaxed), seen.stage());
+                let text = if stage != Stage::Recording {
+                    let since = now - *ended.get_or_insert(now);
+                    (since >= FIRST).then(|| stage.line(events, since))
+                } else if !is_shared && now - began >= FIRST {
+                    let lost = seen.lost.load(Ordering::Relaxed);
+                    Some(line(events, rate.after(events, now), lost))
+                } else {
+                    None
+                };
                 // A program that has taken the terminal for itself is not to be drawn over.
-                if in_foreground() {
-                    draw(&line(events, rate, lost, width()));
+                if let Some(text) = text.filter(|_| in_foreground()) {
+                    draw(&fitting(&text, width()));
                     drawn = true;
                 }
             }
@@ -108,14 +171,17 @@ fn draw(line: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn line(events: u64, rate: u64, lost: u64, width: usize) -> String {
-    let text = format!(
+fn line(events: u64, rate: u64, lost: u64) -> String {
+    format!(
         "cutrace: {} events, {}/s, {} lost",
         grouped(events),
         grouped(rate),
         grouped(lost)
-    );
-    // A line that wraps could not be erased.
+    )
+}
+
+/// A line that wraps could not be erased.
+fn fitting(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).collect()
 }
 
@@ -183,9 +249,15 @@ mod tests {
     #[test]
     fn the_line_fits_and_its_numbers_can_be_read() {
         let text = "cutrace: 1,234,567 events, 999/s, 0 lost";
-        assert_eq!(line(1_234_567, 999, 0, 80), text);
-        assert_eq!(line(1_234_567, 999, 0, 10), "cutrace: ");
-        assert_eq!(line(1, 1, 1, 0), "");
+        assert_eq!(line(1_234_567, 999, 0), text);
+        assert_eq!(
+            (fitting(text, 80), fitting(text, 0)),
+            (text.into(), String::new())
+        );
+        assert_eq!(fitting(text, 10), "cutrace: ");
+        let late = Stage::Ordering.line(1000, Duration::from_millis(2900));
+        let text = "cutrace: the program has ended; putting the trace in order: 1,000 events, 2 s";
+        assert_eq!(late, text);
         assert_eq!((grouped(0), grouped(1000)), ("0".into(), "1,000".into()));
     }
 

@@ -1,6 +1,6 @@
 //! What is said about a run: its summary, what was missed and why.
 
-use super::{backend::Watched, file::STDOUT, outlet::Outlet};
+use super::{backend::Watched, destination, outlet::Outlet, room};
 use crate::arguments::Record;
 use capture::{
     SinkError,
@@ -19,6 +19,10 @@ use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
+
+const ON_SOFTGPU: &str = "the device was softgpu, a software one: times are not a GPU's";
+/// What begins the reason for it.
+const NO_CALL: &str = "no CUDA call: ";
 
 /// What all back ends together have to say.
 #[derive(Default)]
@@ -55,7 +59,7 @@ pub fn summary(
     options: &Record,
     watched: Together,
     said: analyse::Report,
-    trace: &Path,
+    (trace, packed): (&Path, Option<u64>),
     (exit, elapsed): (Exit, Duration),
 ) -> RunSummary {
     let mut notes: Vec<String> = end(exit).into_iter().collect();
@@ -102,7 +106,7 @@ pub fn summary(
         });
     }
     if options.simulate {
-        notes.push("the device was softgpu, a software one: times are not a GPU's".into());
+        notes.push(ON_SOFTGPU.into());
     }
     RunSummary {
         report: said,
@@ -110,12 +114,81 @@ pub fn summary(
         tracer_cpu: watched.tracer_cpu,
         overhead: watched.overhead,
         elapsed,
-        trace: if trace.as_os_str() == STDOUT {
-            "standard output".into()
-        } else {
-            trace.display().to_string()
+        trace: match packed {
+            None => destination::in_words(trace),
+            Some(past) => format!(
+                "{} (past {}, so written as Arrow; `cutrace cat` prints it as JSON lines)",
+                trace.display(),
+                room::size(past)
+            ),
         },
         notes,
+    }
+}
+
+/// Instead of a summary full of zeros: that nothing was recorded, and why.
+pub fn nothing(options: &Record, run: &RunSummary) -> Option<String> {
+    let summary = run.report.summary.as_ref()?;
+    // Samples of the GPUs say nothing of the program.
+    let is_empty = summary.counts.keys().all(|kind| kind == "counter") && summary.open == 0;
+    if !is_empty || summary.lost > 0 {
+        return None;
+    }
+    let why = run.notes.iter().find_map(|note| note.strip_prefix(NO_CALL));
+    let why = match why {
+        Some(why) => format!("{NO_CALL}{why}"),
+        None if !run.report.calls_watched() => {
+            let names: Vec<_> = (run.report.meta.backends.iter())
+                .map(|backend| backend.name.as_str())
+                .collect();
+            format!("nothing was recorded (by {})", names.join(", "))
+        }
+        None if options.filter.is_some() => format!("{NO_CALL}none matched -e"),
+        None => {
+            let hooked: u64 = run.libraries.iter().map(|(_, hooks)| hooks.attached).sum();
+            format!("{NO_CALL}{hooked} functions were hooked, and none was called")
+        }
+    };
+    let mut text = format!("cutrace: {}\n", render::printable(&why));
+    for note in &run.notes {
+        if !note.starts_with(NO_CALL) && note != ON_SOFTGPU {
+            let _ = writeln!(text, "Note: {}", render::printable(note));
+        }
+    }
+    let _ = writeln!(text, "Trace: {}", render::printable(&run.trace));
+    Some(text)
+}
+
+/// What to type next, where there is something to see.
+pub fn next(options: &Record, run: &RunSummary, trace: &Path, unicode: bool) -> Option<String> {
+    if destination::is_stream(trace) || run.report.overview.events == 0 {
+        return None;
+    }
+    // The newest trace in traces/ needs no name.
+    let name = match options.output.is_none() && trace.starts_with("traces") {
+        true => String::new(),
+        false => format!(" {}", quoted(trace)),
+    };
+    let part = match run.report.findings.is_empty() {
+        true => "top",
+        false => "findings",
+    };
+    let verbs = ["timeline", "view", &format!("report {part}")];
+    let verbs = verbs.map(|verb| format!("cutrace {verb}{name}"));
+    let between = if unicode { " · " } else { " | " };
+    Some(format!(
+        "Next: {}\n",
+        render::printable(&verbs.join(between))
+    ))
+}
+
+/// As a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte);
+    match text.bytes().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -180,19 +253,19 @@ pub fn why_nothing(options: &Record) -> String {
     let (program, simulated) = (&options.program, options.simulate);
     let cannot = "and cannot be traced from inside";
     let Some(path) = found_in_path(program) else {
-        return "nothing was hooked: the program loaded no CUDA library".into();
+        return format!("{NO_CALL}the program loaded no CUDA library");
     };
     let name = path.display();
     let mode = fs::metadata(&path).map_or(0, |found| found.permissions().mode());
     if mode & 0o6000 != 0 {
-        return format!("nothing was hooked: {name} changes its user when it starts {cannot}");
+        return format!("{NO_CALL}{name} changes its user when it starts {cannot}");
     }
     if is_static(&path) == Some(true) {
-        return format!("nothing was hooked: {name} is statically linked {cannot}");
+        return format!("{NO_CALL}{name} is statically linked {cannot}");
     }
-    let mut words = String::from(
-        "nothing was hooked: the program loaded no CUDA library (libcuda, libcudart), or cleared the \
-         environment of those that did, or ran them in another root (a container: run cutrace inside of it)",
+    let mut words = format!(
+        "{NO_CALL}the program loaded no CUDA library (libcuda, libcudart), or did so in a process that \
+         cutrace could not follow (a cleared environment; a container: run cutrace inside it)"
     );
     if let [(library, functions), ..] = &*options.libraries {
         let _ = write!(
@@ -206,7 +279,7 @@ pub fn why_nothing(options: &Record) -> String {
     words
 }
 
-fn found_in_path(program: &OsStr) -> Option<PathBuf> {
+pub fn found_in_path(program: &OsStr) -> Option<PathBuf> {
     let path = PathBuf::from(program);
     if path.components().count() > 1 {
         return path.is_file().then_some(path);

@@ -1,0 +1,161 @@
+//! What is wrong with a run is said before its program starts, with the nearest right word.
+
+use super::sought;
+use crate::arguments::{Method, Methods, Record, alike};
+use anyhow::{Result, bail};
+use capture::{library, preload::Filter};
+use event::{Category, Layer};
+
+pub fn options(options: &Record) -> Result<()> {
+    contradictions(options)?;
+    for (option, spec) in [("-e ", &options.filter), ("--stack=", &options.stacks)] {
+        if let Some(spec) = spec {
+            selection(options, option, spec)?;
+        }
+    }
+    if options.may_miss_libraries || options.everyone {
+        return Ok(());
+    }
+    for (name, _) in &options.libraries {
+        sought::library(options, name)?;
+    }
+    Ok(())
+}
+
+fn contradictions(options: &Record) -> Result<()> {
+    if options.simulate && options.pid.is_some() {
+        bail!("--sim and -p: softgpu serves programs from their start; type: cutrace --sim CMD");
+    }
+    if options.simulate && options.everyone {
+        bail!("--sim and -a: softgpu serves the command that it runs; type: cutrace --sim CMD");
+    }
+    let Methods::These(methods) = &options.methods else {
+        return Ok(());
+    };
+    let names = || {
+        let names: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
+        names.join(",")
+    };
+    let has = |method| methods.contains(&method);
+    if options.waits && !has(Method::Cupti) {
+        bail!(
+            "--waits and --method={}: CUPTI records waits; add cupti: --method={},cupti",
+            names(),
+            names()
+        );
+    }
+    let calls = has(Method::Preload) || has(Method::Ebpf);
+    let of_calls = [
+        ("--stack", options.stacks.is_some()),
+        ("--lib", !options.libraries.is_empty()),
+        ("-e", options.filter.is_some() && !has(Method::Syscall)),
+    ];
+    for (option, given) in of_calls {
+        if given && !calls {
+            bail!(
+                "{option} and --method={}: {option} is about API calls, which preload and ebpf record; \
+                 type: --method=preload,{}",
+                names(),
+                names()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Each item of a selection must mean something, and the whole of it, too.
+fn selection(options: &Record, option: &str, spec: &str) -> Result<()> {
+    // Names of other libraries' functions are nowhere listed.
+    if !options.libraries.is_empty() {
+        return Ok(());
+    }
+    let filter = Filter::parse(spec);
+    let has = |method| match &options.methods {
+        Methods::These(methods) => methods.contains(&method),
+        methods => *methods == Methods::All,
+    };
+    // Nor are those of requests to the driver.
+    let is_open = has(Method::Syscall)
+        || has(Method::Ebpf)
+        || options.everyone
+        || options.pid.is_some();
+    for item in filter.meaningless() {
+        let is_word = (Category::ALL.iter().any(|one| one.as_str() == item))
+            || (Layer::ALL.iter().any(|one| one.as_str() == item));
+        let meant = nearest(item);
+        if is_word || (is_open && meant.is_none()) || is_installed(item) {
+            continue;
+        }
+        let advice = match meant {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => {
+                let words: Vec<&str> = Category::ALL.iter().map(|one| one.as_str()).collect();
+                format!(
+                    "categories are {}; `cutrace probes 'cu*'` lists functions",
+                    words.join(", ")
+                )
+            }
+        };
+        bail!("{option}{item}: no category, layer or CUDA function has this name; {advice}");
+    }
+    let mut all = cuda::functions().iter().chain(cuda::older_functions());
+    if !is_open && !spec.is_empty() && filter.meaningless().next().is_none() {
+        let is_known = |item: &str| item.chars().any(char::is_alphanumeric);
+        if is_known(spec) && !all.any(|one| filter.wants(one.name)) && !is_nvtx(spec) {
+            bail!("{option}{spec}: this excludes everything that it asks for");
+        }
+    }
+    Ok(())
+}
+
+fn is_nvtx(spec: &str) -> bool {
+    spec.split(',').any(|item| item.trim().starts_with("nvtx"))
+}
+
+/// A driver that is newer than the tables has functions that are not in them.
+fn is_installed(item: &str) -> bool {
+    if !item.starts_with("cu") && !item.starts_with("__cuda") {
+        return false;
+    }
+    (library::installed(None).iter())
+        .filter_map(|path| library::functions(path).ok())
+        .flatten()
+        .any(|name| event::matches_glob(item.as_bytes(), name.as_bytes()))
+}
+
+/// The category, layer or function that a word was most likely meant to be.
+fn nearest(item: &str) -> Option<String> {
+    let functions = || {
+        let all = cuda::functions().iter().chain(cuda::older_functions());
+        all.map(|function| cuda::family(function.name))
+    };
+    if let Some(start) = item
+        .strip_suffix('*')
+        .filter(|start| !start.contains(['*', '?']))
+    {
+        let cut = |name: &'static str| name.get(..start.len()).unwrap_or(name);
+        return alike(start, functions().map(cut)).map(|start| format!("{start}*"));
+    }
+    let words = (Category::ALL.iter().map(|one| one.as_str()))
+        .chain(Layer::ALL.iter().map(|one| one.as_str()));
+    alike(item, words)
+        .or_else(|| alike(item, functions()))
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_lead_to_words() {
+        let meant = |item| nearest(item).unwrap_or_default();
+        assert_eq!(meant("memroy"), "memory");
+        assert_eq!(meant("dirver"), "driver");
+        assert_eq!(meant("cuMemAloc"), "cuMemAlloc");
+        assert_eq!(meant("cudaMallc"), "cudaMalloc");
+        assert_eq!(meant("cuMemAloc*"), "cuMemAllo*");
+        assert_eq!(nearest("bogus"), None);
+        assert_eq!(nearest("zzz*"), None);
+    }
+}
