@@ -22,7 +22,8 @@ pub fn show(probes: &Probes, found: &Found, options: &Run) {
     let mut text = String::from("\n=== GPU PROBES ===\n");
     // With a summary, they are among its notes.
     if !options.record.summary || options.record.quiet {
-        for note in notes(probes, &found.notes, &found.dumps, &found.rings) {
+        let all = notes(probes, &found.notes, &found.dumps, &found.rings);
+        for note in all.iter().chain(&found.unprobed.notes) {
             let _ = writeln!(text, "Note: {note}");
         }
     }
@@ -298,15 +299,6 @@ pub fn notes(
     let mut all = Vec::new();
     for why in &notes.failures {
         all.push(format!("probes did not run: {why}"));
-    }
-    for (kernel, why) in &notes.refused {
-        all.push(format!("{} ran without probes: {why}", readable(kernel)));
-    }
-    for (kernel, place) in &notes.sass_only {
-        let kernel = readable(kernel);
-        all.push(format!(
-            "no PTX in {place} for {kernel}: it ran without probes"
-        ));
     }
     all.extend(notes.words.iter().cloned());
     all.extend(not_found(probes, notes));

@@ -7,7 +7,7 @@ use super::{
     redact::Redaction,
     user,
 };
-use crate::commands::style::stdout_style;
+use crate::commands::{gpu::Launched, style::stdout_style};
 use analyse::{Analysis, Report};
 use anyhow::Result;
 use capture::{Sink, SinkError};
@@ -21,7 +21,10 @@ use std::{
         unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 use trace::{Format, Writer};
 
@@ -52,10 +55,14 @@ pub struct TraceFile {
     analysis: Option<Analysis>,
     summed_up: bool,
     seen: Arc<Seen>,
+    /// The command's process, once it is there; 0 before.
+    process: Arc<AtomicU32>,
     /// Where not all that is known is to be written.
     redaction: Option<Redaction>,
     /// Where somebody will ask whose memory an address is in.
     allocations: Option<Allocations>,
+    /// Where somebody will ask which kernels ran.
+    launched: Option<Launched>,
     /// Events that back ends say were lost.
     lost: u64,
     /// Why nothing more can be written, and how many events had been by then.
@@ -95,8 +102,10 @@ impl TraceFile {
             analysis: None,
             summed_up,
             seen: Arc::default(),
+            process: Arc::default(),
             redaction: None,
             allocations: None,
+            launched: None,
             lost: 0,
             failure: None,
             kept: 0,
@@ -120,9 +129,24 @@ impl TraceFile {
         self.allocations.take()
     }
 
+    /// Remembers from now on which kernels are launched.
+    pub fn watch_launches(&mut self) {
+        self.launched = Some(Launched::default());
+    }
+
+    /// The kernels that were launched, if that was watched.
+    pub fn launched(&mut self) -> Option<Launched> {
+        self.launched.take()
+    }
+
     /// What it holds so far, for others to look at meanwhile.
     pub fn seen(&self) -> Arc<Seen> {
         self.seen.clone()
+    }
+
+    /// Where the command's process id goes as soon as it is known.
+    pub fn process(&self) -> Arc<AtomicU32> {
+        self.process.clone()
     }
 
     pub fn path(&self) -> &Path {
@@ -138,6 +162,8 @@ impl TraceFile {
     fn write_head(&mut self) -> Result<(), SinkError> {
         let format = Format::of(&self.path).unwrap_or(Format::Jsonl);
         if let Some(file) = self.file.take() {
+            let process = self.process.load(Ordering::Relaxed);
+            self.meta.pid = self.meta.pid.or((process != 0).then_some(process));
             self.analysis = self.summed_up.then(|| Analysis::new(&self.meta));
             if self.path == Path::new(STDOUT) && file.is_terminal() {
                 let options = Options {
@@ -180,6 +206,9 @@ impl TraceFile {
                 ..Summary::default()
             };
             complete(&mut summary);
+            self.redaction
+                .iter()
+                .for_each(|it| it.summary(&mut summary));
             return Finished {
                 lost: summary.lost,
                 missing,
@@ -190,6 +219,9 @@ impl TraceFile {
         };
         let mut summary = writer.summary();
         complete(&mut summary);
+        self.redaction
+            .iter()
+            .for_each(|it| it.summary(&mut summary));
         let late = writer.late();
         let written = match self.failure {
             None => writer.finish_with(&summary).map_err(SinkError::from),
@@ -271,6 +303,9 @@ impl Sink for TraceFile {
         self.seen.add(record);
         if let Some(allocations) = &mut self.allocations {
             allocations.add(record);
+        }
+        if let Some(launched) = &mut self.launched {
+            launched.add(record);
         }
         if self.failure.is_none()
             && let Err(why) = self.put(record)
