@@ -563,9 +563,9 @@ impl Watch {
 }
 
 pub(super) static ALREADY_RECORDED: Topic = Topic {
-    one: "{} are not traced: another cutrace already records them, or another tool has patched them, and a probe on \
-          patched code would crash that program",
-    many: "functions of {} libraries are not traced: another cutrace already records them, or another tool has patched \
+    one: "not traced: {}: another cutrace already records it, or another tool has patched it, and a probe on patched \
+          code would crash that program",
+    many: "not traced: functions of {} libraries: another cutrace already records them, or another tool has patched \
            them, and a probe on patched code would crash that program",
 };
 
@@ -597,7 +597,10 @@ static NOT_TRACED: Topic = Topic {
 };
 
 pub(super) fn functions_of(count: u64, path: &str) -> String {
-    format!("{count} functions of {path}")
+    match count {
+        1 => format!("a function of {path}"),
+        count => format!("{count} functions of {path}"),
+    }
 }
 
 /// What has calls without durations.
