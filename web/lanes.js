@@ -5,7 +5,7 @@ const lanes = (() => {
   const HEADER = 24;
   const GAP = 7;
 
-  function groupsOf(timeline, meta) {
+  function groupsOf(timeline, meta, processes) {
     const groups = new Map();
     for (const lane of timeline.lanes) {
       if (lane.rows.length === 0) continue;
@@ -18,7 +18,7 @@ const lanes = (() => {
     }
     const list = [...groups.values()];
     for (const group of list) {
-      group.label = groupLabel(group, meta);
+      group.label = groupLabel(group, meta, processes);
       const contexts = new Set(group.lanes.map((lane) => lane.context));
       for (const lane of group.lanes) lane.label = laneLabel(lane, contexts.size > 1);
       group.lanes.sort((a, b) => order(a) - order(b) || (a.sm ?? -1) - (b.sm ?? -1) || b.busy - a.busy);
@@ -29,15 +29,24 @@ const lanes = (() => {
 
   const order = (lane) => (lane.kind === 'thread' && lane.pid === lane.tid ? 0 : lane.kind === 'probes' || lane.kind === 'managed' ? 2 : 1);
 
-  function groupLabel(group, meta) {
+  // 'python3 train.py': the program without its folders, and what it was given.
+  function processName(pid, meta, processes) {
+    const known = (processes ?? []).find((process) => process.pid === pid);
+    const words = known?.command?.length ? known.command : pid === meta.pid ? (meta.command ?? []) : [];
+    const name = known?.name ?? words[0]?.split('/').pop() ?? '';
+    const title = [name, ...words.slice(1)].join(' ');
+    return title.length > 60 ? `${title.slice(0, 59)}…` : title;
+  }
+
+  function groupLabel(group, meta, processes) {
     if (group.gpu) {
       const gpu = (meta.gpus ?? []).find((candidate) => candidate.index === group.number);
       const name = gpu?.name ? ` · ${gpu.name}` : '';
       return `GPU ${group.number}${name}${gpu?.simulated ? ' (simulated)' : ''}`;
     }
     if (group.key === 'rest') return 'More threads and streams';
-    const program = group.number === meta.pid && meta.command?.length ? ` · ${meta.command[0].split('/').pop()}` : '';
-    return `Process ${group.number}${program}`;
+    const name = processName(group.number, meta, processes);
+    return `Process ${group.number}${name ? ` · ${name}` : ''}`;
   }
 
   function laneLabel(lane, withContext) {
@@ -88,5 +97,5 @@ const lanes = (() => {
     return low;
   }
 
-  return { ROW, HEADER, GAP, groupsOf, layout, firstAt, fullLabel };
+  return { ROW, HEADER, GAP, groupsOf, processName, layout, firstAt, fullLabel };
 })();

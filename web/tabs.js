@@ -148,7 +148,7 @@ const tabs = (() => {
       open: (row) => go.lane(row),
       columns: [
         { title: 'thread', key: (row) => row.tid, show: (row) => row.label ?? String(row.tid) },
-        { title: 'process', key: (row) => row.pid, number: true, show: (row) => String(row.pid) },
+        { title: 'process', key: (row) => row.pid, number: true, show: (row) => String(row.pid), tip: (row) => lanes.processName(row.pid, report.meta, report.summary?.processes) || null },
         count('calls', (row) => row.spans),
         ...laneTimes(report, wall),
         count('failed', (row) => row.failed),
@@ -173,7 +173,7 @@ const tabs = (() => {
       open: (row) => go.operation(row.created_op_id, null, { start_ns: row.first_used_ns, duration_ns: row.last_used_ns - row.first_used_ns }),
       columns: [
         { title: 'context', key: (row) => row.context, show: (row) => handle(row.context) },
-        { title: 'process', key: (row) => row.pid, number: true, show: (row) => String(row.pid) },
+        { title: 'process', key: (row) => row.pid, number: true, show: (row) => String(row.pid), tip: (row) => lanes.processName(row.pid, report.meta, report.summary?.processes) || null },
         count('calls', (row) => row.calls),
         count('threads', (row) => row.threads),
         { title: 'GPU', key: (row) => row.device ?? '–', number: true, show: (row) => String(row.device ?? '–') },
@@ -187,7 +187,7 @@ const tabs = (() => {
       search: (row) => `${row.stream} ${row.pid}`,
       columns: [
         { title: 'stream', key: (row) => row.stream, show: (row) => handle(row.stream) },
-        { title: 'process', key: (row) => row.pid, number: true, show: (row) => String(row.pid) },
+        { title: 'process', key: (row) => row.pid, number: true, show: (row) => String(row.pid), tip: (row) => lanes.processName(row.pid, report.meta, report.summary?.processes) || null },
         count('calls', (row) => row.calls),
         time('time', (row) => row.total_ns),
         { title: 'mostly', key: (row) => (row.categories ?? [])[0]?.category ?? '' },

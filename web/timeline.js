@@ -9,7 +9,7 @@ const timelineView = (() => {
     const scroller = byId('timeline-scroll');
     const spacer = byId('timeline-spacer');
     const context = canvas.getContext('2d');
-    const groups = lanes.groupsOf(timeline, meta);
+    const groups = lanes.groupsOf(timeline, meta, report.summary?.processes);
     const find = spans.finder(timeline);
     const end = Math.max(timeline.end_ns, 1);
     const scene = {

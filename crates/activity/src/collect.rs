@@ -315,8 +315,7 @@ impl Collector {
             let length = next.map_or(end, |next| next as usize) - record as usize;
             // SAFETY: the record lies in the buffer that CUPTI has handed over.
             let bytes = unsafe { std::slice::from_raw_parts(record, length) };
-            state.add(bytes);
-            count += 1;
+            count += u64::from(state.add(bytes));
         }
         // Before the records: their times then lie between two pairs.
         state.activity.clock(pair);
@@ -329,9 +328,10 @@ impl Collector {
 }
 
 impl State {
-    fn add(&mut self, record: &[u8]) {
+    /// Whether the record is one of an event of the trace, not of a call that only links them.
+    fn add(&mut self, record: &[u8]) -> bool {
         let Some(kind) = record.get(..4) else {
-            return;
+            return false;
         };
         let kind = u32::from_le_bytes([kind[0], kind[1], kind[2], kind[3]]);
         if cupti::is_kernel(kind)
@@ -346,6 +346,7 @@ impl State {
         self.encoded.extend_from_slice(record);
         let padding = frames::padding(record.len());
         self.encoded.resize(self.encoded.len() + padding, 0);
+        KINDS.contains(&kind) || cupti::is_kernel(kind) || kind == cupti::SYNCHRONIZATION
     }
 
     /// Tells a name before the record that has it.
@@ -357,7 +358,10 @@ impl State {
         let name = unsafe { CStr::from_ptr(address as *const c_char) };
         let mut payload = address.to_le_bytes().to_vec();
         payload.extend_from_slice(name.to_bytes());
-        self.activity.write(frames::NAME, &payload);
+        if !self.activity.write(frames::NAME, &payload) {
+            // Told with the next record that has it.
+            self.named.remove(&address);
+        }
     }
 }
 

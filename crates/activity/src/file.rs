@@ -1,6 +1,6 @@
 //! The file that activity is handed over by.
 
-use crate::{clock, mps};
+use crate::{clock, losses::Losses, mps};
 use event::activity as frames;
 use std::{
     ffi::OsStr,
@@ -15,7 +15,12 @@ const MOST_BEHIND: u64 = 1 << 30;
 
 pub struct Activity {
     file: File,
+    losses: Losses,
+    /// What could not be handed over and is not counted elsewhere.
     dropped: u64,
+    /// The end of a frame whose beginning is in the file, and how many records are in it.
+    rest: Vec<u8>,
+    in_rest: u64,
 }
 
 /// The PID namespace that this process's number is of.
@@ -35,7 +40,10 @@ impl Activity {
         options.append(true).create_new(true).mode(0o600);
         Ok(Activity {
             file: options.open(Path::new(session).join(name))?,
+            losses: Losses::open(session),
             dropped: 0,
+            rest: Vec::new(),
+            in_rest: 0,
         })
     }
 
@@ -44,17 +52,77 @@ impl Activity {
         self.file.metadata().is_ok_and(|found| found.nlink() == 0)
     }
 
-    pub fn write(&mut self, kind: u32, payload: &[u8]) {
+    /// False: there is no room, and nothing of it is in the file.
+    pub fn write(&mut self, kind: u32, payload: &[u8]) -> bool {
+        self.write_counted(kind, payload, 0)
+    }
+
+    /// The same for a frame with so many records. One that is there in part is counted as lost until the rest of
+    /// it has found room: the program may end before.
+    fn write_counted(&mut self, kind: u32, payload: &[u8], count: u64) -> bool {
+        if !self.write_rest() {
+            return false;
+        }
         let header = frames::frame(kind, payload.len());
         let padding = [0u8; 8];
         let padding = &padding[..frames::padding(payload.len())];
+        let all = header.len() + payload.len() + padding.len();
+        if !self.may_grow_by(all) {
+            return false;
+        }
         let mut parts = [
             IoSlice::new(&header),
             IoSlice::new(payload),
             IoSlice::new(padding),
         ];
-        // A full disk loses activity; the tracer sees where the frames end.
-        let _ = write_all(&mut self.file, &mut parts);
+        let rest = write_all(&mut self.file, &mut parts);
+        if rest.len() == all {
+            return false;
+        }
+        if !rest.is_empty() {
+            self.in_rest = count;
+            self.lose(count);
+            self.rest = rest;
+        }
+        true
+    }
+
+    /// Completes the last frame; nothing else can be written before. False: there is no room for it yet.
+    fn write_rest(&mut self) -> bool {
+        if self.rest.is_empty() {
+            return true;
+        }
+        let rest = std::mem::take(&mut self.rest);
+        self.rest = write_all(&mut self.file, &mut [IoSlice::new(&rest)]);
+        if !self.rest.is_empty() {
+            return false;
+        }
+        let count = std::mem::take(&mut self.in_rest);
+        if !self.losses.take_back(count) {
+            self.dropped = self.dropped.saturating_sub(count);
+        }
+        true
+    }
+
+    /// Whether the program's own limit lets the file grow: beyond it, writing would end the program (SIGXFSZ).
+    fn may_grow_by(&self, bytes: usize) -> bool {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the call writes there and nowhere else.
+        let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+        if !known || limit.rlim_cur == libc::RLIM_INFINITY {
+            return true;
+        }
+        let length = self.file.metadata().map_or(0, |found| found.len());
+        length.saturating_add(bytes as u64) <= limit.rlim_cur
+    }
+
+    fn lose(&mut self, count: u64) {
+        if !self.losses.add(count) {
+            self.dropped = self.dropped.saturating_add(count);
+        }
     }
 
     pub fn clock(&mut self, pair: Option<[u64; 3]>) {
@@ -83,26 +151,31 @@ impl Activity {
     pub fn pieces(&mut self, kind: u32, payload: &[u8], count: u64) {
         let behind = (self.file.metadata()).map_or(0, |found| found.blocks().saturating_mul(512));
         if behind > MOST_BEHIND {
-            self.dropped += count;
-            return;
+            return self.lose(count);
         }
-        if self.dropped > 0 {
-            let dropped = std::mem::take(&mut self.dropped);
-            self.dropped(dropped);
+        self.tell_dropped();
+        if !self.write_counted(kind, payload, count) {
+            self.lose(count);
         }
-        self.write(kind, payload);
     }
 
+    /// CUPTI itself had no room.
     pub fn dropped(&mut self, count: u64) {
-        self.write(frames::DROPPED, &words(&[count]));
+        self.lose(count);
+        self.tell_dropped();
+    }
+
+    /// By the file, where the page does not serve.
+    fn tell_dropped(&mut self) {
+        let dropped = self.dropped - self.in_rest.min(self.dropped);
+        if dropped > 0 && self.write(frames::DROPPED, &words(&[dropped])) {
+            self.dropped -= dropped;
+        }
     }
 
     pub fn end(&mut self) {
         self.surroundings();
-        if self.dropped > 0 {
-            let dropped = std::mem::take(&mut self.dropped);
-            self.dropped(dropped);
-        }
+        self.tell_dropped();
         self.write(frames::END, &[]);
     }
 }
@@ -111,15 +184,15 @@ fn words<const N: usize>(words: &[u64; N]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn write_all(file: &mut File, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+/// What could not be written.
+fn write_all(file: &mut File, mut parts: &mut [IoSlice<'_>]) -> Vec<u8> {
     IoSlice::advance_slices(&mut parts, 0);
     while !parts.is_empty() {
         match file.write_vectored(parts) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => IoSlice::advance_slices(&mut parts, written),
+            Ok(written) if written > 0 => IoSlice::advance_slices(&mut parts, written),
             Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-            Err(why) => return Err(why),
+            _ => break,
         }
     }
-    Ok(())
+    parts.iter().flat_map(|part| part.iter().copied()).collect()
 }

@@ -17,6 +17,7 @@ mod file;
 mod find;
 mod functions;
 mod guard;
+mod losses;
 mod mps;
 mod threads;
 

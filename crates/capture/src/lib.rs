@@ -3,6 +3,7 @@
 mod call;
 pub mod clock;
 pub mod cupti;
+mod deadline;
 pub mod doctor;
 pub mod ebpf;
 pub mod fecs;
@@ -15,11 +16,15 @@ pub mod kernel;
 pub mod launch;
 pub mod library;
 mod merge;
+pub mod notes;
 pub mod nvml;
 pub mod preload;
+pub mod process_name;
 mod sink;
 pub mod syscall;
 pub mod uvm;
 
+pub use call::demangled;
+pub use deadline::Deadline;
 pub use merge::{Inlet, Merge, Merged};
 pub use sink::{Sink, SinkError};

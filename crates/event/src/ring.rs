@@ -57,6 +57,11 @@ pub struct ArenaHeader {
 /// written last, then its bytes, filled up to a multiple of this.
 pub const TEXT_WORD: usize = 8;
 
+/// What stands for the end of an argument, and for the end of a line in one, where a process says its command
+/// line as one line of text.
+pub const ARGUMENT_END: u8 = 0x1f;
+pub const NEWLINE: u8 = 0x1e;
+
 /// Bytes from one ring to the next.
 pub const fn ring_stride(capacity: u32) -> usize {
     RING_HEADER_SIZE + capacity as usize * 64

@@ -230,6 +230,8 @@ pub struct Engine {
     pub scan: Option<extern "C" fn()>,
     /// The process ends in order.
     pub finish: Option<extern "C" fn()>,
+    /// The loader no longer told us of libraries: says which of them were not hooked.
+    pub missed: Option<extern "C" fn()>,
     /// NVTX in some library of the program asks for somebody to tell.
     pub nvtx: Option<unsafe extern "C" fn(GetExportTable) -> bool>,
 }

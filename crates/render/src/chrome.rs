@@ -8,6 +8,7 @@
 use crate::{
     Output,
     counters::{Counter, Counters, Of},
+    processes,
     tracks::{Track, Tracks, label, submits},
 };
 use ahash::HashMap;
@@ -303,10 +304,22 @@ impl<W: Write> Chrome<W> {
         }
         let name = match pid.checked_sub(FIRST_GPU) {
             Some(device) => gpu_name(&self.meta, device as u32),
-            None if self.meta.pid.map(u64::from) == Some(pid) => self.meta.command.join(" "),
-            None => format!("process {pid}"),
+            // What a process is called is known at the end.
+            None => return Ok(()),
         };
         self.name("process_name", (pid, 0), &name)
+    }
+
+    /// Names of the host's processes.
+    fn name_processes(&mut self, summary: Option<&Summary>) -> io::Result<()> {
+        let mut pids: Vec<u64> = self.processes.keys().copied().collect();
+        pids.sort_unstable();
+        for pid in pids.into_iter().filter(|pid| *pid < FIRST_GPU) {
+            let known = processes::find(&self.meta, summary, pid as u32);
+            let name = known.map_or_else(|| format!("process {pid}"), |it| processes::title(&it));
+            self.name("process_name", (pid, 0), &name)?;
+        }
+        Ok(())
     }
 
     fn name(&mut self, what: &str, (pid, tid): (u64, u64), name: &str) -> io::Result<()> {
@@ -434,6 +447,7 @@ impl<W: Write> Output for Chrome<W> {
 
     fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
         self.unfinished(summary)?;
+        self.name_processes(summary)?;
         if !self.begun {
             self.begun = true;
             self.writer.write_all(b"{\"traceEvents\":[")?;

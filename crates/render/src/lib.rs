@@ -7,6 +7,7 @@ mod flame;
 mod html;
 mod output;
 mod perfetto;
+mod processes;
 pub mod replay;
 mod style;
 mod summary;

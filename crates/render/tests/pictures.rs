@@ -185,11 +185,11 @@ fn chrome_names_tracks_and_ties_work_to_its_launch() {
         .map(|event| event["args"]["name"].as_str().expect("a name"))
         .collect();
     let expected = [
-        "./app </script>\"\n",
         "thread 11",
         "GPU 0: softgpu",
         "stream 7",
         "stream 7 (2)",
+        "app </script>\" ",
     ];
     assert_eq!(names, expected);
     let starts: Vec<_> = of_phase("s").map(|event| &event["id"]).collect();

@@ -176,3 +176,39 @@ fn a_broken_pipe_is_an_error_of_its_own_kind() {
         Some(std::io::ErrorKind::BrokenPipe)
     );
 }
+
+#[test]
+fn several_processes_are_named_at_the_end() {
+    let event = |pid: u32| {
+        let mut event = Event::new(pid.into(), Layer::Driver, Category::Init, "cuInit", 10);
+        (event.pid, event.tid) = (pid, pid);
+        event
+    };
+    let named = |pid: u32, name: &str| event::ProcessName {
+        pid,
+        name: name.into(),
+        command: vec![format!("/bin/{name}"), "-x\u{1b}[2J".into()],
+        ..event::ProcessName::default()
+    };
+    let summary = event::Summary {
+        processes: vec![named(7, "parent"), named(8, "child")],
+        ..event::Summary::default()
+    };
+    let shown = |pids: &[u32]| {
+        let mut out = Vec::new();
+        let mut replay = Replay::new(&mut out, &meta(), Options::default());
+        for pid in pids {
+            replay.record(&event(*pid).into()).expect("written");
+        }
+        replay.finish(Some(&summary)).expect("written");
+        drop(replay);
+        String::from_utf8(out).expect("UTF-8")
+    };
+    let text = shown(&[7, 8]);
+    let last: Vec<&str> = text.lines().rev().take(2).collect();
+    assert_eq!(
+        last,
+        ["process 8: child -x [2J", "process 7: parent -x [2J"]
+    );
+    assert!(!shown(&[7]).contains("parent"));
+}

@@ -1,7 +1,7 @@
 //! Several traces as one, by time, a record of each in memory.
 
 use crate::{Error, Reader, Result};
-use event::{Meta, Overhead, Record, Summary};
+use event::{Meta, Overhead, Record, Summary, Watched};
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// Traces being merged. Ids stay unique, and clocks of different machines are brought together
@@ -202,6 +202,7 @@ fn merged_summary(summaries: &[(&Summary, u64)]) -> Option<Summary> {
     let (&(first, shift), rest) = summaries.split_first()?;
     let mut merged = first.clone();
     merged.end_ns = merged.end_ns.saturating_add(shift);
+    merged.watched = shifted(merged.watched, shift);
     for (summary, shift) in rest {
         merged.end_ns = merged.end_ns.max(summary.end_ns.saturating_add(*shift));
         merged.events = merged.events.saturating_add(summary.events);
@@ -210,6 +211,16 @@ fn merged_summary(summaries: &[(&Summary, u64)]) -> Option<Summary> {
         for (kind, count) in &summary.counts {
             let sum = merged.counts.entry(kind.clone()).or_default();
             *sum = sum.saturating_add(*count);
+        }
+        // Where one trace saw nothing, nobody can say that nothing happened.
+        merged.watched = match (merged.watched, shifted(summary.watched, *shift)) {
+            (Some(one), Some(other)) => Some(both(one, other)),
+            (one, other) => one.or(other),
+        };
+        for process in &summary.processes {
+            if !merged.processes.contains(process) {
+                merged.processes.push(process.clone());
+            }
         }
         // The worst of the programs' ends is the one to know of.
         merged.exit = merged.exit.max(summary.exit);
@@ -221,4 +232,21 @@ fn merged_summary(summaries: &[(&Summary, u64)]) -> Option<Summary> {
         }
     }
     Some(merged)
+}
+
+fn shifted(watched: Option<Watched>, shift: u64) -> Option<Watched> {
+    let Watched { start_ns, end_ns } = watched?;
+    Some(Watched {
+        start_ns: start_ns.saturating_add(shift),
+        end_ns: end_ns.saturating_add(shift),
+    })
+}
+
+/// The time that is in both; of no length if there is none.
+fn both(one: Watched, other: Watched) -> Watched {
+    let start_ns = one.start_ns.max(other.start_ns);
+    Watched {
+        start_ns,
+        end_ns: one.end_ns.min(other.end_ns).max(start_ns),
+    }
 }

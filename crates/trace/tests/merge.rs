@@ -3,7 +3,7 @@
 mod common;
 
 use common::{FORMATS, Trace, any_trace};
-use event::{Category, Event, Extent, Layer, Meta, Record, Summary};
+use event::{Category, Event, Extent, Layer, Meta, ProcessName, Record, Summary, Watched};
 use proptest::prelude::*;
 use std::{collections::HashMap, fs};
 use trace::{Error, Format, convert, create, open};
@@ -148,6 +148,41 @@ fn clocks_of_two_machines_are_brought_together() {
     assert_eq!(reader.meta().merged.len(), 2);
     let summary = reader.summary().expect("a tail");
     assert_eq!((summary.events, summary.lost), (6, 2));
+}
+
+#[test]
+fn what_is_watched_is_what_all_have_watched_and_names_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watched = [None, Some((5_100, 5_900)), Some((5_300, 6_500))];
+    let mut inputs = Vec::new();
+    for (place, watched) in watched.into_iter().enumerate() {
+        let mut trace = spans(meta("one", 5_000, 1_000_005_000), 1);
+        let summary = trace.summary.as_mut().expect("a summary");
+        summary.watched = watched.map(|(start_ns, end_ns)| Watched { start_ns, end_ns });
+        // One process is in all of them, and one in each.
+        summary.processes = [7, 10 + place as u32]
+            .map(|pid| ProcessName {
+                pid,
+                name: format!("p{pid}"),
+                ..ProcessName::default()
+            })
+            .to_vec();
+        let path = folder.path().join(format!("{place}.jsonl"));
+        fs::write(&path, trace.write(Format::Jsonl)).expect("written");
+        inputs.push(path);
+    }
+    let merged = |inputs: &[std::path::PathBuf]| {
+        let output = folder.path().join("merged.arrows");
+        convert(inputs, &output).expect("merged");
+        let (merged, _) = Trace::read(&fs::read(&output).expect("read")).expect("a trace");
+        merged.summary.expect("a summary")
+    };
+    let all = merged(&inputs);
+    let (start_ns, end_ns) = (5_300, 5_900);
+    assert_eq!(all.watched, Some(Watched { start_ns, end_ns }));
+    let pids: Vec<u32> = all.processes.iter().map(|process| process.pid).collect();
+    assert_eq!(pids, [7, 10, 11, 12]);
+    assert_eq!(merged(&inputs[..1]).watched, None);
 }
 
 #[test]

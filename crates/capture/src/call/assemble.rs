@@ -14,7 +14,7 @@ use super::stacks::Stacks;
 use super::state::{ProcessState, ThreadState};
 use super::symbols::Symbols;
 use super::{meaning, remote};
-use crate::{Sink, SinkError};
+use crate::{Deadline, Sink, SinkError};
 use event::{Arg, Event, Extent, Frame, Layer, Lost, Meaning, Name, Record, Value, What};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub struct Limits {
     /// What is hooked for the sake of others and not in here is not shown.
     pub filter: Option<Filter>,
     pub min_duration: u64,
-    /// CLOCK_MONOTONIC after which calls are left out.
-    pub until: u64,
+    /// Calls that begin later are left out.
+    pub deadline: Deadline,
 }
 
 pub struct Assembler<O: Origin, S> {
@@ -338,7 +338,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let hidden = signature.hidden
             || leads_to(thread.open.last(), &signature)
             || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
-            || begin.time > self.limits.until;
+            || self.limits.deadline.is_past(begin.time);
         self.totals.recorded += 1;
         if !hidden {
             self.totals.calls += 1;

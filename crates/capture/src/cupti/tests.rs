@@ -5,7 +5,7 @@ use super::process::Process;
 use super::tap::Tap;
 use super::watch::Session;
 use super::{frames::Frames, work};
-use crate::{Sink, SinkError};
+use crate::{Deadline, Sink, SinkError};
 use event::{Backend, Category, Event, Extent, Kind, Layer, Record, activity};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -414,7 +414,9 @@ impl Sink for Kept {
 fn a_session_ends_when_it_is_told_to() {
     let quickest = (0..10).map(|_| {
         let session = Session::create(Calls::default()).expect("a session");
-        let recording = session.start(Kept::default(), None).expect("a thread");
+        let recording = session
+            .start(Kept::default(), Deadline::default())
+            .expect("a thread");
         std::thread::sleep(Duration::from_millis(3));
         let told = Instant::now();
         recording.finish();
@@ -438,7 +440,9 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
     );
     let folder = variables[0].1.clone();
     let kept = Kept::default();
-    let recording = session.start(kept.clone(), None).expect("a thread");
+    let recording = session
+        .start(kept.clone(), Deadline::default())
+        .expect("a thread");
     let mut tap = Tap::new(Kept::default(), Some(calls));
     let seen = call(4, Layer::Driver, 1, 1_000, 2_000);
     tap.write(&Record::Event(seen)).expect("kept");
@@ -463,7 +467,7 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
     let (_, report) = recording.finish();
     assert_eq!((report.counts.kernels, report.counts.unlinked), (2, 0));
     assert!(
-        report.notes.iter().any(|note| note.contains("12")),
+        report.notes.lines().iter().any(|note| note.contains("12")),
         "{:?}",
         report.notes
     );

@@ -5,8 +5,10 @@ use super::link::Calls;
 use super::process::{Counts, Process};
 use super::work;
 use crate::clock::monotonic;
+use crate::notes::{Notes, Topic};
+use crate::preload::counters::CounterPage;
 use crate::preload::{Folder, PreloadError, thread_time};
-use crate::{Sink, SinkError};
+use crate::{Deadline, Sink, SinkError};
 use cuda::cupti::overhead_name;
 use event::{Backend, ClockError, Event, Extent, Layer, Lost, Record, activity};
 use std::cmp::Reverse;
@@ -41,6 +43,7 @@ pub enum CuptiError {
 /// A folder for activity, before the program starts.
 pub struct Session {
     folder: Folder,
+    counters: CounterPage,
     calls: Calls,
 }
 
@@ -52,8 +55,10 @@ impl Session {
 
     /// `near`: where to try last to keep files, besides the usual places.
     pub fn create_near(calls: Calls, near: Option<&Path>) -> Result<Self, CuptiError> {
+        let folder = Folder::create(near)?;
         Ok(Session {
-            folder: Folder::create(near)?,
+            counters: CounterPage::create(folder.path())?,
+            folder,
             calls,
         })
     }
@@ -74,23 +79,16 @@ impl Session {
         ])
     }
 
-    /// Begins to read. Call it before the program starts. `limit`: after that programs are told to
-    /// collect no more, and have no more cost of it.
-    pub fn start<S: Sink>(
-        self,
-        sink: S,
-        limit: Option<Duration>,
-    ) -> Result<Recording<S>, CuptiError> {
-        let limit = limit.map(|limit| {
-            let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-            monotonic().saturating_add(limit)
-        });
+    /// Begins to read. Call it before the program starts. After the deadline programs
+    /// collect no more, which ends its cost.
+    pub fn start<S: Sink>(self, sink: S, deadline: Deadline) -> Result<Recording<S>, CuptiError> {
         let stop = Arc::new(AtomicBool::new(false));
         let watch = Watch {
             folder: self.folder.path().to_owned(),
             calls: self.calls,
-            limit,
+            deadline,
             sink,
+            counters: self.counters,
             files: HashMap::new(),
             waiting: BinaryHeap::new(),
             next_id: 1,
@@ -145,19 +143,30 @@ pub struct Report {
     pub own_cost: BTreeMap<&'static str, (u64, u64)>,
     /// Of CUPTI's times, and of those by events.
     pub clocks: Vec<ClockError>,
-    pub notes: Vec<String>,
+    pub notes: Notes,
     pub tracer_cpu: Duration,
     /// Records that the sink did not take, and why it did not take the first of them.
     pub unwritten: u64,
     pub failure: Option<SinkError>,
 }
 
+static KILLED: Topic = Topic {
+    one: "process {} did not end in order: work of its last 100 ms may have no GPU times",
+    many: "{} processes did not end in order: work of their last 100 ms may have no GPU times",
+};
+static DAMAGED: Topic = Topic {
+    one: "process {}: its GPU times are damaged",
+    many: "the GPU times of {} processes are damaged",
+};
+
 struct Watch<S> {
     folder: PathBuf,
     calls: Calls,
     /// When collecting ends before the program does.
-    limit: Option<u64>,
+    deadline: Deadline,
     sink: S,
+    /// What processes could not hand over.
+    counters: CounterPage,
     /// None: a file that cannot be read.
     files: HashMap<PathBuf, Option<(Frames, Process)>>,
     /// By the time their records are of; the number keeps what is of one time in its order.
@@ -236,7 +245,7 @@ impl<S: Sink> Watch<S> {
                 );
             }
         }
-        let over = self.limit.is_some_and(|limit| now > limit);
+        let over = self.deadline.is_past(now);
         for (path, file) in &mut self.files {
             let Some((frames, process)) = file else {
                 continue;
@@ -256,9 +265,7 @@ impl<S: Sink> Watch<S> {
         }
         // Ids by the order of time, as far as it is known.
         found.sort_by_key(|work| work.start);
-        if let Some(limit) = self.limit {
-            found.retain(|work| work.start <= limit || work.cause.is_some());
-        }
+        found.retain(|work| !self.deadline.is_past(work.start) || work.cause.is_some());
         for work in found {
             let mut event = work::event(&work, self.next_id);
             self.next_id += 1;
@@ -310,9 +317,10 @@ impl<S: Sink> Watch<S> {
     /// What was dropped on its way to us is lost, as anything else that should be in the trace.
     fn write_lost(&mut self) {
         let processes = self.files.values().flatten();
-        let count = processes.fold(0u64, |sum, (_, process)| {
+        let told = processes.fold(0u64, |sum, (_, process)| {
             sum.saturating_add(process.dropped)
         });
+        let count = told.saturating_add(self.counters.lost());
         if count > 0 {
             let written = self.sink.write(&Record::Lost(Lost {
                 ts: monotonic(),
@@ -339,7 +347,7 @@ impl<S: Sink> Watch<S> {
         processes.sort_by_key(|(_, process)| process.pid);
         let (mut error, mut pairs) = (0, 0);
         let (mut counted, mut timed_error) = ([0u64; 3], 0);
-        let mut dropped = 0u64;
+        let mut dropped = self.counters.lost();
         for (frames, process) in processes {
             report.processes.push((process.pid, process.about.clone()));
             let counts = &mut report.counts;
@@ -363,34 +371,25 @@ impl<S: Sink> Watch<S> {
                 error = error.max(process.clock.error());
                 pairs += process.clock.pairs();
             }
-            for note in &process.notes {
-                if !report.notes.contains(note) {
-                    report.notes.push(note.clone());
-                }
-            }
+            process.notes.iter().for_each(|note| report.notes.say(note));
             if process.about.is_some() && !process.ended {
-                report.notes.push(format!(
-                    "process {} did not end in order: work of its last 100 ms may have no GPU times",
-                    process.pid
-                ));
+                (report.notes).about(&KILLED, process.pid.to_string());
             }
             if frames.damaged {
-                report.notes.push(format!(
-                    "process {}: its GPU times are damaged",
-                    process.pid
-                ));
+                (report.notes).about(&DAMAGED, process.pid.to_string());
             }
         }
         if dropped > 0 {
-            report
-                .notes
-                .push(format!("GPU times lost, dropped on the way: {dropped}"));
+            report.notes.say(format!(
+                "GPU times of {dropped} pieces of work are missing: the session's folder (usually /dev/shm) was full, \
+                 or CUPTI had no room"
+            ));
         }
         if report.counts.untimed > 0 {
             let untimed = report.counts.untimed;
             report
                 .notes
-                .push(format!("GPU work that CUPTI gave no times of: {untimed}"));
+                .say(format!("GPU work that CUPTI gave no times of: {untimed}"));
         }
         if pairs > 0 {
             report.clocks.push(ClockError {
@@ -408,7 +407,7 @@ impl<S: Sink> Watch<S> {
             });
         }
         if came > timed || unfinished > 0 {
-            report.notes.push(format!(
+            report.notes.say(format!(
                 "GPU times by events: {} of {came} pieces of work were timed; the others came too fast, in \
                  streams that were being captured, or had not ended",
                 timed.saturating_sub(unfinished)

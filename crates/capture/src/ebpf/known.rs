@@ -4,6 +4,7 @@
 use super::places::{self, Change};
 use crate::call::loaded::Objects;
 use crate::call::{Named, Origin};
+use crate::notes::Notes;
 use crate::preload::{Library, Process};
 use cuda::capture::Plan;
 use event::{Backend, Hooks};
@@ -21,7 +22,7 @@ pub struct State {
     pub functions: Vec<Named>,
     pub libraries: Vec<Library>,
     pub processes: Vec<Process>,
-    pub notes: Vec<String>,
+    pub notes: Notes,
     /// What has become of processes' code, in the order of time.
     pub changes: Vec<(u32, Change)>,
     /// Processes that the watching thread is asked to look after, and how many it has not yet.
@@ -29,20 +30,9 @@ pub struct State {
     pub adopting: usize,
 }
 
-/// Things to say, at most.
-const MOST_NOTES: usize = 64;
-
 impl Known {
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|held| held.into_inner())
-    }
-}
-
-impl State {
-    pub fn note(&mut self, note: String) {
-        if self.notes.len() < MOST_NOTES && !self.notes.contains(&note) {
-            self.notes.push(note);
-        }
     }
 }
 

@@ -12,7 +12,6 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian as LE, read::elf::SymbolTable};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::Path;
 
 /// Names tables of programs with GPU code in them may be long; others are not searched if they are.
 const LARGE_NAMES: u64 = 1 << 20;
@@ -391,35 +390,10 @@ fn place(one: &Candidate<'_>, segments: &[Segment], bytes: &[u8]) -> Result<Plac
     })
 }
 
-/// Where in a loader's file the function is that it calls when its list has changed.
-pub fn loaded_hook(path: &Path) -> Option<u64> {
-    // SAFETY: as above.
-    let bytes = unsafe { Mmap::map(&File::open(path).ok()?) }.ok()?;
-    let header = Header::parse(&*bytes).ok()?;
-    let sections = header.sections(LE, &*bytes).ok()?;
-    let segments = segments(header, &bytes);
-    for kind in [object::elf::SHT_DYNSYM, object::elf::SHT_SYMTAB] {
-        let Ok(table) = sections.symbols(LE, &*bytes, kind) else {
-            continue;
-        };
-        for symbol in table.iter().filter(|symbol| is_function(symbol)) {
-            if table.symbol_name(LE, symbol) == Ok(b"_dl_debug_state") {
-                let one = Candidate {
-                    name: "",
-                    address: symbol.st_value.get(LE),
-                    size: 0,
-                };
-                return place(&one, &segments, &bytes).ok().map(|place| place.entry);
-            }
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     /// Folders of libcuda that scripts/fetch-libcuda has fetched.
     fn drivers() -> Vec<PathBuf> {
@@ -578,14 +552,6 @@ mod tests {
         assert_eq!(read_bytes(&own, "x", &wanted), None);
         for cut in (0..own.len().min(1 << 20)).step_by(4093) {
             let _ = read_bytes(&own[..cut], "x", &wanted);
-        }
-    }
-
-    #[test]
-    fn the_loader_has_a_hook() {
-        let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
-        if loader.exists() {
-            assert!(loaded_hook(loader).is_some());
         }
     }
 }

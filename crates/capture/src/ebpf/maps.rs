@@ -2,6 +2,7 @@
 
 use super::EbpfError;
 use super::layout::{COUNTERS, CallKey, HELD, Plain, Settings, Spec};
+use crate::Deadline;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 use std::collections::HashMap;
 use std::io;
@@ -98,6 +99,16 @@ impl Maps {
         let mut now = self.now.lock().unwrap_or_else(|held| held.into_inner());
         change(&mut now);
         put(&self.settings, "settings", 0, now.bytes())
+    }
+
+    /// Has BPF programs leave out what begins later, once that is known.
+    pub fn end_at(&self, deadline: &Deadline) {
+        if let Some(until) = deadline.get()
+            && self.now.lock().is_ok_and(|now| now.until != until)
+        {
+            // If this fails, what comes too late is left out when it is read.
+            let _ = self.change(|now| now.until = until);
+        }
     }
 
     /// The number of a description: the high half of a probe's cookie.

@@ -9,6 +9,7 @@ mod kernels;
 mod known;
 pub mod layout;
 pub mod library;
+mod loader;
 mod mappings;
 pub mod maps;
 pub mod markers;

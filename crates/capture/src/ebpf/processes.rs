@@ -3,11 +3,11 @@
 
 use super::EbpfError;
 use super::changed::{Change, Changes};
-use super::library;
+use super::loader;
 use super::maps::Maps;
 use super::objects::{self, Compiled, LOADING, LOADING_PLAIN, PROCESSES, PROCESSES_BTF};
 use super::probe_point;
-use libbpf_rs::{Link, MapCore, Object, ProgramMut, UprobeMultiOpts, UprobeOpts};
+use libbpf_rs::{Link, MapCore, Object, UprobeMultiOpts, UprobeOpts};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
@@ -60,7 +60,7 @@ impl Following {
         Ok(following)
     }
 
-    /// Puts a probe where a loader tells debuggers that its list has changed.
+    /// Puts probes where a loader has told debuggers that its list has changed.
     /// If that cannot be done, why not.
     pub fn watch_loader(&mut self, maps: &Maps, path: &Path) -> Result<(), String> {
         let named = |why: String| format!("{}: {why}", path.display());
@@ -68,9 +68,10 @@ impl Following {
         if !self.loaders.insert((found.dev(), found.ino())) {
             return Ok(());
         }
-        let offset = library::loaded_hook(path)
+        let places = loader::places(path)
             .ok_or_else(|| named("it has no function that tells of libraries".into()))?;
-        if is_changed(path, offset) {
+        let offsets = places.offsets();
+        if offsets.iter().any(|offset| is_changed(path, *offset)) {
             return Err(named(
                 "another cutrace has patched it in the memory of a program".into(),
             ));
@@ -88,9 +89,9 @@ impl Following {
             let Some(object) = &mut self.loading[number] else {
                 continue;
             };
-            match attach_loader(object.progs_mut(), name, path, offset as usize) {
-                Ok(link) => {
-                    self.links.push(link);
+            match attach_loader(object, name, path, offsets) {
+                Ok(links) => {
+                    self.links.extend(links);
                     return Ok(());
                 }
                 Err(why) => refused = named(why.to_string()),
@@ -138,22 +139,27 @@ fn is_changed(path: &Path, offset: u64) -> bool {
     Changes::of_path(path).at(&file, offset, first, first) == Change::AtFirst
 }
 
-fn attach_loader<'o>(
-    mut programs: impl Iterator<Item = ProgramMut<'o>>,
+fn attach_loader(
+    object: &mut Object,
     name: &str,
     path: &Path,
-    offset: usize,
-) -> libbpf_rs::Result<Link> {
+    offsets: &[u64],
+) -> libbpf_rs::Result<Vec<Link>> {
+    let mut programs = object.progs_mut();
     let program = programs.find(|program| program.name() == name);
     let program = program.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOENT))?;
+    let offsets = offsets.iter().map(|offset| *offset as usize);
     if name != "loaded_multi" {
-        return program.attach_uprobe_with_opts(-1, path, offset, UprobeOpts::default());
+        let attach =
+            |offset| program.attach_uprobe_with_opts(-1, path, offset, UprobeOpts::default());
+        return offsets.map(attach).collect();
     }
     let options = UprobeMultiOpts {
-        offsets: vec![offset],
+        offsets: offsets.collect(),
         ..UprobeMultiOpts::default()
     };
-    program.attach_uprobe_multi_with_opts(-1, path, "", options)
+    let link = program.attach_uprobe_multi_with_opts(-1, path, "", options)?;
+    Ok(vec![link])
 }
 
 const PROGRAMS: [&str; 3] = ["process_fork", "process_exec", "process_exit"];

@@ -9,16 +9,17 @@ use super::library::Wanted;
 use super::maps::Maps;
 use super::processes::{Following, mount_tracefs};
 use super::system::{Ordered, System};
-use super::watch::{Attached, Ended, Message, Watch, without_hold};
+use super::watch::{Attached, Ended, Message, WITHOUT_HOLD, Watch};
 use super::whose::Whose;
 use crate::call::item::{Batch, Item, Step};
 use crate::call::{Assembler, Filter, Limits, Totals};
 use crate::clock::monotonic;
 use crate::ioctl::{Decoder, loaded_driver};
 use crate::launch::block_signals;
+use crate::notes::Notes;
 use crate::preload::{Library, Process};
 use crate::syscall::Events;
-use crate::{Inlet, Merge, Sink, SinkError};
+use crate::{Deadline, Inlet, Merge, Sink, SinkError};
 use event::{Backend, Hooks, Selection};
 use std::io;
 use std::panic::resume_unwind;
@@ -37,7 +38,7 @@ pub struct Options {
     /// Calls shorter than this are left out.
     pub min_duration: Duration,
     /// Calls that begin later than this are left out.
-    pub duration: Option<Duration>,
+    pub deadline: Deadline,
     pub target: Target,
     pub whose: Whose,
     /// Calls that come with their stacks.
@@ -83,7 +84,7 @@ pub struct Recording<S> {
 pub struct Report {
     pub processes: Vec<Process>,
     pub libraries: Vec<Library>,
-    pub notes: Vec<String>,
+    pub notes: Notes,
     pub ended: Ended,
     /// Calls that became records.
     pub calls: u64,
@@ -107,17 +108,13 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     let maps = Arc::new(Maps::holding(ring_bytes, shortest > 0)?);
     // If it cannot be mounted, attaching says so.
     let _ = mount_tracefs();
-    let now = monotonic();
-    let until = options.duration.map_or(u64::MAX, |limit| {
-        now.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
-    });
     let tree = if options.target == Target::Tree {
         FILTER_TREE
     } else {
         0
     };
     let mut settings = Settings {
-        until,
+        until: u64::MAX,
         enough: u64::from(maps.ring_bytes) / 8 * 7,
         filter: tree,
         own: std::process::id(),
@@ -142,7 +139,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     })?;
     let known = Arc::new(Known::default());
     if let Some(why) = &following.without_hold {
-        known.lock().note(without_hold(why));
+        known.lock().notes.about(&WITHOUT_HOLD, why);
     }
     let (sender, receiver) = channel();
     let filter = options.filter.as_ref();
@@ -159,6 +156,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
         following,
         system,
         known: known.clone(),
+        deadline: options.deadline.clone(),
     };
     let mut watch = Watch::new(attached, wanted, sender);
     if options.target == Target::All {
@@ -171,7 +169,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     let limits = Limits {
         filter: options.filter.clone(),
         min_duration: shortest,
-        until,
+        deadline: options.deadline.clone(),
     };
     let watcher = {
         let stop = stop.clone();
@@ -181,7 +179,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
         })?
     };
     let seen = Seen::new(known.clone());
-    let calls = system_options(options, until);
+    let calls = system_options(options);
     let assembler = if options.system_calls {
         let mut merge =
             Merge::new(sink, Duration::from_nanos(2 * WINDOW)).map_err(EbpfError::Thread)?;
@@ -253,24 +251,28 @@ impl<S: Sink> Recording<S> {
         let state = self.known.lock();
         let mut notes = state.notes.clone();
         if ended.late_loads > 0 {
-            notes.push(format!(
+            notes.say(format!(
                 "{} loads of libraries went on before probes were in them: calls may be missing",
                 ended.late_loads
             ));
         }
         if ended.lost_ends > 0 {
-            notes.push(format!(
+            notes.say(format!(
                 "the returns of {} calls were lost",
                 ended.lost_ends
             ));
         }
         if ended.faults > 0 {
-            notes.push(format!(
+            notes.say(format!(
                 "{} pieces of arguments could not be read and are missing or zero",
                 ended.faults
             ));
         }
-        notes.extend(totals.for_cupti.note());
+        totals
+            .for_cupti
+            .note()
+            .into_iter()
+            .for_each(|note| notes.say(note));
         let report = Report {
             processes: state.processes.clone(),
             libraries: state.libraries.clone(),
@@ -288,12 +290,12 @@ impl<S: Sink> Recording<S> {
     }
 }
 
-fn system_options(options: &Options, until: u64) -> crate::syscall::Options {
+fn system_options(options: &Options) -> crate::syscall::Options {
     let filter = options.filter.as_ref();
     crate::syscall::Options {
         filter: filter.map(|filter| Selection::parse(filter.text())),
         min_duration: options.min_duration,
-        until,
+        deadline: options.deadline.clone(),
     }
 }
 

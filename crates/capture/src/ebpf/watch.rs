@@ -20,10 +20,13 @@ use super::short::Short;
 use super::spec::Description;
 use super::stopping::Stopping;
 use super::system::{self, Files, System};
+use crate::Deadline;
 use crate::call::item::Batch;
 use crate::call::{Filter, Named};
 use crate::clock::monotonic;
+use crate::notes::Topic;
 use crate::preload::{Library, Process};
+use crate::process_name::Names;
 use crate::syscall::Frame;
 use libbpf_rs::RingBufferBuilder;
 use std::cell::RefCell;
@@ -85,6 +88,7 @@ pub struct Attached {
     /// None: system calls are not asked for.
     pub system: Option<System>,
     pub known: Arc<Known>,
+    pub deadline: Deadline,
 }
 
 pub struct Watch {
@@ -95,11 +99,14 @@ pub struct Watch {
     system_files: Files,
     wanted: Wanted,
     known: Arc<Known>,
+    deadline: Deadline,
     reader: Reader,
     /// Files that have been looked into.
     files: HashSet<(String, u64)>,
     parents: HashMap<u32, u32>,
-    /// Processes of which something has been heard, where records wait.
+    /// What processes are called, asked while they are there.
+    names: Names,
+    /// Processes that are known, as far as they made system calls or their records wait.
     met: HashSet<u32>,
     /// Calls that may turn out to be too short, if such are left out.
     short: Option<Short>,
@@ -122,9 +129,11 @@ impl Watch {
             places: wanted.stacks.is_some().then(Places::default),
             wanted,
             known: attached.known,
+            deadline: attached.deadline,
             reader: Reader::default(),
             files: HashSet::new(),
             parents: HashMap::new(),
+            names: Names::default(),
             met: HashSet::new(),
             attach: Duration::ZERO,
             lost: 0,
@@ -134,7 +143,7 @@ impl Watch {
 
     /// Until it is told to stop and the ring is empty.
     pub fn run(mut self, stop: &AtomicBool) -> Ended {
-        let maps = self.maps.clone();
+        let (maps, deadline) = (self.maps.clone(), self.deadline.clone());
         let taken: RefCell<(&mut Watch, Vec<Head>)> = RefCell::new((&mut self, Vec::new()));
         let take = |bytes: &[u8]| {
             if let Some((head, body)) = Head::split(bytes) {
@@ -162,6 +171,7 @@ impl Watch {
             if last {
                 taken.borrow_mut().0.disable();
             }
+            taken.borrow_mut().0.maps.end_at(&deadline);
             // Only threads that load something wake us earlier.
             let _ = ring.poll(if last { Duration::ZERO } else { ROUND });
             // Before the rest of the ring: what has left the table by now is in there.
@@ -199,6 +209,7 @@ impl Watch {
     /// A thread has loaded something, and waits in the kernel. If there is something to attach to,
     /// it stops for that long; putting probes in while it waits there would take far longer.
     fn load(&mut self, head: &Head) {
+        self.names.see(head.process);
         let fresh = self.fresh(head.process);
         let stopping = (!fresh.is_empty())
             .then(|| Stopping::begin(head.thread))
@@ -222,6 +233,7 @@ impl Watch {
     /// A program has begun. Loaders that have their probes tell of themselves; those of containers
     /// have none before the first program that uses them, and static programs have no loader.
     fn began(&mut self, head: &Head) {
+        self.names.look(head.process);
         let mapped = mappings::of_process(head.process).unwrap_or_default();
         let mut loaders = mapped.iter().filter(|one| one.is_loader());
         let known = |one: &Mapped| {
@@ -236,9 +248,7 @@ impl Watch {
         let mut state = self.known.lock();
         if let Some(library) = state.libraries.get(before) {
             let path = library.path.clone();
-            state.note(format!(
-                "{path} was there before its program's loader was known: first calls may be missing"
-            ));
+            state.notes.about(&BEFORE_LOADER, path);
         }
     }
 
@@ -291,7 +301,7 @@ impl Watch {
         if mapped.is_loader() {
             let path = mapped.reachable(pid);
             if let Err(why) = self.following.watch_loader(&self.maps, &path) {
-                self.known.lock().note(without_hold(&why));
+                self.known.lock().notes.about(&WITHOUT_HOLD, why);
             }
             return;
         }
@@ -316,7 +326,8 @@ impl Watch {
             if !changes.is_empty() {
                 let left = found.leave_changed(&file, &changes);
                 if left > 0 {
-                    self.known.lock().note(already_recorded(&mapped.path, left));
+                    let subject = functions_of(left, &mapped.path);
+                    self.known.lock().notes.about(&ALREADY_RECORDED, subject);
                 }
                 if left > 0 && found.functions.is_empty() {
                     self.known.lock().libraries.push(Library {
@@ -331,10 +342,7 @@ impl Watch {
             }
         }
         if found.functions.is_empty() {
-            self.known.lock().note(format!(
-                "{}: no functions that can be probed: it has no symbols for them",
-                mapped.path
-            ));
+            self.known.lock().notes.about(&NO_SYMBOLS, &mapped.path);
             return;
         }
         let began = Instant::now();
@@ -342,11 +350,8 @@ impl Watch {
         self.attach += began.elapsed();
         let mut state = self.known.lock();
         if attached.is_ok() && found.throwing > 0 {
-            state.note(without_durations(
-                &mapped.path,
-                found.throwing,
-                found.functions.len(),
-            ));
+            let subject = throwing(&mapped.path, found.throwing, found.functions.len());
+            state.notes.about(&WITHOUT_DURATIONS, subject);
         }
         match attached {
             Ok(method) => state.libraries.push(Library {
@@ -356,7 +361,7 @@ impl Watch {
                 exported: found.exported,
                 skipped: found.skipped,
             }),
-            Err(why) => state.note(format!("not traced: {why}")),
+            Err(why) => state.notes.about(&NOT_TRACED, why.to_string()),
         }
     }
 
@@ -472,6 +477,9 @@ impl Watch {
     }
 
     fn system_call(&mut self, head: &Head, body: &[u8]) {
+        if self.met.insert(head.process) {
+            self.known_process(head.process);
+        }
         for (time, frame) in system::read(head, body, &mut self.system_files) {
             let _ = self.messages.send(Message::System(time, frame));
         }
@@ -482,11 +490,15 @@ impl Watch {
         if state.processes.iter().rev().any(|known| known.pid == pid) {
             return;
         }
+        self.names.see(pid);
         let exe = fs::read_link(format!("/proc/{pid}/exe"));
+        let name = self.names.get(pid);
+        let parent = self.parents.get(&pid).copied();
         state.processes.push(Process {
             pid,
-            parent: self.parents.get(&pid).copied().unwrap_or(0),
+            parent: parent.or(name.and_then(|name| name.parent)).unwrap_or(0),
             exe: exe.map_or_else(|_| String::new(), |path| path.display().to_string()),
+            command: name.map_or_else(Vec::new, |name| name.command.clone()),
         });
     }
 
@@ -494,11 +506,13 @@ impl Watch {
         match head.kind {
             KIND_FORK => {
                 self.parents.insert(head.function, head.process);
+                self.names.forked(head.process, head.function);
             }
             KIND_EXIT => {
                 self.reader.ended(head.process);
                 self.parents.remove(&head.process);
                 self.met.remove(&head.process);
+                self.names.forget(head.process);
                 if let Some(places) = &mut self.places {
                     places.forget(head.process);
                 }
@@ -548,30 +562,53 @@ impl Watch {
     }
 }
 
-/// Why functions are not traced.
-pub(super) fn already_recorded(path: &str, functions: u64) -> String {
-    format!(
-        "{functions} functions of {path} are not traced: another cutrace already records them, or \
-         another tool has patched them, and a probe on patched code would crash that program"
-    )
+pub(super) static ALREADY_RECORDED: Topic = Topic {
+    one: "not traced: {}: another cutrace already records it, or another tool has patched it, and a probe on patched \
+          code would crash that program",
+    many: "not traced: functions of {} libraries: another cutrace already records them, or another tool has patched \
+           them, and a probe on patched code would crash that program",
+};
+
+pub(super) static WITHOUT_DURATIONS: Topic = Topic {
+    one: "durations are not recorded for {}: it can throw C++ exceptions, and a return probe would end the program; \
+          use --method=preload for durations",
+    many: "durations are not recorded for functions of {} libraries: they can throw C++ exceptions, and a return probe \
+           would end the program; use --method=preload for durations",
+};
+
+pub static WITHOUT_HOLD: Topic = Topic {
+    one: "libraries that are loaded later are not seen, or too late: {}",
+    many: "libraries that are loaded later by {} loaders are not seen, or too late",
+};
+
+static BEFORE_LOADER: Topic = Topic {
+    one: "{} was there before its program's loader was known: first calls may be missing",
+    many: "{} libraries were there before their programs' loaders were known: first calls may be missing",
+};
+
+static NO_SYMBOLS: Topic = Topic {
+    one: "{}: no functions that can be probed: it has no symbols for them",
+    many: "{} files have no functions that can be probed: they have no symbols for them",
+};
+
+static NOT_TRACED: Topic = Topic {
+    one: "not traced: {}",
+    many: "{} libraries are not traced",
+};
+
+pub(super) fn functions_of(count: u64, path: &str) -> String {
+    match count {
+        1 => format!("a function of {path}"),
+        count => format!("{count} functions of {path}"),
+    }
 }
 
-/// Why calls have no durations.
-pub(super) fn without_durations(path: &str, throwing: u64, all: usize) -> String {
-    let which = if throwing == all as u64 {
-        path.to_owned()
-    } else {
-        format!("{throwing} functions of {path}")
-    };
-    format!(
-        "durations are not recorded for {which}: it can throw C++ exceptions, and a return probe would \
-         end the program; use --method=preload for durations"
-    )
-}
-
-/// What it means that a loader cannot be watched.
-pub fn without_hold(why: &str) -> String {
-    format!("libraries that are loaded later are not seen, or too late: {why}")
+/// What has calls without durations.
+pub(super) fn throwing(path: &str, throwing: u64, all: usize) -> String {
+    match throwing == all as u64 {
+        true => path.to_owned(),
+        false => functions_of(throwing, path),
+    }
 }
 
 /// A process and its descendants.

@@ -67,8 +67,14 @@ impl From<ExitStatus> for Exit {
 /// Runs the command to its end. Meanwhile, signals that someone sends to us go to the command, and
 /// when it stops, we stop.
 pub fn run(command: &Command) -> Result<Exit, LaunchError> {
+    run_with(command, |_| ())
+}
+
+/// The same; `started` hears its process id.
+pub fn run_with(command: &Command, started: impl FnOnce(u32)) -> Result<Exit, LaunchError> {
     let forwarding = signals::Forwarding::start();
     let mut child = spawn(command)?;
+    started(child.id());
     let pid = child.id() as libc::pid_t;
     forwarding.to(pid);
     let ended = wait::until_ended(pid);

@@ -7,7 +7,7 @@
 
 mod arena;
 mod clock;
-mod counters;
+pub(crate) mod counters;
 mod drain;
 mod drain_thread;
 mod error;

@@ -8,6 +8,8 @@ use super::clock::TscClock;
 use super::folder::open_left;
 use super::namespace::Namespaces;
 use crate::call::{Named, loaded::Objects};
+use crate::process_name;
+use event::ring::{ARGUMENT_END, NEWLINE};
 use event::{ClockMap, ClockPair, Name};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek, SeekFrom};
@@ -29,6 +31,8 @@ pub struct Image {
     pub pid: u32,
     pub parent: u32,
     pub exe: String,
+    /// Its command line; empty in children that have their parent's.
+    command: Vec<String>,
     /// The PID namespace that it is in; 0: unknown.
     namespace: u64,
     tsc_hz: u64,
@@ -36,6 +40,8 @@ pub struct Image {
     pub libraries: BTreeMap<u32, Library>,
     functions: HashMap<u16, (u32, Name)>,
     pub notes: Vec<String>,
+    /// What there is to say of its libraries: of which kind, and what of.
+    pub abouts: Vec<(String, String)>,
     /// Nanoseconds that recording adds to a call, as the process measured it.
     pub cost: Option<f64>,
     /// What its addresses mean, if stacks are wanted.
@@ -172,6 +178,22 @@ impl Processes {
         None
     }
 
+    /// The command line of an image. A forked child has its parent's.
+    pub fn command(&self, image: usize) -> &[String] {
+        let mut place = Some(image);
+        for _ in 0..MOST_ANCESTORS {
+            let Some(image) = place.and_then(|place| self.images.get(place)) else {
+                break;
+            };
+            if !image.command.is_empty() {
+                return &image.command;
+            }
+            let began = image.clocks.first().map(|pair| pair.source);
+            place = began.and_then(|began| self.image_at(image.parent, began));
+        }
+        &[]
+    }
+
     /// Whose time that image's records are in, by what it says of its clock.
     pub fn time_source(&self, image: usize, tsc: &TscClock) -> TimeSource {
         const NEAR: u64 = 1_000_000_000;
@@ -300,14 +322,29 @@ impl Image {
                     *library.skipped.entry(reason.to_owned()).or_default() += 1;
                 }
             }
+            "command" => self.command = process_name::arguments(&unescaped(rest)),
             "cost" => self.cost = rest.parse().ok().filter(|cost| (0.0..1e9).contains(cost)),
             "loaded" => self.objects.loaded(rest, &self.exe)?,
             "unloaded" => self.objects.unloaded(rest)?,
+            "about" if self.abouts.len() < MOST_LIBRARIES => {
+                let (kind, subject) = rest.split_once(' ')?;
+                self.abouts.push((kind.to_owned(), subject.to_owned()));
+            }
             "note" if self.notes.len() < MOST_NOTES => self.notes.push(rest.to_owned()),
             _ => {}
         }
         Some(())
     }
+}
+
+/// A command line that was made one line of text: see `say_command` in the crate `preload`.
+fn unescaped(line: &str) -> Vec<u8> {
+    let original = |byte| match byte {
+        ARGUMENT_END => 0,
+        NEWLINE => b'\n',
+        byte => byte,
+    };
+    line.bytes().map(original).collect()
 }
 
 /// `key=value` words; the value of `last` is the rest of the line.
@@ -337,6 +374,8 @@ mod tests {
         function 1 0 cuMemAlloc_v2\n\
         skipped 0 cuOdd branch into the prologue\n\
         cost 24.5\n\
+        command /opt/my app/run\x1fa\x1eb\x1f\n\
+        about changed-file /usr/lib/lib x.so\n\
         note one library came too late\n";
 
     fn processes(contents: &[(&str, &str)]) -> (tempfile::TempDir, Processes) {
@@ -369,7 +408,10 @@ mod tests {
         assert_eq!(library.path, "/usr/lib/lib cuda.so.1");
         assert_eq!(library.skipped["branch into the prologue"], 1);
         assert_eq!(image.notes, ["one library came too late"]);
+        let about = ("changed-file".to_owned(), "/usr/lib/lib x.so".to_owned());
+        assert_eq!(image.abouts, [about]);
         assert_eq!(image.cost, Some(24.5));
+        assert_eq!(processes.command(0), ["/opt/my app/run", "a\nb"]);
         let named = processes.function(0, 1).expect("known");
         assert_eq!(&*named.name, "cuMemAlloc_v2");
         assert_eq!(processes.function(0, 2), None);

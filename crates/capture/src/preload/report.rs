@@ -3,7 +3,9 @@
 use super::process::{Library, Processes};
 use crate::SinkError;
 use crate::call::Totals;
-use event::{Backend, ClockError, Hooks, Overhead};
+use crate::notes::{Notes, Topic};
+use crate::process_name;
+use event::{Backend, ClockError, Hooks, Overhead, ProcessName};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ pub struct Report {
     /// Each library once, as the process that had most of it hooked had it.
     pub libraries: Vec<Library>,
     /// Things a user should know.
-    pub notes: Vec<String>,
+    pub notes: Notes,
     /// Calls that became records.
     pub calls: u64,
     pub lost: u64,
@@ -29,12 +31,60 @@ pub struct Report {
     pub failure: Option<SinkError>,
 }
 
+/// What injected code says of libraries, by the word that it says it with.
+static TOPICS: [(&str, Topic); 4] = [
+    (
+        "hidden-runtime",
+        Topic {
+            one: "{} links its own CUDA runtime without symbols: its cuda* calls are not seen, its cu* calls are",
+            many: "{} libraries link their own CUDA runtime without symbols: their cuda* calls are not seen, their \
+                   cu* calls are",
+        },
+    ),
+    (
+        "changed-file",
+        Topic {
+            one: "{} is not hooked: its file is gone or has changed",
+            many: "{} libraries are not hooked: their files are gone or have changed",
+        },
+    ),
+    (
+        "not-hooked",
+        Topic {
+            one: "not hooked, {}",
+            many: "{} libraries are not hooked",
+        },
+    ),
+    (
+        "missed",
+        Topic {
+            one: "{} is not hooked, its calls are missing: another tracer's probe in the loader (_dl_debug_state) hid \
+                  that it was loaded",
+            many: "{} libraries are not hooked, their calls are missing: another tracer's probe in the loader \
+                   (_dl_debug_state) hid that they were loaded",
+        },
+    ),
+];
+
 /// One program image that said it was there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
     pub parent: u32,
     pub exe: String,
+    pub command: Vec<String>,
+}
+
+impl Process {
+    /// What it is called.
+    pub fn named(&self) -> ProcessName {
+        ProcessName {
+            pid: self.pid,
+            parent: (self.parent != 0).then_some(self.parent),
+            name: process_name::short(&self.command, "", &self.exe),
+            command: self.command.clone(),
+        }
+    }
 }
 
 /// Each library once, as the process that had most of it hooked had it.
@@ -92,23 +142,29 @@ impl Report {
         clock: ClockError,
         damaged: u64,
     ) -> Self {
-        let mut notes: Vec<String> = Vec::new();
+        let mut notes = Notes::default();
         for image in processes.images() {
-            for note in &image.notes {
-                if !notes.contains(note) {
-                    notes.push(note.clone());
+            for (topic, subject) in &image.abouts {
+                if let Some((_, topic)) = TOPICS.iter().find(|(name, _)| name == topic) {
+                    notes.about(topic, subject);
                 }
             }
+            image.notes.iter().for_each(|note| notes.say(note));
         }
         if damaged > 0 {
-            notes.push(format!(
+            notes.say(format!(
                 "{damaged} rings held what cutrace does not write and were given up"
             ));
         }
-        notes.extend(totals.for_cupti.note());
+        totals
+            .for_cupti
+            .note()
+            .into_iter()
+            .for_each(|note| notes.say(note));
         Report {
-            processes: (processes.images().iter())
-                .map(|image| Process {
+            processes: (processes.images().iter().enumerate())
+                .map(|(place, image)| Process {
+                    command: processes.command(place).to_vec(),
                     pid: image.pid,
                     parent: image.parent,
                     exe: image.exe.clone(),

@@ -11,12 +11,12 @@ use super::origin::Traced;
 use super::process::Processes;
 use super::report::Report;
 use super::untraced::Watch;
-use crate::Sink;
 use crate::call::item::Batch;
 use crate::call::{Assembler, Filter, Limits};
 use crate::clock::monotonic;
 use crate::files;
 use crate::launch::block_signals;
+use crate::{Deadline, Sink};
 use event::{ClockError, ClockPair};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -44,7 +44,7 @@ pub struct Options {
     /// Calls shorter than this are left out.
     pub min_duration: Duration,
     /// Calls that begin later than this are left out.
-    pub duration: Option<Duration>,
+    pub deadline: Deadline,
 }
 
 /// Records wait this long for earlier ones of threads that were held up.
@@ -121,9 +121,7 @@ impl Session {
         let limits = Limits {
             filter: self.options.filter.clone(),
             min_duration: nanoseconds(self.options.min_duration),
-            until: (self.options.duration).map_or(u64::MAX, |limit| {
-                self.first.host.saturating_add(nanoseconds(limit))
-            }),
+            deadline: self.options.deadline.clone(),
         };
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = channel();
@@ -255,7 +253,7 @@ fn assemble_all<S: Sink>(
     let mut report = Report::new(&processes, totals, error, damaged);
     report.add_overhead(clock.length(counters.spent()));
     if let [(path, why), ..] = &*unreadable {
-        report.notes.push(format!(
+        report.notes.say(format!(
             "the calls of {} processes are not in the trace: {}: {why}",
             unreadable.len(),
             path.display()
@@ -265,7 +263,7 @@ fn assemble_all<S: Sink>(
         let what = "were still running when the command ended, and are traced no longer";
         report
             .notes
-            .push(format!("processes that {what}: {still_running}"));
+            .say(format!("processes that {what}: {still_running}"));
     }
     report.tracer_cpu = thread_time();
     (sink, report)

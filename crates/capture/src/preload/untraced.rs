@@ -2,6 +2,7 @@
 //! cleared their environment, or gave them another root, where the injected library is not. Looks at
 //! /proc from time to time, so one that lives for less than a moment goes unnamed.
 
+use crate::notes::{Notes, Topic};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,14 @@ const VARIABLE: &[u8] = b"CUTRACE_SESSION=";
 const MOST_PROCESSES: usize = 4096;
 const MOST_NAMED: usize = 64;
 
+static UNTRACED: Topic = Topic {
+    one: "{}",
+    many: "{} processes use CUDA and were not traced",
+};
+
 pub struct Watch {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Vec<String>>>,
+    thread: Option<JoinHandle<Notes>>,
 }
 
 impl Watch {
@@ -46,11 +52,11 @@ impl Watch {
         Watch { stop, thread }
     }
 
-    /// A line for each process that was found.
-    pub fn finish(mut self) -> Vec<String> {
+    /// What there is to say of those that were found.
+    pub fn finish(mut self) -> Notes {
         self.stop.store(true, Ordering::Release);
         let Some(thread) = self.thread.take() else {
-            return Vec::new();
+            return Notes::default();
         };
         thread.thread().unpark();
         thread.join().unwrap_or_default()
@@ -63,7 +69,8 @@ struct Found {
     session: PathBuf,
     /// What each process was when it was last looked at, and whether there is more to learn of it.
     known: HashMap<u32, (PathBuf, Verdict)>,
-    notes: Vec<String>,
+    notes: Notes,
+    named: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,7 +87,7 @@ impl Found {
         let mut seen = 0;
         while let Some(pid) = waiting.pop() {
             seen += 1;
-            if seen > MOST_PROCESSES || self.notes.len() >= MOST_NAMED {
+            if seen > MOST_PROCESSES || self.named >= MOST_NAMED {
                 return;
             }
             waiting.extend(children(proc, pid));
@@ -140,9 +147,11 @@ impl Found {
             }
         };
         let program = program.display();
-        self.notes.push(format!(
-            "process {pid} ({program}) uses CUDA ({library}) and was not traced: {why}"
-        ));
+        self.named += 1;
+        self.notes.about(
+            &UNTRACED,
+            format!("process {pid} ({program}) uses CUDA ({library}) and was not traced: {why}"),
+        );
         Verdict::Named
     }
 }
@@ -203,14 +212,16 @@ mod tests {
         let mut found = Found::default();
         found.look(proc, 1);
         let named = "process 4 (/bin/program4) uses CUDA (libcuda.so.1)";
-        assert_eq!(found.notes.len(), 1, "{:?}", found.notes);
-        assert!(found.notes[0].starts_with(named), "{:?}", found.notes);
+        let lines = found.notes.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].starts_with(named), "{lines:?}");
         // It has loaded CUDA since.
         process(proc, 3, "", "A=1\0", cuda);
         found.look(proc, 1);
         found.look(proc, 1);
-        assert_eq!(found.notes.len(), 2, "{:?}", found.notes);
-        assert!(found.notes[1].contains("/bin/program3"));
+        let many = "2 processes use CUDA and were not traced (-v lists them)";
+        assert_eq!(found.notes.lines(), [many]);
+        assert!(found.notes.details()[1].contains("/bin/program3"));
     }
 
     #[test]
@@ -244,10 +255,11 @@ mod tests {
             ..Found::default()
         };
         found.look(proc, 1);
-        found.notes.sort();
-        assert_eq!(found.notes.len(), 3, "{:?}", found.notes);
-        assert!(found.notes[0].starts_with("process 3 ") && found.notes[0].contains("loader"));
-        for (note, pid) in found.notes[1..].iter().zip([4, 5]) {
+        let mut notes = found.notes.details();
+        notes.sort();
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(notes[0].starts_with("process 3 ") && notes[0].contains("loader"));
+        for (note, pid) in notes[1..].iter().zip([4, 5]) {
             assert!(note.starts_with(&format!("process {pid} ")), "{note}");
             assert!(note.ends_with("run cutrace inside of it"), "{note}");
         }
@@ -259,6 +271,6 @@ mod tests {
         process(proc.path(), 1, "1 1 x -5 99999999999", "", "");
         let mut found = Found::default();
         found.look(proc.path(), 1);
-        assert_eq!(found.notes, [""; 0]);
+        assert_eq!(found.notes.lines(), [""; 0]);
     }
 }

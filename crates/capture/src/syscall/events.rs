@@ -4,6 +4,7 @@ use super::frame::{Call, Frame, Unseen};
 use super::lasting::Lasting;
 use super::session::Options;
 use crate::ioctl::{self, Decoder, Payload, Request};
+use crate::process_name::Names;
 use crate::{Sink, SinkError};
 use event::{Arg, Candidate, Category, Event, Extent, Name, Record, Value};
 use std::collections::{BTreeSet, HashMap};
@@ -37,6 +38,8 @@ pub struct Totals {
     pub unseen: BTreeSet<u32>,
     /// The first one's reason.
     pub why_unseen: Option<Unseen>,
+    /// What the processes are called.
+    pub names: Names,
 }
 
 struct Open {
@@ -163,9 +166,10 @@ impl<S: Sink> Events<S> {
             }
         };
         (event.pid, event.tid) = (pid, tid);
+        self.totals.names.see(pid);
         event.extent = Extent::Open;
         self.totals.calls += 1;
-        let hidden = time > self.options.until || !self.options.wants(&event);
+        let hidden = self.options.deadline.is_past(time) || !self.options.wants(&event);
         if self.open.len() >= MOST_OPEN {
             self.open.clear();
         }

@@ -11,9 +11,9 @@ use super::tracer::Mode;
 use crate::clock::monotonic;
 use crate::ioctl::{self, Decoder};
 use crate::launch::{Preparation, block_signals};
-use crate::{Sink, SinkError};
+use crate::{Deadline, Sink, SinkError};
 use cuda::nvidia::Version;
-use event::{Backend, Hooks, Selection};
+use event::{Backend, Hooks, ProcessName, Selection};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -29,8 +29,8 @@ pub struct Options {
     pub filter: Option<Selection>,
     /// Shorter calls are left out.
     pub min_duration: Duration,
-    /// CLOCK_MONOTONIC after which calls are left out.
-    pub until: u64,
+    /// Calls that begin later are left out.
+    pub deadline: Deadline,
 }
 
 /// The tracer's process is there, and has nothing to trace yet.
@@ -62,6 +62,8 @@ pub struct Report {
     /// Some of what was traced goes on; the tracer stays with it.
     pub still_running: bool,
     pub notes: Vec<String>,
+    /// What the processes are called that made these calls.
+    pub processes: Vec<ProcessName>,
     pub unwritten: u64,
     pub failure: Option<SinkError>,
 }
@@ -279,6 +281,7 @@ fn read_all<S: Sink>(
         failure,
         unseen,
         why_unseen,
+        names,
     } = events.totals;
     if let Some(why) = why_unseen {
         notes.push(unseen_text(unseen.len(), why));
@@ -290,6 +293,7 @@ fn read_all<S: Sink>(
         tracer_cpu: Duration::from_nanos(cpu),
         still_running,
         notes,
+        processes: names.into_vec(),
         unwritten,
         failure,
     };

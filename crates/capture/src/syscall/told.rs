@@ -67,7 +67,6 @@ mod tests {
         let records = |least| {
             let options = Options {
                 min_duration: Duration::from_nanos(least),
-                until: u64::MAX,
                 ..Options::default()
             };
             records_of(&frames, options).expect("whole frames")

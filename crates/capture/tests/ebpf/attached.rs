@@ -105,5 +105,5 @@ fn a_library_without_symbols_is_said() {
     assert_eq!((exit, kept.begun().count()), (Exit::Code(0), 0));
     assert!(report.libraries.is_empty(), "{:?}", report.libraries);
     let said = |note: &String| note.contains("libbare.so") && note.contains("symbols");
-    assert!(report.notes.iter().any(said), "{:?}", report.notes);
+    assert!(report.notes.lines().iter().any(said), "{:?}", report.notes);
 }

@@ -272,7 +272,11 @@ fn ten_thousand_probes_are_attached_and_taken_off() {
     let (_, kept, report) = run(&nothing, &[&words[0], &words[1], &words[2]]);
     assert_eq!((kept.begun().count(), report.libraries.len()), (0, 0));
     assert!(
-        report.notes.iter().any(|note| note.contains("libmany.so")),
+        report
+            .notes
+            .lines()
+            .iter()
+            .any(|note| note.contains("libmany.so")),
         "{:?}",
         report.notes
     );

@@ -164,6 +164,14 @@ struct HowLine {
         hide_default_value = true
     )]
     records: u64,
+    /// As root: run the command as this user, a name or a number. Under sudo the command runs as the
+    /// user who called sudo; '--user root' keeps it root's
+    #[arg(long, value_name = "USER", value_parser = super::record::user)]
+    user: Option<u32>,
+    /// Keep secrets out of the trace: the command's arguments, texts that the program passes or prints, folders,
+    /// the host's name
+    #[arg(long)]
+    redact: bool,
     /// Print no summary of the trace at the end
     #[arg(long)]
     no_summary: bool,
@@ -202,7 +210,7 @@ impl HowLine {
                 pid: None,
                 everyone: false,
                 whose: capture::ebpf::Whose::default(),
-                user: None,
+                user: self.user,
                 // Collecting times would change what probes measure.
                 methods: Methods::These(vec![Method::Preload]),
                 output: self.output,
@@ -219,7 +227,7 @@ impl HowLine {
                 summary: !self.no_summary,
                 simulate: self.sim,
                 quiet: self.quiet,
-                redact: false,
+                redact: self.redact,
                 verbose: self.verbose,
                 strict: false,
                 probes: None,

@@ -240,7 +240,7 @@ fn process(text: &str) -> Result<u32, String> {
 }
 
 /// A user's name or number.
-fn user(text: &str) -> Result<u32, String> {
+pub fn user(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }

@@ -26,9 +26,10 @@ mod sought;
 mod syscall;
 pub mod user;
 mod uvm;
+mod window;
 mod words;
 
-use super::{says_broken_pipe, softgpu::add_softgpu, style::stderr_style};
+use super::{gpu::Unprobed, says_broken_pipe, softgpu::add_softgpu, style::stderr_style};
 use crate::{
     arguments::{Method, Methods, Record},
     embedded,
@@ -37,23 +38,28 @@ use crate::{
 use anyhow::{Context, Result};
 use backend::{Backend, Watched};
 use capture::{
-    SinkError,
+    Deadline, SinkError,
     clock::monotonic,
     cupti::{Calls, CuptiError, Tap},
     launch::{self, Exit, LaunchError, Preparation},
     preload::PreloadError,
+    process_name,
 };
+use event::ProcessName;
 use file::TraceFile;
 use outlet::Outlet;
 pub use probes::Found;
 use progress::{Progress, Stage};
 use render::RunSummary;
 use std::{
+    fmt::Write as _,
     io::{self, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
+use window::Window;
 
 /// A user who waits longer than this wonders what for.
 const WORTH_SAYING: Duration = Duration::from_millis(500);
@@ -143,7 +149,13 @@ fn untraced(options: &Record) -> Result<ExitCode> {
         command.environment.extend(other.environment);
         other.user
     });
-    launched(&mut command, user, options.simulate, &mut [])?.pass_on()
+    let mut window = Window::new(None);
+    let mut run = Run {
+        simulate: options.simulate,
+        window: &mut window,
+        process: &AtomicU32::new(0),
+    };
+    launched(&mut command, user, &mut [], &mut run)?.pass_on()
 }
 
 /// What a run that was traced has to say at its end.
@@ -195,6 +207,9 @@ pub fn record(options: &Record) -> Result<Recorded> {
     if (options.probes.as_ref()).is_some_and(|probes| probes.tells_addresses()) {
         file.watch_allocations();
     }
+    if options.probes.is_some() {
+        file.watch_launches();
+    }
     let other = match options.pid.is_none() && !options.everyone {
         true => user::of_command(options)?,
         false => None,
@@ -206,7 +221,14 @@ pub fn record(options: &Record) -> Result<Recorded> {
     let progress = (!options.quiet && !is_live)
         .then(|| Progress::start(seen.clone(), is_command))
         .flatten();
-    let ran = watched_run(options, &plan.methods, file, &place, |backends| {
+    let process = file.process();
+    let mut window = Window::new(options.duration);
+    let sources = Sources {
+        methods: &plan.methods,
+        place: &place,
+        deadline: window.deadline().clone(),
+    };
+    let ran = watched_run(options, &sources, file, |backends| {
         let mut command = launch::Command {
             program: options.program.clone(),
             args: options.arguments.clone(),
@@ -218,12 +240,21 @@ pub fn record(options: &Record) -> Result<Recorded> {
         });
         let began = Instant::now();
         let exit = match options.pid {
-            Some(pid) => attached(pid, options.duration, backends),
+            Some(pid) => attached(pid, options.duration, backends, &mut window),
             None if options.everyone => {
+                window.open();
                 launch::until_enough(options.duration);
+                window.close();
                 Ok(Exit::Code(0))
             }
-            None => launched(&mut command, user, options.simulate, backends),
+            None => {
+                let mut run = Run {
+                    simulate: options.simulate,
+                    window: &mut window,
+                    process: &process,
+                };
+                launched(&mut command, user, backends, &mut run)
+            }
         };
         // Here the run ends: what cutrace does afterwards is no time of the program's.
         let ended = monotonic();
@@ -244,6 +275,13 @@ pub fn record(options: &Record) -> Result<Recorded> {
         .lock()
         .unwrap_or_else(|broken| broken.into_inner())
         .take();
+    if let (Some(found), Some(launched)) = (&mut found, file.launched()) {
+        found.unprobed = Unprobed::of(&found.notes, &launched);
+        watched.notes.extend_from_slice(&found.unprobed.notes);
+        for line in &found.unprobed.details {
+            let _ = writeln!(watched.details, "cutrace: {line}");
+        }
+    }
     if let (Some(found), Some(allocations)) = (&mut found, file.allocations()) {
         watched.notes.extend(found.name_accesses(&allocations));
         if watched.failure.is_none()
@@ -252,12 +290,15 @@ pub fn record(options: &Record) -> Result<Recorded> {
             watched.failure = Some(why);
         }
     }
+    name_command(options, process.load(Ordering::Relaxed), &mut watched);
     let unwritten = watched.unwritten;
     let finished = file.finish(|summary| {
         summary.end_ns = summary.end_ns.max(ended);
         summary.exit = Some(status(exit));
         summary.clocks = watched.clocks.clone();
         summary.overhead = watched.overhead.clone();
+        summary.watched = window.watched(ended);
+        summary.processes = watched.processes.clone();
         // A back end that had nowhere to write.
         summary.lost = summary.lost.saturating_add(unwritten);
     });
@@ -302,14 +343,22 @@ pub fn record(options: &Record) -> Result<Recorded> {
     })
 }
 
+/// What a run is watched by.
+struct Sources<'a> {
+    methods: &'a [Method],
+    place: &'a probes::Place,
+    /// When all of them stop.
+    deadline: Deadline,
+}
+
 /// Starts the back ends, does `run` under their eyes, and brings together what they saw.
 fn watched_run<T>(
     options: &Record,
-    methods: &[Method],
+    sources: &Sources<'_>,
     file: TraceFile,
-    place: &probes::Place,
     run: impl FnOnce(&mut [Box<dyn Backend + '_>]) -> Result<T>,
 ) -> Result<(T, TraceFile, words::Together)> {
+    let methods = sources.methods;
     let names: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
     let (outlets, joint) = outlet::outlets(file, &names)?;
     let mut backends = Vec::new();
@@ -317,14 +366,7 @@ fn watched_run<T>(
     let tells = methods.iter().any(|method| method.tells_gpu_times());
     let calls = tells.then(|| Calls::default().with_waits(options.waits));
     for (&method, outlet) in methods.iter().zip(outlets) {
-        backends.push(start(
-            options,
-            methods,
-            method,
-            outlet,
-            calls.as_ref(),
-            place,
-        )?);
+        backends.push(start(options, sources, method, outlet, calls.as_ref())?);
     }
     let ran = run(&mut backends);
     let watched: Vec<Watched> = backends.into_iter().filter_map(Backend::finish).collect();
@@ -338,38 +380,42 @@ fn watched_run<T>(
 
 fn start<'a>(
     options: &'a Record,
-    methods: &[Method],
+    sources: &Sources<'_>,
     method: Method,
     outlet: Outlet,
     calls: Option<&Calls>,
-    place: &probes::Place,
 ) -> Result<Box<dyn Backend + 'a>> {
+    let deadline = &sources.deadline;
     match method {
         Method::Preload => {
             let tap = Tap::new(outlet, calls.cloned());
-            Ok(Box::new(preload::Preload::start(options, tap)?))
+            Ok(Box::new(preload::Preload::start(options, tap, deadline)?))
         }
         Method::Cupti | Method::Events => {
             let calls = calls.cloned().unwrap_or_default();
             Ok(Box::new(cupti::Cupti::start(
-                options, method, outlet, calls,
+                options, method, outlet, calls, deadline,
             )?))
         }
-        Method::Syscall => Ok(Box::new(syscall::Syscall::start(options, outlet)?)),
-        Method::Kernel => Ok(Box::new(kernel::Kernel::start(options, outlet)?)),
+        Method::Syscall => Ok(Box::new(syscall::Syscall::start(
+            options, outlet, deadline,
+        )?)),
+        Method::Kernel => Ok(Box::new(kernel::Kernel::start(options, outlet, deadline)?)),
         Method::Probes => match &options.probes {
             Some(probes) => Ok(Box::new(probes::ProbesBackend::start(
                 probes.clone(),
                 outlet,
-                place.clone(),
+                sources.place.clone(),
                 options.folder(),
             )?)),
             None => anyhow::bail!("cutrace gpu puts probes into kernels"),
         },
         Method::Ebpf => {
             // Calls that preload sees from inside are not recorded twice.
-            let calls = !methods.contains(&Method::Preload);
-            Ok(Box::new(ebpf::Ebpf::start(options, calls, outlet)?))
+            let calls = !sources.methods.contains(&Method::Preload);
+            Ok(Box::new(ebpf::Ebpf::start(
+                options, calls, outlet, deadline,
+            )?))
         }
         Method::Uvm => Ok(Box::new(uvm::Uvm::start(options, outlet)?)),
         Method::Nvml => Ok(Box::new(nvml::Nvml::start(outlet)?)),
@@ -377,21 +423,56 @@ fn start<'a>(
     }
 }
 
+/// A command that is about to begin.
+struct Run<'a> {
+    simulate: bool,
+    window: &'a mut Window,
+    /// Where its process id goes.
+    process: &'a AtomicU32,
+}
+
+/// The command is called what was typed, unless somebody has seen what it became.
+fn name_command(options: &Record, pid: u32, watched: &mut words::Together) {
+    let named = match options.pid {
+        Some(pid) => process_name::of_running(pid),
+        None => {
+            let command = meta::command(options);
+            (pid != 0).then(|| ProcessName {
+                pid,
+                parent: None,
+                name: process_name::short(&command, "", ""),
+                command,
+            })
+        }
+    };
+    let is_known = |pid| watched.processes.iter().any(|known| known.pid == pid);
+    if let Some(named) = named.filter(|named| !is_known(named.pid)) {
+        watched.name(named);
+    }
+    watched.processes.sort_by_key(|known| known.pid);
+}
+
 /// Runs the command to its end.
 fn launched(
     command: &mut launch::Command,
     user: Option<launch::User>,
-    simulate: bool,
     backends: &mut [Box<dyn Backend + '_>],
+    run: &mut Run<'_>,
 ) -> Result<Exit> {
     for backend in backends.iter_mut() {
         command.environment.extend(backend.environment()?);
     }
-    if simulate {
+    if run.simulate {
         add_softgpu(command)?;
     }
-    if user.is_none() && !backends.iter().any(|backend| backend.holds()) {
-        return Ok(launch::run(command)?);
+    // Those inside of the program are there before it begins: then the whole run is watched.
+    let attaches = backends.iter().any(|backend| backend.holds());
+    if !attaches && run.window.is_limited() {
+        run.window.open();
+    }
+    if user.is_none() && !attaches {
+        let started = |pid| run.process.store(pid, Ordering::Relaxed);
+        return Ok(launch::run_with(command, started)?);
     }
     let mut preparation = Preparation {
         user,
@@ -401,8 +482,12 @@ fn launched(
         backend.prepare(&mut preparation)?;
     }
     let mut held = launch::hold(command, &preparation)?;
+    run.process.store(held.pid(), Ordering::Relaxed);
     for backend in backends.iter_mut() {
         backend.attach(held.pid())?;
+    }
+    if attaches {
+        run.window.open();
     }
     held.release()?;
     held.wait().map_err(|error: LaunchError| error.into())
@@ -413,11 +498,14 @@ fn attached(
     pid: u32,
     limit: Option<Duration>,
     backends: &mut [Box<dyn Backend + '_>],
+    window: &mut Window,
 ) -> Result<Exit> {
     for backend in backends.iter_mut() {
         backend.attach(pid)?;
     }
+    window.open();
     launch::outlast(pid, limit).with_context(|| format!("process {pid}"))?;
+    window.close();
     Ok(Exit::Code(0))
 }
 

@@ -2,12 +2,14 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod loader;
 mod markers;
 mod older;
 mod patched;
 mod rights;
 mod stacks;
 mod throwing;
+mod watched;
 mod whose;
 
 use common::{cutrace, program, read, skip};

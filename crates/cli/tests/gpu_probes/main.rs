@@ -5,6 +5,7 @@
 mod common;
 mod errors;
 mod host;
+mod interrupted;
 mod loads;
 mod pinned;
 mod ready;

@@ -248,3 +248,38 @@ fn mem_names_variables_that_the_program_asks_for() {
     assert_eq!((&count["lines"], &count["size"]), (&json!(1), &json!(8)));
     assert!(mem.words().contains("in variable threads_run (8 bytes)"));
 }
+
+#[test]
+fn traces_of_probes_keep_secrets_and_run_as_somebody_else() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let ran = run(
+        &["count", "vectorAdd", "--redact"],
+        &program,
+        "vaddn 8 64 2",
+    );
+    assert_eq!(ran.numbers("counts")[0], 1024, "{}", ran.words());
+    let text = std::fs::read_to_string(ran.folder.path().join("trace.jsonl")).expect("a trace");
+    assert!(
+        text.contains("\"probed\"") && !text.contains("vaddn"),
+        "{text}"
+    );
+    let folder = program.parent().expect("a folder").display().to_string();
+    assert!(!text.contains(&folder), "{folder} is in the trace");
+    // SAFETY: a question without side effects.
+    if unsafe { libc::geteuid() } != 0 {
+        return super::skip("only root can run commands as another user");
+    }
+    let folder = tempfile::tempdir_in("/tmp").expect("a folder");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), open).expect("opened");
+    let mut command = super::cutrace();
+    let output = command
+        .args(["gpu", "count", "*", "--sim", "--user", "nobody", "-o"])
+        .arg(folder.path().join("trace.jsonl"))
+        .args(["--", "id", "-u"])
+        .output()
+        .expect("started");
+    assert_eq!(output.stdout, b"65534\n", "{output:?}");
+}

@@ -5,7 +5,7 @@
 // before it begins, as programs do that bring their own libcupti. on: goes on until no thread of the
 // tracer's is left in it, a minute at most, and says so. mps: connects to a socket before it begins
 // and stays connected, as the driver does with MPS's daemon for a while. served: the same with a socket whose
-// name is in no folder, as its server's is.
+// name is in no folder, as its server's is. With FILL=N in its environment it leaves only so many bytes of /dev/shm.
 #include "kernel.h"
 
 #include <dirent.h>
@@ -27,6 +27,17 @@ static void *work(void *number) {
     for (int i = 0; i < each; i++)
         check(launch(function, 1 + i % 7, 1, 1, 1 + thread, 1, 1, 0, stream, 0, 0), "cuLaunchKernel");
     return 0;
+}
+
+// Takes all room of the file system that the session's folder is in, but for so many bytes.
+static void fill(long but) {
+    static char page[4096];
+    FILE *file = fopen("/dev/shm/filled", "w");
+    setvbuf(file, NULL, _IONBF, 0);
+    long bytes = 0;
+    while (fwrite(page, 1, sizeof page, file) == sizeof page) bytes += sizeof page;
+    if (ftruncate(fileno(file), bytes - but)) exit(8);
+    fclose(file);
 }
 
 static long seen;
@@ -75,6 +86,7 @@ int main(int argc, char **argv) {
     if (!strcmp(more, "mps") && !connected(argv[4], 1)) return 5;
     if (!strcmp(more, "served") && !connected(argv[4], 0)) return 5;
     prepare("shaped");
+    if (getenv("FILL")) fill(atol(getenv("FILL")));
     all(threads, work);
     if (!strcmp(more, "cupti")) {
         void *cupti = dlopen("libcupti.so.13", RTLD_NOW);

@@ -129,13 +129,13 @@ pub struct Small {
 }
 
 impl Small {
-    pub fn new() -> Option<Small> {
+    pub fn new(program: &str) -> Option<Small> {
         if !is_root() {
             skip("only root can mount");
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
-        let program = compile("losses", folder.path());
+        let program = compile(program, folder.path());
         Some(Small {
             folder,
             program,
@@ -152,6 +152,19 @@ impl Small {
         calls: u32,
         fill: Option<&str>,
     ) -> Run {
+        let options = [&["--method=preload"], options].concat();
+        let words = ["many", &calls.to_string()];
+        self.run((mounted, size), &options, trace, &words, fill)
+    }
+
+    fn run(
+        &self,
+        (mounted, size): (&Path, &str),
+        options: &[&str],
+        trace: &Path,
+        words: &[&str],
+        fill: Option<&str>,
+    ) -> Run {
         let trace = trace.to_owned();
         let script = "mount --make-rprivate / && mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && keep=$3 && shift 3 && \
                       \"$@\"; status=$?; cp \"$trace\" \"$keep\"; exit $status";
@@ -162,12 +175,12 @@ impl Small {
             .arg(mounted)
             .arg(&kept)
             .arg(cutrace().get_program())
-            .args(["record", "--sim", "--method=preload", "-o"])
+            .args(["record", "--sim", "-o"])
             .arg(&trace)
             .args(options)
             .arg("--")
             .arg(&self.program)
-            .args(["many", &calls.to_string()])
+            .args(words)
             .env("trace", &trace)
             .envs(crate::common::SAME_GPU)
             .env("CUTRACE_KEEP_FREE", self.left_free)
@@ -194,7 +207,7 @@ impl Small {
 
 #[test]
 fn a_full_shared_memory_is_counted_once() {
-    let Some(small) = Small::new() else {
+    let Some(small) = Small::new("losses") else {
         return;
     };
     let trace = small.folder.path().join("trace.jsonl");
@@ -226,9 +239,46 @@ pub fn reported(trace: &Path) -> u64 {
     report["overview"]["lost"].as_u64().expect("a number")
 }
 
+/// GPU work is handed over by a file there, too.
+#[test]
+fn gpu_times_that_find_no_room_are_counted() {
+    let Some(small) = Small::new("launches") else {
+        return;
+    };
+    let trace = small.folder.path().join("trace.jsonl");
+    let memory = Path::new("/dev/shm");
+    // Filled by the program: never room again; room again when the tracer has read some; enough.
+    let cases = [
+        (Some("65536"), "4000", Some(true)),
+        (Some("5000000"), "30000", None),
+        (None, "1000", Some(false)),
+    ];
+    for (left, launches, loses) in cases {
+        let options = ["--method=cupti", "--strict"];
+        let words = ["2", launches];
+        let run = small.run((memory, "20m"), &options, &trace, &words, left);
+        let stderr = run.stderr();
+        let made = 2 * launches.parse::<u64>().expect("a number");
+        let ended = |line: &&serde_json::Value| line["layer"] == "gpu" && line["phase"] == "E";
+        let recorded = run.lines.iter().filter(ended).count() as u64;
+        let lost = run.summary()["lost"].as_u64().expect("a number");
+        assert_eq!(recorded + lost, made, "{left:?}: {stderr}");
+        // A buffer of CUPTI's is longer than what is left in the first case.
+        assert!(recorded > 0 || loses == Some(true), "{left:?}: {stderr}");
+        if let Some(loses) = loses {
+            assert_eq!(lost > 0, loses, "{left:?}: {stderr}");
+        }
+        let words = format!("Events lost: {lost}\n");
+        assert!(stderr.contains(&words), "{left:?}: {stderr}");
+        let code = if lost > 0 { 125 } else { 0 };
+        assert_eq!(run.output.status.code(), Some(code), "{left:?}: {stderr}");
+        assert!(!stderr.contains("damaged"), "{left:?}: {stderr}");
+    }
+}
+
 #[test]
 fn a_full_disk_is_part_of_the_count() {
-    let Some(small) = Small::new() else {
+    let Some(small) = Small::new("losses") else {
         return;
     };
     let disk = small.folder.path().join("disk");
@@ -248,7 +298,7 @@ fn a_full_disk_is_part_of_the_count() {
 
 #[test]
 fn a_full_disk_is_part_of_the_count_in_arrow_too() {
-    let Some(small) = Small::new() else {
+    let Some(small) = Small::new("losses") else {
         return;
     };
     let disk = small.folder.path().join("disk");

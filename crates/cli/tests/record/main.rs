@@ -11,6 +11,7 @@ mod gpu_times;
 mod h200;
 mod losses;
 mod normalise;
+mod notes;
 mod output;
 mod own_threads;
 mod places;

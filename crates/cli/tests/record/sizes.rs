@@ -166,7 +166,7 @@ fn a_quiet_run_says_that_it_stopped_all_the_same() {
 
 #[test]
 fn some_of_a_disk_is_left_to_others() {
-    let Some(mut small) = losses::Small::new() else {
+    let Some(mut small) = losses::Small::new("losses") else {
         return;
     };
     small.left_free = "5";

@@ -1,6 +1,7 @@
 //! Hooking an object: which functions, their stubs, and the patches.
 
 use super::code::{self, Part, Patch, Writer};
+use super::driver::Driver;
 use super::entry::{entry, known};
 use super::first::Undo;
 use super::prologue::{self, Detour, MOST_BYTES};
@@ -8,7 +9,7 @@ use super::redirect::{Data, How, Redirect};
 use super::report;
 use super::select::{self, Method, Options};
 use super::stand_ins::StandIns;
-use super::{forward, runaway, stack, thunks, watch};
+use super::{forward, stack, thunks, watch};
 use crate::layout::{Entry, IS_BRIEF, MAX_FUNCTIONS, Stage};
 use crate::objects::{self, Loader, Object, Symbols, file::Mapped};
 use crate::sys;
@@ -42,26 +43,6 @@ pub struct Hooks {
     stand_ins: StandIns,
     /// The library that stand-ins are for.
     driver: Option<Driver>,
-}
-
-/// CUDA's driver. Other libraries may define its functions too, and lead to it: stubs and wrappers. What
-/// stands in for a function stands in for the driver's alone, so that what it continues with never comes
-/// back to it.
-struct Driver {
-    library: usize,
-    is_named_so: bool,
-    functions: Vec<Function>,
-}
-
-/// One name of a function of the driver's.
-struct Function {
-    name: Vec<u8>,
-    /// None: it is not hooked.
-    number: Option<u16>,
-    /// Continues with the function itself.
-    original: usize,
-    /// Another name for the function before it.
-    is_alias: bool,
 }
 
 /// An object as it was seen in the loader's list.
@@ -161,8 +142,10 @@ impl Hooks {
             if self.options.has_stacks() {
                 stack::add_object(&object);
             }
-            if self.stand_ins.look_at(&object) {
-                self.turn_hooked();
+            if self.stand_ins.look_at(&object)
+                && let Some(driver) = &self.driver
+            {
+                driver.turn_to(&mut self.stand_ins, self.entries);
             }
             let hooked = self.consider(&object).unwrap_or_default();
             if !self.watches && watch::is_libc(&object) {
@@ -195,62 +178,36 @@ impl Hooks {
         });
     }
 
-    /// A library has come that stands in for functions, some of which may be hooked already.
-    fn turn_hooked(&mut self) {
-        let Some(driver) = &self.driver else {
-            return;
-        };
-        for function in &driver.functions {
-            match function.number {
-                _ if function.is_alias => self.stand_ins.tell_last_same(&function.name),
-                None => (self.stand_ins).tell_last(&function.name, function.original),
-                Some(number) => {
-                    // SAFETY: a row of the table; calls read its target as one word.
-                    unsafe {
-                        let target = &raw mut (*self.entries.add(number.into())).target;
-                        let next = self.stand_ins.turn_to_last(&function.name, target.read());
-                        target.write_volatile(next);
-                    }
-                }
+    /// Says which libraries came without our knowledge, and were not hooked.
+    pub fn tell_missed(&self) {
+        // SAFETY: the program ends, and the list is complete.
+        for object in unsafe { objects::objects(self.loader) } {
+            let key = (object.bias, object.dynamic as usize);
+            let mut known = self.modules.iter();
+            if known.any(|module| (module.bias, module.dynamic) == key) {
+                continue;
+            }
+            let is_wanted = object.defines(b"cuInit")
+                || object.defines(b"cudaMalloc")
+                || self.options.names_library(object.path())
+                || objects::file::has_runtime_symbols(&object);
+            if is_wanted {
+                let mut lines = Vec::new();
+                push_line(&mut lines, &["about missed "], &path_of(&object));
+                report::say(&lines);
             }
         }
     }
 
-    /// For whoever has to do without stand-ins.
-    fn publish_originals(&self) {
-        let functions = self.driver.iter().flat_map(|driver| &driver.functions);
-        let hooked = functions.filter_map(|one| Some((one.number?, one.original)));
-        runaway::publish(self.entries, hooked.collect());
-    }
-
-    /// Whether stand-ins are for this library from now on: the one that has the driver's name, and of
-    /// several the last, to which the others lead.
+    /// Whether stand-ins are for this library from now on.
     fn becomes_driver(&mut self, object: &Object, library: usize) -> bool {
-        let is_named_so = is_named_libcuda(object.path());
-        let better = |driver: &Driver| is_named_so || !driver.is_named_so;
-        if !object.defines(b"cuInit") || !self.driver.as_ref().is_none_or(better) {
+        let Some(driver) = Driver::instead_of(self.driver.as_ref(), object, library) else {
             return false;
+        };
+        if let Some(before) = self.driver.replace(driver) {
+            before.turn_back(self.entries);
         }
-        if let Some(before) = self.driver.take() {
-            self.turn_back(&before);
-        }
-        self.driver = Some(Driver {
-            library,
-            is_named_so,
-            functions: Vec::new(),
-        });
         true
-    }
-
-    /// Nothing stands in for these functions any more.
-    fn turn_back(&self, driver: &Driver) {
-        let hooked = driver.functions.iter();
-        for (number, original) in hooked.filter_map(|one| Some((one.number?, one.original))) {
-            // SAFETY: a row of the table; calls read its target as one word.
-            unsafe {
-                (&raw mut (*self.entries.add(number.into())).target).write_volatile(original)
-            };
-        }
     }
 
     fn consider(&mut self, object: &Object) -> Option<Hooked> {
@@ -260,10 +217,7 @@ impl Hooks {
         let has_runtime = !exports_cuda && objects::file::has_runtime_symbols(object);
         if !exports_cuda && !has_runtime && objects::file::hides_runtime(object) {
             let mut lines = Vec::new();
-            let words = [
-                "note a CUDA runtime is linked in without symbols, so cuda* calls are not seen (cu* calls are): ",
-            ];
-            push_line(&mut lines, &words, &path_of(object));
+            push_line(&mut lines, &["about hidden-runtime "], &path_of(object));
             report::say(&lines);
         }
         if !(exports_cuda || named || has_runtime) {
@@ -271,11 +225,7 @@ impl Hooks {
         }
         let Some(file) = Mapped::object(object) else {
             let mut lines = Vec::new();
-            push_line(
-                &mut lines,
-                &["note not hooked, its file is gone or has changed: "],
-                path,
-            );
+            push_line(&mut lines, &["about changed-file "], path);
             report::say(&lines);
             return None;
         };
@@ -460,8 +410,8 @@ impl Hooks {
             report::say(&work.lines);
             return None;
         }
-        if is_driver {
-            self.publish_originals();
+        if let Some(driver) = self.driver.as_ref().filter(|_| is_driver) {
+            driver.publish_originals(self.entries);
         }
         let turned = work.turned();
         if !turned.is_empty() {
@@ -612,12 +562,7 @@ impl Hooks {
     fn tell_same(&mut self, is_driver: bool, name: &[u8]) {
         if let Some(driver) = self.driver.as_mut().filter(|_| is_driver) {
             self.stand_ins.tell_same(name);
-            driver.functions.push(Function {
-                name: name.to_vec(),
-                number: None,
-                original: 0,
-                is_alias: true,
-            });
+            driver.keep_same(name);
         }
     }
 
@@ -632,12 +577,7 @@ impl Hooks {
     /// For stand-ins that come later.
     fn keep(&mut self, is_driver: bool, name: &[u8], number: Option<u16>, original: usize) {
         if let Some(driver) = self.driver.as_mut().filter(|_| is_driver) {
-            driver.functions.push(Function {
-                name: name.to_vec(),
-                number,
-                original,
-                is_alias: false,
-            });
+            driver.keep(name, number, original);
         }
     }
 
@@ -761,11 +701,6 @@ fn is_of_runtime(name: &[u8]) -> bool {
         && known(name).0.is_some()
 }
 
-fn is_named_libcuda(path: &[u8]) -> bool {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    name.starts_with(b"libcuda.so")
-}
-
 /// Code for `at`: takes back the function's first instruction, puts a word into r11 and goes on at `common`.
 fn stub_to(at: usize, detour: &Detour, word: usize, common: usize) -> Vec<u8> {
     let mut stub = detour.undo.code().to_vec();
@@ -801,7 +736,7 @@ fn refuse_all(lines: &mut Vec<u8>, index: usize, exported: usize, object: &Objec
         " method=none path=",
     ];
     push_line(lines, &counts, &path_of(object));
-    push_line(lines, &["note not hooked, ", why, ": "], &path_of(object));
+    push_line(lines, &["about not-hooked ", why, ": "], &path_of(object));
 }
 
 fn skip(lines: &mut Vec<u8>, library: usize, name: &[u8], why: &str) {

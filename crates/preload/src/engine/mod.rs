@@ -8,6 +8,7 @@ mod clock;
 mod code;
 mod cost;
 mod counters;
+mod driver;
 mod entry;
 pub mod first;
 mod forward;
@@ -70,6 +71,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         if !report::begin_process() {
             return;
         }
+        report::say_command();
         thunks::start(stage.common);
         rings::start(stage);
         report::say_cost(cost::measure(stage));
@@ -90,6 +92,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
     counters::spent_since(stage.began);
     engine.scan = Some(scan);
     engine.finish = Some(finish);
+    engine.missed = Some(missed);
     engine.nvtx = Some(nvtx::inject);
     ready
 }
@@ -111,6 +114,15 @@ extern "C" fn scan() {
         );
     }
     counters::spent_since(begin);
+}
+
+extern "C" fn missed() {
+    guard::guarded(&mut || {
+        // SAFETY: one thread at a time.
+        if let Some(hooks) = unsafe { &(*KEPT.0.get()).hooks } {
+            hooks.tell_missed();
+        }
+    });
 }
 
 extern "C" fn finish() {

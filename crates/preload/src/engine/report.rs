@@ -10,8 +10,11 @@ use crate::sys::{self, File};
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use event::ring::{ARGUMENT_END, NEWLINE};
 
 const PATH_BYTES: usize = 1024 + 64;
+/// What is said of a command line, at most: one byte more than the tracer keeps shows that it was cut.
+const COMMAND_BYTES: usize = 8 + (4 << 10) + 2;
 /// Address space for what is kept; memory is taken as it fills.
 const KEPT_BYTES: usize = 8 << 20;
 
@@ -193,6 +196,29 @@ pub fn say_cost(cost: Option<u64>) {
         let _ = writeln!(line, "cost {}.{}", cost / 10, cost % 10);
         say(line.bytes());
     }
+}
+
+/// The command line, once; children say it again with what is kept. Long ones are cut by who reads this.
+pub fn say_command() {
+    const WORD: &[u8] = b"command ";
+    let mut line = [0u8; COMMAND_BYTES];
+    line[..WORD.len()].copy_from_slice(WORD);
+    let file = File::open(b"/proc/self/cmdline\0", libc::O_RDONLY, 0);
+    let end = COMMAND_BYTES - 1;
+    let read = file.map_or(0, |file| file.read(&mut line[WORD.len()..end]));
+    if read == 0 {
+        return;
+    }
+    let length = WORD.len() + read;
+    for byte in &mut line[WORD.len()..length] {
+        *byte = match *byte {
+            0 => ARGUMENT_END,
+            b'\n' => NEWLINE,
+            byte => byte,
+        };
+    }
+    line[length] = b'\n';
+    say(&line[..=length]);
 }
 
 /// A note about this process alone; may come from any thread.

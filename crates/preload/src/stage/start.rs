@@ -41,6 +41,7 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
     engine: Engine {
         scan: None,
         finish: None,
+        missed: None,
         nvtx: None,
     },
     failed: false,
@@ -148,9 +149,37 @@ fn comes_after_cuda(loader: *const Loader) -> bool {
 }
 
 pub extern "C" fn finish() {
+    if !trigger::is_in_place() {
+        tell_missed();
+    }
     // SAFETY: written by the constructor only.
     if let Some(finish) = unsafe { &*STATE.0.get() }.engine.finish {
         finish();
+    }
+}
+
+/// Our jump is not in the loader any more, or never was: somebody else's breakpoint is there. What was loaded
+/// without our knowledge was not hooked.
+fn tell_missed() {
+    let Some(_turn) = Turn::take() else {
+        return;
+    };
+    // SAFETY: our turn.
+    let state = unsafe { &mut *STATE.0.get() };
+    if state.loader.is_null() || unsafe { (*state.loader).state } != CONSISTENT {
+        return;
+    }
+    if state.engine.scan.is_none() {
+        // SAFETY: the program ends: the list is complete.
+        let mut found = unsafe { objects::objects(state.loader) };
+        let is_wanted = state.hooks_more || found.any(|object| is_cuda(&object));
+        if state.failed || !is_wanted || filters() > state.filters {
+            return;
+        }
+        load_engine(state, crate::sys::ticks());
+    }
+    if let Some(missed) = state.engine.missed {
+        missed();
     }
 }
 
@@ -213,6 +242,7 @@ fn load_engine(state: &mut State, began: u64) {
     if !unsafe { enter(&stage, &mut state.engine) } {
         state.engine.scan = None;
         state.engine.finish = None;
+        state.engine.missed = None;
         state.engine.nvtx = None;
     }
 }

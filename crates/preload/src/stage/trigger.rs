@@ -7,7 +7,7 @@ use crate::objects::Loader;
 use crate::sys;
 use crate::text::{self, Near};
 use core::arch::global_asm;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 unsafe extern "C" {
     fn cutrace_changed();
@@ -155,7 +155,28 @@ pub unsafe fn install(loader: *const Loader) {
     let Some(jump) = text::near_jump(at, stub) else {
         return;
     };
-    text::overwrite(at, &jump);
+    if text::overwrite(at, &jump) {
+        let mut word = [0; 8];
+        word[..jump.len()].copy_from_slice(&jump);
+        JUMP.store(u64::from_le_bytes(word), Ordering::Relaxed);
+        PLACE.store(at, Ordering::Relaxed);
+    }
+}
+
+/// Where the jump is, and what it is.
+static PLACE: AtomicUsize = AtomicUsize::new(0);
+static JUMP: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the loader still tells us of libraries. A uprobe that somebody puts on its function runs the file's
+/// `ret` instead of our jump, and leaves that behind when it goes.
+pub fn is_in_place() -> bool {
+    let place = PLACE.load(Ordering::Relaxed);
+    if place == 0 {
+        return false;
+    }
+    // SAFETY: code of the loader's, which is never unmapped.
+    let bytes = unsafe { (place as *const [u8; 5]).read_volatile() };
+    bytes == JUMP.load(Ordering::Relaxed).to_le_bytes()[..5]
 }
 
 const BREAKPOINT: u8 = 0xcc;

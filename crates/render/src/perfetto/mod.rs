@@ -10,10 +10,11 @@ mod schema;
 use crate::{
     Output,
     counters::{Counter, Counters, Of},
+    processes,
     tracks::{Track, Tracks, label, submits},
 };
 use ahash::{HashMap, HashSet};
-use event::{Arg, Event, Extent, Kind, Layer, Meta, Name, Record, Summary, Value};
+use event::{Arg, Event, Extent, Kind, Layer, Meta, Name, ProcessName, Record, Summary, Value};
 use interning::Interning;
 use prost::{Message, encoding::encode_varint};
 use schema::{
@@ -37,6 +38,8 @@ pub struct Perfetto<W: Write> {
     begun: bool,
     tracks: Tracks,
     described: HashSet<u64>,
+    /// Tracks of processes, whose names are known at the end.
+    processes: Vec<(u64, u32)>,
     counter_tracks: HashMap<(Of, String), u64>,
     beside_tracks: HashMap<Track, u64>,
     /// Spans on those that have begun.
@@ -69,6 +72,7 @@ impl<W: Write> Perfetto<W> {
             begun: false,
             tracks: Tracks::default(),
             described: HashSet::default(),
+            processes: Vec::new(),
             counter_tracks: HashMap::default(),
             beside_tracks: HashMap::default(),
             begun_beside: HashSet::default(),
@@ -273,24 +277,40 @@ impl<W: Write> Perfetto<W> {
         // Never zero, which is the default track.
         let uuid = 1 << 62 | u64::from(pid) << 32;
         if self.described.insert(uuid) {
-            let first = self.meta.pid == Some(pid);
-            let cmdline = if first {
-                self.meta.command.clone()
-            } else {
-                Vec::new()
-            };
-            let name = cmdline.first().cloned();
-            self.describe(TrackDescriptor {
-                uuid: Some(uuid),
-                process: Some(ProcessDescriptor {
-                    pid: Some(pid as i32),
-                    process_name: Some(name.unwrap_or_else(|| format!("process {pid}"))),
-                    cmdline,
-                }),
-                ..TrackDescriptor::default()
-            })?;
+            // Perfetto keeps the first name that it hears, and that comes at the end.
+            self.describe_process(uuid, pid, None)?;
+            self.processes.push((uuid, pid));
         }
         Ok(uuid)
+    }
+
+    fn describe_process(
+        &mut self,
+        uuid: u64,
+        pid: u32,
+        name: Option<ProcessName>,
+    ) -> io::Result<()> {
+        self.describe(TrackDescriptor {
+            uuid: Some(uuid),
+            process: Some(ProcessDescriptor {
+                pid: Some(pid as i32),
+                process_name: name.as_ref().map(|name| name.name.clone()),
+                cmdline: name.map_or_else(Vec::new, |name| name.command),
+            }),
+            ..TrackDescriptor::default()
+        })
+    }
+
+    fn name_processes(&mut self, summary: Option<&Summary>) -> io::Result<()> {
+        for (uuid, pid) in std::mem::take(&mut self.processes) {
+            let unknown = || ProcessName {
+                name: format!("process {pid}"),
+                ..ProcessName::default()
+            };
+            let name = processes::find(&self.meta, summary, pid).unwrap_or_else(unknown);
+            self.describe_process(uuid, pid, Some(name))?;
+        }
+        Ok(())
     }
 
     fn counts(&mut self) -> io::Result<()> {
@@ -443,6 +463,7 @@ impl<W: Write> Output for Perfetto<W> {
 
     fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
         self.begin()?;
+        self.name_processes(summary)?;
         let mut unfinished: Vec<_> = self.unfinished.drain().map(|(_, work)| work).collect();
         unfinished.sort_by_key(|(event, _)| event.id);
         for (mut event, track) in unfinished {

@@ -6,10 +6,10 @@
 mod driver;
 mod text;
 
-use crate::{Output, Paint, Style, units};
+use crate::{Output, Paint, Style, processes, units};
 use event::{Candidate, Event, Extent, Layer, Lost, Meaning, Meta, Record, Selection, Summary};
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     io::{self, Write},
 };
 
@@ -35,6 +35,8 @@ pub struct Replay<W: Write> {
     work: HashMap<u64, Event, ahash::RandomState>,
     /// Whose line was written last.
     last: Option<(u32, u32)>,
+    /// Processes whose lines were written.
+    pids: BTreeSet<u32>,
     /// The call whose line is not written yet: its meaning may come next.
     waiting: Option<u64>,
     line: String,
@@ -61,6 +63,7 @@ impl<W: Write> Replay<W> {
             threads: HashMap::default(),
             work: HashMap::default(),
             last: None,
+            pids: BTreeSet::new(),
             waiting: None,
             line: String::new(),
             any: false,
@@ -225,10 +228,12 @@ impl<W: Write> Replay<W> {
             text::stream(event)
         } else if self.last.replace(who) == Some(who) {
             String::new()
-        } else if event.pid == event.tid {
-            event.pid.to_string()
         } else {
-            format!("{}/{}", event.pid, event.tid)
+            self.pids.insert(event.pid);
+            match event.pid == event.tid {
+                true => event.pid.to_string(),
+                false => format!("{}/{}", event.pid, event.tid),
+            }
         };
         self.begin_any(at, &thread);
         let indentation = 2 * depth.min(DEEPEST);
@@ -327,7 +332,7 @@ impl<W: Write> Output for Replay<W> {
         }
     }
 
-    fn finish(&mut self, _: Option<&Summary>) -> io::Result<()> {
+    fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
         self.flush_line()?;
         let mut open: Vec<_> = std::mem::take(&mut self.threads).into_iter().collect();
         open.sort_by_key(|(key, _)| *key);
@@ -345,6 +350,11 @@ impl<W: Write> Output for Replay<W> {
                 opened: false,
             };
             self.unfinished(&frame, 0)?;
+        }
+        self.flush_line()?;
+        let known = summary.map_or(&[][..], |summary| &summary.processes);
+        for line in processes::legend(self.pids.iter().copied(), known) {
+            writeln!(self.out, "{line}")?;
         }
         self.out.flush()
     }

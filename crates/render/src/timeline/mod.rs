@@ -8,9 +8,10 @@ mod signs;
 
 pub use axis::around;
 
-use crate::{Output, Style, units};
-use event::{Meta, Record, Summary};
+use crate::{Output, Style, processes, units};
+use event::{Meta, ProcessName, Record, Summary};
 use lanes::Lanes;
+use rows::Row;
 use std::io::{self, Write};
 
 /// What part of a trace is shown, and how.
@@ -47,6 +48,7 @@ pub struct Timeline<W: Write> {
     start: u64,
     lanes: Lanes,
     lost: u64,
+    processes: Vec<ProcessName>,
 }
 
 impl<W: Write> Timeline<W> {
@@ -63,6 +65,7 @@ impl<W: Write> Timeline<W> {
             options,
             start,
             lost: 0,
+            processes: Vec::new(),
         }
     }
 
@@ -108,6 +111,10 @@ impl<W: Write> Timeline<W> {
             line = format!("{all} in all");
         }
         writeln!(self.out, "{line}")?;
+        let pids = rows.iter().flat_map(Row::processes);
+        for line in processes::legend(pids, &self.processes) {
+            writeln!(self.out, "{line}")?;
+        }
         if self.lost > 0 {
             let lost = units::count(self.lost);
             writeln!(self.out, "{lost} events lost, not shown")?;
@@ -128,6 +135,7 @@ impl<W: Write> Output for Timeline<W> {
 
     fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
         self.lanes.finish(summary.map(|summary| summary.end_ns));
+        self.processes = summary.map_or_else(Vec::new, |summary| summary.processes.clone());
         self.write()?;
         self.out.flush()
     }

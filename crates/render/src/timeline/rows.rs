@@ -114,6 +114,14 @@ struct Column {
 }
 
 impl Row {
+    /// Whose threads are in it.
+    pub fn processes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lanes.iter().filter_map(|lane| match lane.who {
+            Who::Thread { pid, .. } => Some(pid),
+            Who::Stream { .. } | Who::Probes { .. } => None,
+        })
+    }
+
     pub fn label(&self, style: Style) -> String {
         let dots = if style.unicode { "…" } else { "~" };
         match self.name {

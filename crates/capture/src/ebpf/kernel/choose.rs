@@ -14,11 +14,12 @@ use crate::{
         layout::{SPEC_AT_RETURN, SPEC_INSTANT, Spec},
         library,
         maps::Maps,
-        watch::{already_recorded, without_durations},
+        watch::{self, ALREADY_RECORDED, WITHOUT_DURATIONS, functions_of},
     },
     hooks::{Hook, Probe, Target, Way},
     kernel::{Btf, Function, Functions, Tracefs, base_name, resolve, silence},
     library::installed,
+    notes::Notes,
 };
 use event::{Category, Kind, Layer, Name};
 use libbpf_rs::Object;
@@ -61,7 +62,7 @@ pub struct Attachments {
     /// What was, and how.
     pub details: Vec<String>,
     /// What the user should know of it at the end, each once.
-    pub notes: Vec<String>,
+    pub notes: Notes,
     links: Vec<OwnedFd>,
     events: Vec<Attached>,
     objects: Vec<Object>,
@@ -469,7 +470,8 @@ impl<'a> Choice<'a> {
             let changes = Changes::of_path(&path);
             let left = read.leave_changed(&file, &changes);
             if left > 0 {
-                self.made.notes.push(already_recorded(&shown, left));
+                let subject = functions_of(left, &shown);
+                self.made.notes.about(&ALREADY_RECORDED, subject);
             }
             let mut probes = Vec::new();
             for function in &read.functions {
@@ -497,8 +499,8 @@ impl<'a> Choice<'a> {
             }
             let throwing = probes.iter().filter(|probe| !probe.returns).count();
             if throwing > 0 {
-                let note = without_durations(&shown, throwing as u64, probes.len());
-                self.made.notes.push(note);
+                let subject = watch::throwing(&shown, throwing as u64, probes.len());
+                self.made.notes.about(&WITHOUT_DURATIONS, subject);
             }
             let way = self.attach_library(&file, &shown, &probes)?;
             let line = format!("{} functions of {shown} ({way})", probes.len());

@@ -17,8 +17,6 @@ use std::{collections::HashSet, fs::File};
 
 /// Markers of one hook: more would be a mistake.
 const MOST_MARKERS: usize = 20_000;
-/// What is left out is told of so many.
-const MOST_NOTES: usize = 16;
 
 impl Choice<'_> {
     /// Markers of a library or a program, in every copy of it that is found.
@@ -147,9 +145,6 @@ impl Choice<'_> {
 
     /// Something that is said at the end of the run, once.
     fn note(&mut self, note: String) {
-        let notes = &mut self.made.notes;
-        if notes.len() < MOST_NOTES && !notes.contains(&note) {
-            notes.push(note);
-        }
+        self.made.notes.say(note);
     }
 }

@@ -9,7 +9,7 @@ use super::{
     shape::Shape,
 };
 use crate::{
-    Sink, SinkError,
+    Deadline, Sink, SinkError,
     clock::monotonic,
     ebpf::{
         EbpfError, Whose,
@@ -22,6 +22,7 @@ use crate::{
     },
     hooks::{Hook, Hooks},
     kernel::{Functions, Tracefs},
+    notes::{Notes, Topic},
 };
 use event::{Backend, Category, Hooks as Count, Kind, Layer, Lost, Record};
 use libbpf_rs::{Object, RingBufferBuilder};
@@ -46,6 +47,11 @@ const SLACK_NS: u64 = 40_000_000;
 /// How long a process takes to be gone after it has said that it ends, at most.
 const LEAVING_NS: u64 = 5_000_000_000;
 
+static SILENT: Topic = Topic {
+    one: "{}",
+    many: "{} hooks stayed silent",
+};
+
 /// What to watch.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -55,8 +61,8 @@ pub struct Options {
     /// Every process, not only those that are followed.
     pub everyone: bool,
     pub whose: Whose,
-    /// No calls that begin later than this after the start.
-    pub duration: Option<Duration>,
+    /// Calls that begin later are left out.
+    pub deadline: Deadline,
 }
 
 /// Everything is attached; nothing is recorded of processes that are not followed yet.
@@ -66,6 +72,7 @@ pub struct Watch {
     _processes: Object,
     _switches: Option<(Object, Attached)>,
     _points: Vec<libbpf_rs::Link>,
+    deadline: Deadline,
     stacks: bool,
 }
 
@@ -75,7 +82,7 @@ pub struct Report {
     pub hooks: Count,
     pub missing: Vec<String>,
     pub details: Vec<String>,
-    pub notes: Vec<String>,
+    pub notes: Notes,
     pub lost: u64,
     pub unwritten: u64,
     pub failure: Option<SinkError>,
@@ -109,11 +116,8 @@ impl Watch {
 
     fn attached(options: &Options) -> Result<Self, EbpfError> {
         let maps = Maps::create(RING_BYTES)?;
-        let limit = options.duration.map(|duration| {
-            monotonic().saturating_add(duration.as_nanos().try_into().unwrap_or(u64::MAX))
-        });
         let mut settings = Settings {
-            until: limit.unwrap_or(u64::MAX),
+            until: u64::MAX,
             enough: u64::from(RING_BYTES) * 7 / 8,
             filter: if options.everyone { 0 } else { FILTER_TREE },
             own: std::process::id(),
@@ -130,6 +134,7 @@ impl Watch {
         Ok(Watch {
             stacks: options.hooks.iter().any(|hook| hook.stack),
             maps: Arc::new(maps),
+            deadline: options.deadline.clone(),
             attachments,
             _processes: processes,
             _switches: switches,
@@ -170,7 +175,7 @@ impl Watch {
                 };
                 let failure = sink.begin(backend).err();
                 let mut reading = Reading::new(subjects, self.stacks, sink, failure);
-                let read = reading.until_told(&self.maps, &told);
+                let read = reading.until_told(&self.maps, &self.deadline, &told);
                 // Nothing more is recorded: now what is attached may go, at its own pace.
                 reading.finish(self, read)
             })
@@ -280,7 +285,12 @@ impl<S: Sink> Reading<S> {
         }
     }
 
-    fn until_told(&mut self, maps: &Maps, stop: &AtomicBool) -> Result<(), EbpfError> {
+    fn until_told(
+        &mut self,
+        maps: &Maps,
+        deadline: &Deadline,
+        stop: &AtomicBool,
+    ) -> Result<(), EbpfError> {
         let arrived = RefCell::new(Vec::new());
         let mut builder = RingBufferBuilder::new();
         let failed = |source| EbpfError::Map {
@@ -305,6 +315,7 @@ impl<S: Sink> Reading<S> {
                 };
                 maps.set(&disabled)?;
             }
+            maps.end_at(deadline);
             let now = monotonic();
             // A full ring returns after as many records as it holds.
             ring.consume_raw();
@@ -383,7 +394,7 @@ impl<S: Sink> Reading<S> {
     fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, Report) {
         let mut notes = watch.attachments.notes.clone();
         if let Err(error) = read {
-            notes.push(format!("the kernel's records could not be read: {error}"));
+            notes.say(format!("the kernel's records could not be read: {error}"));
         }
         for (what, count) in [
             ("returns found no room in the ring", COUNT_LOST_ENDS),
@@ -395,12 +406,12 @@ impl<S: Sink> Reading<S> {
         ] {
             let count = watch.maps.count(count);
             if count > 0 {
-                notes.push(format!("kernel: {count} {what}"));
+                notes.say(format!("kernel: {count} {what}"));
             }
         }
         for (subject, count) in self.events.counted() {
             if let Some(why) = subject.silence.filter(|_| count == 0) {
-                notes.push(format!("{} stayed silent: {why}", subject.name));
+                notes.about(&SILENT, format!("{} stayed silent: {why}", subject.name));
             }
         }
         if let Err(failure) = self.sink.flush() {

@@ -9,7 +9,7 @@ use crate::preload::clock::TscClock;
 use crate::preload::drain::Reader;
 use crate::preload::namespace::Namespaces;
 use crate::preload::process::Processes;
-use crate::{Sink, SinkError};
+use crate::{Deadline, Sink, SinkError};
 use event::{Arg, Backend, ClockPair, Extent, Record, Value, What};
 use std::fs;
 use tempfile::TempDir;
@@ -70,7 +70,7 @@ impl Traced {
             limits: Limits {
                 filter: None,
                 min_duration: 0,
-                until: u64::MAX,
+                deadline: Deadline::default(),
             },
             room: None,
         }
@@ -476,7 +476,8 @@ fn calls_in_flight_stay_open_and_unwound_ones_say_so() {
 #[test]
 fn short_calls_and_late_calls_are_left_out_and_still_understood() {
     let mut traced = Traced::new();
-    (traced.limits.min_duration, traced.limits.until) = (10, 1_000);
+    traced.limits.min_duration = 10;
+    traced.limits.deadline.set(1_000);
     let thread = traced.thread(7, 7);
     let mut found = words(&[0xf1]);
     found.extend(text("plain"));

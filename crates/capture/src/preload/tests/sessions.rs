@@ -68,7 +68,7 @@ fn a_session_drains_while_the_program_runs_and_cleans_up() {
     // The second thread's ring is still open on its side.
     let running =
         "processes that were still running when the command ended, and are traced no longer: 1";
-    assert_eq!(report.notes, ["something odd", running]);
+    assert_eq!(report.notes.lines(), ["something odd", running]);
     assert_eq!(report.processes[0].exe, "/bin/app");
     assert!(report.clock.error_ns < 1_000_000, "{:?}", report.clock);
     assert!(!folder.exists(), "the session leaves nothing behind");
@@ -170,7 +170,13 @@ fn a_child_that_may_not_write_says_who_it_is_by_its_parents_rings() {
     });
     let names: Vec<_> = names.collect();
     assert_eq!(names, [(7, "cuCtxSynchronize"), (9, "cuInit")]);
-    assert!(report.notes.iter().any(|note| note == "from the child"));
+    assert!(
+        report
+            .notes
+            .lines()
+            .iter()
+            .any(|note| note == "from the child")
+    );
     assert_eq!(report.processes.len(), 2);
     assert_eq!(report.processes[1].parent, 7);
 }
@@ -186,5 +192,5 @@ fn damaged_rings_are_given_up_and_reported() {
     let recording = session.start(Kept::default()).expect("threads");
     let (sink, report) = recording.finish();
     assert!(sink.records.is_empty());
-    assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
+    assert_eq!(report.notes.lines().len(), 1, "{:?}", report.notes);
 }

@@ -7,9 +7,11 @@ mod live_pins;
 mod pin;
 mod report;
 mod room;
+mod unprobed;
 
 pub use live_pins::LivePins;
 pub use report::notes;
+pub use unprobed::{Launched, Unprobed};
 
 use super::{input::contents, print, record};
 use crate::{

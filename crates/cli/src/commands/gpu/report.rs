@@ -12,6 +12,7 @@ use crate::{
 };
 use capture::gpu_probe::{MapDump, Notes, RingTotals};
 use event::Value;
+use ptx::device::map_kind;
 use ptx::rewrite::{nearest, readable};
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -22,7 +23,8 @@ pub fn show(probes: &Probes, found: &Found, options: &Run) {
     let mut text = String::from("\n=== GPU PROBES ===\n");
     // With a summary, they are among its notes.
     if !options.record.summary || options.record.quiet {
-        for note in notes(probes, &found.notes, &found.dumps, &found.rings) {
+        let all = notes(probes, &found.notes, &found.dumps, &found.rings);
+        for note in all.iter().chain(&found.unprobed.notes) {
             let _ = writeln!(text, "Note: {note}");
         }
     }
@@ -83,6 +85,8 @@ pub fn show(probes: &Probes, found: &Found, options: &Run) {
         let _ = writeln!(text, "  {line}");
     }
     match &probes.what {
+        // Zeros would be read as counts.
+        What::Ready(_) if unread(probes, &found.notes, &found.dumps).is_some() => {}
         What::Ready(ready) => {
             ready_made(*ready, found, &mut text);
             if *ready == Ready::Hist && options.record.simulate {
@@ -299,15 +303,7 @@ pub fn notes(
     for why in &notes.failures {
         all.push(format!("probes did not run: {why}"));
     }
-    for (kernel, why) in &notes.refused {
-        all.push(format!("{} ran without probes: {why}", readable(kernel)));
-    }
-    for (kernel, place) in &notes.sass_only {
-        let kernel = readable(kernel);
-        all.push(format!(
-            "no PTX in {place} for {kernel}: it ran without probes"
-        ));
-    }
+    all.extend(unread(probes, notes, dumps));
     all.extend(notes.words.iter().cloned());
     all.extend(not_found(probes, notes));
     for dump in dumps {
@@ -338,6 +334,38 @@ pub fn notes(
         ));
     }
     all
+}
+
+/// Processes that were gone before their maps could be read from the device.
+fn unread(probes: &Probes, notes: &Notes, dumps: &[MapDump]) -> Option<String> {
+    let is_read = |map: usize| {
+        let kind = probes.orders.maps[map].kind;
+        !map_kind::is_host(kind) && kind != map_kind::RING
+    };
+    if !(0..probes.orders.maps.len()).any(is_read) {
+        return None;
+    }
+    let has_maps = |pid: u32, context: u32| {
+        let mut own = dumps
+            .iter()
+            .filter(|dump| (dump.pid, dump.context) == (pid, context));
+        own.any(|dump| dump.map.is_some_and(is_read))
+    };
+    let mut pids: Vec<u32> = (notes.contexts.keys())
+        .filter(|(pid, context)| !has_maps(*pid, *context))
+        .map(|(pid, _)| *pid)
+        .collect();
+    pids.dedup();
+    match &*pids {
+        [] => None,
+        [pid] => Some(format!(
+            "maps of process {pid} are missing: it was gone before they could be read from the device"
+        )),
+        many => Some(format!(
+            "maps of {} processes are missing: they were gone before their maps could be read from the device",
+            many.len()
+        )),
+    }
 }
 
 /// Probes whose kernels did not come, with names that did.

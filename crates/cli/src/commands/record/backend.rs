@@ -4,7 +4,7 @@
 use super::outlet::Outlet;
 use anyhow::Result;
 use capture::{SinkError, launch::Preparation};
-use event::{ClockError, Hooks, Overhead};
+use event::{ClockError, Hooks, Overhead, ProcessName};
 use std::{ffi::OsString, time::Duration};
 
 /// A back end that is ready. It has been given an [`Outlet`] for its records.
@@ -42,6 +42,8 @@ pub struct Watched {
     pub details: String,
     /// Each library's name, with what of it was hooked.
     pub libraries: Vec<(String, Hooks)>,
+    /// What the processes are called that were seen.
+    pub processes: Vec<ProcessName>,
     pub clocks: Vec<ClockError>,
     /// What recording took in the program's threads.
     pub overhead: Option<Overhead>,
@@ -59,6 +61,7 @@ impl Watched {
             notes: Vec::new(),
             details: String::new(),
             libraries: Vec::new(),
+            processes: Vec::new(),
             clocks: Vec::new(),
             overhead: None,
             tracer_cpu: Duration::ZERO,

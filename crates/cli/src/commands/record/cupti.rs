@@ -3,12 +3,14 @@
 use super::{
     backend::{Backend, Watched},
     outlet::Outlet,
+    words,
 };
 use crate::{
     arguments::{Method, Record},
     embedded,
 };
 use anyhow::Result;
+use capture::Deadline;
 use capture::cupti::{Calls, Recording, Report, Session};
 use std::{env, ffi::OsString, fmt::Write as _};
 
@@ -21,7 +23,13 @@ pub struct Cupti {
 
 impl Cupti {
     /// `calls`: those that cause the work, as others see them.
-    pub fn start(options: &Record, method: Method, outlet: Outlet, calls: Calls) -> Result<Self> {
+    pub fn start(
+        options: &Record,
+        method: Method,
+        outlet: Outlet,
+        calls: Calls,
+        deadline: &Deadline,
+    ) -> Result<Self> {
         let session = Session::create_near(calls, options.folder())?;
         let existing = env::var_os("CUDA_INJECTION64_PATH");
         let library = embedded::activity_library()?;
@@ -49,7 +57,7 @@ impl Cupti {
         Ok(Cupti {
             environment: environment.unwrap_or_default(),
             hindrance,
-            recording: session.start(outlet, options.duration)?,
+            recording: session.start(outlet, deadline.clone())?,
         })
     }
 }
@@ -61,8 +69,8 @@ impl Backend for Cupti {
 
     fn finish(self: Box<Self>) -> Option<Watched> {
         let (outlet, report) = self.recording.finish();
-        let details = details(&report);
-        let mut notes = report.notes;
+        let mut details = details(&report);
+        let mut notes = words::lines(&report.notes, &mut details);
         notes.extend(self.hindrance);
         Some(Watched {
             notes,

@@ -8,8 +8,9 @@ use super::{
 use crate::arguments::Record;
 use anyhow::Result;
 use capture::{
+    Deadline,
     ebpf::{self, Options, Recording, Target},
-    preload::Filter,
+    preload::{Filter, Process},
 };
 use std::fmt::Write as _;
 
@@ -22,13 +23,18 @@ pub struct Ebpf {
 
 impl Ebpf {
     /// `calls`: nobody else sees the calls of libraries.
-    pub fn start(options: &Record, calls: bool, outlet: Outlet) -> Result<Self> {
+    pub fn start(
+        options: &Record,
+        calls: bool,
+        outlet: Outlet,
+        deadline: &Deadline,
+    ) -> Result<Self> {
         let recording = ebpf::start(
             &Options {
                 libraries: options.libraries.clone(),
                 filter: options.filter.as_deref().map(Filter::parse),
                 min_duration: options.min_duration,
-                duration: options.duration,
+                deadline: deadline.clone(),
                 target: if options.everyone {
                     Target::All
                 } else {
@@ -79,7 +85,7 @@ impl Backend for Ebpf {
                 ended.short
             );
         }
-        let mut notes = report.notes;
+        let mut notes = words::lines(&report.notes, &mut details);
         if in_pid_namespace() {
             let why = "ebpf sees nothing from inside a PID namespace (a container): the kernel gives it the machine's \
                        process numbers; run cutrace outside, or the container with --pid=host";
@@ -92,6 +98,7 @@ impl Backend for Ebpf {
             notes,
             details,
             libraries: words::hooks(&report.libraries),
+            processes: report.processes.iter().map(Process::named).collect(),
             tracer_cpu: report.tracer_cpu,
             unwritten: report.unwritten,
             failure: report.failure,

@@ -9,7 +9,7 @@ use super::{
     redact::Redaction,
     room::{Counted, Limit, Room, Verdict},
 };
-use crate::commands::style::stdout_style;
+use crate::commands::{gpu::Launched, style::stdout_style};
 use analyse::{Analysis, Report};
 use anyhow::Result;
 use capture::{Sink, SinkError};
@@ -21,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 use trace::{Format, Writer};
@@ -45,10 +45,14 @@ pub struct TraceFile {
     analysis: Option<Analysis>,
     summed_up: bool,
     seen: Arc<Seen>,
+    /// The command's process, once it is there; 0 before.
+    process: Arc<AtomicU32>,
     /// Where not all that is known is to be written.
     redaction: Option<Redaction>,
     /// Where somebody will ask whose memory an address is in.
     allocations: Option<Allocations>,
+    /// Where somebody will ask which kernels ran.
+    launched: Option<Launched>,
     /// Events that back ends say were lost.
     lost: u64,
     /// Bytes in its file.
@@ -86,8 +90,10 @@ impl TraceFile {
             analysis: None,
             summed_up,
             seen: Arc::default(),
+            process: Arc::default(),
             redaction: None,
             allocations: None,
+            launched: None,
             lost: 0,
             written: Arc::default(),
             most: None,
@@ -125,9 +131,24 @@ impl TraceFile {
         self.allocations.take()
     }
 
+    /// Remembers from now on which kernels are launched.
+    pub fn watch_launches(&mut self) {
+        self.launched = Some(Launched::default());
+    }
+
+    /// The kernels that were launched, if that was watched.
+    pub fn launched(&mut self) -> Option<Launched> {
+        self.launched.take()
+    }
+
     /// What it holds so far, for others to look at meanwhile.
     pub fn seen(&self) -> Arc<Seen> {
         self.seen.clone()
+    }
+
+    /// Where the command's process id goes as soon as it is known.
+    pub fn process(&self) -> Arc<AtomicU32> {
+        self.process.clone()
     }
 
     pub fn path(&self) -> &Path {
@@ -143,6 +164,8 @@ impl TraceFile {
     fn write_head(&mut self) -> Result<(), SinkError> {
         let format = Format::of(&self.path).unwrap_or(Format::Jsonl);
         if let Some(file) = self.file.take() {
+            let process = self.process.load(Ordering::Relaxed);
+            self.meta.pid = self.meta.pid.or((process != 0).then_some(process));
             self.analysis = self.summed_up.then(|| Analysis::new(&self.meta));
             if self.path == Path::new(STDOUT) && file.is_terminal() {
                 let options = Options {
@@ -194,6 +217,9 @@ impl TraceFile {
                 ..Summary::default()
             };
             complete(&mut summary);
+            self.redaction
+                .iter()
+                .for_each(|it| it.summary(&mut summary));
             return Finished {
                 path,
                 packed,
@@ -206,6 +232,9 @@ impl TraceFile {
         };
         let mut summary = writer.summary();
         complete(&mut summary);
+        self.redaction
+            .iter()
+            .for_each(|it| it.summary(&mut summary));
         let late = writer.late();
         if let Some((limit, kept)) = &self.stopped {
             let missing = summary.events.saturating_sub(kept.events);
@@ -323,6 +352,9 @@ impl Sink for TraceFile {
         }
         if let Some(allocations) = &mut self.allocations {
             allocations.add(record);
+        }
+        if let Some(launched) = &mut self.launched {
+            launched.add(record);
         }
         if self.failure.is_some() || self.stopped.is_some() {
             self.count(record);

@@ -3,10 +3,12 @@
 use super::{
     backend::{Backend, Watched},
     outlet::Outlet,
+    words,
 };
 use crate::{arguments::Record, commands::hooks};
 use anyhow::{Result, bail};
 use capture::{
+    Deadline,
     ebpf::kernel::{Options, Watch, Watching, driver_hooks},
     hooks::Hook,
 };
@@ -20,7 +22,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    pub fn start(options: &Record, outlet: Outlet) -> Result<Self> {
+    pub fn start(options: &Record, outlet: Outlet, deadline: &Deadline) -> Result<Self> {
         let all = wanted(options)?;
         let off_processor = match &options.kernel {
             None => options.hooks.is_empty(),
@@ -34,7 +36,7 @@ impl Kernel {
             off_processor,
             everyone: options.everyone,
             whose: options.whose,
-            duration: options.duration,
+            deadline: deadline.clone(),
             hooks: all,
         })?;
         if watch.hooks().attached == 0 {
@@ -95,7 +97,7 @@ impl Backend for Kernel {
         for line in &report.missing {
             let _ = writeln!(details, "cutrace: kernel: not hooked: {line}");
         }
-        let mut notes = report.notes;
+        let mut notes = words::lines(&report.notes, &mut details);
         if !report.missing.is_empty() {
             notes.push(format!(
                 "{} of {} hooks on the kernel were not to be had here; -v says which, and why",

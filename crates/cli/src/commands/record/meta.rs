@@ -1,17 +1,18 @@
 //! The head of a trace: what was run, and on which machine.
 
 use crate::arguments::Record;
-use capture::clock::monotonic;
+use capture::{clock::monotonic, process_name};
 use event::{Gpu, Host, Meta};
 use std::{fs, time::SystemTime};
 
 pub fn of_run(options: &Record, start_ns: u64) -> Meta {
-    let words = std::iter::once(&options.program).chain(&options.arguments);
     Meta {
         cutrace: env!("CARGO_PKG_VERSION").into(),
-        command: words
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command: match options.pid {
+            Some(pid) => process_name::of_running(pid).map_or_else(Vec::new, |it| it.command),
+            None => command(options),
+        },
+        pid: options.pid,
         start_ns,
         start_unix_ns: unix_time_at(start_ns),
         host: host(),
@@ -23,6 +24,15 @@ pub fn of_run(options: &Record, start_ns: u64) -> Meta {
         },
         ..Meta::default()
     }
+}
+
+/// The command's words; none if the whole machine is traced.
+pub fn command(options: &Record) -> Vec<String> {
+    let words = std::iter::once(&options.program).chain(&options.arguments);
+    let words = words.skip_while(|word| word.is_empty());
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 fn host() -> Host {

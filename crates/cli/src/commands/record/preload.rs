@@ -8,10 +8,11 @@ use super::{
 };
 use crate::{arguments::Record, embedded};
 use anyhow::Result;
+use capture::Deadline;
 use capture::cupti::Tap;
 use capture::gpu_probe::HostPart;
 use capture::launch::sanitizer;
-use capture::preload::{Filter, Options, Recording, Session};
+use capture::preload::{Filter, Options, Process, Recording, Session};
 use std::{env, ffi::OsString, fmt::Write as _, path::Path};
 
 pub struct Preload<'a> {
@@ -21,7 +22,7 @@ pub struct Preload<'a> {
 }
 
 impl<'a> Preload<'a> {
-    pub fn start(options: &'a Record, outlet: Tap<Outlet>) -> Result<Self> {
+    pub fn start(options: &'a Record, outlet: Tap<Outlet>, deadline: &Deadline) -> Result<Self> {
         let library = embedded::preload_library()?;
         let session = Session::create(Options {
             libraries: options.libraries.clone(),
@@ -33,7 +34,7 @@ impl<'a> Preload<'a> {
             near: options.folder().map(Path::to_owned),
             ring_slots: None,
             min_duration: options.min_duration,
-            duration: options.duration,
+            deadline: deadline.clone(),
         })?;
         let existing = env::var_os("LD_PRELOAD");
         let mut environment = session.environment(&library, existing.as_deref())?;
@@ -66,7 +67,7 @@ impl Backend for Preload<'_> {
             "cutrace: times are right within {} ns ({} clock pairs)",
             clock.error_ns, clock.pairs
         );
-        let mut notes = report.notes;
+        let mut notes = words::lines(&report.notes, &mut details);
         // Lost calls were hooked, whatever could be said of it.
         if report.libraries.is_empty() && report.lost == 0 {
             notes.insert(0, words::why_nothing(self.options));
@@ -75,6 +76,7 @@ impl Backend for Preload<'_> {
             notes,
             details,
             libraries: words::hooks(&report.libraries),
+            processes: report.processes.iter().map(Process::named).collect(),
             clocks: vec![report.clock],
             overhead: report.overhead,
             tracer_cpu: report.tracer_cpu,

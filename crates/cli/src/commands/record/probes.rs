@@ -6,7 +6,7 @@ use super::{
     outlet::Outlet,
     probe_records::{CHUNKS, Decoder, Queue},
 };
-use crate::commands::gpu::LivePins;
+use crate::commands::gpu::{LivePins, Unprobed};
 use crate::probes::{Access, LINE_BYTES, Owner, Probes, accesses};
 use anyhow::Result;
 use capture::{
@@ -33,6 +33,8 @@ pub struct Found {
     pub spans: Vec<(u64, u64)>,
     /// What `gpu mem` counted, with the names of what was accessed.
     pub accesses: Vec<Access>,
+    /// Kernels that ran without their probes.
+    pub unprobed: Unprobed,
 }
 
 impl Found {
@@ -178,6 +180,7 @@ impl Backend for ProbesBackend {
             lines: decoder.lines,
             spans: decoder.spans,
             accesses: Vec::new(),
+            unprobed: Unprobed::default(),
         };
         *self
             .place

@@ -5,7 +5,7 @@
 //! stacks. Kept: names of functions, kernels and libraries, numbers, times, addresses, and the names that
 //! CUDA's and the driver's headers have for values.
 
-use event::{Arg, Event, Frame, Kind, Meta, Name, Record, Value};
+use event::{Arg, Event, Frame, Kind, Meta, Name, Record, Summary, Value};
 use std::{
     collections::{HashMap, HashSet},
     path::Path,
@@ -29,18 +29,17 @@ pub struct Redaction {
 
 impl Redaction {
     pub fn meta(meta: &mut Meta) {
-        let more = meta.command.len() > 1;
-        meta.command.truncate(1);
-        for program in &mut meta.command {
-            *program = last_part(program).to_owned();
-        }
-        if more {
-            meta.command.push(REDACTED.into());
-        }
+        command(&mut meta.command);
         meta.host.name = String::new();
         meta.host.boot_id = None;
         for gpu in &mut meta.gpus {
             gpu.uuid = None;
+        }
+    }
+
+    pub fn summary(&self, summary: &mut Summary) {
+        for process in &mut summary.processes {
+            command(&mut process.command);
         }
     }
 
@@ -90,6 +89,22 @@ impl Redaction {
     }
 }
 
+/// The program without its folder, and whether there was more.
+fn command(words: &mut Vec<String>) {
+    let more = words.len() > 1;
+    words.truncate(1);
+    for program in words.iter_mut() {
+        // One that was written over by the program itself may hold anything.
+        *program = match program.contains(char::is_whitespace) {
+            true => REDACTED.to_owned(),
+            false => last_part(program).to_owned(),
+        };
+    }
+    if more {
+        words.push(REDACTED.into());
+    }
+}
+
 fn all(args: &mut [Arg]) {
     for arg in args {
         value(&mut arg.value);
@@ -132,7 +147,7 @@ fn last_part(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use event::{Category, Layer};
+    use event::{Category, Layer, ProcessName};
 
     #[test]
     fn texts_go_and_constants_stay() {
@@ -194,5 +209,30 @@ mod tests {
         Redaction::meta(&mut meta);
         assert_eq!(meta.command, ["app", REDACTED]);
         assert_eq!(meta.host.name, "");
+        let processes = vec![
+            ProcessName {
+                name: "app".into(),
+                command: ["/home/ada/app", "--password", "hunter2"]
+                    .map(Into::into)
+                    .to_vec(),
+                ..ProcessName::default()
+            },
+            ProcessName {
+                name: "serve".into(),
+                command: vec!["serve: hunter2".into()],
+                ..ProcessName::default()
+            },
+        ];
+        let mut summary = Summary {
+            processes,
+            ..Summary::default()
+        };
+        Redaction::default().summary(&mut summary);
+        let shown = format!("{summary:?}");
+        assert!(
+            !shown.contains("hunter2") && !shown.contains("ada"),
+            "{shown}"
+        );
+        assert_eq!(summary.processes[0].command, ["app", REDACTED]);
     }
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::arguments::Record;
 use anyhow::Result;
 use capture::{
-    clock::monotonic,
+    Deadline,
     launch::Preparation,
     syscall::{Options, Recording, Session},
 };
@@ -28,13 +28,12 @@ enum State {
 }
 
 impl Syscall {
-    pub fn start(options: &Record, outlet: Outlet) -> Result<Self> {
-        let limit = options.duration.map(|limit| limit.as_nanos() as u64);
+    pub fn start(options: &Record, outlet: Outlet, deadline: &Deadline) -> Result<Self> {
         Ok(Syscall {
             options: Options {
                 filter: options.filter.as_deref().map(Selection::parse),
                 min_duration: options.min_duration,
-                until: limit.map_or(u64::MAX, |limit| monotonic().saturating_add(limit)),
+                deadline: deadline.clone(),
             },
             state: State::Waiting(
                 match options.pid {
@@ -96,6 +95,7 @@ impl Backend for Syscall {
         Some(Watched {
             notes,
             details,
+            processes: report.processes,
             tracer_cpu: report.tracer_cpu,
             unwritten: report.unwritten,
             failure: report.failure,

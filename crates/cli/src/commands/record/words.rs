@@ -5,9 +5,10 @@ use crate::arguments::Record;
 use capture::{
     SinkError,
     launch::Exit,
+    notes::Notes,
     preload::{Filter, Library, Process, missing},
 };
-use event::{ClockError, Hooks, Overhead};
+use event::{ClockError, Hooks, Overhead, ProcessName};
 use render::RunSummary;
 use std::{
     env,
@@ -30,11 +31,27 @@ pub struct Together {
     pub notes: Vec<String>,
     pub details: String,
     libraries: Vec<(String, Hooks)>,
+    pub processes: Vec<ProcessName>,
     pub clocks: Vec<ClockError>,
     pub overhead: Option<Overhead>,
     tracer_cpu: Duration,
     pub unwritten: u64,
     pub failure: Option<SinkError>,
+}
+
+impl Together {
+    /// What a process is called; it may have become another program since, and one source knows more than another.
+    pub fn name(&mut self, process: ProcessName) {
+        let known = self.processes.iter_mut().find(|it| it.pid == process.pid);
+        match known {
+            None if !process.name.is_empty() => self.processes.push(process),
+            Some(known) if !process.command.is_empty() => {
+                let parent = process.parent.or(known.parent);
+                *known = ProcessName { parent, ..process };
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Their outlets, and the rest of it added up.
@@ -46,6 +63,9 @@ pub fn together(watched: Vec<Watched>) -> (Vec<Outlet>, Together) {
         all.notes.extend(one.notes);
         all.details.push_str(&one.details);
         all.libraries.extend(one.libraries);
+        one.processes
+            .into_iter()
+            .for_each(|process| all.name(process));
         all.clocks.extend(one.clocks);
         all.overhead = all.overhead.or(one.overhead);
         all.tracer_cpu += one.tracer_cpu;
@@ -211,6 +231,14 @@ fn end(exit: Exit) -> Option<String> {
             Some(format!("the program was ended by signal {signal} ({name})"))
         }
     }
+}
+
+/// What to say, a line for each kind of thing; one by one for `-v`.
+pub fn lines(notes: &Notes, details: &mut String) -> Vec<String> {
+    for line in notes.details() {
+        let _ = writeln!(details, "cutrace: {line}");
+    }
+    notes.lines()
 }
 
 /// Lines for the curious: who was watched, and what was hooked.

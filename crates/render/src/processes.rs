@@ -1,0 +1,106 @@
+//! What processes are called where their numbers are shown.
+
+use event::{Meta, ProcessName, Summary};
+use std::collections::BTreeSet;
+
+/// A command line longer than this is cut.
+const LONGEST: usize = 60;
+/// Processes that a legend names.
+const MOST_LINES: usize = 16;
+
+/// As one would type it: `python3 train.py --epochs 3`, without the program's folders.
+pub fn title(process: &ProcessName) -> String {
+    let arguments = process.command.iter().skip(1);
+    let words = std::iter::once(&process.name).chain(arguments);
+    let words: Vec<&str> = words.map(String::as_str).collect();
+    // One line, whatever the program was given.
+    let title: String = (words.join(" ").chars())
+        .map(|sign| if sign.is_control() { ' ' } else { sign })
+        .collect();
+    if title.chars().count() <= LONGEST {
+        return title;
+    }
+    let cut: String = title.chars().take(LONGEST - 1).collect();
+    format!("{}…", cut.trim_end())
+}
+
+/// The trace's own command, for traces that have no names.
+pub fn of_meta(meta: &Meta, pid: u32) -> Option<ProcessName> {
+    let program = meta.command.first().filter(|_| meta.pid == Some(pid))?;
+    Some(ProcessName {
+        pid,
+        parent: None,
+        name: program.rsplit('/').next().unwrap_or(program).to_owned(),
+        command: meta.command.clone(),
+    })
+}
+
+/// A process by its number: the name it had at the end.
+pub fn find(meta: &Meta, summary: Option<&Summary>, pid: u32) -> Option<ProcessName> {
+    let mut known = summary.iter().flat_map(|summary| &summary.processes);
+    let known = known.find(|process| process.pid == pid && !process.name.is_empty());
+    known.cloned().or_else(|| of_meta(meta, pid))
+}
+
+/// Lines that say whose the numbers are, where there are several processes: those that are known.
+pub fn legend(pids: impl IntoIterator<Item = u32>, known: &[ProcessName]) -> Vec<String> {
+    let pids: BTreeSet<u32> = pids.into_iter().collect();
+    if pids.len() < 2 {
+        return Vec::new();
+    }
+    let name = |pid: &u32| {
+        let found = known.iter().find(|process| process.pid == *pid)?;
+        (!found.name.is_empty()).then(|| format!("process {pid}: {}", title(found)))
+    };
+    let mut lines: Vec<String> = pids.iter().filter_map(name).collect();
+    let more = lines.len().saturating_sub(MOST_LINES);
+    if more > 0 {
+        lines.truncate(MOST_LINES);
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_one_short_line() {
+        let mut process = ProcessName {
+            pid: 7,
+            parent: None,
+            name: "python3".into(),
+            command: ["/usr/bin/python3", "-c", "a\nb"].map(Into::into).to_vec(),
+        };
+        assert_eq!(title(&process), "python3 -c a b");
+        process.command.push("x".repeat(200));
+        assert_eq!(title(&process).chars().count(), LONGEST);
+        process.command.clear();
+        assert_eq!(title(&process), "python3");
+    }
+
+    #[test]
+    fn the_summary_knows_more_than_the_head() {
+        let meta = Meta {
+            pid: Some(7),
+            command: vec!["/bin/sh".into(), "-c".into()],
+            ..Meta::default()
+        };
+        let summary = Summary {
+            processes: vec![ProcessName {
+                pid: 8,
+                name: "app".into(),
+                ..ProcessName::default()
+            }],
+            ..Summary::default()
+        };
+        let name = |pid| find(&meta, Some(&summary), pid).map(|process| title(&process));
+        assert_eq!(name(7).as_deref(), Some("sh -c"));
+        assert_eq!(name(8).as_deref(), Some("app"));
+        assert_eq!(name(9), None);
+        assert_eq!(legend([8, 9], &summary.processes), ["process 8: app"]);
+        // One process needs no telling apart.
+        assert!(legend([8, 8], &summary.processes).is_empty());
+    }
+}
