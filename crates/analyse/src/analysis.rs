@@ -164,6 +164,12 @@ macro_rules! sums {
     };
 }
 
+/// Whether spans of that layer are something done. Those of the operating system are threads that wait: being
+/// busy is the opposite.
+fn is_activity(layer: Layer) -> bool {
+    layer != Layer::Os
+}
+
 /// How many enclosing calls are looked at for one of the same kind.
 const DEEPEST_SIGN: usize = 64;
 
@@ -278,9 +284,11 @@ impl Analysis {
         }
         self.overview.event(event, true);
         self.count_caller(event, began.thread, 1);
-        self.categories.begin(event, &began);
-        self.correlation
-            .begin(event, symbol, &mut self.nesting, began.thread);
+        if is_activity(event.layer) {
+            self.categories.begin(event, &began);
+            self.correlation
+                .begin(event, symbol, &mut self.nesting, began.thread);
+        }
         // The call itself is open already.
         if is_call(event.layer) && !self.is_in_a_call(began.thread, 1) {
             self.outside.begin(began.thread, event.start);
@@ -300,12 +308,14 @@ impl Analysis {
         if ended.known == Known::Nothing {
             self.count_caller(event, ended.thread, 0);
         }
-        self.categories.end(ended);
-        if let Some(stream) = event.stream {
-            self.categories.stream(event, stream, ended);
-        }
         self.functions.end(event, ended);
-        self.correlation.end(ended);
+        if is_activity(event.layer) {
+            self.categories.end(ended);
+            if let Some(stream) = event.stream {
+                self.categories.stream(event, stream, ended);
+            }
+            self.correlation.end(ended);
+        }
         if let (Some(ioctl), Some(duration)) = (&event.ioctl, ended.duration_ns) {
             self.ioctls.end(event, ioctl, duration);
             let around = self.nesting.open(ended.thread).iter();
@@ -397,9 +407,11 @@ impl Analysis {
     }
 
     fn unended(&mut self, ended: &Ended) {
-        self.categories.end(ended);
         self.functions.unended(ended);
-        self.correlation.end(ended);
+        if is_activity(ended.layer) {
+            self.categories.end(ended);
+            self.correlation.end(ended);
+        }
     }
 
     fn gpu_event(&mut self, event: &Event, symbol: SymbolId) {
@@ -468,9 +480,24 @@ impl Analysis {
         self.phases.step(&step, meaning.ts, &sums);
     }
 
-    /// The time watched: from the trace's start to its end, as far as it says so, and in any
-    /// case from its first record to its last.
+    /// The time watched: as the trace says, or from its start to its end, and in any case from its
+    /// first record to its last. Of time outside it nobody knows whether the GPU was idle.
     fn wall(&self, summary: Option<&Summary>) -> Wall {
+        let whole = self.whole(summary);
+        let Some(watched) = summary.and_then(|summary| summary.watched) else {
+            return whole;
+        };
+        let start = watched.start_ns.min(self.first.unwrap_or(u64::MAX));
+        let end = watched.end_ns.max(self.last);
+        let start = start.clamp(whole.start, whole.end);
+        Wall {
+            start,
+            end: end.clamp(start, whole.end),
+        }
+    }
+
+    /// From the trace's start to its end.
+    fn whole(&self, summary: Option<&Summary>) -> Wall {
         let Some(first) = self.first else {
             let end = summary.map_or(0, |summary| summary.end_ns);
             let start = self.meta.start_ns;
@@ -492,12 +519,14 @@ impl Analysis {
     /// What was found; `summary` is the trace's tail, if it has one.
     pub fn finish(mut self, summary: Option<&Summary>) -> Report {
         let wall = self.wall(summary);
+        let not_watched_ns = self.whole(summary).length() - wall.length();
         for ended in self.nesting.finish(wall.end) {
             self.unended(&ended);
         }
         let mut overview = self
             .overview
             .finish(wall, &self.nesting, self.gpu.open(), summary);
+        overview.not_watched_ns = not_watched_ns;
         overview.simulated =
             !self.meta.gpus.is_empty() && self.meta.gpus.iter().all(|gpu| gpu.simulated);
         let known = self.meta.gpus.iter().map(|gpu| gpu.index);

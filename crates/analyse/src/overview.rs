@@ -12,6 +12,8 @@ pub struct Overview {
     pub start_ns: u64,
     pub end_ns: u64,
     pub wall_ns: u64,
+    /// Of the run, before hooks were in place and after they were removed: no part of the wall time.
+    pub not_watched_ns: u64,
     /// Spans and instants; a span counts once. Meanings are not counted here.
     pub events: u64,
     pub processes: u64,
@@ -112,6 +114,7 @@ impl OverviewSweep {
             start_ns: wall.start,
             end_ns: wall.end,
             wall_ns: wall.length(),
+            not_watched_ns: 0,
             events: self.events.iter().sum(),
             processes: pids.len() as u64,
             threads: nesting.threads().len() as u64,

@@ -407,3 +407,58 @@ fn a_trace_of_nothing_is_idle_throughout() {
     assert!(report.categories.categories.is_empty() && report.functions.functions.is_empty());
     serde_json::to_string(&report).expect("it is plain data");
 }
+
+/// With --kernel, threads that sleep are in the trace: they are not busy, and no layer's work.
+#[test]
+fn waiting_is_not_busy() {
+    let mut records = Vec::new();
+    let mut span = |id, layer, category, name: &str, start, length| {
+        let mut event = event::Event::new(id, layer, category, name, start);
+        (event.pid, event.tid) = (1, id as u32);
+        event.extent = event::Extent::Open;
+        records.push(event::Record::from(event.clone()));
+        event.extent = event::Extent::Closed(length);
+        records.push(event.into());
+    };
+    span(
+        1,
+        event::Layer::Os,
+        event::Category::Other,
+        "off-cpu",
+        0,
+        1_000,
+    );
+    span(
+        2,
+        event::Layer::Driver,
+        event::Category::Sync,
+        "cuCtxSynchronize",
+        2_000,
+        100,
+    );
+    let mut analysis = analyse::Analysis::new(&event::Meta::default());
+    for record in &records {
+        analysis.add(record);
+    }
+    let report = analysis.finish(None);
+    let categories: Vec<_> = (report.categories.categories.iter())
+        .map(|row| (row.category, row.busy_ns))
+        .collect();
+    assert_eq!(categories, [(event::Category::Sync, 100)]);
+    let layers: Vec<_> = report
+        .correlation
+        .layers
+        .iter()
+        .map(|row| row.layer)
+        .collect();
+    assert_eq!(layers, [event::Layer::Driver]);
+    // They are still counted, and listed by name.
+    let known = |name: &str| {
+        report
+            .functions
+            .functions
+            .iter()
+            .any(|row| &*row.name == name)
+    };
+    assert!(known("off-cpu"));
+}

@@ -124,6 +124,13 @@ fn run_line(section: &mut Section<'_>, report: &Report, working: &Working) {
         bounds(report),
         share(report.idle.all.busy_ns, wall),
     ));
+    let unknown = report.overview.not_watched_ns;
+    if unknown >= wall / 100 && unknown > 0 {
+        section.line(&format!(
+            "Not watched: {} before hooks were in place and after they were removed",
+            section.time(unknown)
+        ));
+    }
 }
 
 pub(super) fn host_word(what: &str) -> &str {
