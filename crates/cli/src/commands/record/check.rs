@@ -75,10 +75,8 @@ fn selection(options: &Record, option: &str, spec: &str) -> Result<()> {
         methods => *methods == Methods::All,
     };
     // Nor are those of requests to the driver.
-    let is_open = has(Method::Syscall)
-        || has(Method::Ebpf)
-        || options.everyone
-        || options.pid.is_some();
+    let is_open =
+        has(Method::Syscall) || has(Method::Ebpf) || options.everyone || options.pid.is_some();
     for item in filter.meaningless() {
         let is_word = (Category::ALL.iter().any(|one| one.as_str() == item))
             || (Layer::ALL.iter().any(|one| one.as_str() == item));
