@@ -241,7 +241,7 @@ impl TraceFile {
             stop_at(&mut summary, kept, missing, &self.meta);
             let written = super::room::size(self.written.load(Ordering::Relaxed));
             notes.push(format!(
-                "{STOPPED} at {written}, {limit}: the {missing} events after that are not in the \
+                "{STOPPED} at {written} because {limit}: the {missing} events after that are not in the \
                  trace and count as lost"
             ));
         }
