@@ -4,8 +4,7 @@ use super::{path, record};
 use std::{path::Path, process::Command};
 
 /// GPU code, and nothing that says whose runtime launches it: as cuBLAS and the like have it.
-const LIBRARY: &str =
-    "__attribute__((section(\".nv_fatbin\"), used)) static const char code[64] = {1}; int NAME(void) { return code[0]; }";
+const LIBRARY: &str = "__attribute__((section(\".nv_fatbin\"), used)) static const char code[64] = {1}; int NAME(void) { return code[0]; }";
 
 const PROGRAM: &str = r#"
 #include <dlfcn.h>
@@ -21,7 +20,10 @@ fn compile(folder: &Path, name: &str, text: &str, flags: &[&str]) -> String {
     let (source, to) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&source, text).expect("written");
     let mut command = Command::new("cc");
-    command.args(["-O1", "-s", "-o"]).args([&to, &source]).args(flags);
+    command
+        .args(["-O1", "-s", "-o"])
+        .args([&to, &source])
+        .args(flags);
     let built = command.output().expect("a compiler");
     assert!(built.status.success(), "{built:?}");
     path(&to).to_owned()
@@ -35,7 +37,12 @@ fn libraries_with_runtimes_of_their_own_are_one_note() {
     let libraries: Vec<String> = (1..=3)
         .map(|number| {
             let text = LIBRARY.replace("NAME", &format!("f{number}"));
-            compile(folder, &format!("libmath{number}.so"), &text, &["-shared", "-fPIC"])
+            compile(
+                folder,
+                &format!("libmath{number}.so"),
+                &text,
+                &["-shared", "-fPIC"],
+            )
         })
         .collect();
     let said = |options: &[&str], count: usize| {
