@@ -60,8 +60,14 @@ fn a_process_and_the_machine_are_watched_for_as_long_as_is_said() {
     let programs = Programs::new();
     let trace = programs.path("watched.jsonl");
     let running = programs.start(limited(), "200", "none");
-    is_a_second_of_calls(&record(&["-a", "-d", "1"], &trace));
     let program = child_of(running.child.id());
+    let lines = record(&["-a", "-d", "1"], &trace);
+    is_a_second_of_calls(&lines);
+    // Nobody's command, and everybody's names.
+    assert_eq!(lines[0]["command"], serde_json::json!([]));
+    let processes = lines.last().expect("a summary")["processes"].as_array();
+    let is_it = |process: &Value| process["pid"] == program && process["name"] == "program";
+    assert!(processes.expect("names").iter().any(is_it), "{processes:?}");
     let lines = record(&["-p", &program.to_string(), "-d", "1"], &trace);
     is_a_second_of_calls(&lines);
     // Who it was.
