@@ -64,15 +64,10 @@ const data = (() => {
     return timeline;
   }
 
-  // `short[i]` is what `names[i]` is shown as; `kernel(name)` the same of a name in the report.
+  // `short[i]` is what `names[i]` is shown as.
   function shorten(timeline) {
     timeline.short = timeline.names.slice();
-    const known = new Map();
-    for (const [index, text] of timeline.short_names ?? []) {
-      timeline.short[index] = text;
-      known.set(timeline.names[index], text);
-    }
-    timeline.kernel = (name) => known.get(name) ?? name;
+    for (const [index, text] of timeline.short_names ?? []) timeline.short[index] = text;
   }
 
   function readRows(input, count) {

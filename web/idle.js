@@ -33,7 +33,7 @@ const idleView = (() => {
     view.scene.marks = gaps.map((gap) => ({ ...stretch(gap), label: `GPU idle ${format.time(gap.length_ns)}` }));
     const measured = idle.basis === 'gpu_times';
     const total = parts(idle.host).reduce((sum, part) => sum + part.time, 0);
-    const kernel = (work) => work?.name && report.timeline.kernel(work.name);
+    const kernel = (work) => work?.short_name ?? work?.name;
     const table = tables.create({
       caption: 'The longest gaps. Press one to see it in the timeline.',
       rows: gaps,

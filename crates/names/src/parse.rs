@@ -181,11 +181,9 @@ impl<'a> Parser<'a> {
         while self.peek().is_some_and(is_word) {
             self.next();
         }
-        if &self.text[start..self.at] == "operator" {
-            if !self.skip("()") {
-                while self.peek().is_some_and(|c| "+-*/%^&|~!=<>[]".contains(c)) {
-                    self.next();
-                }
+        if &self.text[start..self.at] == "operator" && !self.skip("()") {
+            while self.peek().is_some_and(|c| "+-*/%^&|~!=<>[]".contains(c)) {
+                self.next();
             }
         }
         &self.text[start..self.at]

@@ -20,8 +20,30 @@ pub fn trimmed(mut report: Value) -> Value {
             correlation.remove("tree");
         }
     }
+    name_gaps(&mut report);
     cut(&mut report, 0);
     report
+}
+
+/// Work beside a gap may be a kernel, whose name is shown short: before it is cut.
+fn name_gaps(report: &mut Value) {
+    let gaps = report
+        .pointer_mut("/idle/gaps")
+        .and_then(Value::as_array_mut);
+    for gap in gaps.into_iter().flatten().take(MAX_ENTRIES) {
+        for side in ["before", "after"] {
+            let Some(work) = gap.get_mut(side).and_then(Value::as_object_mut) else {
+                continue;
+            };
+            if let Some(short) = work
+                .get("name")
+                .and_then(Value::as_str)
+                .map(analyse::short_name)
+            {
+                work.insert("short_name".into(), short.into());
+            }
+        }
+    }
 }
 
 fn cut(value: &mut Value, depth: usize) {
@@ -49,6 +71,25 @@ fn cut(value: &mut Value, depth: usize) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn kernels_beside_gaps_have_short_names() {
+        let long = format!("void scale<{}>(int)", "a, ".repeat(2_000));
+        let report = trimmed(json!({
+            "idle": { "gaps": [{ "before": null, "after": { "name": long } }, { "after": { "name": 7 } }] },
+        }));
+        let after = &report["idle"]["gaps"][0]["after"];
+        assert!(
+            after["short_name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with("scale<a,a,"))
+        );
+        assert!(
+            after["name"]
+                .as_str()
+                .is_some_and(|name| name.ends_with('…'))
+        );
+    }
 
     #[test]
     fn lists_and_texts_have_an_end() {
