@@ -338,7 +338,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let hidden = signature.hidden
             || leads_to(thread.open.last(), &signature)
             || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
-            || self.limits.deadline.is_past(begin.time);
+            || self.limits.deadline.leaves_out(begin.time);
         self.totals.recorded += 1;
         if !hidden {
             self.totals.calls += 1;

@@ -169,7 +169,7 @@ impl<S: Sink> Events<S> {
         self.totals.names.see(pid);
         event.extent = Extent::Open;
         self.totals.calls += 1;
-        let hidden = self.options.deadline.is_past(time) || !self.options.wants(&event);
+        let hidden = self.options.deadline.leaves_out(time) || !self.options.wants(&event);
         if self.open.len() >= MOST_OPEN {
             self.open.clear();
         }

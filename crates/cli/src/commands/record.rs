@@ -222,7 +222,10 @@ pub fn record(options: &Record) -> Result<Recorded> {
         .then(|| Progress::start(seen.clone(), is_command))
         .flatten();
     let process = file.process();
-    let mut window = Window::new(options.duration);
+    let mut window = match options.pid.is_some() || options.everyone {
+        true => Window::new(options.duration).attaching(),
+        false => Window::new(options.duration),
+    };
     let sources = Sources {
         methods: &plan.methods,
         place: &place,

@@ -46,6 +46,8 @@ fn is_a_second_of_calls(lines: &[Value]) {
         calls.iter().filter(in_time).count() > 50,
         "{start} {end}: {calls:?}"
     );
+    let first = calls.iter().min().expect("calls");
+    assert!(*first >= start, "{first} is before {start}");
     let last = calls.iter().max().expect("calls");
     assert!(*last <= end, "{last} is after {end}");
     // It calls every millisecond; a busy machine may hold it up for a while.

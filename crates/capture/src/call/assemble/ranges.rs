@@ -70,7 +70,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         if let Some(payload) = ended {
             told.payload = payload;
         }
-        let hidden = told.signature.hidden || self.limits.deadline.is_past(time);
+        let hidden = told.signature.hidden || self.limits.deadline.leaves_out(time);
         match told.function.call {
             Call::Pop | Call::End => {}
             Call::Name => self.name_handle(ring, &told),

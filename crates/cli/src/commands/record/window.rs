@@ -9,6 +9,7 @@ pub struct Window {
     limit: Option<Duration>,
     deadline: Deadline,
     start: Option<u64>,
+    attaching: bool,
 }
 
 impl Window {
@@ -18,7 +19,15 @@ impl Window {
             limit,
             deadline: Deadline::default(),
             start: None,
+            attaching: false,
         }
+    }
+
+    /// For programs that run already: nothing is recorded before the last hook is in place.
+    pub fn attaching(mut self) -> Self {
+        self.deadline.hold();
+        self.attaching = true;
+        self
     }
 
     /// What every source stops at.
@@ -35,6 +44,9 @@ impl Window {
     pub fn open(&mut self) {
         let start = monotonic();
         self.start = Some(start);
+        if self.attaching {
+            self.deadline.begin(start);
+        }
         if let Some(limit) = self.limit {
             let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
             self.deadline.set(start.saturating_add(limit));
