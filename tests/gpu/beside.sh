@@ -4,7 +4,7 @@
 #
 #   tests/gpu/beside.sh CUTRACE [BPFTRACE]     needs root; BPFTRACE: a command that starts it
 #
-# ROUNDS (50) of each; training lasts about SECONDS_EACH (90). Writes ${OUT:-.}/beside.txt.
+# ROUNDS (50) of each; ONLY=bpftrace leaves cutrace out; training lasts about SECONDS_EACH (90). Writes ${OUT:-.}/beside.txt.
 set -u
 cutrace=$(realpath "${1:?usage: beside.sh CUTRACE [BPFTRACE]}")
 bpftrace=${2:-}
@@ -63,7 +63,7 @@ steps=$(awk -v each="$each" -v length_s="$length" 'BEGIN { print int(length_s / 
 train alone
 counts alone >/dev/null
 say "$steps steps of training, $(wc -l <"$work/alone.out") losses, status $(cat "$work/alone.status")"
-beside attach "cutrace -a, attached and gone" "$cutrace" record -a -d 0.2 -q -o "$work/other.arrows"
+[ "${ONLY:-}" = bpftrace ] || beside attach "cutrace -a, attached and gone" "$cutrace" record -a -d 0.2 -q -o "$work/other.arrows"
 if [ -n "$bpftrace" ]; then
     script="uprobe:$library:cuLaunchKernel { @ = count(); } uretprobe:$library:cuLaunchKernel { @r = count(); } uprobe:$library:cuCtxGetCurrent { @c = count(); } interval:ms:200 { exit(); }"
     beside bpftrace "bpftrace, attached and gone" $bpftrace -e "$script"

@@ -68,7 +68,7 @@ best "cutrace --stack" "$cutrace" record -q --stack -o "$work/t.arrows" -- pytho
 
 say
 (cd "$work" && "$cutrace" demo --gpu) >"$work/demo" 2>&1 || fail "demo --gpu"
-for finding in transfer-bound idle-gap leak; do
+for finding in transfer-bound pauses leak; do
     grep -q "\[$finding" "$work/demo" || fail "the demo's $finding was not found"
 done
 say "$(cat "$work/demo")"

@@ -37,8 +37,8 @@ test('a trace written by hand reads as it was written', async () => {
   assert.deepEqual(lines, [
     'GPU 0 default stream | GPU 0 · NVIDIA H200 | 1 | 380 µs | 210 µs | 590 µs',
     'GPU 0 stream 7 | GPU 0 · NVIDIA H200 | 2 | 100 µs | 720 µs | 900 µs',
-    'thread 101 | Process 100 · app | 11 | 832 µs | 10.0 µs | 1.30 ms',
-    'thread 102 | Process 100 · app | 1 | 10.0 µs | 1.10 ms | 1.11 ms',
+    'thread 101 | Process 100 · app --fast | 11 | 832 µs | 10.0 µs | 1.30 ms',
+    'thread 102 | Process 100 · app --fast | 1 | 10.0 µs | 1.10 ms | 1.11 ms',
   ]);
   await page.locator('#timeline-canvas').focus();
   await page.locator('#search').fill('ioctl');

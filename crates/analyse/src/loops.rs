@@ -207,6 +207,11 @@ const NEARLY: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.3;
 /// A loop of the same steps may be so much longer than one of as many steps.
 const MUCH_LONGER: u64 = 8;
+/// So many of the same steps, often, are a loop that somebody wrote: compilers that try kernels out launch more,
+/// but a few different ones at a time.
+const LONG: u64 = 16;
+const SHORT: u64 = 4;
+const LEAST_SHARE_OF_LONG: f64 = 0.05;
 const MOST_MARKS: usize = 16_384;
 pub(crate) const MOST_LOOPS: usize = 8;
 
@@ -249,7 +254,8 @@ impl LoopSweep {
             let steps = self.threads.get(&(pid, tid)).map_or(1, |steps| steps.count);
             for (vote, same_steps) in [(&mark.strict, true), (&mark.loose, false)] {
                 let share = vote.covered() as f64 / steps.max(1) as f64;
-                if vote.iterations >= FEWEST && share >= LEAST_SHARE {
+                let no_chance = same_steps && vote.is_long() && share >= LEAST_SHARE_OF_LONG;
+                if vote.iterations >= FEWEST && (share >= LEAST_SHARE || no_chance) {
                     let mut one = vote.shown(symbols.name(symbol), same_steps);
                     (one.pid, one.tid, one.share_of_steps) = (pid, tid, share);
                     found.push(Found {
@@ -304,6 +310,16 @@ fn chosen(found: Vec<Found>) -> Vec<Loop> {
     let steady = clean
         .or_else(|| found.iter().filter(nearly).find(often))
         .or_else(|| found.iter().rfind(|found| found.covered >= best));
+    let long = (found.iter())
+        .filter(|found| {
+            found.clean && found.one.same_steps && found.one.steps_per_iteration >= LONG
+        })
+        .filter(|found| found.one.iterations >= ENOUGH)
+        .max_by(|a, b| (a.covered.total_cmp(&b.covered)).then(b.one.start_ns.cmp(&a.one.start_ns)));
+    let steady = match (steady, long) {
+        (Some(steady), Some(long)) if steady.one.steps_per_iteration <= SHORT => Some(long),
+        (steady, long) => steady.or(long),
+    };
     let Some(steady) = steady else {
         return Vec::new();
     };
@@ -383,6 +399,10 @@ impl Vote {
         }
         self.end = self.end.max(stretch.end);
         self.seen.turn(self.iterations, stretch.steps, passed);
+    }
+
+    fn is_long(&self) -> bool {
+        self.iterations >= ENOUGH && self.like.0 >= LONG
     }
 
     /// Steps that lie in iterations.
@@ -492,6 +512,17 @@ mod tests {
             })
             .collect();
         assert_eq!(first(&steps), Some(("p".into(), 4, 59)));
+    }
+
+    /// A compiler tries kernels out, each a hundred times after clearing a cache, before a short training.
+    #[test]
+    fn a_long_loop_is_meant_rather_than_many_short_ones() {
+        let tried: String = ('A'..='Z')
+            .map(|kernel| format!("z{kernel}").repeat(20))
+            .collect();
+        let step = "abcdefghijklmnopqrst";
+        let steps = format!("{tried}{}", step.repeat(12));
+        assert_eq!(first(&steps), Some(("a".into(), 20, 11)));
     }
 
     #[test]

@@ -251,8 +251,12 @@ fn in_steps(found: &Loop, window: &Window, symbols: &Symbols) -> Working {
             p50_ns: found.p50_ns,
             p99_ns: found.p99_ns,
             max_ns: found.max_ns,
-            // Of all threads: a backward pass has one of its own.
-            launches: to.launches.saturating_sub(from.launches) as f64 / window.iterations,
+            launches: match found.on_gpu {
+                // The host launched them long before.
+                true => found.launches_per_iteration,
+                // Of all threads: a backward pass has one of its own.
+                false => to.launches.saturating_sub(from.launches) as f64 / window.iterations,
+            },
             on_gpu: found.on_gpu,
         }),
         busy_ns: length - idle,

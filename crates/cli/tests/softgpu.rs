@@ -185,7 +185,7 @@ fn the_demo_runs_from_a_copy_of_the_binary_alone() {
             "{round}:\n{stdout}"
         );
         // The three things that are wrong with it are named.
-        for finding in ["transfer-bound", "idle-gap", "leak"] {
+        for finding in ["transfer-bound", "pauses", "leak"] {
             assert!(stdout.contains(finding), "{round}: no {finding}:\n{stdout}");
         }
         for file in ["trace.jsonl", "trace.pftrace", "report.html"] {

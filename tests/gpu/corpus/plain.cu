@@ -57,7 +57,7 @@ static int busy() {
 static int tiny() {
     float *out;
     CHECK(cudaMalloc(&out, 256 * 4));
-    for (int step = 0; step < 20000; ++step) burn<<<1, 256>>>(out, 10);
+    for (int step = 0; step < 5000; ++step) burn<<<1, 256>>>(out, 10);
     CHECK(cudaDeviceSynchronize());
     CHECK(cudaFree(out));
     return 0;
@@ -67,7 +67,7 @@ static int tiny() {
 static int syncs() {
     float *out;
     CHECK(cudaMalloc(&out, 256 * 256 * 4));
-    for (int step = 0; step < 4000; ++step) {
+    for (int step = 0; step < 2000; ++step) {
         burn<<<256, 256>>>(out, 200);
         CHECK(cudaDeviceSynchronize());
     }

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-STEPS = int(os.environ.get("STEPS", "30"))
+STEPS = int(os.environ.get("STEPS", "24"))
 PROFILE = sys.argv[3] if len(sys.argv) > 3 and sys.argv[2] == "profile" else None
 
 
@@ -98,13 +98,13 @@ def train(model, batch=8, length=128, loader=None):
 
 
 def eager():
-    loop(train(gpt()))
+    loop(train(gpt(layers=4)))
 
 
 def compiled():
     import torch
 
-    loop(train(torch.compile(gpt(layers=3))))
+    loop(train(torch.compile(gpt(layers=1))))
 
 
 def big():
@@ -183,7 +183,7 @@ def decode():
     """Host-bound decoding: a token at a time, and .item() after each."""
     import torch
 
-    model = gpt(layers=6).eval()
+    model = gpt(layers=4).eval()
     tokens = torch.randint(0, 1000, (1, 16), device="cuda")
 
     def step(_):
@@ -194,21 +194,21 @@ def decode():
             raise SystemExit
         tokens = torch.cat((tokens, word), 1)
 
-    loop(step, 80)
+    loop(step, 50)
 
 
 def leak():
     """Really leaking: each step keeps 24 MB that are never freed."""
     import torch
 
-    model, kept = gpt(layers=2), []
+    model, kept = gpt(layers=1), []
     step = train(model)
 
     def leaking(number):
         step(number)
         kept.append(torch.zeros(6_000_000, device="cuda"))
 
-    loop(leaking, 60)
+    loop(leaking, 40)
 
 
 def oom():
@@ -280,7 +280,7 @@ def rank():
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[3])
     number = int(sys.argv[2])
     dist.init_process_group("gloo", rank=number, world_size=2)
-    loop(train(torch.nn.parallel.DistributedDataParallel(gpt(layers=2)), batch=4))
+    loop(train(torch.nn.parallel.DistributedDataParallel(gpt(layers=1)), batch=4))
     dist.destroy_process_group()
 
 
@@ -299,9 +299,9 @@ def jax_train():
         return jnp.mean((x - 1) ** 2)
 
     step = jax.jit(lambda weights: [w - 0.1 * g for w, g in zip(weights, jax.grad(loss)(weights))])
-    for number in range(200):
+    for number in range(120):
         weights = step(weights)
-        if number % 50 == 49:
+        if number % 40 == 39:
             print(f"loss {float(loss(weights)):.4f}")
 
 

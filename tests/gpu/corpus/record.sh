@@ -3,8 +3,8 @@
 #
 #   tests/gpu/corpus/record.sh CUTRACE FOLDER [NAME …]
 #
-# Leaves FOLDER/NAME.arrows and FOLDER/NAME.txt (the end of the run as its user sees it), and for three programs
-# FOLDER/NAME.profile.json: what torch.profiler says of the same steps. PARALLEL programs run at once (1).
+# Leaves FOLDER/NAME.arrows, FOLDER/NAME.txt (the end of the run as its user sees it) and FOLDER/fixtures/NAME.jsonl; and for three
+# programs FOLDER/compare.txt: what torch.profiler says of the same steps. PARALLEL programs run at once (1).
 set -u
 cutrace=$(realpath "${1:?usage: record.sh CUTRACE FOLDER [NAME …]}")
 folder=$(realpath -m "${2:?usage: record.sh CUTRACE FOLDER [NAME …]}")
@@ -31,9 +31,23 @@ run() {
 export -f run
 export here folder cutrace
 printf '%s\n' "${names[@]}" | xargs -P "${PARALLEL:-1}" -L 1 bash -c 'run "$1"' run
-for name in eager compile transfer; do
+# What torch.profiler says, in runs of its own: beside another client of CUPTI cutrace times by events, which is coarser.
+compared=()
+for name in eager compile big; do
     [ -e "$folder/$name.arrows" ] || continue
-    python3 "$here/programs.py" "$name" profile "$folder/$name.profile.json" >"$folder/$name.profile.txt" 2>&1
+    compared+=("$name")
+    widths=(0 80 120 200)
+    for round in 1 2 3; do
+        python3 "$here/programs.py" "$name" profile "$folder/$name.$round.profile.json" >"$folder/$name.profile.txt" 2>&1
+        COLUMNS=${widths[$round]} "$cutrace" record -o "$folder/$name.$round.arrows" -- python3 "$here/programs.py" "$name" >"$folder/$name.$round.txt" 2>&1
+    done
 done
-rm -f "$folder/plain"
-ls -l "$folder"
+[ ${#compared[@]} = 0 ] || python3 "$here/compare.py" "$cutrace" "$folder" "${compared[@]}" | tee "$folder/compare.txt"
+rm -f "$folder/plain" "$folder"/*.profile.json "$folder"/*.[123].arrows
+
+# Fixtures: what findings need of each trace.
+mkdir -p "$folder/fixtures"
+for name in "${names[@]}"; do echo "$name"; done | xargs -P 8 -I NAME bash -c \
+    '"$0" cat "$1/NAME.arrows" >"$1/NAME.jsonl" && python3 "$2/trim.py" "$1/NAME.jsonl" "$1/fixtures/NAME.jsonl"; rm -f "$1/NAME.jsonl"' \
+    "$cutrace" "$folder" "$here"
+ls -l "$folder" "$folder/fixtures"

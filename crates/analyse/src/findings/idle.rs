@@ -65,7 +65,7 @@ fn pauses(seen: &Seen<'_>, working: &Working) -> Option<Finding> {
                 match working.pauses {
                     1 => format!("The loop stops once for {}", words::time(working.pauses_ns)),
                     pauses => format!(
-                        "The loop stops {pauses} times for {} in all",
+                        "The loop stops {pauses} times, together for {}",
                         words::time(working.pauses_ns)
                     ),
                 },

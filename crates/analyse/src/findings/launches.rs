@@ -84,6 +84,8 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
         || count * 2 < all
         || mostly_graphs(seen, working)
         || !seen.matters(cost, limits::GRAPH_SHARE)
+        // Where the host does other things meanwhile, those are what to look at.
+        || cost < working.idle_ns / 5
     {
         return None;
     }
@@ -92,6 +94,10 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
         Draft::new("small-launches", seen)
             .in_steps()
             .costs(cost)
+            .at_most(match seen.matters_in_run(cost) {
+                true => Severity::High,
+                false => Severity::Medium,
+            })
             .shown_by([most.max_op_id])
             .number("short_kernels", count)
             .number("short_kernel_ns", time)

@@ -14,6 +14,9 @@ pub const FEWEST_STEPS: f64 = 8.0;
 pub const STEPS_SHARE: f64 = 0.005;
 pub const STEPS_NS: u64 = 20_000_000;
 
+/// Work that goes on for less is over before anybody could make it faster.
+pub const LONG_WORK_NS: u64 = 100_000_000;
+
 /// Events named as evidence of one finding.
 pub const OPS: usize = 8;
 

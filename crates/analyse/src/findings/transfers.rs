@@ -1,6 +1,6 @@
 //! Copies that hold a program up: too much, too small, or from memory that must be copied twice.
 
-use super::{Confidence, Draft, Finding, Seen, limits, words};
+use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
 use crate::idle::Basis;
 use crate::pinned::HostKind;
 use crate::transfers::{CopyPlace, TimedBy};
@@ -85,6 +85,12 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
             .number("copies", copies)
             .number("largest_place_bytes", largest.bytes)
             .number("largest_place_copies", largest.count)
+            // Where nothing repeats, a few copies may be all there is to do.
+            .at_most(match working.step {
+                Some(_) => Severity::High,
+                None if working.length_ns >= limits::LONG_WORK_NS => Severity::Medium,
+                None => Severity::Low,
+            })
             .between(largest.from_ns.max(from), largest.to_ns.min(to))
             .say(
                 seen,

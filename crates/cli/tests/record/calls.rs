@@ -14,7 +14,8 @@ fn the_summary_counts_what_the_program_did() {
     let expected = "  Kernel launches: 1\n  Memory allocations: 3\n  Total memory allocated: \
         12000 bytes (0.01 MB)\n  Memory transfers: 3\n  Total data transferred: 12000 bytes (0.01 MB)\n";
     assert!(
-        stderr.contains("=== TRACE SUMMARY ===\n\nUSERSPACE (libcuda.so, libcudart.so):\n"),
+        stderr.contains("=== TRACE SUMMARY ===\n\nGPU (measured, softgpu):\n")
+            && stderr.contains("\n\nUSERSPACE (libcuda.so, libcudart.so):\n"),
         "{stderr}"
     );
     assert!(stderr.contains(expected), "{stderr}");

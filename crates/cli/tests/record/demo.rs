@@ -30,7 +30,7 @@ fn all_three_planted_faults_are_named() {
     panic!("not all of {PLANTED:?} in any of {seen:#?}");
 }
 
-const PLANTED: [&str; 3] = ["transfer-bound", "idle-gap", "leak"];
+const PLANTED: [&str; 3] = ["transfer-bound", "pauses", "leak"];
 
 /// What one run of it shows.
 fn findings(program: &str) -> Vec<&'static str> {

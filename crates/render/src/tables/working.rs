@@ -25,7 +25,10 @@ pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Workin
     }
     if let Some(step) = &working.step {
         let each = |ns: u64| section.time((ns as f64 / working.steps()).round() as u64);
-        let launches = (step.launches * 10.0).round() / 10.0;
+        let launches = match step.launches {
+            many if many >= 10.0 => many.round(),
+            few => (few * 10.0).round() / 10.0,
+        };
         let mut words = format!(
             "Each step: {launches} launch{}",
             if launches == 1.0 { "" } else { "es" }
