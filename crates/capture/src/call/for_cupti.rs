@@ -56,16 +56,23 @@ impl ForCupti {
     }
 
     pub fn note(&self) -> Option<String> {
-        let tables = (self.tables > 0)
-            .then(|| format!("{} of cuGetExportTable inside of cuInit", self.tables));
-        let names =
-            (self.names > 0).then(|| format!("{} of cuKernelGetName before launches", self.names));
-        let calls: Vec<String> = tables.into_iter().chain(names).collect();
+        let calls: Vec<String> = [
+            (self.tables, "cuGetExportTable"),
+            (self.names, "cuKernelGetName"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
+        let word = if self.tables + self.names == 1 {
+            "call was"
+        } else {
+            "calls were"
+        };
         (!calls.is_empty()).then(|| {
             format!(
-                "calls that only CUPTI causes, on for GPU times or for a profiler of the program's: {}; \
-                 --method preload is without GPU times",
-                calls.join(", ")
+                "{} {word} made by CUPTI, not by your program (--method preload turns CUPTI off)",
+                calls.join(" and ")
             )
         })
     }

@@ -541,8 +541,8 @@ fn calls_that_are_made_for_cupti_are_counted() {
     assert_eq!(
         totals.for_cupti.note().as_deref(),
         Some(
-            "calls that only CUPTI causes, on for GPU times or for a profiler of the program's: 2 of cuGetExportTable \
-             inside of cuInit, 1 of cuKernelGetName before launches; --method preload is without GPU times"
+            "2 cuGetExportTable and 1 cuKernelGetName calls were made by CUPTI, not by your program (--method \
+             preload turns CUPTI off)"
         )
     );
     assert_eq!(Traced::new().finish().1.for_cupti.note(), None);
