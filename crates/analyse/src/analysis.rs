@@ -11,7 +11,7 @@ use crate::{
     functions::FunctionsSweep,
     gpu::{self, GpuStep, GpuSweep},
     host::HostSweep,
-    idle::IdleSweep,
+    idle::{Basis, IdleSweep},
     ioctls::{IoctlSweep, Ioctls},
     loops::Step,
     managed::ManagedSweep,
@@ -87,6 +87,18 @@ impl Report {
     /// Whether anything is known of what the GPU did.
     pub fn gpu_watched(&self) -> bool {
         self.calls_watched() || self.overview.counts.gpu_operations > 0
+    }
+
+    /// Why nobody can say when the GPU was idle: without GPU times that follows from the calls, and some were
+    /// left out.
+    pub fn idle_unknown(&self) -> Option<String> {
+        let left_out = &self.summary.as_ref()?.left_out;
+        (self.idle.basis == Basis::Launches && !left_out.is_empty()).then(|| {
+            format!(
+                "not known: calls were left out ({}) and the trace has no GPU times",
+                left_out.join(", ")
+            )
+        })
     }
 }
 
@@ -556,7 +568,7 @@ impl Analysis {
             failures: findings::failures(&signs),
             findings: Vec::new(),
         };
-        report.working = working::of(&working::Parts {
+        let working = working::of(&working::Parts {
             wall,
             idle: &report.idle,
             phases: &report.phases,
@@ -565,6 +577,7 @@ impl Analysis {
             gpu: &report.gpu,
             memory: &report.memory,
         });
+        report.working = working.filter(|_| report.idle_unknown().is_none());
         report.findings = findings::of(&report, &signs);
         report
     }

@@ -462,3 +462,34 @@ fn waiting_is_not_busy() {
     };
     assert!(known("off-cpu"));
 }
+
+/// Without GPU times idle time follows from the calls: if some were left out, it is not known.
+#[test]
+fn with_calls_left_out_nobody_knows_when_the_gpu_was_idle() {
+    let mut analysis = analyse::Analysis::new(&event::Meta::default());
+    for start in [1_000, 900_000] {
+        let name = "cuLaunchKernel";
+        let mut call = event::Event::new(
+            start,
+            event::Layer::Driver,
+            event::Category::Kernel,
+            name,
+            start,
+        );
+        call.extent = event::Extent::Open;
+        analysis.add(&call.clone().into());
+        call.extent = event::Extent::Closed(10);
+        analysis.add(&call.into());
+    }
+    let summary = event::Summary {
+        end_ns: 1_000_000,
+        left_out: vec!["--min-duration 1ms".into()],
+        ..event::Summary::default()
+    };
+    let report = analysis.finish(Some(&summary));
+    assert!(report.working.is_none());
+    let why = report.idle_unknown().expect("unknown");
+    assert!(why.contains("--min-duration 1ms"), "{why}");
+    let idle = |id: &str| ["idle-gpu", "idle-gap", "host-bound", "starved"].contains(&id);
+    assert!(!report.findings.iter().any(|finding| idle(finding.id)));
+}

@@ -217,6 +217,11 @@ fn merged_summary(summaries: &[(&Summary, u64)]) -> Option<Summary> {
             (Some(one), Some(other)) => Some(both(one, other)),
             (one, other) => one.or(other),
         };
+        for option in &summary.left_out {
+            if !merged.left_out.contains(option) {
+                merged.left_out.push(option.clone());
+            }
+        }
         for process in &summary.processes {
             if !merged.processes.contains(process) {
                 merged.processes.push(process.clone());

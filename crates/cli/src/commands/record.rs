@@ -302,6 +302,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
         summary.overhead = watched.overhead.clone();
         summary.watched = window.watched(ended);
         summary.processes = watched.processes.clone();
+        summary.left_out = words::left_out(options);
         // A back end that had nowhere to write.
         summary.lost = summary.lost.saturating_add(unwritten);
     });

@@ -55,7 +55,8 @@ impl<W: Write> Output for Html<W> {
         let (report, watched) = match self.analysis.take() {
             Some(analysis) => {
                 let report = analysis.finish(summary);
-                let watched = [report.calls_watched(), report.gpu_watched()];
+                let gpu = report.gpu_watched() && report.idle_unknown().is_none();
+                let watched = [report.calls_watched(), gpu];
                 (trim::trimmed(serde_json::to_value(report)?), watched)
             }
             None => (serde_json::Value::Null, [true; 2]),

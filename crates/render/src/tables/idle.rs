@@ -15,6 +15,10 @@ pub fn idle(report: &Report, style: &Style) -> String {
     let idle = &report.idle;
     let (all, wall) = (&idle.all, idle.wall_ns);
     section.heading("GPU idle time");
+    if let Some(why) = report.idle_unknown() {
+        section.line(&format!("When the GPU was idle is {why}."));
+        return section.finish();
+    }
     if !report.gpu_watched() {
         section.line(
             "Neither CUDA calls nor GPU times were traced: when the GPU was idle is not known. \

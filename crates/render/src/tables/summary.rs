@@ -98,7 +98,10 @@ fn gpu(section: &mut Section<'_>, report: &Report) {
     });
     match &report.working {
         Some(working) => working::lines(section, report, working),
-        None => section.line("no work seen"),
+        None => match report.idle_unknown() {
+            Some(why) => section.line(&why),
+            None => section.line("no work seen"),
+        },
     }
 }
 
@@ -157,7 +160,7 @@ fn functions(section: &mut Section<'_>, report: &Report) {
 
 fn phases(section: &mut Section<'_>, report: &Report) {
     let found = &report.phases;
-    if found.phases.is_empty() || !report.gpu_watched() {
+    if found.phases.is_empty() || !report.gpu_watched() || report.idle_unknown().is_some() {
         return;
     }
     section.heading("Phases:");

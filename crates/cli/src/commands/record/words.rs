@@ -212,6 +212,14 @@ fn quoted(path: &Path) -> String {
     }
 }
 
+/// Options by which calls are left out of the trace.
+pub fn left_out(options: &Record) -> Vec<String> {
+    let filter = options.filter.iter().map(|filter| format!("-e {filter}"));
+    let short = (!options.min_duration.is_zero())
+        .then(|| format!("--min-duration {:?}", options.min_duration));
+    filter.chain(short).collect()
+}
+
 /// How the command ended, unless all is well.
 fn end(exit: Exit) -> Option<String> {
     match exit {
