@@ -127,6 +127,8 @@ struct Vote {
     times: Quantiles,
     /// Without the first few iterations, which are often slower.
     warm_times: Quantiles,
+    /// The same one by one, while they are few.
+    single: Vec<u64>,
     seen: Seen,
 }
 
@@ -142,6 +144,8 @@ struct Seen {
     held: Vec<(u64, u64)>,
 }
 
+/// Times of iterations kept one by one: of more, quantiles are known to 1.6 %.
+const MOST_SINGLE: usize = 128;
 /// After so many iterations a loop is warm.
 const WARM: u64 = 4;
 /// So many of them are enough to know it by.
@@ -396,6 +400,9 @@ impl Vote {
         self.times.add(took);
         if self.iterations > WARM {
             self.warm_times.add(took);
+            if self.single.len() <= MOST_SINGLE {
+                self.single.push(took);
+            }
         }
         self.end = self.end.max(stretch.end);
         self.seen.turn(self.iterations, stretch.steps, passed);
@@ -408,6 +415,17 @@ impl Vote {
     /// Steps that lie in iterations.
     fn covered(&self) -> u64 {
         self.iterations.saturating_mul(self.like.0)
+    }
+
+    /// A quantile of the warm iterations, if they are few enough to be known exactly.
+    fn exact(&self, quantile: f64) -> Option<u64> {
+        let mut times = self.single.clone();
+        if !(FEWEST as usize..=MOST_SINGLE).contains(&times.len()) {
+            return None;
+        }
+        times.sort_unstable();
+        let place = (quantile * (times.len() - 1) as f64).round() as usize;
+        times.get(place).copied()
     }
 
     fn shown(&self, mark: Name, same_steps: bool) -> Loop {
@@ -428,8 +446,8 @@ impl Vote {
             start_ns: self.start,
             end_ns: self.end,
             min_ns: times.least(),
-            p50_ns: times.quantile(0.5),
-            p99_ns: times.quantile(0.99),
+            p50_ns: self.exact(0.5).unwrap_or_else(|| times.quantile(0.5)),
+            p99_ns: self.exact(0.99).unwrap_or_else(|| times.quantile(0.99)),
             max_ns: self.times.greatest(),
             max_op_id: self.max_op,
             share_of_steps: 0.0,

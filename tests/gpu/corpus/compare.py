@@ -1,10 +1,11 @@
 """GPU work as torch.profiler and as cutrace measured it: compare.py CUTRACE FOLDER NAME…
 
-FOLDER has of each program three runs under torch.profiler (NAME.N.profile.json: the steps after the fifth) and three under cutrace
-(NAME.N.arrows, with what the program printed in NAME.N.txt). Clocks of GPUs move, so the least of the three is compared; the
+FOLDER has of each program some runs under torch.profiler (NAME.N.profile.json: the steps after the fifth) and as many under cutrace
+(NAME.N.arrows, with what the program printed in NAME.N.txt). Clocks of GPUs move, so the least is compared; the
 step time with what the program's own clock said in the same run. Prints a line a figure, and ends with 1 if one is off by
 more than 1 %.
 """
+import glob
 import json
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def line(name, what, theirs, ours, unit):
 
 
 print(f"{'program':10} {'figure':28} {'other':>14} {'cutrace':>14}")
-ROUNDS = (1, 2, 3)
+
 
 
 def profiled(name, number):
@@ -50,13 +51,14 @@ def traced(name, number, operations):
 
 
 for name in names:
-    theirs = [profiled(name, number) for number in ROUNDS]
-    ours = [traced(name, number, len(theirs[0])) for number in ROUNDS]
+    rounds = range(1, 1 + len(glob.glob(f"{folder}/{name}.*.profile.json")))
+    theirs = [profiled(name, number) for number in rounds]
+    ours = [traced(name, number, len(theirs[0])) for number in rounds]
     line(name, "GPU operations", len(theirs[0]), len(ours[0]), "")
     line(name, "sum of GPU work, least", min(sum(length for _, length in work) for work in theirs),
          min(sum(length for _, length in work) for work in ours), "us")
     line(name, "GPU busy (union), least", min(map(union, theirs)), min(map(union, ours)), "us")
-    for number in ROUNDS:
+    for number in rounds:
         report = json.loads(subprocess.run([cutrace, "report", "--json", f"{folder}/{name}.{number}.arrows"], capture_output=True).stdout)
         said = [text for text in open(f"{folder}/{name}.{number}.txt") if text.startswith("step ")]
         line(name, f"step, by its own clock ({number})", float(said[0].split()[1]), report["working"]["step"]["p50_ns"] / 1e6, "ms")

@@ -4,7 +4,8 @@
 #   tests/gpu/corpus/record.sh CUTRACE FOLDER [NAME …]
 #
 # Leaves FOLDER/NAME.arrows, FOLDER/NAME.txt (the end of the run as its user sees it) and FOLDER/fixtures/NAME.jsonl; and for three
-# programs FOLDER/compare.txt: what torch.profiler says of the same steps. PARALLEL programs run at once (1).
+# programs FOLDER/compare.txt: what torch.profiler says of the same steps. PARALLEL programs run at once (1);
+# COMPARE names the three (eager decode leak), ROUNDS says how often (3).
 set -u
 cutrace=$(realpath "${1:?usage: record.sh CUTRACE FOLDER [NAME …]}")
 folder=$(realpath -m "${2:?usage: record.sh CUTRACE FOLDER [NAME …]}")
@@ -33,17 +34,17 @@ export here folder cutrace
 printf '%s\n' "${names[@]}" | xargs -P "${PARALLEL:-1}" -L 1 bash -c 'run "$1"' run
 # What torch.profiler says, in runs of its own: beside another client of CUPTI cutrace times by events, which is coarser.
 compared=()
-for name in eager compile big; do
+for name in ${COMPARE-eager decode leak}; do
     [ -e "$folder/$name.arrows" ] || continue
     compared+=("$name")
     widths=(0 80 120 200)
-    for round in 1 2 3; do
+    for round in $(seq "${ROUNDS:-3}"); do
         python3 "$here/programs.py" "$name" profile "$folder/$name.$round.profile.json" >"$folder/$name.profile.txt" 2>&1
-        COLUMNS=${widths[$round]} "$cutrace" record -o "$folder/$name.$round.arrows" -- python3 "$here/programs.py" "$name" >"$folder/$name.$round.txt" 2>&1
+        COLUMNS=${widths[$round]:-80} "$cutrace" record -o "$folder/$name.$round.arrows" -- python3 "$here/programs.py" "$name" >"$folder/$name.$round.txt" 2>&1
     done
 done
 [ ${#compared[@]} = 0 ] || python3 "$here/compare.py" "$cutrace" "$folder" "${compared[@]}" | tee "$folder/compare.txt"
-rm -f "$folder/plain" "$folder"/*.profile.json "$folder"/*.[123].arrows
+rm -f "$folder/plain" "$folder"/*.profile.json "$folder"/*.[0-9].arrows
 
 # Fixtures: what findings need of each trace.
 mkdir -p "$folder/fixtures"
