@@ -5,7 +5,7 @@
 #
 # Leaves FOLDER/NAME.arrows, FOLDER/NAME.txt (the end of the run as its user sees it) and FOLDER/fixtures/NAME.jsonl; and for three
 # programs FOLDER/compare.txt: what torch.profiler says of the same steps. PARALLEL programs run at once (1);
-# COMPARE names the three (eager decode leak), ROUNDS says how often (3).
+# COMPARE names the three (eager compile big), ROUNDS says how often (3).
 set -u
 cutrace=$(realpath "${1:?usage: record.sh CUTRACE FOLDER [NAME …]}")
 folder=$(realpath -m "${2:?usage: record.sh CUTRACE FOLDER [NAME …]}")
@@ -34,7 +34,7 @@ export here folder cutrace
 printf '%s\n' "${names[@]}" | xargs -P "${PARALLEL:-1}" -L 1 bash -c 'run "$1"' run
 # What torch.profiler says, in runs of its own: beside another client of CUPTI cutrace times by events, which is coarser.
 compared=()
-for name in ${COMPARE-eager decode leak}; do
+for name in ${COMPARE-eager compile big}; do
     [ -e "$folder/$name.arrows" ] || continue
     compared+=("$name")
     widths=(0 80 120 200)
