@@ -116,7 +116,7 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
                     words::time(per_launch),
                     words::time(working.busy_ns),
                     words::time(working.length_ns),
-                    words::kernel(&most.name),
+                    most.short_name,
                     most.executions,
                     words::time(most.p50_ns),
                 ),
