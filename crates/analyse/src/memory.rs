@@ -58,6 +58,13 @@ pub struct Memory {
     pub not_followed: u64,
 }
 
+impl Memory {
+    /// What device memory was used, over all processes and devices.
+    pub fn device(&self) -> Option<&SpaceUse> {
+        (self.spaces.iter()).find(|space| space.space == Some(MemorySpace::Device))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpaceUse {
     /// None where the trace does not say.

@@ -61,8 +61,7 @@ impl PhaseKind {
 const LEAST_STEADY: f64 = 0.1;
 /// Or what part of the GPU's work must lie in it: compiling in between may take far longer.
 const LEAST_WORK: f64 = 0.25;
-/// The host's loop is the one that is meant unless it has less than this part of the work that the GPU's
-/// has: launched ahead, the steps are over on the host when the first has begun on the GPU.
+/// Prefer the host's loop unless its window has less than this part of the work that the GPU's window has: launched ahead, the steps are over on the host when the first has begun on the GPU.
 const MUCH_LESS: f64 = 0.8;
 
 /// What part of all GPU work lies in the loop's window.

@@ -104,11 +104,6 @@ impl Working {
         }
         (part as f64 / self.length_ns as f64).min(1.0)
     }
-
-    /// Idle although the next work had been given to the GPU, or for reasons unknown.
-    pub fn other_idle_ns(&self) -> u64 {
-        self.idle_ns.saturating_sub(self.waiting_for_launches_ns)
-    }
 }
 
 /// What it is made of.

@@ -6,7 +6,7 @@ use super::{Confidence, Draft, Finding, Seen, Severity, words};
 
 /// Kinds of failure named.
 const MOST_NAMED: usize = 5;
-const OUT_OF_MEMORY: i64 = 2;
+pub const OUT_OF_MEMORY: i64 = 2;
 
 pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     let failures = || (seen.signs.failures.iter()).filter(|failure| why(failure).is_none());
@@ -82,9 +82,7 @@ fn crashed(seen: &Seen<'_>, first: &Failure) -> Finding {
 }
 
 fn out_of_memory(seen: &Seen<'_>, first: &Failure) -> Finding {
-    let held = (seen.report.memory.spaces.iter())
-        .find(|space| space.space == Some(event::MemorySpace::Device))
-        .map_or(0, |space| space.peak_bytes);
+    let held = (seen.report.memory.device()).map_or(0, |space| space.peak_bytes);
     let asked = match first.asked_bytes {
         Some(size) => format!("{} of {} more failed", first.function, words::bytes(size)),
         None => format!("{} failed", first.function),

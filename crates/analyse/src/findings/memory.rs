@@ -1,6 +1,7 @@
 //! Memory: allocations where work repeats, what is never freed, frees that are wrong, blocks that
 //! stay because of little.
 
+use super::errors::OUT_OF_MEMORY;
 use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
 use crate::Place;
 use crate::frees::BadFree;
@@ -192,10 +193,16 @@ fn growing(seen: &Seen<'_>, working: &Working, growth: u64) -> Finding {
 
 /// What a framework's allocator holds for its next use.
 fn pool(seen: &Seen<'_>, framework: &str) -> Option<Finding> {
-    let device = (seen.report.memory.spaces.iter())
-        .find(|space| space.space == Some(event::MemorySpace::Device))?;
+    let device = seen.report.memory.device()?;
     let most = device.peak_bytes;
-    (most >= limits::POOL_BYTES).then(|| {
+    // Where memory ran out, that finding says who holds it, and nobody knows whether it should.
+    let full = (seen.signs.failures.iter()).any(|failure| failure.code == OUT_OF_MEMORY);
+    // It is known not to leak only if it does not grow with the steps.
+    let steady = match seen.steps() {
+        Some(_) => ", and it does not grow with the steps: no leak",
+        None => "",
+    };
+    (most >= limits::POOL_BYTES && !full).then(|| {
         Draft::new("pool", seen)
             .costs_bytes(most)
             .number("peak_bytes", most)
@@ -208,9 +215,10 @@ fn pool(seen: &Seen<'_>, framework: &str) -> Option<Finding> {
                     "{framework}'s caching allocator holds {} of GPU memory",
                     words::bytes(most)
                 ),
-                "It keeps what it has for the next use, and the driver takes it back when the process \
-                 ends: no leak. How much of it is in use only the framework knows."
-                    .to_owned(),
+                format!(
+                    "It keeps freed memory for the next use{steady}. How much of it is in use only the \
+                     framework knows."
+                ),
                 "torch.cuda.memory_summary() and its like say what is in use.",
             )
     })

@@ -93,7 +93,7 @@ pub enum Confidence {
 impl Confidence {
     pub fn as_str(self) -> &'static str {
         match self {
-            Confidence::Certain => "certain",
+            Confidence::Certain => "measured",
             Confidence::Likely => "likely",
             Confidence::Hint => "a hint",
         }

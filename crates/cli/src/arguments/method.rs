@@ -93,7 +93,7 @@ pub fn methods(text: &str) -> Result<Methods, String> {
     Ok(Methods::These(these))
 }
 
-/// What is wrong with a word, and which method is meant by it.
+/// Why a word is no method, and the nearest one.
 fn unknown(word: &str) -> String {
     let names = Method::ALL.map(Method::as_str);
     if ["auto", "all"].contains(&word) {

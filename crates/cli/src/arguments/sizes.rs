@@ -10,7 +10,7 @@ pub fn at_least_1mb(text: &str) -> Result<u64, String> {
 }
 
 fn with_unit(text: &str) -> Result<u64, String> {
-    let wrong = || "a number and MB or GB is meant, as in 500MB or 2GB".to_owned();
+    let wrong = || "expected a size in MB or GB, such as 500MB or 2GB".to_owned();
     let digits = text
         .find(|letter: char| letter.is_ascii_alphabetic())
         .unwrap_or(text.len());

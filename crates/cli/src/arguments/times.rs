@@ -13,7 +13,7 @@ pub fn with_unit(text: &str) -> Result<Duration, String> {
         "us" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
-        _ => return Err("a number and ns, us, ms or s is meant, as in 10us".into()),
+        _ => return Err("expected a number with ns, us, ms or s, such as 10us".into()),
     };
     let number: f64 = number
         .parse()

@@ -19,7 +19,7 @@ NO_COLOR
 where it is set and not empty, nothing is coloured
 .TP
 COLUMNS
-columns to fill where the output is no terminal; 80 by default
+columns to fill; by default those of the terminal, and tables in pipes and files are not cut
 .SH FILES
 .TP
 traces/trace_<time>.jsonl, .arrows

@@ -15,7 +15,7 @@ int cuInit(unsigned flags) { return 0; }
 int cuDriverGetVersion(int *version) { *version = 12040; return 0; }
 "#;
 
-/// Loads the driver when it is told to.
+/// A program that loads the driver late, on request.
 const PROGRAM: &str = r#"
 #include <dlfcn.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@ use crate::{
 };
 use analyse::{
     Report,
-    findings::{Confidence, Finding, Severity},
+    findings::{Finding, Severity},
 };
 
 pub fn findings(report: &Report, style: &Style) -> String {
@@ -59,11 +59,7 @@ fn one(section: &mut Section<'_>, report: &Report, number: usize, finding: &Find
     ));
     section.indented(&shown(&finding.detail, style));
     section.indented(&shown(&finding.advice, style));
-    let sure = match finding.confidence {
-        Confidence::Certain => "measured",
-        Confidence::Likely => "likely",
-        Confidence::Hint => "a hint",
-    };
+    let sure = finding.confidence.as_str();
     let time = |ns| crate::units::time(ns, style);
     let saves = match (finding.cost_ns, finding.cost_per_step_ns) {
         (_, Some(each)) => format!("Saves {} of each step at most ({sure}).", time(each)),

@@ -262,7 +262,7 @@ fn unused_in(folder: &Path) -> (PathBuf, io::Result<(File, bool)>) {
 
 /// `yyyymmdd_hhmmss`
 fn local_time() -> String {
-    // SAFETY: all zeroes is a tm, and both calls write only where they are told.
+    // SAFETY: all zeroes is a tm, and both calls write only to the places passed to them.
     let time = unsafe {
         let now = libc::time(std::ptr::null_mut());
         let mut time: libc::tm = std::mem::zeroed();
