@@ -12,6 +12,8 @@
 
 #include "user.h"
 #include "steps.h"
+#include "aggregate.h"
+#include "sample.h"
 
 /* The words of calls that have out-parameters, until they return. */
 struct {
@@ -20,6 +22,16 @@ struct {
 	__type(key, struct call_key);
 	__type(value, struct saved_words);
 } saved SEC(".maps");
+
+#ifndef KEEP
+/* When calls began that are measured at their return. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct call_key);
+	__type(value, __u64);
+} started SEC(".maps");
+#endif
 
 /* Beginnings of calls that may turn out to be too short, until they return. The tracer looks here for
  * those that have taken long enough. */
@@ -89,6 +101,8 @@ static __always_inline int fill_beginning(struct record *record, const __u32 siz
 	record->function = (__u32)cookie;
 	record->key = words->stack;
 	record->words = spec->words;
+	if (spec->caller)
+		READ(&record->result, 8, words->stack);
 	body = (char *)(record + 1);
 	__builtin_memcpy(body, words->at, 24);
 	if (size >= BODY_1 && spec->words > 3)
@@ -306,24 +320,126 @@ static __always_inline int begin_by_class(const struct spec *spec, __u64 cookie,
 	}
 }
 
+/* What an aggregated call has in its arguments. LEFT_OUT: a condition does not hold. */
+static __always_inline int measure(const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
+				   const struct words *words, __u64 *value)
+{
+	/* The ring is where there is room for a body; nobody gets to see this one. */
+	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + BODY_5, 0);
+	int done;
+
+	if (!record) {
+		count(COUNT_LOST, 1);
+		return LEFT_OUT;
+	}
+	done = fill_beginning(record, BODY_5, spec, cookie, now, id, KIND_INSTANT, words);
+	*value = measured_in((char *)(record + 1), BODY_5, spec);
+	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	return done;
+}
+
+/* An argument that comes in a register: most are measured by one of these. By way of the stack: the verifier
+ * takes no reads of the context at a place that varies. */
+static __always_inline __u64 register_word(const struct pt_regs *ctx, __u16 number)
+{
+	__u64 at[8];
+
+	at[0] = ctx->rdi;
+	at[1] = ctx->rsi;
+	at[2] = ctx->rdx;
+	at[3] = ctx->rcx;
+	at[4] = ctx->r8;
+	at[5] = ctx->r9;
+	at[6] = 0;
+	at[7] = 0;
+	return at[number & 7];
+}
+
+/* A function has begun whose calls are aggregated. LEFT_OUT: its return is of no interest. */
+static __always_inline int begin_aggregate(struct pt_regs *ctx, __u64 cookie, const struct spec *spec,
+					   __u64 now, __u64 id)
+{
+	__u64 value = 0;
+
+	if (!spec->conditions && spec->measure == MEASURE_WORD && spec->measured < 6) {
+		value = register_word(ctx, spec->measured);
+	} else if (spec->conditions || spec->measure >= MEASURE_WORD) {
+		struct words words;
+
+		read_words(&words, ctx, spec->words);
+		value = word_of(&words, spec->measured);
+		if ((spec->conditions || spec->measure == MEASURE_BODY) &&
+		    measure(spec, cookie, now, id, &words, &value) == LEFT_OUT)
+			return LEFT_OUT;
+		if (spec->measure == MEASURE_WORD)
+			value = word_of(&words, spec->measured);
+	}
+	if (waits_for_return(spec)) {
+#ifdef KEEP
+		*KEEP() = now;
+#else
+		struct call_key key = {
+			.stack = ctx->rsp, .thread = (__u32)id, .function = (__u32)cookie
+		};
+
+		if (bpf_map_update_elem(&started, &key, &now, BPF_ANY))
+			count(COUNT_UNSAVED, 1);
+#endif
+		return TAKEN;
+	}
+	aggregate(spec, cookie, value);
+	return LEFT_OUT;
+}
+
+static __always_inline int end_aggregate(const struct pt_regs *ctx, __u64 cookie,
+					 const struct spec *spec, __u64 now,
+					 const struct call_key *key)
+{
+	__u64 began;
+#ifdef KEEP
+	began = *KEEP();
+#else
+	__u64 *found = bpf_map_lookup_elem(&started, key);
+
+	/* It began before we were there, or is of no interest. */
+	if (!found)
+		return 0;
+	began = *found;
+	bpf_map_delete_elem(&started, key);
+#endif
+	aggregate(spec, cookie, spec->measure == MEASURE_DURATION ? now - began : ctx->rax);
+	return 0;
+}
+
 /* A function has begun. LEFT_OUT: its return is of no interest; `marked` calls are remembered, for who
  * cannot keep the kernel from telling of their returns. */
 static __always_inline int begin_call(struct pt_regs *ctx, __u64 cookie, const int marked)
 {
-	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
-	struct settings *set = wanted(id, now);
+	__u64 now = 0, id = bpf_get_current_pid_tgid();
 	__u32 number = cookie >> 32;
+	struct settings *set;
 	struct words words;
 	struct spec *spec;
 	int done;
 
-	if (!set)
-		return LEFT_OUT;
 	spec = bpf_map_lookup_elem(&specs, &number);
 	if (!spec)
 		return LEFT_OUT;
+	/* Most that is aggregated takes no clock, which is a good part of what it costs. */
+	if (!spec->aggregate || spec->measure == MEASURE_DURATION)
+		now = bpf_ktime_get_ns();
+	set = wanted(id, now);
+	if (!set)
+		return LEFT_OUT;
+	if (!now && set->until != ~0ull && bpf_ktime_get_ns() > set->until)
+		return LEFT_OUT;
+	if (spec->aggregate)
+		return begin_aggregate(ctx, cookie, spec, now, id);
+	if (!is_in_sample(set, spec, cookie)) {
+		count(COUNT_UNSAMPLED, 1);
+		done = LEFT_OUT;
 	/* The rest of the ring is for the returns of calls that are under way. */
-	if (is_crowded(set)) {
+	} else if (is_crowded(set)) {
 		count(COUNT_LOST, 1);
 		done = LEFT_OUT;
 	} else {
@@ -399,7 +515,11 @@ static __always_inline int end_call(const struct pt_regs *ctx, __u64 cookie, con
 	if (marked && (!is_traced(set, process) || was_left_out(&key)))
 		return 0;
 	spec = bpf_map_lookup_elem(&specs, &number);
-	if (!spec || spec->flags & (SPEC_NO_RETURN | SPEC_INSTANT))
+	if (!spec)
+		return 0;
+	if (spec->aggregate)
+		return end_aggregate(ctx, cookie, spec, now, &key);
+	if (spec->flags & (SPEC_NO_RETURN | SPEC_INSTANT))
 		return 0;
 	if (set->shortest && spec->flags & SPEC_SHORT_NOT &&
 	    release_held(set, spec, &key, now) == LEFT_OUT) {

@@ -6,6 +6,7 @@
 #define CUTRACE_HOOKED_H
 
 #include "steps.h"
+#include "aggregate.h"
 
 #define FRAMES 32
 
@@ -42,9 +43,10 @@ static __always_inline void tell_stack(void *ctx, __u64 now, __u64 id)
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
-/* A record of what is known now; 0 if it was not to be, or could not. */
+/* A record of what is known now; 0 if it was not to be, or could not. Of a call that is aggregated the record
+ * is thrown away, and what is measured becomes its result. */
 static __always_inline int write_sized(const __u32 size, const struct spec *spec, __u64 cookie,
-				       __u64 now, __u64 id, __u16 kind, const struct words *words)
+				       __u64 now, __u64 id, __u16 kind, struct words *words)
 {
 	struct record *record = bpf_ringbuf_reserve(&ring, sizeof(*record) + size, 0);
 	char *body;
@@ -73,16 +75,37 @@ static __always_inline int write_sized(const __u32 size, const struct spec *spec
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
+	if (spec->aggregate) {
+		words->result = measured_in(body, size, spec);
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return 1;
+	}
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 1;
 }
 
 static __always_inline int write_by_class(const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
-					  __u16 kind, const struct words *words)
+					  __u16 kind, struct words *words)
 {
 	if (spec->enter_class < 3)
 		return write_sized(BODY_2, spec, cookie, now, id, kind, words);
 	return write_sized(BODY_5, spec, cookie, now, id, kind, words);
+}
+
+/* Something has happened that is aggregated. 0: a condition does not hold, or it could not be read. */
+static __always_inline int take_measure(const struct spec *spec, __u64 cookie, __u64 now, __u64 id,
+					struct words *words)
+{
+	__u64 word = word_of(words, spec->measured);
+
+	if ((spec->conditions || spec->measure == MEASURE_BODY) &&
+	    !write_by_class(spec, cookie, now, id, KIND_INSTANT, words))
+		return 0;
+	if (spec->measure == MEASURE_WORD)
+		words->result = word;
+	if (!waits_for_return(spec))
+		aggregate(spec, cookie, words->result);
+	return 1;
 }
 
 static __always_inline struct spec *spec_of(__u64 cookie)

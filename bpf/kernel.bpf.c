@@ -49,6 +49,13 @@ struct {
 	__type(value, struct saved_words);
 } saved SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct call_key);
+	__type(value, struct started);
+} started_calls SEC(".maps");
+
 /* Processes of traced threads that are off the processors. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -82,9 +89,56 @@ static __always_inline int write_end(const __u32 size, const struct spec *spec, 
 	return 0;
 }
 
+/* A function has begun whose calls are aggregated. */
+static __always_inline int begin_aggregate(__u64 cookie, const struct spec *spec, __u64 now, __u64 id,
+					   struct words *words)
+{
+	struct call_key key = { .stack = (__u32)cookie, .thread = thread_of(id) };
+	struct started first = {}, *calls;
+
+	if (!take_measure(spec, cookie, now, id, words) || !waits_for_return(spec))
+		return 0;
+	calls = bpf_map_lookup_elem(&started_calls, &key);
+	if (calls) {
+		__u64 depth = calls->depth++;
+
+		if (depth < MOST_NESTED)
+			calls->times[depth] = now;
+		return 0;
+	}
+	first.depth = 1;
+	first.times[0] = now;
+	if (bpf_map_update_elem(&started_calls, &key, &first, BPF_ANY))
+		count(COUNT_UNSAVED, 1);
+	return 0;
+}
+
+static __always_inline int end_aggregate(__u64 cookie, const struct spec *spec, __u64 now, __u64 id,
+					 __u64 result)
+{
+	struct call_key key = { .stack = (__u32)cookie, .thread = thread_of(id) };
+	struct started *found = bpf_map_lookup_elem(&started_calls, &key);
+	__u64 depth, began = 0;
+
+	/* It began before we were there, or is of no interest. */
+	if (!found)
+		return 0;
+	depth = --found->depth;
+	if (depth < MOST_NESTED)
+		began = found->times[depth];
+	if (!depth)
+		bpf_map_delete_elem(&started_calls, &key);
+	if (depth >= MOST_NESTED) {
+		count(COUNT_UNSAVED, 1);
+		return 0;
+	}
+	aggregate(spec, cookie, spec->measure == MEASURE_DURATION ? now - began : result);
+	return 0;
+}
+
 /* A function has begun. */
 static __always_inline int begin(void *ctx, __u64 cookie, const struct spec *spec,
-				 const struct words *words)
+				 struct words *words)
 {
 	__u64 now = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid();
 	struct settings *set = wanted_by(spec, id, now);
@@ -94,6 +148,8 @@ static __always_inline int begin(void *ctx, __u64 cookie, const struct spec *spe
 
 	if (!set || spec->flags & SPEC_AT_RETURN)
 		return 0;
+	if (spec->aggregate)
+		return begin_aggregate(cookie, spec, now, id, words);
 	if (is_crowded(set)) {
 		count(instant ? COUNT_LOST_INSTANT : COUNT_LOST, 1);
 	} else {
@@ -141,6 +197,15 @@ static __always_inline int end(void *ctx, __u64 cookie, const struct spec *spec,
 		set = wanted_by(spec, id, now);
 		if (!set)
 			return 0;
+		if (spec->aggregate) {
+			__builtin_memset(&words, 0, sizeof(words));
+			words.at[0] = result;
+			words.result = result;
+			if (!spec->conditions ||
+			    write_by_class(spec, cookie, now, id, KIND_INSTANT, &words))
+				aggregate(spec, cookie, result);
+			return 0;
+		}
 		if (is_crowded(set)) {
 			count(COUNT_LOST_INSTANT, 1);
 			return 0;
@@ -153,6 +218,8 @@ static __always_inline int end(void *ctx, __u64 cookie, const struct spec *spec,
 		write_by_class(spec, cookie, now, id, KIND_INSTANT, &words);
 		return 0;
 	}
+	if (spec->aggregate)
+		return end_aggregate(cookie, spec, now, id, result);
 	calls = bpf_map_lookup_elem(&under_way, &key);
 	if (!calls)
 		/* It began before we were there, or is of no interest. */

@@ -106,6 +106,10 @@ static __always_inline int mark(struct pt_regs *ctx)
 KEEP_LOOP
 	for (__u32 i = 0; i < MOST_OPERANDS; i++)
 		words.at[i] = value_of(&registers, &site->at[i]);
+	if (spec->aggregate) {
+		take_measure(spec, cookie, now, id, &words);
+		return 0;
+	}
 	if (spec->flags & SPEC_STACK)
 		tell_stack(ctx, now, id);
 	write_by_class(spec, cookie, now, id, KIND_INSTANT, &words);

@@ -111,6 +111,17 @@ struct condition {
 #define SPEC_AT_RETURN 16 /* an instant, at the return */
 #define SPEC_SHORT_NOT 64 /* calls shorter than settings.shortest are left out */
 #define SPEC_ONE_OUTPUT 32 /* all that is read at the return is 4 or 8 bytes, by the word that is kept */
+#define SPEC_SAMPLED 128 /* one of settings.sample calls is recorded */
+
+/* spec.aggregate: calls are counted instead of recorded. */
+#define AGGREGATE_COUNT 1
+#define AGGREGATE_HISTOGRAM 2
+
+/* spec.measure: what a histogram is of. */
+#define MEASURE_DURATION 1
+#define MEASURE_RESULT 2 /* what was returned; of a count: calls count when they return */
+#define MEASURE_WORD 3	 /* the argument word of number `measured` */
+#define MEASURE_BODY 4	 /* at the place `measured` of the body */
 
 struct spec {
 	__u8 words; /* 3, 6, 12 or 16 */
@@ -121,6 +132,13 @@ struct spec {
 	__u8 conditions;
 	__u8 flags;
 	__u8 kept; /* 1 + the word that all return steps go by; 0: more than one */
+	__u8 aggregate;
+	__u8 measure;
+	__u8 width; /* of what is measured: 1, 2, 4 or 8 */
+	__u8 is_signed;
+	__u16 measured;
+	__u8 caller; /* a beginning's result is the address that the call returns to */
+	__u8 unused;
 	struct condition when[MOST_CONDITIONS];
 	struct step steps[MOST_STEPS];
 };
@@ -167,7 +185,7 @@ struct settings {
 	__u32 user;
 	__u32 own;	/* the tracer itself is never traced */
 	__u32 first;	/* a traced process that need not be looked for in the tree */
-	__u32 reserved;
+	__u32 sample;	/* one of so many calls is recorded; 0 and 1: all */
 };
 
 /* Places in `counters`. */
@@ -180,6 +198,7 @@ struct settings {
 #define COUNT_LOST_SYSTEM 6 /* system calls that found no room */
 #define COUNT_LOST_INSTANT 7
 #define COUNT_SHORT 8	  /* calls that were too short */
+#define COUNT_UNSAMPLED 9 /* calls that a sample left out */
 #define COUNTERS 16
 
 /* Key of what is kept of a call until it returns. */
@@ -194,6 +213,22 @@ struct call_key {
 struct held {
 	struct record head;
 	char body[BODY_5];
+};
+
+/* How many values there were from each power of two to the next. */
+struct histogram {
+	__u64 total;
+	__u64 negative;
+	__u64 zero;
+	__u64 powers[64];
+};
+
+/* Calls of one function of the kernel that are measured at their return, in one thread. */
+#define MOST_NESTED 8
+
+struct started {
+	__u64 depth;
+	__u64 times[MOST_NESTED];
 };
 
 struct saved_words {

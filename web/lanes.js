@@ -1,18 +1,24 @@
-// The lanes as they lie below each other: GPUs with their streams, then processes with their threads.
+// The lanes as they lie below each other: GPUs with their streams, then processes with their threads, then
+// multiprocessors, if there are many.
 
 const lanes = (() => {
   const ROW = 17;
   const HEADER = 24;
   const GAP = 7;
+  // More multiprocessors than these have a group of their own below, closed at first: they would hide the threads.
+  const FEW_SMS = 16;
 
   function groupsOf(timeline, meta, processes) {
     const groups = new Map();
+    const sms = timeline.lanes.filter((lane) => lane.kind === 'probes' && lane.sm != null && lane.rows.length > 0);
+    const apart = sms.length > FEW_SMS;
     for (const lane of timeline.lanes) {
       if (lane.rows.length === 0) continue;
-      const gpu = lane.device != null;
-      const key = gpu ? `gpu ${lane.device}` : lane.kind === 'rest' ? 'rest' : `process ${lane.pid}`;
+      const below = apart && lane.kind === 'probes' && lane.sm != null;
+      const gpu = lane.device != null && !below;
+      const key = below ? `sms ${lane.device}` : gpu ? `gpu ${lane.device}` : lane.kind === 'rest' ? 'rest' : `process ${lane.pid}`;
       if (!groups.has(key)) {
-        groups.set(key, { key, gpu, number: gpu ? lane.device : lane.pid, lanes: [], collapsed: false });
+        groups.set(key, { key, gpu, below, number: lane.device ?? lane.pid, lanes: [], collapsed: below });
       }
       groups.get(key).lanes.push(lane);
     }
@@ -23,7 +29,7 @@ const lanes = (() => {
       for (const lane of group.lanes) lane.label = laneLabel(lane, contexts.size > 1);
       group.lanes.sort((a, b) => order(a) - order(b) || (a.sm ?? -1) - (b.sm ?? -1) || b.busy - a.busy);
     }
-    const rank = (group) => (group.gpu ? 0 : group.key === 'rest' ? 2 : 1);
+    const rank = (group) => (group.gpu ? 0 : group.key === 'rest' ? 3 : group.below ? 2 : 1);
     return list.sort((a, b) => rank(a) - rank(b) || a.number - b.number);
   }
 
@@ -44,6 +50,7 @@ const lanes = (() => {
       const name = gpu?.name ? ` · ${gpu.name}` : '';
       return `GPU ${group.number}${name}${gpu?.simulated ? ' (simulated)' : ''}`;
     }
+    if (group.below) return `GPU ${group.number} · ${group.lanes.length} multiprocessors`;
     if (group.key === 'rest') return 'More threads and streams';
     const name = processName(group.number, meta, processes);
     return `Process ${group.number}${name ? ` · ${name}` : ''}`;

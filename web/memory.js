@@ -23,11 +23,11 @@ const memoryView = (() => {
   }
 
   function leakNote(leaks) {
-    return { program_ended: 'The program ended by itself: what it held then, it never freed.', program_failed: 'The program failed: only memory that kept growing is called a leak.', end_unknown: 'How the program ended is not known: only memory that kept growing is called a leak.', events_lost: 'Events were lost, frees perhaps among them: only memory that kept growing is called a leak.' }[leaks?.judged];
+    return { program_ended: 'The program ended by itself: what it held then, it never freed.', program_failed: 'The program failed: only memory that kept growing is called a leak.', end_unknown: 'How the program ended is not known: only memory that kept growing is called a leak.', events_lost: 'Events were lost, frees perhaps among them: only memory that kept growing is called a leak.', calls_left_out: 'Calls were left out of the trace (-e, --min-duration), and frees with them: what was leaked is not known.' }[leaks?.judged];
   }
 
   function holders(title, note, list, go) {
-    if (!list?.length) return title === 'Leaks' ? el('div', { class: 'panel' }, el('h3', {}, 'No leak found'), el('p', { class: 'quiet' }, note ?? '')) : null;
+    if (!list?.length) return title === 'Leaks' ? el('div', { class: 'panel' }, el('h3', {}, note?.startsWith('Calls were left out') ? 'Leaks: not known' : 'No leak found'), el('p', { class: 'quiet' }, note ?? '')) : null;
     return el('div', { class: 'panel scroll-x' },
       el('h3', {}, title), note && el('p', { class: 'hint' }, note),
       el('table', { class: 'small' },

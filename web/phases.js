@@ -17,7 +17,7 @@ const phasesView = (() => {
         phases.phases.map((phase) =>
           el('button', { class: 'link', onclick: () => go.stretch(go.relative(phase.start_ns), go.relative(phase.end_ns)) }, `${NAMES[phase.kind] ?? phase.kind} ${format.time(phase.length_ns)}`),
         ),
-        main && el('span', {}, `${format.count(main.iterations)} iterations${step ? ` of ${format.plural(Math.round(step.launches), 'launch', 'launches')}` : ''}, ${format.time(main.p50_ns)} each (p99 ${format.time(main.p99_ns)}), longest `, el('button', { class: 'link', onclick: () => go.operation(main.max_op_id, main.kernel) }, format.time(main.max_ns))),
+        main && el('span', {}, `${format.count(main.iterations)} iterations${step ? ` of ${format.plural(Math.round(step.launches + (step.graph_launches ?? 0)), 'launch', 'launches')}` : ''}, ${format.time(main.p50_ns)} each (p99 ${format.time(main.p99_ns)}), longest `, el('button', { class: 'link', onclick: () => go.operation(main.max_op_id, main.kernel) }, format.time(main.max_ns))),
       ),
     ];
   }

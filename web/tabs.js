@@ -154,7 +154,7 @@ const tabs = (() => {
         count('failed', (row) => row.failed),
       ],
     });
-    add('streams', 'GPU streams', report.timeline.lanes.filter((lane) => lane.device != null), {
+    add('streams', 'GPU streams', report.timeline.lanes.filter((lane) => lane.device != null && lane.kind !== 'probes'), {
       caption: 'Work with GPU times, by stream.',
       sort: 3,
       search: (row) => `${row.device} ${row.stream ?? ''} ${row.label ?? ''}`,
@@ -164,6 +164,20 @@ const tabs = (() => {
         { title: 'GPU', key: (row) => row.device, number: true, show: (row) => String(row.device) },
         count('operations', (row) => row.spans),
         ...laneTimes(report, wall),
+      ],
+    });
+    add('blocks', 'Inside kernels', (found.blocks ?? []).flatMap((row) => row.multiprocessors.map((one) => ({ ...one, device: row.device, name: row.name }))), {
+      caption: (found.blocks ?? []).map((row) => `${format.count(row.count)} ${row.name}s, as probes inside kernels saw them: at most ${format.count(row.most_at_once)} at once; one took p50 ${format.time(row.p50_ns)}, p99 ${format.time(row.p99_ns)}, at most ${format.time(row.longest_ns)}.`).join(' '),
+      sort: 2,
+      search: (row) => `SM ${row.sm} ${row.device ?? ''} ${row.name}`,
+      open: (row) => go.lane(report.timeline.lanes.find((lane) => lane.kind === 'probes' && lane.sm === row.sm && lane.device === (row.device ?? 0))),
+      columns: [
+        { title: 'multiprocessor', key: (row) => row.sm, show: (row) => `SM ${row.sm}` },
+        { title: 'GPU', key: (row) => row.device ?? 0, number: true, show: (row) => String(row.device ?? '–') },
+        { ...count('ran', (row) => row.count), show: (row) => `${format.count(row.count)} ${row.name}s` },
+        { ...time('busy', (row) => row.busy_ns), show: (row) => tables.bar(format.time(row.busy_ns), row.busy_ns / wall) },
+        time('sum', (row) => row.sum_ns, 'Their times added up: more than busy where they overlap'),
+        time('average', (row) => row.sum_ns / Math.max(row.count, 1)),
       ],
     });
     add('contexts', 'Contexts', found.contexts?.contexts, {

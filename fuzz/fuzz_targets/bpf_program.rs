@@ -8,9 +8,11 @@ use std::sync::atomic::AtomicBool;
 
 use gpubpf::instruction::Raw;
 use gpubpf::map::{DESCRIPTOR_BYTES, DESCRIPTORS};
-use gpubpf::{Attach, Map, MapKind, Object, Program, TranslateOptions, helper_name, translate, verify_within};
+use gpubpf::{
+    Attach, Budget, Map, MapKind, Object, Program, TranslateOptions, helper_name, translate, verify_or_budget_within,
+};
 use libfuzzer_sys::fuzz_target;
-use softgpu::machine::{self, Environment, Launch, Loaded};
+use softgpu::machine::{self, Environment, Launch, Loaded, Seats};
 use softgpu::memory::Memory;
 
 const CONTEXT: u32 = 256;
@@ -63,7 +65,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(program) = Program::from_slots("cuda__fuzzed", attach, &raw) else {
         return;
     };
-    let Ok(verified) = verify_within(&object, &program, 10_000) else {
+    let Ok(verified) = verify_or_budget_within(&object, &program, 10_000) else {
         return;
     };
     if verified.context_bytes > CONTEXT {
@@ -72,6 +74,7 @@ fuzz_target!(|bytes: &[u8]| {
     for promote_stack in [true, false] {
         let options = TranslateOptions {
             promote_stack,
+            budget: Budget { rounds: 100, stopped: None },
             ..TranslateOptions::default()
         };
         let translated = translate(&verified, &options);
@@ -142,7 +145,7 @@ fn run(object: &Object, functions: &str, entry: &str, helpers: &[u32]) {
     let environment = Environment {
         memory: &memory,
         workers: 1,
-        sm_count: 1,
+        seats: &Seats::new(1),
         print: &|_| {},
         cancelled: &AtomicBool::new(false),
     };

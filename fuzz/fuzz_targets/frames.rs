@@ -12,7 +12,6 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let options = Options {
         min_duration: Duration::from_nanos(u64::from(least) << 8),
-        until: u64::MAX,
         ..Options::default()
     };
     if let Ok(records) = records_of(frames, options) {

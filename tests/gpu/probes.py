@@ -105,7 +105,7 @@ def examples():
     ran = example("host_map_test", "vadd", 1, 10, 4)
     total = lambda name: sum(value for entry in ran.map(name) for value in entry["values"])
     check("host_map_test: calls, threads", (total("call_count"), total("thread_ids")), (40, 45))
-    check("host_map_test: timestamps", sum(value > 0 for entry in ran.map("timestamps") for value in entry["values"]), 10)
+    check("host_map_test: timestamps", sum(int(value) > 0 for entry in ran.map("timestamps") for value in entry["values"]), 10)
     ran = Ran(["exec", f"{OBJECTS}/objects/directly_run.bpf.o", "--grid", "4", "--block", "256"], None)
     check("directly_run: C[i] = 3i", [(entry["key"], entry["values"][0]) for entry in ran.map("c")],
           [(i, 3 * i) for i in range(1, 1024)])
@@ -255,7 +255,7 @@ def ring():
         ring = ran.ring("events")
         times, threads = [], []
         for event in ran.events():
-            times.append(event["details"]["timestamp"])
+            times.append(int(event["details"]["timestamp"]))
             threads.append(event["details"]["thread"])
         wall = (max(times) - min(times)) / 1e9 if times else 0
         check(f"ring of {slots or 'its own'} slots: produced = read + lost, none twice, none torn",
@@ -291,7 +291,7 @@ def ring():
         check("   what was read is in the trace", written, read)
         if counted and not ring["lost"]:
             check("   all threads, all launches, none torn", (len(counted), set(counted.values())), (blocks * 4, {launches}))
-        moment = lambda line: json.loads(line)["details"]["timestamp"] / 1e9
+        moment = lambda line: int(json.loads(line)["details"]["timestamp"]) / 1e9
         wall = moment(last) - moment(first)
         print(f"     {read} read, {ring['lost']} lost over {wall:.2f} s of GPU time: {read / wall / 1e6:.2f} M events/s; "
               f"{ran.seconds:.1f} s until the trace was written", flush=True)

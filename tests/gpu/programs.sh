@@ -25,7 +25,7 @@ for program in "$folder"/*; do
     case $program in *.so*) continue ;; esac
     name=$(basename "$program")
     # These are given arguments, or looked at from outside, by other scripts.
-    case $name in loads | probe_cost | probed | uvm) continue ;; esac
+    case $name in endless | loads | probe_cost | probed | uvm) continue ;; esac
     count=$((count + 1))
     start=$(date +%s.%N)
     LD_LIBRARY_PATH=$libraries timeout 60 "$program" >"$log" 2>&1

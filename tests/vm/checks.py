@@ -251,6 +251,42 @@ def hooks_file():
             raise AssertionError(f"the tenth argument is a pointer of the kernel: {event['details']}")
 
 
+def counted():
+    """--hook: counts and histograms of functions of the kernel, by name and by glob, each call once"""
+    probes = [
+        "kprobe:nvidia:os_alloc_mem=hist(duration)",
+        "kprobe:nvidia:os_alloc_mem=hist(arg1)",
+        "kretprobe:nvidia:os_alloc_mem=hist(retval:u32)",
+        "fentry:nvidia:nvidia_unlocked_ioctl=hist(duration)",
+        "kprobe:nvidia:nv*=count",
+        "kprobe:nvidia:os_*_mem=count",
+    ]
+    options = [word for probe in probes for word in ("--hook", probe)]
+    events, said, lines = record("--method=kernel", *options)
+    equal(len(events), 0, "events of what is only counted")
+    found = {(one["of"], one["key"]): one for one in lines[-1]["aggregates"]}
+    for (of, key), count in {
+        ("duration_ns", "kprobe:nvidia:os_alloc_mem"): ROUNDS,
+        ("arg1", "kprobe:nvidia:os_alloc_mem"): ROUNDS,
+        ("retval", "kretprobe:nvidia:os_alloc_mem"): ROUNDS,
+        ("duration_ns", "fentry:nvidia:nvidia_unlocked_ioctl"): 2 * ROUNDS,
+        ("count", "kprobe:nvidia:nvidia_unlocked_ioctl"): 2 * ROUNDS,
+        ("count", "kprobe:nvidia:nv_alloc_pages"): ROUNDS,
+        ("count", "kprobe:nvidia:os_alloc_mem"): ROUNDS,
+        ("count", "kprobe:nvidia:os_free_mem"): ROUNDS,
+    }.items():
+        if (of, key) not in found:
+            raise AssertionError(f"no {of} of {key} in {list(found)}\n{said}")
+        equal(found[of, key]["count"], count, f"{of} of {key}")
+    size = found["arg1", "kprobe:nvidia:os_alloc_mem"]
+    equal(size["histogram"], [{"from": 32, "to": 64, "count": ROUNDS}], "sizes of 48 bytes")
+    equal(size["total"], 48 * ROUNDS, "bytes in all")
+    status = found["retval", "kretprobe:nvidia:os_alloc_mem"]
+    equal(status["histogram"], [{"from": 0, "to": 1, "count": ROUNDS}], "NV_OK")
+    contains(said, "@duration_ns[kprobe:nvidia:os_alloc_mem]:")
+    contains(said, "[32, 64) ")
+
+
 def by_ebpf():
     """Calls and requests by eBPF alone: this kernel's way of attaching is said, every call is there"""
     events, said, lines = record("--method=ebpf")
@@ -421,6 +457,14 @@ def listed():
     contains(said, "kprobe:nvidia:nv_kthread_q_schedule_q_item\nkprobe:nvidia_uvm:nv_kthread_q_schedule_q_item\n")
 
 
+def recipes():
+    """What docs/COMING-FROM.md says of the driver's functions is what is printed"""
+    done = subprocess.run([sys.executable, f"{REPOSITORY}/tests/recipes/run", "--kprobes", PROGRAMS, CUTRACE],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(done.stdout + done.stderr)
+
+
 def nobody():
     """Without root it is said what is needed"""
     os.chmod("/tmp", 0o777)
@@ -509,7 +553,7 @@ elif SERIES == "driver":
     check(real_driver)
     check(not_hooked)
 else:
-    checks = [one_tree, hooks_file, by_ebpf, markers, as_oldest, without_btf, everyone, silent, listed, doctor,
+    checks = [one_tree, hooks_file, counted, by_ebpf, markers, as_oldest, without_btf, everyone, silent, listed, recipes, doctor,
               required, wrong_file, nobody, left_alone]
     for one in checks:
         check(one)

@@ -3,6 +3,7 @@
 use crate::{
     Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Managed, Nesting, Open, Overview,
     Phases, Ranges, Role, SymbolId, Symbols,
+    blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
     correlation::CorrelationSweep,
@@ -57,6 +58,9 @@ pub struct Report {
     /// The program's own words for its work.
     pub ranges: Ranges,
     pub managed: Managed,
+    /// What probes inside kernels saw of blocks or threads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<BlockRow>,
     /// What GPUs were sampled at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<SampleRow>,
@@ -150,6 +154,7 @@ pub struct Analysis {
     ranges: RangeSweep,
     managed: ManagedSweep,
     samples: SampleSweep,
+    blocks: BlockSweep,
     signs: SignSweep,
     /// What copies are called as steps of a loop, by direction.
     copies: [SymbolId; Direction::ALL.len()],
@@ -166,6 +171,7 @@ macro_rules! sums {
                 start => start,
             },
             launches: $self.overview.launches(),
+            graph_launches: $self.overview.graph_launches(),
             functions: &$self.functions,
             gpu: &$self.gpu,
             pace: &$self.pace,
@@ -223,6 +229,7 @@ impl Analysis {
             ranges: RangeSweep::default(),
             managed: ManagedSweep::default(),
             samples: SampleSweep::new(meta.start_ns),
+            blocks: BlockSweep::default(),
             signs: SignSweep::default(),
             ended: EndedCall::default(),
         }
@@ -267,7 +274,10 @@ impl Analysis {
         let symbol = self.symbols.of(event);
         match event.layer {
             Layer::Gpu => self.gpu_event(event, symbol),
-            Layer::Device => self.overview.event(event, event.extent != Extent::Open),
+            Layer::Device => {
+                self.overview.event(event, event.extent != Extent::Open);
+                self.blocks.add(event);
+            }
             _ => self.host_event(event, symbol),
         }
     }
@@ -463,7 +473,7 @@ impl Analysis {
     }
 
     fn meaning(&mut self, meaning: &Meaning) {
-        self.overview.meaning(&meaning.what);
+        self.overview.meaning(meaning);
         let (symbol, launch) = match &meaning.what {
             What::Launch(launch) => {
                 let kernel = &launch.kernel;
@@ -557,6 +567,7 @@ impl Analysis {
             ranges: self.ranges.finish(),
             managed: self.managed.finish(),
             samples: self.samples.finish(),
+            blocks: self.blocks.finish(),
             categories: self.categories.finish(wall, &self.nesting),
             functions: self.functions.finish(&self.symbols),
             gpu: self.gpu.finish(wall, self.pace.finish()),

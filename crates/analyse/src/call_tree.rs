@@ -76,8 +76,8 @@ impl CallTree {
         }
     }
 
-    /// The parts of the tree that took most time.
-    pub fn finish(self, symbols: &Symbols) -> Vec<CallNode> {
+    /// The parts of the tree that took most time, and how many functions are left out.
+    pub fn finish(self, symbols: &Symbols) -> (Vec<CallNode>, u64) {
         // GPU work runs beside the host: it must not push host functions out of their order.
         let mut order: Vec<NodeId> = (0..self.nodes.len() as NodeId).collect();
         order.sort_by_key(|&node| std::cmp::Reverse(self.nodes[node as usize].total_ns));
@@ -89,7 +89,9 @@ impl CallTree {
                 .push(node);
         }
         let mut room = MOST_SHOWN;
-        self.shown(NO_NODE, &below, symbols, DEEPEST_SHOWN, &mut room)
+        let shown = self.shown(NO_NODE, &below, symbols, DEEPEST_SHOWN, &mut room);
+        let left_out = self.nodes.len() - (MOST_SHOWN - room);
+        (shown, left_out as u64)
     }
 
     fn shown(

@@ -24,6 +24,8 @@ pub struct Correlation {
     pub functions: Vec<FunctionBelow>,
     /// Who calls what.
     pub tree: Vec<CallNode>,
+    /// Functions under their callers that are not in `tree`: too many, or too deep.
+    pub tree_left_out: u64,
     pub queue: Queue,
 }
 
@@ -259,11 +261,13 @@ impl CorrelationSweep {
                 self_ns,
             })
             .collect();
+        let (tree, tree_left_out) = self.tree.finish(symbols);
         Correlation {
             host_ns: (layers.iter()).fold(0, |sum: u64, layer| sum.saturating_add(layer.self_ns)),
             layers,
             functions,
-            tree: self.tree.finish(symbols),
+            tree,
+            tree_left_out,
             queue: Queue {
                 linked: self.linked,
                 unlinked: self.unlinked,

@@ -39,6 +39,8 @@ pub enum Judged {
     EndUnknown,
     /// Events were lost, frees perhaps among them. Only growth counts.
     EventsLost,
+    /// Calls were left out on purpose, frees among them. Nothing can be said.
+    CallsLeftOut,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -142,6 +144,8 @@ impl Groups {
 pub(crate) struct Evidence<'a> {
     pub summary: Option<&'a Summary>,
     pub lost: u64,
+    /// Frees in the trace.
+    pub frees: u64,
     /// Nanoseconds from the first launch to the last: start-up may take long and says nothing.
     pub working: u64,
     /// The largest of what was held at the end, of `live` allocations with `live_bytes`.
@@ -162,6 +166,12 @@ pub(crate) fn judge(evidence: Evidence<'_>) -> Leaks {
         ..
     } = evidence;
     let lost = evidence.lost.max(summary.map_or(0, |summary| summary.lost));
+    if summary.is_some_and(|summary| frees_left_out(summary, evidence.frees)) {
+        return Leaks {
+            judged: Judged::CallsLeftOut,
+            ..Leaks::default()
+        };
+    }
     let judged = match summary.and_then(|summary| summary.exit) {
         _ if lost > 0 => Judged::EventsLost,
         Some(0) => Judged::ProgramEnded,
@@ -198,6 +208,13 @@ pub(crate) fn judge(evidence: Evidence<'_>) -> Leaks {
         count,
         bytes,
     }
+}
+
+/// Whether frees are missing because they were not asked for. A selection that has some has all of them; short ones
+/// may be missing beside long ones.
+fn frees_left_out(summary: &Summary, frees: u64) -> bool {
+    let by_length = |option: &String| option.starts_with("--min-duration");
+    !summary.left_out.is_empty() && (frees == 0 || summary.left_out.iter().any(by_length))
 }
 
 fn totals(leaks: &[Leak]) -> (u64, u64) {

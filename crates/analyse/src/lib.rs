@@ -7,7 +7,9 @@
 
 mod analysis;
 pub mod bins;
+pub mod blocks;
 mod call_tree;
+mod captures;
 pub mod categories;
 pub mod contexts;
 pub mod correlation;
@@ -51,7 +53,7 @@ pub use analysis::{Analysis, Report, Wall};
 pub use bins::Bins;
 pub use categories::Categories;
 pub use correlation::Correlation;
-pub use cuda::family;
+pub use cuda::public_name;
 pub use driver_objects::DriverObjects;
 pub use functions::Functions;
 pub use gauge::Curve;

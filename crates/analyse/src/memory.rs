@@ -565,6 +565,7 @@ impl MemorySweep {
         let leaks = leaks::judge(leaks::Evidence {
             summary,
             lost: self.lost,
+            frees: self.frees,
             working: match self.working {
                 Some((first, last)) => last.saturating_sub(first),
                 None => self.since(self.latest),

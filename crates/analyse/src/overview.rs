@@ -1,7 +1,8 @@
 //! How much of everything a trace holds, in constant space but for the spans that are open.
 
+use crate::captures::Captures;
 use crate::{Nesting, Wall};
-use event::{Category, Event, Extent, Kind, Layer, MemoryOp, Record, Summary, What};
+use event::{Category, Event, Extent, Kind, Layer, Meaning, MemoryOp, Record, Summary, What};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -87,12 +88,16 @@ impl OverviewSweep {
         self.counts.graph_kernels += 1;
     }
 
-    pub fn meaning(&mut self, what: &What) {
-        self.counts.meaning(what);
+    pub fn meaning(&mut self, meaning: &Meaning) {
+        self.counts.meaning(meaning);
     }
 
     pub fn launches(&self) -> u64 {
         self.counts.launches
+    }
+
+    pub fn graph_launches(&self) -> u64 {
+        self.counts.graph_launches
     }
 
     pub fn lost(&mut self, count: u64) {
@@ -171,6 +176,8 @@ pub struct Counts {
     pub library_calls: u64,
     /// Kernels launched one by one; those of graphs are not among them.
     pub launches: u64,
+    /// Launches that were captured into a graph: nothing ran then.
+    pub captured_launches: u64,
     pub graph_launches: u64,
     /// Kernels that ran because a graph was launched: known from the GPU's times.
     pub graph_kernels: u64,
@@ -190,6 +197,8 @@ pub struct Counts {
     pub gpu_operations: u64,
     #[serde(skip)]
     pub lost: u64,
+    #[serde(skip)]
+    captures: Captures,
     /// Spans that have begun and not ended.
     #[serde(skip)]
     open: HashSet<u64, ahash::RandomState>,
@@ -216,7 +225,7 @@ impl Counts {
                 };
                 self.event(event, first);
             }
-            Record::Meaning(meaning) => self.meaning(&meaning.what),
+            Record::Meaning(meaning) => self.meaning(meaning),
             Record::Lost(lost) => self.lost = self.lost.saturating_add(lost.count),
         }
     }
@@ -232,6 +241,7 @@ impl Counts {
     }
 
     fn event(&mut self, event: &Event, first: bool) {
+        self.captures.event(event);
         if first {
             if event.kind == Kind::Userspace {
                 self.runtime_calls += u64::from(event.layer == Layer::Runtime);
@@ -243,12 +253,14 @@ impl Counts {
                 Kind::Userspace if event.layer == Layer::Library => &mut self.library_calls,
                 Kind::Userspace => &mut self.api_calls,
                 Kind::Ioctl => &mut self.ioctls,
-                // Threads that leave the processor are no calls.
+                // Threads that leave the processor are no calls; older traces call them so.
                 Kind::Scheduler if event.layer == Layer::Os => return,
                 Kind::Scheduler => &mut self.scheduler_calls,
                 Kind::Kernel | Kind::KernelMem => &mut self.kernel_calls,
                 Kind::Gpu => &mut self.gpu_operations,
                 Kind::Syscall
+                | Kind::OffCpu
+                | Kind::Os
                 | Kind::Interrupt
                 | Kind::GpuComplete
                 | Kind::GpuMem
@@ -269,8 +281,8 @@ impl Counts {
         }
     }
 
-    fn meaning(&mut self, what: &What) {
-        match what {
+    fn meaning(&mut self, meaning: &Meaning) {
+        match &meaning.what {
             What::Memory(memory) if memory.op == MemoryOp::Alloc => {
                 self.allocations += 1;
                 let size = memory.size.unwrap_or(0);
@@ -281,6 +293,7 @@ impl Counts {
                 self.transfers += 1;
                 self.transferred_bytes = self.transferred_bytes.saturating_add(transfer.size);
             }
+            What::Launch(_) if self.captures.has(meaning) => self.captured_launches += 1,
             What::Launch(_) => self.launches += 1,
         }
     }
@@ -289,7 +302,7 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use event::{Direction, Launch, Lost, Meaning, Memory, MemorySpace, Status, Transfer};
+    use event::{Direction, Launch, Lost, Memory, MemorySpace, Status, Transfer};
 
     fn span(id: u64, layer: Layer) -> Event {
         let mut event = Event::new(id, layer, Category::Other, "f", 10 * id);

@@ -22,6 +22,7 @@ pub(crate) struct Passed {
     pub copies_ns: u64,
     pub memory: MemoryPassed,
     pub launches: u64,
+    pub graph_launches: u64,
     /// By symbol.
     pub functions: Vec<FunctionPassed>,
     room: Arc<AtomicU64>,
@@ -98,6 +99,7 @@ impl Allowance {
 pub(crate) struct Sums<'a> {
     pub origin: u64,
     pub launches: u64,
+    pub graph_launches: u64,
     pub functions: &'a FunctionsSweep,
     pub gpu: &'a GpuSweep,
     pub pace: &'a PaceSweep,
@@ -124,6 +126,7 @@ impl Sums<'_> {
             copies_ns,
             memory: self.memory.passed(),
             launches: self.launches,
+            graph_launches: self.graph_launches,
             functions: self.functions.passed().collect(),
             room: Arc::clone(&allowance.room),
         }))

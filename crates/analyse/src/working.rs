@@ -73,6 +73,8 @@ pub struct StepTimes {
     pub p99_ns: u64,
     pub max_ns: u64,
     pub launches: f64,
+    /// Graphs launched; their kernels are not among `launches`.
+    pub graph_launches: f64,
     /// Measured between kernels on the GPU, for the host runs ahead of it.
     pub on_gpu: bool,
 }
@@ -123,12 +125,14 @@ pub(crate) fn of(parts: &Parts<'_>) -> Option<Working> {
     let window = (parts.phases.loops.first())
         .filter(|_| steady)
         .and_then(|found| Some((found, found.window.as_ref()?)));
-    let mut working = match window {
-        Some((found, window)) => in_steps(found, window, parts.symbols),
-        None => whole(parts)?,
+    let steps = window
+        .map(|(found, window)| in_steps(found, window, parts.symbols))
+        .map(|working| measured(working, parts.idle))
+        .filter(is_typical);
+    let mut working = match steps {
+        Some(working) => working,
+        None => measured(whole(parts)?, parts.idle),
     };
-    working.length_ns = working.to_ns.saturating_sub(working.from_ns);
-    leave_out_pauses(&mut working, parts.idle);
     working.busy_share = working.share(working.busy_ns);
     working.waiting_for_launches_ns = working.waiting_for_launches_ns.min(working.idle_ns);
     // Work of the loop goes on before and after the stretch that is counted.
@@ -152,6 +156,18 @@ pub(crate) fn of(parts: &Parts<'_>) -> Option<Working> {
 const PAUSE: u64 = 4;
 /// A gap that takes a step's eighth is one of a few.
 const LONG: u64 = 8;
+
+fn measured(mut working: Working, idle: &Idle) -> Working {
+    working.length_ns = working.to_ns.saturating_sub(working.from_ns);
+    leave_out_pauses(&mut working, idle);
+    working
+}
+
+/// If steps take far longer on average than the median says, most of the time is spent on something else in
+/// between, and no step describes it.
+fn is_typical(working: &Working) -> bool {
+    (working.step.as_ref()).is_some_and(|step| step.mean_ns <= PAUSE.saturating_mul(step.p50_ns))
+}
 
 fn leave_out_pauses(working: &mut Working, idle: &Idle) {
     let step = working.step.as_ref().map(|step| step.p50_ns.max(1));
@@ -251,6 +267,12 @@ fn in_steps(found: &Loop, window: &Window, symbols: &Symbols) -> Working {
                 true => found.launches_per_iteration,
                 // Of all threads: a backward pass has one of its own.
                 false => to.launches.saturating_sub(from.launches) as f64 / window.iterations,
+            },
+            graph_launches: match found.on_gpu {
+                true => 0.0,
+                false => {
+                    to.graph_launches.saturating_sub(from.graph_launches) as f64 / window.iterations
+                }
             },
             on_gpu: found.on_gpu,
         }),

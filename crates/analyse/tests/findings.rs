@@ -380,6 +380,50 @@ fn a_step_that_waits_once_is_starved_and_one_that_waits_often_host_bound() {
     assert!(bound.advice.contains("CUDA graphs"), "{}", bound.advice);
 }
 
+/// Each kernel is launched while the one before it runs, and yet begins late.
+#[test]
+fn work_that_is_queued_in_time_is_no_waiting_for_the_host() {
+    let mut stage = Stage::new();
+    let mut free = stage.now;
+    for _ in 0..80 {
+        for name in ["a", "b"] {
+            let op = stage.launch(name, 3 * US);
+            let start = (free + 60 * US).max(stage.now);
+            stage.caused(op, name, start, 100 * US);
+            free = start + 100 * US;
+            stage.wait(free - stage.now - 50 * US);
+        }
+        stage.call("cuCtxSynchronize", US);
+    }
+    let bound = the("host-bound", &findings(&stage));
+    assert!(bound.title.contains("queued in time"), "{}", bound.title);
+    assert!(bound.severity >= Severity::Medium, "{:?}", bound.severity);
+}
+
+/// A result is read back once in a hundred steps.
+#[test]
+fn copies_now_and_then_are_not_in_each_step() {
+    let stage = rounds(400, |stage, turn| {
+        if turn % 100 == 50 {
+            stage.copy(
+                "cuMemcpyDtoH_v2",
+                Direction::DeviceToHost,
+                64 << 20,
+                60 * MS,
+                [0x10_0000, 0x7000],
+            );
+        }
+    });
+    let bound = the("transfer-bound", &findings(&stage));
+    assert!(
+        bound.title.contains("between its steps"),
+        "{}: {}",
+        bound.title,
+        bound.detail
+    );
+    assert_eq!(bound.cost_per_step_ns, None);
+}
+
 #[test]
 fn a_pool_that_fills_up_in_the_first_steps_is_no_leak() {
     let stage = rounds(40, |stage, turn| {

@@ -108,6 +108,31 @@ fn only_a_program_that_ended_well_leaks_what_it_holds() {
     assert_eq!((leaks.judged, leaks.count), (Judged::EventsLost, 0));
 }
 
+/// `-e cudaMalloc` leaves the frees out: what is held at the end is no leak then.
+#[test]
+fn with_frees_left_out_nobody_knows_what_was_leaked() {
+    let left_out = |option: &str| {
+        ended(Some(0)).map(|summary| Summary {
+            left_out: vec![option.into()],
+            ..summary
+        })
+    };
+    let mut stage = Stage::new();
+    stage.alloc(0x1000, 100);
+    stage.alloc(0x2000, 200);
+    let judged = |stage: &Stage, option: &str| {
+        let leaks = analysed(&stage.records, left_out(option)).leaks;
+        (leaks.judged, leaks.count)
+    };
+    assert_eq!(judged(&stage, "-e cudaMalloc"), (Judged::CallsLeftOut, 0));
+    stage.free(0x2000);
+    assert_eq!(judged(&stage, "-e memory"), (Judged::ProgramEnded, 1));
+    assert_eq!(
+        judged(&stage, "--min-duration 1ms"),
+        (Judged::CallsLeftOut, 0)
+    );
+}
+
 #[test]
 fn growth_is_a_leak_however_the_program_ended() {
     let mut stage = Stage::new();

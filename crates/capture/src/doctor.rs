@@ -83,6 +83,39 @@ pub fn ebpf() -> Vec<Found> {
         .collect()
 }
 
+/// Why probes cannot be attached here, by kind; None: they can.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Functions and markers of libraries.
+    pub libraries: Option<String>,
+    /// Functions of the kernel and its modules.
+    pub functions: Option<String>,
+    pub tracepoints: Option<String>,
+}
+
+/// Tries each kind of probe for a moment.
+pub fn refusals() -> Refusals {
+    let found = match rights() {
+        Ok(_) => ebpf(),
+        Err(why) => vec![("BPF", Err(why))],
+    };
+    let why_not = |names: &[&str]| {
+        // Nothing works without the first.
+        if let Some((_, Err(why))) = found.first() {
+            return Some(why.clone());
+        }
+        let of_kind = || found.iter().filter(|(name, _)| names.contains(name));
+        let works = of_kind().any(|(_, found)| found.is_ok());
+        let mut reasons = of_kind().filter_map(|(_, found)| found.as_ref().err());
+        reasons.next().filter(|_| !works).cloned()
+    };
+    Refusals {
+        libraries: why_not(&["uprobe", "uprobe_multi", "session"]),
+        functions: why_not(&["kprobe", "kprobe_multi", "fentry"]),
+        tracepoints: why_not(&["tracepoint"]),
+    }
+}
+
 fn tried() -> Vec<Found> {
     let maps = match Maps::create(1 << 16) {
         Ok(maps) => maps,

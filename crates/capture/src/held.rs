@@ -1,6 +1,6 @@
 //! Records that a source learns of late, held until those before them have come.
 
-use crate::{Sink, SinkError};
+use crate::{Deadline, Sink, SinkError};
 use event::{Event, Extent, Record};
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ const MOST: usize = 1 << 20;
 /// Holds records and writes them in the order of time.
 pub(crate) struct Held<S> {
     pub sink: S,
+    deadline: Deadline,
     /// By time, and by when they came.
     waiting: BTreeMap<(u64, u64), Record>,
     arrived: u64,
@@ -20,9 +21,10 @@ pub(crate) struct Held<S> {
 }
 
 impl<S: Sink> Held<S> {
-    pub fn new(sink: S) -> Self {
+    pub fn new(sink: S, deadline: Deadline) -> Self {
         Held {
             sink,
+            deadline,
             waiting: BTreeMap::new(),
             arrived: 0,
             events: 0,
@@ -37,7 +39,11 @@ impl<S: Sink> Held<S> {
     }
 
     /// An event; of a span that is over, its beginning too. What it says of itself is told at its end.
+    /// What begins when nothing is recorded is left out.
     pub fn push_whole(&mut self, event: Event) {
+        if self.deadline.leaves_out(event.start) {
+            return;
+        }
         if matches!(event.extent, Extent::Closed(_)) {
             let mut beginning = event.clone();
             (beginning.extent, beginning.outputs) = (Extent::Open, Vec::new());
@@ -97,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_comes_late_finds_its_place() {
-        let mut held = Held::new(Kept::default());
+        let mut held = Held::new(Kept::default(), Deadline::default());
         let mut span = Event::new(1, Layer::Gpu, Category::Memory, "migration", 50);
         span.extent = Extent::Closed(30);
         held.push_whole(span);
@@ -109,5 +115,21 @@ mod tests {
         );
         held.release(u64::MAX);
         assert_eq!((held.sink.times.last(), held.events), (Some(&80), 2));
+    }
+
+    #[test]
+    fn what_begins_after_the_deadline_is_left_out() {
+        let deadline = Deadline::default();
+        let mut held = Held::new(Kept::default(), deadline.clone());
+        let fault = |at| Event::new(at, Layer::Gpu, Category::Memory, "fault", at);
+        held.push_whole(fault(60));
+        deadline.set(70);
+        held.push_whole(fault(70));
+        held.push_whole(fault(71));
+        held.release(u64::MAX);
+        assert_eq!(
+            (held.sink.times.as_slice(), held.events),
+            (&[60, 70][..], 2)
+        );
     }
 }

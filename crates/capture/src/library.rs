@@ -26,39 +26,142 @@ const FOLDERS: [&str; 8] = [
 const MOST_TEXT: u64 = 64 << 20;
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcudart.so."];
 
-/// CUDA's libraries, or those that a glob of probes (`uprobe:LIB:FUNCTION`) names.
-pub fn installed(glob: Option<&str>) -> Vec<PathBuf> {
-    let named = glob.and_then(|glob| Some(glob.split_once(':')?.1.rsplit_once(':')?.0));
-    if let Some(path) = named.filter(|name| name.starts_with('/')) {
-        let path = PathBuf::from(path);
-        return path.exists().then_some(path).into_iter().collect();
+/// CUDA's libraries, or those that a glob of probes (`uprobe:LIB:FUNCTION`) names; `first` are folders that are
+/// looked into before the usual ones.
+pub fn installed(glob: Option<&str>, first: &[PathBuf]) -> Vec<PathBuf> {
+    match glob.and_then(|glob| Some(glob.split_once(':')?.1.rsplit_once(':')?.0)) {
+        Some(library) => find(library, first),
+        None => in_folders(first, |file| {
+            NAMES.iter().any(|name| file.starts_with(name))
+        }),
     }
-    let wanted = |file: &str| match named {
-        Some(named) => event::matches_glob(named.as_bytes(), file.as_bytes()),
-        None => NAMES.iter().any(|name| file.starts_with(name)),
-    };
+}
+
+/// Libraries and programs by a name or a path, either of which may have globs. Without a version any is meant:
+/// `libcuda.so` finds libcuda.so.1. A path also finds what folders of `first` have under its name.
+pub fn find(library: &str, first: &[PathBuf]) -> Vec<PathBuf> {
+    let path = Path::new(library);
+    let named = path.file_name().and_then(|name| name.to_str());
+    let named = named.unwrap_or(library);
+    if !library.contains('/') {
+        return in_folders(first, |file| is_named(named, file));
+    }
+    let mut found = Found::default();
+    for folder in first {
+        found.add_from(folder, |file| is_named(named, file));
+    }
+    for path in expand(path) {
+        found.add(path);
+    }
+    found.sorted()
+}
+
+/// What to say when nothing was found.
+pub fn not_found(library: &str) -> String {
+    match library.contains('/') {
+        true => format!("no file {library} here"),
+        false => format!(
+            "no library {library} along the loader's path or in wheels; name it by its path"
+        ),
+    }
+}
+
+/// Whether a file's name is the wanted one, or that with a version: `libcuda.so` is libcuda.so.1, too.
+fn is_named(wanted: &str, file: &str) -> bool {
+    event::matches_glob(wanted.as_bytes(), file.as_bytes())
+        || (wanted.ends_with(".so")
+            && event::matches_glob(format!("{wanted}.*").as_bytes(), file.as_bytes()))
+}
+
+fn in_folders(first: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let more = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let folders = env::split_paths(&more).chain(FOLDERS.iter().map(PathBuf::from));
-    let folders = folders.chain(in_wheels());
-    let mut seen = BTreeSet::new();
-    let mut found = Vec::new();
-    for folder in folders {
-        let Ok(entries) = fs::read_dir(&folder) else {
-            continue;
-        };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            let Ok(real) = fs::canonicalize(entry.path()) else {
-                continue;
-            };
-            // One library has several names.
-            if name.to_str().is_some_and(wanted) && real.is_file() && seen.insert(real) {
-                found.push(entry.path());
+    let folders = first.iter().cloned().chain(env::split_paths(&more));
+    let folders = folders.chain(FOLDERS.iter().map(PathBuf::from));
+    let mut found = Found::default();
+    for folder in folders.chain(in_wheels()) {
+        found.add_from(&folder, &wanted);
+    }
+    found.sorted()
+}
+
+/// Files, each once: one library has several names.
+#[derive(Default)]
+struct Found {
+    seen: BTreeSet<PathBuf>,
+    paths: Vec<PathBuf>,
+}
+
+impl Found {
+    fn add(&mut self, path: PathBuf) {
+        if let Ok(real) = fs::canonicalize(&path)
+            && real.is_file()
+            && self.seen.insert(real)
+        {
+            self.paths.push(path);
+        }
+    }
+
+    fn add_from(&mut self, folder: &Path, wanted: impl Fn(&str) -> bool) {
+        for path in sorted(folder) {
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(&wanted) {
+                self.add(path);
             }
         }
     }
-    found.sort();
-    found
+
+    fn sorted(mut self) -> Vec<PathBuf> {
+        self.paths.sort();
+        self.paths
+    }
+}
+
+/// What is in a folder, by name: of several names for one file always the same is taken.
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// Paths that one path of a glob may mean: more would be a mistake.
+const MOST_PATHS: usize = 4096;
+
+/// The files that a path with globs means. A name without a version means any.
+fn expand(path: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![PathBuf::new()];
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let text = part.as_os_str().to_str().unwrap_or_default();
+        let is_last = parts.peek().is_none();
+        let is_glob = text.contains(['*', '?']);
+        let mut next = Vec::new();
+        for folder in folders {
+            let exact = folder.join(part);
+            // A library of that very name is meant, not its other versions.
+            if !is_glob && (!is_last || exact.exists()) {
+                next.push(exact);
+                continue;
+            }
+            let here = match folder.as_os_str().is_empty() {
+                true => Path::new("."),
+                false => &folder,
+            };
+            for entry in sorted(here) {
+                let name = entry.file_name().and_then(|name| name.to_str());
+                let name = name.unwrap_or_default();
+                let is_meant = match is_last {
+                    true => is_named(text, name),
+                    false => event::matches_glob(text.as_bytes(), name.as_bytes()),
+                };
+                if is_meant && next.len() < MOST_PATHS {
+                    next.push(folder.join(name));
+                }
+            }
+        }
+        folders = next;
+    }
+    folders
 }
 
 /// Where Python's packages bring libraries: `site-packages/nvidia/*/lib`, and a package's own.
@@ -90,12 +193,22 @@ fn in_wheels() -> Vec<PathBuf> {
 
 /// The functions that a library exports, sorted; none of a file that is no library.
 pub fn functions(path: &Path) -> io::Result<Vec<String>> {
+    functions_of(path, false)
+}
+
+/// Those that can be hooked: what is not exported has a name, too, unless the file is stripped.
+pub fn all_functions(path: &Path) -> io::Result<Vec<String>> {
+    functions_of(path, true)
+}
+
+fn functions_of(path: &Path, all: bool) -> io::Result<Vec<String>> {
     let file = fs::File::open(path)?;
     let cache = object::ReadCache::new(file);
     let Ok(elf) = object::File::parse(&cache) else {
         return Ok(Vec::new());
     };
-    let names = (elf.dynamic_symbols())
+    let own = all.then(|| elf.symbols()).into_iter().flatten();
+    let names = (elf.dynamic_symbols().chain(own))
         .filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text)
         .filter_map(|symbol| symbol.name().ok().map(str::to_owned));
     Ok(names.collect::<BTreeSet<_>>().into_iter().collect())
@@ -176,6 +289,36 @@ pub fn loader_folders() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_have_globs_and_names_have_versions() {
+        let folder = env::temp_dir().join(format!("cutrace-find-{}", std::process::id()));
+        let made = |name: &str| {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(&path, name).expect("written");
+            path
+        };
+        let first = made("x86/libcuda.so.1");
+        let other = made("arm/libcuda.so.550.1");
+        let third = made("arm/libother.so");
+        std::os::unix::fs::symlink(&first, folder.join("x86/libcuda.so.580")).expect("linked");
+        let found = |text: &str| find(&format!("{}/{text}", folder.display()), &[]);
+        assert_eq!(found("x86/libcuda.so"), std::slice::from_ref(&first));
+        assert_eq!(found("*/libcuda.so"), [other.clone(), first.clone()]);
+        assert_eq!(
+            found("*/lib*.so"),
+            [other.clone(), third.clone(), first.clone()]
+        );
+        assert_eq!(found("x86/libcuda.so.1"), std::slice::from_ref(&first));
+        assert_eq!(found("*/libnothing.so"), Vec::<PathBuf>::new());
+        assert_eq!(found("x86/lib?uda.so.1"), std::slice::from_ref(&first));
+        // A name along the loader's path, in a folder that comes first.
+        let arm = [folder.join("arm")];
+        assert!(find("libother.so", &arm).contains(&third));
+        assert!(find("/nowhere/*/libcuda.so", &arm).contains(&other));
+        fs::remove_dir_all(&folder).expect("removed");
+    }
 
     #[test]
     fn programs_say_what_they_need() {

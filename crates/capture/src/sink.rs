@@ -9,6 +9,12 @@ pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
 pub trait Sink: Send + 'static {
     /// Comes before the first record, once from each back end, with what it had attached by then.
     fn begin(&mut self, backend: Backend) -> Result<(), SinkError>;
+    /// Several at once, from a merge that speaks for them.
+    fn begin_all(&mut self, backends: Vec<Backend>) -> Result<(), SinkError> {
+        backends
+            .into_iter()
+            .try_for_each(|backend| self.begin(backend))
+    }
     fn write(&mut self, record: &Record) -> Result<(), SinkError>;
     /// The same with a record that nobody else needs: who keeps records need not copy it.
     fn give(&mut self, record: Record) -> Result<(), SinkError> {

@@ -279,6 +279,93 @@ fn chrome_json_says_the_same() {
     insta::assert_snapshot!(String::from_utf8_lossy(&written.stdout));
 }
 
+/// Arrows of launched graphs, of several streams, and of copies: each has one beginning, inside a call, and one end, inside a piece of
+/// GPU work that is the call's, not earlier than its beginning.
+#[test]
+fn arrows_lead_from_a_call_into_its_work() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut most = 0;
+    for name in ["arrows/graph", "arrows/streams", "traces/layers"] {
+        let path = repository().join(format!("fixtures/{name}.jsonl"));
+        let trace = path.to_str().expect("UTF-8");
+        let written = export(&[trace, "-f", "chrome"], folder.path());
+        assert!(written.status.success(), "{written:?}");
+        let read: serde_json::Value = serde_json::from_slice(&written.stdout).expect("JSON");
+        let events = read["traceEvents"].as_array().expect("events");
+        let of = |phase: &'static str| events.iter().filter(move |event| event["ph"] == phase);
+        let time = |event: &serde_json::Value, field: &str| event[field].as_f64().expect("a time");
+        // Spans that an end of an arrow may be bound to.
+        let around = |end: &serde_json::Value| {
+            let (place, at) = ((end["pid"].clone(), end["tid"].clone()), time(end, "ts"));
+            let spans = of("X").filter(|span| (&span["pid"], &span["tid"]) == (&place.0, &place.1));
+            spans
+                .filter(|span| {
+                    let start = time(span, "ts");
+                    start <= at && at <= start + time(span, "dur") + 1e-6
+                })
+                .collect::<Vec<_>>()
+        };
+        let correlation = correlations(&path);
+        let ids: std::collections::BTreeSet<u64> = of("s")
+            .map(|end| end["id"].as_u64().expect("an id"))
+            .collect();
+        assert_eq!(ids.len(), of("s").count(), "{name}: two arrows have one id");
+        assert_eq!(ids.len(), of("f").count(), "{name}: beginnings and ends");
+        most = most.max(ids.len());
+        for begin in of("s") {
+            let end = of("f").find(|end| end["id"] == begin["id"]);
+            let end = end.unwrap_or_else(|| panic!("{name}: no end of {begin}"));
+            assert!(
+                time(begin, "ts") <= time(end, "ts"),
+                "{name}: {begin} {end}"
+            );
+            assert_eq!(end["bp"], "e", "{name}: {end}");
+            let ops = |end| {
+                around(end)
+                    .iter()
+                    .map(|span| span["args"]["op_id"].clone())
+                    .collect::<Vec<_>>()
+            };
+            let is_one = |calls: &[serde_json::Value], works: &[serde_json::Value]| {
+                calls.iter().any(|call| {
+                    let wanted = correlation.get(&call.as_u64());
+                    wanted.is_some()
+                        && works
+                            .iter()
+                            .any(|work| correlation.get(&work.as_u64()) == wanted)
+                })
+            };
+            assert!(is_one(&ops(begin), &ops(end)), "{name}: {begin} {end}");
+        }
+        // Work whose call is in the trace has its arrow.
+        let linked = of("X")
+            .filter(|span| span["args"]["layer"] == "gpu")
+            .filter(|work| {
+                let wanted = correlation.get(&work["args"]["op_id"].as_u64());
+                wanted.is_some_and(|wanted| {
+                    let mut calls = of("X").filter(|span| {
+                        ["runtime", "driver"]
+                            .iter()
+                            .any(|it| span["args"]["layer"] == *it)
+                    });
+                    calls.any(|call| {
+                        correlation.get(&call["args"]["op_id"].as_u64()) == Some(wanted)
+                    })
+                })
+            });
+        assert_eq!(linked.count(), ids.len(), "{name}");
+    }
+    assert!(most > 30, "graphs and loops have many");
+}
+
+/// What each event of a trace shares with what belongs to it, by its id.
+fn correlations(trace: &Path) -> std::collections::HashMap<Option<u64>, u64> {
+    common::read(trace)
+        .iter()
+        .filter_map(|line| Some((line["op_id"].as_u64(), line["correlation"].as_u64()?)))
+        .collect()
+}
+
 #[test]
 fn flame_graphs_by_what_is_asked_for() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -48,6 +48,60 @@ fn examples_are_checked_and_old_names_answered() {
     assert!(error.contains("memory of the GPU: rmapiAlloc"), "{error}");
 }
 
+/// What a run would be refused is said before: of kinds of probes, and of names.
+#[test]
+fn what_cannot_be_attached_is_said_by_the_check() {
+    // SAFETY: a question without side effects.
+    if unsafe { libc::geteuid() } != 0 {
+        return skip("BPF needs root");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hooks.toml");
+    let text = r#"
+[[hook]]
+probe = "kprobe:vfs_open"
+aggregate = "hist(duration)"
+[[hook]]
+probe = "uprobe:libcuda.so:cuMemAlloc_v2"
+aggregate = "count"
+[[hook]]
+probe = "kprobe:nv_ioctl_dispatcher"
+"#;
+    fs::write(&file, text).expect("written");
+    let name = file.to_str().expect("UTF-8");
+    let (out, error, code) = said(&["hooks", "check", "--sim", name]);
+    assert_eq!((&*error, code), ("", Some(0)));
+    let (doctor, _, _) = said(&["doctor"]);
+    let row = |name: &str| {
+        let found = doctor
+            .lines()
+            .find(|line| line.trim_start().starts_with(name));
+        found.unwrap_or_default().to_owned()
+    };
+    let works = ["kprobe ", "kprobe_multi ", "fentry "].map(|name| row(name).contains(" yes "));
+    match works.contains(&true) {
+        true => assert!(out.contains("takes kprobe:vfs_open"), "{out}"),
+        false => {
+            assert!(
+                out.contains(
+                    "not   kprobe:vfs_open: a function of vmlinux; cannot be attached here: "
+                ),
+                "{out}"
+            );
+            assert!(out.contains("; some cannot be attached here"), "{out}");
+        }
+    }
+    assert!(
+        out.contains("takes uprobe:libcuda.so:cuMemAlloc_v2: 1 functions of /"),
+        "{out}"
+    );
+    assert!(out.contains("gives counted in the kernel: count"), "{out}");
+    assert!(
+        out.contains("requests arrive in nvidia_unlocked_ioctl"),
+        "{out}"
+    );
+}
+
 #[test]
 fn functions_of_a_library_are_listed() {
     let folder = repository().join("target/libcuda");
@@ -62,7 +116,16 @@ fn functions_of_a_library_are_listed() {
     let library = library.canonicalize().expect("there");
     let glob = format!("uprobe:{}:cuMemAlloc*", library.display());
     let (out, error, code) = said(&["probes", &glob]);
-    assert_eq!((&*error, code), ("", Some(0)));
+    assert_eq!(code, Some(0));
+    // Who may not attach them is told so.
+    // SAFETY: a question without side effects.
+    match unsafe { libc::geteuid() } {
+        0 => assert_eq!(error, ""),
+        _ => assert!(
+            error.contains("cannot be attached here: no CAP_BPF"),
+            "{error}"
+        ),
+    }
     let wanted = format!("uprobe:{}:cuMemAlloc_v2\n", library.display());
     assert!(out.contains(&wanted), "{out}");
     assert!(out.lines().all(|line| line.contains(":cuMemAlloc")));

@@ -107,3 +107,22 @@ fn the_documented_example_is_what_it_prints() {
     let words: Vec<&str> = words.split(' ').collect();
     assert_eq!(decoded(&words), expected);
 }
+
+/// The numbers of documents on tracing the driver: no driver has had them.
+#[test]
+fn invented_requests_lead_to_real_ones() {
+    let mut text = String::new();
+    for cmd in [
+        "0xC0044601",
+        "0xC0044602",
+        "0xC0044621",
+        "0xC0044630",
+        "3221766657",
+        "0xC0044699",
+    ] {
+        text += &format!("$ cutrace ioctl {cmd}\n");
+        text += &decoded(&[cmd, "--driver", "580.159.04"]);
+        text.push('\n');
+    }
+    insta::assert_snapshot!(text);
+}

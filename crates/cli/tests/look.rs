@@ -3,7 +3,7 @@
 mod common;
 
 use common::{PARTS, cutrace, repository};
-use std::{fs, process::Output};
+use std::{fs, path::Path, process::Output};
 
 fn layers() -> String {
     let path = repository().join("fixtures/traces/layers.jsonl");
@@ -86,6 +86,72 @@ fn tables_in_a_pipe_are_whole() {
         let text = shown(&arguments);
         assert!(text.contains(whole), "{text}");
     }
+}
+
+#[test]
+fn sentences_in_a_pipe_are_whole_lines() {
+    let path = repository().join("fixtures/traces/demo.jsonl");
+    let trace = path.to_str().expect("UTF-8");
+    let detail = "Most of it is allocated by cuMemAlloc_v2 (256 KiB each)";
+    for part in ["findings", "summary"] {
+        let piped = shown(&["report", part, trace]);
+        let narrow = shown(&["report", part, trace, "--width", "80"]);
+        assert!(
+            piped.lines().any(|line| line.chars().count() > 80),
+            "{piped}"
+        );
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 80),
+            "{narrow}"
+        );
+        // Nothing else differs.
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(words(&piped), words(&narrow));
+    }
+    let piped = shown(&["report", "findings", trace]);
+    assert!(piped.lines().any(|line| line.contains(detail)), "{piped}");
+}
+
+/// A trace of so many requests, each of a number and a name of its own.
+fn requests(count: u32, path: &Path) {
+    let mut lines = String::from("{\"type\":\"meta\",\"version\":1,\"start_ns\":0}\n");
+    for number in 1..=count {
+        let (cmd, at) = (0xc000_4600u32 + number, number * 10);
+        for (phase, ts) in [("B", at), ("E", at + 5)] {
+            lines += &format!(
+                "{{\"ts\":{ts}.0,\"pid\":1,\"tid\":1,\"type\":\"ioctl\",\"layer\":\"syscall\",\
+                 \"name\":\"request {number}\",\"category\":\"other\",\"phase\":\"{phase}\",\"op_id\":{number},\
+                 \"depth\":0,\"duration_us\":5000.0,\"cmd\":{cmd}}}\n"
+            );
+        }
+    }
+    fs::write(path, lines).expect("written");
+}
+
+/// In a pipe `report ioctls` and `report calls` list everything there is, as far as memory is bounded.
+#[test]
+fn lists_in_a_pipe_are_whole() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("requests.jsonl");
+    let trace = path.to_str().expect("UTF-8");
+    requests(100, &path);
+    for part in ["ioctls", "calls"] {
+        let piped = shown(&["report", part, trace]);
+        let narrow = shown(&["report", part, trace, "--width", "80"]);
+        assert!(
+            narrow.contains("  and ") && narrow.contains(" more\n"),
+            "{narrow}"
+        );
+        assert!(!piped.contains(" more\n"), "{piped}");
+        assert!(piped.lines().count() >= 100, "{piped}");
+    }
+    requests(2_500, &path);
+    let piped = shown(&["report", "calls", trace]);
+    assert!(piped.contains("  and 500 more\n"), "{piped}");
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn a_reader_who_has_enough_costs_no_status() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(said, "one\n7\n");
     let traces = fs::read_dir(folder.path().join("traces")).expect("a folder");
-    assert_eq!(traces.count(), 1, "the trace is there");
+    assert_eq!(traces.count(), 2, "the trace is there, and the link to it");
 }
 
 /// The tour says much on both streams.

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Programs that run with probes in them: tests/gpu_probes, tests/gpu/probes.sh.
-const WITH_PROBES: [&str; 3] = ["probed", "probe_cost", "loads"];
+const WITH_PROBES: [&str; 4] = ["probed", "probe_cost", "loads", "endless"];
 
 /// The programs `make -C tests/programs` built.
 fn programs() -> Vec<PathBuf> {

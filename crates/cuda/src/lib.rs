@@ -39,7 +39,7 @@ pub use category::category;
 pub use format::{StructValue, Value};
 pub use lookup::{
     enum_name, enumeration, enumerations, family, function, functions, layer, older_functions,
-    result_name, runtime_function, runtime_version, structure, without_stream_suffix,
+    public_name, result_name, runtime_function, runtime_version, structure, without_stream_suffix,
 };
 pub use model::{
     Direction, Enum, Extent, Field, Function, Kind, Member, Parameter, Struct, Target, Type,

@@ -104,6 +104,16 @@ pub fn without_stream_suffix(name: &str) -> &str {
         .unwrap_or(name)
 }
 
+/// What calls of a function are asked for by: its family, and `cudaLaunchKernel` for the
+/// `__cudaLaunchKernel` that nvcc makes of a launch.
+pub fn public_name(name: &str) -> &str {
+    let name = family(name);
+    match name.strip_prefix("__") {
+        Some(public @ ("cudaLaunchKernel" | "cudaGetKernel")) => public,
+        _ => name,
+    }
+}
+
 /// The name a programmer writes, without suffixes for the stream and the version:
 /// `cuMemAlloc` for `cuMemAlloc_v2`.
 pub fn family(name: &str) -> &str {

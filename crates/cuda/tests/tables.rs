@@ -49,6 +49,25 @@ fn per_thread_variants_are_the_same_functions() {
     assert_eq!(cuda::family("my_value"), "my_value");
 }
 
+/// nvcc writes `__cudaLaunchKernel` where the programmer writes `<<<…>>>` or cudaLaunchKernel.
+#[test]
+fn functions_of_nvcc_are_asked_for_by_their_public_names() {
+    let all = || cuda::functions().iter().chain(cuda::older_functions());
+    let is_public = |name: &str| all().any(|function| function.name == name);
+    let mut hidden = 0;
+    for name in all().map(|function| function.name) {
+        match name.strip_prefix("__").filter(|public| is_public(public)) {
+            Some(public) => {
+                hidden += 1;
+                assert_eq!(cuda::public_name(name), public);
+                assert_eq!(cuda::public_name(&format!("{name}_ptsz")), public);
+            }
+            None => assert_eq!(cuda::public_name(name), cuda::family(name)),
+        }
+    }
+    assert_eq!(hidden, 2);
+}
+
 #[test]
 fn names_that_changed_their_meaning() {
     let parameters = |major, name| {

@@ -11,6 +11,10 @@ named_enum! {
     Kernel = "kernel",
     KernelMem = "kernel_mem",
     Scheduler = "scheduler",
+    /// A thread was off the processors.
+    OffCpu = "offcpu",
+    /// Something else of the operating system's: a tracepoint.
+    Os = "os",
     Interrupt = "interrupt",
     Gpu = "gpu",
     GpuComplete = "gpu_complete",
@@ -35,7 +39,7 @@ impl Kind {
             Kind::Userspace => Layer::Driver,
             Kind::Syscall | Kind::Ioctl => Layer::Syscall,
             Kind::Kernel | Kind::KernelMem | Kind::Scheduler => Layer::Kernel,
-            Kind::Interrupt => Layer::Os,
+            Kind::Interrupt | Kind::OffCpu | Kind::Os => Layer::Os,
             Kind::Gpu
             | Kind::GpuComplete
             | Kind::GpuMem

@@ -55,7 +55,7 @@ impl Layer {
             Layer::Runtime | Layer::Driver | Layer::Library => Kind::Userspace,
             Layer::Syscall => Kind::Syscall,
             Layer::Kernel => Kind::Kernel,
-            Layer::Os => Kind::Scheduler,
+            Layer::Os => Kind::Os,
             Layer::Gpu => Kind::Gpu,
             Layer::Device => Kind::Device,
         }

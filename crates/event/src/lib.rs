@@ -18,6 +18,8 @@ pub mod note;
 pub mod ring;
 
 #[cfg(feature = "alloc")]
+mod aggregate;
+#[cfg(feature = "alloc")]
 mod frame;
 #[cfg(feature = "alloc")]
 mod meaning;
@@ -43,6 +45,8 @@ pub use layer::{Layer, StatusDomain};
 pub use named::UnknownName;
 
 #[cfg(feature = "alloc")]
+pub use aggregate::{Aggregate, Bucket};
+#[cfg(feature = "alloc")]
 pub use frame::{Frame, FrameKind};
 #[cfg(feature = "alloc")]
 pub use meaning::{Direction, Launch, Meaning, Memory, MemoryOp, MemorySpace, Transfer, What};
@@ -53,6 +57,6 @@ pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
 #[cfg(feature = "alloc")]
 pub use select::{Candidate, Selection, matches_glob, means};
 #[cfg(feature = "alloc")]
-pub use summary::{Overhead, ProcessName, Summary, Tally, Watched};
+pub use summary::{Overhead, ProcessName, Sampled, Summary, Tally, Watched};
 #[cfg(feature = "alloc")]
 pub use value::{Arg, Name, Value};

@@ -86,6 +86,10 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// What launches are called in files, whichever function the program called: scripts that look
+    /// for cuLaunchKernel so find each launch once.
+    pub const NAME: &'static str = "cuLaunchKernel";
+
     /// Threads in the whole grid.
     pub fn threads(&self) -> u64 {
         self.grid

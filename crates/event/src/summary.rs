@@ -1,6 +1,6 @@
 //! The tail of a trace: how much there was, what is missing, what watching cost.
 
-use crate::{ClockError, Extent, Record};
+use crate::{Aggregate, ClockError, Extent, Record};
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 /// The last line of a trace.
@@ -35,6 +35,26 @@ pub struct Summary {
     /// The traced processes by name, as far as they are known.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub processes: Vec<ProcessName>,
+    /// What hooks counted in the kernel instead of recording it.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
+    pub aggregates: Vec<Aggregate>,
+    /// `--sample`: how many calls were made for each that was recorded.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub sampled: Option<Sampled>,
+}
+
+/// One of so many calls was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+pub struct Sampled {
+    /// One call of this many, by function; what other calls are understood by was always recorded.
+    pub one_of: u32,
+    /// Calls that were made and are not in the trace.
+    pub not_recorded: u64,
 }
 
 /// A stretch of CLOCK_MONOTONIC in which events were recorded; what happened outside it is not known.

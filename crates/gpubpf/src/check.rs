@@ -7,7 +7,7 @@ use crate::counters::Counters;
 use crate::map::Map;
 use crate::object::{HostProgram, Object};
 use crate::translate::{TranslateOptions, Translated, translate};
-use crate::verify::{Refused, Verified, verify};
+use crate::verify::{Refused, Verified, verify_or_budget};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
@@ -28,6 +28,8 @@ pub struct CheckedProgram {
 pub struct Accepted {
     pub context_bytes: u32,
     pub looked_at: u64,
+    /// The rounds its loops may make, if it is stopped after them.
+    pub budget: Option<u64>,
     pub translated: Translated,
     /// Records it writes: the ring's name, sizes, and the struct they are.
     pub records: Vec<Record>,
@@ -46,7 +48,7 @@ pub fn check(object: &Object, options: &TranslateOptions) -> Check {
     let verified: Vec<Result<Verified<'_>, Box<Refused>>> = object
         .programs
         .iter()
-        .map(|program| verify(object, program))
+        .map(|program| verify_or_budget(object, program))
         .collect();
     let accepted: Vec<Verified<'_>> = verified.iter().flatten().cloned().collect();
     let options = TranslateOptions {
@@ -64,6 +66,7 @@ pub fn check(object: &Object, options: &TranslateOptions) -> Check {
             outcome: verified.map(|verified| Accepted {
                 context_bytes: verified.context_bytes,
                 looked_at: verified.looked_at,
+                budget: verified.is_budgeted.then_some(options.budget.rounds),
                 records: verified
                     .outputs
                     .iter()
@@ -133,11 +136,15 @@ impl fmt::Display for Check {
 impl fmt::Display for Accepted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cost = &self.translated.cost;
-        writeln!(
-            f,
-            "  verified: {} instructions looked at, at most {} executed",
-            self.looked_at, cost.longest_path
-        )?;
+        write!(f, "  verified: {} instructions looked at, ", self.looked_at)?;
+        match self.budget {
+            None => writeln!(f, "at most {} executed", cost.longest_path)?,
+            Some(rounds) => writeln!(
+                f,
+                "and runs under a budget: its loops have no bound that is known,\n  \
+                 so each thread stops after {rounds} rounds of them (--budget N)"
+            )?,
+        }
         if self.context_bytes > 0 {
             writeln!(f, "  reads {} bytes of context", self.context_bytes)?;
         }
@@ -151,7 +158,7 @@ impl fmt::Display for Accepted {
             write!(f, " into {}", record.ring)?;
             match &record.ty {
                 Some(ty) => writeln!(f, ": struct {} ({})", ty.name, ty.why)?,
-                None => writeln!(f, " (no struct of that size: shown as bytes)")?,
+                None => writeln!(f, " (no struct of that size: shown as numbers of 8 bytes)")?,
             }
         }
         writeln!(

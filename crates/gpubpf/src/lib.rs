@@ -46,6 +46,13 @@ mod verify;
 pub use check::{Accepted, Check, CheckedProgram, Record, check};
 pub use counters::Counters;
 pub use map::{Map, MapKind};
-pub use object::{Attach, Function, HostProgram, Line, Object, ObjectError, Program};
-pub use translate::{Cost, Inline, Sum, TranslateOptions, Translated, helper_name, translate};
-pub use verify::{Output, Reason, Refused, Verified, verify, verify_within};
+pub use object::{
+    Attach, Function, HostProgram, Line, Object, ObjectError, Program, Sections, kernel_meant,
+};
+pub use translate::{
+    Budget, Cost, Inline, Sum, TranslateOptions, Translated, helper_name, translate,
+};
+pub use verify::{
+    Output, Reason, Refused, Verified, verify, verify_or_budget, verify_or_budget_within,
+    verify_within,
+};

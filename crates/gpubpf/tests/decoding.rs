@@ -5,8 +5,12 @@ use gpubpf::btf::{Field, Value, decode, event_type};
 use gpubpf::format::{conversions, render};
 
 fn object() -> Object {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects/fields.v3.o");
-    Object::parse(&std::fs::read(path).unwrap()).unwrap()
+    named("fields.v3.o")
+}
+
+fn named(name: &str) -> Object {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/objects");
+    Object::parse(&std::fs::read(format!("{folder}/{name}")).unwrap()).unwrap()
 }
 
 #[test]
@@ -103,4 +107,12 @@ fn lines_are_formatted() {
     for wrong in ["%", "%5", "%q", "%llld", "%123456789d"] {
         assert!(conversions(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn definitions_of_maps_are_no_records() {
+    // Its maps' structs have 32 bytes, and no other has.
+    let object = named("published.v3.o");
+    assert_eq!(event_type(&object.btf, None, 32), None);
+    assert!(event_type(&object.btf, None, 24).is_some_and(|found| found.name == "event"));
 }

@@ -2,7 +2,7 @@
 //! copies that waits for nobody's work.
 
 use crate::clock::Clock;
-use crate::driver::{self, SUCCESS};
+use crate::driver::{self, NOT_READY, SUCCESS};
 use crate::host_maps;
 use crate::shared::Shared;
 use ptx::device::{
@@ -10,6 +10,7 @@ use ptx::device::{
 };
 use std::ffi::{CString, c_void};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 pub struct Context {
     pub handle: usize,
@@ -21,6 +22,8 @@ pub struct Context {
     pub clock: Option<Clock>,
     descriptors: Vec<u8>,
     state: State,
+    /// What is copied out goes here first; `None`: straight to where it is wanted.
+    staging: Option<Shared>,
 }
 
 /// A map's memory.
@@ -35,6 +38,8 @@ pub struct Placed {
 const MULTIPROCESSORS: u32 = 16;
 /// CU_STREAM_NON_BLOCKING
 const NON_BLOCKING: u32 = 1;
+/// Copied at a time, if the driver has locked so much memory for it.
+const STAGING: usize = 4 << 20;
 
 impl Context {
     /// Of the current context, `handle`.
@@ -112,6 +117,7 @@ impl Context {
             clock,
             descriptors,
             state,
+            staging: Shared::private(STAGING).ok(),
         })
     }
 
@@ -243,36 +249,84 @@ pub fn library_variable(library: usize) -> impl Fn(&str) -> Option<(u64, usize)>
 }
 
 /// Copies device memory out, if that is done in time.
-pub fn copy_out(
-    context: &Context,
-    from: u64,
-    bytes: usize,
-    patience: std::time::Duration,
-) -> Option<Vec<u8>> {
+pub fn copy_out(context: &Context, from: u64, bytes: usize, patience: Duration) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     // Without memory there is no copy; the program is not to end for it.
     out.try_reserve_exact(bytes).ok()?;
-    out.resize(bytes, 0);
-    let began = std::time::Instant::now();
-    // SAFETY: the buffer is that long; if the copy is not done in time it is left to the copy for good.
-    unsafe {
-        let to = out.as_mut_ptr().cast::<c_void>();
-        if driver::cuMemcpyDtoHAsync_v2(to, from, bytes, context.stream) != SUCCESS {
-            return None;
-        }
-        loop {
-            match driver::cuStreamQuery(context.stream) {
-                SUCCESS => return Some(out),
-                // CUDA_ERROR_NOT_READY
-                600 if began.elapsed() < patience => {
-                    std::thread::sleep(std::time::Duration::from_micros(200));
-                }
-                600 => {
-                    std::mem::forget(out);
-                    return None;
-                }
-                _ => return None,
+    let began = Instant::now();
+    let left = || patience.saturating_sub(began.elapsed());
+    // A copy to memory that is not locked may wait for the device inside the driver, however long that takes.
+    let Some(staging) = context.staging else {
+        out.resize(bytes, 0);
+        // SAFETY: the buffer is that long; if the copy is not done in time it is left to the copy for good.
+        let copied = unsafe { copy(context, out.as_mut_ptr().cast(), from, bytes, left()) };
+        return match copied {
+            Copied::Whole => Some(out),
+            Copied::Refused => None,
+            Copied::Late => {
+                std::mem::forget(out);
+                None
             }
+        };
+    };
+    // SAFETY: the memory is that long and locked for good; it is read when the copy is done.
+    unsafe {
+        // A copy that was late may still be under way.
+        is_done(context, left()).filter(|done| *done)?;
+        for at in (0..bytes).step_by(STAGING) {
+            let part = STAGING.min(bytes - at);
+            let to = staging.start as *mut c_void;
+            match copy(context, to, from + at as u64, part, left()) {
+                Copied::Whole => out.extend_from_slice(std::slice::from_raw_parts(
+                    staging.start as *const u8,
+                    part,
+                )),
+                Copied::Refused | Copied::Late => return None,
+            }
+        }
+    }
+    Some(out)
+}
+
+enum Copied {
+    Whole,
+    Refused,
+    /// Still under way.
+    Late,
+}
+
+/// # Safety
+/// `to` has that many bytes, as long as the copy is under way.
+unsafe fn copy(
+    context: &Context,
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    patience: Duration,
+) -> Copied {
+    // SAFETY: by contract.
+    if unsafe { driver::cuMemcpyDtoHAsync_v2(to, from, bytes, context.stream) } != SUCCESS {
+        return Copied::Refused;
+    }
+    match is_done(context, patience) {
+        Some(true) => Copied::Whole,
+        Some(false) => Copied::Late,
+        None => Copied::Refused,
+    }
+}
+
+/// Whether our own stream has nothing left to do, now or in a moment; `None`: the device has failed.
+fn is_done(context: &Context, patience: Duration) -> Option<bool> {
+    let began = Instant::now();
+    loop {
+        // SAFETY: a stream of ours.
+        match unsafe { driver::cuStreamQuery(context.stream) } {
+            SUCCESS => return Some(true),
+            NOT_READY if began.elapsed() < patience => {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            NOT_READY => return Some(false),
+            _ => return None,
         }
     }
 }

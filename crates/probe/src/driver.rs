@@ -3,6 +3,8 @@
 use std::ffi::{c_char, c_void};
 
 pub const SUCCESS: i32 = 0;
+/// CUDA_ERROR_NOT_READY
+pub const NOT_READY: i32 = 600;
 
 cuda::originals! {
     cuModuleLoad(module: *mut usize, path: *const c_char);

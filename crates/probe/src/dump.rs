@@ -1,7 +1,7 @@
-//! The end of a context: its maps are left in the session's folder.
+//! A context's maps, left in the session's folder: at its end, and as they are while it lives.
 
 use crate::context::{Context, copy_out};
-use crate::driver::{self, OutsideCapture, SUCCESS, Within};
+use crate::driver::{self, NOT_READY, OutsideCapture, SUCCESS, Within};
 use ptx::device::Orders;
 use std::fs::{self, File};
 use std::io;
@@ -16,23 +16,42 @@ const PART: usize = 64 << 20;
 /// One copy takes so long at most.
 const COPY: Duration = Duration::from_secs(10);
 
-pub fn dump(context: &Context, orders: &Orders, folder: &Path, mut say: impl FnMut(&str, &str)) {
+/// When it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// The program is done with it: its last kernels are waited for.
+    End,
+    /// The program goes on: nothing of its own is touched, nor waited for. A stream capture would not
+    /// survive an event on the default stream, and a kernel may never end.
+    Meanwhile,
+}
+
+pub fn dump(
+    context: &Context,
+    orders: &Orders,
+    folder: &Path,
+    moment: Moment,
+    mut say: impl FnMut(&str, &str),
+) {
     let Some(_within) = Within::enter(context.handle) else {
         return say("note", "a context was gone before its maps could be read");
     };
     let _outside = OutsideCapture::begin();
     let number = context.number;
-    if !is_idle() {
-        say(
-            "note",
-            "a kernel was still running at the end: its counts are not whole",
-        );
-    }
-    if let Some(pair) = (context.clock.as_ref()).and_then(|clock| clock.read(context.stream)) {
-        say(
-            "clock",
-            &format!("{number} {} {} {}", pair.device, pair.host, pair.error),
-        );
+    if moment == Moment::End {
+        if !is_idle() {
+            say(
+                "note",
+                "a kernel was still running at the end: its counts are not whole",
+            );
+        } else if let Some(pair) =
+            (context.clock.as_ref()).and_then(|clock| clock.read(context.stream))
+        {
+            say(
+                "clock",
+                &format!("{number} {} {} {}", pair.device, pair.host, pair.error),
+            );
+        }
     }
     let maps = context.maps.iter().enumerate();
     let named = maps.map(|(index, placed)| (index.to_string(), placed));
@@ -99,8 +118,10 @@ fn is_idle() -> bool {
         }
         loop {
             match driver::cuEventQuery(event) {
-                600 if began.elapsed() < PATIENCE => std::thread::sleep(Duration::from_micros(200)),
-                600 => return false,
+                NOT_READY if began.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_micros(200))
+                }
+                NOT_READY => return false,
                 _ => return true,
             }
         }

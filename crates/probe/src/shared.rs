@@ -61,6 +61,28 @@ impl Shared {
         Shared::of(at as usize, bytes)
     }
 
+    /// Memory of nobody else's, locked by the driver.
+    pub fn private(bytes: usize) -> Result<Shared, String> {
+        // SAFETY: a mapping at an address of the kernel's choice.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(format!("no memory: {}", std::io::Error::last_os_error()));
+        }
+        Shared::of(at as usize, bytes).inspect_err(|_| {
+            // SAFETY: nobody knows of it.
+            unsafe { libc::munmap(at, bytes) };
+        })
+    }
+
     /// Of memory that is mapped already, for good.
     pub fn of(start: usize, bytes: usize) -> Result<Shared, String> {
         let device = register(start as *mut c_void, bytes.next_multiple_of(4096))?;

@@ -2,15 +2,20 @@
 
 use crate::context::{Context, library_variable, module_variable};
 use crate::driver::{self, OutsideCapture};
-use crate::dump;
+use crate::dump::{self, Moment};
 use crate::notes::Notes;
+use crate::reading::{self, Why};
 use ptx::device::Orders;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, TryLockError};
+use std::time::{Duration, Instant};
+
+/// How long a program that ends waits for whoever reads its maps.
+const AT_EXIT: Duration = Duration::from_secs(15);
 
 pub struct State {
     pub orders: Orders,
@@ -27,6 +32,8 @@ pub struct State {
     pub linked_kernels: HashSet<String>,
     seen: BTreeSet<String>,
     count: usize,
+    /// How often maps have been read.
+    readings: u64,
     ended: bool,
 }
 
@@ -73,6 +80,7 @@ fn open() -> Option<Mutex<State>> {
             libraries: HashMap::new(),
             seen: BTreeSet::new(),
             count: 0,
+            readings: 0,
             ended: false,
         })),
         Err(why) => {
@@ -99,6 +107,7 @@ impl State {
                     if self.count == 0 {
                         // SAFETY: the handler stays: this library is never unloaded.
                         unsafe { libc::atexit(at_exit) };
+                        reading::start(&self.folder, self.orders.every);
                     }
                     self.count += 1;
                     self.contexts.insert(handle, context);
@@ -177,9 +186,8 @@ impl State {
     pub fn end_context(&mut self, handle: usize, forget: bool) {
         if let Some(context) = self.contexts.get(&handle) {
             let notes = &mut self.notes;
-            dump::dump(context, &self.orders, &self.folder, |word, rest| {
-                notes.say(word, rest)
-            });
+            let say = |word: &str, rest: &str| notes.say(word, rest);
+            dump::dump(context, &self.orders, &self.folder, Moment::End, say);
         }
         if forget {
             self.forget_context(handle);
@@ -201,7 +209,24 @@ impl State {
         for handle in handles {
             self.end_context(handle, false);
         }
+        self.note_reading(Why::End);
         self.ended = true;
+    }
+
+    /// Leaves the maps of all contexts as they are now, while the program goes on.
+    pub fn read_maps(&mut self, why: Why) {
+        for context in self.contexts.values() {
+            let notes = &mut self.notes;
+            let say = |word: &str, rest: &str| notes.say(word, rest);
+            let (orders, folder) = (&self.orders, &self.folder);
+            dump::dump(context, orders, folder, Moment::Meanwhile, say);
+        }
+        self.note_reading(why);
+    }
+
+    fn note_reading(&mut self, why: Why) {
+        self.readings += 1;
+        reading::note(&self.folder, self.readings, why);
     }
 }
 
@@ -226,5 +251,15 @@ pub fn before_launch() {
 }
 
 extern "C" fn at_exit() {
+    // A reading that the device does not answer must not hold the program up.
+    if let Some(Some(state)) = STATE.get() {
+        let began = Instant::now();
+        while matches!(state.try_lock(), Err(TryLockError::WouldBlock)) {
+            if began.elapsed() > AT_EXIT {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
     with(State::end);
 }

@@ -5,14 +5,17 @@
 //! waits for the call's end. GPUs are processes whose threads are the streams; arrows go from the
 //! call that submitted work to the work.
 
+mod flows;
+
 use crate::{
     Output,
     counters::{Counter, Counters, Of},
     processes,
-    tracks::{Track, Tracks, label, submits},
+    tracks::{Track, Tracks, label},
 };
 use ahash::HashMap;
-use event::{Arg, Event, Extent, Kind, Layer, Meta, Record, Summary, Value};
+use event::{Arg, Event, Extent, Kind, Meta, Record, Summary, Value};
+use flows::{Arrow, Flows};
 use std::io::{self, Write};
 
 /// Processes of the host have smaller ids, and viewers take 32 bits.
@@ -41,6 +44,7 @@ pub struct Chrome<W: Write> {
     /// What is under way on each track.
     under_way: HashMap<Track, UnderWay>,
     counters: Counters,
+    flows: Flows,
 }
 
 /// One line, or its beginning.
@@ -72,6 +76,7 @@ impl<W: Write> Chrome<W> {
             beside: 0,
             under_way: HashMap::default(),
             counters: Counters::default(),
+            flows: Flows::default(),
         }
     }
 
@@ -107,7 +112,9 @@ impl<W: Write> Chrome<W> {
                 self.outputs(event);
                 self.end_arguments();
                 self.line.push(b'}');
-                self.put_by(track, event.start);
+                // After the span that it belongs to, before those inside that.
+                let open = self.under_way.get(&track).map_or(0, |it| it.open.len());
+                self.put_by(track, event.start, (2 * open).saturating_sub(1));
                 self.write_ended(track)?;
             }
         }
@@ -129,11 +136,7 @@ impl<W: Write> Chrome<W> {
             bytes,
         };
         under_way.open.push((event.id, line));
-        if let Some(correlation) = event.correlation
-            && self.flow(event, correlation, pid, tid)
-        {
-            self.put_by(track, event.start);
-        }
+        self.flows.begin(event, track, (pid, tid));
         Ok(())
     }
 
@@ -156,17 +159,20 @@ impl<W: Write> Chrome<W> {
             duration % 1_000
         );
         line.bytes = std::mem::take(&mut self.line);
+        let depth = line.depth + 1;
         self.under_way.entry(track).or_default().done.push(line);
+        if let Some(arrow) = self.flows.end(event, duration) {
+            self.arrow(arrow, track, depth)?;
+        }
         self.write_ended(track)
     }
 
     /// What is in `line` waits for the call around it.
-    fn put_by(&mut self, track: Track, start: u64) {
+    fn put_by(&mut self, track: Track, start: u64, depth: usize) {
         let under_way = self.under_way.entry(track).or_default();
         under_way.done.push(Line {
             start,
-            // After the span that it belongs to, before those inside that.
-            depth: (2 * under_way.open.len()).saturating_sub(1),
+            depth,
             bytes: std::mem::take(&mut self.line),
         });
     }
@@ -188,22 +194,36 @@ impl<W: Write> Chrome<W> {
         Ok(())
     }
 
-    /// One end of the arrow from a call to its work: in `line`, if there is one.
-    fn flow(&mut self, event: &Event, correlation: u64, pid: u64, tid: u64) -> bool {
-        let phase = match event.layer {
-            Layer::Gpu => "f",
-            _ if submits(event) => "s",
-            _ => return false,
-        };
-        self.open(phase, event.start, pid, tid);
+    /// Both ends of the arrow from a call to its work, which is on this track; `depth` is where in that the
+    /// arrow's end goes.
+    fn arrow(&mut self, arrow: Arrow, track: Track, depth: usize) -> io::Result<()> {
+        let (pid, tid) = self.place(track)?;
+        self.open("f", arrow.end, pid, tid);
+        // Without it readers bind the end to the span that begins next.
+        self.line.extend_from_slice(b",\"bp\":\"e\"");
+        self.end_of_arrow(arrow.id);
+        self.put_by(track, arrow.end, depth);
+
+        let call = arrow.call;
+        self.open("s", call.start, call.pid, call.tid);
+        self.end_of_arrow(arrow.id);
+        let place = self.under_way.get(&call.track).and_then(|under_way| {
+            let mut open = under_way.open.iter();
+            open.position(|(id, _)| *id == call.op)
+        });
+        match place {
+            Some(place) => {
+                self.put_by(call.track, call.start, 2 * place + 1);
+                Ok(())
+            }
+            None => self.write(),
+        }
+    }
+
+    fn end_of_arrow(&mut self, id: u64) {
         self.text(",\"name\":", "submit");
         self.text(",\"cat\":", "submit");
-        let _ = write!(self.line, ",\"id\":{correlation}");
-        if phase == "f" {
-            self.line.extend_from_slice(b",\"bp\":\"e\"");
-        }
-        self.line.push(b'}');
-        true
+        let _ = write!(self.line, ",\"id\":{id}}}");
     }
 
     fn head(&mut self, event: &Event) {

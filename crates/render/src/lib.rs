@@ -1,8 +1,11 @@
 //! What people see: text made from what `analyse` found, one output to a file.
 #![forbid(unsafe_code)]
 
+mod aggregates;
 mod chrome;
 mod counters;
+mod device_lines;
+pub mod fields;
 mod flame;
 mod html;
 mod output;
@@ -17,7 +20,9 @@ pub mod timeline;
 mod tracks;
 pub mod units;
 
+pub use aggregates::aggregates_text;
 pub use chrome::Chrome;
+pub use device_lines::DeviceLines;
 pub use flame::{FlameSvg, Folded, Stacks, Weight};
 pub use html::Html;
 pub use output::Output;

@@ -5,9 +5,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     pub color: bool,
-    /// Columns that lines of text and pictures fill.
+    /// Columns that pictures fill, and text where it is cut.
     pub width: usize,
-    /// Tables are cut to the width too. What goes into a file or a pipe is not.
+    /// Text is wrapped and tables are cut to the width. What goes into a file or a pipe is not.
     pub cut: bool,
     pub unicode: bool,
     /// Kernels' whole names instead of short ones, never cut.

@@ -1,7 +1,7 @@
 //! The summary that ends a run.
 
 use crate::{
-    Style, printable, tables,
+    Style, aggregates_text, printable, tables,
     units::{count, counted},
 };
 use analyse::{Counts, Report, functions::FunctionRow};
@@ -45,6 +45,7 @@ pub fn summary_text(run: &RunSummary, style: &Style) -> String {
     }
     userspace(&mut text, &run.report);
     kernel_space(&mut text, &run.report);
+    counted_in_kernel(&mut text, &run.report);
     let layers = tables::layers_in_short(&run.report, style);
     if !layers.is_empty() {
         text.push_str(&layers);
@@ -66,6 +67,7 @@ pub(crate) fn userspace(text: &mut String, report: &Report) {
         return;
     }
     let _ = writeln!(text, "  Total CUDA API calls: {}", counts.api_calls);
+    sampled(text, report);
     callers(text, counts);
     queries(text, report);
     let _ = writeln!(
@@ -86,6 +88,19 @@ pub(crate) fn userspace(text: &mut String, report: &Report) {
         "  Total data transferred: {}\n",
         bytes(counts.transferred_bytes)
     );
+}
+
+/// That calls are missing, and how many were made in all.
+fn sampled(text: &mut String, report: &Report) {
+    if let Some(sampled) = report.summary.as_ref().and_then(|summary| summary.sampled) {
+        let made = (report.overview.counts.api_calls).saturating_add(sampled.not_recorded);
+        let _ = writeln!(
+            text,
+            "    Sampled: 1 of {} calls of a function is recorded; {} calls were made in all",
+            sampled.one_of,
+            count(made)
+        );
+    }
 }
 
 /// Which API was called, and who called it: a runtime call makes driver calls of its own.
@@ -135,17 +150,25 @@ fn queries(text: &mut String, report: &Report) {
     );
 }
 
-/// What graphs ran, which nobody launched one by one.
+/// What graphs ran, which nobody launched one by one, and what was put into them.
 fn graphs(counts: &Counts) -> String {
     let launches = counted(counts.graph_launches, "graph launch", "graph launches");
+    let mut parts = Vec::new();
     match (counts.graph_launches, counts.graph_kernels) {
-        (0, _) => String::new(),
-        (_, 0) => format!(" (+ {launches})"),
-        (_, kernels) => format!(
-            " (+ {launches} that ran {})",
+        (0, _) => {}
+        (_, 0) => parts.push(launches),
+        (_, kernels) => parts.push(format!(
+            "{launches} that ran {}",
             counted(kernels, "kernel", "kernels")
-        ),
+        )),
     }
+    if counts.captured_launches > 0 {
+        parts.push(format!("{} captured", count(counts.captured_launches)));
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!(" (+ {})", parts.join(", "))
 }
 
 pub(crate) fn kernel_space(text: &mut String, report: &Report) {
@@ -163,6 +186,17 @@ pub(crate) fn kernel_space(text: &mut String, report: &Report) {
         text.push_str("  (kernel launches make no system call)\n");
     }
     text.push('\n');
+}
+
+/// What hooks counted instead of recording it.
+pub(crate) fn counted_in_kernel(text: &mut String, report: &Report) {
+    let counted = (report.summary.as_ref()).map_or(&[][..], |summary| &summary.aggregates);
+    if counted.is_empty() {
+        return;
+    }
+    text.push_str("COUNTED IN THE KERNEL (hooks):\n");
+    text.push_str(aggregates_text(counted).trim_end());
+    text.push_str("\n\n");
 }
 
 fn tail(text: &mut String, run: &RunSummary) {
@@ -287,6 +321,11 @@ mod tests {
         said(
             &report,
             "launches: 191 (+ 100 graph launches that ran 4,000 kernels)\n",
+        );
+        report.overview.counts.captured_launches = 40;
+        said(
+            &report,
+            "launches: 191 (+ 100 graph launches that ran 4,000 kernels, 40 captured)\n",
         );
     }
 

@@ -101,7 +101,16 @@ impl Table {
 
     /// A column of numbers that gives way to names; the last goes first.
     pub fn optional(self, heading: &str) -> Self {
-        let mut table = self.column(heading, Align::Right);
+        self.optional_column(heading, Align::Right)
+    }
+
+    /// The same of texts.
+    pub fn optional_left(self, heading: &str) -> Self {
+        self.optional_column(heading, Align::Left)
+    }
+
+    fn optional_column(self, heading: &str, align: Align) -> Self {
+        let mut table = self.column(heading, align);
         if let Some(column) = table.columns.last_mut() {
             column.optional = true;
         }
@@ -122,6 +131,11 @@ impl Table {
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<Cell>>) {
         let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
         self.rows.push(cells);
+    }
+
+    /// How many rows it has.
+    pub fn len(&self) -> usize {
+        self.rows.len()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -192,10 +192,12 @@ fn chrome_names_tracks_and_ties_work_to_its_launch() {
         "app </script>\" ",
     ];
     assert_eq!(names, expected);
-    let starts: Vec<_> = of_phase("s").map(|event| &event["id"]).collect();
-    assert_eq!(starts, [99]);
-    let ends: Vec<_> = of_phase("f").map(|event| &event["id"]).collect();
-    assert_eq!(ends, [99, 99, 100]);
+    // One launch of a graph, two kernels: two arrows. The third kernel's call is not in the trace.
+    for phase in ["s", "f"] {
+        let mut ids: Vec<_> = of_phase(phase).map(|event| event["id"].as_u64()).collect();
+        ids.sort();
+        assert_eq!(ids, [Some(1), Some(2)], "{phase}");
+    }
     let memory: Vec<_> = of_phase("C").map(|event| &event["args"]["bytes"]).collect();
     assert_eq!(memory, [4096, 0]);
     let lost: Vec<_> = of_phase("i").map(|event| &event["args"]["count"]).collect();

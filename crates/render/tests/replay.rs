@@ -35,6 +35,27 @@ fn a_run() {
     insta::assert_snapshot!("run_ascii", text);
 }
 
+/// Of a whole machine every line says whose it is.
+#[test]
+fn processes_are_named_where_somebody_can() {
+    let named = Options {
+        name_of: Some(|pid| Some(format!("app{pid}"))),
+        ..Options::default()
+    };
+    let text = replayed(&inference(), named);
+    let plain = replayed(&inference(), Options::default());
+    assert_eq!(text.lines().count(), plain.lines().count());
+    let calls = text.lines().filter(|line| line.contains("cuMemAlloc_v2("));
+    let calls: Vec<&str> = calls.collect();
+    assert!(!calls.is_empty());
+    for line in calls {
+        let mut words = line.split_whitespace().skip(1);
+        let (name, number) = (words.next(), words.next().unwrap_or_default());
+        let pid = number.split('/').next().unwrap_or_default();
+        assert_eq!(name, Some(&*format!("app{pid}")), "{line}");
+    }
+}
+
 #[test]
 fn the_width_of_a_terminal_cuts_nothing() {
     let wide = replayed(&inference(), Options::default());

@@ -62,6 +62,7 @@ pub struct Fields<'a> {
     pub shared: Option<u64>,
     pub count: Option<u64>,
     pub source: Option<Word<'a>>,
+    pub call: Option<Word<'a>>,
 }
 
 /// What a line of that `type` is.

@@ -79,6 +79,10 @@ impl Shaper {
             }
             Class::Launch => {
                 let kernel = self.name(fields.kernel.as_ref()).ok_or("no \"kernel\"")?;
+                // Traces of old have the function called for their name.
+                if fields.call.is_some() {
+                    fields.name = fields.call.take();
+                }
                 let what = What::Launch(Launch {
                     kernel,
                     grid: fields.grid.ok_or("no \"grid\"")?,

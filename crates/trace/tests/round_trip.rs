@@ -67,3 +67,36 @@ fn a_span_handed_in_whole_gets_its_beginning_written() {
         );
     }
 }
+
+/// In files every launch is called cuLaunchKernel, and the function that was called is beside it. Traces of old
+/// have that function's name alone.
+#[test]
+fn launches_have_one_name_in_files_and_their_own_in_the_model() {
+    let old = concat!(
+        r#"{"type":"meta","version":1,"start_ns":0}"#,
+        "\n",
+        r#"{"event_id":1,"ts":0.5,"pid":1,"tid":1,"type":"kernel","layer":"runtime","op":"launch","kernel":"k","#,
+        r#""grid":[1,1,1],"block":[32,1,1],"shared":0,"threads":32,"name":"cudaLaunchKernelExC","op_id":7}"#,
+        "\n",
+    );
+    let called = |trace: &Trace| match &*trace.records {
+        [Record::Meaning(launch)] => launch.name.clone(),
+        other => panic!("{other:?}"),
+    };
+    let (trace, warnings) = Trace::read(old.as_bytes()).expect("readable");
+    assert!(
+        warnings.iter().all(|warning| !warning.contains("field")),
+        "{warnings:?}"
+    );
+    assert_eq!(&*called(&trace), "cudaLaunchKernelExC");
+    for format in FORMATS {
+        let bytes = trace.write(format);
+        if format == Format::Jsonl {
+            let text = String::from_utf8(bytes.clone()).expect("UTF-8");
+            let both = r#""name":"cuLaunchKernel","call":"cudaLaunchKernelExC""#;
+            assert!(text.contains(both), "{text}");
+        }
+        let (back, _) = Trace::read(&bytes).expect("readable");
+        assert_eq!(back.records, trace.records);
+    }
+}

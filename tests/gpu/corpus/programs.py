@@ -1,7 +1,10 @@
 """Programs people run, each with at most one thing wrong: programs.py NAME [profile FILE]
 
-With `profile FILE`, torch.profiler's view of the same steps is written to FILE for comparison.
+With `profile FILE`, torch.profiler's view of the same steps is written to FILE for comparison. REST seconds pass before those steps,
+profiled or not, so that the GPU's clock is where it is in the other run; TURN names a file that is locked while the GPU is used,
+so that several can be started at once.
 """
+import fcntl
 import os
 import sys
 import time
@@ -10,8 +13,22 @@ STEPS = int(os.environ.get("STEPS", "24"))
 PROFILE = sys.argv[3] if len(sys.argv) > 3 and sys.argv[2] == "profile" else None
 
 
+turn = None
+
+
+def wait_for_turn(file):
+    """Everything that needs no GPU is loaded first."""
+    global turn
+    import torch
+    import torch._dynamo  # noqa: F401
+    import torch.profiler  # noqa: F401
+
+    turn = open(file, "w")
+    fcntl.flock(turn, fcntl.LOCK_EX)
+
+
 def loop(step, steps=STEPS, warm=5):
-    """Runs the steps; prints how long one took, from the median of those after the warm-up."""
+    """Runs the steps; prints how long one took, median and mean of those after the warm-up."""
     import torch
 
     times = []
@@ -22,15 +39,21 @@ def loop(step, steps=STEPS, warm=5):
             torch.cuda.synchronize()
             profiler = profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])
             profiler.__enter__()
+        if number == warm and "REST" in os.environ:
+            torch.cuda.synchronize()
+            time.sleep(float(os.environ["REST"]))
         began = time.perf_counter()
         step(number)
         times.append(time.perf_counter() - began)
     torch.cuda.synchronize()
     if profiler:
         profiler.__exit__(None, None, None)
+    if turn:
+        turn.close()
+    if profiler:
         profiler.export_chrome_trace(PROFILE)
     times = sorted(times[warm:])
-    print(f"step {times[len(times) // 2] * 1e3:.3f} ms, {steps} steps")
+    print(f"step {times[len(times) // 2] * 1e3:.3f} ms, mean {sum(times) / len(times) * 1e3:.3f} ms, {steps} steps")
 
 
 class Block:
@@ -337,6 +360,8 @@ def triton_sum():
 
 
 if __name__ == "__main__":
+    if "TURN" in os.environ:
+        wait_for_turn(os.environ["TURN"])
     {"eager": eager, "compile": compiled, "big": big, "graphs": graphs, "streams": streams, "loading": loading,
      "decode": decode, "leak": leak, "oom": oom, "illegal": illegal, "asserts": asserts, "transfer": transfer,
      "ddp": ddp, "rank": rank, "jax": jax_train, "cupy": cupy_solver, "triton": triton_sum}[sys.argv[1]]()

@@ -5,7 +5,7 @@
 #
 # Leaves FOLDER/NAME.arrows, FOLDER/NAME.txt (the end of the run as its user sees it) and FOLDER/fixtures/NAME.jsonl; and for three
 # programs FOLDER/compare.txt: what torch.profiler says of the same steps. PARALLEL programs run at once (1);
-# COMPARE names the three (eager compile big), ROUNDS says how often (3).
+# COMPARE names the three (eager compile big).
 set -u
 cutrace=$(realpath "${1:?usage: record.sh CUTRACE FOLDER [NAME …]}")
 folder=$(realpath -m "${2:?usage: record.sh CUTRACE FOLDER [NAME …]}")
@@ -32,19 +32,13 @@ run() {
 export -f run
 export here folder cutrace
 printf '%s\n' "${names[@]}" | xargs -P "${PARALLEL:-1}" -L 1 bash -c 'run "$1"' run
-# What torch.profiler says, in runs of its own: beside another client of CUPTI cutrace times by events, which is coarser.
+# What torch.profiler says of three of them, for whichever were recorded.
 compared=()
 for name in ${COMPARE-eager compile big}; do
-    [ -e "$folder/$name.arrows" ] || continue
-    compared+=("$name")
-    widths=(0 80 120 200)
-    for round in $(seq "${ROUNDS:-3}"); do
-        python3 "$here/programs.py" "$name" profile "$folder/$name.$round.profile.json" >"$folder/$name.profile.txt" 2>&1
-        COLUMNS=${widths[$round]:-80} "$cutrace" record -o "$folder/$name.$round.arrows" -- python3 "$here/programs.py" "$name" >"$folder/$name.$round.txt" 2>&1
-    done
+    [ -e "$folder/$name.arrows" ] && compared+=("$name")
 done
-[ ${#compared[@]} = 0 ] || python3 "$here/compare.py" "$cutrace" "$folder" "${compared[@]}" | tee "$folder/compare.txt"
-rm -f "$folder/plain" "$folder"/*.profile.json "$folder"/*.[0-9].arrows
+[ ${#compared[@]} = 0 ] || "$here/compare.sh" "$cutrace" "$folder" "${compared[@]}"
+rm -f "$folder/plain"
 
 # Fixtures: what findings need of each trace.
 mkdir -p "$folder/fixtures"

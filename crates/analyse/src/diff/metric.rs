@@ -112,7 +112,7 @@ fn of(report: &Report, name: &str, stat: &str) -> Result<Option<u64>, MetricErro
     }
     let rows = &report.functions.functions;
     let exact = |row: &&crate::functions::FunctionRow| &*row.name == name;
-    let family = |row: &&crate::functions::FunctionRow| cuda::family(&row.name) == name;
+    let family = |row: &&crate::functions::FunctionRow| cuda::public_name(&row.name) == name;
     let mut found: Vec<_> = rows.iter().filter(exact).collect();
     if found.is_empty() {
         found = rows.iter().filter(family).collect();

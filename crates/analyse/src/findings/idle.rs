@@ -158,7 +158,13 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
     let once_a_step = working.step.is_some()
         && working.long_gaps_ns.saturating_mul(2) >= idle
         && working.long_gaps as f64 <= 3.0 * working.steps();
+    let in_time = calls_are_known(seen)
+        && (working.waiting_for_launches_ns as f64) < limits::LATE_LAUNCHES * idle as f64;
     let (id, title) = match (&working.step, once_a_step) {
+        (Some(_), _) if in_time => (
+            "host-bound",
+            format!("The GPU is idle {share} of each step, though its work is queued in time"),
+        ),
         (Some(_), true) => (
             "starved",
             format!("The GPU waits {share} of each step for the host's next piece of work"),
@@ -219,11 +225,19 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
         })
         .at_most(match working.step {
             // Of a run that is over soon the start matters more.
-            Some(_) if !seen.matters_in_run(idle) => Severity::Medium,
+            Some(_) if in_time || !seen.matters_in_run(idle) => Severity::Medium,
             Some(_) => Severity::High,
             None => Severity::Low,
         })
         .say(seen, title, detail, advice(&working.host, once_a_step))
+}
+
+/// Whether it can be said of most work on the GPU when it was asked for.
+fn calls_are_known(seen: &Seen<'_>) -> bool {
+    let pace = &seen.report.gpu.pace;
+    let known = pace.launch_bound.saturating_add(pace.gpu_bound);
+    seen.report.idle.basis == Basis::GpuTimes
+        && known.saturating_mul(2) >= seen.report.overview.counts.gpu_operations
 }
 
 /// What the host did, the largest parts of it.

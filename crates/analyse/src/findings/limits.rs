@@ -22,6 +22,8 @@ pub const OPS: usize = 8;
 
 /// Copies in this part of the working time: more than a pipeline that overlaps them shows.
 pub const TRANSFER_BOUND: f64 = 0.20;
+/// One copy in so many steps or fewer is no part of a step.
+pub const COPIES_PER_STEP: f64 = 0.5;
 /// Copies up to this size take the same time whatever their size: the latency of a call and of the
 /// bus, about 10 µs, is what 64 KiB take at the lowest PCIe speed in use.
 pub const SMALL_COPY: u64 = 64 << 10;
@@ -61,6 +63,9 @@ pub const POOL_BYTES: u64 = 64 << 20;
 
 /// The GPU without work for this part of the working time: a wait or two a step cost less than that.
 pub const IDLE_SHARE: f64 = 0.20;
+/// Of that time, waiting for launches: with less of it, the work was queued in time, and what takes long is something else
+/// (a copy that begins when the kernel before it has ended).
+pub const LATE_LAUNCHES: f64 = 0.1;
 /// And is no gap that a person would call one below 1 ms.
 pub const GAP_NS: u64 = 1_000_000;
 

@@ -174,8 +174,10 @@ struct Draft {
     least: Severity,
     most: Severity,
     confidence: Confidence,
-    /// Its cost is of the working time.
+    /// Its cost is of the working time …
     in_steps: bool,
+    /// … and about the same in each step.
+    each_step: bool,
 }
 
 impl Draft {
@@ -192,12 +194,19 @@ impl Draft {
             most: Severity::High,
             confidence: Confidence::Certain,
             in_steps: false,
+            each_step: true,
         }
     }
 
     /// What it costs lies in the working time.
     fn in_steps(mut self) -> Self {
         self.in_steps = true;
+        self
+    }
+
+    /// It happens now and then: a cost for each step would say otherwise.
+    fn each_step(mut self, each: bool) -> Self {
+        self.each_step = each;
         self
     }
 
@@ -274,7 +283,7 @@ impl Draft {
                 Severity::Note => Severity::Note,
                 least => least.min(by_share.max(self.most)),
             },
-            cost_per_step_ns: (self.cost_ns.zip(steps))
+            cost_per_step_ns: (self.cost_ns.zip(steps.filter(|_| self.each_step)))
                 .map(|(cost, steps)| (cost as f64 / steps).round() as u64),
             confidence: self.confidence,
             cost_ns: self.cost_ns,

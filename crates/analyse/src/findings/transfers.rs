@@ -4,7 +4,8 @@ use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
 use crate::idle::Basis;
 use crate::pinned::HostKind;
 use crate::transfers::{CopyPlace, TimedBy};
-use event::Direction;
+use crate::working::Working;
+use event::{Category, Direction};
 
 pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
     found.extend(transfer_bound(seen));
@@ -28,6 +29,8 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
     if share < limits::TRANSFER_BOUND || !seen.matters(time, limits::MEDIUM_SHARE) {
         return None;
     }
+    // Copies between the steps: a test, a result that is read now and then.
+    let in_steps = working.step.is_some() && each_step(working, copies);
     let in_loop = |place: &&CopyPlace| place.to_ns > from && place.from_ns < to;
     let places = || transfers.places.iter();
     // Copies that were queued ahead have calls that lie before.
@@ -38,10 +41,16 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
         .max_by_key(|pair| pair.call_ns)
         .filter(|pair| pair.call_ns.saturating_mul(2) >= largest.copy_ns);
     let where_to = match &working.step {
-        Some(_) => format!(
+        Some(_) if in_steps => format!(
             "{} of copying in a step of {}",
             words::time((time as f64 / working.steps()) as u64),
             words::time((length as f64 / working.steps()) as u64),
+        ),
+        Some(_) => format!(
+            "{} of copying in {} of steps, by {}",
+            words::time(time),
+            words::time(length),
+            words::count(copies, "copy", "copies"),
         ),
         None => format!(
             "{} of copying in the {} from the GPU's first work to its last",
@@ -77,6 +86,7 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
     Some(
         Draft::new("transfer-bound", seen)
             .in_steps()
+            .each_step(in_steps)
             .costs(time)
             .costs_bytes(largest.bytes)
             .shown_by(ops)
@@ -98,7 +108,8 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
                     "Copies take {} of {}",
                     words::percent(share),
                     match working.step {
-                        Some(_) => "each step",
+                        Some(_) if in_steps => "each step",
+                        Some(_) => "the loop's time, between its steps",
                         None => "the time the GPU is used",
                     }
                 ),
@@ -106,6 +117,14 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
                 advice,
             ),
     )
+}
+
+/// Whether copies are a part of the steps: by calls, or by what ran on the GPU if the calls came before.
+fn each_step(working: &Working, calls: u64) -> bool {
+    let ran = (working.kernels.iter())
+        .filter(|row| row.category == Category::Transfer)
+        .fold(0, |sum, row| sum + row.calls);
+    calls.max(ran) as f64 >= limits::COPIES_PER_STEP * working.steps()
 }
 
 /// Copies from or to pageable memory: the driver copies them once more, through a buffer of its own.
@@ -129,8 +148,9 @@ fn pageable(seen: &Seen<'_>) -> Option<Finding> {
     let (count, bytes, time) = sums;
     // What is loaded once before the work begins is slow once.
     let working = seen.working()?;
-    let (_, in_work) = transfers.rate.within(working.from_ns, working.to_ns);
+    let (in_loop, in_work) = transfers.rate.within(working.from_ns, working.to_ns);
     let time = time.min(in_work).min(working.length_ns);
+    let in_steps = each_step(working, in_loop);
     if bytes < limits::PAGEABLE_BYTES || !seen.matters(time, limits::MEDIUM_SHARE) {
         return None;
     }
@@ -173,6 +193,7 @@ fn pageable(seen: &Seen<'_>) -> Option<Finding> {
     Some(
         Draft::new("pageable-copies", seen)
             .in_steps()
+            .each_step(in_steps)
             // Half of it: what pinning saves is the driver's own copy.
             .costs(time / 2)
             .sure(Confidence::Likely)

@@ -187,6 +187,19 @@ impl Stage {
         id
     }
 
+    /// A kernel that a launch caused.
+    pub fn caused(&mut self, launch: u64, name: &str, start: u64, time: u64) -> u64 {
+        let op = self.gpu(name, Category::Kernel, start, time);
+        for record in self.records.iter_mut().rev().take(4) {
+            if let Record::Event(event) = record
+                && [launch, op].contains(&event.id)
+            {
+                event.correlation = Some(launch);
+            }
+        }
+        op
+    }
+
     pub fn lose(&mut self, count: u64) -> &mut Self {
         let lost = Lost {
             ts: self.now,

@@ -1,5 +1,6 @@
 //! Raw steps of all threads become records of a trace, in the order of time.
 
+mod hosts;
 mod ranges;
 
 use super::filter::Filter;
@@ -12,6 +13,7 @@ use super::role::{Observed, Role};
 use super::signature::{Signature, Words};
 use super::stacks::Stacks;
 use super::state::{ProcessState, ThreadState};
+use super::stubs::Stubs;
 use super::symbols::Symbols;
 use super::{meaning, remote};
 use crate::{Deadline, Sink, SinkError};
@@ -25,6 +27,10 @@ pub struct Limits {
     /// What is hooked for the sake of others and not in here is not shown.
     pub filter: Option<Filter>,
     pub min_duration: u64,
+    /// One of so many calls of a function is shown; 0 and 1: all.
+    pub sample: u32,
+    /// Kernels without a name are named by the functions of the program that launch them.
+    pub hosts: bool,
     /// Calls that begin later are left out.
     pub deadline: Deadline,
 }
@@ -40,7 +46,10 @@ pub struct Assembler<O: Origin, S> {
     signatures: Vec<Vec<Option<Arc<Signature>>>>,
     by_name: HashMap<(Name, Option<String>), Arc<Signature>>,
     symbols: Option<Symbols>,
+    stubs: Stubs,
     next_id: u64,
+    /// How many calls of a function there were, where only one of many is shown; None: all are.
+    sampled: HashMap<Name, Option<u64>>,
     /// The process files were read again since the last batch came.
     refreshed: bool,
     latest: u64,
@@ -55,6 +64,8 @@ pub struct Totals {
     pub recorded: u64,
     /// Those of them that were asked for.
     pub calls: u64,
+    /// Those that were made and are not in the sample.
+    pub not_sampled: u64,
     pub for_cupti: ForCupti,
     pub lost: u64,
     /// Records that came too late for their place in time.
@@ -93,6 +104,8 @@ struct OpenCall {
     /// All of it, once the call has returned.
     payload: Option<Box<[u8]>>,
     hidden: bool,
+    /// Where a launch returns to, where its kernel may have no other name.
+    caller: Option<u64>,
     /// What calls below this one meant, for it to tell.
     below: Vec<What>,
     /// It is no call but a range that the program has pushed, of this domain.
@@ -111,7 +124,9 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             signatures: Vec::new(),
             by_name: HashMap::new(),
             symbols: None,
+            stubs: Stubs::default(),
             next_id: 1,
+            sampled: HashMap::new(),
             refreshed: false,
             latest: 0,
             begun: false,
@@ -335,10 +350,22 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
         let thread = &self.rings[ring];
         event.stack = begin.stack;
-        let hidden = signature.hidden
+        let caller = match self.limits.hosts {
+            true => event.stack.first().map(|frame| frame.address),
+            false => None,
+        };
+        // One address alone was not asked for: it is there for the kernel's name.
+        if caller.is_some() && (event.stack.iter()).all(|frame| Some(frame.address) == caller) {
+            event.stack.clear();
+        }
+        let mut hidden = signature.hidden
             || leads_to(thread.open.last(), &signature)
             || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
             || self.limits.deadline.leaves_out(begin.time);
+        if !hidden && self.limits.sample > 1 && !self.is_in_sample(&signature.name) {
+            self.totals.not_sampled += 1;
+            hidden = true;
+        }
         self.totals.recorded += 1;
         if !hidden {
             self.totals.calls += 1;
@@ -362,9 +389,22 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             words,
             payload,
             hidden,
+            caller,
             below: Vec::new(),
             domain: None,
         });
+    }
+
+    /// The first call of a function, and every so many from there on; all of those that others are understood by.
+    fn is_in_sample(&mut self, name: &Name) -> bool {
+        if let Some(calls) = self.sampled.get_mut(name) {
+            let before = calls.map(|calls| calls.is_multiple_of(u64::from(self.limits.sample)));
+            *calls = calls.map(|calls| calls + 1);
+            return before.unwrap_or(true);
+        }
+        let calls = Filter::stands_alone(name).then_some(1);
+        self.sampled.insert(name.clone(), calls);
+        true
     }
 
     /// The call returned that, or never returned.
@@ -432,7 +472,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             let record = Record::Event(call.event);
             self.write(&record);
             if let Record::Event(event) = &record {
-                for what in meanings {
+                for mut what in meanings {
+                    if self.limits.hosts {
+                        hosts::say_unknown(&mut what);
+                    }
                     self.write(&Record::Meaning(Meaning::of(event, what)));
                 }
             }
@@ -470,6 +513,11 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             }
         }
         self.observe(ring, call);
+        if self.limits.hosts
+            && let Role::Launch(form) = call.signature.role
+        {
+            self.name_by_host(ring, call, form);
+        }
         self.place_late(ring, &mut call.event);
         let role = call.signature.role;
         let below = std::mem::take(&mut call.below);

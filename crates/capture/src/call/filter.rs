@@ -62,6 +62,11 @@ impl Filter {
             || cuda::category(name) == event::Category::Sync
     }
 
+    /// Whether a function's calls launch kernels.
+    pub fn launches(name: &str) -> bool {
+        matches!(Role::of(name), Role::Launch(_))
+    }
+
     /// Whether nothing later is understood by a function's calls: short ones may go unseen.
     pub fn stands_alone(name: &str) -> bool {
         let moves = matches!(
@@ -118,7 +123,7 @@ fn tells_kernel_names(name: &str) -> bool {
 fn known(name: &str) -> Candidate<'_> {
     Candidate {
         name,
-        family: cuda::family(name),
+        family: cuda::public_name(name),
         category: cuda::category(name),
         layer: cuda::layer(name),
     }
@@ -137,6 +142,10 @@ mod tests {
         assert!(wants("!query", "cuMemAlloc_v2") && !wants("!query", "cuDriverGetVersion"));
         assert!(!wants("driver,!cuCtx*", "cuCtxCreate_v2") && wants("driver", "cuInit"));
         assert!(wants("cuMemAlloc", "cuMemAlloc_v2") && wants("", "cuInit"));
+        assert!(wants("cudaLaunchKernel", "__cudaLaunchKernel"));
+        assert!(wants("cudaLaunch*", "__cudaLaunchKernel_ptsz"));
+        assert!(!wants("!cudaLaunchKernel", "__cudaLaunchKernel"));
+        assert!(!wants("cuda*", "__cudaRegisterFunction"));
         assert!(wants("cu*Get*n*", "cuDriverGetVersion") && !wants("cu?nit?", "cuInit"));
     }
 

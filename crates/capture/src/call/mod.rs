@@ -17,6 +17,7 @@ mod role;
 mod signature;
 mod stacks;
 mod state;
+mod stubs;
 pub mod symbols;
 pub mod value;
 

@@ -36,6 +36,10 @@ impl<S: Sink> Sink for Tap<S> {
         self.sink.begin(backend)
     }
 
+    fn begin_all(&mut self, backends: Vec<Backend>) -> Result<(), SinkError> {
+        self.sink.begin_all(backends)
+    }
+
     fn write(&mut self, record: &Record) -> Result<(), SinkError> {
         let Some(calls) = &self.calls else {
             return self.sink.write(record);

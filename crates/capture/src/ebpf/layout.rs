@@ -145,6 +145,21 @@ pub const SPEC_ONE_OUTPUT: u8 = 32;
 /// Calls shorter than `Settings::shortest` are left out.
 pub const SPEC_SHORT_NOT: u8 = 64;
 
+/// One of `Settings::sample` calls is recorded.
+pub const SPEC_SAMPLED: u8 = 128;
+
+/// Calls are counted instead of recorded.
+pub const AGGREGATE_COUNT: u8 = 1;
+pub const AGGREGATE_HISTOGRAM: u8 = 2;
+
+pub const MEASURE_DURATION: u8 = 1;
+/// What was returned; of a count: calls count when they return.
+pub const MEASURE_RESULT: u8 = 2;
+/// The argument word of number `measured`.
+pub const MEASURE_WORD: u8 = 3;
+/// At the place `measured` of the body.
+pub const MEASURE_BODY: u8 = 4;
+
 /// What to record of a function's calls.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -160,6 +175,15 @@ pub struct Spec {
     pub flags: u8,
     /// 1 + the word that all return steps go by; 0: more than one.
     pub kept: u8,
+    pub aggregate: u8,
+    pub measure: u8,
+    /// Of what is measured: 1, 2, 4 or 8.
+    pub width: u8,
+    pub is_signed: u8,
+    pub measured: u16,
+    /// A beginning's result is the address that the call returns to.
+    pub caller: u8,
+    pub unused: u8,
     pub when: [Condition; MOST_CONDITIONS],
     pub steps: [Step; MOST_STEPS],
 }
@@ -235,8 +259,42 @@ pub struct Settings {
     pub own: u32,
     /// A traced process that need not be looked for in the tree.
     pub first: u32,
-    pub reserved: u32,
+    /// One of so many calls is recorded; 0 and 1: all.
+    pub sample: u32,
 }
+
+/// How many values there were from each power of two to the next.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Histogram {
+    pub total: u64,
+    pub negative: u64,
+    pub zero: u64,
+    pub powers: [u64; 64],
+}
+
+impl Histogram {
+    pub const EMPTY: Self = Histogram {
+        total: 0,
+        negative: 0,
+        zero: 0,
+        powers: [0; 64],
+    };
+
+    pub fn add(&mut self, more: &Self) {
+        self.total = self.total.wrapping_add(more.total);
+        self.negative += more.negative;
+        self.zero += more.zero;
+        for (sum, power) in self.powers.iter_mut().zip(more.powers) {
+            *sum += power;
+        }
+    }
+}
+
+/// Calls of one function of the kernel that are measured at their return, in one thread.
+pub const MOST_NESTED: usize = 8;
+/// Bytes of what is kept of them.
+pub const STARTED: usize = 8 + 8 * MOST_NESTED;
 
 pub const COUNT_LOST: usize = 0;
 pub const COUNT_LOST_ENDS: usize = 1;
@@ -247,6 +305,7 @@ pub const COUNT_LATE: usize = 5;
 pub const COUNT_LOST_SYSTEM: usize = 6;
 pub const COUNT_LOST_INSTANT: usize = 7;
 pub const COUNT_SHORT: usize = 8;
+pub const COUNT_UNSAMPLED: usize = 9;
 pub const COUNTERS: usize = 16;
 
 /// Bytes of structs that go to and from maps.
@@ -375,24 +434,33 @@ mod tests {
             conditions,
             flags,
             kept,
+            aggregate,
+            measure,
+            width,
+            is_signed,
+            measured,
+            caller,
+            unused,
             when,
             steps
         );
         same_struct!(
             "settings", Settings, until, cgroup, enough, hold, shortest, filter, disabled, user,
-            own, first, reserved
+            own, first, sample
         );
         same_struct!(
             "operand", Operand, kind, size, is_signed, shift, base, index, reserved, value
         );
         same_struct!("site", Site, at);
+        same_struct!("histogram", Histogram, total, negative, zero, powers);
         same_struct!("call_key", CallKey, stack, thread, function);
         // No padding anywhere: what goes into maps is all ours.
         assert_eq!(size_of::<Head>(), 40);
         assert_eq!(
             size_of::<Spec>(),
-            8 + 16 * MOST_CONDITIONS + 16 * MOST_STEPS
+            16 + 16 * MOST_CONDITIONS + 16 * MOST_STEPS
         );
+        assert_eq!(fields("started").1, STARTED);
         assert_eq!(size_of::<Settings>(), 64);
         assert_eq!(size_of::<Site>(), 16 * MOST_OPERANDS);
     }
@@ -450,6 +518,14 @@ mod tests {
             SPEC_AT_RETURN,
             SPEC_ONE_OUTPUT,
             SPEC_SHORT_NOT,
+            SPEC_SAMPLED,
+            AGGREGATE_COUNT,
+            AGGREGATE_HISTOGRAM,
+            MEASURE_DURATION,
+            MEASURE_RESULT,
+            MEASURE_WORD,
+            MEASURE_BODY,
+            MOST_NESTED,
             OPERAND_NONE,
             OPERAND_CONSTANT,
             OPERAND_REGISTER,
@@ -468,6 +544,7 @@ mod tests {
             COUNT_LOST_SYSTEM,
             COUNT_LOST_INSTANT,
             COUNT_SHORT,
+            COUNT_UNSAMPLED,
             COUNTERS
         );
         let numbers = defined();

@@ -27,12 +27,18 @@ pub struct Wanted {
     pub libraries: Vec<(String, String)>,
     /// What the user asked for, and what tells of it.
     pub filter: Option<Filter>,
+    /// No functions of CUDA's besides, but also those that are not exported: a hook names them.
+    pub only_named: bool,
     /// None at all.
     pub nothing: bool,
     /// Those whose calls come with their stacks.
     pub stacks: Option<Filter>,
     /// Nanoseconds; shorter calls are not wanted.
     pub shortest: u64,
+    /// One call of many is recorded.
+    pub sampled: bool,
+    /// Launches tell where they come from: their kernels were registered before anybody looked.
+    pub callers: bool,
 }
 
 impl Wanted {
@@ -46,7 +52,7 @@ impl Wanted {
             is_library(library.as_bytes(), path.as_bytes())
                 && matches(functions.as_bytes(), name.as_bytes())
         };
-        is_cuda_name(name.as_bytes())
+        !self.only_named && is_cuda_name(name.as_bytes())
             || self.libraries.iter().any(named) && !returns_twice(name.as_bytes())
     }
 
@@ -151,6 +157,11 @@ fn read_bytes(bytes: &[u8], shown: &str, wanted: &Wanted) -> Option<Library> {
     let mut found = Vec::new();
     let whole = if exports_cuda || named {
         collect(&dynamic, shown, wanted, false, &mut found);
+        if wanted.only_named
+            && let Ok(own) = sections.symbols(LE, bytes, object::elf::SHT_SYMTAB)
+        {
+            collect(&own, shown, wanted, false, &mut found);
+        }
         None
     } else {
         let gpu_code = sections.iter().any(|section| {

@@ -1,7 +1,7 @@
 //! The maps that all BPF objects share: made once, given to each object by name.
 
 use super::EbpfError;
-use super::layout::{COUNTERS, CallKey, HELD, Plain, Settings, Spec};
+use super::layout::{COUNTERS, CallKey, HELD, Histogram, Plain, STARTED, Settings, Spec};
 use crate::Deadline;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 use std::collections::HashMap;
@@ -16,6 +16,24 @@ const MOST_PROCESSES: u32 = 64 << 10;
 const MOST_OPEN: u32 = 16 << 10;
 /// Beginnings that can be held back at once; of more calls the beginnings are told of at once.
 const MOST_HELD: u32 = 4096;
+/// Functions whose calls are counted in the kernel.
+pub const MOST_TALLIES: u32 = 32 << 10;
+/// Functions that have histograms, and bytes for all of them together: every processor has its own.
+const MOST_HISTOGRAMS: u32 = 4096;
+const HISTOGRAM_BYTES: u32 = 128 << 20;
+/// Functions whose calls are sampled; of more functions all calls are recorded.
+const MOST_SAMPLED: u32 = 16 << 10;
+
+/// What there is to be room for besides records.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Room {
+    /// Beginnings of calls that may turn out to be too short.
+    pub held: bool,
+    /// Counts and histograms.
+    pub aggregates: bool,
+    /// How often functions were called, to record one call of many.
+    pub sample: bool,
+}
 
 pub struct Maps {
     pub ring: MapHandle,
@@ -25,6 +43,10 @@ pub struct Maps {
     pub counters: MapHandle,
     /// Beginnings of calls that may turn out to be too short.
     pub held: MapHandle,
+    /// Calls that are counted instead of recorded, by the low half of a probe's cookie.
+    pub tallies: MapHandle,
+    pub histograms: MapHandle,
+    sampled: MapHandle,
     /// Maps that some objects share beyond these.
     others: Vec<MapHandle>,
     known: Mutex<HashMap<Spec, u32>>,
@@ -35,11 +57,10 @@ pub struct Maps {
 impl Maps {
     /// `ring_bytes` is a power of two, and at least a page.
     pub fn create(ring_bytes: u32) -> Result<Self, EbpfError> {
-        Self::holding(ring_bytes, false)
+        Self::with(ring_bytes, Room::default())
     }
 
-    /// `hold`: with room for beginnings of calls that may turn out to be too short.
-    pub fn holding(ring_bytes: u32, hold: bool) -> Result<Self, EbpfError> {
+    pub fn with(ring_bytes: u32, room: Room) -> Result<Self, EbpfError> {
         let hash = MapType::Hash;
         let spec = size_of::<Spec>() as u32;
         let settings = size_of::<Settings>() as u32;
@@ -49,15 +70,30 @@ impl Maps {
             create(MapType::Array, "left_out_count", 4, 8, 1)?,
             create(MapType::Array, "blank", 4, HELD as u32, 1)?,
             create(hash, "waiting", 4, 4, 4096)?,
+            create(
+                hash,
+                "started_calls",
+                size_of::<CallKey>() as u32,
+                STARTED as u32,
+                if room.aggregates { MOST_OPEN } else { 1 },
+            )?,
         ];
+        let histogram = size_of::<Histogram>() as u32;
+        let of_processors = |name, value, wanted, most| {
+            let most = if wanted { most } else { 1 };
+            create(MapType::PercpuArray, name, 4, value, most)
+        };
         Ok(Maps {
             held: create(
                 hash,
                 "held",
                 size_of::<CallKey>() as u32,
                 HELD as u32,
-                if hold { MOST_HELD } else { 1 },
+                if room.held { MOST_HELD } else { 1 },
             )?,
+            tallies: of_processors("tallies", 8, room.aggregates, MOST_TALLIES)?,
+            histograms: of_processors("histograms", histogram, room.aggregates, most_histograms())?,
+            sampled: of_processors("sampled", 8, room.sample, MOST_SAMPLED)?,
             ring: create(MapType::RingBuf, "ring", 0, 0, ring_bytes)?,
             settings: create(MapType::Array, "settings", 4, settings, 1)?,
             specs: create(MapType::Array, "specs", 4, spec, MOST_SPECS)?,
@@ -79,6 +115,9 @@ impl Maps {
             &self.tree,
             &self.counters,
             &self.held,
+            &self.tallies,
+            &self.histograms,
+            &self.sampled,
         ];
         for mut map in object.maps_mut() {
             let name = map.name().to_owned();
@@ -154,14 +193,47 @@ impl Maps {
 
     /// A counter's sum over all processors.
     pub fn count(&self, which: usize) -> u64 {
-        let key = (which as u32).to_le_bytes();
-        let found = self.counters.lookup_percpu(&key, MapFlags::ANY);
-        let values = found.ok().flatten().unwrap_or_default();
-        let number = |bytes: &Vec<u8>| {
-            let bytes = bytes.first_chunk::<8>();
-            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
-        };
-        values.iter().map(number).sum()
+        let mut sum = [0; 1];
+        add_up(&self.counters, which as u32, &mut sum);
+        sum[0]
+    }
+
+    /// How many calls were counted in this place.
+    pub fn tally(&self, place: u32) -> u64 {
+        let mut sum = [0; 1];
+        add_up(&self.tallies, place, &mut sum);
+        sum[0]
+    }
+
+    /// The histogram in this place.
+    pub fn histogram(&self, place: u32) -> Histogram {
+        let mut words = [0; 67];
+        add_up(&self.histograms, place, &mut words);
+        let mut powers = [0; 64];
+        powers.copy_from_slice(&words[3..]);
+        Histogram {
+            total: words[0],
+            negative: words[1],
+            zero: words[2],
+            powers,
+        }
+    }
+}
+
+/// How many histograms there is room for.
+pub fn most_histograms() -> u32 {
+    let processors = libbpf_rs::num_possible_cpus().map_or(1, |count| count.max(1) as u32);
+    let each = size_of::<Histogram>() as u32 * processors;
+    (HISTOGRAM_BYTES / each).clamp(1, MOST_HISTOGRAMS)
+}
+
+/// Adds up the words that all processors have in one place of a map.
+fn add_up(map: &MapHandle, key: u32, sums: &mut [u64]) {
+    let found = map.lookup_percpu(&key.to_le_bytes(), MapFlags::ANY);
+    for bytes in found.ok().flatten().unwrap_or_default() {
+        for (sum, word) in sums.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+        }
     }
 }
 

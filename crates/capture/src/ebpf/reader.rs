@@ -88,6 +88,8 @@ impl Reader {
                 && time == head.time
             {
                 stack = thread.stack(head, frames);
+            } else if description.spec.caller != 0 && head.result != 0 {
+                stack = thread.stack(head, vec![head.result]);
             }
             thread.begin(head, body, &description, stack);
         } else if !thread.end(head, body, &description) {

@@ -6,7 +6,7 @@ use super::attach::{Calls, Way};
 use super::known::{Known, Seen};
 use super::layout::{FILTER_TREE, Settings};
 use super::library::Wanted;
-use super::maps::Maps;
+use super::maps::{Maps, Room};
 use super::processes::{Following, mount_tracefs};
 use super::system::{Ordered, System};
 use super::watch::{Attached, Ended, Message, WITHOUT_HOLD, Watch};
@@ -37,9 +37,13 @@ pub struct Options {
     pub filter: Option<Filter>,
     /// Calls shorter than this are left out.
     pub min_duration: Duration,
+    /// One of so many calls is recorded; 0 and 1: all.
+    pub sample: u32,
     /// Calls that begin later than this are left out.
     pub deadline: Deadline,
     pub target: Target,
+    /// Processes run already: what they loaded was not seen, and kernels are named by the host's functions.
+    pub running: bool,
     pub whose: Whose,
     /// Calls that come with their stacks.
     pub stacks: Option<Filter>,
@@ -105,7 +109,12 @@ pub fn available() -> Result<(), EbpfError> {
 pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfError> {
     let shortest = u64::try_from(options.min_duration.as_nanos()).unwrap_or(u64::MAX);
     let ring_bytes = options.ring_bytes.unwrap_or(RING);
-    let maps = Arc::new(Maps::holding(ring_bytes, shortest > 0)?);
+    let room = Room {
+        held: shortest > 0,
+        sample: options.sample > 1,
+        ..Room::default()
+    };
+    let maps = Arc::new(Maps::with(ring_bytes, room)?);
     // If it cannot be mounted, attaching says so.
     let _ = mount_tracefs();
     let tree = if options.target == Target::Tree {
@@ -120,6 +129,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
         own: std::process::id(),
         hold: HOLD,
         shortest,
+        sample: options.sample,
         ..Settings::default()
     };
     options.whose.narrow(&mut settings);
@@ -146,9 +156,12 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     let wanted = Wanted {
         libraries: options.libraries.clone(),
         filter: filter.map(|filter| Filter::parse(&filter.for_injection())),
+        only_named: false,
         nothing: options.no_calls,
         stacks: options.stacks.clone(),
         shortest,
+        sampled: options.sample > 1,
+        callers: options.running,
     };
     let attached = Attached {
         maps: maps.clone(),
@@ -169,6 +182,9 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     let limits = Limits {
         filter: options.filter.clone(),
         min_duration: shortest,
+        // The kernel's programs have done it.
+        sample: 1,
+        hosts: options.running,
         deadline: options.deadline.clone(),
     };
     let watcher = {

@@ -7,8 +7,9 @@ use super::changed::Changes;
 use super::known::Known;
 use super::layout::{
     COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_SHORT,
-    COUNT_UNSAVED, Head, KIND_ENTER, KIND_EXEC, KIND_EXIT, KIND_FORK, KIND_LOADED, KIND_RETURN,
-    KIND_STACK, KIND_SYSCALL_ENTER, KIND_SYSCALL_EXIT, SPEC_SHORT_NOT, SPEC_STACK,
+    COUNT_UNSAMPLED, COUNT_UNSAVED, Head, KIND_ENTER, KIND_EXEC, KIND_EXIT, KIND_FORK, KIND_LOADED,
+    KIND_RETURN, KIND_STACK, KIND_SYSCALL_ENTER, KIND_SYSCALL_EXIT, SPEC_SAMPLED, SPEC_SHORT_NOT,
+    SPEC_STACK,
 };
 use super::library::{self, Wanted};
 use super::mappings::{self, Mapped};
@@ -73,6 +74,8 @@ pub struct Ended {
     pub unsaved: u64,
     /// Calls that were too short, and left no record.
     pub short: u64,
+    /// Calls that were made and are not in the sample.
+    pub not_sampled: u64,
     pub late_loads: u64,
     pub lost_system: u64,
     pub attach: Duration,
@@ -126,7 +129,7 @@ impl Watch {
             system: attached.system,
             system_files: Files::new(),
             short: (wanted.shortest > 0).then(|| Short::new(wanted.shortest)),
-            places: wanted.stacks.is_some().then(Places::default),
+            places: (wanted.stacks.is_some() || wanted.callers).then(Places::default),
             wanted,
             known: attached.known,
             deadline: attached.deadline,
@@ -390,6 +393,12 @@ impl Watch {
                 {
                     description.spec.flags |= SPEC_SHORT_NOT;
                 }
+                if self.wanted.callers && Filter::launches(&function.name) {
+                    description.spec.caller = 1;
+                }
+                if self.wanted.sampled && Filter::stands_alone(&function.name) {
+                    description.spec.flags |= SPEC_SAMPLED;
+                }
                 let spec = self.maps.describe(&description.spec)?;
                 let number = state.functions.len() as u64;
                 state.functions.push(Named {
@@ -553,6 +562,7 @@ impl Watch {
             faults: count(COUNT_FAULTS),
             unsaved: count(COUNT_UNSAVED),
             short: count(COUNT_SHORT),
+            not_sampled: count(COUNT_UNSAMPLED),
             late_loads: count(COUNT_LATE),
             lost_system: count(COUNT_LOST_SYSTEM),
             attach: self.attach,

@@ -4,7 +4,7 @@ use super::record::{BYTES, Step, Switch, decode};
 use super::rm::{Client, Gpu, Mapped, RmError};
 use crate::clock::monotonic;
 use crate::held::Held;
-use crate::{Sink, SinkError};
+use crate::{Deadline, Sink, SinkError};
 use event::{
     Arg, Backend, Category, ClockError, ClockMap, ClockPair, Event, Extent, Kind, Layer, Lost,
     Record,
@@ -64,14 +64,14 @@ pub fn available() -> Result<(), String> {
 }
 
 impl<S: Sink> Watch<S> {
-    pub fn start(sink: S) -> io::Result<Self> {
+    pub fn start(sink: S, deadline: Deadline) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::Builder::new()
             .name("cutrace-fecs".into())
             .spawn(move || {
                 crate::launch::block_signals();
-                Watching::new(sink).run(&stopped)
+                Watching::new(Held::new(sink, deadline)).run(&stopped)
             })?;
         Ok(Watch { stop, thread })
     }
@@ -213,9 +213,9 @@ struct Watching<S> {
 }
 
 impl<S: Sink> Watching<S> {
-    fn new(sink: S) -> Self {
+    fn new(held: Held<S>) -> Self {
         Watching {
-            held: Held::new(sink),
+            held,
             open: HashMap::new(),
             next_id: 1,
             report: Report::default(),

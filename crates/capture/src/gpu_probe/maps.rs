@@ -8,6 +8,16 @@ use std::path::{Path, PathBuf};
 /// More than any map holds.
 const MOST_BYTES: u64 = 16 << 30;
 
+/// Looked at together, for most are 0.
+const VALUES_AT_ONCE: usize = 512;
+
+/// Whether any byte is not 0.
+pub fn is_set(bytes: &[u8]) -> bool {
+    // SAFETY: every pattern of bits is a number.
+    let (before, words, after) = unsafe { bytes.align_to::<u128>() };
+    words.iter().any(|word| *word != 0) || before.iter().chain(after).any(|byte| *byte != 0)
+}
+
 /// A map of one context.
 #[derive(Debug)]
 pub struct MapDump {
@@ -34,6 +44,9 @@ pub struct Entry<'a> {
     /// One, or one for each thread, multiprocessor or warp.
     pub values: Vec<&'a [u8]>,
 }
+
+/// A key, and those of its values that are not 0, each with its place among the key's.
+pub type SetEntry<'a> = (Vec<u8>, Vec<(usize, &'a [u8])>);
 
 /// All that was left in the folder.
 pub fn dumps(
@@ -181,6 +194,40 @@ impl MapDump {
             .get(8..16)
             .and_then(|bytes| bytes.try_into().ok());
         word.map_or(0, u64::from_le_bytes)
+    }
+
+    /// What is not 0 of it: maps with one value a thread have room for millions, and hold a few.
+    pub fn set_entries(&self) -> Vec<SetEntry<'_>> {
+        if self.held.is_some()
+            || self.spec.kind == map_kind::RING
+            || map_kind::is_hash(self.spec.kind)
+        {
+            let entries = self.entries().into_iter().map(|entry| {
+                let values = entry.values.into_iter().enumerate();
+                let values = values.filter(|(_, value)| is_set(value)).collect();
+                (entry.key, values)
+            });
+            return entries.collect();
+        }
+        let (stride, copies) = (self.layout.stride as usize, self.layout.copies as usize);
+        let mut found = Vec::new();
+        for key in 0..self.spec.max_entries {
+            let start = key as usize * copies * stride;
+            let Some(all) = self.bytes.get(start..start + copies * stride) else {
+                break;
+            };
+            let mut values = Vec::new();
+            for (part, bytes) in all.chunks(stride * VALUES_AT_ONCE).enumerate() {
+                if !is_set(bytes) {
+                    continue;
+                }
+                let each = bytes.chunks_exact(stride).enumerate();
+                let each = each.filter(|(_, value)| is_set(value));
+                values.extend(each.map(|(at, value)| (part * VALUES_AT_ONCE + at, value)));
+            }
+            found.push((key.to_le_bytes().to_vec(), values));
+        }
+        found
     }
 
     /// Its entries in the order of keys; of arrays all, of hashes those that are there.

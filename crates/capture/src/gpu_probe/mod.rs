@@ -8,12 +8,14 @@ mod clock;
 mod host;
 mod maps;
 mod notes;
+mod reading;
 mod ring;
 
 pub use clock::DeviceClock;
 pub use host::{Host, HostError, HostFound, HostMap, HostPart, HostProgram};
-pub use maps::{Entry, LiveMap, MapDump, dumps, live_maps};
+pub use maps::{Entry, LiveMap, MapDump, dumps, is_set, live_maps};
 pub use notes::{KernelNotes, Notes};
+pub use reading::{MapReading, ReadingCause, map_readings};
 pub use ring::{Raw, RingTotals, Rings, Source, Taker};
 
 use crate::preload::folder::Folder;

@@ -1,16 +1,28 @@
 //! From TOML to hooks. Every mistake is told with its place; what is not known is a mistake.
 
 use super::{
-    Argument, Condition, Error, Hook, Hooks, Located, MOST_ARGUMENTS, MOST_BYTES, MOST_HOOKS,
-    Place, Probe, Source, Target, Way,
+    Aggregate, Argument, Condition, Error, Hook, Hooks, Located, MOST_ARGUMENTS, MOST_BYTES,
+    MOST_HOOKS, Measure, Place, Probe, Source, Target, Way,
 };
 use event::{Category, Kind, Layer};
 use std::ops::Range;
 use toml_edit::{Document, Item, TableLike, Value};
 
-const KEYS: [&str; 13] = [
-    "name", "group", "probe", "type", "layer", "category", "time", "stack", "required", "process",
-    "args", "when", "note",
+const KEYS: [&str; 14] = [
+    "name",
+    "group",
+    "probe",
+    "type",
+    "layer",
+    "category",
+    "time",
+    "stack",
+    "required",
+    "process",
+    "args",
+    "when",
+    "aggregate",
+    "note",
 ];
 
 pub fn parse(text: &str) -> Result<Hooks, Error> {
@@ -54,6 +66,25 @@ pub fn parse(text: &str) -> Result<Hooks, Error> {
     Ok(Hooks { hooks })
 }
 
+/// Whether probes of these kinds have such an argument.
+fn fits(argument: &Argument, probes: &[Probe]) -> Result<(), Located> {
+    let points = |probe: &Probe| matches!(probe.target, Target::Tracepoint { .. });
+    match &argument.source {
+        Source::Field(field) if !probes.iter().all(points) => {
+            let what = format!(
+                "'{field}' is no argument of a function (arg0 … arg11, retval); \
+                 only tracepoints have named fields"
+            );
+            Err(Located::new(0, what))
+        }
+        Source::Argument(_) | Source::Returned if probes.iter().any(points) => Err(Located::new(
+            0,
+            "a tracepoint has fields: write a field's name",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn start(span: Option<Range<usize>>) -> usize {
     span.map_or(0, |span| span.start)
 }
@@ -86,6 +117,20 @@ impl<'a> Reading<'a> {
             ),
             None => None,
         };
+        let aggregate = match self.string("aggregate")? {
+            Some((value, span)) => {
+                let known = arguments.len();
+                let parsed = Aggregate::parse(value, &mut arguments)
+                    .and_then(|aggregate| {
+                        let added = arguments.get(known);
+                        added.map_or(Ok(()), |it| fits(it, &probes))?;
+                        Ok(aggregate)
+                    })
+                    .map_err(|error| error.within(self.text, span, value))?;
+                Some(parsed)
+            }
+            None => None,
+        };
         if arguments.len() > MOST_ARGUMENTS {
             let key = if shown > MOST_ARGUMENTS {
                 "args"
@@ -95,7 +140,9 @@ impl<'a> Reading<'a> {
             let what = format!("{} arguments: at most {MOST_ARGUMENTS}", arguments.len());
             return Err(self.wrong(key, what));
         }
-        let time = self.flag("time")?;
+        let at_return = probes.iter().all(|probe| probe.way.is_return());
+        let returns = (aggregate.as_ref()).is_some_and(|it| it.needs_return(&arguments));
+        let time = self.flag("time")? || (returns && !at_return);
         let hook = Hook {
             name: self.string("name")?.map(|(value, _)| value.to_owned()),
             group: self.string("group")?.map(|(value, _)| value.to_owned()),
@@ -110,6 +157,7 @@ impl<'a> Reading<'a> {
             everywhere: self.process()?,
             arguments,
             condition,
+            aggregate,
             line: Error::at(self.text, self.place, "").line,
             probes,
         };
@@ -120,6 +168,7 @@ impl<'a> Reading<'a> {
 
     /// What is wrong with parts that are right by themselves.
     fn consistent(&self, hook: &Hook) -> Result<(), Error> {
+        self.consistent_aggregate(hook)?;
         let at_return = hook.time || hook.probes.iter().all(|probe| probe.way.is_return());
         let only_return = hook.probes.iter().all(|probe| probe.way.is_return());
         if !only_return && hook.probes.iter().any(|probe| probe.way.is_return()) {
@@ -171,6 +220,32 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    fn consistent_aggregate(&self, hook: &Hook) -> Result<(), Error> {
+        let Some(aggregate) = &hook.aggregate else {
+            return Ok(());
+        };
+        if hook.stack {
+            let what = "with aggregate no call is recorded, and so no stack: drop one of them";
+            return Err(self.wrong("stack", what));
+        }
+        if !aggregate.needs_return(&hook.arguments) {
+            return Ok(());
+        }
+        let moment = |probe: &Probe| matches!(probe.way, Way::Tracepoint | Way::Usdt);
+        if hook.probes.iter().any(moment) {
+            let what =
+                "a tracepoint is a moment, and so is a marker: it has no return and no duration";
+            return Err(self.wrong("aggregate", what));
+        }
+        let is_duration = *aggregate == Aggregate::Histogram(Measure::Duration);
+        if is_duration && hook.probes.iter().any(|probe| probe.way.is_return()) {
+            let what =
+                "a duration begins where the function begins: write kprobe:, fentry: or uprobe:";
+            return Err(self.wrong("aggregate", what));
+        }
+        Ok(())
+    }
+
     fn probes(&self) -> Result<Vec<Probe>, Error> {
         let Some(item) = self.table.get("probe") else {
             return Err(Error::at(
@@ -207,7 +282,6 @@ impl<'a> Reading<'a> {
         let Some(table) = item.as_table_like() else {
             return Err(self.wrong("args", "expected a table: { size = \"arg1:u64\" }"));
         };
-        let points = |probe: &Probe| matches!(probe.target, Target::Tracepoint { .. });
         let mut arguments = Vec::new();
         for (name, item) in table.iter() {
             let Some(written) = item.as_str() else {
@@ -215,19 +289,7 @@ impl<'a> Reading<'a> {
                 return Err(Error::at(self.text, start(item.span()), what));
             };
             let argument = Argument::parse(name, written)
-                .and_then(|argument| match &argument.source {
-                    Source::Field(field) if !probes.iter().all(points) => Err(Located::new(
-                        0,
-                        format!(
-                            "'{field}' is no argument of a function (arg0 … arg11, retval); \
-                             only tracepoints have named fields"
-                        ),
-                    )),
-                    Source::Argument(_) | Source::Returned if probes.iter().any(points) => Err(
-                        Located::new(0, "a tracepoint has fields: write a field's name"),
-                    ),
-                    _ => Ok(argument),
-                })
+                .and_then(|argument| fits(&argument, probes).map(|()| argument))
                 .map_err(|error| error.within(self.text, item.span(), written))?;
             arguments.push(argument);
         }

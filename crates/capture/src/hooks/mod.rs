@@ -4,15 +4,18 @@
 //! and column; nothing here looks at the machine. The driver's own functions are a file of the same
 //! kind (`driver.toml`), so that adding one is editing data.
 
+mod aggregate;
 mod argument;
 mod condition;
 mod error;
 mod file;
 mod lex;
+mod line;
 mod probe;
 #[cfg(test)]
 mod tests;
 
+pub use aggregate::{Aggregate, Measure};
 pub use argument::{Argument, Format, Place, Source};
 pub use condition::{Compare, Condition, MOST_TERMS, Term};
 pub use error::{Error, Located};
@@ -54,6 +57,8 @@ pub struct Hook {
     pub everywhere: bool,
     pub arguments: Vec<Argument>,
     pub condition: Option<Condition>,
+    /// Computed in the kernel; calls are not recorded then.
+    pub aggregate: Option<Aggregate>,
     /// The line of its `[[hook]]`.
     pub line: usize,
 }
@@ -65,6 +70,11 @@ impl Hooks {
     /// Reads a file's text.
     pub fn parse(text: &str) -> Result<Self, Error> {
         file::parse(text)
+    }
+
+    /// Reads one hook of a command line: `PROBE`, or `PROBE=count`, `PROBE=hist(arg1)`, `PROBE=time`.
+    pub fn of_line(text: &str) -> Result<Hook, String> {
+        line::parse(text)
     }
 
     /// The driver's functions: a file like any other, that comes with cutrace.

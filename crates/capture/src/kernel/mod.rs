@@ -11,7 +11,7 @@ mod symbols;
 mod tracefs;
 
 pub use btf::{Btf, BtfError, Function as BtfFunction, Types};
-pub use lore::{SILENT, lore, silence};
+pub use lore::{SILENT, lore, lore_of_group, silence};
 pub use names::{base_name, is_variant};
 pub use resolve::{Missing, Resolved, resolve};
 pub use symbols::{Function, Functions};

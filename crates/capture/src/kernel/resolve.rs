@@ -18,7 +18,7 @@ pub enum Missing {
     NoModule(String),
     /// The name, and what is known about it.
     NoFunction(String, Option<&'static str>),
-    NoMatch(String),
+    NoMatch(String, Option<&'static str>),
     /// It is there, without a place for tracing.
     NotTraceable(String),
 }
@@ -32,7 +32,10 @@ impl fmt::Display for Missing {
                 to,
                 "no function {name} in this kernel: inlined by the compiler, or of another version"
             ),
-            Missing::NoMatch(glob) => write!(to, "no function matches {glob}"),
+            Missing::NoMatch(glob, None) => write!(to, "no function matches {glob}"),
+            Missing::NoMatch(glob, Some(truth)) => {
+                write!(to, "no function matches {glob}: {truth}")
+            }
             Missing::NotTraceable(name) => write!(
                 to,
                 "{name} is notrace: it was built without a place for probes"
@@ -67,7 +70,7 @@ pub fn resolve<'a>(
             .filter(|f| f.traceable != Some(false))
             .collect();
         if found.is_empty() {
-            return Err(Missing::NoMatch(wanted.to_owned()));
+            return Err(Missing::NoMatch(wanted.to_owned(), lore(wanted)));
         }
         return Ok(Resolved {
             functions: found,

@@ -42,7 +42,11 @@ impl Inlet {
 
 impl Sink for Inlet {
     fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
-        self.send(Message::Begin(self.source, backend))
+        self.begin_all(vec![backend])
+    }
+
+    fn begin_all(&mut self, backends: Vec<Backend>) -> Result<(), SinkError> {
+        self.send(Message::Begin(self.source, backends))
     }
 
     fn write(&mut self, record: &Record) -> Result<(), SinkError> {

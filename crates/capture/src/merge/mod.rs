@@ -28,7 +28,7 @@ const BATCHES: usize = 256;
 /// What an inlet tells the merging thread; `usize` is the source's number.
 enum Message {
     Source(Name),
-    Begin(usize, Backend),
+    Begin(usize, Vec<Backend>),
     Records(usize, Vec<Record>),
     /// No record older than this will come.
     Until(usize, u64),

@@ -34,7 +34,8 @@ pub(super) struct Run<S> {
     merged: Merged<S>,
     window: u64,
     order: Order,
-    begun: Vec<Option<Backend>>,
+    /// Who has begun, by source: a merge inside of this one speaks for several.
+    begun: Vec<Vec<Backend>>,
     /// From the first record on.
     nesting: Option<Nesting>,
     latest: u64,
@@ -80,11 +81,11 @@ impl<S: Sink> Run<S> {
         match message {
             Message::Source(name) => {
                 self.order.add(name);
-                self.begun.push(None);
+                self.begun.push(Vec::new());
             }
-            Message::Begin(source, backend) => {
+            Message::Begin(source, backends) => {
                 if let Some(begun) = self.begun.get_mut(source) {
-                    *begun = Some(backend);
+                    begun.extend(backends);
                 }
             }
             Message::Records(source, records) => self.order.push(source, records),
@@ -116,21 +117,25 @@ impl<S: Sink> Run<S> {
             return false;
         };
         self.order.all_done()
-            || self.begun.iter().all(Option::is_some)
+            || self.begun.iter().all(|begun| !begun.is_empty())
             || now.saturating_sub(earliest) > WAIT_FOR_BEGIN.max(self.window)
     }
 
     fn begin(&mut self) -> &mut Nesting {
         if self.nesting.is_none() {
+            let mut all = Vec::new();
             for (source, begun) in self.begun.iter_mut().enumerate() {
-                let backend = begun.take().unwrap_or_else(|| Backend {
-                    name: self.order.name(source).map_or("?", |name| name).into(),
-                    missing: vec!["had nothing attached when the trace began".into()],
-                    ..Backend::default()
-                });
-                if let Err(why) = self.merged.sink.begin(backend) {
-                    self.merged.failure.get_or_insert(why);
+                if begun.is_empty() {
+                    begun.push(Backend {
+                        name: self.order.name(source).map_or("?", |name| name).into(),
+                        missing: vec!["had nothing attached when the trace began".into()],
+                        ..Backend::default()
+                    });
                 }
+                all.append(begun);
+            }
+            if let Err(why) = self.merged.sink.begin_all(all) {
+                self.merged.failure.get_or_insert(why);
             }
         }
         self.nesting.get_or_insert_with(|| {

@@ -121,6 +121,9 @@ fn a_merge_inside_of_a_merge_is_waited_for() {
         .collect();
     assert_eq!(names, ["driver B ", "syscall B", "syscall E", "driver E "]);
     assert_eq!(merged.late, 0);
+    let begun = kept.begun.lock().unwrap();
+    let names: Vec<&str> = begun.iter().map(|backend| &*backend.name).collect();
+    assert_eq!(names, ["preload", "system calls", "calls"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod library;
 pub use library::{NvmlError, available};
 
 use crate::clock::monotonic;
-use crate::{Sink, SinkError};
+use crate::{Deadline, Sink, SinkError};
 use event::{Arg, Backend, Category, Event, Kind, Layer, Record};
 use library::{Library, Sample};
 use std::io;
@@ -36,12 +36,13 @@ pub struct Report {
 }
 
 impl<S: Sink> Sampler<S> {
-    pub fn start(sink: S) -> io::Result<Self> {
+    pub fn start(sink: S, deadline: Deadline) -> io::Result<Self> {
         let (stop, stopped) = channel();
         let body = move || {
             crate::launch::block_signals();
             let mut sampling = Sampling {
                 sink,
+                deadline,
                 next_id: 1,
                 report: Report::default(),
             };
@@ -69,6 +70,7 @@ impl<S: Sink> Sampler<S> {
 
 struct Sampling<S> {
     sink: S,
+    deadline: Deadline,
     next_id: u64,
     report: Report,
 }
@@ -105,6 +107,11 @@ impl<S: Sink> Sampling<S> {
     /// One sample of each GPU. What PCIe carries takes long to measure: one GPU's in a round.
     fn round(&mut self, library: &Library, round: Option<usize>) {
         let gpus = library.gpus();
+        let now = monotonic();
+        if self.deadline.leaves_out(now) {
+            self.sink.until(now);
+            return;
+        }
         for gpu in 0..gpus {
             let sample = library.sample(gpu);
             let (rx, tx) = match round {

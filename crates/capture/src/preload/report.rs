@@ -18,6 +18,8 @@ pub struct Report {
     pub notes: Notes,
     /// Calls that became records.
     pub calls: u64,
+    /// Calls that were made and are not in the sample.
+    pub not_sampled: u64,
     pub lost: u64,
     /// Records that are not quite in the order of time.
     pub late: u64,
@@ -173,6 +175,7 @@ impl Report {
             libraries: libraries(processes),
             notes,
             calls: totals.calls,
+            not_sampled: totals.not_sampled,
             lost: totals.lost,
             late: totals.late,
             clock,

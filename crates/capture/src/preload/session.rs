@@ -43,6 +43,8 @@ pub struct Options {
     pub ring_slots: Option<u32>,
     /// Calls shorter than this are left out.
     pub min_duration: Duration,
+    /// One of so many calls of a function is recorded; 0 and 1: all.
+    pub sample: u32,
     /// Calls that begin later than this are left out.
     pub deadline: Deadline,
 }
@@ -121,6 +123,8 @@ impl Session {
         let limits = Limits {
             filter: self.options.filter.clone(),
             min_duration: nanoseconds(self.options.min_duration),
+            sample: self.options.sample,
+            hosts: false,
             deadline: self.options.deadline.clone(),
         };
         let stop = Arc::new(AtomicBool::new(false));

@@ -11,7 +11,7 @@ use super::tree::Tree;
 use super::words::{Processors, event};
 use crate::clock::monotonic;
 use crate::held::Held;
-use crate::{Sink, SinkError};
+use crate::{Deadline, Sink, SinkError};
 use event::{Backend, ClockError, Layer, Lost, Record};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,7 @@ pub fn available() -> Result<(), String> {
 }
 
 impl<S: Sink> Watch<S> {
-    pub fn start(sink: S) -> io::Result<Self> {
+    pub fn start(sink: S, deadline: Deadline) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (pid, pids) = mpsc::channel();
         let stopped = stop.clone();
@@ -74,7 +74,7 @@ impl<S: Sink> Watch<S> {
             .name("cutrace-uvm".into())
             .spawn(move || {
                 crate::launch::block_signals();
-                Watching::new(sink, &pids, draining).run(&stopped)
+                Watching::new(Held::new(sink, deadline), &pids, draining).run(&stopped)
             })?;
         Ok(Watch { stop, pid, thread })
     }
@@ -116,9 +116,9 @@ struct Followed {
 }
 
 impl<'a, S: Sink> Watching<'a, S> {
-    fn new(sink: S, pids: &'a mpsc::Receiver<u32>, draining: Draining) -> Self {
+    fn new(held: Held<S>, pids: &'a mpsc::Receiver<u32>, draining: Draining) -> Self {
         Watching {
-            held: Held::new(sink),
+            held,
             pids,
             tree: Tree::default(),
             followed: HashMap::new(),

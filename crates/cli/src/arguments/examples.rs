@@ -19,6 +19,7 @@ Examples:
   cutrace -e 'memory,cuLaunch*' ./app      only these calls
   cutrace --stack=memory ./app             where memory is allocated
   cutrace -o - ./app                       every call on the terminal, as it happens
+  sudo cutrace --hook 'uprobe:libcuda.so:cuMem*=hist(duration)' ./app
   sudo cutrace -p $(pgrep -n python) -d 10
 
 The exit status is the command's own, or 128 and the signal that killed it; 127 where there is no such

@@ -1,19 +1,28 @@
 //! `cutrace gpu`: programs inside kernels.
 
-use super::{Format, Method, Methods, Record, examples, usage};
-use crate::probes::Ready;
+use super::{
+    Format, Method, Methods, Record, examples,
+    gpu_object::{BudgetLine, ObjectLine},
+    record::is_descriptor,
+    usage,
+};
+use crate::probes::{ObjectOptions, Ready};
 use ptx::rewrite::Pattern;
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
+
+/// More often, copying maps would be all that the device does.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What to do with probes.
 pub enum Gpu {
     /// Run a command with the programs of a BPF object in its kernels.
     Run {
         object: PathBuf,
-        /// Whose memory accesses are probed.
-        accesses: Pattern,
+        /// The kernels to probe, in place of those that the object names.
+        kernels: Option<Pattern>,
         /// Leave out the object's programs that run on the host.
         no_host: bool,
+        options: ObjectOptions,
         run: Run,
     },
     /// One of cutrace's own probes instead.
@@ -23,21 +32,63 @@ pub enum Gpu {
         run: Run,
     },
     /// Verify an object, and show what becomes of it.
-    Check { object: PathBuf },
+    Check { object: PathBuf, budget: u64 },
     /// Run an object's programs that are kernels themselves.
     Exec {
         object: PathBuf,
-        grid: u32,
-        block: u32,
+        /// Those to run; none is all.
+        programs: Vec<String>,
+        grid: Size,
+        block: Size,
+        options: ObjectOptions,
         run: Run,
     },
     /// What exec starts: launches kernels of a PTX file.
     Launch {
         text: PathBuf,
-        grid: u32,
-        block: u32,
+        grid: Size,
+        block: Size,
         kernels: Vec<String>,
     },
+}
+
+/// Of a grid or a block: X, X,Y or X,Y,Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub [u32; 3]);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let mut size = [1; 3];
+        let parts: Vec<&str> = text.split([',', 'x']).collect();
+        for (at, part) in parts.iter().enumerate() {
+            let number = part.parse().ok().filter(|number| *number > 0);
+            let place = size.get_mut(at).zip(number);
+            let (place, number) = place.ok_or("N, N,N or N,N,N, each 1 or more")?;
+            *place = number;
+        }
+        Ok(Size(size))
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Size([x, y, z]) = self;
+        write!(f, "{x},{y},{z}")
+    }
+}
+
+fn block(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse()?;
+    match size
+        .0
+        .iter()
+        .try_fold(1u32, |all, part| all.checked_mul(*part))
+    {
+        Some(1..=1024) => Ok(size),
+        _ => Err("a block has 1 to 1024 threads".into()),
+    }
 }
 
 /// The command, and how it is run.
@@ -49,6 +100,10 @@ pub struct Run {
     pub threads: u64,
     /// Records that rings hold; 0 is by their maps.
     pub records: u64,
+    /// How often maps are printed while the program runs.
+    pub every: Option<Duration>,
+    /// Kernels' whole names.
+    pub full_names: bool,
 }
 
 #[derive(clap::Args)]
@@ -69,13 +124,20 @@ enum Verb {
         /// The object: clang -target bpf -g -O2 -c
         #[arg(value_name = "PROG.bpf.o")]
         object: PathBuf,
-        /// Kernels whose memory accesses are probed by kprobe/__memcapture; by default all
-        #[arg(long, value_name = "KERNEL", value_parser = kernels, default_value = "*")]
-        kernel: Pattern,
+        /// Probe these kernels instead of those that the object's sections name
+        ///
+        /// For kprobe/__memcapture, whose section names none: by default all.
+        #[arg(long, value_name = "KERNEL", value_parser = kernels)]
+        kernel: Option<Pattern>,
         /// Leave out the object's programs that run on the host (uprobes, kprobes, tracepoints): they
         /// need root
         #[arg(long)]
         no_host: bool,
+        /// Threads to size per-thread maps for; by default as many as fit
+        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+        threads: u64,
+        #[command(flatten)]
+        options: ObjectLine,
         #[command(flatten)]
         run: RunLine,
     },
@@ -85,6 +147,8 @@ enum Verb {
         /// The object
         #[arg(value_name = "PROG.bpf.o")]
         object: PathBuf,
+        #[command(flatten)]
+        budget: BudgetLine,
     },
     /// Run an object's kprobe/__directly_run programs as kernels
     #[command(arg_required_else_help = true)]
@@ -92,18 +156,32 @@ enum Verb {
         /// The object
         #[arg(value_name = "PROG.bpf.o")]
         object: PathBuf,
-        /// Blocks to launch
-        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-        grid: u32,
-        /// Threads of a block
-        #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1024))]
-        block: u32,
+        /// Run only this program of the object (repeatable); by default all, one after another
+        #[arg(long = "program", value_name = "NAME")]
+        programs: Vec<String>,
+        /// Blocks to launch: N, N,N or N,N,N
+        #[arg(long, value_name = "N", default_value = "1")]
+        grid: Size,
+        /// Threads of a block, likewise
+        #[arg(long, value_name = "N", default_value = "256", value_parser = block)]
+        block: Size,
+        /// Threads to size per-thread maps for; by default as many as fit
+        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+        threads: u64,
+        #[command(flatten)]
+        options: ObjectLine,
         #[command(flatten)]
         how: HowLine,
     },
     /// When each block of a kernel ran, and on which multiprocessor
     #[command(arg_required_else_help = true, after_help = examples::READY)]
-    Trace(ReadyLine),
+    Trace {
+        /// Record every thread instead of every block
+        #[arg(long)]
+        threads: bool,
+        #[command(flatten)]
+        line: ReadyLine,
+    },
     /// Count the threads, warps and blocks that run a kernel
     #[command(arg_required_else_help = true, after_help = examples::READY)]
     Count(ReadyLine),
@@ -119,8 +197,8 @@ enum Verb {
     #[command(hide = true)]
     Launch {
         text: PathBuf,
-        grid: u32,
-        block: u32,
+        grid: Size,
+        block: Size,
         kernels: Vec<String>,
     },
 }
@@ -146,6 +224,9 @@ struct RunLine {
 #[derive(clap::Args)]
 struct HowLine {
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl
+    ///
+    /// '-o -' writes no trace: it prints what the GPU programs send, a line each, while they run, and how
+    /// many there were. '-o fd:1' writes the trace as JSON lines to standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Leave what the maps hold in this folder, as they lie in memory and as JSON
@@ -153,9 +234,9 @@ struct HowLine {
     /// Those in memory of the host are there while the program runs, all others at its end.
     #[arg(long, value_name = "FOLDER")]
     pin: Option<PathBuf>,
-    /// Threads that maps with one value a thread have room for; by default as many as fit
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    threads: u64,
+    /// Print what the maps hold this often while the program runs: 1s, 500ms
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    every: Option<Duration>,
     /// Records that a ring holds; by default what its map says
     #[arg(
         long = "ring",
@@ -172,6 +253,9 @@ struct HowLine {
     /// the host's name
     #[arg(long)]
     redact: bool,
+    /// Print kernels' whole names, with template arguments and parameters
+    #[arg(long)]
+    full_names: bool,
     /// Print no summary of the trace at the end
     #[arg(long)]
     no_summary: bool,
@@ -199,6 +283,8 @@ impl RunLine {
 impl HowLine {
     fn options(self, program: OsString, arguments: Vec<OsString>) -> Run {
         if let Some(path) = &self.output
+            && path.as_os_str() != "-"
+            && !is_descriptor(path)
             && !matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow))
         {
             usage("a trace's name says its format: -o FILE.jsonl or -o FILE.arrows");
@@ -220,6 +306,8 @@ impl HowLine {
                 libraries: Vec::new(),
                 may_miss_libraries: false,
                 hooks: Vec::new(),
+                hook_lines: Vec::new(),
+                sample: 1,
                 kernel: None,
                 waits: false,
                 min_duration: Duration::ZERO,
@@ -233,8 +321,10 @@ impl HowLine {
                 probes: None,
             },
             pin: self.pin,
-            threads: self.threads,
+            threads: 0,
             records: self.records,
+            every: self.every,
+            full_names: self.full_names,
         }
     }
 }
@@ -256,26 +346,46 @@ impl GpuLine {
                 object,
                 kernel,
                 no_host,
+                threads,
+                options,
                 run,
             } => Gpu::Run {
                 object,
-                accesses: kernel,
+                kernels: kernel,
                 no_host,
-                run: run.options(),
+                options: options.options(),
+                run: Run {
+                    threads,
+                    ..run.options()
+                },
             },
-            Verb::Check { object } => Gpu::Check { object },
+            Verb::Check { object, budget } => Gpu::Check {
+                object,
+                budget: budget.rounds(),
+            },
             Verb::Exec {
                 object,
+                programs,
                 grid,
                 block,
+                threads,
+                options,
                 how,
             } => Gpu::Exec {
                 object,
+                programs,
                 grid,
                 block,
-                run: how.options(OsString::new(), Vec::new()),
+                options: options.options(),
+                run: Run {
+                    threads,
+                    ..how.options(OsString::new(), Vec::new())
+                },
             },
-            Verb::Trace(line) => line.options(Ready::Trace),
+            Verb::Trace { threads, line } => line.options(match threads {
+                true => Ready::TraceThreads,
+                false => Ready::Trace,
+            }),
             Verb::Count(line) => line.options(Ready::Count),
             Verb::Hist(line) => line.options(Ready::Hist),
             Verb::Mem(line) => line.options(Ready::Mem),
@@ -297,4 +407,28 @@ impl GpuLine {
 
 fn kernels(text: &str) -> Result<Pattern, String> {
     Pattern::parse(text).map_err(|why| why.to_string())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match super::times::with_unit(text)? {
+        every if every < SHORTEST_INTERVAL => Err("10ms or longer".into()),
+        every => Ok(every),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_up_to_three_numbers() {
+        assert_eq!("4".parse(), Ok(Size([4, 1, 1])));
+        assert_eq!("4,5x6".parse(), Ok(Size([4, 5, 6])));
+        assert_eq!(Size([4, 5, 6]).to_string(), "4,5,6");
+        for bad in ["", "0", "1,", "1,2,3,4", "a", "-1"] {
+            assert!(bad.parse::<Size>().is_err(), "{bad}");
+        }
+        assert!(block("32,32").is_ok() && block("32,33").is_err());
+        assert!(block("65536,65536").is_err());
+    }
 }

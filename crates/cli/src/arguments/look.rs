@@ -49,6 +49,8 @@ pub enum Part {
     Summary,
     /// Functions and kernels by time, and the longest operations
     Top,
+    /// Who calls what: functions under their callers, with counts and times
+    Calls,
     /// Time by category, layer, process, thread and stream
     Categories,
     /// When the GPU had nothing to do, and what the host did then
@@ -160,8 +162,8 @@ impl Window {
 
 #[derive(clap::Args)]
 pub struct ReportLine {
-    /// summary (the default), top, categories, idle, memory, transfers, contexts, ioctls, gpu,
-    /// findings or coverage; and the traces (.jsonl, .arrows), several of which are merged. By
+    /// summary (the default), top, calls, categories, idle, memory, transfers, contexts, ioctls,
+    /// gpu, findings or coverage; and the traces (.jsonl, .arrows), several of which are merged. By
     /// default the newest in traces/
     #[arg(value_name = "PART|TRACE")]
     words: Vec<PathBuf>,

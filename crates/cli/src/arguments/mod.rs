@@ -3,6 +3,7 @@
 mod examples;
 mod export;
 mod gpu;
+mod gpu_object;
 mod ioctl;
 mod look;
 mod method;
@@ -12,7 +13,7 @@ mod sizes;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
-pub use gpu::{Gpu, Run};
+pub use gpu::{Gpu, Run, Size};
 pub use ioctl::Ioctl;
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use method::{Method, Methods};
@@ -27,7 +28,7 @@ use std::{
 
 /// What the user asked for.
 pub enum Command {
-    Record(Record),
+    Record(Box<Record>),
     Demo(Demo),
     Softgpu(Softgpu),
     Export(Export),
@@ -41,7 +42,7 @@ pub enum Command {
     Probes(Probes),
     Hooks(Hooks),
     Doctor,
-    Gpu(Gpu),
+    Gpu(Box<Gpu>),
     Completions(clap_complete::Shell),
     Manual,
 }
@@ -178,7 +179,7 @@ fn with_verb(mut words: Vec<OsString>) -> Vec<OsString> {
 
 pub fn parse() -> Command {
     match Line::parse_from(with_verb(std::env::args_os().collect())).verb {
-        Verb::Record(line) => Command::Record(line.options()),
+        Verb::Record(line) => Command::Record(Box::new(line.options())),
         Verb::Demo(line) => Command::Demo(line.options()),
         Verb::Softgpu {
             list: true, all, ..
@@ -204,7 +205,7 @@ pub fn parse() -> Command {
         Verb::Probes(line) => Command::Probes(line.options()),
         Verb::Hooks(line) => Command::Hooks(line.options()),
         Verb::Doctor => Command::Doctor,
-        Verb::Gpu(line) => Command::Gpu(line.options()),
+        Verb::Gpu(line) => Command::Gpu(Box::new(line.options())),
         Verb::Completions { shell } => Command::Completions(shell),
         Verb::Manual => Command::Manual,
     }

@@ -8,10 +8,12 @@ pub struct Probes {
     /// None: what has to do with the GPU.
     pub glob: Option<String>,
     pub arguments: bool,
+    /// With softgpu's libraries.
+    pub simulate: bool,
 }
 
 pub enum Hooks {
-    Check { file: PathBuf },
+    Check { file: PathBuf, simulate: bool },
 }
 
 #[derive(Args)]
@@ -23,6 +25,9 @@ pub struct ProbesLine {
     /// Show arguments, too: of functions where the kernel has BTF, of tracepoints
     #[arg(short, long = "arguments", visible_short_alias = 'v')]
     arguments: bool,
+    /// List softgpu's libraries too, which programs under --sim load
+    #[arg(long)]
+    sim: bool,
 }
 
 impl ProbesLine {
@@ -30,6 +35,7 @@ impl ProbesLine {
         Probes {
             glob: self.glob,
             arguments: self.arguments,
+            simulate: self.sim,
         }
     }
 }
@@ -38,16 +44,22 @@ impl ProbesLine {
 pub enum HooksLine {
     /// Check a hooks file, and tell what each of its hooks is here
     Check {
-        /// The hooks file, in TOML
+        /// The hooks file, in TOML; '-' is standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
+        /// Look for libraries where a program under --sim finds them: softgpu's first
+        #[arg(long)]
+        sim: bool,
     },
 }
 
 impl HooksLine {
     pub fn options(self) -> Hooks {
         match self {
-            HooksLine::Check { file } => Hooks::Check { file },
+            HooksLine::Check { file, sim } => Hooks::Check {
+                file,
+                simulate: sim,
+            },
         }
     }
 }

@@ -37,8 +37,12 @@ pub struct Record {
     pub may_miss_libraries: bool,
     /// The driver's functions: groups of them, or all if none is named.
     pub kernel: Option<Vec<String>>,
-    /// Hooks files.
+    /// Hooks files; '-' is standard input.
     pub hooks: Vec<PathBuf>,
+    /// Hooks as they are typed: `kprobe:nv*`, `uprobe:LIB:FUNCTION=hist(duration)`.
+    pub hook_lines: Vec<String>,
+    /// One of so many API calls is recorded.
+    pub sample: u32,
     /// CUPTI's word on when the host waited for the GPU.
     pub waits: bool,
     pub min_duration: Duration,
@@ -124,9 +128,21 @@ pub struct RecordLine {
     /// context, schedule, interrupts, faults, errors, os; and page_faults, other_drivers). Needs root
     #[arg(long, value_name = "GROUPS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_delimiter = ',')]
     kernel: Option<Vec<String>>,
-    /// Hook also what this file asks for (see cutrace hooks, cutrace probes)
+    /// Hook this too: kprobe:nv*, uprobe:/lib/*/libcuda.so:cuMem*, tracepoint:irq:*; may be repeated. Needs root
+    ///
+    /// After the probe, '=time' records entry and return as one span. '=count', '=hist(duration)' and
+    /// '=hist(arg1)' record no calls: the kernel counts them, and the run ends with the counts or with a
+    /// histogram for each function, as bpftrace prints them. Durations are nanoseconds. `cutrace probes`
+    /// lists what can be hooked here.
+    #[arg(long = "hook", value_name = "PROBE")]
+    hook_lines: Vec<String>,
+    /// Hook also what this file asks for ('-' is standard input; see cutrace hooks, cutrace probes)
     #[arg(long, value_name = "FILE")]
     hooks: Vec<PathBuf>,
+    /// Record one API call of this many of each function: 1/100. Allocations, contexts, modules and launches'
+    /// names are always recorded; what is not is counted
+    #[arg(long, value_name = "1/N", value_parser = sample)]
+    sample: Option<u32>,
     /// Record also when threads waited for the GPU, and for which stream or event, by CUPTI's word
     #[arg(long)]
     waits: bool,
@@ -211,6 +227,8 @@ impl RecordLine {
                 .kernel
                 .map(|groups| groups.into_iter().filter(|g| !g.is_empty()).collect()),
             hooks: self.hooks,
+            hook_lines: self.hook_lines,
+            sample: self.sample.unwrap_or(1),
             waits: self.waits,
             min_duration: self.min_duration.unwrap_or_default(),
             duration: self.duration,
@@ -225,8 +243,17 @@ impl RecordLine {
     }
 }
 
+/// `1/100`
+fn sample(text: &str) -> Result<u32, String> {
+    let number = text.strip_prefix("1/").unwrap_or(text);
+    match number.parse() {
+        Ok(number @ 1..=1_000_000) => Ok(number),
+        _ => Err("one call of how many: 1/100 (up to 1/1000000)".into()),
+    }
+}
+
 /// `fd:3`
-fn is_descriptor(output: &Path) -> bool {
+pub(super) fn is_descriptor(output: &Path) -> bool {
     let number = output.to_str().and_then(|name| name.strip_prefix("fd:"));
     number.is_some_and(|number| number.parse::<i32>().is_ok_and(|number| number >= 0))
 }
@@ -276,6 +303,17 @@ mod tests {
         assert!(cgroup("/no/such/cgroup").is_err());
         assert_eq!(process("1234"), Ok(1234));
         assert!(process("python").is_err() && process("0").is_err());
+    }
+
+    #[test]
+    fn a_sample_is_one_of_many() {
+        assert_eq!(
+            (sample("1/100"), sample("100"), sample("1/1")),
+            (Ok(100), Ok(100), Ok(1))
+        );
+        for wrong in ["0", "1/0", "2/3", "1/", "1%", "1/10000000"] {
+            assert!(sample(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -75,6 +75,8 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
         may_miss_libraries: false,
         kernel: None,
         hooks: Vec::new(),
+        hook_lines: Vec::new(),
+        sample: 1,
         waits: false,
         min_duration: Duration::ZERO,
         duration: None,

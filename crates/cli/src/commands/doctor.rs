@@ -46,7 +46,7 @@ fn driver() -> Vec<Finding> {
         Ok(_) => Ok("/dev/nvidiactl is there".to_owned()),
         Err(_) => Err("no /dev/nvidiactl: nvidia-modprobe makes it".to_owned()),
     };
-    let found = library::installed(None);
+    let found = library::installed(None, &[]);
     let list = |name: &str| {
         let found = found.iter().filter(|path| {
             let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -115,7 +115,7 @@ fn words(available: Result<(), String>, what: &str) -> Result<String, String> {
 
 /// The libcupti that programs without one of their own would get, and its version.
 fn cupti() -> Result<String, String> {
-    let installed = library::installed(Some("uprobe:libcupti.so*:*"));
+    let installed = library::installed(Some("uprobe:libcupti.so*:*"), &[]);
     let toolkits = ["extras/CUPTI/lib64", "lib64"].map(|folder| {
         Path::new("/usr/local/cuda")
             .join(folder)

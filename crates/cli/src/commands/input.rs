@@ -1,5 +1,6 @@
 //! Traces as the commands that look at them read them: one or several, or the newest here.
 
+use super::record::{destination::FOLDER, latest::LATEST};
 use crate::say::{self, say};
 use anyhow::{Context, Result, bail};
 use event::{Meta, Record, Summary};
@@ -13,8 +14,8 @@ use std::{
 };
 use trace::{Merge, Parts, Reader};
 
-/// Where `record` puts traces that are given no name.
-const FOLDER: &str = "traces";
+/// What scripts call the newest trace. There is no such file, or `traces/trace_*.jsonl` would have that trace twice.
+const NEWEST: [&str; 2] = ["trace_latest.jsonl", "trace_latest.arrows"];
 
 pub struct Input {
     paths: Vec<PathBuf>,
@@ -238,13 +239,35 @@ pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     // "-" is standard input, as in tar and jq.
     let named = |path: PathBuf| match path.to_str() {
         Some("-") => PathBuf::from("/dev/stdin"),
-        _ => path,
+        _ => latest(&path).unwrap_or(path),
     };
     let paths: Vec<PathBuf> = paths.into_iter().map(named).collect();
     for path in &paths {
         refuse_devices(path)?;
     }
     Ok(paths)
+}
+
+/// What `traces/latest` and the names that stand for it lead to, as it is called itself.
+fn latest(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let link = path.with_file_name(LATEST);
+    let is_meant = name == LATEST && link.is_symlink() || NEWEST.contains(&name) && !path.exists();
+    if !is_meant {
+        return None;
+    }
+    let led = fs::read_link(&link)
+        .ok()
+        .map(|target| path.with_file_name(target));
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let found = led
+        .filter(|trace| trace.exists())
+        .or_else(|| newest(folder))?;
+    say!("cutrace: reading {}", found.display());
+    Some(found)
 }
 
 /// /dev/zero has no end. A terminal, which somebody types into, a pipe and /dev/null have one.
@@ -281,7 +304,8 @@ pub fn contents(path: &Path, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn newest(folder: &Path) -> Option<PathBuf> {
+/// The trace in a folder that was changed last.
+pub fn newest(folder: &Path) -> Option<PathBuf> {
     let mut found: Option<(std::time::SystemTime, PathBuf)> = None;
     for entry in fs::read_dir(folder).ok()?.flatten() {
         let path = entry.path();

@@ -2,7 +2,7 @@
 
 use crate::arguments::Ioctl;
 use anyhow::Result;
-use cuda::nvidia::{self, Call, Decoded, DeviceFile, Ioc, Memory, Subject, Version};
+use cuda::nvidia::{self, Call, Decoded, DeviceFile, Ioc, Known, Memory, Subject, Version};
 use event::{Arg, Value};
 use std::fmt::Write as _;
 use std::{fs, process::ExitCode};
@@ -65,6 +65,11 @@ fn describe(options: &Ioctl, here: Option<Version>) -> String {
         row("driver", &format!("{version} ({from})"));
         row("name", decoded.name.unwrap_or("unknown"));
     }
+    if decoded.name.is_none()
+        && let Some(truth) = truth(options.cmd, file, version)
+    {
+        row("known", &truth);
+    }
     for (name, value) in subject(&decoded, version) {
         row(name, &value);
     }
@@ -92,6 +97,51 @@ fn describe(options: &Ioctl, here: Option<Version>) -> String {
         _ => {}
     }
     text
+}
+
+/// Requests that documents on tracing the driver name and no driver has had, and what is meant.
+const INVENTED: [(u32, &str); 4] = [
+    (
+        0xc004_4601,
+        "documents call it memory allocation: that is NV_ESC_RM_ALLOC (0xc030462b) with a class of memory",
+    ),
+    (
+        0xc004_4602,
+        "documents call it memory free: that is NV_ESC_RM_FREE (0xc0104629)",
+    ),
+    (
+        0xc004_4621,
+        "documents call it kernel launch: launches make no request, they are written to mapped memory",
+    ),
+    (
+        0xc004_4630,
+        "documents call it synchronize: programs wait in user space, or by poll() on a file that NV_ESC_ALLOC_OS_EVENT was asked for",
+    ),
+];
+
+/// What is known about a request without a name.
+fn truth(cmd: u32, file: DeviceFile, version: Version) -> Option<String> {
+    let newest = Version::NEWEST.branch;
+    let number = u32::from(Ioc::split(cmd).number);
+    match file {
+        DeviceFile::Control | DeviceFile::Gpu(_) if Ioc::split(cmd).kind == b'F' => {
+            let all = nvidia::known(Known::Escapes, version);
+            let (nearest, name) = all.min_by_key(|(known, _)| known.abs_diff(number))?;
+            let meant = INVENTED.iter().find(|(known, _)| *known == cmd);
+            let meant = meant.map_or_else(
+                || format!("the nearest number is {nearest:#04x}, {name}"),
+                |(_, meant)| (*meant).to_owned(),
+            );
+            Some(format!(
+                "no driver from {OLDEST} to {newest} has had a request {number:#04x}; {meant}"
+            ))
+        }
+        DeviceFile::Control | DeviceFile::Gpu(_) | DeviceFile::Other => Some(format!(
+            "no request of NVIDIA's driver: its letter is 'F' ({:#x}); nvidia-uvm's are bare numbers",
+            b'F'
+        )),
+        DeviceFile::Uvm | DeviceFile::UvmTools => None,
+    }
 }
 
 /// What --params says lies where the struct points.

@@ -30,7 +30,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
 
 fn started(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Record(options) => record::run(options),
+        Command::Record(options) => record::run(*options),
         Command::Demo(options) => demo::run(options),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Export(options) => export::run(options),
@@ -44,7 +44,7 @@ fn started(command: Command) -> Result<ExitCode> {
         Command::Probes(options) => probes::run(options),
         Command::Hooks(options) => hooks::run(options),
         Command::Doctor => doctor::run(),
-        Command::Gpu(options) => gpu::run(options),
+        Command::Gpu(options) => gpu::run(*options),
         Command::Completions(shell) => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut arguments::definitions(), "cutrace", &mut text);

@@ -1,8 +1,10 @@
 //! `cutrace probes`: what can be hooked here, one probe a line, as `bpftrace -l` lists them.
 
+use super::record::library_folders as folders;
 use crate::{arguments::Probes, say::say};
 use anyhow::Result;
 use capture::{
+    doctor::refusals,
     ebpf::markers,
     kernel::{Btf, Functions, Tracefs, silence},
     library,
@@ -12,6 +14,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -33,22 +36,35 @@ const GROUPS: [&str; 5] = [
 ];
 
 pub fn run(options: Probes) -> Result<ExitCode> {
-    let wanted = Wanted::of(options.glob.as_deref());
+    let wanted = Wanted {
+        glob: options.glob.as_deref(),
+        folders: folders(options.simulate)?,
+    };
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let mut count = 0;
-    count += functions_of_libraries(&wanted, &mut out)?;
-    count += markers_of_libraries(&wanted, options.arguments, &mut out)?;
+    let libraries = functions_of_libraries(&wanted, &mut out)?
+        + markers_of_libraries(&wanted, options.arguments, &mut out)?;
     let tracefs = Tracefs::find();
-    count += functions_of_kernel(&wanted, tracefs.as_ref(), options.arguments, &mut out)?;
-    count += tracepoints(&wanted, tracefs.as_ref(), options.arguments, &mut out)?;
+    let functions = functions_of_kernel(&wanted, tracefs.as_ref(), options.arguments, &mut out)?;
+    let points = tracepoints(&wanted, tracefs.as_ref(), options.arguments, &mut out)?;
     out.flush()?;
     drop(out);
-    if count == 0 {
+    if libraries + functions + points == 0 {
         match &options.glob {
             Some(glob) => say!("cutrace: nothing here matches {glob}{}", advice(glob)),
             None => say!("cutrace: no library, module or tracepoint of CUDA is here"),
         }
         return Ok(ExitCode::from(1));
+    }
+    // Whoever looks for a probe wants to attach it: what a run would be refused is said now.
+    let refusals = refusals();
+    for (listed, kind, why) in [
+        (libraries, "uprobe and usdt", refusals.libraries),
+        (functions, "kprobe", refusals.functions),
+        (points, "tracepoint", refusals.tracepoints),
+    ] {
+        if let Some(why) = why.filter(|_| listed > 0) {
+            say!("cutrace: {kind} probes cannot be attached here: {why}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -56,7 +72,12 @@ pub fn run(options: Probes) -> Result<ExitCode> {
 /// What is known about a name that is not here.
 fn advice(glob: &str) -> String {
     let name = glob.rsplit(':').next().unwrap_or(glob);
-    match capture::kernel::lore(name) {
+    let mut parts = glob.split(':');
+    let group = match (parts.next(), parts.next()) {
+        (Some("tracepoint" | "t"), Some(group)) => capture::kernel::lore_of_group(group),
+        _ => None,
+    };
+    match group.or_else(|| capture::kernel::lore(name)) {
         Some(truth) => format!(" ({truth})"),
         None => String::new(),
     }
@@ -65,13 +86,11 @@ fn advice(glob: &str) -> String {
 /// What was asked for.
 struct Wanted<'a> {
     glob: Option<&'a str>,
+    /// Where libraries are looked for first.
+    folders: Vec<PathBuf>,
 }
 
-impl<'a> Wanted<'a> {
-    fn of(glob: Option<&'a str>) -> Self {
-        Wanted { glob }
-    }
-
+impl Wanted<'_> {
     /// By its name, or as a whole where the glob has a colon.
     fn takes(&self, name: &str, whole: impl FnOnce() -> String) -> Option<String> {
         let Some(glob) = self.glob else {
@@ -82,6 +101,12 @@ impl<'a> Wanted<'a> {
         }
         let whole = whole();
         matches_glob(glob.as_bytes(), whole.as_bytes()).then_some(whole)
+    }
+
+    /// Of `uprobe:LIB:FUNCTION` the function.
+    fn functions(&self) -> Option<&str> {
+        let (_, rest) = self.glob?.split_once(':')?;
+        rest.rsplit_once(':').map(|(_, functions)| functions)
     }
 
     /// As the search for libraries understands it: a marker has a provider in between.
@@ -109,17 +134,23 @@ fn functions_of_libraries(wanted: &Wanted<'_>, out: &mut impl Write) -> Result<u
         return Ok(0);
     }
     let mut count = 0;
-    for path in library::installed(wanted.glob) {
+    for path in library::installed(wanted.glob, &wanted.folders) {
         let shown = path.display().to_string();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        for function in library::functions(&path)? {
-            let by_path = wanted.takes(&function, || format!("uprobe:{shown}:{function}"));
-            let by_name = || {
-                let named = format!("uprobe:{name}:{function}");
-                (wanted.takes(&function, || named)).map(|_| format!("uprobe:{shown}:{function}"))
+        // Who names a file means all that can be hooked in it.
+        let functions = match wanted.functions() {
+            Some(_) => library::all_functions(&path)?,
+            None => library::functions(&path)?,
+        };
+        for function in functions {
+            // Files were found by the library's name, which may lack a version; the rest decides.
+            let is_wanted = match wanted.functions() {
+                Some(glob) => matches_glob(glob.as_bytes(), function.as_bytes()),
+                None => {
+                    (wanted.takes(&function, || format!("uprobe:{shown}:{function}"))).is_some()
+                }
             };
-            if let Some(line) = by_path.or_else(by_name) {
-                writeln!(out, "{line}")?;
+            if is_wanted {
+                writeln!(out, "uprobe:{shown}:{function}")?;
                 count += 1;
             }
         }
@@ -133,7 +164,7 @@ fn markers_of_libraries(wanted: &Wanted<'_>, arguments: bool, out: &mut impl Wri
         return Ok(0);
     }
     let mut count = 0;
-    for path in library::installed(wanted.library_of_markers().as_deref()) {
+    for path in library::installed(wanted.library_of_markers().as_deref(), &wanted.folders) {
         let shown = path.display().to_string();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // What cannot be read has no markers for us.

@@ -5,11 +5,12 @@ mod backend;
 mod broken;
 mod check;
 mod cupti;
-mod destination;
+pub mod destination;
 mod ebpf;
 mod fecs;
 mod file;
 mod kernel;
+pub mod latest;
 mod meta;
 mod nvml;
 mod nvtx;
@@ -47,6 +48,7 @@ use capture::{
 };
 use event::ProcessName;
 use file::TraceFile;
+pub use kernel::folders as library_folders;
 use outlet::Outlet;
 pub use probes::Found;
 use progress::{Progress, Stage};
@@ -209,6 +211,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
     }
     if options.probes.is_some() {
         file.watch_launches();
+        file.show_device_events();
     }
     let other = match options.pid.is_none() && !options.everyone {
         true => user::of_command(options)?,
@@ -229,6 +232,7 @@ pub fn record(options: &Record) -> Result<Recorded> {
     let sources = Sources {
         methods: &plan.methods,
         place: &place,
+        only_requests: plan.only_requests,
         deadline: window.deadline().clone(),
     };
     let ran = watched_run(options, &sources, file, |backends| {
@@ -270,6 +274,8 @@ pub fn record(options: &Record) -> Result<Recorded> {
             // Nothing ran: an empty trace would only be in the way.
             if new {
                 let _ = std::fs::remove_file(&path);
+                let left = path.parent().and_then(super::input::newest);
+                latest::forget(&path, left.as_deref());
             }
             return Err(error);
         }
@@ -303,6 +309,11 @@ pub fn record(options: &Record) -> Result<Recorded> {
         summary.watched = window.watched(ended);
         summary.processes = watched.processes.clone();
         summary.left_out = words::left_out(options);
+        summary.aggregates = watched.aggregates.clone();
+        summary.sampled = (options.sample > 1).then_some(event::Sampled {
+            one_of: options.sample,
+            not_recorded: watched.not_sampled,
+        });
         // A back end that had nowhere to write.
         summary.lost = summary.lost.saturating_add(unwritten);
     });
@@ -351,6 +362,8 @@ pub fn record(options: &Record) -> Result<Recorded> {
 struct Sources<'a> {
     methods: &'a [Method],
     place: &'a probes::Place,
+    /// ebpf records system calls only.
+    only_requests: bool,
     /// When all of them stop.
     deadline: Deadline,
 }
@@ -416,14 +429,14 @@ fn start<'a>(
         },
         Method::Ebpf => {
             // Calls that preload sees from inside are not recorded twice.
-            let calls = !sources.methods.contains(&Method::Preload);
+            let calls = !sources.only_requests && !sources.methods.contains(&Method::Preload);
             Ok(Box::new(ebpf::Ebpf::start(
                 options, calls, outlet, deadline,
             )?))
         }
-        Method::Uvm => Ok(Box::new(uvm::Uvm::start(options, outlet)?)),
-        Method::Nvml => Ok(Box::new(nvml::Nvml::start(outlet)?)),
-        Method::Fecs => Ok(Box::new(fecs::Fecs::start(outlet)?)),
+        Method::Uvm => Ok(Box::new(uvm::Uvm::start(options, outlet, deadline)?)),
+        Method::Nvml => Ok(Box::new(nvml::Nvml::start(outlet, deadline)?)),
+        Method::Fecs => Ok(Box::new(fecs::Fecs::start(outlet, deadline)?)),
     }
 }
 

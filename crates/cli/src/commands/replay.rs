@@ -20,6 +20,7 @@ pub fn run(options: Replay) -> Result<ExitCode> {
     let input = Input::open(options.traces, parts)?.streaming();
     let (from, to) = options.window.since_start();
     let shown = Options {
+        name_of: None,
         style: style(&options.look),
         selection: (options.filter.as_deref()).map_or_else(Selection::default, Selection::parse),
         pid: options.pid,

@@ -5,7 +5,7 @@ use crate::arguments::{Part, Report};
 use analyse::Analysis;
 use anyhow::Result;
 use render::{Style, tables};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -48,6 +48,7 @@ fn table(part: Part, report: &analyse::Report, style: &Style) -> String {
             format!("{}{heading}{findings}", tables::summary(report, style))
         }
         Part::Top => tables::top(report, style),
+        Part::Calls => tables::calls(report, style),
         Part::Categories => tables::categories(report, style),
         Part::Idle => tables::idle(report, style),
         Part::Memory => tables::memory(report, style),
@@ -66,13 +67,17 @@ fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
     let wanted: &[&str] = match part {
         Part::Summary => return Ok(all),
         Part::Top => &["functions"],
+        Part::Calls => {
+            let found = &report.correlation;
+            return Ok(json!({"calls": found.tree, "left_out": found.tree_left_out}));
+        }
         Part::Categories => &["categories"],
         Part::Idle => &["idle"],
         Part::Memory => &["memory", "managed"],
         Part::Transfers => &["transfers"],
         Part::Contexts => &["contexts", "driver_objects"],
         Part::Ioctls => &["ioctls", "driver_objects", "correlation"],
-        Part::Gpu => &["gpu", "functions", "ranges"],
+        Part::Gpu => &["gpu", "functions", "ranges", "blocks"],
         Part::Findings => &["findings"],
         Part::Coverage => &["meta", "summary", "overview"],
     };

@@ -2,14 +2,20 @@
 //! comes back.
 
 mod accesses;
+mod attach;
 mod object;
 mod ready;
+mod settings;
 mod shape;
+mod stopped;
 
 pub use accesses::{Access, LINE_BYTES, Line, Owner, accesses};
-pub use object::{Loaded, load};
-pub use ready::{Ready, Span};
-pub use shape::Shape;
+pub use attach::AttachTo;
+pub use object::{Loaded, ObjectOptions, load, parse};
+pub use ready::{Ready, Span, ThreadSpan};
+pub use settings::Setting;
+pub use shape::{Shape, is_time};
+pub use stopped::{Budgeted, Stopped};
 
 use capture::gpu_probe::HostPart;
 use event::{Arg, Name, Value};
@@ -24,6 +30,10 @@ pub struct Probes {
     pub host: Option<HostPart>,
     /// Where maps are left.
     pub pin: Option<PathBuf>,
+    /// Programs that are stopped when their loops take too long.
+    pub budgeted: Option<Budgeted>,
+    /// What there is to say before anything has run.
+    pub notes: Vec<String>,
 }
 
 /// Where the probes come from: who knows what their records mean.
@@ -36,6 +46,8 @@ pub enum What {
 pub enum Reading {
     /// Of a stretch of time, on a multiprocessor: [`Span`].
     Span,
+    /// The same of one thread: [`ThreadSpan`].
+    ThreadSpan,
     Struct(Shape),
     /// Nobody knows what is in them; the ring's name.
     Bytes(Name),
@@ -46,6 +58,7 @@ impl Reading {
     pub fn fresh(&self) -> Reading {
         match self {
             Reading::Span => Reading::Span,
+            Reading::ThreadSpan => Reading::ThreadSpan,
             Reading::Struct(shape) => Reading::Struct(shape.fresh()),
             Reading::Bytes(name) => Reading::Bytes(Name::from(&**name)),
         }
@@ -65,6 +78,7 @@ impl Probes {
     pub fn reading(&self, map: usize, bytes: usize) -> Reading {
         match &self.what {
             What::Ready(Ready::Trace | Ready::Sched) => Reading::Span,
+            What::Ready(Ready::TraceThreads) => Reading::ThreadSpan,
             What::Ready(_) => Reading::Bytes(self.map_name(map).into()),
             What::Object(types) => match types.shape(map, bytes) {
                 Some(shape) => Reading::Struct(shape),
@@ -88,8 +102,9 @@ impl Probes {
                 Reading::Struct(shape) => shape.name.clone(),
                 Reading::Bytes(name) => name.clone(),
                 Reading::Span => "block".into(),
+                Reading::ThreadSpan => "thread".into(),
             },
-            fields: fields.unwrap_or_else(|| vec![Arg::new("bytes", hex(data))]),
+            fields: fields.unwrap_or_else(|| vec![unknown(data)]),
         }
     }
 
@@ -98,12 +113,26 @@ impl Probes {
         matches!(self.what, What::Ready(Ready::Mem))
     }
 
+    /// Whether a map's keys stand for powers of two.
+    pub fn is_in_powers_of_two(&self, map: usize) -> bool {
+        match &self.what {
+            What::Object(types) => types.is_in_powers_of_two(map),
+            What::Ready(_) => false,
+        }
+    }
+
     /// A line of printk.
     pub fn line(&self, text: u64, values: &[u64]) -> String {
         match &self.what {
             What::Object(types) => types.line(text, values),
             What::Ready(_) => String::new(),
         }
+    }
+
+    /// Whether a map is nobody's to look at: cutrace's own, or constants that the object has anyway.
+    pub fn is_hidden(&self, map: usize) -> bool {
+        let is_own = (self.budgeted.as_ref()).is_some_and(|budgeted| budgeted.map == map);
+        is_own || self.map_name(map).starts_with(".rodata")
     }
 
     pub fn map_name(&self, map: usize) -> &str {
@@ -116,6 +145,14 @@ impl Probes {
             What::Object(types) => types.value(map, bytes, is_key),
             What::Ready(_) => plain(bytes),
         }
+    }
+}
+
+/// A record that nobody knows the struct of: most are made of 8-byte numbers.
+fn unknown(data: &[u8]) -> Arg {
+    match plain(data) {
+        Value::List(words) => Arg::new("words", Value::List(words)),
+        _ => Arg::new("bytes", hex(data)),
     }
 }
 

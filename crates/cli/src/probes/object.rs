@@ -1,11 +1,16 @@
 //! Probes of a BPF object: read, verified, translated, and its types for what comes back.
 
-use super::{Probes, What, plain, shape::Shape};
+use super::{
+    AttachTo, Budgeted, Probes, Setting, What, attach::Places, plain, settings::Entries,
+    shape::Shape,
+};
 use capture::gpu_probe::{HostMap, HostPart, HostProgram};
 use event::{Arg, Value};
+use gpubpf::helper::GPU_HISTOGRAM;
+use gpubpf::instruction::{Callee, Operation, Wide};
 use gpubpf::{
-    Attach, Counters, MapKind, Object, ObjectError, Refused, TranslateOptions, btf, translate,
-    verify,
+    Attach, Budget, Counters, MapKind, Object, ObjectError, Refused, TranslateOptions, btf,
+    translate, verify_or_budget,
 };
 use ptx::device::{Map, Orders, map_kind, runtime};
 use ptx::rewrite::{Isa, Pattern, PatternError, Place, Plan, Probe};
@@ -33,6 +38,17 @@ pub enum BadObject {
     Kernel { program: String, why: PatternError },
     #[error("{0}")]
     Map(String),
+    #[error("{0}")]
+    Option(String),
+}
+
+/// What can be said about an object besides.
+#[derive(Debug, Clone, Default)]
+pub struct ObjectOptions {
+    pub attach: Vec<AttachTo>,
+    pub set: Vec<Setting>,
+    /// Rounds of loops without a bound that is known, in one thread.
+    pub budget: u64,
 }
 
 /// Everything of an object that runs on a GPU.
@@ -41,18 +57,45 @@ pub struct Loaded {
     pub direct: Vec<Direct>,
 }
 
-/// `accesses` are the kernels whose memory accesses are probed: the section cannot say.
-pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
-    let object = Object::parse(bytes)?;
+/// An object as it would be loaded, and what there is to say about where its programs go.
+pub fn parse(bytes: &[u8]) -> Result<(Object, Vec<String>), ObjectError> {
+    let places = Places::new(&[], bytes);
+    let object = Object::parse_with(bytes, &|program, section| places.section(program, section))?;
+    Ok((object, places.notes()))
+}
+
+/// `kernels` are meant in place of those that the sections name; that of memory accesses names none.
+pub fn load(
+    bytes: &[u8],
+    kernels: Option<&Pattern>,
+    options: &ObjectOptions,
+) -> Result<Loaded, BadObject> {
+    let places = Places::new(&options.attach, bytes);
+    let object = Object::parse_with(bytes, &|program, section| places.section(program, section))?;
+    if let Some(missing) = places.missing() {
+        return Err(BadObject::Option(missing));
+    }
     let (mut functions, mut inlined) = (String::new(), String::new());
     let (mut probes, mut direct, mut texts) = (Vec::new(), Vec::new(), Vec::new());
     let programs = (object.programs.iter())
-        .map(|program| verify(&object, program).map_err(BadObject::Refused))
+        .map(|program| verify_or_budget(&object, program).map_err(BadObject::Refused))
         .collect::<Result<Vec<_>, _>>()?;
+    let budgeted = programs.iter().filter(|verified| verified.is_budgeted);
+    let budgeted = Budgeted {
+        rounds: options.budget,
+        programs: budgeted.map(|one| one.program.name.clone()).collect(),
+        map: object.maps.len(),
+    };
     let counters = Counters::of(&object, &programs);
     for verified in &programs {
         let program = verified.program;
+        let name = &program.name;
+        let entry = budgeted.programs.iter().position(|one| one == name);
         let options = TranslateOptions {
+            budget: Budget {
+                rounds: budgeted.rounds,
+                stopped: entry.map(|entry| (budgeted.map, entry)),
+            },
             prefix: format!("cutrace_{}_", probes.len() + direct.len()),
             first_text: texts.len() as u32,
             counters: Some(counters.clone()),
@@ -63,16 +106,17 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
         functions.push('\n');
         texts.extend(translated.texts);
         inlined.extend(translated.inline.iter().map(|inline| inline.text.as_str()));
-        let pattern = |text: &str| {
-            Pattern::parse(text).map_err(|why| BadObject::Kernel {
+        let pattern = |text: &str| match kernels {
+            Some(kernels) => Ok(kernels.clone()),
+            None => Pattern::parse(text).map_err(|why| BadObject::Kernel {
                 program: program.name.clone(),
                 why,
-            })
+            }),
         };
         let (place, kernels) = match &program.attach {
             Attach::Entry(kernels) => (Place::Entry, pattern(kernels)?),
             Attach::Return(kernels) => (Place::Return, pattern(kernels)?),
-            Attach::Memory => (Place::Memory, accesses.clone()),
+            Attach::Memory => (Place::Memory, kernels.cloned().unwrap_or_else(Pattern::any)),
             Attach::Direct => {
                 direct.push(Direct {
                     name: program.name.clone(),
@@ -91,12 +135,18 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
     }
     drop(programs);
     let maps = object.maps.iter().enumerate();
-    let maps: Vec<Map> = (maps.map(|(number, found)| {
+    let mut maps: Vec<Map> = (maps.map(|(number, found)| {
         let summed = counters.width(number).unwrap_or(0);
         map(&object, number, found, summed)
     }))
     .collect();
-    let host = host_part(&object, bytes);
+    let mut host = host_part(&object, bytes, &places);
+    set(&object, &options.set, &mut maps, &mut host)?;
+    let notes = places.notes();
+    let budgeted = (!budgeted.programs.is_empty()).then_some(budgeted);
+    if let Some(budgeted) = &budgeted {
+        maps.push(budgeted.spec());
+    }
     let orders = Orders {
         plan: Plan {
             probes,
@@ -129,6 +179,8 @@ pub fn load(bytes: &[u8], accesses: &Pattern) -> Result<Loaded, BadObject> {
             what: What::Object(Types { object, texts }),
             host: (!host.programs.is_empty()).then_some(host),
             pin: None,
+            budgeted,
+            notes,
         },
         direct,
     })
@@ -151,10 +203,62 @@ fn map(object: &Object, number: usize, map: &gpubpf::Map, summed: u8) -> Map {
     }
 }
 
-fn host_part(object: &Object, bytes: &[u8]) -> HostPart {
+/// Gives maps what they are to start with.
+fn set(
+    object: &Object,
+    settings: &[Setting],
+    maps: &mut [Map],
+    host: &mut HostPart,
+) -> Result<(), BadObject> {
+    for setting in settings {
+        let name = &setting.map;
+        let found = object.maps.iter().position(|map| map.name == *name);
+        let Some(number) = found else {
+            let names: Vec<&str> = object.maps.iter().map(|map| map.name.as_str()).collect();
+            let names = names.join(", ");
+            return Err(BadObject::Option(format!(
+                "--set {name}: the object has no such map; it has {names}"
+            )));
+        };
+        let entries = (setting.entries(&object.maps[number])).map_err(BadObject::Option)?;
+        // The kernel's own maps are filled by the kernel.
+        if let Some(map) = host.maps.iter_mut().find(|map| map.index == number) {
+            map.initial.extend(entries);
+        } else if matches!(
+            object.maps[number].kind,
+            MapKind::Array { .. } | MapKind::KernelShared
+        ) {
+            fill(&object.maps[number], &mut maps[number], entries);
+        } else {
+            return Err(BadObject::Option(format!(
+                "--set {name}: only arrays that all threads share can be set before a kernel runs, and it \
+                 is of type {} ({})",
+                object.maps[number].kind.number(),
+                object.maps[number].kind.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn fill(spec: &gpubpf::Map, map: &mut Map, entries: Entries) {
+    let stride = spec.stride() as usize;
+    let bytes = map.initial.get_or_insert_default();
+    for (key, value) in entries {
+        let key = key.first_chunk().map_or(0, |key| u32::from_le_bytes(*key));
+        let start = key as usize * stride;
+        if bytes.len() < start + stride {
+            bytes.resize(start + stride, 0);
+        }
+        bytes[start..start + value.len()].copy_from_slice(&value);
+    }
+}
+
+fn host_part(object: &Object, bytes: &[u8], places: &Places<'_>) -> HostPart {
     let programs = object.host.iter().map(|program| HostProgram {
         name: program.name.clone(),
         section: program.section.clone(),
+        is_moved: places.is_moved(&program.name),
     });
     let maps = object.maps.iter().enumerate();
     let maps = maps.filter(|(number, map)| {
@@ -168,7 +272,9 @@ fn host_part(object: &Object, bytes: &[u8]) -> HostPart {
             .map(|(index, map)| HostMap {
                 name: map.name.clone(),
                 index,
+                is_array: matches!(map.kind, MapKind::Array { .. } | MapKind::KernelShared),
                 shared: map.kind == MapKind::KernelShared,
+                initial: Vec::new(),
             })
             .collect(),
     }
@@ -192,10 +298,30 @@ impl Types {
         }
     }
 
+    /// Whether a program gives this map to `gpu_histogram`: its keys are powers of two then.
+    pub fn is_in_powers_of_two(&self, map: usize) -> bool {
+        (self.object.programs.iter()).any(|program| {
+            // Compilers load the first argument right before the call.
+            let mut first = None;
+            program.instructions.iter().any(|one| match one.operation {
+                Operation::Constant { dst: 1, value } => {
+                    first = Some(value);
+                    false
+                }
+                Operation::Call(Callee::Helper(GPU_HISTOGRAM)) => first == Some(Wide::Map(map)),
+                _ => false,
+            })
+        })
+    }
+
     pub fn line(&self, text: u64, values: &[u64]) -> String {
         let of = |number: u64| self.texts.get(usize::try_from(number).ok()?).cloned();
         match of(text) {
-            Some(format) => gpubpf::format::render(&format, values, of),
+            // A line ends by itself.
+            Some(format) => {
+                let line = gpubpf::format::render(&format, values, of);
+                line.strip_suffix('\n').unwrap_or(&line).to_owned()
+            }
             None => format!("text {text} of a program that is not known"),
         }
     }

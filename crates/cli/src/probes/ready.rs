@@ -5,7 +5,7 @@ use super::{
     accesses::{LINE_ENTRY_BYTES, LINES, SITE_BYTES, SITES, SUMS_BYTES},
 };
 use ptx::device::{Map, Orders, map_kind, runtime};
-use ptx::rewrite::{Isa, MEMORY_CONTEXT_BYTES, Pattern, Place, Plan, Probe};
+use ptx::rewrite::{Inline, Isa, MEMORY_CONTEXT_BYTES, Pattern, Place, Plan, Probe, Sum};
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Ready {
     Count,
     /// When each block came and went, and where it ran.
     Trace,
+    /// The same of each thread.
+    TraceThreads,
     /// How long warps take.
     Hist,
     /// What memory accesses do.
@@ -32,12 +34,30 @@ pub struct Span {
     pub warp: u32,
 }
 
+/// A thread, from its entry to its leaving; times are the device's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadSpan {
+    pub start: u64,
+    pub end: u64,
+    pub block: [u32; 3],
+    pub thread: [u32; 3],
+    pub lane: u32,
+    pub sm: u32,
+    pub warp: u32,
+}
+
 const COUNT: &str = include_str!("count.ptx");
 const WARP: &str = include_str!("warp.ptx");
 const MEMORY: &str = include_str!("memory.ptx");
+const THREAD: &str = include_str!("thread.ptx");
 
-/// Blocks that the ring holds until they are read.
+/// When a thread began, in a register that it keeps.
+const THREAD_BEGAN: &str = "%cutrace_thread_began";
+
+/// Blocks, and threads, that the ring holds until they are read, in thousands.
 const BLOCKS: u32 = 256;
+const THREADS: u32 = 1024;
+const THREAD_BYTES: u32 = 40;
 
 impl Ready {
     /// In these kernels.
@@ -73,6 +93,24 @@ impl Ready {
                     map("blocks", map_kind::RING, 32, BLOCKS),
                     map("blocks on", map_kind::SM_ARRAY, 8, 1),
                 ],
+            ),
+            Ready::TraceThreads => (
+                THREAD,
+                vec![
+                    Probe {
+                        inline: Some(in_thread(&format!(
+                            "\tmov.u64 {THREAD_BEGAN}, %globaltimer;\n"
+                        ))),
+                        ..probe(Place::Entry, "__cutrace_thread_in")
+                    },
+                    Probe {
+                        inline: Some(in_thread(&format!(
+                            "\t.reg .b64 %cutrace_ignored;\n\tcall (%cutrace_ignored), __cutrace_thread_span, ({THREAD_BEGAN});\n"
+                        ))),
+                        ..probe(Place::Return, "__cutrace_thread_out")
+                    },
+                ],
+                vec![map("threads", map_kind::RING, THREAD_BYTES, THREADS)],
             ),
             Ready::Hist => (
                 WARP,
@@ -111,6 +149,8 @@ impl Ready {
             what: What::Ready(self),
             host: None,
             pin: None,
+            budgeted: None,
+            notes: Vec::new(),
         }
     }
 }
@@ -126,6 +166,39 @@ impl Span {
             sm: half(24)?,
             warp: half(28)?,
         })
+    }
+}
+
+impl ThreadSpan {
+    pub fn read(data: &[u8]) -> Option<ThreadSpan> {
+        let word = |at: usize| Some(u64::from_le_bytes(*data.get(at..)?.first_chunk()?));
+        let half = |at: usize| Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?));
+        let quarter = |at: usize| {
+            let bytes = data.get(at..)?.first_chunk()?;
+            Some(u32::from(u16::from_le_bytes(*bytes)))
+        };
+        Some(ThreadSpan {
+            start: word(0)?,
+            end: word(8)?,
+            block: [half(16)?, quarter(20)?, quarter(22)?],
+            thread: [quarter(24)?, quarter(26)?, quarter(28)?],
+            lane: quarter(30)?,
+            sm: half(32)?,
+            warp: half(36)?,
+        })
+    }
+}
+
+/// Text for the kernel itself, which has the register when a thread began.
+fn in_thread(text: &str) -> Inline {
+    Inline {
+        text: text.to_owned(),
+        sums: vec![Sum {
+            register: THREAD_BEGAN.into(),
+            // It is no sum: nothing of it goes to memory.
+            flush: String::new(),
+        }],
+        diverges: true,
     }
 }
 
@@ -158,6 +231,7 @@ mod tests {
         for ready in [
             Ready::Count,
             Ready::Trace,
+            Ready::TraceThreads,
             Ready::Hist,
             Ready::Mem,
             Ready::Sched,

@@ -102,7 +102,8 @@ fn first_number<'a>(mut fields: impl Iterator<Item = &'a Arg>) -> Option<u64> {
     })
 }
 
-fn is_time(name: &str) -> bool {
+/// Whether a name is one of moments.
+pub fn is_time(name: &str) -> bool {
     let has = |word: &str| {
         let mut places = name.as_bytes().windows(word.len());
         places.any(|place| place.eq_ignore_ascii_case(word.as_bytes()))

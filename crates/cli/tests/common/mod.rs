@@ -12,9 +12,10 @@ use std::{
 
 /// The parts of `report`.
 #[allow(dead_code)] // Not every test file needs it.
-pub const PARTS: [&str; 11] = [
+pub const PARTS: [&str; 12] = [
     "summary",
     "top",
+    "calls",
     "categories",
     "idle",
     "memory",

@@ -1,12 +1,16 @@
 //! `record --method=ebpf`: what the kernel sees is what preload and ptrace see.
 
+mod aggregates;
+mod attached;
 #[path = "../common/mod.rs"]
 mod common;
+mod kernel;
 mod loader;
 mod markers;
 mod older;
 mod patched;
 mod rights;
+mod sample;
 mod stacks;
 mod throwing;
 mod watched;

@@ -110,7 +110,7 @@ fn a_program_is_not_harmed_by_probes_that_find_nothing() {
     for (words, said) in [
         (
             ["count", "vectorSub"],
-            "no kernel vectorSub was loaded; there are: vectorAdd(",
+            "no kernel vectorSub was loaded; there are: vectorAdd, ",
         ),
         (
             ["hist", "/nothing/"],

@@ -44,10 +44,10 @@ fn ending_library(folder: &Path) -> PathBuf {
 }
 
 /// A whole process group, as a terminal's foreground is; killed with the test.
-struct Group(Child);
+pub struct Group(pub Child);
 
 impl Group {
-    fn signal(&self, signal: i32) {
+    pub fn signal(&self, signal: i32) {
         // SAFETY: the group of a child that has not been waited for.
         unsafe { libc::kill(-(self.0.id() as i32), signal) };
     }
@@ -67,13 +67,19 @@ impl Group {
     }
 
     fn program_ticks(&self) -> Option<u64> {
+        let pid = self.program()?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let ticks = stat.rsplit_once(')')?.1.split_whitespace().nth(11)?;
+        ticks.parse().ok()
+    }
+
+    /// The traced program, once it has CUDA in it.
+    pub fn program(&self) -> Option<u32> {
         let own = self.0.id();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
         children.split_whitespace().find_map(|pid| {
             let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            let ticks = stat.rsplit_once(')')?.1.split_whitespace().nth(11)?;
-            maps.contains("libcuda").then(|| ticks.parse().ok())?
+            maps.contains("libcuda").then(|| pid.parse().ok())?
         })
     }
 }
@@ -95,9 +101,10 @@ fn ctrl_c_ends_the_program_as_without_probes_and_maps_are_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let ends = ending_library(folder.path());
     for round in 0..10 {
-        // In host memory, which outlives the program; and in the device's, which has to be read at the end.
-        let (object, ends) = match round % 2 {
+        // In host memory, which outlives the program; and in the device's, which has to be read before it goes.
+        let (object, ends) = match round % 3 {
             0 => ("host_map_test", None),
+            1 => ("gpu_shared_map", None),
             _ => ("gpu_shared_map", Some(&ends)),
         };
         let object = repository().join(format!("examples/gpu/objects/{object}.bpf.o"));
@@ -155,13 +162,16 @@ fn maps_that_died_with_the_program_are_said_to_be_missing() {
         .process_group(0);
     let mut group = Group(command.spawn().expect("started"));
     group.until_busy(20);
-    group.signal(libc::SIGINT);
+    // Nobody can be before that.
+    let traced = group.program().expect("the program");
+    // SAFETY: a process of ours.
+    unsafe { libc::kill(traced as i32, libc::SIGKILL) };
     let mut said = String::new();
     let mut errors = group.0.stderr.take().expect("piped");
     std::io::Read::read_to_string(&mut errors, &mut said).expect("readable");
     assert_eq!(
         group.0.wait().expect("ended").signal(),
-        Some(libc::SIGINT),
+        Some(libc::SIGKILL),
         "{said}"
     );
     let note = " are missing: it was gone before they could be read from the device";

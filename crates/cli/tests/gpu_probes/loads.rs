@@ -105,9 +105,11 @@ fn kernels_without_ptx_are_named_and_left_alone() {
             _ => "loads.cubin",
         };
         // softgpu runs PTX only: the kernel did not run, and nobody says that it did.
-        let line = said.lines().find(|line| line.contains(" has no PTX in "));
+        let line = said
+            .lines()
+            .find(|line| line.contains(" is machine code (SASS) only in "));
         let is_true = |line: &str| {
-            line.starts_with("Note: nothing was probed: version has")
+            line.starts_with("Note: nothing was probed: version is")
                 && line.contains(place)
                 && line.ends_with(", and did not run")
         };

@@ -21,7 +21,7 @@ fn ready_made_probes_count_exactly() {
         32,
         "a beginning and an end for each block"
     );
-    assert!(trace.words().contains("16 records read, 0 lost"));
+    assert!(trace.words().contains("16 blocks recorded, 0 lost"));
     // By multiprocessor and warp, which no two that run at once share.
     let hist = run(&["hist", "/Add/"], &program, "vaddn 512 256 2");
     assert_eq!(hist.numbers("total")[0], 8192, "{}", hist.words());

@@ -96,6 +96,37 @@ fn the_one_liners_give_sensible_answers() {
     assert_eq!(launches.lines().count(), 1, "{launches}");
 }
 
+/// Whichever function a program calls to launch a kernel: each launch has one line, of one name.
+#[test]
+fn every_launch_is_a_cu_launch_kernel() {
+    for (name, launches) in [
+        ("streams_overlap", 30),
+        ("coop_groups", 0),
+        ("grid_sync", 0),
+        ("driver_api", 0),
+    ] {
+        let Some(program) = program(name) else {
+            return;
+        };
+        let run = record(&[], &[path(&program)]);
+        let lines: Vec<&serde_json::Value> = run.of_type("kernel").collect();
+        assert!(
+            !lines.is_empty() && (launches == 0 || lines.len() == launches),
+            "{name}: {}",
+            lines.len()
+        );
+        for line in lines {
+            assert_eq!(
+                (&line["name"], &line["op"]),
+                (&"cuLaunchKernel".into(), &"launch".into())
+            );
+            let call = line["call"].as_str().expect("a function");
+            let called = run.calls(call).any(|begun| begun["op_id"] == line["op_id"]);
+            assert!(called, "{name}: {line}");
+        }
+    }
+}
+
 #[test]
 fn filters_leave_out_what_was_not_asked_for() {
     let Some(program) = program("vector_add") else {
@@ -110,10 +141,7 @@ fn filters_leave_out_what_was_not_asked_for() {
     );
     assert_eq!(run.of_type("memory").count(), 6);
 
-    let launches = record(
-        &["-e", "cudaLaunch*,__cudaLaunch*"],
-        &[path(&program), "1000"],
-    );
+    let launches = record(&["-e", "cudaLaunchKernel"], &[path(&program), "1000"]);
     assert_eq!(
         launches.of_type("userspace").count(),
         2,

@@ -151,6 +151,10 @@ fn meaning(line: &Value, given: &mut Addresses) -> String {
     for name in volatile {
         members.remove(name);
     }
+    // Launches have one name; what differs is the function that was called.
+    if let Some(call) = members.remove("call") {
+        members.insert("name".into(), call);
+    }
     given.show(&mut line, false);
     format!("    {line}")
 }

@@ -1,21 +1,44 @@
 //! NVML's samples beside the calls, from a library that stands in for NVIDIA's: what it says is known.
 //! NVIDIA's own is tried on a GPU (tests/gpu/uvm.sh).
 
-use super::{path, record_with};
+use super::record_with;
 use crate::common::{cutrace, repository, skip};
 use serde_json::{Value, json};
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
+
+/// Builds the library that stands in for NVIDIA's.
+fn stand_in(folder: &Path) -> bool {
+    let built = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(folder.join("libnvidia-ml.so.1"))
+        .arg(repository().join("crates/cli/tests/record/nvml.c"))
+        .status();
+    built.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn samples_end_with_the_time_that_was_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    if !stand_in(folder.path()) {
+        return skip("gcc is not installed");
+    }
+    let options = ["--method", "preload,nvml", "-d", "0.2"];
+    let run = record_with(&options, &["sleep", "1.5"], |command| {
+        command.env("LD_LIBRARY_PATH", folder.path());
+    });
+    assert!(run.output.status.success(), "{}", run.stderr());
+    let samples = run
+        .of_type("counter")
+        .filter(|line| line["device"] == 0)
+        .count();
+    // In all of it there would be fifteen.
+    assert!((1..=4).contains(&samples), "{samples}");
+}
 
 #[test]
 fn samples_come_ten_times_a_second_with_what_each_gpu_offers() {
     let folder = tempfile::tempdir().expect("a folder");
-    let library = folder.path().join("libnvidia-ml.so.1");
-    let source = repository().join("crates/cli/tests/record/nvml.c");
-    let built = Command::new("gcc")
-        .args(["-shared", "-fPIC", "-o", path(&library)])
-        .arg(source)
-        .status();
-    if !built.is_ok_and(|status| status.success()) {
+    if !stand_in(folder.path()) {
         return skip("gcc is not installed");
     }
     let run = record_with(

@@ -35,7 +35,8 @@ fn stderr(output: &Output) -> String {
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
-    entries.map(|entry| entry.path()).collect()
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| !path.is_symlink()).collect()
 }
 
 /// Its lines, as `cutrace cat` prints them, without a warning.

@@ -7,7 +7,7 @@
 //! 2. the only struct of that size whose name has "event", "record" or "data" in it (whole objects
 //!    keep the types of their local variables only if something else names them, so programs put
 //!    `const struct event *unused __attribute__((unused))` beside their maps, as is customary);
-//! 3. the only struct of that size at all, the context's types of the kernel aside.
+//! 3. the only struct of that size at all, the context's types of the kernel and maps' definitions aside.
 
 use super::{Btf, Kind, TypeId};
 
@@ -33,8 +33,10 @@ pub fn event_type(btf: &Btf, value_type: Option<TypeId>, bytes: u32) -> Option<E
     {
         return Some(found(resolved, "the ring's value type"));
     }
+    let maps = map_definitions(btf);
     let of_size: Vec<TypeId> = btf
         .types()
+        .filter(|(id, _)| !maps.contains(id))
         .filter(|(_, ty)| match &ty.kind {
             Kind::Struct {
                 bytes: size,
@@ -55,6 +57,20 @@ pub fn event_type(btf: &Btf, value_type: Option<TypeId>, bytes: u32) -> Option<E
         ([], [only]) => Some(found(*only, "the only struct of this size")),
         _ => None,
     }
+}
+
+/// The structs that define maps: they are no records.
+fn map_definitions(btf: &Btf) -> Vec<TypeId> {
+    let mut maps = Vec::new();
+    for (_, ty) in btf.types() {
+        if let Kind::Section(variables) = &ty.kind
+            && ty.name == ".maps"
+        {
+            let resolved = variables.iter().filter_map(|(ty, ..)| btf.resolve(*ty));
+            maps.extend(resolved.map(|(id, _)| id));
+        }
+    }
+    maps
 }
 
 /// Whether the struct's name, or a typedef's for it, sounds like a record.

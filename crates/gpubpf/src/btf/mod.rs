@@ -95,8 +95,13 @@ impl Btf {
     }
 
     pub fn string(&self, offset: u32) -> Option<&str> {
+        self.string_within(offset, LONGEST_STRING)
+    }
+
+    /// A string that may be longer than most.
+    pub(super) fn string_within(&self, offset: u32, longest: usize) -> Option<&str> {
         let bytes = self.strings.get(offset as usize..)?;
-        let bytes = &bytes[..bytes.len().min(LONGEST_STRING)];
+        let bytes = &bytes[..bytes.len().min(longest)];
         let end = bytes.iter().position(|&byte| byte == 0)?;
         std::str::from_utf8(&bytes[..end]).ok()
     }

@@ -11,7 +11,7 @@ use super::link::{self, Code};
 use super::maps;
 use super::section::attach;
 use super::users;
-use super::{HostProgram, Object, ObjectError};
+use super::{HostProgram, Object, ObjectError, Sections};
 use crate::btf::{Btf, Extension, Kind};
 use crate::instruction::Raw;
 use crate::map::{Map, MapKind};
@@ -53,7 +53,7 @@ pub struct Reference {
     pub value: u64,
 }
 
-pub fn read(bytes: &[u8]) -> Result<Object, ObjectError> {
+pub fn read(bytes: &[u8], sections: Sections<'_>) -> Result<Object, ObjectError> {
     if bytes.len() > LARGEST_FILE {
         return Err(ObjectError::TooLarge(format!("{} bytes", bytes.len())));
     }
@@ -76,7 +76,7 @@ pub fn read(bytes: &[u8]) -> Result<Object, ObjectError> {
     };
     image.functions = functions(&file, &image.code)?;
     let maps = all_maps(&file, &btf, &mut image)?;
-    programs(&image, &btf, maps)
+    programs(&image, &btf, maps, sections)
 }
 
 fn types(file: &File<'_>) -> Result<(Btf, Extension), ObjectError> {
@@ -256,7 +256,12 @@ fn all_maps(file: &File<'_>, btf: &Btf, image: &mut Image) -> Result<Vec<Map>, O
     Ok(maps)
 }
 
-fn programs(image: &Image, btf: &Btf, maps: Vec<Map>) -> Result<Object, ObjectError> {
+fn programs(
+    image: &Image,
+    btf: &Btf,
+    maps: Vec<Map>,
+    sections: Sections<'_>,
+) -> Result<Object, ObjectError> {
     let mut object = Object {
         programs: Vec::new(),
         host: Vec::new(),
@@ -269,15 +274,17 @@ fn programs(image: &Image, btf: &Btf, maps: Vec<Map>) -> Result<Object, ObjectEr
         if section == ".text" {
             continue;
         }
-        let Some(attach) = attach(section, &function.name) else {
+        let section = sections(&function.name, section).unwrap_or_else(|| section.to_owned());
+        let Some(attach) = attach(&section, &function.name) else {
             object.host.push(HostProgram {
-                section: section.to_owned(),
+                section,
                 name: function.name.clone(),
                 maps: users::named(image, function),
             });
             continue;
         };
-        let program = link::link(image, btf, &object.maps, function, attach)?;
+        let mut program = link::link(image, btf, &object.maps, function, attach)?;
+        program.section = section;
         total += program.instructions.len();
         if total > link::MOST_INSTRUCTIONS {
             return Err(ObjectError::TooLarge(format!("{total} instructions")));

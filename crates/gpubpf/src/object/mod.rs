@@ -6,7 +6,7 @@ mod maps;
 mod section;
 mod users;
 
-pub use section::Attach;
+pub use section::{Attach, kernel_meant};
 
 use thiserror::Error;
 
@@ -111,6 +111,9 @@ impl Program {
     }
 }
 
+/// Says by a program's name and section where it goes instead, if it does.
+pub type Sections<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
+
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ObjectError {
     #[error("this is no ELF object: {0}")]
@@ -146,7 +149,13 @@ pub enum ObjectError {
 impl Object {
     /// Reads an object file. An object whose programs all belong to the host is an error.
     pub fn parse(bytes: &[u8]) -> Result<Object, ObjectError> {
-        elf::read(bytes)
+        Object::parse_with(bytes, &|_, _| None)
+    }
+
+    /// As [`Object::parse`]; `section` may say, of a program's name and the section it is in, that it
+    /// belongs elsewhere.
+    pub fn parse_with(bytes: &[u8], section: Sections<'_>) -> Result<Object, ObjectError> {
+        elf::read(bytes, section)
     }
 
     pub fn program(&self, name: &str) -> Option<&Program> {

@@ -22,13 +22,21 @@ pub fn attach(section: &str, program: &str) -> Option<Attach> {
         ("kprobe", "__memcapture") => Some(Attach::Memory),
         ("kprobe", "__directly_run") => Some(Attach::Direct),
         ("kprobe", _) if named_for_gpu && !kernel.is_empty() => {
-            Some(Attach::Entry(kernel.to_owned()))
+            Some(Attach::Entry(kernel_meant(kernel).to_owned()))
         }
         ("kretprobe", _) if named_for_gpu && !kernel.is_empty() => {
-            Some(Attach::Return(kernel.to_owned()))
+            Some(Attach::Return(kernel_meant(kernel).to_owned()))
         }
         _ => None,
     }
+}
+
+/// The kernel that a section's name stands for. Some of bpftime's programs write `cuda_` before its mangled
+/// name, others name the function by which the host launches it.
+pub fn kernel_meant(name: &str) -> &str {
+    let before = ["cuda_", "__device_stub_"];
+    let mut names = before.iter().filter_map(|before| name.strip_prefix(before));
+    names.find(|name| name.starts_with("_Z")).unwrap_or(name)
 }
 
 impl Attach {
@@ -45,3 +53,25 @@ impl Attach {
 
 /// What a memory probe is told: u64 address, u32 size, u32 space, u64 pc, u32 line, u32 kind.
 pub const MEMORY_CONTEXT_BYTES: u32 = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stub_stands_for_its_kernel() {
+        let kernel = "_Z9vectorAddPKfS0_Pf";
+        for name in [
+            kernel.to_owned(),
+            format!("cuda_{kernel}"),
+            format!("__device_stub_{kernel}"),
+        ] {
+            assert_eq!(kernel_meant(&name), kernel);
+            let attached = attach(&format!("kretprobe/{name}"), "cuda__probe");
+            assert_eq!(attached, Some(Attach::Return(kernel.into())));
+        }
+        for name in ["cuda_kernel", "vectorAdd", "cuda__memory"] {
+            assert_eq!(kernel_meant(name), name);
+        }
+    }
+}

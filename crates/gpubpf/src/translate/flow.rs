@@ -1,12 +1,13 @@
 //! Jumps, branches, calls of functions, the end.
 
+use super::budget::Left;
 use super::function::{self, Translator};
 use crate::instruction::{Callee, Condition, Operation, Source};
 
 impl Translator<'_> {
     pub fn flow(&mut self, at: usize, operation: Operation) {
         match operation {
-            Operation::Jump { target } => self.go(target),
+            Operation::Jump { target } => self.go(at, target),
             Operation::Branch {
                 condition,
                 wide,
@@ -20,17 +21,25 @@ impl Translator<'_> {
                     return;
                 }
                 if !passes {
-                    return self.go(target);
+                    return self.go(at, target);
                 }
                 // An address of a value that is always there.
                 if wide && src == Source::Immediate(0) && self.never_null >> dst & 1 == 1 {
                     match condition {
                         Condition::Equal => return,
-                        Condition::NotEqual => return self.go(target),
+                        Condition::NotEqual => return self.go(at, target),
                         _ => {}
                     }
                 }
                 let holds = self.condition(condition, wide, dst, src);
+                if target <= at && self.left.is_some() {
+                    // Only who goes back pays.
+                    let on = format!("{}_on", self.label(at));
+                    self.emit.line(format!("@!{holds} bra {on}"));
+                    self.go(at, target);
+                    self.emit.label(&on);
+                    return;
+                }
                 let label = self.label(target);
                 self.emit.line(format!("@{holds} bra {label}"));
             }
@@ -39,8 +48,14 @@ impl Translator<'_> {
                 let callee = functions.iter().position(|f| f.start == target);
                 let name = function::name(self.verified, self.options, callee.unwrap_or(0));
                 self.emit.counts.calls += 1;
-                self.emit
-                    .line(format!("call (%r0), {name}, (%r1, %r2, %r3, %r4, %r5)"));
+                let left = match self.left {
+                    Some(Left::Memory) => ", %left_at",
+                    _ => "",
+                };
+                self.emit.line(format!(
+                    "call (%r0), {name}, (%r1, %r2, %r3, %r4, %r5{left})"
+                ));
+                self.look_after_call();
             }
             // The last instruction has the end behind it.
             _ if self.inline && at + 1 == self.verified.program.functions[self.number].end => {}
@@ -52,7 +67,10 @@ impl Translator<'_> {
         }
     }
 
-    fn go(&mut self, target: usize) {
+    fn go(&mut self, at: usize, target: usize) {
+        if target <= at {
+            self.pay();
+        }
         let label = self.label(target);
         self.emit.line(format!("bra {label}"));
     }

@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use super::addition::{addition, targets};
+use super::budget::{self, Left};
 use super::cost::Cost;
 use super::emit::Emit;
 use super::stack::Cells;
 use super::{TranslateOptions, Used};
 use crate::disassemble::disassemble;
-use crate::instruction::{Instruction, Operation};
+use crate::instruction::{Callee, Instruction, Operation};
 use crate::object::Attach;
 use crate::verify::Verified;
 use crate::verify::facts::{Facts, Place};
@@ -46,6 +47,8 @@ pub struct Translator<'a> {
     pub inline: bool,
     /// Registers that hold an address which is not NULL, whatever happened before: a bit for each.
     pub never_null: liveness::Live,
+    /// What is left of its budget, if it has one.
+    pub left: Option<Left>,
     targets: Vec<bool>,
 }
 
@@ -133,10 +136,23 @@ fn begin<'a>(
         live: liveness::registers(&verified.program.instructions),
         inline: false,
         never_null: 0,
+        left: verified.is_budgeted.then(|| match calls(verified) {
+            true => Left::Memory,
+            false => Left::Register,
+        }),
         targets: targets(verified),
     };
     translator.frame = translator.choose_frame();
     translator
+}
+
+/// Whether a program calls functions.
+fn calls(verified: &Verified<'_>) -> bool {
+    let code = verified.program.instructions.iter().enumerate();
+    let mut calls = code.filter(|(_, instruction)| {
+        matches!(instruction.operation, Operation::Call(Callee::Function(_)))
+    });
+    calls.any(|(at, _)| verified.facts.reached[at])
 }
 
 impl Translator<'_> {
@@ -172,7 +188,11 @@ impl Translator<'_> {
             }
         }
         for (_, call) in self.facts.calls.range(self.range()) {
-            for memory in call.memory.iter().flatten() {
+            // Texts are read only where there are several.
+            let texts = call.texts.iter().flatten();
+            let read = texts.filter(|texts| texts.choices.len() > 1);
+            let read = read.map(|texts| &texts.memory);
+            for memory in call.memory.iter().flatten().chain(read) {
                 match (memory.place, memory.bytes) {
                     (
                         Place::Stack {
@@ -218,6 +238,7 @@ impl Translator<'_> {
             self.note_null(at);
             at += 1;
         }
+        self.stop();
     }
 
     /// The label of an instruction that is jumped to.
@@ -231,7 +252,7 @@ impl Translator<'_> {
 
     /// Which addresses are known after an instruction not to be NULL.
     fn note_null(&mut self, at: usize) {
-        use crate::instruction::{Alu, Callee, Source};
+        use crate::instruction::{Alu, Source};
         match self.code()[at].operation {
             Operation::Alu {
                 operator: Alu::Move,
@@ -266,8 +287,8 @@ impl Translator<'_> {
             Operation::Jump { .. }
             | Operation::Branch { .. }
             | Operation::Exit
-            | Operation::Call(crate::instruction::Callee::Function(_)) => self.flow(at, operation),
-            Operation::Call(crate::instruction::Callee::Helper(number)) => self.helper(at, number),
+            | Operation::Call(Callee::Function(_)) => self.flow(at, operation),
+            Operation::Call(Callee::Helper(number)) => self.helper(at, number),
         }
     }
 
@@ -300,7 +321,8 @@ impl Translator<'_> {
         let parameters = if self.number == 0 {
             ".reg .b64 %context".to_owned()
         } else {
-            (1..=5)
+            let more = u8::from(self.left == Some(Left::Memory));
+            (1..=5 + more)
                 .map(|register| format!(".reg .b64 %a{register}"))
                 .collect::<Vec<_>>()
                 .join(", ")
@@ -313,7 +335,12 @@ impl Translator<'_> {
             text.push_str(&cells.declarations());
         }
         text.push_str(&self.emit.declarations());
-        let mut local = 0;
+        let (declared, begun) = budget::beginning(self.left, self.number, self.options);
+        text.push_str(&declared);
+        let mut local = match (self.left, self.number) {
+            (Some(Left::Memory), 0) => 8,
+            _ => 0,
+        };
         if let Frame::Memory(bytes) = self.frame {
             let _ = writeln!(text, "    .local .align 8 .b8 %frame[{bytes}];");
             local += bytes;
@@ -341,6 +368,7 @@ impl Translator<'_> {
                 let _ = writeln!(text, "    add.s64 %r10, %r10, {bytes};");
             }
         }
+        text.push_str(&begun);
         text.push_str(self.emit.body());
         text.push_str("}\n");
         let cells = match &self.frame {

@@ -4,7 +4,7 @@
 use super::function::Translator;
 use super::helper_name;
 use crate::helper;
-use crate::verify::facts::{Call, Memory};
+use crate::verify::facts::{Call, Memory, Texts};
 
 impl Translator<'_> {
     pub fn helper(&mut self, at: usize, number: u32) {
@@ -85,9 +85,8 @@ impl Translator<'_> {
         let mut arguments = Vec::new();
         for index in 0..5 {
             let register = format!("%r{}", index + 1);
-            let argument = if let Some(text) = call.texts[index] {
-                let text = self.options.first_text + text;
-                self.emit.set("mov.b64", &text.to_string())
+            let argument = if let Some(texts) = &call.texts[index] {
+                self.text(&register, texts)
             } else if index >= call.arguments {
                 self.emit.set("mov.b64", "0")
             } else if let Some(memory) = call.memory[index] {
@@ -100,6 +99,45 @@ impl Translator<'_> {
         let name = helper_name(number);
         self.emit
             .line(format!("call (%r0), {name}, ({})", arguments.join(", ")));
+    }
+
+    /// The number of a text; of several, the one that is there.
+    fn text(&mut self, register: &str, texts: &Texts) -> String {
+        let number = |(text, _): &(u32, bool)| self.options.first_text + text;
+        let numbers: Vec<u32> = texts.choices.iter().map(number).collect();
+        let first = numbers.first().copied().unwrap_or(0);
+        let mut found = self.emit.set("mov.b64", &first.to_string());
+        let place = texts.memory.place;
+        let bytes: Vec<String> = texts
+            .telling
+            .iter()
+            .map(|&at| match self.cell(place) {
+                Some(cell) => self.read_cell(cell + at as i16, 1),
+                None => {
+                    let from = (register.to_owned(), i64::from(at));
+                    self.load(super::memory::space(place), &from, 1, 1, false)
+                }
+            })
+            .collect();
+        for (&(text, has_end), number) in texts.choices.iter().zip(&numbers).skip(1) {
+            let known = self.verified.texts[text as usize].as_bytes();
+            let mut is_it: Option<String> = None;
+            for (&at, byte) in texts.telling.iter().zip(&bytes) {
+                let known = known.get(usize::from(at)).copied();
+                debug_assert!(known.is_some() || has_end, "a byte behind the text");
+                let operands = format!("{byte}, {}", known.unwrap_or(0));
+                let same = self.emit.set_predicate("setp.eq.s64", &operands);
+                if let Some(before) = is_it {
+                    self.emit.line(format!("and.pred {same}, {same}, {before}"));
+                }
+                is_it = Some(same);
+            }
+            if let Some(is_it) = is_it {
+                let operands = format!("{number}, {found}, {is_it}");
+                found = self.emit.set("selp.b64", &operands);
+            }
+        }
+        found
     }
 
     /// An address a helper can read memory at: the memory's own, or a copy's.

@@ -7,6 +7,7 @@
 pub mod addition;
 mod aggregate;
 mod arithmetic;
+mod budget;
 mod cost;
 mod emit;
 mod flow;
@@ -17,6 +18,7 @@ mod lookup;
 mod memory;
 mod stack;
 
+pub use budget::Budget;
 pub use cost::Cost;
 pub use ptx::rewrite::{Inline, Sum};
 
@@ -44,6 +46,8 @@ pub struct TranslateOptions {
     /// Maps that all programs of the object only add to, if that was looked at: then the host must
     /// lay them out with a copy for each multiprocessor ([`Counters::is_spread`]).
     pub counters: Option<Counters>,
+    /// For programs whose loops have no bound that is known.
+    pub budget: Budget,
 }
 
 impl Default for TranslateOptions {
@@ -56,6 +60,7 @@ impl Default for TranslateOptions {
             aggregate: true,
             inline_helpers: true,
             counters: None,
+            budget: Budget::default(),
         }
     }
 }
@@ -111,7 +116,7 @@ fn inline(verified: &Verified<'_>, options: &TranslateOptions, used: &mut Used) 
     let counters = options
         .counters
         .as_ref()
-        .filter(|_| options.inline_helpers)?;
+        .filter(|_| options.inline_helpers && !verified.is_budgeted)?;
     let slots = kept::slots(verified, counters)?;
     let function = function::inline(verified, options, used)?;
     let sums = slots.iter().map(|slot| Sum {

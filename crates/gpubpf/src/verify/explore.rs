@@ -29,25 +29,61 @@ pub fn verify<'a>(object: &'a Object, program: &'a Program) -> Result<Verified<'
     verify_within(object, program, MOST_STEPS)
 }
 
+/// As [`verify`]; but where nobody can tell how often loops go round, the program may run if it is
+/// stopped after a number of rounds, as [`crate::translate`] then sees to ([`Verified::is_budgeted`]).
+pub fn verify_or_budget<'a>(
+    object: &'a Object,
+    program: &'a Program,
+) -> Result<Verified<'a>, Box<Refused>> {
+    verify_or_budget_within(object, program, MOST_STEPS)
+}
+
+/// As [`verify_or_budget`], but gives up after looking at fewer instructions.
+pub fn verify_or_budget_within<'a>(
+    object: &'a Object,
+    program: &'a Program,
+    most_steps: u64,
+) -> Result<Verified<'a>, Box<Refused>> {
+    let is_about_loops =
+        |refused: &Refused| matches!(refused.reason, Reason::UnboundedLoop | Reason::TooComplex);
+    match verify_within(object, program, most_steps) {
+        Err(first) if is_about_loops(&first) => look(Walk::new(object, program, true), most_steps)
+            .map_err(|second| match is_about_loops(&second) {
+                true => first,
+                false => second,
+            }),
+        outcome => outcome,
+    }
+}
+
 /// As [`verify`], but gives up (as too complex) after looking at fewer instructions.
 pub fn verify_within<'a>(
     object: &'a Object,
     program: &'a Program,
     most_steps: u64,
 ) -> Result<Verified<'a>, Box<Refused>> {
-    let mut walk = Walk::new(object, program);
+    look(Walk::new(object, program, false), most_steps)
+}
+
+fn look<'a>(mut walk: Walk<'a>, most_steps: u64) -> Result<Verified<'a>, Box<Refused>> {
+    let (object, program) = (walk.object, walk.program);
     walk.most_steps = most_steps.min(MOST_STEPS);
     let refuse = |at, (reason, text): Trouble| Box::new(Refused::new(program, at, reason, text));
     walk.check_shape()
         .map_err(|(at, trouble)| refuse(at, trouble))?;
     walk.run().map_err(|(at, trouble)| refuse(at, trouble))?;
+    walk.check_ways_out()
+        .map_err(|(at, trouble)| refuse(at, trouble))?;
     walk.check_atomics()
+        .map_err(|(at, trouble)| refuse(at, trouble))?;
+    walk.check_texts()
         .map_err(|(at, trouble)| refuse(at, trouble))?;
     walk.check_stack().map_err(|trouble| refuse(0, trouble))?;
     Ok(Verified {
         object,
         program,
         context_bytes: walk.context_bytes,
+        is_budgeted: walk.is_budgeted && walk.goes_round(),
         longest_path: walk.nodes[0].longest,
         looked_at: walk.steps,
         texts: walk.texts,
@@ -88,8 +124,12 @@ pub(super) struct Walk<'a> {
     /// Functions under way, as the present path's frames.
     pub lookups: u32,
     live: Vec<Live>,
-    relevance: Relevance,
+    pub(super) relevance: Relevance,
     is_target: Vec<bool>,
+    /// Jumps lead back to here: every loop comes by at such a place.
+    pub(super) is_head: Vec<bool>,
+    /// Loops are stopped when a thread runs, so their end need not be known.
+    pub(super) is_budgeted: bool,
     nodes: Vec<Node>,
     seen: Vec<Vec<usize>>,
     steps: u64,
@@ -106,7 +146,7 @@ pub(super) enum Next {
 }
 
 impl<'a> Walk<'a> {
-    fn new(object: &'a Object, program: &'a Program) -> Walk<'a> {
+    fn new(object: &'a Object, program: &'a Program, is_budgeted: bool) -> Walk<'a> {
         let code = &program.instructions;
         let mut function_of = vec![0; code.len()];
         for (number, function) in program.functions.iter().enumerate() {
@@ -115,9 +155,11 @@ impl<'a> Walk<'a> {
             }
         }
         let mut is_target = vec![false; code.len()];
-        for instruction in code {
+        let mut is_head = vec![false; code.len()];
+        for (at, instruction) in code.iter().enumerate() {
             if let Some(target) = instruction.operation.target() {
                 is_target[target] = true;
+                is_head[target] |= target <= at;
             }
         }
         Walk {
@@ -134,8 +176,10 @@ impl<'a> Walk<'a> {
             function_of,
             lookups: 0,
             live: liveness::registers(code),
-            relevance: Relevance::new(code, &program.functions),
+            relevance: Relevance::new(code, &program.functions, !is_budgeted),
             is_target,
+            is_head,
+            is_budgeted,
             nodes: Vec::new(),
             seen: vec![Vec::new(); code.len()],
             steps: 0,
@@ -255,10 +299,12 @@ impl<'a> Walk<'a> {
         if self.seen[at].len() >= EXACT_STATES {
             path.state.widen(at, &self.relevance);
         }
+        self.generalise(path);
         let mut done = None;
         for &index in &self.seen[at] {
             let node = &self.nodes[index];
-            if node.open == 0 {
+            // Of a loop that is stopped in the end, each round is as safe as the one that covers it.
+            if node.open == 0 || self.is_budgeted {
                 if node.state.covers(&path.state) {
                     done = Some(node.longest);
                     break;
@@ -289,6 +335,14 @@ impl<'a> Walk<'a> {
             self.seen[at].push(path.node);
         }
         Ok(false)
+    }
+
+    pub(super) fn states_at(&self, at: usize) -> &[usize] {
+        &self.seen[at]
+    }
+
+    pub(super) fn last_state_at(&self, at: usize) -> Option<&State> {
+        self.seen[at].last().map(|&node| &self.nodes[node].state)
     }
 
     fn end(&mut self, node: usize, distance: u64) {

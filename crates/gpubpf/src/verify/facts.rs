@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::text::MOST_CHOICES;
+
 /// Facts of a whole program, by an instruction's position.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
@@ -59,12 +61,22 @@ pub struct Call {
     pub map: Option<usize>,
     /// Memory arguments, by number from 0.
     pub memory: [Option<Memory>; 5],
-    /// Constant texts, by their number, in place of arguments.
-    pub texts: [Option<u32>; 5],
+    /// Constant texts, in place of arguments.
+    pub texts: [Option<Texts>; 5],
     /// How many arguments it is given.
     pub arguments: usize,
     /// What the key is, if it is always the same.
     pub key: Option<u64>,
+}
+
+/// A constant text, or one of several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    /// Their numbers, and whether a NUL ends each where it is.
+    pub choices: Vec<(u32, bool)>,
+    pub memory: Memory,
+    /// Bytes of the text that tell which one it is, if there are several.
+    pub telling: Vec<u16>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,12 +149,11 @@ impl Facts {
             .or_insert(operand);
     }
 
-    /// Joins what another path says about a call. False if a text differs: then it is not constant.
-    #[must_use]
-    pub fn note_call(&mut self, at: usize, call: Call) -> bool {
+    /// Joins what another path says about a call; or says why that cannot be.
+    pub fn note_call(&mut self, at: usize, call: Call) -> Result<(), &'static str> {
         let Some(known) = self.calls.get_mut(&at) else {
             self.calls.insert(at, call);
-            return true;
+            return Ok(());
         };
         if known.map != call.map {
             known.map = None;
@@ -152,13 +163,49 @@ impl Facts {
         }
         for (known, memory) in known.memory.iter_mut().zip(call.memory) {
             if let (Some(known), Some(memory)) = (known.as_mut(), memory) {
-                known.place = known.place.meet(memory.place);
-                known.alignment = known.alignment.min(memory.alignment);
-                if known.bytes != memory.bytes {
-                    known.bytes = None;
-                }
+                known.meet(&memory);
             }
         }
-        known.texts == call.texts && known.arguments == call.arguments
+        if known.arguments != call.arguments {
+            return Err("formats with different numbers of values come to this call");
+        }
+        for (known, found) in known.texts.iter_mut().zip(call.texts) {
+            match (known, found) {
+                (Some(known), Some(found)) => known.join(found)?,
+                (None, None) => {}
+                _ => return Err("a text comes to this call on one path, a number on another"),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Memory {
+    fn meet(&mut self, other: &Memory) {
+        self.place = self.place.meet(other.place);
+        self.alignment = self.alignment.min(other.alignment);
+        if self.bytes != other.bytes {
+            self.bytes = None;
+        }
+    }
+}
+
+impl Texts {
+    fn join(&mut self, other: Texts) -> Result<(), &'static str> {
+        // Where texts are told apart, their first bytes are looked at, as many as all have.
+        let bytes = self.memory.bytes.min(other.memory.bytes);
+        self.memory.meet(&other.memory);
+        self.memory.bytes = bytes;
+        for (number, has_end) in other.choices {
+            let is_full = self.choices.len() == MOST_CHOICES;
+            match self.choices.iter_mut().find(|(known, _)| *known == number) {
+                Some((_, known_end)) => *known_end &= has_end,
+                None if is_full => {
+                    return Err("too many different texts come to this call");
+                }
+                None => self.choices.push((number, has_end)),
+            }
+        }
+        Ok(())
     }
 }

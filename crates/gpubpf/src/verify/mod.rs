@@ -9,6 +9,7 @@ mod arithmetic;
 mod backwards;
 mod bits;
 mod branch;
+mod budget;
 mod call;
 mod explore;
 pub mod facts;
@@ -21,9 +22,10 @@ mod scalar;
 mod scalar_tests;
 mod stack;
 mod state;
+mod text;
 mod value;
 
-pub use explore::{verify, verify_within};
+pub use explore::{verify, verify_or_budget, verify_or_budget_within, verify_within};
 pub use refused::{Reason, Refused};
 
 use crate::object::{Object, Program};
@@ -36,7 +38,9 @@ pub struct Verified<'a> {
     pub program: &'a Program,
     /// Bytes of the context it may read: a kernel with fewer bytes of parameters must not be probed.
     pub context_bytes: u32,
-    /// The most instructions a thread executes.
+    /// How often its loops go round is not known: whoever runs it stops it after a number of rounds.
+    pub is_budgeted: bool,
+    /// The most instructions a thread executes; nothing of that is known of what is budgeted.
     pub longest_path: u64,
     /// Instructions the verifier looked at, over all paths.
     pub looked_at: u64,

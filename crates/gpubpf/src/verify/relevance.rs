@@ -23,9 +23,13 @@ pub struct Relevance {
 const CALLER_SAVED: u16 = 0b11_1111;
 
 impl Relevance {
-    pub fn new(code: &[Instruction], functions: &[Function]) -> Relevance {
+    /// `loops_matter`: whether numbers that decide when a loop ends are among them.
+    pub fn new(code: &[Instruction], functions: &[Function], loops_matter: bool) -> Relevance {
         let component = components(code, functions);
-        let decides = loop_exits(code, &component);
+        let decides = match loops_matter {
+            true => loop_exits(code, &component),
+            false => vec![false; code.len()],
+        };
         let mut relevance = Relevance {
             registers: vec![0; code.len()],
             stack: vec![false; FRAME_BYTES as usize],

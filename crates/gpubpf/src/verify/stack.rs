@@ -188,6 +188,16 @@ impl Stack {
         }
     }
 
+    /// Drops what is known of numbers that another frame does not have in the same place.
+    pub fn widen_changed(&mut self, before: &Stack) {
+        for cell in &mut self.cells {
+            let same = before.cell_at(cell.offset).is_some_and(|old| old == cell);
+            if matches!(cell.value, Value::Number(_)) && !same {
+                cell.value = Value::Number(Scalar::of_bytes(cell.bytes, false));
+            }
+        }
+    }
+
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.cells.iter_mut().map(|cell| &mut cell.value)
     }

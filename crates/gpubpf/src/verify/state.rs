@@ -147,6 +147,31 @@ impl State {
         }
     }
 
+    /// Drops what is known of numbers that are others than in a state that was here before.
+    pub fn widen_changed(&mut self, before: &State) {
+        for (frame, old) in self.frames.iter_mut().zip(&before.frames) {
+            for (value, old) in frame.registers.iter_mut().zip(&old.registers) {
+                if matches!((&*value, old), (Value::Number(new), Value::Number(old)) if new != old)
+                {
+                    *value = Value::UNKNOWN;
+                }
+            }
+            frame.stack.widen_changed(&old.stack);
+        }
+    }
+
+    /// Drops what is known of all numbers.
+    pub fn widen_all(&mut self) {
+        for frame in &mut self.frames {
+            for value in &mut frame.registers {
+                if matches!(value, Value::Number(_)) {
+                    *value = Value::UNKNOWN;
+                }
+            }
+            frame.stack.widen(|_, _| false);
+        }
+    }
+
     /// Registers of every frame, with the place their function goes on from.
     fn registers_at(&mut self, at: usize, mut each: impl FnMut(usize, usize, &mut Value)) {
         let mut place = at;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpubpf::map::DESCRIPTORS;
-use gpubpf::{Object, TranslateOptions, helper_name, translate, verify};
+use gpubpf::{Budget, Object, TranslateOptions, helper_name, translate, verify_or_budget};
 
 use crate::batch;
 
@@ -49,7 +49,8 @@ fn module(object: &Object, options: &TranslateOptions) -> String {
     let mut bodies = String::new();
     let mut helpers = Vec::new();
     for (number, program) in object.programs.iter().enumerate() {
-        let verified = verify(object, program).unwrap_or_else(|refused| panic!("{refused}"));
+        let verified =
+            verify_or_budget(object, program).unwrap_or_else(|refused| panic!("{refused}"));
         let translated = translate(&verified, options);
         helpers.extend(translated.helpers);
         let _ = writeln!(
@@ -95,6 +96,10 @@ fn ptxas_takes_what_programs_become() {
         let options = TranslateOptions {
             promote_stack: assembled % 3 != 0,
             inline_helpers: assembled % 4 != 0,
+            budget: Budget {
+                stopped: Some((3, 1)),
+                ..Budget::default()
+            },
             ..TranslateOptions::default()
         };
         let text = module(&object, &options);

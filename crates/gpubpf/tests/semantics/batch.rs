@@ -5,7 +5,8 @@ use std::fmt::Write;
 use gpubpf::instruction::Raw;
 use gpubpf::map::{DESCRIPTOR_BYTES, DESCRIPTORS, descriptor};
 use gpubpf::{
-    Attach, Map, MapKind, Object, Program, TranslateOptions, Translated, translate, verify_within,
+    Attach, Budget, Map, MapKind, Object, Program, TranslateOptions, Translated, translate,
+    verify_or_budget_within, verify_within,
 };
 
 use crate::device::{Buffer, Module};
@@ -26,6 +27,8 @@ pub struct Case {
     pub number: u64,
     pub raw: Vec<Raw>,
     pub translated: Translated,
+    /// Jumps back that a thread may make.
+    pub rounds: u64,
 }
 
 /// The object programs are generated for: one map, a value a thread.
@@ -56,11 +59,27 @@ pub fn case(number: u64) -> Case {
 
 /// A program as a case, or why it is none.
 pub fn translated(number: u64, raw: Vec<Raw>) -> Result<Case, String> {
+    checked(number, raw, None)
+}
+
+/// A program whose loops are stopped after some rounds, because they have no bound.
+pub fn budgeted(number: u64, raw: Vec<Raw>, rounds: u64) -> Result<Case, String> {
+    checked(number, raw, Some(rounds))
+}
+
+fn checked(number: u64, raw: Vec<Raw>, rounds: Option<u64>) -> Result<Case, String> {
     let object = object();
     let attach = Attach::Entry("any".into());
     let program = Program::from_slots("cuda__case", attach, &raw).map_err(|bad| bad.to_string())?;
-    let verified =
-        verify_within(&object, &program, 20_000).map_err(|refused| refused.to_string())?;
+    let verified = match rounds {
+        Some(_) => verify_or_budget_within(&object, &program, 20_000),
+        None => verify_within(&object, &program, 20_000),
+    }
+    .map_err(|refused| refused.to_string())?;
+    if rounds.is_some() && !verified.is_budgeted {
+        return Err("its loops have bounds".into());
+    }
+    let rounds = rounds.unwrap_or(u64::MAX);
     if verified.context_bytes as usize > OPERANDS * 8 {
         return Err("it reads more context than there is".into());
     }
@@ -68,6 +87,10 @@ pub fn translated(number: u64, raw: Vec<Raw>) -> Result<Case, String> {
         prefix: format!("p{number}_"),
         // Both ways to keep a stack must give the same.
         promote_stack: number % 8 != 7,
+        budget: Budget {
+            rounds,
+            stopped: None,
+        },
         ..TranslateOptions::default()
     };
     let translated = translate(&verified, &options);
@@ -75,6 +98,7 @@ pub fn translated(number: u64, raw: Vec<Raw>) -> Result<Case, String> {
         number,
         raw,
         translated,
+        rounds,
     })
 }
 
@@ -147,7 +171,7 @@ pub fn expected(case: &Case) -> Vec<u8> {
     let operands = operands(case.number % SETS);
     let mut values = before();
     for (context, value) in operands.chunks(OPERANDS * 8).zip(values.chunks_mut(VALUE)) {
-        reference::run(&case.raw, context, value);
+        reference::run(&case.raw, context, value, case.rounds);
     }
     values
 }

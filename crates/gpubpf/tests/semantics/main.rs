@@ -3,6 +3,7 @@
 
 mod assembler;
 mod batch;
+mod budget;
 mod compiled;
 mod device;
 mod generate;

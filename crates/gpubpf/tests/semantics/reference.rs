@@ -15,8 +15,9 @@ pub struct Machine<'a> {
     callers: Vec<(usize, [u64; 5])>,
 }
 
-/// Runs a program: helper 1 gives the value of key 0, nothing else is called but its own functions.
-pub fn run(program: &[Raw], context: &[u8], value: &mut [u8]) {
+/// Runs a program: helper 1 gives the value of key 0, nothing else is called but its own functions. It
+/// may jump back so many times.
+pub fn run(program: &[Raw], context: &[u8], value: &mut [u8], rounds: u64) {
     let mut machine = Machine {
         context,
         value,
@@ -27,8 +28,15 @@ pub fn run(program: &[Raw], context: &[u8], value: &mut [u8]) {
     machine.registers[1] = CONTEXT;
     machine.registers[10] = STACK + FRAME;
     let mut at = 0;
-    let mut steps = 0;
+    let (mut steps, mut left) = (0, rounds);
     while let Some(next) = machine.step(program, at) {
+        let is_jump = !matches!(program[at].code, 0x85 | 0x95) && next <= at;
+        if is_jump {
+            match left.checked_sub(1) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
         at = next;
         steps += 1;
         assert!(steps < 100_000, "the program does not end");

@@ -12,6 +12,33 @@ fn corpus() -> Vec<(&'static str, Vec<Code>)> {
             vec![found(ARRAY), load(8, 1, 0, 8), store(8, 0, 0, 1), end()],
         ),
         (
+            "a record without the context",
+            vec![
+                put(8, 10, -8, 0),
+                set(1, 0),
+                map(2, RING),
+                set(3, 0),
+                copy(4, 10),
+                add(4, -8),
+                set(5, 8),
+                call(25),
+                end(),
+            ],
+        ),
+        (
+            "one of two texts",
+            vec![
+                load(8, 6, 1, 0),
+                put(4, 10, -8, 0x0061_6261),
+                if_equal(6, 0, 1),
+                put(4, 10, -8, 0x0062_6261),
+                copy(1, 10),
+                add(1, -8),
+                call(501),
+                end(),
+            ],
+        ),
+        (
             "the copy of a checked value",
             vec![
                 lookup(ARRAY),

@@ -1,7 +1,7 @@
 //! Programs by hand: one function an instruction, and the maps they may use.
 
 use gpubpf::instruction::Raw;
-use gpubpf::{Attach, Map, MapKind, Object, Program, Refused, Verified, verify};
+use gpubpf::{Attach, Map, MapKind, Object, Program, Refused, Verified, verify, verify_or_budget};
 
 /// 1503, 4 values of 16 bytes.
 pub const ARRAY: i32 = 0;
@@ -71,6 +71,18 @@ pub fn outcome_at<T>(
     let object = object();
     let program = Program::from_slots("cuda__test", attach, &raw).expect("instructions");
     verify(&object, &program).map(|verified| then(&verified))
+}
+
+/// As `outcome`, but loops may be stopped by a budget.
+pub fn outcome_or_budget<T>(
+    code: &[Code],
+    then: impl FnOnce(&Verified<'_>) -> T,
+) -> Result<T, Box<Refused>> {
+    let raw: Vec<Raw> = code.concat();
+    let object = object();
+    let attach = Attach::Entry("kernel".into());
+    let program = Program::from_slots("cuda__test", attach, &raw).expect("instructions");
+    verify_or_budget(&object, &program).map(|verified| then(&verified))
 }
 
 pub fn one(code: u8, dst: u8, src: u8, offset: i16, immediate: i32) -> Code {

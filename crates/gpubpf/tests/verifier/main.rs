@@ -3,5 +3,6 @@
 
 mod accepted;
 mod assemble;
+mod budget;
 mod compiled;
 mod refused;

@@ -178,7 +178,7 @@ impl Filter {
         }
         let text = core::str::from_utf8(name).unwrap_or("");
         let (category, layer) = (cuda::category(text).as_str(), cuda::layer(text).as_str());
-        let family = cuda::family(text);
+        let family = cuda::public_name(text);
         let is_meant = |item: &Vec<u8>| {
             item == category.as_bytes()
                 || item == layer.as_bytes()
@@ -205,6 +205,8 @@ mod tests {
         assert!(wants("!query", "cuMemAlloc_v2") && !wants("!query", "cuDriverGetVersion"));
         assert!(wants("driver,!cuCtx*", "cuInit") && !wants("driver,!cuCtx*", "cuCtxCreate_v2"));
         assert!(!wants("driver", "cudaMalloc") && wants("cuMemAlloc", "cuMemAlloc_v2"));
+        assert!(wants("cudaLaunchKernel", "__cudaLaunchKernel_ptsz"));
+        assert!(!wants("!cudaLaunch*", "__cudaLaunchKernel"));
         assert!(wants("", "cuInit"));
     }
 

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Values a map has for one key, if nobody says how many threads there are: as many as fit here.
 const THREAD_MEMORY: u64 = 256 << 20;
@@ -52,6 +53,8 @@ pub struct Orders {
     pub has_own_modules: bool,
     /// Where rewritten texts are kept from run to run.
     pub cache: Option<PathBuf>,
+    /// How often maps are read while the program runs; `None`: at its end only.
+    pub every: Option<Duration>,
 }
 
 /// How a map lies in memory.
@@ -238,6 +241,9 @@ impl Orders {
         let _ = writeln!(text, "threads {}", self.threads);
         let _ = writeln!(text, "records {}", self.records);
         let _ = writeln!(text, "own-modules {}", u8::from(self.has_own_modules));
+        if let Some(every) = self.every {
+            let _ = writeln!(text, "every {}", every.as_nanos());
+        }
         if let Some(cache) = self.cache.as_ref().and_then(|path| path.to_str()) {
             let _ = writeln!(text, "cache {}", one_line(cache));
         }
@@ -314,6 +320,7 @@ impl Orders {
                 };
             }
             "threads" => self.threads = rest.parse().ok()?,
+            "every" => self.every = Some(Duration::from_nanos(rest.parse().ok()?)),
             "cache" => self.cache = Some(rest.into()),
             "own-modules" => self.has_own_modules = rest == "1",
             "records" => self.records = rest.parse().ok()?,
@@ -422,6 +429,7 @@ mod tests {
             records: 4096,
             has_own_modules: true,
             cache: Some("/a folder".into()),
+            every: Some(Duration::from_millis(1500)),
         };
         orders.write(folder.path()).expect("written");
         let read = Orders::read(folder.path()).expect("read");
@@ -430,6 +438,7 @@ mod tests {
         assert_eq!(format!("{:?}", read.plan), format!("{:?}", orders.plan));
         assert_eq!((read.threads, read.records), (0, 4096));
         assert_eq!(read.cache, orders.cache);
+        assert_eq!(read.every, orders.every);
         assert!(read.has_own_modules);
         fs::write(folder.path().join("orders"), "map 1 2\n").expect("written");
         assert!(Orders::read(folder.path()).is_err());

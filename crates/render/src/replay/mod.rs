@@ -24,6 +24,8 @@ pub struct Options {
     /// Nanoseconds since the trace's start.
     pub from: Option<u64>,
     pub to: Option<u64>,
+    /// What a process is called, where lines of many come as they happen.
+    pub name_of: Option<fn(u32) -> Option<String>>,
 }
 
 pub struct Replay<W: Write> {
@@ -37,6 +39,8 @@ pub struct Replay<W: Write> {
     last: Option<(u32, u32)>,
     /// Processes whose lines were written.
     pids: BTreeSet<u32>,
+    /// What they are called, where somebody can say it.
+    names: HashMap<u32, Option<String>>,
     /// The call whose line is not written yet: its meaning may come next.
     waiting: Option<u64>,
     line: String,
@@ -64,6 +68,7 @@ impl<W: Write> Replay<W> {
             work: HashMap::default(),
             last: None,
             pids: BTreeSet::new(),
+            names: HashMap::new(),
             waiting: None,
             line: String::new(),
             any: false,
@@ -82,7 +87,7 @@ impl<W: Write> Replay<W> {
             && options.tid.is_none_or(|tid| tid == event.tid)
             && options.selection.wants(&Candidate {
                 name: &event.name,
-                family: analyse::family(&event.name),
+                family: analyse::public_name(&event.name),
                 category: event.category,
                 layer: event.layer,
             })
@@ -226,13 +231,17 @@ impl<W: Write> Replay<W> {
         let thread = if event.layer == Layer::Gpu {
             self.last = None;
             text::stream(event)
-        } else if self.last.replace(who) == Some(who) {
+        } else if self.last.replace(who) == Some(who) && self.options.name_of.is_none() {
             String::new()
         } else {
             self.pids.insert(event.pid);
-            match event.pid == event.tid {
+            let number = match event.pid == event.tid {
                 true => event.pid.to_string(),
                 false => format!("{}/{}", event.pid, event.tid),
+            };
+            match self.name(event.pid) {
+                Some(name) => format!("{name} {number}"),
+                None => number,
             }
         };
         self.begin_any(at, &thread);
@@ -241,11 +250,24 @@ impl<W: Write> Replay<W> {
         Ok(())
     }
 
+    /// What a process is called; asked for once, while it is there.
+    fn name(&mut self, pid: u32) -> Option<&str> {
+        let name_of = self.options.name_of?;
+        let name = self.names.entry(pid).or_insert_with(|| name_of(pid));
+        name.as_deref()
+    }
+
     fn begin_any(&mut self, at: u64, thread: &str) {
         let time = text::milliseconds(at, self.start);
         let style = &self.options.style;
         self.line.push_str(&style.paint(Paint::Faint, &time));
-        self.line.push_str(&format!("  {thread:<12}  "));
+        // A name has up to 15 signs in the kernel.
+        let width = if self.options.name_of.is_some() {
+            24
+        } else {
+            12
+        };
+        self.line.push_str(&format!("  {thread:<width$}  "));
     }
 
     fn flush_line(&mut self) -> io::Result<()> {

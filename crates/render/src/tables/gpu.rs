@@ -31,12 +31,13 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         section.line(&format!("{}: {}{memory}{kind}", found.index, found.name));
     }
     if gpu.all.operations == 0 {
-        if report.overview.counts.launches > 0 {
+        if report.overview.counts.launches + report.overview.counts.captured_launches > 0 {
             section.line("The trace has no GPU times. What was launched, by name:");
             top::kernels(&mut section, report);
         } else {
             section.line("The trace has no GPU times, and no launch.");
         }
+        blocks(&mut section, report);
         ranges(&mut section, report);
         return section.finish();
     }
@@ -88,6 +89,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
     );
     section.more(ROWS, gpu.stream_count);
     top::kernels(&mut section, report);
+    blocks(&mut section, report);
     ranges(&mut section, report);
 
     if gpu.copies_beside_kernels_ns > 0 {
@@ -122,6 +124,47 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         count(queue.unlinked)
     ));
     section.finish()
+}
+
+/// What probes inside kernels saw (`cutrace gpu trace`).
+fn blocks(section: &mut Section<'_>, report: &Report) {
+    for row in &report.blocks {
+        let what = format!("{}s", crate::printable(&row.name));
+        let gpu = device_name(row.device);
+        section.heading(&match &*row.name {
+            "block" => format!("Blocks inside kernels, GPU {gpu}"),
+            "thread" => format!("Threads inside kernels, GPU {gpu}"),
+            _ => format!("Inside kernels, GPU {gpu}"),
+        });
+        section.line(&format!(
+            "{} {what} on {} multiprocessors, at most {} at once, {:.1} on average; one took p50 {}, p99 {}, at most {} (event {}).",
+            count(row.count),
+            row.multiprocessors.len(),
+            count(row.most_at_once),
+            row.sum_ns as f64 / row.busy_ns.max(1) as f64,
+            section.time(row.p50_ns),
+            section.time(row.p99_ns),
+            section.time(row.longest_ns),
+            row.longest_op_id.unwrap_or(0),
+        ));
+        let mut table = Table::new()
+            .left("SM")
+            .right(&what)
+            .right("Busy")
+            .right("Sum")
+            .right("On average");
+        for one in row.multiprocessors.iter().take(ROWS) {
+            table.row([
+                one.sm.to_string(),
+                count(one.count),
+                section.time(one.busy_ns),
+                section.time(one.sum_ns),
+                section.time(one.sum_ns / one.count.max(1)),
+            ]);
+        }
+        section.table(&table);
+        section.more(ROWS, row.multiprocessors.len() as u64);
+    }
 }
 
 /// What the host waited for, by CUPTI's word.

@@ -5,7 +5,7 @@ use crate::{
     Cell, Paint, Style, Table,
     units::{count, share},
 };
-use analyse::{Report, correlation::CallNode};
+use analyse::Report;
 use event::Layer;
 
 /// Functions and commands shown.
@@ -13,8 +13,6 @@ const ROWS: usize = 15;
 const WHY_OUTSIDE: &str = "Before the first: libraries that are being loaded. After the last: at the \
     end. Threads without calls: those that libraries start for themselves. Between two: a function \
     without a hook, as NVML's are (--lib 'libnvidia-ml.so*:nvml*' hooks them).";
-/// Calls shown in the tree.
-const TREE_ROWS: usize = 40;
 
 pub fn ioctls(report: &Report, style: &Style) -> String {
     let mut section = Section::new(style);
@@ -25,7 +23,6 @@ pub fn ioctls(report: &Report, style: &Style) -> String {
     driver_objects::memory(&mut section, report);
     driver_objects::channels(&mut section, report);
     driver(&mut section, report);
-    tree(&mut section, report);
     section.finish()
 }
 
@@ -67,7 +64,7 @@ fn below(section: &mut Section<'_>, report: &Report) {
         .right("in them")
         .right("Driver")
         .right("User space");
-    for row in rows.iter().take(ROWS) {
+    for row in rows.iter().take(section.rows(ROWS)) {
         let each = |sum: u64| section.time(sum / row.calls.max(1));
         table.row([
             row.name.to_string(),
@@ -84,7 +81,7 @@ fn below(section: &mut Section<'_>, report: &Report) {
         ]);
     }
     section.table(&table);
-    section.more(ROWS, rows.len() as u64);
+    section.more(section.rows(ROWS), rows.len() as u64);
 }
 
 fn commands(section: &mut Section<'_>, report: &Report) {
@@ -102,7 +99,7 @@ fn commands(section: &mut Section<'_>, report: &Report) {
         .right("p99")
         .right("Max")
         .left("");
-    for row in found.commands.iter().take(ROWS) {
+    for row in found.commands.iter().take(section.rows(ROWS)) {
         let name = match &row.name {
             Some(name) => name.to_string(),
             None => format!("{:#010x}", row.cmd),
@@ -122,7 +119,7 @@ fn commands(section: &mut Section<'_>, report: &Report) {
         ]);
     }
     section.table(&table);
-    section.more(ROWS, found.commands.len() as u64);
+    section.more(section.rows(ROWS), found.commands.len() as u64);
     section.line(driver_objects::NO_LAUNCHES);
 }
 
@@ -159,49 +156,7 @@ fn driver(section: &mut Section<'_>, report: &Report) {
         return;
     }
     section.heading("Functions of the driver");
-    super::top::functions(section, rows.iter().take(ROWS).copied());
-    section.more(ROWS, rows.len() as u64);
-}
-
-fn tree(section: &mut Section<'_>, report: &Report) {
-    let roots = &report.correlation.tree;
-    if roots.iter().all(|root| root.children.is_empty()) {
-        return;
-    }
-    section.heading("Who calls what");
-    let mut table = Table::new()
-        .left("Call")
-        .left("Layer")
-        .right("Calls")
-        .right("Total")
-        .right("Self");
-    let mut room = TREE_ROWS;
-    for root in roots.iter().filter(|root| !root.children.is_empty()) {
-        branch(root, 0, &mut room, &mut |node, depth| {
-            table.row([
-                format!("{}{}", "  ".repeat(depth), node.name),
-                node.layer.to_string(),
-                count(node.calls),
-                section.time(node.total_ns),
-                section.time(node.self_ns),
-            ]);
-        });
-    }
-    section.table(&table);
-}
-
-fn branch(
-    node: &CallNode,
-    depth: usize,
-    room: &mut usize,
-    tell: &mut impl FnMut(&CallNode, usize),
-) {
-    if *room == 0 {
-        return;
-    }
-    *room -= 1;
-    tell(node, depth);
-    for child in &node.children {
-        branch(child, depth + 1, room, tell);
-    }
+    let shown = section.rows(ROWS);
+    super::top::functions(section, rows.iter().take(shown).copied());
+    section.more(section.rows(ROWS), rows.len() as u64);
 }

@@ -155,12 +155,18 @@ fn leaks(section: &mut Section<'_>, report: &Report) {
             "The trace does not say how the program ended. Only what grew is listed, and what \
              contexts took with them."
         }
+        Judged::CallsLeftOut => {
+            "Unknown: calls were left out of the trace (-e, --min-duration), and frees with them."
+        }
         Judged::EventsLost => {
             "Events were lost, frees perhaps among them. Only what grew is listed, and what contexts \
              took with them."
         }
     };
     section.line(judged);
+    if leaks.judged == Judged::CallsLeftOut {
+        return;
+    }
     if leaks.groups.is_empty() {
         section.line("Nothing.");
         return;

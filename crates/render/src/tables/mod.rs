@@ -1,5 +1,6 @@
 //! The tables of `cutrace report`, one a file: from a report to lines of text.
 
+mod calls;
 mod categories;
 mod contexts;
 mod coverage;
@@ -18,6 +19,7 @@ mod top;
 mod transfers;
 mod working;
 
+pub use calls::calls;
 pub use categories::categories;
 pub use contexts::contexts;
 pub use coverage::coverage;

@@ -50,7 +50,11 @@ impl<'a> Section<'a> {
     }
 
     fn wrapped(&mut self, text: &str, first: usize, further: usize) {
-        let limit = self.style.width.max(20);
+        // Lines in a pipe are for grep and for other widths than ours.
+        let limit = match self.style.cut {
+            true => self.style.width.max(20),
+            false => usize::MAX,
+        };
         let mut line = " ".repeat(first - 1);
         let mut words = text.split(' ').peekable();
         while let Some(word) = words.next() {
@@ -73,6 +77,14 @@ impl<'a> Section<'a> {
     pub fn table(&mut self, table: &Table) {
         if !table.is_empty() {
             self.text.push_str(&table.render(self.style));
+        }
+    }
+
+    /// How many rows to show where a screen has room for so many: in a file or a pipe all of them.
+    pub fn rows(&self, on_screen: usize) -> usize {
+        match self.style.cut {
+            true => on_screen,
+            false => usize::MAX,
         }
     }
 

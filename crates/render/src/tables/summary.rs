@@ -18,12 +18,13 @@ pub fn summary(report: &Report, style: &Style) -> String {
     let mut first = Section::new(style);
     gpu(&mut first, report);
     if let Some(working) = &report.working {
-        working::tables(&mut first, working, ROWS);
+        working::tables(&mut first, report, working, ROWS);
     }
     text.push_str(&first.finish());
     text.push('\n');
     counts::userspace(&mut text, report);
     counts::kernel_space(&mut text, report);
+    counts::counted_in_kernel(&mut text, report);
     let mut section = Section::new(style);
     layers(&mut section, report);
     categories(&mut section, report);
@@ -56,7 +57,7 @@ pub fn gpu_in_short(report: &Report, style: &Style) -> String {
     gpu(&mut section, report);
     // Where nothing repeats there is no typical step to show.
     if let Some(working) = (report.working.as_ref()).filter(|working| working.step.is_some()) {
-        working::tables(&mut section, working, FEW);
+        working::tables(&mut section, report, working, FEW);
     }
     section.finish()
 }

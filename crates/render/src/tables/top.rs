@@ -42,6 +42,7 @@ pub(super) fn functions<'a>(
 ) {
     let mut table = Table::new()
         .left("Function")
+        .optional_left("Category")
         .right("Calls")
         .right("Total")
         .right("Self")
@@ -51,6 +52,7 @@ pub(super) fn functions<'a>(
     for row in rows {
         table.row([
             row.name.to_string(),
+            row.category.to_string(),
             count(row.calls),
             section.time(row.total_ns),
             section.time(row.self_ns),
@@ -182,7 +184,8 @@ fn longest(section: &mut Section<'_>, report: &Report) {
             .right("Took")
             .right("Self")
             .right("Thread")
-            .left("Name");
+            .left("Name")
+            .optional_left("Category");
         for row in found.longest.iter().take(ROWS / 2) {
             table.row([
                 row.op_id.to_string(),
@@ -191,6 +194,7 @@ fn longest(section: &mut Section<'_>, report: &Report) {
                 section.time(row.self_ns),
                 row.tid.to_string(),
                 row.name.to_string(),
+                row.category.to_string(),
             ]);
         }
         section.table(&table);

@@ -7,6 +7,7 @@ use crate::{
     units::{count, share},
 };
 use analyse::{Report, Working, idle::Basis, working::StepTimes};
+use std::collections::HashSet;
 
 /// Parts of the host's time named in a line.
 const PARTS: usize = 3;
@@ -25,14 +26,7 @@ pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Workin
     }
     if let Some(step) = &working.step {
         let each = |ns: u64| section.time((ns as f64 / working.steps()).round() as u64);
-        let launches = match step.launches {
-            many if many >= 10.0 => many.round(),
-            few => (few * 10.0).round() / 10.0,
-        };
-        let mut words = format!(
-            "Each step: {launches} launch{}",
-            if launches == 1.0 { "" } else { "es" }
-        );
+        let mut words = format!("Each step{}: {}", together(report), launches(step));
         if report.idle.basis == Basis::GpuTimes {
             words.push_str(&format!(
                 ", kernels {}, copies {}",
@@ -72,6 +66,36 @@ pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Workin
         ));
     }
     run_line(section, report, working);
+}
+
+/// `261 launches`, `1 graph launch`, or both.
+fn launches(step: &StepTimes) -> String {
+    let counted = |number: f64, kind: &str| {
+        let number = match number {
+            many if many >= 10.0 => many.round(),
+            few => (few * 10.0).round() / 10.0,
+        };
+        let ending = if number == 1.0 { "" } else { "es" };
+        (number > 0.0).then(|| format!("{number} {kind}launch{ending}"))
+    };
+    let parts = [
+        counted(step.launches, ""),
+        counted(step.graph_launches, "graph "),
+    ];
+    match parts.into_iter().flatten().collect::<Vec<_>>() {
+        none if none.is_empty() => "0 launches".to_owned(),
+        some => some.join(", "),
+    }
+}
+
+/// Steps are those of one process; what is done in them is done by all.
+fn together(report: &Report) -> String {
+    let contexts = report.contexts.contexts.iter();
+    let processes: HashSet<u32> = contexts.map(|context| context.pid).collect();
+    match processes.len() {
+        0 | 1 => String::new(),
+        many => format!(", {many} processes together"),
+    }
 }
 
 fn step_line(
@@ -144,11 +168,15 @@ pub(super) fn host_word(what: &str) -> &str {
 }
 
 /// The kernels and calls that take most, `most` of each.
-pub(super) fn tables(section: &mut Section<'_>, working: &Working, most: usize) {
-    let (kernels, calls) = match working.step {
-        Some(_) => ("Top kernels and copies, per step:", "Top calls, per step:"),
-        None => ("Top kernels and copies:", "Top calls:"),
+pub(super) fn tables(section: &mut Section<'_>, report: &Report, working: &Working, most: usize) {
+    let of = match working.step {
+        Some(_) => format!(", per step{}", together(report)),
+        None => String::new(),
     };
+    let (kernels, calls) = (
+        format!("Top kernels and copies{of}:"),
+        format!("Top calls{of}:"),
+    );
     for (heading, rows, own) in [
         (kernels, &working.kernels, false),
         (calls, &working.calls, true),
@@ -156,7 +184,7 @@ pub(super) fn tables(section: &mut Section<'_>, working: &Working, most: usize) 
         if rows.is_empty() {
             continue;
         }
-        section.heading(heading);
+        section.heading(&heading);
         let mut table = Table::new()
             .names("Name")
             .right("Count")
@@ -179,10 +207,12 @@ pub(super) fn tables(section: &mut Section<'_>, working: &Working, most: usize) 
 /// `24`, or `0.3` where not every step has one.
 fn a_step(calls: u64, working: &Working) -> String {
     let each = calls as f64 / working.steps();
-    if each >= 10.0 || (each - each.round()).abs() < 0.05 {
-        count(each.round() as u64)
+    if each < 0.005 {
+        "<0.01".to_owned()
     } else if each < 0.05 {
         format!("{each:.2}")
+    } else if each >= 10.0 || (each - each.round()).abs() < 0.05 {
+        count(each.round() as u64)
     } else {
         format!("{each:.1}")
     }

@@ -79,6 +79,7 @@ columns! {
     Shared = "shared": Type::U64,
     Count = "count": Type::U64,
     Source = "source": Type::Name,
+    Call = "call": Type::Name,
 }
 
 /// The names of all members, in the order of their numbers: a key is a member's number.

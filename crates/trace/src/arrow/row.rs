@@ -78,6 +78,7 @@ pub fn fields<'a>(
             Column::Shared => fields.shared = Some(uint(cells, row)?),
             Column::Count => fields.count = Some(uint(cells, row)?),
             Column::Source => fields.source = Some(word(cells, row)?),
+            Column::Call => fields.call = Some(word(cells, row)?),
         }
     }
     fields.grid = triple(grid);

@@ -15,7 +15,9 @@ use crate::{
 };
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
-use event::{Arg, Event, Extent, Lost, Meaning, MemoryOp, Meta, Name, Record, Summary, What};
+use event::{
+    Arg, Event, Extent, Launch, Lost, Meaning, MemoryOp, Meta, Name, Record, Summary, What,
+};
 use std::sync::Arc;
 
 /// Rows of a batch: what a crash may cost, and large enough to compress well.
@@ -34,6 +36,8 @@ pub struct Rows {
     cells: Vec<Cells>,
     rows: usize,
     start: u64,
+    /// The name of every launch.
+    launch: Name,
 }
 
 impl Rows {
@@ -43,6 +47,7 @@ impl Rows {
             cells: cells::all(),
             rows: 0,
             start: meta.start_ns,
+            launch: Launch::NAME.into(),
         })
     }
 
@@ -216,11 +221,17 @@ impl Rows {
         self.set(Column::Tid, meaning.tid.into());
         self.set_word(Column::Kind, meaning.what.type_name());
         self.set_some(Column::Layer, meaning.layer.map(|layer| layer as u64));
-        self.set_name(Column::Name, &meaning.name);
         self.set(Column::OpId, meaning.op);
         self.set_some(Column::Device, meaning.device);
         self.set_some(Column::Context, meaning.context);
         self.set_some(Column::Stream, meaning.stream);
+        if let What::Launch(_) = meaning.what {
+            let name = self.launch.clone();
+            self.set_name(Column::Name, &name);
+            self.set_name(Column::Call, &meaning.name);
+        } else {
+            self.set_name(Column::Name, &meaning.name);
+        }
         match &meaning.what {
             What::Memory(memory) => {
                 self.set_word(Column::Op, memory.op.as_str());

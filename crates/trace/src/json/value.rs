@@ -1,9 +1,10 @@
 //! Decoded values as JSON and back, without loss.
 //!
 //! JSON has fewer types than `Value`: pointers are strings like `"0x7f"`, and doubles that JSON
-//! cannot write are the strings `"NaN"`, `"Infinity"`, `"-Infinity"`. A text that happens to
-//! look like one of these is written with its first letter escaped, which every JSON reader
-//! takes for the same text, and ours for a text only.
+//! cannot write are the strings `"NaN"`, `"Infinity"`, `"-Infinity"`. Whole numbers that are no
+//! doubles, beyond 2^53, are strings of their digits: jq and JavaScript compute with doubles, and
+//! would give back other numbers. A text that happens to look like one of these is written with its
+//! first letter escaped, which every JSON reader takes for the same text, and ours for a text only.
 
 use super::{
     MOST_NESTING,
@@ -43,7 +44,9 @@ fn write_value(out: &mut Vec<u8>, value: &Value, depth: usize) -> Result<(), Too
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
         Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(number) if number.unsigned_abs() > MOST_EXACT => quoted(out, number),
         Value::Int(number) => write::int(out, *number),
+        Value::Uint(number) if *number > MOST_EXACT => quoted(out, number),
         Value::Uint(number) => write::uint(out, *number),
         Value::Float(number) if number.is_nan() => out.extend_from_slice(b"\"NaN\""),
         Value::Float(f64::INFINITY) => out.extend_from_slice(b"\"Infinity\""),
@@ -72,6 +75,32 @@ fn write_value(out: &mut Vec<u8>, value: &Value, depth: usize) -> Result<(), Too
     Ok(())
 }
 
+/// Up to here every whole number is a double: 2^53.
+const MOST_EXACT: u64 = 1 << 53;
+
+/// A number as a string.
+fn quoted(out: &mut Vec<u8>, number: &impl std::fmt::Display) {
+    out.extend_from_slice(format!("\"{number}\"").as_bytes());
+}
+
+/// A number that is written as a string, and only as it is written.
+fn beyond_exact(text: &str) -> Option<Value> {
+    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    let is_written =
+        digits.len() >= 16 && digits[0] != b'0' && digits.iter().all(u8::is_ascii_digit);
+    if !is_written {
+        return None;
+    }
+    match text.starts_with('-') {
+        true => (text.parse::<i64>().ok())
+            .filter(|number| number.unsigned_abs() > MOST_EXACT)
+            .map(Value::Int),
+        false => (text.parse::<u64>().ok())
+            .filter(|number| *number > MOST_EXACT)
+            .map(Value::Uint),
+    }
+}
+
 /// What a string without escapes means, if not itself.
 fn unescaped_meaning(text: &str) -> Option<Value> {
     match text.as_bytes() {
@@ -91,6 +120,7 @@ fn unescaped_meaning(text: &str) -> Option<Value> {
         b"NaN" => Some(Value::Float(f64::NAN)),
         b"Infinity" => Some(Value::Float(f64::INFINITY)),
         b"-Infinity" => Some(Value::Float(f64::NEG_INFINITY)),
+        [b'-' | b'1'..=b'9', ..] => beyond_exact(text),
         _ => None,
     }
 }
@@ -263,6 +293,44 @@ mod tests {
         assert_eq!(back, args);
         let generic: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         assert_eq!(generic["p"], "0x1f");
+    }
+
+    #[test]
+    fn numbers_that_are_no_doubles_are_strings() {
+        let numbers = [
+            Value::Uint(MOST_EXACT),
+            Value::Uint(MOST_EXACT + 1),
+            Value::Uint(u64::MAX),
+            Value::Int(-(MOST_EXACT as i64)),
+            Value::Int(-(MOST_EXACT as i64) - 1),
+            Value::Int(i64::MIN),
+            Value::List(vec![Value::Uint(u64::MAX)]),
+        ];
+        let texts = [
+            "9007199254740993",
+            "-9007199254740993",
+            "18446744073709551615",
+        ];
+        let others = [
+            "9007199254740992",
+            "09007199254740993",
+            "99999999999999999999",
+            "-1",
+        ];
+        let mut args: Vec<Arg> = (numbers.into_iter())
+            .map(|number| Arg::new("n", number))
+            .collect();
+        args.extend((texts.iter().chain(&others)).map(|&text| Arg::new("t", text)));
+        let (json, back) = through_json(&args);
+        assert_eq!(back, args, "{json}");
+        let start = "{\"n\":9007199254740992,\"n\":\"9007199254740993\",\
+            \"n\":\"18446744073709551615\",\"n\":-9007199254740992,\"n\":\"-9007199254740993\",\
+            \"n\":\"-9223372036854775808\",\"n\":[\"18446744073709551615\"],\"t\":\"\\u0039007199254740993\"";
+        assert!(json.starts_with(start), "{json}");
+        // As older versions wrote them.
+        let old = "{\"n\":18446744073709551615}";
+        let read = parse_args(&mut Cursor::new(old), &mut Names::default()).expect("JSON");
+        assert_eq!(read, [Arg::new("n", u64::MAX)]);
     }
 
     #[test]

@@ -53,6 +53,7 @@ keys! {
     Count = "count",
     Source = "source",
     Threads = "threads",
+    Call = "call",
 }
 
 const PLACES: usize = 128;

@@ -96,6 +96,7 @@ pub fn parse<'a>(
             Some(Key::Shared) => fields.shared = Some(cursor.uint()?),
             Some(Key::Count) => fields.count = Some(cursor.uint()?),
             Some(Key::Source) => fields.source = Some(word(cursor)?),
+            Some(Key::Call) => fields.call = Some(word(cursor)?),
             // Derived from grid and block.
             Some(Key::Threads) => cursor.skip()?,
             None => cursor.skip()?,

@@ -10,7 +10,7 @@ use crate::{
     },
     sink::WriteTrace,
 };
-use event::{Event, Extent, Lost, Meaning, MemoryOp, Meta, Record, Summary, What};
+use event::{Event, Extent, Launch, Lost, Meaning, MemoryOp, Meta, Record, Summary, What};
 use serde::Serialize;
 use std::io::Write;
 
@@ -287,7 +287,13 @@ fn meaning_members(out: &mut Vec<u8>, meaning: &Meaning) -> Result<()> {
             uint(out, "threads", launch.threads());
         }
     }
-    text(out, "name", &meaning.name);
+    match &meaning.what {
+        What::Launch(_) => {
+            plain(out, "name", Launch::NAME);
+            text(out, "call", &meaning.name);
+        }
+        What::Memory(_) | What::Transfer(_) => text(out, "name", &meaning.name),
+    }
     uint(out, "op_id", meaning.op);
     optional_uint(out, "device", meaning.device);
     optional_hex(out, "context", meaning.context);

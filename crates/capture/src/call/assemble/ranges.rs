@@ -118,6 +118,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             words: Words::default(),
             payload: None,
             hidden: false,
+            caller: None,
             below: Vec::new(),
             domain: Some(told.args[0]),
         });

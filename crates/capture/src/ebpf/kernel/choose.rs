@@ -2,33 +2,20 @@
 //! works; of all others, why not.
 
 use super::{
+    aggregated::Aggregated,
     attach::{self, Attached, Constants, Means},
     marks::Marks,
     shape::Shape,
 };
 use crate::{
-    ebpf::{
-        EbpfError,
-        attach::{Calls, Probe as Uprobe, Way as UprobeWay},
-        changed::Changes,
-        layout::{SPEC_AT_RETURN, SPEC_INSTANT, Spec},
-        library,
-        maps::Maps,
-        watch::{self, ALREADY_RECORDED, WITHOUT_DURATIONS, functions_of},
-    },
+    ebpf::{EbpfError, attach::Calls, layout::SPEC_AT_RETURN, maps::Maps},
     hooks::{Hook, Probe, Target, Way},
-    kernel::{Btf, Function, Functions, Tracefs, base_name, resolve, silence},
-    library::installed,
+    kernel::{Btf, Function, Functions, Tracefs, base_name, lore_of_group, resolve, silence},
     notes::Notes,
 };
 use event::{Category, Kind, Layer, Name};
 use libbpf_rs::Object;
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    io,
-    os::fd::OwnedFd,
-};
+use std::{collections::HashSet, fs, io, os::fd::OwnedFd, path::PathBuf};
 
 /// Functions of one glob: more would be a mistake.
 const MOST_FUNCTIONS: usize = 20_000;
@@ -54,6 +41,8 @@ pub struct Subject {
 pub struct Attachments {
     /// By the low half of their cookies.
     pub subjects: Vec<Subject>,
+    /// What is counted instead.
+    pub aggregated: Aggregated,
     /// Hooks that were taken, and hooks in all.
     pub taken: u64,
     pub total: u64,
@@ -67,6 +56,7 @@ pub struct Attachments {
     events: Vec<Attached>,
     objects: Vec<Object>,
     calls: Option<Calls>,
+    entries: Option<Calls>,
     marks: Option<Marks>,
 }
 
@@ -88,6 +78,8 @@ struct Wanted {
 pub struct Choice<'a> {
     pub(super) maps: &'a Maps,
     pub(super) hooks: &'a [Hook],
+    /// Where libraries are looked for first.
+    pub(super) folders: &'a [PathBuf],
     functions: Functions,
     tracefs: Option<Tracefs>,
     /// Looked at when it is needed first.
@@ -99,14 +91,16 @@ pub struct Choice<'a> {
     /// Says of fentry what the kernel said the first time.
     no_fentry: Option<String>,
     kprobes: Option<Object>,
-    calls: Option<Calls>,
+    pub(super) calls: Option<Calls>,
+    /// For functions whose returns nobody waits for: sessions would be told of them all the same.
+    pub(super) entries: Option<Calls>,
     pub(super) marks: Option<Marks>,
     /// A program can be on a tracepoint once: another hook on it takes another copy.
     points: Vec<(Object, HashSet<u32>)>,
 }
 
 impl<'a> Choice<'a> {
-    pub fn new(maps: &'a Maps, hooks: &'a [Hook]) -> Self {
+    pub fn new(maps: &'a Maps, hooks: &'a [Hook], folders: &'a [PathBuf]) -> Self {
         let tracefs = Tracefs::find();
         let folder = tracefs.as_ref().map(Tracefs::folder);
         Choice {
@@ -121,9 +115,11 @@ impl<'a> Choice<'a> {
             },
             maps,
             hooks,
+            folders,
             no_fentry: None,
             kprobes: None,
             calls: None,
+            entries: None,
             marks: None,
             points: Vec::new(),
         }
@@ -165,6 +161,7 @@ impl<'a> Choice<'a> {
             }
         }
         self.made.calls = self.calls;
+        self.made.entries = self.entries;
         self.made.marks = self.marks;
         Ok(self.made)
     }
@@ -249,7 +246,21 @@ impl<'a> Choice<'a> {
         let number = self.maps.describe(&shape.spec)?;
         for function in found.iter().filter(|function| function.address != 0) {
             let name = asked.name.as_deref().unwrap_or(base_name(&function.name));
-            let cookie = self.subject(hook, name, Layer::Kernel, &shape, None);
+            let cookie = if let Some(aggregate) = &asked.aggregate {
+                let key = match &function.module {
+                    Some(module) => format!("{}:{module}:{}", way.as_str(), function.name),
+                    None => format!("{}:{}", way.as_str(), function.name),
+                };
+                match self.made.aggregated.place(asked, aggregate, key) {
+                    Ok(place) => place,
+                    Err(reason) => {
+                        self.reasons[hook].push(reason);
+                        break;
+                    }
+                }
+            } else {
+                self.subject(hook, name, Layer::Kernel, &shape, None)
+            };
             wanted.push(Wanted {
                 hook,
                 probe,
@@ -423,138 +434,6 @@ impl<'a> Choice<'a> {
         Ok(())
     }
 
-    /// Functions of a library, in every copy of it that is found.
-    fn by_uprobe(
-        &mut self,
-        hook: usize,
-        at: usize,
-        library: &str,
-        function: &str,
-    ) -> Result<(), String> {
-        let asked = &self.hooks[hook];
-        let mut shape = Shape::of_function(asked, false).map_err(|error| error.to_string())?;
-        if asked.probes[at].way.is_return() {
-            if asked.condition.is_some() {
-                return Err(
-                    "conditions on what a library's function returns are not decided in the kernel"
-                        .to_owned(),
-                );
-            }
-            // Seen as a span: a return alone tells less.
-            shape.spec.flags &= !SPEC_INSTANT;
-        }
-        let wants_return = asked.probes[at].way.is_return();
-        let describe = |spec: &Spec| self.maps.describe(spec).map_err(|error| error.to_string());
-        let number = describe(&shape.spec)?;
-        // Where exceptions may pass, only beginnings are seen.
-        let mut instant = shape.spec;
-        instant.flags |= SPEC_INSTANT;
-        let instant = describe(&instant)?;
-        let files = installed(Some(&format!("uprobe:{library}:{function}")));
-        if files.is_empty() {
-            return Err(format!(
-                "no library {library} along the loader's path or in wheels; name it by its path"
-            ));
-        }
-        let mut found = false;
-        for path in files {
-            let shown = path.display().to_string();
-            let file = File::open(&path).map_err(|error| format!("{shown}: {error}"))?;
-            let wanted = library::Wanted {
-                libraries: vec![("*".to_owned(), function.to_owned())],
-                ..library::Wanted::default()
-            };
-            let Some(mut read) = library::read(&file, &shown, &wanted) else {
-                continue;
-            };
-            let changes = Changes::of_path(&path);
-            let left = read.leave_changed(&file, &changes);
-            if left > 0 {
-                let subject = functions_of(left, &shown);
-                self.made.notes.about(&ALREADY_RECORDED, subject);
-            }
-            let mut probes = Vec::new();
-            for function in &read.functions {
-                if !event::matches_glob(function_glob(asked, at), function.name.as_bytes()) {
-                    continue;
-                }
-                if wants_return && !function.returns {
-                    return Err(format!(
-                        "{shown} can throw C++ exceptions, and a probe at the return would end the program"
-                    ));
-                }
-                let name = self.hooks[hook].name.clone();
-                let name = name.unwrap_or_else(|| function.name.to_string());
-                let subject = self.subject(hook, &name, Layer::Library, &shape, None);
-                self.made.subjects[subject as usize].by_stack = true;
-                probes.push(Uprobe {
-                    offset: function.entry + function.offset,
-                    cookie: u64::from(if function.returns { number } else { instant }) << 32
-                        | u64::from(subject),
-                    returns: function.returns,
-                });
-            }
-            if probes.is_empty() {
-                continue;
-            }
-            let throwing = probes.iter().filter(|probe| !probe.returns).count();
-            if throwing > 0 {
-                let subject = watch::throwing(&shown, throwing as u64, probes.len());
-                self.made.notes.about(&WITHOUT_DURATIONS, subject);
-            }
-            let way = self.attach_library(&file, &shown, &probes)?;
-            let line = format!("{} functions of {shown} ({way})", probes.len());
-            self.made.details.push(line);
-            found = true;
-        }
-        match found {
-            true => Ok(()),
-            false => Err(format!("no function of {library} matches {function}")),
-        }
-    }
-
-    /// By the first way that works, and how that is called. A kernel may take programs that it then does
-    /// not attach.
-    fn attach_library(
-        &mut self,
-        file: &File,
-        shown: &str,
-        probes: &[Uprobe],
-    ) -> Result<&'static str, String> {
-        let mut calls = match self.calls.take() {
-            Some(calls) => calls,
-            None => Calls::load(self.maps, UprobeWay::Session).map_err(|why| why.to_string())?,
-        };
-        loop {
-            if calls.way == UprobeWay::Single && probes.len() > MOST_SINGLE {
-                self.calls = Some(calls);
-                return Err(format!(
-                    "{} functions of {shown}, and this kernel attaches them one by one: name fewer than {MOST_SINGLE}",
-                    probes.len()
-                ));
-            }
-            let next = match calls.way {
-                UprobeWay::Session => Some(UprobeWay::Multi),
-                UprobeWay::Multi => Some(UprobeWay::Single),
-                UprobeWay::Single => None,
-            };
-            match (calls.attach(file, shown, probes), next) {
-                (Ok(()), _) => {
-                    let way = calls.way.as_str();
-                    self.calls = Some(calls);
-                    return Ok(way);
-                }
-                (Err(_), Some(next)) if calls.is_unused() => {
-                    calls = Calls::load(self.maps, next).map_err(|why| why.to_string())?;
-                }
-                (Err(error), _) => {
-                    self.calls = Some(calls);
-                    return Err(error.to_string());
-                }
-            }
-        }
-    }
-
     fn attach_tracepoints(
         &mut self,
         hook: usize,
@@ -576,7 +455,10 @@ impl<'a> Choice<'a> {
             vec![name.to_owned()]
         };
         if names.is_empty() {
-            let reason = format!("no tracepoint matches {group}:{name}");
+            let mut reason = format!("no tracepoint matches {group}:{name}");
+            if let Some(truth) = lore_of_group(group) {
+                reason = format!("{reason}: {truth}");
+            }
             self.reasons[hook].push(reason);
         }
         for name in names {
@@ -600,6 +482,7 @@ impl<'a> Choice<'a> {
                 io::ErrorKind::NotFound => "this kernel and its modules do not have it".to_owned(),
                 _ => error.to_string(),
             };
+            let why = lore_of_group(group).map_or(why, str::to_owned);
             format!("no tracepoint {group}:{name}: {why}")
         })?;
         let asked = &self.hooks[hook];
@@ -614,7 +497,12 @@ impl<'a> Choice<'a> {
         } else {
             Layer::Os
         };
-        let subject = self.subject(hook, &title, layer, &shape, silence(group));
+        let subject = if let Some(aggregate) = &asked.aggregate {
+            let key = format!("tracepoint:{group}:{name}");
+            self.made.aggregated.place(asked, aggregate, key)?
+        } else {
+            self.subject(hook, &title, layer, &shape, silence(group))
+        };
         let cookie = u64::from(number) << 32 | u64::from(subject);
         let copy = (self.points.iter()).position(|(_, on)| !on.contains(&point.id));
         let copy = match copy {
@@ -671,13 +559,6 @@ fn kept<'a>(
         *place = Some(object.map_err(|error| error.to_string())?);
     }
     place.as_ref().ok_or_else(String::new)
-}
-
-fn function_glob(hook: &Hook, probe: usize) -> &[u8] {
-    match &hook.probes[probe].target {
-        Target::Library { function, .. } => function.as_bytes(),
-        _ => b"*",
-    }
 }
 
 /// It names one function.

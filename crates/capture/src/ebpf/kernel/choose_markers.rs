@@ -10,7 +10,7 @@ use crate::{
         attach::Way,
         markers::{self, Marker},
     },
-    library::installed,
+    library::{find, not_found},
 };
 use event::Layer;
 use std::{collections::HashSet, fs::File};
@@ -27,11 +27,9 @@ impl Choice<'_> {
         provider: &str,
         name: &str,
     ) -> Result<(), String> {
-        let files = installed(Some(&format!("uprobe:{library}:*")));
+        let files = find(library, self.folders);
         if files.is_empty() {
-            return Err(format!(
-                "no library {library} along the loader's path or in wheels; name it by its path"
-            ));
+            return Err(not_found(library));
         }
         let shape = Shape::of_function(&self.hooks[hook], false);
         let shape = shape.map_err(|error| error.to_string())?;
@@ -54,7 +52,7 @@ impl Choice<'_> {
             }
             let mut marks = Vec::new();
             for marker in &meant {
-                match self.mark(hook, marker, &shape) {
+                match self.mark(hook, &shown, marker, &shape) {
                     Ok(mark) => marks.push(mark),
                     Err(reason) => reasons.push(reason),
                 }
@@ -79,7 +77,13 @@ impl Choice<'_> {
     }
 
     /// One place of a marker, with what can be read there.
-    fn mark(&mut self, hook: usize, marker: &Marker, shape: &Shape) -> Result<Mark, String> {
+    fn mark(
+        &mut self,
+        hook: usize,
+        file: &str,
+        marker: &Marker,
+        shape: &Shape,
+    ) -> Result<Mark, String> {
         let title = marker.title();
         let mut shape = shape.clone();
         for number in shape.words_read() {
@@ -89,6 +93,9 @@ impl Choice<'_> {
             if self.hooks[hook].decides_by(number) {
                 return Err(format!("{title}: its condition cannot be decided: {why}"));
             }
+            if self.hooks[hook].aggregate.is_some() {
+                return Err(format!("{title}: {why}"));
+            }
             shape.leave_out(number);
             self.note(format!("{title}: {why}: its events come without it"));
         }
@@ -96,8 +103,14 @@ impl Choice<'_> {
         let number = number.map_err(|error| error.to_string())?;
         let number = u16::try_from(number).map_err(|_| "too many descriptions".to_owned())?;
         let site = self.marks()?.describe(&marker.site())?;
-        let name = self.hooks[hook].name.clone().unwrap_or(title);
-        let subject = self.subject(hook, &name, Layer::Library, &shape, None);
+        let asked = &self.hooks[hook];
+        let subject = if let Some(aggregate) = &asked.aggregate {
+            let key = format!("usdt:{file}:{title}");
+            self.made.aggregated.place(asked, aggregate, key)?
+        } else {
+            let name = asked.name.clone().unwrap_or(title);
+            self.subject(hook, &name, Layer::Library, &shape, None)
+        };
         Ok(Mark {
             offset: marker.offset,
             semaphore: marker.semaphore,

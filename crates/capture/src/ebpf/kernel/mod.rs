@@ -1,8 +1,10 @@
 //! Functions of the kernel and of NVIDIA's driver, and tracepoints: a source of its own, with its own
 //! ring, so that it goes with any other back end.
 
+mod aggregated;
 mod attach;
 mod choose;
+mod choose_libraries;
 mod choose_markers;
 mod events;
 mod marks;

@@ -1,12 +1,14 @@
 //! A hook as the kernel's programs understand it, and the way back from what they wrote.
 
 use crate::ebpf::layout::{
-    BODIES, COMPARE_EQUAL, COMPARE_GREATER, COMPARE_GREATER_OR_EQUAL, COMPARE_LESS,
-    COMPARE_LESS_OR_EQUAL, COMPARE_MASK, COMPARE_UNEQUAL, Condition as Compiled, MOST_CONDITIONS,
-    MOST_STEPS, SPEC_AT_RETURN, SPEC_EVERYWHERE, SPEC_INSTANT, SPEC_STACK, STEP_MEMORY,
-    STEP_POINT_TEXT, STEP_TEXT, STEP_TEXT_BEHIND, Spec, Step, VARYING_MOST, VARYING_ROOM,
+    AGGREGATE_COUNT, AGGREGATE_HISTOGRAM, BODIES, COMPARE_EQUAL, COMPARE_GREATER,
+    COMPARE_GREATER_OR_EQUAL, COMPARE_LESS, COMPARE_LESS_OR_EQUAL, COMPARE_MASK, COMPARE_UNEQUAL,
+    Condition as Compiled, MEASURE_BODY, MEASURE_DURATION, MEASURE_RESULT, MEASURE_WORD,
+    MOST_CONDITIONS, MOST_STEPS, SPEC_AT_RETURN, SPEC_EVERYWHERE, SPEC_INSTANT, SPEC_STACK,
+    STEP_MEMORY, STEP_POINT_TEXT, STEP_TEXT, STEP_TEXT_BEHIND, Spec, Step, VARYING_MOST,
+    VARYING_ROOM,
 };
-use crate::hooks::{Argument, Compare, Condition, Format, Hook, Place, Source};
+use crate::hooks::{Aggregate, Argument, Compare, Condition, Format, Hook, Measure, Place, Source};
 use crate::kernel::Tracepoint;
 use event::{Arg, Name, Value};
 
@@ -366,10 +368,54 @@ impl Draft {
                 *place = one;
             }
         }
+        if let Some(aggregate) = &hook.aggregate {
+            self.aggregate(aggregate, hook, &mut spec)?;
+        }
         Ok(Shape {
             spec,
             pieces: self.pieces,
         })
+    }
+
+    /// Has the kernel's programs compute instead of recording.
+    fn aggregate(
+        &self,
+        aggregate: &Aggregate,
+        hook: &Hook,
+        spec: &mut Spec,
+    ) -> Result<(), ShapeError> {
+        let at_return = hook.probes.iter().all(|probe| probe.way.is_return());
+        spec.width = 8;
+        let measure = match aggregate {
+            Aggregate::Count => {
+                spec.aggregate = AGGREGATE_COUNT;
+                if at_return {
+                    spec.measure = MEASURE_RESULT;
+                }
+                return Ok(());
+            }
+            Aggregate::Histogram(measure) => measure,
+        };
+        spec.aggregate = AGGREGATE_HISTOGRAM;
+        let Measure::Argument(place) = measure else {
+            spec.measure = MEASURE_DURATION;
+            return Ok(());
+        };
+        let piece = (self.pieces.get(*place))
+            .ok_or_else(|| ShapeError::NotThere(aggregate.title(&hook.arguments)))?;
+        spec.width = piece.format.size();
+        spec.is_signed = piece.format.is_signed().into();
+        (spec.measure, spec.measured) = match (piece.from, piece.word) {
+            (From::Result, _) => (MEASURE_RESULT, 0),
+            // A number that is returned lies where the first argument would.
+            (From::Entry(_), None) if at_return => (MEASURE_RESULT, 0),
+            (From::Entry(at), Some(word)) if at == usize::from(word) * 8 => {
+                (MEASURE_WORD, word.into())
+            }
+            (From::Entry(at), _) => (MEASURE_BODY, at as u16),
+            _ => return Err(ShapeError::NotThere(piece.name.to_string())),
+        };
+        Ok(())
     }
 }
 

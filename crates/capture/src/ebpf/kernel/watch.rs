@@ -17,18 +17,19 @@ use crate::{
             COUNT_FAULTS, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_INSTANT, COUNT_UNSAVED,
             FILTER_TREE, Head, KIND_EXIT, Settings,
         },
-        maps::Maps,
+        maps::{Maps, Room},
         processes::follow_children,
     },
     hooks::{Hook, Hooks},
     kernel::{Functions, Tracefs},
     notes::{Notes, Topic},
 };
-use event::{Backend, Category, Hooks as Count, Kind, Layer, Lost, Record};
+use event::{Aggregate, Backend, Category, Hooks as Count, Kind, Layer, Lost, Record};
 use libbpf_rs::{Object, RingBufferBuilder};
 use std::{
     cell::RefCell,
     collections::VecDeque,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -56,6 +57,8 @@ static SILENT: Topic = Topic {
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub hooks: Vec<Hook>,
+    /// Where libraries are looked for before the usual places.
+    pub folders: Vec<PathBuf>,
     /// Time that traced threads spend off the processors.
     pub off_processor: bool,
     /// Every process, not only those that are followed.
@@ -83,6 +86,8 @@ pub struct Report {
     pub missing: Vec<String>,
     pub details: Vec<String>,
     pub notes: Notes,
+    /// What was counted in the kernel.
+    pub aggregates: Vec<Aggregate>,
     pub lost: u64,
     pub unwritten: u64,
     pub failure: Option<SinkError>,
@@ -115,7 +120,12 @@ impl Watch {
     }
 
     fn attached(options: &Options) -> Result<Self, EbpfError> {
-        let maps = Maps::create(RING_BYTES)?;
+        let aggregates = options.hooks.iter().any(|hook| hook.aggregate.is_some());
+        let room = Room {
+            aggregates,
+            ..Room::default()
+        };
+        let maps = Maps::with(RING_BYTES, room)?;
         let mut settings = Settings {
             until: u64::MAX,
             enough: u64::from(RING_BYTES) * 7 / 8,
@@ -126,7 +136,7 @@ impl Watch {
         options.whose.narrow(&mut settings);
         maps.set(&settings)?;
         let (processes, points) = follow_children(&maps)?;
-        let mut attachments = Choice::new(&maps, &options.hooks).attach()?;
+        let mut attachments = Choice::new(&maps, &options.hooks, &options.folders).attach()?;
         let switches = match options.off_processor {
             true => watch_switches(&maps, &mut attachments),
             false => None,
@@ -238,7 +248,7 @@ fn watch_switches(maps: &Maps, made: &mut Attachments) -> Option<(Object, Attach
             made.subjects.push(Subject {
                 name: "off-cpu".into(),
                 layer: Layer::Os,
-                kind: Kind::Scheduler,
+                kind: Kind::OffCpu,
                 category: Category::Other,
                 shape: Shape::of_switches(),
                 by_stack: false,
@@ -421,6 +431,7 @@ impl<S: Sink> Reading<S> {
             hooks: watch.hooks(),
             missing: watch.attachments.missing.clone(),
             details: watch.attachments.details.clone(),
+            aggregates: watch.attachments.aggregated.read(&watch.maps),
             notes,
             lost: self.lost,
             unwritten: self.unwritten,

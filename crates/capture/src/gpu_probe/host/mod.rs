@@ -6,12 +6,15 @@
 //! that are meant for its libraries, before it is answered: so they are there before its first call.
 
 mod contents;
+mod launch;
 mod socket;
 mod uprobe;
 
 use super::maps::MapDump;
 use crate::ebpf::{self, EbpfError, objects};
-use libbpf_rs::{Link, MapType, Object, ObjectBuilder, libbpf_sys};
+use libbpf_rs::{
+    Link, MapCore as _, MapFlags, MapType, Object, ObjectBuilder, ProgramType, libbpf_sys,
+};
 use socket::Door;
 use std::collections::BTreeSet;
 use std::io;
@@ -35,6 +38,8 @@ pub struct HostPart {
 pub struct HostProgram {
     pub name: String,
     pub section: String,
+    /// Its section is another than the object says.
+    pub is_moved: bool,
 }
 
 impl HostPart {
@@ -42,7 +47,7 @@ impl HostPart {
     pub fn functions(&self) -> Vec<String> {
         let uprobes = self.programs.iter();
         let uprobes = uprobes.filter_map(|one| Uprobe::parse(&one.section, &one.name));
-        uprobes.map(|uprobe| uprobe.function).collect()
+        uprobes.flat_map(|uprobe| uprobe.functions()).collect()
     }
 }
 
@@ -52,8 +57,12 @@ pub struct HostMap {
     pub name: String,
     /// Its place in the orders.
     pub index: usize,
+    /// An array, by whatever number: the kernel knows one.
+    pub is_array: bool,
     /// The GPU's programs use it too.
     pub shared: bool,
+    /// Keys and values that it starts with.
+    pub initial: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -75,9 +84,14 @@ pub enum HostError {
         source: libbpf_rs::Error,
     },
     #[error(
-        "program {program}: {section} does not say what to attach to (uprobe/LIBRARY:FUNCTION)"
+        "program {program}: {section} does not say what to attach to: --attach {program}=uprobe:LIB:FUNCTION"
     )]
     Section { program: String, section: String },
+    #[error("map {map} cannot be set: {source}")]
+    Set {
+        map: String,
+        source: libbpf_rs::Error,
+    },
     #[error("cannot share maps with the program: {0}")]
     Socket(io::Error),
 }
@@ -117,6 +131,7 @@ impl Host {
             source,
         })?;
         let object = load(part).map_err(HostError::Load)?;
+        set(&object, &part.maps)?;
         let mut served = Served {
             files: shared_files(&object, part).map_err(HostError::Socket)?,
             object,
@@ -161,9 +176,8 @@ impl Host {
         self.end().map_or_else(HostFound::default, |mut served| {
             // Nothing writes any more when the maps are read.
             served.links.clear();
-            let missed = served.uprobes.iter().filter(|uprobe| !uprobe.is_attached);
             HostFound {
-                notes: missed.map(Uprobe::missing).collect(),
+                notes: served.uprobes.iter().filter_map(Uprobe::note).collect(),
                 maps: contents::of(&served.object, &served.maps),
             }
         })
@@ -198,7 +212,13 @@ impl Served {
             let Some(program) = self.object.progs_mut().find(|it| it.name() == &*one.name) else {
                 continue;
             };
-            let link = program.attach().map_err(|source| HostError::Attach {
+            let moved = (one.section.split_once('/')).filter(|_| one.is_moved);
+            let attached = match moved {
+                Some(("kprobe", function)) => program.attach_kprobe(false, function),
+                Some(("kretprobe", function)) => program.attach_kprobe(true, function),
+                _ => program.attach(),
+            };
+            let link = attached.map_err(|source| HostError::Attach {
                 program: one.name.clone(),
                 section: one.section.clone(),
                 source,
@@ -218,9 +238,10 @@ impl Served {
                 .object
                 .progs_mut()
                 .find(|it| it.name() == &*uprobe.program);
-            if let Some(link) = program.and_then(|program| uprobe.attach(&program, process)) {
+            let links = program.map_or_else(Vec::new, |program| uprobe.attach(&program, process));
+            if !links.is_empty() {
                 uprobe.is_attached = true;
-                self.links.push(link);
+                self.links.extend(links);
                 self.known.insert((process, number));
             }
         }
@@ -239,8 +260,14 @@ fn load(part: &HostPart) -> Result<Object, EbpfError> {
         .open_memory(&part.object)
         .map_err(failed)?;
     for mut program in open.progs_mut() {
-        let ours = part.programs.iter().any(|one| program.name() == &*one.name);
-        program.set_autoload(ours);
+        let ours = part
+            .programs
+            .iter()
+            .find(|one| program.name() == &*one.name);
+        program.set_autoload(ours.is_some());
+        if ours.is_some_and(|one| one.is_moved) {
+            program.set_prog_type(ProgramType::Kprobe);
+        }
     }
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -250,15 +277,35 @@ fn load(part: &HostPart) -> Result<Object, EbpfError> {
         }
         match part.maps.iter().find(|one| one.name == name) {
             None => map.set_autocreate(false).map_err(failed)?,
-            Some(one) if one.shared => {
-                map.set_type(MapType::Array).map_err(failed)?;
-                map.set_map_flags(map.map_flags() | libbpf_sys::BPF_F_MMAPABLE)
-                    .map_err(failed)?;
+            Some(one) => {
+                if one.is_array {
+                    map.set_type(MapType::Array).map_err(failed)?;
+                }
+                if one.shared {
+                    map.set_map_flags(map.map_flags() | libbpf_sys::BPF_F_MMAPABLE)
+                        .map_err(failed)?;
+                }
             }
-            Some(_) => {}
         }
     }
     open.load().map_err(failed)
+}
+
+/// Gives maps what they start with.
+fn set(object: &Object, maps: &[HostMap]) -> Result<(), HostError> {
+    for one in maps.iter().filter(|one| !one.initial.is_empty()) {
+        let Some(map) = object.maps().find(|map| is_named(map.name(), &one.name)) else {
+            continue;
+        };
+        for (key, value) in &one.initial {
+            map.update(key, value, MapFlags::ANY)
+                .map_err(|source| HostError::Set {
+                    map: one.name.clone(),
+                    source,
+                })?;
+        }
+    }
+    Ok(())
 }
 
 /// The kernel's name of a map: those of global data have the object's before them.
@@ -272,7 +319,6 @@ fn is_named(found: &std::ffi::OsStr, name: &str) -> bool {
 fn shared_files(object: &Object, part: &HostPart) -> io::Result<Vec<(usize, OwnedFd)>> {
     let mut files = Vec::new();
     for one in part.maps.iter().filter(|one| one.shared) {
-        use libbpf_rs::MapCore as _;
         let found = object.maps().find(|map| is_named(map.name(), &one.name));
         if let Some(map) = found {
             files.push((one.index, map.as_fd().try_clone_to_owned()?));

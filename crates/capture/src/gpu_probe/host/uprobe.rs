@@ -1,5 +1,6 @@
 //! Where a uprobe goes: `uprobe/FILE:FUNCTION`, by what a process has mapped.
 
+use super::launch;
 use event::matches_glob;
 use libbpf_rs::{Link, ProgramMut, UprobeOpts};
 use std::fs;
@@ -14,6 +15,8 @@ pub struct Uprobe {
     file: Option<String>,
     pub function: String,
     offset: usize,
+    /// Where it went, if not to the function as written.
+    pub instead: Option<String>,
 }
 
 impl Uprobe {
@@ -40,41 +43,88 @@ impl Uprobe {
             file: file.filter(|file| !file.is_empty()).map(str::to_owned),
             function: function.to_owned(),
             offset,
+            instead: None,
         })
     }
 
+    /// Functions that it may go to: nobody else may change their code.
+    pub fn functions(&self) -> Vec<String> {
+        let launches: &[&str] = match self.is_for_launches() {
+            true => &launch::FUNCTIONS,
+            false => &[],
+        };
+        let names = launches.iter().map(|name| (*name).to_owned());
+        names.chain([self.function.clone()]).collect()
+    }
+
+    /// Whether any way to launch a kernel is meant: no library's own function is.
+    fn is_for_launches(&self) -> bool {
+        let is_stub = self.function.starts_with("_Z");
+        launch::is_launch(&self.function) && self.offset == 0 && (is_stub || self.file.is_none())
+    }
+
     /// In a process that has its libraries.
-    pub fn attach(&self, program: &ProgramMut<'_>, process: u32) -> Option<Link> {
-        let maps = fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
-        let exe = fs::read_link(format!("/proc/{process}/exe")).ok()?;
+    pub fn attach(&mut self, program: &ProgramMut<'_>, process: u32) -> Vec<Link> {
+        let (Ok(maps), Ok(exe)) = (
+            fs::read_to_string(format!("/proc/{process}/maps")),
+            fs::read_link(format!("/proc/{process}/exe")),
+        ) else {
+            return Vec::new();
+        };
         let exe = exe.to_string_lossy();
-        self.candidates(&exe, &maps).into_iter().find_map(|path| {
+        let at_function = |path: &str, function: &str| {
             let options = UprobeOpts {
                 retprobe: self.at_return,
-                func_name: Some(self.function.clone()),
+                func_name: Some(function.to_owned()),
                 ..UprobeOpts::default()
             };
             let path = format!("/proc/{process}/root{path}");
             let process = i32::try_from(process).ok()?;
-            program
-                .attach_uprobe_with_opts(process, path, self.offset, options)
-                .ok()
-        })
+            let attached = program.attach_uprobe_with_opts(process, path, self.offset, options);
+            attached.ok()
+        };
+        let is_for_launches = self.is_for_launches();
+        if !is_for_launches || self.function.starts_with("_Z") {
+            let candidates = self.candidates(&exe, &maps);
+            let mut found =
+                (candidates.iter()).filter_map(|path| at_function(path, &self.function));
+            if let Some(link) = found.next() {
+                return vec![link];
+            }
+        }
+        if !is_for_launches {
+            return Vec::new();
+        }
+        // The program may have a runtime in it, and a library another; further ones are looked for only if
+        // neither has.
+        let files = files(&exe, &maps);
+        let is_likely = |path: &&str| *path == exe || name(path).starts_with("libcudart");
+        let (likely, others): (Vec<&str>, Vec<&str>) = files.into_iter().partition(is_likely);
+        let (mut links, mut places) = (Vec::new(), Vec::new());
+        for (path, is_likely) in (likely.into_iter().map(|path| (path, true)))
+            .chain(others.into_iter().map(|path| (path, false)))
+        {
+            if !is_likely && !links.is_empty() {
+                break;
+            }
+            let mut functions = launch::functions_of(&format!("/proc/{process}/root{path}"));
+            functions.retain(|function| {
+                let link = at_function(path, function);
+                let is_there = link.is_some();
+                links.extend(link);
+                is_there
+            });
+            if !functions.is_empty() && functions != [self.function.as_str()] {
+                places.push(format!("{} in {}", functions.join(", "), name(path)));
+            }
+        }
+        self.instead = (!places.is_empty()).then(|| places.join("; "));
+        links
     }
 
     /// Files of a process that may have the function, the likeliest first.
     fn candidates<'a>(&self, exe: &'a str, maps: &'a str) -> Vec<&'a str> {
-        let mut files = vec![exe];
-        for line in maps.lines() {
-            let mut words = line.split_whitespace();
-            let executable = words.nth(1).is_some_and(|rights| rights.contains('x'));
-            if let (true, Some(at)) = (executable, line.find('/')) {
-                let path = &line[at..];
-                if !files.contains(&path) && !name(path).starts_with("libcutrace") {
-                    files.push(path);
-                }
-            }
-        }
+        let mut files = files(exe, maps);
         // A program that is named has its functions in itself, or in the libraries it came with.
         let file = (self.file.as_deref()).filter(|file| name(file) != name(exe));
         match file {
@@ -84,13 +134,44 @@ impl Uprobe {
         files
     }
 
-    pub fn missing(&self) -> String {
+    /// What there is to say of it.
+    pub fn note(&self) -> Option<String> {
+        if !self.is_attached {
+            return Some(self.missing());
+        }
+        let instead = self.instead.as_ref()?;
+        let (program, whole) = (&self.program, ptx::rewrite::readable(&self.function));
+        let function = whole.split('(').next().unwrap_or(&whole);
+        let function = function.rsplit(' ').next().unwrap_or(function);
+        Some(format!(
+            "program {program} is for {function}: attached to what launches kernels here ({instead})"
+        ))
+    }
+
+    fn missing(&self) -> String {
         let place = self.file.as_deref().unwrap_or("any library of the program");
+        let (program, function) = (&self.program, &self.function);
         format!(
-            "program {} did not run: no function {} in {place}",
-            self.program, self.function
+            "program {program} did not run: no function {function} in {place} \
+             (--attach {program}=uprobe:LIB:FUNCTION attaches it elsewhere)"
         )
     }
+}
+
+/// Files that a process runs code of, the program itself first.
+fn files<'a>(exe: &'a str, maps: &'a str) -> Vec<&'a str> {
+    let mut files = vec![exe];
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        let executable = words.nth(1).is_some_and(|rights| rights.contains('x'));
+        if let (true, Some(at)) = (executable, line.find('/')) {
+            let path = &line[at..];
+            if !files.contains(&path) && !name(path).starts_with("libcutrace") {
+                files.push(path);
+            }
+        }
+    }
+    files
 }
 
 fn name(path: &str) -> &str {

@@ -70,6 +70,8 @@ impl Traced {
             limits: Limits {
                 filter: None,
                 min_duration: 0,
+                sample: 1,
+                hosts: false,
                 deadline: Deadline::default(),
             },
             room: None,

@@ -41,7 +41,10 @@ pub fn table(accesses: &[Access], text: &mut String) {
 
 fn went(one: &Access, text: &mut String) {
     let share = |threads: u64| 100.0 * threads as f64 / one.threads.max(1) as f64;
-    for (owner, threads) in one.owners.iter().take(MOST_SHOWN) {
+    // What would read 0.0 % is no news.
+    let is_seen = |threads: u64| share(threads) >= 0.05;
+    let owners = one.owners.iter().filter(|(_, threads)| is_seen(*threads));
+    for (owner, threads) in owners.take(MOST_SHOWN) {
         let _ = writeln!(
             text,
             "{:>14}{:>5.1} % in {}",
@@ -77,7 +80,8 @@ fn went(one: &Access, text: &mut String) {
     // Hot is what has more than twice its share.
     let told = one.threads.saturating_sub(one.untold);
     let is_hot = |line: &&Line| line.threads.saturating_mul(one.lines) > told.saturating_mul(2);
-    for line in one.hot.iter().filter(is_hot).take(MOST_SHOWN) {
+    let hot = (one.hot.iter()).filter(|line| is_hot(line) && is_seen(line.threads));
+    for line in hot.take(MOST_SHOWN) {
         let _ = writeln!(
             text,
             "{:>16}{:>5.1} % at {}",
@@ -87,12 +91,15 @@ fn went(one: &Access, text: &mut String) {
         );
     }
     if one.untold > 0 {
+        let threads = counted(one.untold, "thread");
+        let whose = match is_seen(one.untold) {
+            true => format!("{:>5.1} % ({threads})", share(one.untold)),
+            false => threads,
+        };
         let _ = writeln!(
             text,
-            "{:>14}{:>5.1} % at lines that there was no room to tell apart ({} threads)",
-            "",
-            share(one.untold),
-            grouped(one.untold)
+            "{:>14}{whose} at lines that there was no room to tell apart",
+            ""
         );
     }
 }
@@ -128,4 +135,64 @@ fn name(owner: &Owner) -> String {
 fn counted(count: u64, what: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} {what}{ending}", grouped(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_listed_as_none() {
+        let owner = |number: u64| Owner {
+            name: "cudaMalloc".into(),
+            number,
+            bytes: 4096,
+            op: number,
+            times: 1,
+        };
+        let line = |address: u64, threads: u64| Line {
+            address,
+            threads,
+            owner: None,
+        };
+        let access = Access {
+            pid: 1,
+            context: 0,
+            number: 0,
+            line: 7,
+            space: "global",
+            kind: "load",
+            size: 4,
+            requests: 1000,
+            threads: 100_000,
+            bytes: 400_000,
+            parts: 4000,
+            is_shared: false,
+            // So many that a line with 49 threads has more than twice its share.
+            lines: 10_000,
+            least: 1,
+            most: 49,
+            untold: 3,
+            hot: vec![line(0x1000, 49), line(0x2000, 40)],
+            owners: vec![(owner(1), 99_960), (owner(2), 40)],
+        };
+        let mut text = String::new();
+        table(std::slice::from_ref(&access), &mut text);
+        assert!(text.contains("100.0 % in cudaMalloc 1 "), "{text}");
+        assert!(!text.contains(" 0.0 %"), "{text}");
+        assert!(!text.contains("cudaMalloc 2"), "{text}");
+        assert!(
+            text.contains("              3 threads at lines that "),
+            "{text}"
+        );
+        let hot = Access {
+            hot: vec![line(0x1000, 60)],
+            owners: vec![(owner(1), 99_900), (owner(2), 100)],
+            ..access
+        };
+        text.clear();
+        table(&[hot], &mut text);
+        assert!(text.contains("  0.1 % at 0x1000"), "{text}");
+        assert!(text.contains("  0.1 % in cudaMalloc 2 "), "{text}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Launches kernels of a PTX file, one after another: the program that `gpu exec` runs and watches.
 
+use crate::arguments::Size;
 use anyhow::{Context, Result, bail};
 use std::{
     ffi::{CStr, CString, c_char, c_void},
@@ -8,7 +9,8 @@ use std::{
     ptr::null,
 };
 
-pub fn run(text: &Path, grid: u32, block: u32, kernels: &[String]) -> Result<ExitCode> {
+pub fn run(text: &Path, grid: Size, block: Size, kernels: &[String]) -> Result<ExitCode> {
+    let (Size([gx, gy, gz]), Size([bx, by, bz])) = (grid, block);
     let text = std::fs::read(text).with_context(|| text.display().to_string())?;
     let text = CString::new(text).context("the text has a NUL")?;
     let cuda = Library::open(c"libcuda.so.1")?;
@@ -33,7 +35,7 @@ pub fn run(text: &Path, grid: u32, block: u32, kernels: &[String]) -> Result<Exi
             let name = CString::new(kernel.as_str())?;
             let mut function = 0;
             check(kernel, get(&mut function, module, name.as_ptr()))?;
-            let launched = launch(function, grid, 1, 1, block, 1, 1, 0, 0, null(), null());
+            let launched = launch(function, gx, gy, gz, bx, by, bz, 0, 0, null(), null());
             check(kernel, launched)?;
             check(kernel, synchronize())?;
         }

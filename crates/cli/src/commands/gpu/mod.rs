@@ -2,22 +2,26 @@
 
 mod accesses;
 mod bars;
+mod intervals;
 mod launch;
 mod live_pins;
+mod maps;
+mod notes;
 mod pin;
 mod report;
 mod room;
 mod unprobed;
 
+pub use intervals::Intervals;
 pub use live_pins::LivePins;
-pub use report::notes;
+pub use notes::notes;
 pub use unprobed::{Launched, Unprobed};
 
 use super::{input::contents, print, record};
 use crate::{
-    arguments::{Gpu, Run},
+    arguments::{Gpu, Run, Size},
     embedded,
-    probes::{self, Loaded, Probes},
+    probes::{self, Loaded, ObjectOptions, Probes},
 };
 use anyhow::{Context, Result, bail};
 use ptx::rewrite::Pattern;
@@ -32,11 +36,12 @@ pub fn run(options: Gpu) -> Result<ExitCode> {
         } => with_probes(ready.probes(&kernels), run),
         Gpu::Run {
             object,
-            accesses,
+            kernels,
             no_host,
+            options,
             run,
         } => {
-            let mut loaded = load(&object, &accesses)?;
+            let mut loaded = load(&object, kernels.as_ref(), &options)?;
             if loaded.probes.orders.plan.probes.is_empty() {
                 bail!(
                     "{}: its programs are kernels themselves: cutrace gpu exec runs them",
@@ -48,13 +53,15 @@ pub fn run(options: Gpu) -> Result<ExitCode> {
             }
             with_probes(loaded.probes, run)
         }
-        Gpu::Check { object } => check(&object),
+        Gpu::Check { object, budget } => check(&object, budget),
         Gpu::Exec {
             object,
+            programs,
             grid,
             block,
+            options,
             run,
-        } => exec(&object, grid, block, run),
+        } => exec(&object, &programs, [grid, block], &options, run),
         Gpu::Launch {
             text,
             grid,
@@ -71,15 +78,21 @@ fn read(object: &Path) -> Result<Vec<u8>> {
     contents(object, MOST_BYTES)
 }
 
-fn load(object: &Path, accesses: &Pattern) -> Result<Loaded> {
-    probes::load(&read(object)?, accesses).with_context(|| object.display().to_string())
+fn load(object: &Path, kernels: Option<&Pattern>, options: &ObjectOptions) -> Result<Loaded> {
+    probes::load(&read(object)?, kernels, options).with_context(|| object.display().to_string())
 }
 
-fn check(object: &Path) -> Result<ExitCode> {
-    let parsed =
-        gpubpf::Object::parse(&read(object)?).with_context(|| object.display().to_string())?;
-    let checked = gpubpf::check(&parsed, &gpubpf::TranslateOptions::default());
-    print(checked.to_string().as_bytes())?;
+fn check(object: &Path, budget: u64) -> Result<ExitCode> {
+    let bytes = read(object)?;
+    let (parsed, notes) = probes::parse(&bytes).with_context(|| object.display().to_string())?;
+    let mut options = gpubpf::TranslateOptions::default();
+    options.budget.rounds = budget;
+    let checked = gpubpf::check(&parsed, &options);
+    let mut text = checked.to_string();
+    for note in notes {
+        let _ = writeln!(text, "\nNote: {note}");
+    }
+    print(text.as_bytes())?;
     let refused = checked
         .programs
         .iter()
@@ -87,14 +100,32 @@ fn check(object: &Path) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(refused)))
 }
 
-fn exec(object: &Path, grid: u32, block: u32, mut options: Run) -> Result<ExitCode> {
-    let mut loaded = load(object, &Pattern::any())?;
+fn exec(
+    object: &Path,
+    programs: &[String],
+    [grid, block]: [Size; 2],
+    object_options: &ObjectOptions,
+    mut options: Run,
+) -> Result<ExitCode> {
+    let mut loaded = load(object, None, object_options)?;
     if loaded.direct.is_empty() {
         bail!(
             "{}: no program in a section kprobe/__directly_run",
             object.display()
         );
     }
+    let is_there = |name: &&String| loaded.direct.iter().any(|program| program.name == **name);
+    if let Some(name) = programs.iter().find(|name| !is_there(name)) {
+        let names: Vec<&str> = loaded.direct.iter().map(|it| it.name.as_str()).collect();
+        bail!(
+            "{}: no program {name} in a section kprobe/__directly_run; there are {}",
+            object.display(),
+            names.join(", ")
+        );
+    }
+    loaded
+        .direct
+        .retain(|program| programs.is_empty() || programs.contains(&program.name));
     // Each program becomes a kernel of its own.
     let orders = &mut loaded.probes.orders;
     orders.has_own_modules = true;
@@ -134,6 +165,7 @@ fn exec(object: &Path, grid: u32, block: u32, mut options: Run) -> Result<ExitCo
 fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     probes.orders.threads = options.threads;
     probes.orders.records = options.records;
+    probes.orders.every = options.every;
     // Another user could not write there.
     let own = record::is_own(&options.record)?;
     probes.orders.cache = embedded::cache_folder("gpu-ptx").ok().filter(|_| own);
@@ -141,12 +173,13 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     room::check(&probes.orders, options.record.simulate)?;
     options.record.probes = Some(Arc::new(probes));
     let mut recorded = record::record(&options.record)?;
-    record::say(&options.record, &recorded);
+    // The answer comes first: it is what was asked for.
     if let (Some(probes), Some(found)) = (&options.record.probes, recorded.found.take()) {
+        report::show(probes, &found, &options);
         if let Some(folder) = &options.pin {
             pin::write(folder, probes, &found.dumps)?;
         }
-        report::show(probes, &found, &options);
     }
+    record::say(&options.record, &recorded);
     recorded.exit.pass_on()
 }

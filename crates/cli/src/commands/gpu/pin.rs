@@ -77,6 +77,9 @@ fn plain(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
         Value::Bool(flag) => json!(flag),
+        // jq and JavaScript have no such numbers: as in traces, they are texts.
+        Value::Int(number) if number.unsigned_abs() > 1 << 53 => json!(number.to_string()),
+        Value::Uint(number) if *number > 1 << 53 => json!(number.to_string()),
         Value::Int(number) => json!(number),
         Value::Uint(number) => json!(number),
         Value::Float(number) => json!(number),

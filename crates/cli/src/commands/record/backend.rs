@@ -4,7 +4,7 @@
 use super::outlet::Outlet;
 use anyhow::Result;
 use capture::{SinkError, launch::Preparation};
-use event::{ClockError, Hooks, Overhead, ProcessName};
+use event::{Aggregate, ClockError, Hooks, Overhead, ProcessName};
 use std::{ffi::OsString, time::Duration};
 
 /// A back end that is ready. It has been given an [`Outlet`] for its records.
@@ -45,6 +45,10 @@ pub struct Watched {
     /// What the processes are called that were seen.
     pub processes: Vec<ProcessName>,
     pub clocks: Vec<ClockError>,
+    /// What was counted in the kernel instead of recording it.
+    pub aggregates: Vec<Aggregate>,
+    /// Calls that --sample left out.
+    pub not_sampled: u64,
     /// What recording took in the program's threads.
     pub overhead: Option<Overhead>,
     /// CPU time of the tracer's own threads.
@@ -63,6 +67,8 @@ impl Watched {
             libraries: Vec::new(),
             processes: Vec::new(),
             clocks: Vec::new(),
+            aggregates: Vec::new(),
+            not_sampled: 0,
             overhead: None,
             tracer_cpu: Duration::ZERO,
             unwritten: 0,

@@ -48,6 +48,7 @@ fn contradictions(options: &Record) -> Result<()> {
     let of_calls = [
         ("--stack", options.stacks.is_some()),
         ("--lib", !options.libraries.is_empty()),
+        ("--sample", options.sample > 1),
         ("-e", options.filter.is_some() && !has(Method::Syscall)),
     ];
     for (option, given) in of_calls {
@@ -115,7 +116,7 @@ fn is_installed(item: &str) -> bool {
     if !item.starts_with("cu") && !item.starts_with("__cuda") {
         return false;
     }
-    (library::installed(None).iter())
+    (library::installed(None, &[]).iter())
         .filter_map(|path| library::functions(path).ok())
         .flatten()
         .any(|name| event::matches_glob(item.as_bytes(), name.as_bytes()))

@@ -23,6 +23,9 @@ pub struct NoTrace {
     source: io::Error,
 }
 
+/// Where traces go that are given no name.
+pub const FOLDER: &str = "traces";
+
 /// `-o -`: to the terminal as lines to read, to a pipe as JSONL.
 pub const STDOUT: &str = "-";
 
@@ -217,7 +220,7 @@ fn private() -> OpenOptions {
 
 /// A new file, here or, where nothing can be written, where temporary files go.
 fn unused() -> (PathBuf, io::Result<(File, bool)>) {
-    let here = unused_in(Path::new("traces"));
+    let here = unused_in(Path::new(FOLDER));
     if here.1.is_ok() {
         return here;
     }

@@ -34,12 +34,14 @@ impl Ebpf {
                 libraries: options.libraries.clone(),
                 filter: options.filter.as_deref().map(Filter::parse),
                 min_duration: options.min_duration,
+                sample: options.sample,
                 deadline: deadline.clone(),
                 target: if options.everyone {
                     Target::All
                 } else {
                     Target::Tree
                 },
+                running: options.everyone || options.pid.is_some(),
                 whose: options.whose,
                 stacks: options.stacks.as_deref().map(Filter::parse),
                 system_calls: true,
@@ -85,6 +87,7 @@ impl Backend for Ebpf {
                 ended.short
             );
         }
+        let not_sampled = ended.not_sampled;
         let mut notes = words::lines(&report.notes, &mut details);
         if in_pid_namespace() {
             let why = "ebpf sees nothing from inside a PID namespace (a container): the kernel gives it the machine's \
@@ -100,6 +103,7 @@ impl Backend for Ebpf {
             libraries: words::hooks(&report.libraries),
             processes: report.processes.iter().map(Process::named).collect(),
             tracer_cpu: report.tracer_cpu,
+            not_sampled,
             unwritten: report.unwritten,
             failure: report.failure,
             ..Watched::new(outlet)
@@ -108,7 +112,7 @@ impl Backend for Ebpf {
 }
 
 /// Whether this process has other numbers than the kernel's own.
-fn in_pid_namespace() -> bool {
+pub fn in_pid_namespace() -> bool {
     /// The first namespace's, in every kernel (include/linux/proc_ns.h).
     const FIRST: &str = "pid:[4026531836]";
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() != FIRST)

@@ -5,16 +5,16 @@ use super::{
     outlet::Outlet,
 };
 use anyhow::Result;
-use capture::fecs::Watch;
+use capture::{Deadline, fecs::Watch};
 
 pub struct Fecs {
     watch: Watch<Outlet>,
 }
 
 impl Fecs {
-    pub fn start(outlet: Outlet) -> Result<Self> {
+    pub fn start(outlet: Outlet, deadline: &Deadline) -> Result<Self> {
         Ok(Fecs {
-            watch: Watch::start(outlet)?,
+            watch: Watch::start(outlet, deadline.clone())?,
         })
     }
 }

@@ -4,6 +4,7 @@ use super::{
     allocations::Allocations,
     broken::{Cut, Missing},
     destination::{self, STDOUT, is_stream},
+    latest,
     pack::{self, Pack},
     progress::{Seen, Stage},
     redact::Redaction,
@@ -14,7 +15,7 @@ use analyse::{Analysis, Report};
 use anyhow::Result;
 use capture::{Sink, SinkError};
 use event::{Backend, Meta, Record, Summary, Tally, Watched};
-use render::{Output, Replay, replay::Options};
+use render::{DeviceLines, Output, Replay, replay::Options};
 use std::{
     fs::{self, File},
     io::{IsTerminal, LineWriter},
@@ -35,12 +36,16 @@ pub struct TraceFile {
     path: PathBuf,
     /// There was none of this name before.
     new: bool,
+    /// The link to the newest trace leads to it.
+    latest: bool,
     meta: Meta,
     /// None once the writer has it.
     file: Option<File>,
     writer: Option<Writer>,
     /// Instead of the writer where somebody looks on: lines as they happen.
-    live: Option<Replay<LineWriter<File>>>,
+    live: Option<Box<dyn Output + Send>>,
+    /// Of those lines, what GPU programs send, also where nobody looks on.
+    device_lines: bool,
     /// What the run will be summed up with; None if nobody asks.
     analysis: Option<Analysis>,
     summed_up: bool,
@@ -75,18 +80,25 @@ pub struct TraceFile {
     unwritten: Tally,
 }
 
+fn name_of(pid: u32) -> Option<String> {
+    let found = capture::process_name::of_running(pid)?;
+    Some(render::printable(&found.name))
+}
+
 impl TraceFile {
     /// Without a path, `traces/trace_<now>.jsonl`.
     pub fn create(path: Option<&Path>, meta: Meta, summed_up: bool) -> Result<Self> {
         let named = path.is_some();
         let destination::Destination { path, file, new } = destination::open(path)?;
         Ok(TraceFile {
+            latest: !is_stream(&path) && latest::belongs(&path, named),
             path,
             new,
             meta,
             file: Some(file),
             writer: None,
             live: None,
+            device_lines: false,
             analysis: None,
             summed_up,
             seen: Arc::default(),
@@ -141,6 +153,11 @@ impl TraceFile {
         self.launched.take()
     }
 
+    /// On standard output, shows what GPU programs send instead of the trace.
+    pub fn show_device_events(&mut self) {
+        self.device_lines = true;
+    }
+
     /// What it holds so far, for others to look at meanwhile.
     pub fn seen(&self) -> Arc<Seen> {
         self.seen.clone()
@@ -167,12 +184,22 @@ impl TraceFile {
             let process = self.process.load(Ordering::Relaxed);
             self.meta.pid = self.meta.pid.or((process != 0).then_some(process));
             self.analysis = self.summed_up.then(|| Analysis::new(&self.meta));
-            if self.path == Path::new(STDOUT) && file.is_terminal() {
+            let is_stdout = self.path == Path::new(STDOUT);
+            if is_stdout && self.device_lines {
+                let lines = DeviceLines::new(LineWriter::new(file), &self.meta);
+                self.live = Some(Box::new(lines));
+                return Ok(());
+            }
+            if is_stdout && file.is_terminal() {
                 let options = Options {
                     style: stdout_style(),
+                    // Of a whole machine nobody knows the numbers.
+                    name_of: (self.meta.command.is_empty() && self.meta.pid.is_none())
+                        .then_some(name_of as fn(u32) -> Option<String>),
                     ..Options::default()
                 };
-                self.live = Some(Replay::new(LineWriter::new(file), &self.meta, options));
+                let replay = Replay::new(LineWriter::new(file), &self.meta, options);
+                self.live = Some(Box::new(replay));
                 return Ok(());
             }
             // Only now: an older trace of this name outlives a command that could not be started.
@@ -183,8 +210,16 @@ impl TraceFile {
             let (file, written) = Counted::new(file);
             self.written = written;
             self.writer = Some(Writer::new(file, format, &self.meta)?);
+            self.lead_here();
         }
         Ok(())
+    }
+
+    /// While it is written, in its new format, and at its end: of several runs the last to end is the newest.
+    fn lead_here(&self) {
+        if self.latest {
+            latest::lead_to(&self.path);
+        }
     }
 
     /// Writes the tail, with what only the tracer knows filled in, and puts the records in order. What
@@ -256,6 +291,7 @@ impl TraceFile {
         let Err(why) = written else {
             self.seen.does(Stage::Ordering);
             notes.extend(self.put_in_order(late));
+            self.lead_here();
             return Finished {
                 path,
                 packed,
@@ -458,6 +494,7 @@ impl TraceFile {
             Ok(packed) => {
                 writer.go_on_in(packed.writer);
                 let lines = std::mem::replace(&mut self.path, packed.path);
+                self.lead_here();
                 match (&mut self.room, File::open(&self.path)) {
                     (Some(room), Ok(file)) => room.move_to(file),
                     _ => self.room = None,

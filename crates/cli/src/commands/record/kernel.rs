@@ -5,15 +5,15 @@ use super::{
     outlet::Outlet,
     words,
 };
-use crate::{arguments::Record, commands::hooks};
+use crate::{arguments::Record, commands::hooks, embedded};
 use anyhow::{Result, bail};
 use capture::{
     Deadline,
     ebpf::kernel::{Options, Watch, Watching, driver_hooks},
-    hooks::Hook,
+    hooks::{Hook, Hooks},
 };
-use event::Hooks;
-use std::fmt::Write as _;
+use event::Hooks as Count;
+use std::{fmt::Write as _, path::PathBuf};
 
 pub struct Kernel {
     watching: Watching<Outlet>,
@@ -25,7 +25,7 @@ impl Kernel {
     pub fn start(options: &Record, outlet: Outlet, deadline: &Deadline) -> Result<Self> {
         let all = wanted(options)?;
         let off_processor = match &options.kernel {
-            None => options.hooks.is_empty(),
+            None => !asks(options),
             Some(groups) => groups.is_empty() || groups.iter().any(|g| g == "os" || g == "all"),
         };
         // Of a whole machine that is every switch of every thread: only for who names it.
@@ -37,6 +37,7 @@ impl Kernel {
             everyone: options.everyone,
             whose: options.whose,
             deadline: deadline.clone(),
+            folders: folders(options.simulate)?,
             hooks: all,
         })?;
         if watch.hooks().attached == 0 {
@@ -56,7 +57,7 @@ pub fn wanted(options: &Record) -> Result<Vec<Hook>> {
     // Who asks for this back end and nothing particular asks for the driver.
     let unsaid = Vec::new();
     let groups = match &options.kernel {
-        None if options.hooks.is_empty() => Some(&unsaid),
+        None if !asks(options) => Some(&unsaid),
         groups => groups.as_ref(),
     };
     if let Some(groups) = groups {
@@ -66,7 +67,28 @@ pub fn wanted(options: &Record) -> Result<Vec<Hook>> {
     for file in &options.hooks {
         all.extend(hooks::read(file)?.hooks);
     }
+    for text in &options.hook_lines {
+        let hook = Hooks::of_line(text).map_err(|why| anyhow::anyhow!("--hook '{text}': {why}"))?;
+        // Who types one wants it, not a run without it.
+        all.push(Hook {
+            required: true,
+            ..hook
+        });
+    }
     Ok(all)
+}
+
+/// Whether hooks are asked for besides the driver's.
+pub fn asks(options: &Record) -> bool {
+    !options.hooks.is_empty() || !options.hook_lines.is_empty()
+}
+
+/// Where hooks look for libraries first: a program on softgpu loads softgpu's.
+pub fn folders(simulate: bool) -> Result<Vec<PathBuf>> {
+    Ok(match simulate {
+        true => vec![embedded::softgpu_folder()?],
+        false => Vec::new(),
+    })
 }
 
 /// Whether NVIDIA's driver is in this kernel.
@@ -105,7 +127,7 @@ impl Backend for Kernel {
                 report.hooks.total
             ));
         }
-        let hooks = Hooks {
+        let hooks = Count {
             attached: report.hooks.attached,
             total: report.hooks.total,
         };
@@ -113,6 +135,7 @@ impl Backend for Kernel {
             notes,
             details,
             libraries: vec![("kernel".to_owned(), hooks)],
+            aggregates: report.aggregates,
             unwritten: report.unwritten,
             failure: report.failure,
             ..Watched::new(outlet)

@@ -5,16 +5,16 @@ use super::{
     outlet::Outlet,
 };
 use anyhow::Result;
-use capture::nvml::Sampler;
+use capture::{Deadline, nvml::Sampler};
 
 pub struct Nvml {
     sampler: Sampler<Outlet>,
 }
 
 impl Nvml {
-    pub fn start(outlet: Outlet) -> Result<Self> {
+    pub fn start(outlet: Outlet, deadline: &Deadline) -> Result<Self> {
         Ok(Nvml {
-            sampler: Sampler::start(outlet)?,
+            sampler: Sampler::start(outlet, deadline.clone())?,
         })
     }
 }

@@ -24,6 +24,13 @@ impl Sink for Outlet {
         }
     }
 
+    fn begin_all(&mut self, backends: Vec<Backend>) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.begin_all(backends),
+            Outlet::Merged(inlet) => inlet.begin_all(backends),
+        }
+    }
+
     fn write(&mut self, record: &Record) -> Result<(), SinkError> {
         match self {
             Outlet::Alone(file) => file.write(record),

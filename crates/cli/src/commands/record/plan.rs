@@ -1,6 +1,6 @@
 //! Which back ends a run takes, and which it leaves out, with the reason.
 
-use super::kernel;
+use super::{ebpf, kernel};
 use crate::arguments::{Method, Methods, Record};
 use anyhow::{Result, bail};
 
@@ -9,13 +9,15 @@ use anyhow::{Result, bail};
 pub struct Plan {
     /// In the order in which they start.
     pub methods: Vec<Method>,
+    /// ebpf is there for system calls, not for calls of libraries.
+    pub only_requests: bool,
     /// What was asked for in general and cannot be had here, and why.
     pub left_out: Vec<String>,
 }
 
 pub fn of(options: &Record) -> Result<Plan> {
     let mut plan = by_methods(options)?;
-    if options.kernel.is_some() || !options.hooks.is_empty() {
+    if options.kernel.is_some() || kernel::asks(options) {
         add_kernel(&mut plan, options)?;
     }
     if options.waits && !plan.methods.contains(&Method::Cupti) {
@@ -30,15 +32,20 @@ fn add_kernel(plan: &mut Plan, options: &Record) -> Result<()> {
     // A wrong file is told before anything is begun.
     kernel::wanted(options)?;
     if let Err(why) = available(Method::Kernel) {
-        bail!("--kernel and --hooks: {why}");
+        bail!("--kernel, --hooks and --hook: {why}");
     }
     let requests = [Method::Syscall, Method::Ebpf];
     if options.kernel.is_some()
         && !options.everyone
         && !requests.iter().any(|method| plan.methods.contains(method))
-        && available(Method::Syscall).is_ok()
     {
-        plan.methods.push(Method::Syscall);
+        // ptrace stops the program at every request, and its times are mostly those of the stops.
+        if available(Method::Ebpf).is_ok() && !ebpf::in_pid_namespace() {
+            plan.methods.push(Method::Ebpf);
+            plan.only_requests = true;
+        } else if available(Method::Syscall).is_ok() {
+            plan.methods.push(Method::Syscall);
+        }
     }
     plan.methods.push(Method::Kernel);
     plan.methods.sort();

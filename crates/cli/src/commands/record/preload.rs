@@ -34,6 +34,7 @@ impl<'a> Preload<'a> {
             near: options.folder().map(Path::to_owned),
             ring_slots: None,
             min_duration: options.min_duration,
+            sample: options.sample,
             deadline: deadline.clone(),
         })?;
         let existing = env::var_os("LD_PRELOAD");
@@ -80,6 +81,7 @@ impl Backend for Preload<'_> {
             clocks: vec![report.clock],
             overhead: report.overhead,
             tracer_cpu: report.tracer_cpu,
+            not_sampled: report.not_sampled,
             unwritten: report.unwritten,
             failure: report.failure,
             ..Watched::new(outlet)

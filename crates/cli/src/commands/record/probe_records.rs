@@ -2,7 +2,7 @@
 //! in a thread of their own, and brought into the order of time.
 
 use super::outlet::Outlet;
-use crate::probes::{Probes, Reading, Span};
+use crate::probes::{Probes, Reading, Span, Stopped, ThreadSpan};
 use capture::{
     Sink, SinkError,
     clock::monotonic,
@@ -14,8 +14,9 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        mpsc::{Receiver, SyncSender},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender},
     },
+    time::Duration,
 };
 
 /// Bytes of records that go to the decoding thread together, and how many such wait for it.
@@ -23,6 +24,8 @@ const CHUNK: usize = 1 << 20;
 pub const CHUNKS: usize = 1024;
 /// Records of one device may come this much out of order.
 const DISORDER: u64 = 20_000_000;
+/// After so long without records, all that have come are written.
+const QUIET: Duration = Duration::from_millis(50);
 const MOST_KEPT: usize = 1 << 20;
 /// Printed lines and blocks that are kept for the end.
 const MOST_LINES: usize = 50;
@@ -115,7 +118,16 @@ impl Decoder {
     }
 
     pub fn run(&mut self, chunks: &Receiver<Chunk>) {
-        for chunk in chunks {
+        loop {
+            let chunk = match chunks.recv_timeout(QUIET) {
+                Ok(chunk) => chunk,
+                // Nothing comes that would be older: what waits for it may go.
+                Err(RecvTimeoutError::Timeout) => {
+                    self.write_up_to(monotonic().saturating_sub(DISORDER));
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             let arrived = monotonic();
             // Who writes events of the last chunk counts at its names.
             for reading in self.readings.values_mut() {
@@ -170,8 +182,20 @@ impl Decoder {
         if source.map.is_none() {
             return self.line(source, device, reading, data, arrived);
         }
-        if let (Reading::Span, Some(span)) = (reading, Span::read(data)) {
-            return self.span(source, device, span, arrived);
+        match reading {
+            Reading::Span => {
+                if let Some(span) = Span::read(data) {
+                    self.block(source, device, span, arrived);
+                }
+                return;
+            }
+            Reading::ThreadSpan => {
+                if let Some(span) = ThreadSpan::read(data) {
+                    self.thread(source, device, span, arrived);
+                }
+                return;
+            }
+            Reading::Struct(_) | Reading::Bytes(_) => {}
         }
         let decoded = self.probes.decode(reading, data);
         let start = (decoded.time)
@@ -200,7 +224,9 @@ impl Decoder {
         else {
             return;
         };
-        let line = self.probes.line(*text, words.get(2..).unwrap_or(&[]));
+        let mut line = self.probes.line(*text, words.get(2..).unwrap_or(&[]));
+        // It is a line anyway.
+        line.truncate(line.trim_end_matches('\n').len());
         if self.lines.len() < MOST_LINES {
             self.lines.push(line.clone());
         }
@@ -227,23 +253,58 @@ impl Decoder {
     }
 
     /// A block: its beginning and its end.
-    fn span(&mut self, source: Source, device: &Device, span: Span, arrived: u64) {
-        let (Some(start), Some(end)) = (
-            on_host(&device.clock, span.start, arrived),
-            on_host(&device.clock, span.end, arrived),
-        ) else {
-            return;
-        };
+    fn block(&mut self, source: Source, device: &Device, span: Span, arrived: u64) {
         if self.spans.len() < MOST_SPANS {
             self.spans.push((span.start, span.end));
         }
-        let mut event = self.event(source, device, "block".into(), start);
-        event.cpu = Some(span.sm);
-        event.args = vec![
+        let fields = vec![
             Arg::new("block", span.block),
             Arg::new("sm", span.sm),
             Arg::new("warp", span.warp),
         ];
+        let times = (span.start, span.end);
+        self.span(source, device, ("block", span.sm, fields), times, arrived);
+    }
+
+    /// A thread, likewise.
+    fn thread(&mut self, source: Source, device: &Device, span: ThreadSpan, arrived: u64) {
+        let mut fields = Vec::with_capacity(9);
+        for (names, place) in [
+            (["block_x", "block_y", "block_z"], span.block),
+            (["thread_x", "thread_y", "thread_z"], span.thread),
+        ] {
+            fields.extend(
+                names
+                    .into_iter()
+                    .zip(place)
+                    .map(|(name, at)| Arg::new(name, at)),
+            );
+        }
+        fields.push(Arg::new("sm", span.sm));
+        fields.push(Arg::new("warp", span.warp));
+        fields.push(Arg::new("lane", span.lane));
+        let times = (span.start, span.end);
+        self.span(source, device, ("thread", span.sm, fields), times, arrived);
+    }
+
+    /// What ran on a multiprocessor: its beginning and its end.
+    fn span(
+        &mut self,
+        source: Source,
+        device: &Device,
+        (name, sm, fields): (&str, u32, Vec<Arg>),
+        (start, end): (u64, u64),
+        arrived: u64,
+    ) {
+        let (Some(start), Some(end)) = (
+            on_host(&device.clock, start, arrived),
+            on_host(&device.clock, end, arrived),
+        ) else {
+            return;
+        };
+        let mut event = self.event(source, device, name.into(), start);
+        event.cpu = Some(sm);
+        event.args = fields;
         event.extent = Extent::Open;
         self.keep(start, event.clone());
         event.extent = Extent::Closed(end.saturating_sub(start));
@@ -257,6 +318,29 @@ impl Decoder {
 
     fn write_out(&mut self, time: u64) {
         for event in self.waiting.up_to(time) {
+            write(
+                &mut self.outlet,
+                event.into(),
+                &mut self.failure,
+                &mut self.unwritten,
+            );
+        }
+    }
+
+    /// Programs that used up their budget, each as an event at the end.
+    pub fn stopped(&mut self, stopped: &[Stopped]) {
+        for one in stopped {
+            self.next += 1;
+            let now = monotonic();
+            let mut event = Event::new(self.next, Layer::Device, Category::Kernel, "stopped", now);
+            event.pid = one.pid;
+            event.tid = one.pid;
+            event.context = Some(one.context.into());
+            event.args = vec![
+                Arg::new("program", one.program.as_str()),
+                Arg::new("threads", one.threads),
+                Arg::new("budget", one.rounds),
+            ];
             write(
                 &mut self.outlet,
                 event.into(),

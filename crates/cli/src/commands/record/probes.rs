@@ -6,13 +6,15 @@ use super::{
     outlet::Outlet,
     probe_records::{CHUNKS, Decoder, Queue},
 };
-use crate::commands::gpu::{LivePins, Unprobed};
-use crate::probes::{Access, LINE_BYTES, Owner, Probes, accesses};
+use crate::commands::gpu::{Intervals, LivePins, Unprobed};
+use crate::probes::{Access, LINE_BYTES, Owner, Probes, Stopped, accesses};
 use anyhow::Result;
 use capture::{
     Sink, SinkError,
     clock::monotonic,
-    gpu_probe::{Host, MapDump, Notes, RingTotals, Rings, Session, dumps},
+    gpu_probe::{
+        Host, MapDump, MapReading, Notes, RingTotals, Rings, Session, dumps, map_readings,
+    },
 };
 use event::{Category, ClockError, Event, Layer};
 use std::{
@@ -27,6 +29,8 @@ pub struct Found {
     pub notes: Notes,
     pub dumps: Vec<MapDump>,
     pub rings: Vec<RingTotals>,
+    /// Of when the maps are.
+    pub readings: Vec<MapReading>,
     /// What was printed, the first of it.
     pub lines: Vec<String>,
     /// Blocks that came and went, in the device's time, the first of them.
@@ -86,6 +90,7 @@ pub struct ProbesBackend {
     /// Programs of the host, running.
     host: Option<Host>,
     pins: Option<LivePins>,
+    intervals: Option<Intervals>,
 }
 
 impl ProbesBackend {
@@ -101,6 +106,9 @@ impl ProbesBackend {
         let host = host.transpose()?;
         let pins = (probes.pin.as_ref())
             .map(|folder| LivePins::start(folder, session.folder(), &probes.orders))
+            .transpose()?;
+        let intervals = (probes.orders.every)
+            .map(|_| Intervals::start(probes.clone(), session.folder()))
             .transpose()?;
         outlet
             .begin(event::Backend {
@@ -126,6 +134,7 @@ impl ProbesBackend {
             place,
             host,
             pins,
+            intervals,
         })
     }
 }
@@ -138,6 +147,9 @@ impl Backend for ProbesBackend {
     fn finish(self: Box<Self>) -> Option<Watched> {
         if let Some(pins) = self.pins {
             pins.finish();
+        }
+        if let Some(intervals) = self.intervals {
+            intervals.finish();
         }
         let (queue, rings) = self.rings.finish();
         drop(queue);
@@ -158,6 +170,13 @@ impl Backend for ProbesBackend {
             dumps.extend(found.maps);
             notes.words.extend(found.notes);
         }
+        let readings = map_readings(self.session.folder());
+        let stopped = (self.probes.budgeted.as_ref())
+            .map_or_else(Vec::new, |budgeted| budgeted.take(&mut dumps));
+        dumps.retain(|dump| dump.map.is_none_or(|map| !self.probes.is_hidden(map)));
+        notes.words.extend(self.probes.notes.iter().cloned());
+        notes.words.extend(stopped.iter().map(Stopped::note));
+        decoder.stopped(&stopped);
         decoder.lost(&dumps);
         let clocks = (notes.clocks.values())
             .map(|clock| ClockError {
@@ -168,7 +187,7 @@ impl Backend for ProbesBackend {
             .collect();
         let watched = Watched {
             clocks,
-            notes: super::super::gpu::notes(&self.probes, &notes, &dumps, &rings),
+            notes: super::super::gpu::notes(&self.probes, &notes, &dumps, &rings, &readings),
             unwritten: decoder.unwritten,
             failure: decoder.failure,
             ..Watched::new(decoder.outlet)
@@ -177,6 +196,7 @@ impl Backend for ProbesBackend {
             notes,
             dumps,
             rings,
+            readings,
             lines: decoder.lines,
             spans: decoder.spans,
             accesses: Vec::new(),

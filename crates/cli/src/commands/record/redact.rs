@@ -41,6 +41,12 @@ impl Redaction {
         for process in &mut summary.processes {
             command(&mut process.command);
         }
+        // `uprobe:/home/ada/libx.so:f`: its folders.
+        for aggregate in &mut summary.aggregates {
+            if let Some((way, rest)) = aggregate.key.split_once(":/") {
+                aggregate.key = format!("{way}:{}", last_part(rest));
+            }
+        }
     }
 
     /// What could not be hooked is told with its path.

@@ -6,15 +6,15 @@ use super::{
 };
 use crate::arguments::Record;
 use anyhow::Result;
-use capture::uvm::Watch;
+use capture::{Deadline, uvm::Watch};
 
 pub struct Uvm {
     watch: Watch<Outlet>,
 }
 
 impl Uvm {
-    pub fn start(options: &Record, outlet: Outlet) -> Result<Self> {
-        let watch = Watch::start(outlet)?;
+    pub fn start(options: &Record, outlet: Outlet, deadline: &Deadline) -> Result<Self> {
+        let watch = Watch::start(outlet, deadline.clone())?;
         // Whatever a command starts is below this process.
         watch.follow(options.pid.unwrap_or_else(std::process::id));
         Ok(Uvm { watch })

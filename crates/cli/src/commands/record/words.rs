@@ -8,7 +8,7 @@ use capture::{
     notes::Notes,
     preload::{Filter, Library, Process, missing},
 };
-use event::{ClockError, Hooks, Overhead, ProcessName};
+use event::{Aggregate, ClockError, Hooks, Overhead, ProcessName};
 use render::RunSummary;
 use std::{
     env,
@@ -33,6 +33,8 @@ pub struct Together {
     libraries: Vec<(String, Hooks)>,
     pub processes: Vec<ProcessName>,
     pub clocks: Vec<ClockError>,
+    pub aggregates: Vec<Aggregate>,
+    pub not_sampled: u64,
     pub overhead: Option<Overhead>,
     tracer_cpu: Duration,
     pub unwritten: u64,
@@ -67,6 +69,8 @@ pub fn together(watched: Vec<Watched>) -> (Vec<Outlet>, Together) {
             .into_iter()
             .for_each(|process| all.name(process));
         all.clocks.extend(one.clocks);
+        all.aggregates.extend(one.aggregates);
+        all.not_sampled += one.not_sampled;
         all.overhead = all.overhead.or(one.overhead);
         all.tracer_cpu += one.tracer_cpu;
         all.unwritten += one.unwritten;
@@ -118,6 +122,13 @@ pub fn summary(
             options.min_duration
         ));
     }
+    if options.sample > 1 {
+        notes.push(format!(
+            "--sample 1/{}: {} calls were made and not recorded; counts and times of API calls are those of the sample",
+            options.sample,
+            render::units::count(watched.not_sampled)
+        ));
+    }
     if let Some(limit) = options.duration {
         notes.push(if options.pid.is_some() || options.everyone {
             format!("-d: nothing was traced after the first {limit:?}")
@@ -150,8 +161,11 @@ pub fn summary(
 pub fn nothing(options: &Record, run: &RunSummary) -> Option<String> {
     let summary = run.report.summary.as_ref()?;
     // Samples of the GPUs say nothing of the program.
-    let is_empty = summary.counts.keys().all(|kind| kind == "counter") && summary.open == 0;
-    if !is_empty || summary.lost > 0 {
+    // Lines on a terminal are counted by the analysis alone.
+    let is_empty = summary.counts.keys().all(|kind| kind == "counter")
+        && summary.open == 0
+        && run.report.overview.counts.api_calls == 0;
+    if !is_empty || summary.lost > 0 || !summary.aggregates.is_empty() {
         return None;
     }
     let why = run.notes.iter().find_map(|note| note.strip_prefix(NO_CALL));
@@ -217,7 +231,8 @@ pub fn left_out(options: &Record) -> Vec<String> {
     let filter = options.filter.iter().map(|filter| format!("-e {filter}"));
     let short = (!options.min_duration.is_zero())
         .then(|| format!("--min-duration {:?}", options.min_duration));
-    filter.chain(short).collect()
+    let sample = (options.sample > 1).then(|| format!("--sample 1/{}", options.sample));
+    filter.chain(short).chain(sample).collect()
 }
 
 /// How the command ended, unless all is well.

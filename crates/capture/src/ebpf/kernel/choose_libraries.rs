@@ -1,0 +1,193 @@
+//! Of hooks on functions of libraries and programs: which are meant, in which files, and how they are attached.
+
+use super::{
+    choose::{Choice, MOST_SINGLE},
+    shape::Shape,
+};
+use crate::{
+    ebpf::{
+        attach::{Calls, Probe as Uprobe, Way as UprobeWay},
+        changed::Changes,
+        layout::{MEASURE_DURATION, MEASURE_RESULT, SPEC_INSTANT, Spec},
+        library,
+        watch::{self, ALREADY_RECORDED, WITHOUT_DURATIONS, functions_of},
+    },
+    hooks::{Hook, Target},
+    library::{find, not_found},
+};
+use event::Layer;
+use std::fs::File;
+
+impl Choice<'_> {
+    /// Functions of a library, in every copy of it that is found.
+    pub(super) fn by_uprobe(
+        &mut self,
+        hook: usize,
+        at: usize,
+        library: &str,
+        function: &str,
+    ) -> Result<(), String> {
+        let asked = &self.hooks[hook];
+        let mut shape = Shape::of_function(asked, false).map_err(|error| error.to_string())?;
+        if asked.probes[at].way.is_return() {
+            if asked.condition.is_some() {
+                return Err(
+                    "conditions on what a library's function returns are not decided in the kernel"
+                        .to_owned(),
+                );
+            }
+            // Seen as a span: a return alone tells less.
+            shape.spec.flags &= !SPEC_INSTANT;
+        }
+        let wants_return = asked.probes[at].way.is_return();
+        let needs_return = matches!(shape.spec.measure, MEASURE_DURATION | MEASURE_RESULT);
+        let describe = |spec: &Spec| self.maps.describe(spec).map_err(|error| error.to_string());
+        let number = describe(&shape.spec)?;
+        // Where exceptions may pass, only beginnings are seen.
+        let mut instant = shape.spec;
+        instant.flags |= SPEC_INSTANT;
+        let instant = describe(&instant)?;
+        let files = find(library, self.folders);
+        if files.is_empty() {
+            return Err(not_found(library));
+        }
+        let (mut found, mut refused) = (false, None);
+        for path in files {
+            let shown = path.display().to_string();
+            let file = File::open(&path).map_err(|error| format!("{shown}: {error}"))?;
+            let wanted = library::Wanted {
+                libraries: vec![("*".to_owned(), function.to_owned())],
+                only_named: true,
+                ..library::Wanted::default()
+            };
+            let Some(mut read) = library::read(&file, &shown, &wanted) else {
+                continue;
+            };
+            let changes = Changes::of_path(&path);
+            let left = read.leave_changed(&file, &changes);
+            if left > 0 {
+                let subject = functions_of(left, &shown);
+                self.made.notes.about(&ALREADY_RECORDED, subject);
+            }
+            let mut probes = Vec::new();
+            for function in &read.functions {
+                if !event::matches_glob(function_glob(asked, at), function.name.as_bytes()) {
+                    continue;
+                }
+                if wants_return && !function.returns {
+                    return Err(format!(
+                        "{shown} can throw C++ exceptions, and a probe at the return would end the program"
+                    ));
+                }
+                let subject = if let Some(aggregate) = &asked.aggregate {
+                    let way = asked.probes[at].way.as_str();
+                    let key = format!("{way}:{shown}:{}", function.name);
+                    if needs_return && !function.returns {
+                        refused.get_or_insert_with(|| {
+                            format!(
+                                "{}: {shown} can throw C++ exceptions, and a probe at the return would end \
+                                 the program: only count and hist(argN) work there",
+                                function.name
+                            )
+                        });
+                        continue;
+                    }
+                    self.made.aggregated.place(asked, aggregate, key)?
+                } else {
+                    let name = self.hooks[hook].name.clone();
+                    let name = name.unwrap_or_else(|| function.name.to_string());
+                    let subject = self.subject(hook, &name, Layer::Library, &shape, None);
+                    self.made.subjects[subject as usize].by_stack = true;
+                    subject
+                };
+                probes.push(Uprobe {
+                    offset: function.entry + function.offset,
+                    cookie: u64::from(if function.returns { number } else { instant }) << 32
+                        | u64::from(subject),
+                    returns: function.returns && (needs_return || asked.aggregate.is_none()),
+                });
+            }
+            if probes.is_empty() {
+                continue;
+            }
+            let throwing = probes.iter().filter(|probe| !probe.returns).count();
+            if throwing > 0 && self.hooks[hook].aggregate.is_none() {
+                let subject = watch::throwing(&shown, throwing as u64, probes.len());
+                self.made.notes.about(&WITHOUT_DURATIONS, subject);
+            }
+            let way = self.attach_library(&file, &shown, &probes)?;
+            let line = format!("{} functions of {shown} ({way})", probes.len());
+            self.made.details.push(line);
+            found = true;
+        }
+        match (found, refused) {
+            (true, None) => Ok(()),
+            (true, Some(refused)) => {
+                self.made.notes.say(refused);
+                Ok(())
+            }
+            (false, Some(refused)) => Err(refused),
+            (false, None) => Err(format!("no function of {library} matches {function}")),
+        }
+    }
+
+    /// By the first way that works, and how that is called. A kernel may take programs that it then does
+    /// not attach.
+    fn attach_library(
+        &mut self,
+        file: &File,
+        shown: &str,
+        probes: &[Uprobe],
+    ) -> Result<&'static str, String> {
+        if probes.iter().all(|probe| !probe.returns) {
+            if self.entries.is_none() {
+                self.entries = Calls::load(self.maps, UprobeWay::Multi).ok();
+            }
+            let multi = (self.entries.as_mut()).filter(|calls| calls.way == UprobeWay::Multi);
+            if let Some(calls) = multi
+                && calls.attach(file, shown, probes).is_ok()
+            {
+                return Ok(calls.way.as_str());
+            }
+        }
+        let mut calls = match self.calls.take() {
+            Some(calls) => calls,
+            None => Calls::load(self.maps, UprobeWay::Session).map_err(|why| why.to_string())?,
+        };
+        loop {
+            if calls.way == UprobeWay::Single && probes.len() > MOST_SINGLE {
+                self.calls = Some(calls);
+                return Err(format!(
+                    "{} functions of {shown}, and this kernel attaches them one by one: name fewer than {MOST_SINGLE}",
+                    probes.len()
+                ));
+            }
+            let next = match calls.way {
+                UprobeWay::Session => Some(UprobeWay::Multi),
+                UprobeWay::Multi => Some(UprobeWay::Single),
+                UprobeWay::Single => None,
+            };
+            match (calls.attach(file, shown, probes), next) {
+                (Ok(()), _) => {
+                    let way = calls.way.as_str();
+                    self.calls = Some(calls);
+                    return Ok(way);
+                }
+                (Err(_), Some(next)) if calls.is_unused() => {
+                    calls = Calls::load(self.maps, next).map_err(|why| why.to_string())?;
+                }
+                (Err(error), _) => {
+                    self.calls = Some(calls);
+                    return Err(error.to_string());
+                }
+            }
+        }
+    }
+}
+
+fn function_glob(hook: &Hook, probe: usize) -> &[u8] {
+    match &hook.probes[probe].target {
+        Target::Library { function, .. } => function.as_bytes(),
+        _ => b"*",
+    }
+}
