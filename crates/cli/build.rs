@@ -22,58 +22,58 @@ struct Library {
 
 const LIBRARIES: [Library; 5] = [
     Library {
-        package: "cutrace-softgpu",
+        package: "cutrace-softgpu-driver",
         feature: None,
-        archive: "libsoftgpu.a",
+        archive: "libsoftgpu_driver.a",
         soname: "libcuda.so.1",
-        link: &["crates/softgpu/exports/link-libcuda"],
+        link: &["softgpu/driver/exports/link-libcuda"],
     },
     Library {
-        package: "cutrace-cudart",
+        package: "cutrace-softgpu-runtime",
         feature: Some("cuda12"),
         archive: "libcudart.a",
         soname: "libcudart.so.12",
-        link: &["crates/cudart/link.sh", "12"],
+        link: &["softgpu/runtime/link.sh", "12"],
     },
     Library {
-        package: "cutrace-cudart",
+        package: "cutrace-softgpu-runtime",
         feature: Some("cuda13"),
         archive: "libcudart.a",
         soname: "libcudart.so.13",
-        link: &["crates/cudart/link.sh", "13"],
+        link: &["softgpu/runtime/link.sh", "13"],
     },
     Library {
-        package: "cutrace-cupti",
+        package: "cutrace-softgpu-cupti",
         feature: None,
         archive: "libcupti.a",
         soname: "libcupti.so.13",
-        link: &["crates/cupti/link.sh"],
+        link: &["softgpu/cupti/link.sh"],
     },
     Library {
-        package: "cutrace-redirect",
+        package: "cutrace-softgpu-redirect",
         feature: None,
         archive: "libredirect.a",
         soname: "libcutrace_redirect.so",
-        link: &["crates/redirect/link.sh"],
+        link: &["softgpu/redirect/link.sh"],
     },
 ];
 
 /// Loaded by the driver in traced programs.
-const ACTIVITY: Library = Library {
-    package: "cutrace-activity",
+const GPU_TIMES: Library = Library {
+    package: "cutrace-gpu-times",
     feature: None,
-    archive: "libactivity.a",
-    soname: "libcutrace_activity.so",
-    link: &["crates/activity/link.sh"],
+    archive: "libgpu_times.a",
+    soname: "libcutrace_gpu_times.so",
+    link: &["inject/gpu-times/link.sh"],
 };
 
 /// What puts probes into the kernels of traced programs.
-const PROBE: Library = Library {
-    package: "cutrace-probe",
+const GPU_PROBES: Library = Library {
+    package: "cutrace-gpu-probes",
     feature: None,
-    archive: "libprobe.a",
-    soname: "libcutrace_probe.so",
-    link: &["crates/probe/link.sh"],
+    archive: "libgpu_probes.a",
+    soname: "libcutrace_gpu_probes.so",
+    link: &["inject/gpu-probes/link.sh"],
 };
 
 fn main() {
@@ -83,14 +83,9 @@ fn main() {
         .canonicalize()
         .expect("the workspace root exists");
     for watched in [
-        "crates/softgpu",
-        "crates/activity",
-        "crates/cudart",
-        "crates/cupti",
+        "softgpu",
         "crates/ptx",
-        "crates/preload",
-        "crates/probe",
-        "crates/redirect",
+        "inject",
         "crates/event",
         "crates/cuda",
         "crates/cli/demo",
@@ -112,18 +107,23 @@ fn main() {
     table.push_str("];\n");
     let demo = build_demo(&root, &out);
     let preload = build_preload(&root, &out);
-    let activity = link(
+    let gpu_times = link(
         &root,
         &out,
-        &ACTIVITY,
-        &build_archive(&root, &out, &ACTIVITY),
+        &GPU_TIMES,
+        &build_archive(&root, &out, &GPU_TIMES),
     );
-    let probe = link(&root, &out, &PROBE, &build_archive(&root, &out, &PROBE));
+    let gpu_probes = link(
+        &root,
+        &out,
+        &GPU_PROBES,
+        &build_archive(&root, &out, &GPU_PROBES),
+    );
     for (constant, name, file) in [
         ("DEMO", "demo", demo),
         ("PRELOAD", "libcutrace_preload.so", preload),
-        ("ACTIVITY", ACTIVITY.soname, activity),
-        ("PROBE", PROBE.soname, probe),
+        ("GPU_TIMES", GPU_TIMES.soname, gpu_times),
+        ("GPU_PROBES", GPU_PROBES.soname, gpu_probes),
     ] {
         let _ = writeln!(
             table,
@@ -177,7 +177,7 @@ fn build_preload(root: &Path, out: &Path) -> PathBuf {
     let library = out.join("libcutrace_preload.so");
     let mut script = Command::new("sh");
     script
-        .arg(root.join("crates/preload/link.sh"))
+        .arg(root.join("inject/preload/link.sh"))
         .arg(carried(out).join("preload"))
         .arg(&library);
     run(script, "the injected library");

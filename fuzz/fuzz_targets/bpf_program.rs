@@ -12,8 +12,8 @@ use gpubpf::{
     Attach, Budget, Map, MapKind, Object, Program, TranslateOptions, helper_name, translate, verify_or_budget_within,
 };
 use libfuzzer_sys::fuzz_target;
-use softgpu::machine::{self, Environment, Launch, Loaded, Seats};
-use softgpu::memory::Memory;
+use softgpu_machine::machine::{self, Environment, Launch, Loaded, Seats};
+use softgpu_machine::memory::Memory;
 
 const CONTEXT: u32 = 256;
 const COPIES: u64 = 32;
@@ -101,7 +101,7 @@ fn run(object: &Object, functions: &str, entry: &str, helpers: &[u32]) {
         "{functions}.visible .entry main(.param .u64 context) {{ .reg .b64 %x<2>; ld.param.u64 %x0, [context]; \
          call (%x1), {entry}, (%x0); ret; }}"
     );
-    let program = match softgpu::program::Program::build(&text) {
+    let program = match softgpu_machine::program::Program::build(&text) {
         Ok(program) => Arc::new(program),
         Err(error) => panic!("{error}\n{text}"),
     };

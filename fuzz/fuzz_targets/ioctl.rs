@@ -3,7 +3,7 @@
 //! it points to before and after, each with its length.
 #![no_main]
 
-use cuda::nvidia::{
+use nvidia_ioctl::{
     Call, DeviceFile, Handles, MOST_BYTES, Memory, Version, argument_size, wanted,
 };
 use libfuzzer_sys::fuzz_target;

@@ -185,7 +185,7 @@ def pinned():
     shutil.rmtree(pin, ignore_errors=True)
     watch = os.path.join(folder, "watch")
     root = os.path.dirname(os.path.dirname(OBJECTS))
-    made = subprocess.run(["cc", "-I", f"{root}/crates/pinned/include", f"{OBJECTS}/host/watch.c", "-o", watch])
+    made = subprocess.run(["cc", "-I", f"{root}/crates/gpu-maps/include", f"{OBJECTS}/host/watch.c", "-o", watch])
     check("watch.c is compiled", made.returncode, 0)
     line = [CUTRACE, "gpu", "run", f"{OBJECTS}/objects/host_map_test.bpf.o", "--no-summary", "--threads", "1024",
             "-o", os.path.join(folder, "live.jsonl"), "--pin", pin, *(["--sim"] if SIM else []),

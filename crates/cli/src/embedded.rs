@@ -39,19 +39,32 @@ pub fn softgpu_folder() -> Result<PathBuf> {
     unpacked("softgpu", built::LIBRARIES)
 }
 
+/// Writes softgpu's libraries to a folder that the user names, and says what they are called.
+pub fn write_softgpu(folder: &Path) -> Result<Vec<&'static str>> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    for library in built::LIBRARIES {
+        let path = folder.join(library.name);
+        fs::write(&path, library.bytes).with_context(|| path.display().to_string())?;
+    }
+    Ok(built::LIBRARIES
+        .iter()
+        .map(|library| library.name)
+        .collect())
+}
+
 /// The library that is injected into traced programs, unpacked if need be.
 pub fn preload_library() -> Result<PathBuf> {
     Ok(unpacked("preload", &[built::PRELOAD])?.join(built::PRELOAD.name))
 }
 
 /// The library that the driver loads in traced programs, unpacked if need be.
-pub fn activity_library() -> Result<PathBuf> {
-    Ok(unpacked("activity", &[built::ACTIVITY])?.join(built::ACTIVITY.name))
+pub fn gpu_times_library() -> Result<PathBuf> {
+    Ok(unpacked("gpu-times", &[built::GPU_TIMES])?.join(built::GPU_TIMES.name))
 }
 
 /// The library that puts probes into kernels, unpacked if need be.
-pub fn probe_library() -> Result<PathBuf> {
-    Ok(unpacked("probe", &[built::PROBE])?.join(built::PROBE.name))
+pub fn gpu_probes_library() -> Result<PathBuf> {
+    Ok(unpacked("gpu-probes", &[built::GPU_PROBES])?.join(built::GPU_PROBES.name))
 }
 
 /// The demo program, unpacked if need be.

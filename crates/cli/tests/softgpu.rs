@@ -136,6 +136,26 @@ fn status_signals_and_output_are_the_programs_own() {
 }
 
 #[test]
+fn its_libraries_serve_programs_that_run_without_cutrace() {
+    let Some(path) = program("vector_add") else {
+        return skip("target/programs is not built: make programs");
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = cutrace()
+        .args(["softgpu", "--unpack"])
+        .arg(folder.path())
+        .output()
+        .expect("it runs");
+    assert!(said.status.success(), "{said:?}");
+    let alone = Command::new(&path)
+        .env("LD_LIBRARY_PATH", folder.path())
+        .output()
+        .expect("it runs");
+    assert!(alone.status.success(), "{alone:?}");
+    assert_eq!(String::from_utf8_lossy(&alone.stdout), run(&path).0);
+}
+
+#[test]
 fn the_list_names_every_export_of_a_real_driver() {
     let output = cutrace()
         .args(["softgpu", "--list", "--all"])

@@ -16,7 +16,7 @@
 //! assert_eq!(category("cuMemAllocSomehow_v9"), event::Category::Memory);
 //! ```
 
-#![cfg_attr(not(feature = "nvidia"), no_std)]
+#![no_std]
 
 pub mod attributes;
 pub mod capture;
@@ -28,8 +28,6 @@ mod generated;
 pub mod lookup;
 pub mod model;
 pub mod mps;
-#[cfg(feature = "nvidia")]
-pub mod nvidia;
 pub mod nvtx;
 pub mod originals;
 pub mod select;

@@ -1,8 +1,8 @@
 // Reads a pinned map while the program runs, as watch.rs does.
-//     cc -I crates/pinned/include examples/gpu/host/watch.c -o watch
+//     cc -I crates/gpu-maps/include examples/gpu/host/watch.c -o watch
 //     cutrace gpu run host_map_test.bpf.o --pin pins -- ./app &
 //     ./watch pins call_count
-#include "cutrace_pinned.h"
+#include "cutrace_gpu_maps.h"
 
 int main(int argc, char **argv) {
     if (argc != 3) {

@@ -2,9 +2,9 @@
 //! any more.
 //!
 //!     cutrace gpu run host_map_test.bpf.o --pin pins -- ./app &
-//!     cargo run -p cutrace-pinned --example watch -- pins call_count
+//!     cargo run -p cutrace-gpu-maps --example watch -- pins call_count
 
-use pinned::{Folder, PinnedError};
+use gpu_maps::{Folder, PinnedError};
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;

@@ -16,7 +16,7 @@ import sys
 folder = pathlib.Path(sys.argv[1]).resolve()
 root = pathlib.Path(__file__).resolve().parents[3]
 tree = folder / "tree"
-source = tree / "crates/preload/src"
+source = tree / "inject/preload/src"
 
 
 def replaced(text, *changes):
@@ -213,12 +213,12 @@ pub extern "C" fn cutrace_choose_way(way: i32) {{
     # It ran on into the one whole way.
     ("    jnz cutrace_brief\n    .cfi_endproc", "    jnz cutrace_brief\n    jmp cutrace_whole\n    .cfi_endproc"),
 ))
-change("crates/preload/src/layout.rs",
+change("inject/preload/src/layout.rs",
        ("    pub late: bool,\n}", "    pub late: bool,\n    pub patched: *mut (usize, [u8; 5], [u8; 5]),\n    pub patched_count: *mut usize,\n}"))
-change("crates/preload/src/stage/start.rs",
+change("inject/preload/src/stage/start.rs",
        ("        late: state.late,\n    };", "        late: state.late,\n        patched: &raw mut hot::PATCHED as *mut _,\n"
         "        patched_count: &raw mut hot::PATCHED_COUNT,\n    };"))
-change("crates/preload/src/engine/hooks.rs",
+change("inject/preload/src/engine/hooks.rs",
        ("    thread: isize,\n    loader", "    thread: isize,\n    patched: *mut (usize, [u8; 5], [u8; 5]),\n    patched_count: *mut usize,\n    loader"),
        ("            thread: stage.thread,\n", "            thread: stage.thread,\n            patched: stage.patched,\n            patched_count: stage.patched_count,\n"),
        ("            work.patches.iter().for_each(|patch| writer.write(patch));", """            for patch in &work.patches {
@@ -235,7 +235,7 @@ change("crates/preload/src/engine/hooks.rs",
 change("crates/capture/src/preload/folder.rs",
        ("    if let Some(slots) = options.ring_slots {\n", "    let asked = std::env::var(\"RING\").ok().and_then(|text| text.parse::<u32>().ok());\n"
         "    if let Some(slots) = asked.or(options.ring_slots) {\n"))
-change("crates/preload/link.sh",
+change("inject/preload/link.sh",
        ("InitializeInjectionNvtx2; local", "InitializeInjectionNvtx2; cutrace_choose_way; cutrace_way_names; local"))
 target = os.environ.get("TARGET", str(folder / "target"))
 subprocess.run(["cargo", "build", "--release", "--locked", "--package", "cutrace", "--bin", "cutrace"], cwd=tree, check=True,

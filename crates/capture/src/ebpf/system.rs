@@ -7,8 +7,8 @@ use super::maps::Maps;
 use super::objects::{self, Compiled, SYSCALLS, SYSCALLS_BTF};
 use crate::ioctl::{DriverFiles, Opened, PLAYED, Payload, Request};
 use crate::syscall::{Call, Frame};
-use cuda::nvidia::{DeviceFile, Version, argument_size};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use nvidia_ioctl::{DeviceFile, Version, argument_size};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 

@@ -1,7 +1,7 @@
 //! Which of the driver's files a descriptor of a program is.
 
-use cuda::nvidia::DeviceFile;
 use event::Name;
+use nvidia_ioctl::DeviceFile;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,7 +1,7 @@
 //! An ioctl on the driver's files becomes an event, whoever saw it: ptrace or eBPF.
 //!
 //! A back end reads the struct and what it points to when the call begins and again when it
-//! returns ([`Payload`]); names, handles and facts come from `cuda::nvidia`.
+//! returns ([`Payload`]); names, handles and facts come from `nvidia_ioctl`.
 
 mod errno;
 mod files;
@@ -11,8 +11,8 @@ mod tests;
 pub use errno::errno_name;
 pub use files::{DriverFiles, Opened};
 
-use cuda::nvidia::{Call, Fact, Handles, Memory, Range, Version, argument_size, wanted};
 use event::{Arg, Category, Event, Ioctl, Kind, Layer, Name, Status, Value};
+use nvidia_ioctl::{Call, Fact, Handles, Memory, Range, Version, argument_size, wanted};
 
 /// An ioctl that was made.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! Bytes of ioctls become events.
 
 use super::*;
-use cuda::nvidia::DeviceFile;
 use event::Extent;
+use nvidia_ioctl::DeviceFile;
 
 fn opened(file: DeviceFile, stand_in: bool) -> Opened {
     Opened {

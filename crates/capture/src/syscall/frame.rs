@@ -1,7 +1,7 @@
 //! What the tracer's process tells: frames in a pipe, each with its length in front.
 
 use crate::ioctl::{Opened, Payload, Request};
-use cuda::nvidia::DeviceFile;
+use nvidia_ioctl::DeviceFile;
 use std::sync::Arc;
 
 /// A system call, as it begins.

@@ -6,7 +6,7 @@
 
 use super::traced::{Board, Traced};
 use super::tracer::{LET_GO, Mode, Tracer};
-use cuda::nvidia::Version;
+use nvidia_ioctl::Version;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,7 +1,7 @@
 //! What processes have mapped of the driver's files: unmapping says an address and nothing else.
 
 use crate::ioctl::Opened;
-use cuda::nvidia::DeviceFile;
+use nvidia_ioctl::DeviceFile;
 use std::collections::BTreeMap;
 use std::fs;
 

@@ -2,7 +2,7 @@
 
 use super::ptrace::read_memory;
 use crate::ioctl::{self, Payload, Request};
-use cuda::nvidia::Version;
+use nvidia_ioctl::Version;
 
 /// The struct, and what it points to.
 pub fn before(tid: libc::pid_t, request: &Request, version: Version) -> Payload {

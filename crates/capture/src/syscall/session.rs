@@ -12,8 +12,8 @@ use crate::clock::monotonic;
 use crate::ioctl::{self, Decoder};
 use crate::launch::{Preparation, block_signals};
 use crate::{Deadline, Sink, SinkError};
-use cuda::nvidia::Version;
 use event::{Backend, Hooks, ProcessName, Selection};
+use nvidia_ioctl::Version;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -92,7 +92,7 @@ impl Session {
         let version = ioctl::loaded_driver();
         // The tables are read before the program waits for them.
         let known = version.unwrap_or(Version::NEWEST);
-        cuda::nvidia::known(cuda::nvidia::Known::Controls, known).count();
+        nvidia_ioctl::known(nvidia_ioctl::Known::Controls, known).count();
         let process = process::start(mode, version).map_err(SyscallError::Start)?;
         Ok(Session {
             mode,

@@ -14,7 +14,7 @@ use super::traced::Traced;
 use super::watched::{Watched, status_of};
 use crate::clock::monotonic;
 use crate::ioctl::{Driver, DriverFiles, Opened, Payload, Request};
-use cuda::nvidia::Version;
+use nvidia_ioctl::Version;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! The arguments of `cutrace ioctl`.
 
 use clap::Args;
-use cuda::nvidia::{DeviceFile, Version};
+use nvidia_ioctl::{DeviceFile, Version};
 
 /// A request to decode by hand.
 pub struct Ioctl {

@@ -23,7 +23,7 @@ pub use record::Record;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::{
     ffi::{OsStr, OsString},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// What the user asked for.
@@ -50,6 +50,8 @@ pub enum Command {
 pub enum Softgpu {
     /// Which driver functions exist, which are implemented.
     List { all: bool },
+    /// Its libraries, for programs that run without cutrace.
+    Unpack { folder: PathBuf },
     Run {
         program: OsString,
         arguments: Vec<OsString>,
@@ -96,6 +98,9 @@ enum Verb {
         /// With --list: name the implemented functions too
         #[arg(long, requires = "list")]
         all: bool,
+        /// Write softgpu's libraries to a folder, to use them without cutrace
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "list"])]
+        unpack: Option<PathBuf>,
         /// The command to run
         #[arg(trailing_var_arg = true, value_name = "CMD")]
         command: Vec<OsString>,
@@ -184,6 +189,10 @@ pub fn parse() -> Command {
         Verb::Softgpu {
             list: true, all, ..
         } => Command::Softgpu(Softgpu::List { all }),
+        Verb::Softgpu {
+            unpack: Some(folder),
+            ..
+        } => Command::Softgpu(Softgpu::Unpack { folder }),
         Verb::Softgpu { command, .. } => {
             let mut words = command.into_iter();
             let program = words.next().unwrap_or_else(|| {

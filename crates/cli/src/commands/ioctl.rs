@@ -2,8 +2,8 @@
 
 use crate::arguments::Ioctl;
 use anyhow::Result;
-use cuda::nvidia::{self, Call, Decoded, DeviceFile, Ioc, Known, Memory, Subject, Version};
 use event::{Arg, Value};
+use nvidia_ioctl::{self, Call, Decoded, DeviceFile, Ioc, Known, Memory, Subject, Version};
 use std::fmt::Write as _;
 use std::{fs, process::ExitCode};
 
@@ -45,7 +45,7 @@ fn describe(options: &Ioctl, here: Option<Version>) -> String {
     };
     let bytes = options.bytes.as_deref().unwrap_or_default();
     let memory = parameters(options, bytes);
-    let decoded = nvidia::decode(&Call {
+    let decoded = nvidia_ioctl::decode(&Call {
         file,
         cmd: options.cmd,
         version,
@@ -85,7 +85,7 @@ fn describe(options: &Ioctl, here: Option<Version>) -> String {
     if let Some(doubt) = &decoded.doubt {
         row("doubt", doubt);
     }
-    let size = nvidia::argument_size(file, options.cmd, version);
+    let size = nvidia_ioctl::argument_size(file, options.cmd, version);
     match &options.bytes {
         None if decoded.name.is_some() && size > 0 => {
             let advice = format!("{size}: give them behind CMD to see the fields");
@@ -125,7 +125,7 @@ fn truth(cmd: u32, file: DeviceFile, version: Version) -> Option<String> {
     let number = u32::from(Ioc::split(cmd).number);
     match file {
         DeviceFile::Control | DeviceFile::Gpu(_) if Ioc::split(cmd).kind == b'F' => {
-            let all = nvidia::known(Known::Escapes, version);
+            let all = nvidia_ioctl::known(Known::Escapes, version);
             let (nearest, name) = all.min_by_key(|(known, _)| known.abs_diff(number))?;
             let meant = INVENTED.iter().find(|(known, _)| *known == cmd);
             let meant = meant.map_or_else(
@@ -157,7 +157,7 @@ fn parameters<'a>(options: &'a Ioctl, bytes: &[u8]) -> Option<Memory<'a>> {
 /// The file that a request belongs to, by its number.
 fn guess(cmd: u32, version: Version) -> (DeviceFile, &'static str) {
     let bare =
-        Ioc::split(cmd).kind == 0 && nvidia::argument_size(DeviceFile::Uvm, cmd, version) > 0;
+        Ioc::split(cmd).kind == 0 && nvidia_ioctl::argument_size(DeviceFile::Uvm, cmd, version) > 0;
     match Ioc::split(cmd).kind {
         b'F' => (
             DeviceFile::Control,
@@ -198,7 +198,10 @@ fn subject(decoded: &Decoded, version: Version) -> Vec<(&'static str, String)> {
         Some(Subject::Control { id, name: None, .. }) => vec![("control", format!("{id:#010x}"))],
         Some(Subject::Control { id, name, .. }) => {
             let class = id >> 16;
-            let class = format!("{class:#06x} {}", named(nvidia::class_name(class, version)));
+            let class = format!(
+                "{class:#06x} {}",
+                named(nvidia_ioctl::class_name(class, version))
+            );
             vec![
                 ("control", format!("{id:#010x} {}", named(name))),
                 ("of class", class),
@@ -224,7 +227,7 @@ fn fields(text: &mut String, arg: &Arg, depth: usize) {
             text,
             "{indent}{:<width$} {}",
             arg.name,
-            nvidia::shown(value)
+            nvidia_ioctl::shown(value)
         ),
     };
 }

@@ -185,14 +185,14 @@ pub fn record(options: &Record) -> Result<Recorded> {
     let place = probes::Place::default();
     if options.probes.is_some() {
         plan.methods.push(Method::Probes);
-        embedded::probe_library()?;
+        embedded::gpu_probes_library()?;
     }
     // Unpacked before the trace's clock starts: the first run takes a moment for it.
     if plan.methods.contains(&Method::Preload) {
         embedded::preload_library()?;
     }
     if plan.methods.iter().any(|method| method.tells_gpu_times()) {
-        embedded::activity_library()?;
+        embedded::gpu_times_library()?;
     }
     if options.simulate {
         embedded::softgpu_folder()?;

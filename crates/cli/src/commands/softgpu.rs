@@ -3,16 +3,18 @@
 use crate::{arguments::Softgpu, embedded};
 use anyhow::Result;
 use capture::launch;
-use softgpu::driver::Coverage;
+use softgpu_driver::Coverage;
 use std::{
     ffi::OsString,
     io::{self, Write},
+    path::Path,
     process::ExitCode,
 };
 
 pub fn run(options: Softgpu) -> Result<ExitCode> {
     match options {
         Softgpu::List { all } => list(all),
+        Softgpu::Unpack { folder } => unpack(&folder),
         Softgpu::Run { program, arguments } => on_softgpu(program, arguments),
     }
 }
@@ -52,8 +54,16 @@ pub fn add_softgpu(command: &mut launch::Command) -> Result<()> {
     Ok(())
 }
 
+/// Writes the libraries to a folder of the user's, for programs that run without cutrace.
+fn unpack(folder: &Path) -> Result<ExitCode> {
+    let names = embedded::write_softgpu(folder)?;
+    println!("{} has {}", folder.display(), names.join(", "));
+    println!("type: LD_LIBRARY_PATH={} ./your-program", folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
 fn list(all: bool) -> Result<ExitCode> {
-    let coverage = softgpu::driver::coverage();
+    let coverage = softgpu_driver::coverage();
     let mut out = io::BufWriter::new(io::stdout().lock());
     writeln!(
         out,

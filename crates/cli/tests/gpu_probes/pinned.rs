@@ -2,7 +2,7 @@
 
 use super::{common::cutrace, program, skip};
 use crate::common::repository;
-use pinned::Folder;
+use gpu_maps::Folder;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -98,7 +98,7 @@ fn watch_in_c(folder: &Path) -> Option<PathBuf> {
     let root = repository();
     let made = Command::new("cc")
         .args(["-Wall", "-Wextra", "-Werror", "-O1", "-I"])
-        .arg(root.join("crates/pinned/include"))
+        .arg(root.join("crates/gpu-maps/include"))
         .arg(root.join("examples/gpu/host/watch.c"))
         .arg("-o")
         .arg(folder.join("watch"))

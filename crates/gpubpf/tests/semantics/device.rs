@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use softgpu::machine::{self, Environment, Launch, Loaded, Seats};
-use softgpu::memory::Memory;
-use softgpu::program::Program;
+use softgpu_machine::machine::{self, Environment, Launch, Loaded, Seats};
+use softgpu_machine::memory::Memory;
+use softgpu_machine::program::Program;
 
 /// Device memory: aligned for anything, known to the device.
 pub struct Buffer {

@@ -323,7 +323,7 @@ fn loads(name: &str, code: &[Code], options: &TranslateOptions) {
         text + &translated.functions
     });
     let text = outcome.unwrap_or_else(|refused| panic!("{name}: {refused}"));
-    if let Err(error) = softgpu::program::Program::build(&text) {
+    if let Err(error) = softgpu_machine::program::Program::build(&text) {
         panic!("{name}: {error}\n{text}");
     }
 }

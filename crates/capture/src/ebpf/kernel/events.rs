@@ -102,7 +102,7 @@ impl Events {
                     .iter()
                     .find(|output| &*output.name == "status");
                 if let Some(code) = status.and_then(|status| status.value.as_u64()) {
-                    let name = cuda::nvidia::NvStatus(code as u32).name();
+                    let name = nvidia_ioctl::NvStatus(code as u32).name();
                     event.status = Some(Status {
                         code: code as i64,
                         name: name.map(Into::into),

@@ -206,7 +206,7 @@ mod tests {
 55d1-55d2 r-xp 00001000 08:01 1 /opt/app/vec_add
 7f00-7f01 r-xp 00001000 08:01 2 /usr/lib/libc.so.6
 7f10-7f11 r-xp 00001000 08:01 3 /opt/with space/libcudart.so.13
-7f20-7f21 r-xp 00001000 08:01 4 /cache/libcutrace_probe.so
+7f20-7f21 r-xp 00001000 08:01 4 /cache/libcutrace_gpu_probes.so
 7f30-7f31 r-xp 00000000 00:00 0 [vdso]
 ";
 

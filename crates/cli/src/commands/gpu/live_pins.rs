@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use capture::gpu_probe::{LiveMap, live_maps};
-use pinned::Spec;
+use gpu_maps::Spec;
 use ptx::device::{Map, Orders};
 use std::{
     fs, io,
@@ -30,7 +30,7 @@ impl LivePins {
     pub fn start(folder: &Path, session: &Path, orders: &Orders) -> Result<LivePins> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         // What another run has left is not of this one.
-        pinned::write_index(folder, &[]).with_context(|| folder.display().to_string())?;
+        gpu_maps::write_index(folder, &[]).with_context(|| folder.display().to_string())?;
         let stop = Arc::new(AtomicBool::new(false));
         let (told, folder, session) = (stop.clone(), folder.to_owned(), session.to_owned());
         let orders = orders.clone();
@@ -72,7 +72,7 @@ fn link(folder: &Path, orders: &Orders, found: &[LiveMap]) -> io::Result<()> {
         let lies = (live.layout.copies, live.layout.stride);
         specs.push(spec(map, place, lies, file, true));
     }
-    pinned::write_index(folder, &specs)
+    gpu_maps::write_index(folder, &specs)
 }
 
 /// The file of a map.

@@ -67,7 +67,7 @@ pub fn write(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<()> {
             "ring": dump.ring().map(|ring| json!({"produced": ring.head + ring.lost, "lost": ring.lost})),
         }));
     }
-    pinned::write_index(folder, &index).with_context(|| folder.display().to_string())?;
+    gpu_maps::write_index(folder, &index).with_context(|| folder.display().to_string())?;
     let path = folder.join("maps.json");
     let text = serde_json::to_string_pretty(&json!({ "maps": maps }))?;
     fs::write(&path, text).with_context(|| path.display().to_string())

@@ -32,7 +32,7 @@ impl Cupti {
     ) -> Result<Self> {
         let session = Session::create_near(calls, options.folder())?;
         let existing = env::var_os("CUDA_INJECTION64_PATH");
-        let library = embedded::activity_library()?;
+        let library = embedded::gpu_times_library()?;
         let mut environment = session.environment(&library, existing.as_deref());
         if let Some(environment) = &mut environment {
             if method == Method::Events {

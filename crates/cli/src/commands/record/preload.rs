@@ -91,7 +91,7 @@ impl Backend for Preload<'_> {
 
 /// The library that gives kernels their probes comes right behind ours.
 fn add_probes(environment: &mut [(OsString, OsString)]) -> Result<()> {
-    let library = embedded::probe_library()?;
+    let library = embedded::gpu_probes_library()?;
     for (_, value) in environment
         .iter_mut()
         .filter(|(name, _)| name == "LD_PRELOAD")

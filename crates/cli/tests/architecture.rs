@@ -1,0 +1,161 @@
+//! docs/ARCHITECTURE.md says how the project is built; here it is compared with the project.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn document() -> String {
+    fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("docs/ARCHITECTURE.md is there")
+}
+
+/// folder → the crates of ours it depends on
+type Arrows = BTreeMap<String, BTreeSet<String>>;
+
+/// The rows of the table of crates: a folder, what it holds, what it depends on.
+fn documented(text: &str) -> Arrows {
+    let (_, rest) = text.split_once("\n## Crates\n").expect("a table of crates");
+    let section = rest.split("\n## ").next().unwrap_or(rest);
+    section
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| {
+            let columns: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let [folder, .., depends] = columns[..] else {
+                panic!("not a row of three columns: {line}");
+            };
+            let names = depends
+                .split(',')
+                .map(str::trim)
+                .filter(|name| *name != "–");
+            (
+                folder.trim_matches('`').to_owned(),
+                names.map(str::to_owned).collect(),
+            )
+        })
+        .collect()
+}
+
+/// What cargo knows. Dependencies of tests do not count: tests may look across.
+fn real() -> Arrows {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .expect("cargo runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let root = metadata["workspace_root"].as_str().expect("a root");
+    let packages = metadata["packages"].as_array().expect("packages");
+    packages
+        .iter()
+        .map(|package| {
+            let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+            let folder = manifest.parent().expect("a folder");
+            let folder = folder.strip_prefix(root).expect("inside the workspace");
+            let dependencies = package["dependencies"].as_array().expect("dependencies");
+            let ours = dependencies
+                .iter()
+                .filter(|dependency| !dependency["kind"].is_string())
+                .filter_map(|dependency| dependency["name"].as_str()?.strip_prefix("cutrace-"));
+            (
+                folder.to_str().expect("a name").to_owned(),
+                ours.map(str::to_owned).collect(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn the_table_of_crates_is_what_cargo_knows() {
+    let (documented, real) = (documented(&document()), real());
+    assert!(real.len() >= 20, "{real:?}");
+    for (folder, depends) in &real {
+        let Some(said) = documented.get(folder) else {
+            panic!("{folder} is not in docs/ARCHITECTURE.md's table of crates");
+        };
+        assert_eq!(
+            said, depends,
+            "what {folder} depends on, documented and real"
+        );
+    }
+    for folder in documented.keys() {
+        assert!(real.contains_key(folder), "{folder} is no crate any more");
+    }
+}
+
+/// Data flows one way, whatever the table says.
+#[test]
+fn no_crate_reaches_against_the_flow() {
+    let real = real();
+    for (folder, forbidden) in [
+        ("crates/render", &["capture", "trace"][..]),
+        ("crates/analyse", &["capture", "render", "trace"]),
+        ("crates/capture", &["analyse", "render"]),
+        ("crates/trace", &["capture", "analyse", "render"]),
+        ("crates/event", &["cuda", "trace", "capture"]),
+        ("inject/preload", &["capture", "trace", "names"]),
+    ] {
+        for name in forbidden {
+            assert!(
+                !real[folder].contains(*name),
+                "{folder} must not depend on {name}"
+            );
+        }
+    }
+}
+
+/// Words in backquotes that begin with a folder of the project.
+fn paths(text: &str) -> Vec<&str> {
+    const FOLDERS: [&str; 11] = [
+        "crates/",
+        "inject/",
+        "softgpu/",
+        "bpf/",
+        "web/",
+        "docs/",
+        "tests/",
+        "scripts/",
+        "bench/",
+        "fixtures/",
+        "fuzz/",
+    ];
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
+        .collect()
+}
+
+/// `a/{b,c}.rs` is two paths.
+fn expanded(path: &str) -> Vec<String> {
+    match (path.split_once('{'), path.split_once('}')) {
+        (Some((before, _)), Some((_, after))) => {
+            let inside = &path[before.len() + 1..path.len() - after.len() - 1];
+            let each = inside.split(',');
+            each.map(|part| format!("{before}{part}{after}")).collect()
+        }
+        _ => vec![path.to_owned()],
+    }
+}
+
+#[test]
+fn every_path_in_the_document_exists() {
+    let text = document();
+    let named = paths(&text);
+    assert!(named.len() > 40, "{named:?}");
+    for path in named.into_iter().flat_map(expanded) {
+        // A command with its arguments is a path, too.
+        let path = path.split_whitespace().next().unwrap_or_default();
+        assert!(
+            root().join(path).exists(),
+            "docs/ARCHITECTURE.md names {path}, which does not exist"
+        );
+    }
+}

@@ -1,0 +1,411 @@
+//! Starting, taking records, ending.
+
+use crate::{
+    buffers, clock, events,
+    file::Activity,
+    find,
+    functions::{Functions, Refused},
+    guard,
+    threads::{self, Alone},
+};
+use cuda::cupti;
+use event::activity as frames;
+use std::{
+    collections::HashSet,
+    env,
+    ffi::{CStr, OsString, c_char, c_int, c_void},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+/// How often what is complete is handed over: what a killed process can lose. By itself CUPTI
+/// hands over full buffers only.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// What is asked for. Kinds that a version or a device refuses are left out.
+const KINDS: [u32; 4] = [
+    cupti::CONCURRENT_KERNEL,
+    cupti::MEMCPY,
+    cupti::MEMCPY2,
+    cupti::MEMSET,
+];
+
+/// Beside them, where somebody asks: what CUPTI takes for itself, and when the host waited.
+const ON_DEMAND: [(u32, &str); 2] = [
+    (cupti::OVERHEAD, "CUTRACE_ACTIVITY_OVERHEAD"),
+    (cupti::SYNCHRONIZATION, WAITS),
+];
+const WAITS: &str = "CUTRACE_ACTIVITY_WAITS";
+
+/// Whether records of calls of this function are asked for: work and waits are linked by them.
+fn is_wanted(function: &str) -> bool {
+    cupti::submits_work(function) || (cupti::synchronises(function) && wants_waits())
+}
+
+/// Once and for all: what was begun is ended likewise, whatever the program does to its environment.
+fn wants_waits() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| env::var_os(WAITS).is_some())
+}
+
+struct Collector {
+    functions: Functions,
+    pid: u32,
+    state: Mutex<State>,
+}
+
+struct State {
+    activity: Activity,
+    /// Names that the tracer has been told.
+    named: HashSet<u64>,
+    /// Records to be written, encoded.
+    encoded: Vec<u8>,
+    calls: Calls,
+    collecting: bool,
+}
+
+/// How the calls that cause work are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// Only those.
+    Chosen,
+    /// All of them: this CUPTI knows no choice.
+    All,
+}
+
+static COLLECTOR: OnceLock<Collector> = OnceLock::new();
+
+/// The driver calls this inside cuInit.
+#[allow(non_snake_case)]
+#[unsafe(no_mangle)]
+pub extern "C" fn InitializeInjection() -> c_int {
+    let _ = catch_unwind(|| {
+        if let Some(session) = env::var_os("CUTRACE_ACTIVITY") {
+            start(session);
+        }
+    });
+    1
+}
+
+fn start(session: OsString) {
+    if COLLECTOR.get().is_some() {
+        return;
+    }
+    // Without a folder there is no tracer, and nobody to tell.
+    let Ok(activity) = Activity::create(&session) else {
+        return;
+    };
+    if env::var_os("CUTRACE_ACTIVITY_BY").is_some_and(|by| by == "events") {
+        fall_back(activity, "as asked for");
+        return;
+    }
+    let mut refused = Vec::new();
+    let functions = find::candidates().into_iter().find_map(|path| {
+        let shown = path.display().to_string();
+        // CUPTI's threads are there because of us: they take no signals, either.
+        match threads::without_signals(|| Functions::load(&path)) {
+            Ok(functions) => Some(functions),
+            // A bare name that the loader does not know says nothing.
+            Err(_) if !shown.contains('/') => None,
+            Err(why) => {
+                refused.push(format!("{shown}: {why}"));
+                None
+            }
+        }
+    });
+    let Some(functions) = functions else {
+        let more: String = refused.iter().map(|why| format!("; {why}")).collect();
+        fall_back(activity, &format!("no libcupti was found{more}"));
+        return;
+    };
+    let about = format!(
+        "version={} path={}",
+        functions.version(),
+        functions.path.display()
+    );
+    let mut activity = activity;
+    activity.write(frames::BEGIN, about.as_bytes());
+    let collector = COLLECTOR.get_or_init(|| Collector {
+        functions,
+        pid: std::process::id(),
+        state: Mutex::new(State {
+            activity,
+            named: HashSet::new(),
+            encoded: Vec::new(),
+            calls: Calls::Chosen,
+            collecting: false,
+        }),
+    });
+    if let Err(Refused(result)) = threads::without_signals(|| collector.begin()) {
+        let words = cupti::result_words(result);
+        collector.state().activity.end();
+        if let Ok(activity) = Activity::create(&session) {
+            fall_back(activity, &format!("{words} (CUPTI error {result})"));
+        }
+        return;
+    }
+    // SAFETY: registers a function that lives as long as the process.
+    unsafe { libc::atexit(finish) };
+    if threads::start("cutrace-gpu-times", hand_over).is_err() {
+        let words =
+            "no thread could be started: GPU times come when a buffer is full, and at the end";
+        collector.state().activity.note(words);
+    }
+}
+
+/// Without CUPTI: `why`.
+fn fall_back(activity: Activity, why: &str) {
+    // SAFETY: registers a function that lives as long as the process.
+    match events::start(activity, why) {
+        Ok(()) => unsafe {
+            libc::atexit(finish_events);
+        },
+        Err((mut activity, also)) => {
+            activity.note(&format!("{why}, so there are no GPU times: {also}"));
+            activity.end();
+        }
+    }
+}
+
+extern "C" fn finish_events() {
+    let _ = catch_unwind(events::finish);
+}
+
+/// Has what is complete handed over from time to time, as long as anything is collected.
+fn hand_over(alone: &Alone) {
+    let Some(collector) = COLLECTOR.get() else {
+        return;
+    };
+    // cuInit may take long.
+    let mut looks = 50;
+    loop {
+        if alone.sleep(PERIOD) {
+            return;
+        }
+        let (collecting, abandoned) = {
+            let mut state = collector.state();
+            if looks > 0 && state.collecting {
+                state.activity.surroundings();
+                looks -= 1;
+            }
+            (state.collecting, state.activity.is_abandoned())
+        };
+        if !collecting {
+            return;
+        }
+        if abandoned {
+            // Whoever unlinked the file may read on, up to its end.
+            collector.end();
+            return;
+        }
+        // Without work since the last time there is nothing to hand over.
+        if buffers::in_use() > 0 {
+            collector.functions.flush(false);
+        }
+    }
+}
+
+impl Collector {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is still the process that collects, not a forked child.
+    fn is_here(&self) -> bool {
+        std::process::id() == self.pid
+    }
+
+    fn begin(&self) -> Result<(), Refused> {
+        guard::own(|| self.ask())?;
+        let watched = guard::watch(&self.functions);
+        let mut state = self.state();
+        if watched == 0 {
+            state.activity.note(
+                "CUPTI's code could not be changed: another user of CUPTI in the program may take GPU times away unnoticed",
+            );
+        }
+        state.collecting = true;
+        state.activity.clock(clock::pair(&self.functions));
+        Ok(())
+    }
+
+    /// Asks CUPTI for everything that is wanted.
+    fn ask(&self) -> Result<(), Refused> {
+        let functions = &self.functions;
+        functions.is_alone()?;
+        functions.use_system_threads(true);
+        functions.register(buffers::request, complete)?;
+        let mut enabled = 0;
+        let mut last = Ok(());
+        for kind in KINDS {
+            match functions.enable(kind) {
+                Ok(()) => enabled += 1,
+                Err(refused) => last = Err(refused),
+            }
+        }
+        if enabled == 0 {
+            return last;
+        }
+        for (kind, variable) in ON_DEMAND {
+            if env::var_os(variable).is_some() {
+                let _ = functions.enable(kind);
+            }
+        }
+        let calls = match functions.choose_calls(is_wanted, true) {
+            Some(chosen) if chosen > 0 => Calls::Chosen,
+            _ => {
+                // Each call of the API costs then, not only those that cause work.
+                for kind in [cupti::DRIVER, cupti::RUNTIME] {
+                    let _ = functions.enable(kind);
+                }
+                Calls::All
+            }
+        };
+        self.state().calls = calls;
+        Ok(())
+    }
+
+    /// Ends collecting, and with it what it costs. False: it had ended already.
+    fn end(&self) -> bool {
+        let calls = {
+            let mut state = self.state();
+            if !std::mem::take(&mut state.collecting) {
+                return false;
+            }
+            state.calls
+        };
+        guard::own(|| self.stop(calls));
+        let mut state = self.state();
+        state.activity.clock(clock::pair(&self.functions));
+        state.activity.end();
+        true
+    }
+
+    /// Hands over what there is, and asks for nothing more.
+    fn stop(&self, calls: Calls) {
+        let functions = &self.functions;
+        functions.flush(true);
+        for kind in (KINDS.into_iter()).chain(ON_DEMAND.map(|(kind, _)| kind)) {
+            functions.disable(kind);
+        }
+        match calls {
+            Calls::Chosen => {
+                functions.choose_calls(is_wanted, false);
+            }
+            Calls::All => {
+                functions.disable(cupti::DRIVER);
+                functions.disable(cupti::RUNTIME);
+            }
+        }
+        functions.use_system_threads(false);
+    }
+
+    fn take(&self, context: *mut c_void, stream: u32, buffer: *mut u8, valid: usize) {
+        let pair = clock::pair(&self.functions);
+        let mut state = self.state();
+        let state = &mut *state;
+        state.encoded.clear();
+        let (mut count, mut record) = (0, std::ptr::null_mut::<u8>());
+        let mut next = self.functions.next(buffer, valid, record);
+        let end = buffer as usize + valid;
+        while let Some(at) = next {
+            record = at;
+            next = self.functions.next(buffer, valid, record);
+            let length = next.map_or(end, |next| next as usize) - record as usize;
+            // SAFETY: the record lies in the buffer that CUPTI has handed over.
+            let bytes = unsafe { std::slice::from_raw_parts(record, length) };
+            count += u64::from(state.add(bytes));
+        }
+        // Before the records: their times then lie between two pairs.
+        state.activity.clock(pair);
+        state.activity.records(&state.encoded, count);
+        let dropped = self.functions.dropped(context, stream);
+        if dropped > 0 {
+            state.activity.dropped(dropped as u64);
+        }
+    }
+}
+
+impl State {
+    /// Whether the record is one of an event of the trace, not of a call that only links them.
+    fn add(&mut self, record: &[u8]) -> bool {
+        let Some(kind) = record.get(..4) else {
+            return false;
+        };
+        let kind = u32::from_le_bytes([kind[0], kind[1], kind[2], kind[3]]);
+        if cupti::is_kernel(kind)
+            && let Some(bytes) = record.get(cupti::KERNEL_NAME..cupti::KERNEL_NAME + 8)
+        {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            self.name(u64::from_le_bytes(word));
+        }
+        self.encoded
+            .extend_from_slice(&(record.len() as u64).to_le_bytes());
+        self.encoded.extend_from_slice(record);
+        let padding = frames::padding(record.len());
+        self.encoded.resize(self.encoded.len() + padding, 0);
+        KINDS.contains(&kind) || cupti::is_kernel(kind) || kind == cupti::SYNCHRONIZATION
+    }
+
+    /// Tells a name before the record that has it.
+    fn name(&mut self, address: u64) {
+        if address == 0 || !self.named.insert(address) {
+            return;
+        }
+        // SAFETY: CUPTI's names are C strings that last as long as the process.
+        let name = unsafe { CStr::from_ptr(address as *const c_char) };
+        let mut payload = address.to_le_bytes().to_vec();
+        payload.extend_from_slice(name.to_bytes());
+        if !self.activity.write(frames::NAME, &payload) {
+            // Told with the next record that has it.
+            self.named.remove(&address);
+        }
+    }
+}
+
+/// CUPTI hands a buffer over.
+extern "C" fn complete(
+    context: *mut c_void,
+    stream: u32,
+    buffer: *mut u8,
+    _size: usize,
+    valid: usize,
+) {
+    let Some(collector) = COLLECTOR.get().filter(|collector| collector.is_here()) else {
+        return;
+    };
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        if valid > 0 {
+            collector.take(context, stream, buffer, valid);
+        }
+        buffers::give_back(buffer);
+    }));
+}
+
+extern "C" fn finish() {
+    let Some(collector) = COLLECTOR.get().filter(|collector| collector.is_here()) else {
+        return;
+    };
+    let _ = catch_unwind(AssertUnwindSafe(|| collector.end()));
+}
+
+/// Another user of CUPTI has come, and is about to call this function: all is as if we had not been.
+pub fn step_back(function: &str) {
+    let Some(collector) = COLLECTOR.get().filter(|collector| collector.is_here()) else {
+        return;
+    };
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        if !collector.end() {
+            return;
+        }
+        let session = env::var_os("CUTRACE_ACTIVITY").unwrap_or_default();
+        if let Ok(activity) = Activity::create(&session) {
+            let why = format!(
+                "the program uses CUPTI itself ({function}), as torch.profiler does, and gets it: from then on"
+            );
+            fall_back(activity, &why);
+        }
+    }));
+}
