@@ -256,7 +256,7 @@ impl Counts {
                 // Threads that leave the processor are no calls; older traces call them so.
                 Kind::Scheduler if event.layer == Layer::Os => return,
                 Kind::Scheduler => &mut self.scheduler_calls,
-                Kind::Kernel | Kind::KernelMem => &mut self.kernel_calls,
+                Kind::KernelFunction | Kind::KernelMem => &mut self.kernel_calls,
                 Kind::Gpu => &mut self.gpu_operations,
                 Kind::Syscall
                 | Kind::OffCpu

@@ -8,7 +8,8 @@ named_enum! {
     Userspace = "userspace",
     Syscall = "syscall",
     Ioctl = "ioctl",
-    Kernel = "kernel",
+    /// A function of the driver's kernel modules.
+    KernelFunction = "kernel_function",
     KernelMem = "kernel_mem",
     Scheduler = "scheduler",
     /// A thread was off the processors.
@@ -38,7 +39,7 @@ impl Kind {
         match self {
             Kind::Userspace => Layer::Driver,
             Kind::Syscall | Kind::Ioctl => Layer::Syscall,
-            Kind::Kernel | Kind::KernelMem | Kind::Scheduler => Layer::Kernel,
+            Kind::KernelFunction | Kind::KernelMem | Kind::Scheduler => Layer::Kernel,
             Kind::Interrupt | Kind::OffCpu | Kind::Os => Layer::Os,
             Kind::Gpu
             | Kind::GpuComplete

@@ -54,7 +54,7 @@ impl Layer {
         match self {
             Layer::Runtime | Layer::Driver | Layer::Library => Kind::Userspace,
             Layer::Syscall => Kind::Syscall,
-            Layer::Kernel => Kind::Kernel,
+            Layer::Kernel => Kind::KernelFunction,
             Layer::Os => Kind::Os,
             Layer::Gpu => Kind::Gpu,
             Layer::Device => Kind::Device,

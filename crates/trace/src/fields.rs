@@ -89,6 +89,8 @@ impl Fields<'_> {
             "transfer" => Class::Transfer,
             "lost" => Class::Lost,
             "kernel" if self.op.as_ref().is_some_and(|op| op.as_ref() == "launch") => Class::Launch,
+            // What traces before 0.2 called them.
+            "kernel" => Class::Event(event::Kind::KernelFunction),
             other => match other.parse() {
                 Ok(kind) => Class::Event(kind),
                 Err(_) => return Err("an unknown \"type\": skipped".into()),

@@ -146,7 +146,7 @@ impl<'a> Reading<'a> {
         let hook = Hook {
             name: self.string("name")?.map(|(value, _)| value.to_owned()),
             group: self.string("group")?.map(|(value, _)| value.to_owned()),
-            kind: self.word("type", Kind::ALL, Kind::as_str)?,
+            kind: self.kind()?,
             layer: self.word("layer", Layer::ALL, Layer::as_str)?,
             category: self
                 .word("category", Category::ALL, Category::as_str)?
@@ -312,6 +312,14 @@ impl<'a> Reading<'a> {
                 Some(value) => Ok(Some((value, item.span()))),
                 None => Err(self.wrong(key, "expected a text")),
             },
+        }
+    }
+
+    fn kind(&self) -> Result<Option<Kind>, Error> {
+        match self.string("type")? {
+            // Its name before 0.2.
+            Some(("kernel", _)) => Ok(Some(Kind::KernelFunction)),
+            _ => self.word("type", Kind::ALL, Kind::as_str),
         }
     }
 

@@ -2,7 +2,7 @@
 //! tried is said; the program runs in any case.
 
 use super::path;
-use crate::common::{cutrace, limit, program, read, skip, usual_signals};
+use crate::common::{self, cutrace, limit, program, read, skip, usual_signals};
 use std::{
     fs,
     path::PathBuf,
@@ -68,10 +68,25 @@ fn everywhere(options: &str, except: &str) -> String {
         } else {
             options
         };
-        format!("{TEMPORARY} {options} none {place}; ")
+        let repository = repository();
+        if !repository.starts_with(place) {
+            return format!("{TEMPORARY} {options} none {place}; ");
+        }
+        // A checkout in one of these folders stays where it is.
+        let kept = repository.display();
+        format!(
+            "{TEMPORARY} mode=755 none /mnt; mkdir /mnt/kept; mount --bind {kept} /mnt/kept; \
+             {TEMPORARY} mode=1777 none {place}; mkdir -p {kept}; mount --bind /mnt/kept {kept}; \
+             mount -o remount,{options} {place}; cd {kept}; "
+        )
     };
     let mounts: String = places.into_iter().map(mount).collect();
     format!("mkdir -p /var/cache /var/tmp /root; {mounts}")
+}
+
+fn repository() -> PathBuf {
+    let root = common::repository().canonicalize();
+    root.expect("the repository is there")
 }
 
 #[test]
