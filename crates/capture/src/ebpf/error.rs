@@ -9,6 +9,10 @@ pub enum EbpfError {
         "eBPF needs root, or the capabilities CAP_BPF and CAP_PERFMON: {what}: {source}\ntype: sudo cutrace …"
     )]
     NotAllowed { what: String, source: io::Error },
+    #[error(
+        "the kernel is locked down ({0}): its BPF programs may not read memory; boot with lockdown=none, or without secure boot"
+    )]
+    LockedDown(String),
     #[error("this kernel has no BPF: {0}")]
     NoBpf(io::Error),
     #[error("cannot make the BPF map {name}: {source}")]

@@ -102,7 +102,11 @@ pub struct Report {
 
 /// Whether the kernel lets us do this at all, or why not.
 pub fn available() -> Result<(), EbpfError> {
-    Maps::create(4096).map(|_| ())
+    Maps::create(4096)?;
+    match crate::doctor::lockdown() {
+        Some(level) if level == "confidentiality" => Err(EbpfError::LockedDown(level)),
+        _ => Ok(()),
+    }
 }
 
 /// Loads and attaches everything that does not depend on a process.
