@@ -1,19 +1,16 @@
 //! Hooks files: any text is read or refused with a place that lies in it, and what was read becomes a
-//! description for the kernel that keeps its limits. BTF: any bytes are read or refused.
+//! description for the kernel that keeps its limits.
 #![no_main]
 
 use capture::{
     ebpf::kernel::Shape,
     ebpf::layout::{BODIES, MOST_CONDITIONS, MOST_STEPS},
     hooks::Hooks,
-    kernel::{Btf, Tracepoint},
+    kernel::Tracepoint,
 };
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(mut btf) = Btf::of(bytes.to_vec(), None) {
-        let _ = btf.function(None, "open");
-    }
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
     };

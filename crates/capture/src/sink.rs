@@ -1,9 +1,31 @@
 //! Where a back end's records go: a trace file, or a [`crate::Merge`] with those of others.
 
 use event::{Backend, Record};
+use std::io;
 
 /// Why records could not be kept; a back end goes on watching without keeping any.
-pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// The file, the pipe or the terminal that they are written to.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The format that they are written in.
+    #[error(transparent)]
+    Trace(#[from] trace::Error),
+    #[error("the thread that merges the back ends' records is gone")]
+    MergeGone,
+}
+
+impl SinkError {
+    /// Whether a reader has read enough.
+    pub fn is_broken_pipe(&self) -> bool {
+        match self {
+            SinkError::Io(why) => why.kind() == io::ErrorKind::BrokenPipe,
+            SinkError::Trace(why) => why.is_broken_pipe(),
+            SinkError::MergeGone => false,
+        }
+    }
+}
 
 /// Takes records in the order of time.
 pub trait Sink: Send + 'static {

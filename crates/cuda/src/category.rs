@@ -1,13 +1,16 @@
 //! What a function is about, by its name: rules, so that functions not yet invented land
 //! sensibly. A test lists what they say of every function known today.
 
-use event::Category::{self, *};
+use event::{
+    Category::{self, *},
+    matches_glob,
+};
 
 use crate::lookup::family;
 
 /// Globs over the name without prefix and version (`MemAlloc` for `cuMemAlloc_v2`); the first
 /// that matches decides. Particular cases stand above the general ones they are exceptions to.
-const RULES: &[(&str, Category)] = &[
+const PARTICULAR: &[(&str, Category)] = &[
     // Graphs hold nodes of every kind; capture builds graphs out of streams.
     ("*Capture*", Graph),
     ("StreamIsCapturing", Graph),
@@ -65,20 +68,26 @@ const RULES: &[(&str, Category)] = &[
     ("MemGetHandleForAddressRange", Memory),
     ("ExternalMemoryGetMapped*", Memory),
     ("EventElapsedTime", Event),
-    // Questions.
-    ("Get*", Query),
-    ("*Get[A-Z]*", Query),
-    ("DeviceGet", Query),
-    ("*Query", Query),
-    ("PeekAtLastError", Query),
-    ("Occupancy*", Query),
-    ("*CanAccessPeer", Query),
-    ("ChooseDevice", Query),
-    ("*IsLoaded", Query),
-    ("*Enumerate*", Query),
-    ("DeviceComputeCapability", Query),
-    ("DeviceTotalMem", Query),
-    ("CreateChannelDesc", Query),
+];
+
+/// Likewise, for what only asks.
+const QUESTIONS: &[&str] = &[
+    "Get*",
+    "DeviceGet",
+    "*Query",
+    "PeekAtLastError",
+    "Occupancy*",
+    "*CanAccessPeer",
+    "ChooseDevice",
+    "*IsLoaded",
+    "*Enumerate*",
+    "DeviceComputeCapability",
+    "DeviceTotalMem",
+    "CreateChannelDesc",
+];
+
+/// As above, for what is no question.
+const GENERAL: &[(&str, Category)] = &[
     // Tools' own affairs, whatever words they use.
     ("Logs*", Other),
     ("Coredump*", Other),
@@ -152,20 +161,22 @@ pub fn category(name: &str) -> Category {
     let Some(stem) = stem.filter(|stem| stem.starts_with(|c: char| c.is_ascii_uppercase())) else {
         return Other;
     };
-    RULES
-        .iter()
-        .find(|(glob, _)| matches(glob.as_bytes(), stem.as_bytes()))
-        .map_or(Other, |&(_, category)| category)
+    let first = |rules: &[(&str, Category)]| {
+        let mut rules = rules.iter();
+        let rule = rules.find(|(glob, _)| matches_glob(glob.as_bytes(), stem.as_bytes()));
+        rule.map(|&(_, category)| category)
+    };
+    first(PARTICULAR)
+        .or_else(|| is_question(stem).then_some(Query))
+        .or_else(|| first(GENERAL))
+        .unwrap_or(Other)
 }
 
-/// `*` is any run of characters, `[A-Z]` one capital: enough to tell `Get` from `Getter`.
-fn matches(glob: &[u8], text: &[u8]) -> bool {
-    if let Some(rest) = glob.strip_prefix(b"[A-Z]") {
-        return text.first().is_some_and(u8::is_ascii_uppercase) && matches(rest, &text[1..]);
-    }
-    match glob.split_first() {
-        None => text.is_empty(),
-        Some((b'*', rest)) => (0..=text.len()).any(|skip| matches(rest, &text[skip..])),
-        Some((want, rest)) => text.first() == Some(want) && matches(rest, &text[1..]),
-    }
+fn is_question(stem: &str) -> bool {
+    // Get as a word of its own, which tells it from Getter.
+    let mut gets = stem
+        .match_indices("Get")
+        .map(|(at, get)| &stem[at + get.len()..]);
+    gets.any(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        || (QUESTIONS.iter()).any(|glob| matches_glob(glob.as_bytes(), stem.as_bytes()))
 }

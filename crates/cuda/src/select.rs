@@ -1,5 +1,8 @@
 //! Which functions of which libraries can be asked for: rules over names that every back end shares.
 
+use crate::{category, layer, public_name};
+use event::{Candidate, matches_glob};
+
 /// cuInit, cudaMalloc, __cudaRegisterFunction; not cublasCreate, nor cuda_helper.
 pub fn is_cuda_name(name: &[u8]) -> bool {
     let capital_after = |prefix: &[u8]| {
@@ -36,61 +39,42 @@ pub fn returns_twice(name: &[u8]) -> bool {
 /// A library by its file's name; the version behind `.so` may be left out.
 pub fn is_library(glob: &[u8], path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    if matches(glob, name) {
+    if matches_glob(glob, name) {
         return true;
     }
     // What the glob leaves may be a version.
     name.windows(2)
         .enumerate()
         .filter(|(_, window)| window[0] == b'.')
-        .any(|(at, _)| matches(glob, &name[..at]))
+        .any(|(at, _)| matches_glob(glob, &name[..at]))
 }
 
-/// Globs of `*` and `?`.
-pub fn matches(glob: &[u8], text: &[u8]) -> bool {
-    // The last star, and the text behind which it was tried.
-    let (mut at, mut from, mut star) = (0, 0, None);
-    while from < text.len() {
-        match glob.get(at) {
-            Some(b'*') => {
-                star = Some((at, from));
-                at += 1;
-            }
-            Some(b'?') => (at, from) = (at + 1, from + 1),
-            Some(byte) if *byte == text[from] => (at, from) = (at + 1, from + 1),
-            _ => match star {
-                Some((star_at, tried)) => {
-                    star = Some((star_at, tried + 1));
-                    (at, from) = (star_at + 1, tried + 1);
-                }
-                None => return false,
-            },
-        }
+/// What a function's name says about its calls, for [`event::Selection`].
+pub fn candidate(name: &[u8]) -> Candidate<'_> {
+    // Names that are no text are nobody's that is known.
+    let text = core::str::from_utf8(name).unwrap_or_default();
+    Candidate {
+        name,
+        family: public_name(text).as_bytes(),
+        category: category(text),
+        layer: layer(text),
     }
-    glob[at..].iter().all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use event::Selection;
 
     #[test]
-    fn globs() {
-        for (glob, text, expected) in [
-            ("", "", true),
-            ("*", "", true),
-            ("cuMem*", "cuMemAlloc_v2", true),
-            ("*Async*", "cuMemcpyAsync", true),
-            ("cu?nit", "cuInit", true),
-            ("*ab*ab", "xabxabxab", true),
-            ("*ab*abc", "xabxabxab", false),
-            ("cuInit", "cuInitialise", false),
-        ] {
-            assert_eq!(
-                matches(glob.as_bytes(), text.as_bytes()),
-                expected,
-                "{glob} {text}"
-            );
+    fn selections_mean_what_the_table_says() {
+        let table = include_str!("../../event/tests/selections.txt");
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let mut cells = line.split('|').map(str::trim);
+            let mut cell = || cells.next().expect("three cells");
+            let (spec, name, wanted) = (cell(), cell(), cell());
+            let wants = Selection::new(spec).wants(&candidate(name.as_bytes()));
+            assert_eq!(wants, wanted == "yes", "{line}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The event model: what a trace says, whatever file it lies in and whichever back end saw it.
 //!
 //! Nothing here reads, writes or captures. Without the feature `alloc` only what injected code
-//! needs remains: layers, categories, clocks and the ring's records.
+//! needs remains: layers, categories, clocks, globs, selections and the ring's records.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![forbid(unsafe_code)]
 
@@ -11,11 +11,13 @@ extern crate alloc;
 pub mod activity;
 mod category;
 mod clock;
+mod glob;
 mod kind;
 mod layer;
 mod named;
 pub mod note;
 pub mod ring;
+mod select;
 
 #[cfg(feature = "alloc")]
 mod aggregate;
@@ -28,8 +30,6 @@ mod meta;
 #[cfg(feature = "alloc")]
 mod record;
 #[cfg(feature = "alloc")]
-mod select;
-#[cfg(feature = "alloc")]
 mod summary;
 #[cfg(feature = "alloc")]
 mod value;
@@ -40,9 +40,11 @@ pub const FILTER_IS_OURS: i32 = -0x6375_7472;
 
 pub use category::Category;
 pub use clock::{ClockMap, ClockPair};
+pub use glob::matches_glob;
 pub use kind::Kind;
 pub use layer::{Layer, StatusDomain};
 pub use named::UnknownName;
+pub use select::{Candidate, Item, Selection};
 
 #[cfg(feature = "alloc")]
 pub use aggregate::{Aggregate, Bucket};
@@ -54,8 +56,6 @@ pub use meaning::{Direction, Launch, Meaning, Memory, MemoryOp, MemorySpace, Tra
 pub use meta::{Backend, ClockError, Gpu, Hooks, Host, Meta, VERSION};
 #[cfg(feature = "alloc")]
 pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
-#[cfg(feature = "alloc")]
-pub use select::{Candidate, Selection, matches_glob, means};
 #[cfg(feature = "alloc")]
 pub use summary::{Overhead, ProcessName, Sampled, Summary, Tally, Watched};
 #[cfg(feature = "alloc")]

@@ -1,87 +1,86 @@
-//! Which calls a user asks for with `-e`: categories, layers and function globs, `!` to exclude.
+//! Which calls a user asks for with `-e`: the grammar and its meaning, for the tracer and for injected code alike.
+//! What a function's name says about its calls is known to `cuda::select::candidate`.
 
-use crate::{Category, Layer};
-use alloc::{borrow::ToOwned, string::String, vec::Vec};
+use crate::{Category, Layer, glob::matches_glob};
 
-/// What was asked for. Nothing asked for is everything.
+/// A text of items with commas between them: `memory,cuLaunch*,!query`.
+///
+/// An item is a category, a layer, or a [glob](matches_glob) over the function's name with or without its version;
+/// `!` in front excludes. Blanks around items and empty items are passed over. A call is wanted if an item means
+/// it, or none but exclusions are given, and no exclusion means it: the order of items has no meaning.
+///
+/// `tests/selections.txt` lists what follows from that; every user of it passes that table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
-    wanted: Vec<String>,
-    unwanted: Vec<String>,
+pub struct Selection<T>(T);
+
+/// One part of a selection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// Without the `!`.
+    pub text: &'a str,
+    pub excludes: bool,
 }
 
-/// What is known of a call that may be asked for.
+/// What is known of a call that may be asked for. Names come from symbol tables, which may hold any bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    pub name: &'a str,
+    pub name: &'a [u8],
     /// The name as programmers write it: without a version's suffix.
-    pub family: &'a str,
+    pub family: &'a [u8],
     pub category: Category,
     pub layer: Layer,
 }
 
-impl Selection {
-    /// `memory,cuLaunch*,!query`
-    pub fn parse(text: &str) -> Self {
-        let mut selection = Selection::default();
-        for item in (text.split(',').map(str::trim)).filter(|item| !item.is_empty()) {
-            match item.strip_prefix('!') {
-                Some(item) => selection.unwanted.push(item.to_owned()),
-                None => selection.wanted.push(item.to_owned()),
-            }
-        }
-        selection
+impl<T: AsRef<str>> Selection<T> {
+    pub const fn new(text: T) -> Self {
+        Selection(text)
     }
 
-    pub fn wants(&self, call: &Candidate<'_>) -> bool {
-        let meant = |items: &[String]| items.iter().any(|item| means(item, call));
-        (self.wanted.is_empty() || meant(&self.wanted)) && !meant(&self.unwanted)
+    /// As it was given.
+    pub fn text(&self) -> &str {
+        self.0.as_ref()
+    }
+
+    pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        let items = self.text().split(',').map(str::trim);
+        (items.filter(|item| !item.is_empty())).map(|item| match item.strip_prefix('!') {
+            Some(text) => Item {
+                text,
+                excludes: true,
+            },
+            None => Item {
+                text: item,
+                excludes: false,
+            },
+        })
+    }
+
+    /// Nothing asked for is everything.
+    pub fn is_empty(&self) -> bool {
+        self.items().next().is_none()
     }
 
     /// Only what is named, rather than everything but some.
     pub fn is_positive(&self) -> bool {
-        !self.wanted.is_empty()
+        self.items().any(|item| !item.excludes)
     }
 
-    /// Everything that was named, excluded or not.
-    pub fn items(&self) -> impl Iterator<Item = &str> {
-        self.wanted.iter().chain(&self.unwanted).map(String::as_str)
+    pub fn wants(&self, call: &Candidate<'_>) -> bool {
+        let meant =
+            |excludes| (self.items()).any(|item| item.excludes == excludes && item.means(call));
+        (!self.is_positive() || meant(false)) && !meant(true)
     }
 }
 
-/// Whether an item of a selection means a call.
-pub fn means(item: &str, call: &Candidate<'_>) -> bool {
-    item == call.category.as_str()
-        || item == call.layer.as_str()
-        || matches_glob(item.as_bytes(), call.name.as_bytes())
-        || matches_glob(item.as_bytes(), call.family.as_bytes())
-}
-
-/// Globs of `*` and `?`, in time that is linear for each star.
-pub fn matches_glob(glob: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut place) = (0, 0);
-    // The last star, and the place in the text that it was tried up to.
-    let mut star: Option<(usize, usize)> = None;
-    while place < text.len() {
-        match glob.get(at) {
-            Some(b'*') => {
-                star = Some((at, place));
-                at += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == text[place] => {
-                at += 1;
-                place += 1;
-            }
-            _ => {
-                let Some((last, tried)) = star else {
-                    return false;
-                };
-                star = Some((last, tried + 1));
-                (at, place) = (last + 1, tried + 1);
-            }
-        }
+impl Item<'_> {
+    /// Whether it names this call, to ask for it or to exclude it.
+    pub fn means(&self, call: &Candidate<'_>) -> bool {
+        let item = self.text.as_bytes();
+        self.text == call.category.as_str()
+            || self.text == call.layer.as_str()
+            || matches_glob(item, call.name)
+            || matches_glob(item, call.family)
     }
-    glob[at..].iter().all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]
@@ -89,21 +88,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn categories_layers_globs_and_exclusions() {
-        let wants = |text: &str, name: &str| {
-            let call = Candidate {
-                name,
-                family: name.trim_end_matches("_v2"),
-                category: Category::Memory,
-                layer: Layer::Driver,
-            };
-            Selection::parse(text).wants(&call)
+    fn items_are_trimmed_and_may_be_empty() {
+        let selection = Selection::new(" memory, ,!cuCtx* ,! query,");
+        let items: Vec<(&str, bool)> = (selection.items())
+            .map(|item| (item.text, item.excludes))
+            .collect();
+        let expected = [("memory", false), ("cuCtx*", true), (" query", true)];
+        assert_eq!(items, expected);
+        assert!(selection.is_positive() && !Selection::new("!query").is_positive());
+        assert!(Selection::new(" , ").is_empty() && !selection.is_empty());
+    }
+
+    #[test]
+    fn names_need_not_be_text() {
+        let call = Candidate {
+            name: b"odd\xff_v2",
+            family: b"odd\xff",
+            category: Category::Other,
+            layer: Layer::Library,
         };
-        assert!(wants("memory, cuLaunch*", "cuMemAlloc_v2"));
-        assert!(!wants("kernel,cuLaunch*", "cuMemAlloc_v2"));
-        assert!(wants("!query", "cuMemAlloc_v2") && !wants("!memory", "cuMemAlloc_v2"));
-        assert!(!wants("driver,!cuMem*", "cuMemAlloc_v2") && wants("driver", "cuMemAlloc_v2"));
-        assert!(wants("cuMemAlloc", "cuMemAlloc_v2") && wants("", "cuMemAlloc_v2"));
-        assert!(wants("cu*Al*c", "cuMemAlloc_v2") && !wants("cu?emAlloc?", "cuMemAlloc"));
+        for (spec, wanted) in [
+            ("odd*", true),
+            ("*?", true),
+            ("!odd?", false),
+            ("even", false),
+        ] {
+            assert_eq!(Selection::new(spec).wants(&call), wanted, "{spec}");
+        }
     }
 }

@@ -47,7 +47,8 @@ pub use check::{Accepted, Check, CheckedProgram, Record, check};
 pub use counters::Counters;
 pub use map::{Map, MapKind};
 pub use object::{
-    Attach, Function, HostProgram, Line, Object, ObjectError, Program, Sections, kernel_meant,
+    Attach, Function, HostProgram, Line, MapError, MapFault, Object, ObjectError, Program,
+    Sections, kernel_meant,
 };
 pub use translate::{
     Budget, Cost, Inline, Sum, TranslateOptions, Translated, helper_name, translate,

@@ -69,7 +69,7 @@ fn the_width_of_a_terminal_cuts_nothing() {
 #[test]
 fn parts_of_a_run() {
     let selected = |text: &str| Options {
-        selection: Selection::parse(text),
+        selection: Selection::new(text.to_owned()),
         ..Options::default()
     };
     let names = |options| -> Vec<String> {

@@ -4,17 +4,17 @@
 //!
 //! cargo bench -p cutrace-trace        environment: EVENTS (1,000,000), ROUNDS (3)
 
+mod measure;
 mod workload;
 
+use measure::{Result, Time, number, timed};
 use std::{
-    env, fs,
+    fs,
     path::Path,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 use trace::{Parts, create, open, open_with};
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Reads the whole file line by line; writes as many lines from the first of its objects.
 const PYTHON: &str = r#"
@@ -36,47 +36,6 @@ with open(out, "w") as file:
         file.write("\n")
 print(time.process_time() - begin, time.perf_counter() - wall, *read)
 "#;
-
-fn number(name: &str, default: u64) -> u64 {
-    env::var(name)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
-
-/// Processor time, and wall-clock time.
-#[derive(Clone, Copy)]
-struct Time {
-    cpu: Duration,
-    wall: Duration,
-}
-
-impl std::fmt::Display for Time {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{:.3} ({:.3})",
-            self.cpu.as_secs_f64(),
-            self.wall.as_secs_f64()
-        )
-    }
-}
-
-/// What this process has run, by the scheduler's own account.
-fn cpu_time() -> Result<Duration> {
-    let account = fs::read_to_string("/proc/self/schedstat")?;
-    let nanoseconds = account.split(' ').next().unwrap_or_default().parse()?;
-    Ok(Duration::from_nanos(nanoseconds))
-}
-
-fn timed(run: impl FnOnce() -> Result<()>) -> Result<Time> {
-    let (cpu, wall) = (cpu_time()?, Instant::now());
-    run()?;
-    Ok(Time {
-        wall: wall.elapsed(),
-        cpu: cpu_time()? - cpu,
-    })
-}
 
 fn main() -> Result<()> {
     let events = number("EVENTS", 1_000_000);

@@ -3,6 +3,7 @@
 
 use crate::{Report, functions::KernelRow};
 use event::{Category, MemorySpace};
+use names::Likeness;
 use serde::Serialize;
 
 /// What a number counts.
@@ -182,28 +183,18 @@ fn of_category(report: &Report, category: Category, stat: &str) -> Result<u64, M
     }
 }
 
-/// A name that begins alike, or ends alike.
+/// A name that is spelt alike, or a part of one.
 fn near(a: &Report, b: &Report, name: &str) -> Option<String> {
-    let wanted = name.to_ascii_lowercase();
     let names = [a, b].into_iter().flat_map(|report| {
-        let functions = report
-            .functions
-            .functions
-            .iter()
-            .map(|row| row.name.to_string());
-        let kernels = report.functions.kernels.iter();
-        functions.chain(kernels.flat_map(|row| [row.name.clone(), row.short_name.clone()]))
+        let functions = (report.functions.functions.iter())
+            .map(|row| (cuda::public_name(&row.name), &*row.name));
+        let kernels = (report.functions.kernels.iter())
+            .flat_map(|row| [row.name.as_str(), row.short_name.as_str()])
+            .map(|name| (name, name));
+        functions.chain(kernels)
     });
-    let common = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        if text.contains(&wanted) || wanted.contains(&text) {
-            return usize::MAX;
-        }
-        text.bytes()
-            .zip(wanted.bytes())
-            .take_while(|(x, y)| x == y)
-            .count()
-    };
-    let best = names.max_by_key(|text| (common(text), std::cmp::Reverse(text.len())))?;
-    (common(&best) >= 4).then_some(best)
+    match names::nearest(name, names).first()? {
+        (Likeness::Misspelt(_) | Likeness::Part(_), near) => Some((*near).to_owned()),
+        (Likeness::Other(_), _) => None,
+    }
 }

@@ -2,30 +2,29 @@
 //! hooked besides, so that what was asked for can be understood, and is not shown.
 
 use super::role::{Observed, Role};
-use event::{Candidate, Selection, means};
+use cuda::select::candidate;
+use event::{Item, Selection};
 
 /// Categories, layers and function globs; `!` excludes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    text: String,
-    selection: Selection,
+    selection: Selection<String>,
 }
 
 impl Filter {
     pub fn parse(text: &str) -> Self {
         Filter {
-            text: text.to_owned(),
-            selection: Selection::parse(text),
+            selection: Selection::new(text.to_owned()),
         }
     }
 
     /// As it was given.
     pub fn text(&self) -> &str {
-        &self.text
+        self.selection.text()
     }
 
     pub fn wants(&self, name: &str) -> bool {
-        self.selection.wants(&known(name))
+        self.selection.wants(&candidate(name.as_bytes()))
     }
 
     /// What injected code is to hook: launches have kernels' names only if the calls that tell
@@ -39,13 +38,13 @@ impl Filter {
             names.filter(|name| tells_kernel_names(name))
         };
         if !launches || tellers().all(|name| self.wants(name)) {
-            return self.text.clone();
+            return self.text().to_owned();
         }
         let mut items = Vec::new();
-        for item in self.text.split(',').map(str::trim) {
-            match item.strip_prefix('!') {
-                Some(unwanted) => items.extend(without_tellers(unwanted)),
-                None => items.push(item.to_owned()),
+        for item in self.selection.items() {
+            match item.excludes {
+                true => items.extend(without_tellers(item)),
+                false => items.push(item.text.to_owned()),
             }
         }
         if self.selection.is_positive() {
@@ -85,20 +84,21 @@ impl Filter {
                 .iter()
                 .map(cuda::nvtx::Function::family)
         };
-        (self.selection.items()).filter(move |item| {
-            !names()
-                .chain(ranges())
-                .any(|name| means(item, &known(name)))
-        })
+        (self.selection.items())
+            .filter(move |item| {
+                let mut all = names().chain(ranges());
+                !all.any(|name| item.means(&candidate(name.as_bytes())))
+            })
+            .map(|item| item.text)
     }
 }
 
 /// What is not wanted, without the functions that tell names; the tracer leaves those out itself.
-fn without_tellers(item: &str) -> Vec<String> {
+fn without_tellers(item: Item<'_>) -> Vec<String> {
     let all = || cuda::functions().iter().chain(cuda::older_functions());
-    let meant = |name: &str| means(item, &known(name));
+    let meant = |name: &str| item.means(&candidate(name.as_bytes()));
     if !all().any(|one| tells_kernel_names(one.name) && meant(one.name)) {
-        return vec![format!("!{item}")];
+        return vec![format!("!{}", item.text)];
     }
     let mut rest: Vec<String> = all()
         .filter(|one| meant(one.name) && !tells_kernel_names(one.name))
@@ -119,34 +119,18 @@ fn tells_kernel_names(name: &str) -> bool {
         )
 }
 
-/// What a function's name says about its calls.
-fn known(name: &str) -> Candidate<'_> {
-    Candidate {
-        name,
-        family: cuda::public_name(name),
-        category: cuda::category(name),
-        layer: cuda::layer(name),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn categories_layers_globs_and_exclusions() {
-        let wants = |text: &str, name: &str| Filter::parse(text).wants(name);
-        assert!(wants("memory, cuLaunch*", "cuMemAlloc_v2"));
-        assert!(wants("memory,cuLaunch*", "cuLaunchKernel"));
-        assert!(!wants("memory,cuLaunch*", "cuCtxGetCurrent"));
-        assert!(wants("!query", "cuMemAlloc_v2") && !wants("!query", "cuDriverGetVersion"));
-        assert!(!wants("driver,!cuCtx*", "cuCtxCreate_v2") && wants("driver", "cuInit"));
-        assert!(wants("cuMemAlloc", "cuMemAlloc_v2") && wants("", "cuInit"));
-        assert!(wants("cudaLaunchKernel", "__cudaLaunchKernel"));
-        assert!(wants("cudaLaunch*", "__cudaLaunchKernel_ptsz"));
-        assert!(!wants("!cudaLaunchKernel", "__cudaLaunchKernel"));
-        assert!(!wants("cuda*", "__cudaRegisterFunction"));
-        assert!(wants("cu*Get*n*", "cuDriverGetVersion") && !wants("cu?nit?", "cuInit"));
+    fn selections_mean_what_the_table_says() {
+        let table = include_str!("../../../event/tests/selections.txt");
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let wants = Filter::parse(cells[0]).wants(cells[1]);
+            assert_eq!(wants, cells[2] == "yes", "{line}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::changed::{Change, Changes};
 use super::probe_point;
 use crate::call::Filter;
-use cuda::select::{is_cuda_name, is_library, matches, returns_twice};
+use cuda::select::{is_cuda_name, is_library, returns_twice};
 use event::Name;
 use memmap2::Mmap;
 use object::elf::{EM_X86_64, FileHeader64, PF_X, PT_LOAD, SHN_UNDEF, STT_FUNC};
@@ -50,7 +50,7 @@ impl Wanted {
     fn considers(&self, path: &str, name: &str) -> bool {
         let named = |(library, functions): &(String, String)| {
             is_library(library.as_bytes(), path.as_bytes())
-                && matches(functions.as_bytes(), name.as_bytes())
+                && event::matches_glob(functions.as_bytes(), name.as_bytes())
         };
         !self.only_named && is_cuda_name(name.as_bytes())
             || self.libraries.iter().any(named) && !returns_twice(name.as_bytes())

@@ -313,7 +313,7 @@ impl<S: Sink> Recording<S> {
 fn system_options(options: &Options) -> crate::syscall::Options {
     let filter = options.filter.as_ref();
     crate::syscall::Options {
-        filter: filter.map(|filter| Selection::parse(filter.text())),
+        filter: filter.map(|filter| Selection::new(filter.text().to_owned())),
         min_duration: options.min_duration,
         deadline: options.deadline.clone(),
     }

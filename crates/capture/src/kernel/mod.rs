@@ -10,7 +10,7 @@ mod resolve;
 mod symbols;
 mod tracefs;
 
-pub use btf::{Btf, BtfError, Function as BtfFunction, Types};
+pub use btf::{Btf, Function as BtfFunction};
 pub use lore::{SILENT, lore, lore_of_group, silence};
 pub use names::{base_name, is_variant};
 pub use resolve::{Missing, Resolved, resolve};

@@ -1,6 +1,6 @@
 //! One back end's way into the merge.
 
-use super::{Message, gone};
+use super::Message;
 use crate::{Sink, SinkError};
 use event::{Backend, Record};
 use std::sync::mpsc::SyncSender;
@@ -36,7 +36,7 @@ impl Inlet {
     }
 
     fn send(&self, message: Message) -> Result<(), SinkError> {
-        self.sender.send(message).map_err(|_| gone())
+        self.sender.send(message).map_err(|_| SinkError::MergeGone)
     }
 }
 

@@ -14,7 +14,7 @@ mod tests;
 pub use inlet::Inlet;
 pub use run::Merged;
 
-use crate::{Sink, SinkError};
+use crate::Sink;
 use event::{Backend, Name, Record};
 use run::Run;
 use std::io;
@@ -76,9 +76,4 @@ impl<S: Sink> Merge<S> {
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
-}
-
-/// The merging thread has ended.
-fn gone() -> SinkError {
-    "the thread that merges the back ends' records is gone".into()
 }

@@ -1,6 +1,7 @@
 //! Records of several sources become one trace.
 
 use super::*;
+use crate::SinkError;
 use event::{Category, Event, Extent, Hooks, Kind, Layer, Lost, Meaning, What};
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +25,7 @@ impl Sink for Kept {
     fn write(&mut self, record: &Record) -> Result<(), SinkError> {
         let mut records = self.records.lock().unwrap();
         if self.room.is_some_and(|room| records.len() >= room) {
-            return Err("no room".into());
+            return Err(std::io::Error::other("no room").into());
         }
         records.push(record.clone());
         Ok(())

@@ -247,8 +247,8 @@ impl Options {
             return true;
         };
         selection.wants(&Candidate {
-            name: &event.name,
-            family: &event.name,
+            name: event.name.as_bytes(),
+            family: event.name.as_bytes(),
             category: event.category,
             layer: event.layer,
         })

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// Which calls become records.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    pub filter: Option<Selection>,
+    pub filter: Option<Selection<String>>,
     /// Shorter calls are left out.
     pub min_duration: Duration,
     /// Calls that begin later are left out.

@@ -1,6 +1,6 @@
 //! The verbs that look at a trace: report, timeline, replay, view, diff, and the tour of them all.
 
-use super::{alike, times, usage};
+use super::{times, usage};
 use clap::ValueEnum;
 use std::{
     path::{Path, PathBuf},
@@ -262,7 +262,7 @@ fn not_a_trace(word: &Path, part: Option<Part>) {
             usage("report shows one part at a time: cutrace report PART TRACE")
         }
         None => {
-            if let Some(meant) = alike(word, names.iter().map(String::as_str)) {
+            if let Some(meant) = names::misspelt(word, names.iter().map(String::as_str)) {
                 let all = names.join(", ");
                 usage(&format!(
                     "no part and no trace is called '{word}': {meant}, perhaps? There are {all}"

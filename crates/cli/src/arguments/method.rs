@@ -107,7 +107,7 @@ fn unknown(word: &str) -> String {
         return format!("cutrace's equivalent of {word} is --method={method} ({what})");
     }
     let all = names.join(", ");
-    match super::alike(&named, names.into_iter().chain(["auto", "all"])) {
+    match names::misspelt(&named, names.into_iter().chain(["auto", "all"])) {
         Some(meant) => {
             format!("unknown method '{word}', did you mean {meant}? (choose from {all})")
         }

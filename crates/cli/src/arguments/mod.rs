@@ -237,24 +237,13 @@ pub fn meant(command: &OsStr) -> Option<String> {
     }
     let line = Line::command();
     let verbs = line.get_subcommands().map(clap::Command::get_name);
-    alike(name, verbs).map(|verb| format!("cutrace {verb}"))
+    names::misspelt(name, verbs).map(|verb| format!("cutrace {verb}"))
 }
 
 /// Whether a file is a trace, by its name, and not to be run.
 fn is_trace(path: &OsStr) -> bool {
     let path = Path::new(path);
     matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow)) && path.is_file()
-}
-
-/// The one of these names that a word was most likely meant to be, if any.
-pub fn alike<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Two slips, but never most of a word.
-    let most = 2.min(word.chars().count().saturating_sub(1) / 2);
-    names
-        .map(|name| (strsim::damerau_levenshtein(word, name), name))
-        .filter(|(slips, _)| *slips <= most)
-        .min()
-        .map(|(_, name)| name)
 }
 
 /// Says what is wrong with the command line, and how the verb is used.

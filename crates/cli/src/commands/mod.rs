@@ -22,6 +22,7 @@ mod view;
 
 use crate::arguments::{self, Command};
 use anyhow::Result;
+use capture::SinkError;
 use std::{fmt::Display, io, process::ExitCode};
 
 pub fn run(command: Command) -> Result<ExitCode> {
@@ -83,12 +84,12 @@ fn named_output(error: anyhow::Error, output: &dyn Display) -> anyhow::Error {
 
 /// `cutrace … | head` is no error.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(says_broken_pipe)
-}
-
-fn says_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
-    let io = cause.downcast_ref::<io::Error>();
-    let trace = cause.downcast_ref::<trace::Error>();
-    io.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-        || trace.is_some_and(trace::Error::is_broken_pipe)
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        let trace = cause.downcast_ref::<trace::Error>();
+        let sink = cause.downcast_ref::<SinkError>();
+        io.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+            || trace.is_some_and(trace::Error::is_broken_pipe)
+            || sink.is_some_and(SinkError::is_broken_pipe)
+    })
 }

@@ -30,7 +30,7 @@ mod uvm;
 mod window;
 mod words;
 
-use super::{gpu::Unprobed, says_broken_pipe, softgpu::add_softgpu, style::stderr_style};
+use super::{gpu::Unprobed, softgpu::add_softgpu, style::stderr_style};
 use crate::{
     arguments::{Method, Methods, Record},
     embedded,
@@ -528,7 +528,7 @@ fn attached(
 
 /// The trace went to a reader who has read enough.
 fn nobody_reads(path: &Path, failure: &SinkError) -> bool {
-    says_broken_pipe(failure.as_ref()) && destination::is_stream(path)
+    failure.is_broken_pipe() && destination::is_stream(path)
 }
 
 /// What a shell would say of it.

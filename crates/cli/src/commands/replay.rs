@@ -22,7 +22,7 @@ pub fn run(options: Replay) -> Result<ExitCode> {
     let shown = Options {
         name_of: None,
         style: style(&options.look),
-        selection: (options.filter.as_deref()).map_or_else(Selection::default, Selection::parse),
+        selection: Selection::new(options.filter.clone().unwrap_or_default()),
         pid: options.pid,
         tid: options.tid,
         from,

@@ -1,11 +1,11 @@
 //! The .BTF.ext section: source lines of instructions, and CO-RE relocations.
 
 use super::parse::{Cursor, MAGIC};
-use super::{Btf, MOST_RECORDS, TypeId};
+use super::{Btf, ExtensionError, MOST_RECORDS, TypeId};
 
 /// A section's name, and all of them together: they may overlap, and each is copied.
-const LONGEST_SECTION: usize = 64 << 10;
-const MOST_LETTERS: usize = 4 << 20;
+pub(super) const LONGEST_SECTION: usize = 64 << 10;
+pub(super) const MOST_LETTERS: usize = 4 << 20;
 
 /// The source line an instruction came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub struct Extension {
 }
 
 impl Extension {
-    pub fn parse(bytes: &[u8], btf: &Btf) -> Result<Extension, String> {
-        read(bytes, btf).unwrap_or_else(|| Err("it is cut short or no .BTF.ext".into()))
+    pub fn parse(bytes: &[u8], btf: &Btf) -> Result<Extension, ExtensionError> {
+        read(bytes, btf).unwrap_or(Err(ExtensionError::CutShort))
     }
 
     pub fn lines_of(&self, section: &str) -> &[LineRecord] {
@@ -47,7 +47,7 @@ fn find<'a, T>(parts: &'a [(String, Vec<T>)], section: &str) -> &'a [T] {
 }
 
 /// None where the section ends too early, or is none.
-fn read(bytes: &[u8], btf: &Btf) -> Option<Result<Extension, String>> {
+fn read(bytes: &[u8], btf: &Btf) -> Option<Result<Extension, ExtensionError>> {
     let mut header = Cursor { bytes };
     if header.u32()? & 0xffff != MAGIC {
         return None;
@@ -90,7 +90,7 @@ fn read_part<T>(
     btf: &Btf,
     least: u32,
     mut record: impl FnMut(&Btf, &[u32; 4]) -> T,
-) -> Option<Result<BySection<T>, String>> {
+) -> Option<Result<BySection<T>, ExtensionError>> {
     let mut sections = Vec::new();
     let mut cursor = Cursor { bytes: part };
     if part.is_empty() {
@@ -105,16 +105,12 @@ fn read_part<T>(
         let (name, count) = (cursor.u32()?, cursor.u32()?);
         // A section is named after its kernel, and a template's name has thousands of letters.
         let Some(name) = btf.string_within(name, LONGEST_SECTION) else {
-            return Some(Err(format!(
-                "a section's name is longer than {LONGEST_SECTION} bytes, or no text"
-            )));
+            return Some(Err(ExtensionError::LongSection));
         };
         let name = name.to_owned();
         letters += name.len();
         if letters > MOST_LETTERS {
-            return Some(Err(format!(
-                "its sections' names are longer than {MOST_LETTERS} bytes together"
-            )));
+            return Some(Err(ExtensionError::LongSections));
         }
         total += count as usize;
         if total > MOST_RECORDS || sections.len() > MOST_RECORDS / 16 {
@@ -138,7 +134,7 @@ mod tests {
     use super::*;
 
     /// One section with this name and no lines.
-    fn parse(name: &str) -> Result<Extension, String> {
+    fn parse(name: &str) -> Result<Extension, ExtensionError> {
         let btf = Btf {
             strings: [b"\0", name.as_bytes(), b"\0"].concat(),
             ..Btf::default()
@@ -156,6 +152,8 @@ mod tests {
             assert_eq!(found.lines, [(name, Vec::new())]);
         }
         let why = parse(&"k".repeat(LONGEST_SECTION)).expect_err("too long");
+        assert_eq!(why, ExtensionError::LongSection);
+        let why = why.to_string();
         assert!(why.contains("longer than 65536 bytes"), "{why}");
         assert!(Extension::parse(&[1, 2, 3], &Btf::default()).is_err());
     }

@@ -1,12 +1,17 @@
 //! BTF: the types of a BPF object, and which source line an instruction came from.
+//!
+//! Not libbpf's reader, which the eBPF back end takes for the kernel's BTF: objects are brought by users and
+//! may lie, this crate is fuzzed and has no C in it, and libbpf tells neither source lines nor relocations.
 
 mod decode;
+mod error;
 mod event;
 mod lines;
 mod parse;
 mod size;
 
 pub use decode::{Field, Value, decode};
+pub use error::{BtfError, ExtensionError};
 pub use event::{EventType, event_type};
 pub use lines::{Extension, LineRecord};
 

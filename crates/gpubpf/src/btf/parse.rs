@@ -1,6 +1,6 @@
 //! The .BTF section → [`Btf`].
 
-use super::{Btf, Encoding, Kind, MOST_RECORDS, Member, Type};
+use super::{Btf, BtfError, Encoding, Kind, MOST_RECORDS, Member, Type, TypeId};
 
 /// Little-endian words of a section; reading past the end is None.
 pub(super) struct Cursor<'a> {
@@ -23,22 +23,21 @@ impl<'a> Cursor<'a> {
 pub(super) const MAGIC: u32 = 0xeb9f;
 
 impl Btf {
-    pub fn parse(bytes: &[u8]) -> Result<Btf, String> {
-        read(bytes).unwrap_or_else(|| Err("it is cut short".into()))
+    pub fn parse(bytes: &[u8]) -> Result<Btf, BtfError> {
+        read(bytes).unwrap_or(Err(BtfError::CutShort))
     }
 }
 
 /// None where the section ends too early.
-fn read(bytes: &[u8]) -> Option<Result<Btf, String>> {
+fn read(bytes: &[u8]) -> Option<Result<Btf, BtfError>> {
     let mut header = Cursor { bytes };
     let magic = header.u32()?;
     if magic & 0xffff != MAGIC {
-        let reason = if magic.swap_bytes() & 0xffff == MAGIC || magic >> 16 == 0x9feb {
-            "it is big-endian (compile with -target bpf on a little-endian machine, or bpfel)"
-        } else {
-            "it has no BTF magic"
-        };
-        return Some(Err(reason.into()));
+        let is_swapped = magic.swap_bytes() & 0xffff == MAGIC || magic >> 16 == 0x9feb;
+        return Some(Err(match is_swapped {
+            true => BtfError::BigEndian,
+            false => BtfError::NoMagic,
+        }));
     }
     let header_length = header.u32()?;
     let (type_offset, type_length) = (header.u32()?, header.u32()?);
@@ -54,18 +53,18 @@ fn read(bytes: &[u8]) -> Option<Result<Btf, String>> {
     };
     while !cursor.bytes.is_empty() {
         if btf.types.len() == MOST_RECORDS {
-            return Some(Err(format!("it has more than {MOST_RECORDS} types")));
+            return Some(Err(BtfError::TooManyTypes));
         }
         let ty = match read_type(&btf, &mut cursor)? {
             Ok(ty) => ty,
-            Err(reason) => return Some(Err(format!("type {}: {reason}", btf.types.len() + 1))),
+            Err(why) => return Some(Err(why)),
         };
         btf.types.push(ty);
     }
     Some(Ok(btf))
 }
 
-fn read_type(btf: &Btf, cursor: &mut Cursor<'_>) -> Option<Result<Type, String>> {
+fn read_type(btf: &Btf, cursor: &mut Cursor<'_>) -> Option<Result<Type, BtfError>> {
     let (name, info, size) = (cursor.u32()?, cursor.u32()?, cursor.u32()?);
     let count = info & 0xffff;
     let flag = info >> 31 != 0;
@@ -160,7 +159,10 @@ fn read_type(btf: &Btf, cursor: &mut Cursor<'_>) -> Option<Result<Type, String>>
                 values,
             }
         }
-        other => return Some(Err(format!("unknown kind {other}"))),
+        kind => {
+            let id = btf.types.len() as TypeId + 1;
+            return Some(Err(BtfError::UnknownKind { id, kind }));
+        }
     };
     Some(Ok(Type {
         name: text(name),

@@ -8,7 +8,7 @@ use object::{
 };
 
 use super::link::{self, Code};
-use super::maps;
+use super::maps::{self, MapError};
 use super::section::attach;
 use super::users;
 use super::{HostProgram, Object, ObjectError, Sections};
@@ -83,17 +83,14 @@ fn types(file: &File<'_>) -> Result<(Btf, Extension), ObjectError> {
     let Some(section) = file.section_by_name(".BTF") else {
         return Ok(Default::default());
     };
-    let data = section
-        .data()
-        .map_err(|error| ObjectError::Btf(error.to_string()))?;
-    let btf = Btf::parse(data).map_err(ObjectError::Btf)?;
+    let data = section.data().map_err(ObjectError::BtfSection)?;
+    let btf = Btf::parse(data)?;
     let extension = match file
         .section_by_name(".BTF.ext")
         .map(|section| section.data())
     {
-        Some(Ok(data)) => Extension::parse(data, &btf)
-            .map_err(|reason| ObjectError::Btf(format!(".BTF.ext: {reason}")))?,
-        Some(Err(error)) => return Err(ObjectError::Btf(format!(".BTF.ext: {error}"))),
+        Some(Ok(data)) => Extension::parse(data, &btf)?,
+        Some(Err(error)) => return Err(ObjectError::ExtensionSection(error)),
         None => Extension::default(),
     };
     Ok((btf, extension))
@@ -197,15 +194,11 @@ fn all_maps(file: &File<'_>, btf: &Btf, image: &mut Image) -> Result<Vec<Map>, O
     for section in file.sections() {
         let name = section.name().unwrap_or_default();
         if name == "maps" || name.starts_with("maps/") {
-            return Err(ObjectError::Maps(
-                "maps are defined in the old way (struct bpf_map_def SEC(\"maps\")): \
-                 define them in section .maps with __uint and __type"
-                    .into(),
-            ));
+            return Err(MapError::OldDefinition.into());
         }
         if name == ".maps" && section.size() > 0 {
             image.maps_section = Some(section.index().0);
-            maps.extend(maps::defined(btf).map_err(ObjectError::Maps)?);
+            maps.extend(maps::defined(btf)?);
             // BTF's own offsets are not filled in before the object is linked: symbols tell.
             for symbol in file.symbols() {
                 if symbol.section_index() == Some(section.index())
@@ -233,7 +226,10 @@ fn all_maps(file: &File<'_>, btf: &Btf, image: &mut Image) -> Result<Vec<Map>, O
         }
         let mut initial = match section.data() {
             Ok(data) => data.to_vec(),
-            Err(error) => return Err(ObjectError::Maps(format!("{name}: {error}"))),
+            Err(why) => {
+                let section = name.to_owned();
+                return Err(MapError::Unreadable { section, why }.into());
+            }
         };
         initial.resize(section.size() as usize, 0);
         image.data.insert(section.index().0, maps.len());
@@ -291,7 +287,7 @@ fn programs(
         }
         object.programs.push(program);
     }
-    users::share(&mut object).map_err(ObjectError::Maps)?;
+    users::share(&mut object)?;
     match (object.programs.is_empty(), object.host.is_empty()) {
         (true, true) => Err(ObjectError::NoProgram),
         (true, false) => {

@@ -6,11 +6,12 @@ mod maps;
 mod section;
 mod users;
 
+pub use maps::{MapError, MapFault};
 pub use section::{Attach, kernel_meant};
 
 use thiserror::Error;
 
-use crate::btf::Btf;
+use crate::btf::{Btf, BtfError, ExtensionError};
 use crate::decode::decode;
 use crate::instruction::{BadInstruction, Callee, Instruction, Operation, Raw};
 use crate::map::Map;
@@ -126,10 +127,16 @@ pub enum ObjectError {
     NoProgram,
     #[error("no program of this object runs on the GPU: their names start with cuda__ (here: {0})")]
     NoGpuProgram(String),
-    #[error("{0}")]
-    Maps(String),
+    #[error(transparent)]
+    Maps(#[from] MapError),
     #[error("the object's BTF cannot be read: {0}")]
-    Btf(String),
+    Btf(#[from] BtfError),
+    #[error("the object's BTF cannot be read: {0}")]
+    BtfSection(object::read::Error),
+    #[error("the object's BTF cannot be read: .BTF.ext: {0}")]
+    Extension(#[from] ExtensionError),
+    #[error("the object's BTF cannot be read: .BTF.ext: {0}")]
+    ExtensionSection(object::read::Error),
     #[error("the object is larger than it may be: {0}")]
     TooLarge(String),
     #[error("program {program}: {reason}")]

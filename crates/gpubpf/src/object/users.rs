@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Object;
 use super::elf::{Image, Symbol};
+use super::maps::MapError;
 use crate::instruction::{Operation, Wide};
 use crate::map::MapKind;
 
@@ -70,7 +71,7 @@ impl Object {
 }
 
 /// Arrays that both sides use become the kernel's, which the GPU can reach.
-pub fn share(object: &mut Object) -> Result<(), String> {
+pub fn share(object: &mut Object) -> Result<(), MapError> {
     for map in 0..object.maps.len() {
         if !object.is_on_host(map) || !object.is_on_gpu(map) {
             continue;
@@ -83,11 +84,10 @@ pub fn share(object: &mut Object) -> Result<(), String> {
             // The verifier says so, with the instruction.
             MapKind::HostOnly(_) => {}
             other => {
-                return Err(format!(
-                    "map {} ({}) is used on the host and on the GPU: only arrays can be shared",
-                    found.name,
-                    other.name()
-                ));
+                return Err(MapError::Shared {
+                    name: found.name.clone(),
+                    kind: other.name(),
+                });
             }
         }
     }

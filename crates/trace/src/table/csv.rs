@@ -2,6 +2,9 @@
 //! no value. Texts with commas, quotes or line breaks are quoted as RFC 4180 says. One that a spreadsheet
 //! would run as a formula (names come from traced programs) gets an apostrophe in front, as OWASP
 //! recommends; numbers stay numbers.
+//!
+//! By hand: arrow-csv writes an empty text and no value alike, and cannot quote the one without quoting all; it
+//! takes 2.18 s for rows that this makes of records and writes in 1.15 s (`benches/libraries.rs`).
 
 use crate::{Result, arrow::Rows, sink::WriteTrace};
 use arrow_array::{

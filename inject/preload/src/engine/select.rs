@@ -1,9 +1,10 @@
 //! Which functions are hooked: the session's options, and names that are known.
 
 use crate::sys::File;
-use alloc::vec::Vec;
+use alloc::{borrow::ToOwned, string::String, vec::Vec};
 pub use cuda::select::is_cuda_name;
-use cuda::select::{is_library, matches, returns_twice};
+use cuda::select::{candidate, is_library, returns_twice};
+use event::{Selection, matches_glob};
 
 const MOST_BYTES: usize = 64 << 10;
 
@@ -12,9 +13,10 @@ const MOST_BYTES: usize = 64 << 10;
 pub struct Options {
     /// (library, functions), both globs.
     libraries: Vec<(Vec<u8>, Vec<u8>)>,
-    filter: Filter,
+    /// The value of `-e`.
+    filter: Selection<String>,
     /// Whose callers' stacks are wanted; None: nobody's.
-    stacks: Option<Filter>,
+    stacks: Option<Selection<String>>,
     /// None: as many as there is room for.
     pub ring_slots: Option<u32>,
     /// `spare`: rings for threads that begin after the program has given up system calls.
@@ -36,13 +38,6 @@ pub enum Method {
     Symbols,
 }
 
-/// The value of `-e`: categories, layers and globs, `!` to exclude.
-#[derive(Debug, Default)]
-struct Filter {
-    wanted: Vec<Vec<u8>>,
-    unwanted: Vec<Vec<u8>>,
-}
-
 impl Options {
     pub fn read(session: &[u8]) -> Options {
         let mut path = session.to_vec();
@@ -60,7 +55,7 @@ impl Options {
     pub fn parse(text: &[u8]) -> Options {
         let mut options = Options {
             libraries: Vec::new(),
-            filter: Filter::default(),
+            filter: Selection::default(),
             stacks: None,
             ring_slots: None,
             spare_rings: None,
@@ -95,8 +90,8 @@ impl Options {
                     }
                 }
                 b"intact" => options.intact.push(value.to_vec()),
-                b"filter" => options.filter = Filter::parse(value),
-                b"stack" => options.stacks = Some(Filter::parse(value)),
+                b"filter" => options.filter = selection(value).unwrap_or_default(),
+                b"stack" => options.stacks = selection(value),
                 b"ring" => {
                     let number = core::str::from_utf8(value).ok();
                     options.ring_slots = number.and_then(|text| text.trim().parse().ok());
@@ -120,7 +115,7 @@ impl Options {
             return true;
         }
         let named = |(library, functions): &(Vec<u8>, Vec<u8>)| {
-            is_library(library, path) && matches(functions, name)
+            is_library(library, path) && matches_glob(functions, name)
         };
         self.libraries.iter().any(named) && !returns_twice(name)
     }
@@ -137,14 +132,12 @@ impl Options {
 
     /// Whether its calls are to be recorded with their stacks.
     pub fn wants_stack(&self, name: &[u8]) -> bool {
-        self.stacks
-            .as_ref()
-            .is_some_and(|filter| filter.admits(name))
+        (self.stacks.as_ref()).is_some_and(|stacks| wants(stacks, name))
     }
 
     /// Whether its calls are to be recorded.
     pub fn wants(&self, name: &[u8]) -> bool {
-        self.filter.admits(name)
+        wants(&self.filter, name)
     }
 }
 
@@ -159,35 +152,14 @@ pub fn ends_context(name: &[u8]) -> bool {
     ends.contains(&rest)
 }
 
-impl Filter {
-    fn parse(value: &[u8]) -> Filter {
-        let mut filter = Filter::default();
-        for item in value.split(|byte| *byte == b',') {
-            match item.trim_ascii() {
-                [] => {}
-                [b'!', rest @ ..] => filter.unwanted.push(rest.to_vec()),
-                item => filter.wanted.push(item.to_vec()),
-            }
-        }
-        filter
-    }
+fn selection(value: &[u8]) -> Option<Selection<String>> {
+    let text = core::str::from_utf8(value).ok()?;
+    Some(Selection::new(text.to_owned()))
+}
 
-    fn admits(&self, name: &[u8]) -> bool {
-        if self.wanted.is_empty() && self.unwanted.is_empty() {
-            return true;
-        }
-        let text = core::str::from_utf8(name).unwrap_or("");
-        let (category, layer) = (cuda::category(text).as_str(), cuda::layer(text).as_str());
-        let family = cuda::public_name(text);
-        let is_meant = |item: &Vec<u8>| {
-            item == category.as_bytes()
-                || item == layer.as_bytes()
-                || matches(item, name)
-                || matches(item, family.as_bytes())
-        };
-        (self.wanted.is_empty() || self.wanted.iter().any(is_meant))
-            && !self.unwanted.iter().any(is_meant)
-    }
+fn wants(selection: &Selection<String>, name: &[u8]) -> bool {
+    // Most sessions ask for everything, and a library has thousands of names.
+    selection.is_empty() || selection.wants(&candidate(name))
 }
 
 #[cfg(test)]
@@ -195,19 +167,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_filter_takes_categories_layers_and_globs() {
-        let wants = |spec: &str, name: &str| {
-            Options::parse(alloc::format!("filter {spec}\n").as_bytes()).wants(name.as_bytes())
-        };
-        assert!(wants("memory,cuLaunch*", "cuMemAlloc_v2"));
-        assert!(wants("memory,cuLaunch*", "cuLaunchKernel"));
-        assert!(!wants("memory,cuLaunch*", "cuCtxGetCurrent"));
-        assert!(wants("!query", "cuMemAlloc_v2") && !wants("!query", "cuDriverGetVersion"));
-        assert!(wants("driver,!cuCtx*", "cuInit") && !wants("driver,!cuCtx*", "cuCtxCreate_v2"));
-        assert!(!wants("driver", "cudaMalloc") && wants("cuMemAlloc", "cuMemAlloc_v2"));
-        assert!(wants("cudaLaunchKernel", "__cudaLaunchKernel_ptsz"));
-        assert!(!wants("!cudaLaunch*", "__cudaLaunchKernel"));
-        assert!(wants("", "cuInit"));
+    fn selections_mean_what_the_table_says() {
+        let table = include_str!("../../../../crates/event/tests/selections.txt");
+        for line in table.lines().filter(|line| !line.starts_with('#')) {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let options = Options::parse(alloc::format!("filter {}\n", cells[0]).as_bytes());
+            assert_eq!(
+                options.wants(cells[1].as_bytes()),
+                cells[2] == "yes",
+                "{line}"
+            );
+        }
     }
 
     #[test]

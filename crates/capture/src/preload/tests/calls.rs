@@ -31,7 +31,7 @@ impl Sink for Kept {
 
     fn write(&mut self, record: &Record) -> Result<(), SinkError> {
         if self.room.is_some_and(|room| self.records.len() >= room) {
-            return Err("no space left".into());
+            return Err(std::io::Error::other("no space left").into());
         }
         self.records.push(record.clone());
         Ok(())

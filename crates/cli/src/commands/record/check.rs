@@ -1,10 +1,11 @@
 //! What is wrong with a run is said before its program starts, with the nearest right word.
 
 use super::sought;
-use crate::arguments::{Method, Methods, Record, alike};
+use crate::arguments::{Method, Methods, Record};
 use anyhow::{Result, bail};
 use capture::{library, preload::Filter};
 use event::{Category, Layer};
+use names::misspelt;
 
 pub fn options(options: &Record) -> Result<()> {
     contradictions(options)?;
@@ -133,12 +134,12 @@ fn nearest(item: &str) -> Option<String> {
         .filter(|start| !start.contains(['*', '?']))
     {
         let cut = |name: &'static str| name.get(..start.len()).unwrap_or(name);
-        return alike(start, functions().map(cut)).map(|start| format!("{start}*"));
+        return misspelt(start, functions().map(cut)).map(|start| format!("{start}*"));
     }
     let words = (Category::ALL.iter().map(|one| one.as_str()))
         .chain(Layer::ALL.iter().map(|one| one.as_str()));
-    alike(item, words)
-        .or_else(|| alike(item, functions()))
+    misspelt(item, words)
+        .or_else(|| misspelt(item, functions()))
         .map(str::to_owned)
 }
 

@@ -163,7 +163,7 @@ fn missing_folder(path: &Path) -> Option<String> {
         .filter(|entry| entry.path().is_dir())
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    if let Some(meant) = crate::arguments::alike(name, beside.iter().map(String::as_str)) {
+    if let Some(meant) = names::misspelt(name, beside.iter().map(String::as_str)) {
         let meant = missing.with_file_name(meant);
         words.push_str(&format!("; did you mean {}?", meant.display()));
     }

@@ -3,10 +3,7 @@
 //! that says so with --allow-missing-lib.
 
 use super::words::found_in_path;
-use crate::{
-    arguments::{Record, alike},
-    embedded,
-};
+use crate::{arguments::Record, embedded};
 use anyhow::{Result, bail};
 use capture::library::{loader_folders, needs};
 use cuda::select::is_library;
@@ -54,7 +51,7 @@ pub fn library(options: &Record, glob: &str) -> Result<()> {
     };
     let wanted = short(glob.trim_end_matches('*'));
     let shorts: BTreeSet<String> = names.iter().map(|name| short(name)).collect();
-    let meant = alike(&wanted, shorts.iter().map(String::as_str));
+    let meant = names::misspelt(&wanted, shorts.iter().map(String::as_str));
     let meant = meant.map_or(String::new(), |name| {
         format!("; did you mean lib{name}.so?")
     });

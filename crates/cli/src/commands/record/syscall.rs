@@ -31,7 +31,7 @@ impl Syscall {
     pub fn start(options: &Record, outlet: Outlet, deadline: &Deadline) -> Result<Self> {
         Ok(Syscall {
             options: Options {
-                filter: options.filter.as_deref().map(Selection::parse),
+                filter: options.filter.clone().map(Selection::new),
                 min_duration: options.min_duration,
                 deadline: deadline.clone(),
             },
