@@ -8,9 +8,9 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
-pub mod activity;
 mod category;
 mod clock;
+pub mod gpu_times;
 mod kind;
 mod layer;
 mod named;
