@@ -3,8 +3,7 @@
 
 use crate::{
     ebpf::{
-        EbpfError,
-        kernel::Tries,
+        kernel::{Tries, TryError, first_line},
         layout::Settings,
         maps::Maps,
         objects::{self, Compiled},
@@ -131,34 +130,37 @@ fn tried() -> Vec<Found> {
     }
     let mut found = vec![("BPF", Ok("maps and programs can be made".to_owned()))];
     let tries = Tries::new(&maps);
+    let words = |tried: Result<(), TryError>, words: &str| match tried {
+        Ok(()) => Ok(words.to_owned()),
+        Err(why) => Err(why.to_string()),
+    };
     found.push((
         "uprobe",
-        tries
-            .uprobe()
-            .map(|()| "functions of libraries, one by one".to_owned()),
+        words(tries.uprobe(), "functions of libraries, one by one"),
     ));
     found.push((
         "uprobe_multi",
-        tries
-            .uprobe_multi()
-            .map(|()| "all functions of a library at once".to_owned()),
+        words(tries.uprobe_multi(), "all functions of a library at once"),
     ));
     found.push(("session", loads(objects::SESSION, &maps, "call_session")));
     let tracepoint = match Tracefs::find() {
         Some(tracefs) => tries.tracepoint(&tracefs),
-        None => Err("tracefs is not mounted".to_owned()),
+        None => Err(TryError::NoTracefs),
     };
     found.push((
         "tracepoint",
-        tracepoint.map(|()| "system calls, scheduling, interrupts, Xids".to_owned()),
+        words(tracepoint, "system calls, scheduling, interrupts, Xids"),
     ));
     let functions = Functions::of_this_kernel(None).unwrap_or_default();
     let address = (functions.named(FUNCTION).iter())
         .find(|function| function.module.is_none())
         .map_or(0, |function| function.address);
-    let tried = |attach: &dyn Fn() -> Result<(), String>, words: &str| match address {
-        0 => Err("the kernel does not tell where its functions are".to_owned()),
-        _ => attach().map(|()| words.to_owned()),
+    let tried = |attach: &dyn Fn() -> Result<(), TryError>, shown: &str| {
+        let tried = match address {
+            0 => Err(TryError::NoAddresses),
+            _ => attach(),
+        };
+        words(tried, shown)
     };
     found.push((
         "kprobe",
@@ -191,9 +193,4 @@ fn loads(object: Compiled, maps: &Maps, program: &str) -> Result<String, String>
             Err("not in this kernel (6.13 has it): two probes a function are used".to_owned())
         }
     }
-}
-
-fn first_line(error: &EbpfError) -> String {
-    let text = error.to_string();
-    text.lines().next().unwrap_or_default().to_owned()
 }

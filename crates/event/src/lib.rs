@@ -8,10 +8,10 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
-pub mod activity;
 mod category;
 mod clock;
 mod glob;
+pub mod gpu_times;
 mod kind;
 mod layer;
 mod named;

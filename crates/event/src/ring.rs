@@ -16,6 +16,7 @@
 //! word is this call's, and with an exit it is final. No store is a locked one: only the ring's own
 //! thread writes to it, and x86 shows its stores to others in their order.
 
+use core::mem::{align_of, offset_of};
 use core::sync::atomic::AtomicU64;
 
 /// `CUTARENA`, little-endian.
@@ -64,7 +65,7 @@ pub const NEWLINE: u8 = 0x1e;
 
 /// Bytes from one ring to the next.
 pub const fn ring_stride(capacity: u32) -> usize {
-    RING_HEADER_SIZE + capacity as usize * 64
+    RING_HEADER_SIZE + capacity as usize * SLOT_BYTES
 }
 
 /// What a ring of the directory is.
@@ -159,7 +160,29 @@ pub struct PayloadSlot {
 }
 
 /// Bytes of payload in a [`PayloadSlot`].
-pub const PAYLOAD_BYTES: usize = 60;
+pub const PAYLOAD_BYTES: usize = size_of::<PayloadSlot>() - size_of::<u32>();
+
+impl PayloadSlot {
+    /// Where in the slot a byte of its payload is, and how many bytes follow it before a gap, itself included.
+    #[inline]
+    pub const fn place(within: usize) -> (usize, usize) {
+        const GAP: usize = offset_of!(PayloadSlot, commit);
+        if within < GAP {
+            (within, GAP - within)
+        } else {
+            let rest = offset_of!(PayloadSlot, rest) + within - GAP;
+            (rest, PAYLOAD_BYTES - within)
+        }
+    }
+
+    /// The payload in a slot's bytes: what comes before the commit word, and what comes after it.
+    pub fn payload(slot: &[u8; SLOT_BYTES]) -> [&[u8]; 2] {
+        [
+            &slot[..offset_of!(PayloadSlot, commit)],
+            &slot[offset_of!(PayloadSlot, rest)..],
+        ]
+    }
+}
 
 /// Values of a slot's `args`.
 pub const SLOT_ARGS: usize = 4;
@@ -183,6 +206,26 @@ pub struct CallSlot {
     pub commit: u32,
     pub args: [u64; SLOT_ARGS],
 }
+
+/// Bytes of any slot.
+pub const SLOT_BYTES: usize = size_of::<CallSlot>();
+
+const _: () = {
+    // A slot is a cache line: a call touches one, and two calls never share one.
+    assert!(SLOT_BYTES == 64 && align_of::<CallSlot>() == SLOT_BYTES);
+    // Whether a slot is filled is asked before it is known which kind it is.
+    assert!(size_of::<PayloadSlot>() == SLOT_BYTES);
+    assert!(offset_of!(PayloadSlot, commit) == offset_of!(CallSlot, commit));
+    // Each of these pairs is written by one store.
+    assert!(offset_of!(CallSlot, flags) == offset_of!(CallSlot, function) + size_of::<u16>());
+    assert!(offset_of!(CallSlot, commit) == offset_of!(CallSlot, result) + size_of::<u32>());
+    // Producer and consumer write to cache lines of their own.
+    assert!(offset_of!(RingHeader, head) % 64 == 0 && offset_of!(RingHeader, tail) % 64 == 0);
+    assert!(offset_of!(ArenaHeader, taken) % 64 == 0);
+    assert!(size_of::<RingHeader>() <= RING_HEADER_SIZE);
+    assert!(size_of::<ArenaHeader>() <= ARENA_HEADER_SIZE);
+    assert!(size_of::<Counters>() <= COUNTERS_SIZE);
+};
 
 /// The low byte of `flags` is the number of [`PayloadSlot`]s that follow.
 pub const FLAG_PAYLOADS: u16 = 0xFF;
@@ -218,46 +261,31 @@ impl CallSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::mem::{align_of, offset_of, size_of};
 
     #[test]
-    fn a_slot_is_one_cache_line_with_a_fixed_layout() {
-        assert_eq!((size_of::<CallSlot>(), align_of::<CallSlot>()), (64, 64));
-        let offsets = [
-            offset_of!(CallSlot, enter),
-            offset_of!(CallSlot, exit),
-            offset_of!(CallSlot, function),
-            offset_of!(CallSlot, flags),
-            offset_of!(CallSlot, stack_pointer),
-            offset_of!(CallSlot, result),
-            offset_of!(CallSlot, commit),
-            offset_of!(CallSlot, args),
-        ];
-        assert_eq!(offsets, [0, 8, 16, 18, 20, 24, 28, 32]);
-    }
-
-    #[test]
-    fn the_header_keeps_producer_and_consumer_apart() {
-        let offsets = [
-            offset_of!(RingHeader, capacity),
-            offset_of!(RingHeader, head),
-            offset_of!(RingHeader, dropped),
-            offset_of!(RingHeader, tail),
-        ];
-        assert_eq!(offsets, [8, 64, 72, 128]);
-        assert!(size_of::<ArenaHeader>() <= ARENA_HEADER_SIZE);
-        assert!(size_of::<Counters>() <= COUNTERS_SIZE);
-        assert_eq!(offset_of!(ArenaHeader, taken), 64);
+    fn the_directory_says_whose_a_ring_is() {
         assert_eq!(RingState::from_word(3), Some(RingState::Ended));
         assert_eq!(RingState::from_word(5), None);
         let live = RingState::live(4_194_303);
         assert_eq!(RingState::from_word(live), Some(RingState::Live));
         assert_eq!(RingState::thread(live), 4_194_303);
-        assert!(size_of::<RingHeader>() <= RING_HEADER_SIZE);
-        assert_eq!(size_of::<PayloadSlot>(), 64);
+    }
+
+    #[test]
+    fn a_payload_lies_around_the_commit_word() {
+        let mut slot = [0xff; SLOT_BYTES];
+        for within in 0..PAYLOAD_BYTES {
+            slot[PayloadSlot::place(within).0] = within as u8;
+        }
+        let commit = offset_of!(PayloadSlot, commit);
+        assert_eq!(slot[commit..commit + 4], [0xff; 4]);
+        let read: Vec<u8> = PayloadSlot::payload(&slot).concat();
+        assert_eq!(read, (0..PAYLOAD_BYTES as u8).collect::<Vec<_>>());
+        // To the gap and no further, then to the end.
+        assert_eq!(PayloadSlot::place(commit - 1), (commit - 1, 1));
         assert_eq!(
-            offset_of!(PayloadSlot, commit),
-            offset_of!(CallSlot, commit)
+            PayloadSlot::place(commit),
+            (commit + 4, SLOT_BYTES - commit - 4)
         );
     }
 

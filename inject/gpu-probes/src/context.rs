@@ -3,6 +3,7 @@
 
 use crate::clock::Clock;
 use crate::driver::{self, NOT_READY, SUCCESS};
+use crate::error::MemoryError;
 use crate::host_maps;
 use crate::shared::Shared;
 use ptx::device::{
@@ -49,7 +50,7 @@ impl Context {
         handle: usize,
         number: usize,
         say: &mut impl FnMut(&str, &str),
-    ) -> Result<Context, String> {
+    ) -> Result<Context, MemoryError> {
         let mut device = 0;
         let mut stream = 0;
         // SAFETY: both write one word.
@@ -67,20 +68,23 @@ impl Context {
         let mut descriptors = Vec::new();
         for (index, map) in orders.maps.iter().enumerate() {
             let layout = (map.layout(orders, multiprocessors))
-                .ok_or_else(|| format!("map {} is too large", map.name))?;
+                .ok_or_else(|| MemoryError::TooLarge(map.name.clone()))?;
             let placed = match of_host(folder, map, index, layout) {
                 Ok(Some(placed)) => Ok(placed),
                 Ok(None) => place(map, layout, stream, &file(index.to_string())),
                 Err(why) => Err(why),
             };
-            let placed = placed.map_err(|why| format!("map {}: {why}", map.name))?;
+            let placed = placed.map_err(|why| MemoryError::OfMap {
+                map: map.name.clone(),
+                why: Box::new(why),
+            })?;
             descriptors.extend(placed.descriptor(map).bytes());
             maps.push(placed);
         }
         let printk = log_map();
         let layout = printk
             .layout(&Orders::default(), multiprocessors)
-            .ok_or("no room for printk")?;
+            .ok_or(MemoryError::NoRoomForPrintk)?;
         let log = place(&printk, layout, stream, &file("log".into()))?;
         let word = Shared::create(&file("clock".into()), 4096, None)?;
         let clock = Clock::create(word);
@@ -122,7 +126,7 @@ impl Context {
     }
 
     /// Tells a module in this context where its maps are; false if it has none of ours.
-    pub fn bind(&self, find: impl Fn(&str) -> Option<(u64, usize)>) -> Result<bool, String> {
+    pub fn bind(&self, find: impl Fn(&str) -> Option<(u64, usize)>) -> Result<bool, MemoryError> {
         let (state, maps) = (find(ptx::device::STATE), find(ptx::device::MAPS));
         if state.is_none() && maps.is_none() {
             return Ok(false);
@@ -162,7 +166,7 @@ fn of_host(
     map: &Map,
     index: usize,
     layout: Layout,
-) -> Result<Option<Placed>, String> {
+) -> Result<Option<Placed>, MemoryError> {
     if map.kind != map_kind::SHARED_ARRAY {
         return Ok(None);
     }
@@ -178,7 +182,7 @@ fn of_host(
     }))
 }
 
-fn place(map: &Map, layout: Layout, stream: usize, file: &Path) -> Result<Placed, String> {
+fn place(map: &Map, layout: Layout, stream: usize, file: &Path) -> Result<Placed, MemoryError> {
     let mut device = 0;
     let bytes = layout.device_bytes as usize;
     if bytes > 0 {
@@ -216,10 +220,10 @@ fn place(map: &Map, layout: Layout, stream: usize, file: &Path) -> Result<Placed
     })
 }
 
-pub fn check(result: i32, what: &str) -> Result<(), String> {
+fn check(result: i32, what: &'static str) -> Result<(), MemoryError> {
     match result {
         SUCCESS => Ok(()),
-        error => Err(format!("no {what}: {}", driver::error_name(error))),
+        error => Err(MemoryError::Driver { what, error }),
     }
 }
 

@@ -5,6 +5,7 @@
 //! libraries before it answers. So this is done as the process begins, and again when a context does:
 //! there may be more libraries then.
 
+use crate::error::MemoryError;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::mem::MaybeUninit;
@@ -39,7 +40,7 @@ extern "C" fn begin() {
 }
 
 /// The pages of a map, where the kernel has it. `bytes` is its length.
-pub fn mapped(folder: &Path, index: usize, bytes: usize) -> Result<Option<usize>, String> {
+pub fn mapped(folder: &Path, index: usize, bytes: usize) -> Result<Option<usize>, MemoryError> {
     let Some(position) = places(folder).iter().position(|place| *place == index) else {
         return Ok(None);
     };
@@ -48,8 +49,8 @@ pub fn mapped(folder: &Path, index: usize, bytes: usize) -> Result<Option<usize>
     if let Some(at) = all.get(&index) {
         return Ok(Some(*at));
     }
-    let files = ask(folder).map_err(|why| format!("the tracer does not answer: {why}"))?;
-    let file = files.get(position).ok_or("the tracer did not send it")?;
+    let files = ask(folder).map_err(MemoryError::NoAnswer)?;
+    let file = files.get(position).ok_or(MemoryError::NotSent)?;
     // SAFETY: a mapping at an address of the kernel's choice.
     let at = unsafe {
         libc::mmap(
@@ -62,10 +63,7 @@ pub fn mapped(folder: &Path, index: usize, bytes: usize) -> Result<Option<usize>
         )
     };
     if at == libc::MAP_FAILED {
-        return Err(format!(
-            "cannot map it: {}",
-            std::io::Error::last_os_error()
-        ));
+        return Err(MemoryError::CannotMapHosts(std::io::Error::last_os_error()));
     }
     all.insert(index, at as usize);
     Ok(Some(at as usize))

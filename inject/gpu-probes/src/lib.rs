@@ -14,6 +14,7 @@ mod compare;
 mod context;
 mod driver;
 mod dump;
+mod error;
 mod host_maps;
 mod image;
 mod instead;

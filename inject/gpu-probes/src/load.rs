@@ -3,6 +3,7 @@
 
 use crate::compare::{self, Needs};
 use crate::driver::{self, OutsideCapture, SUCCESS};
+use crate::error::LoadError;
 use crate::image::{self, Code};
 use crate::rewritten::{self, Prepared};
 use crate::state::{self, State};
@@ -235,8 +236,8 @@ unsafe fn replace(
     request: &Request,
     prepared: &Prepared,
     original: impl Fn() -> Result<usize, i32>,
-) -> Result<usize, String> {
-    let text = CString::new(prepared.text.as_str()).map_err(|_| "the PTX has a NUL")?;
+) -> Result<usize, LoadError> {
+    let text = CString::new(prepared.text.as_str()).map_err(|_| LoadError::Nul)?;
     let image = text.as_ptr().cast::<c_void>();
     let began = Instant::now();
     // SAFETY: the text ends with its NUL.
@@ -284,7 +285,7 @@ unsafe fn replace(
         after = measure(handle);
         if register_limit(&before, &after, device).is_some() {
             request.unload(handle);
-            return Err("its blocks could no longer have as many threads".into());
+            return Err(LoadError::SmallerBlocks);
         }
         state.notes.say(
             "note",
@@ -318,7 +319,7 @@ unsafe fn replace(
     if let Err(why) = bound {
         state.remove_library(handle);
         request.unload(handle);
-        return Err(why);
+        return Err(why.into());
     }
     Ok(handle)
 }
@@ -339,7 +340,7 @@ unsafe fn load_saying_why(
     request: &Request,
     image: *const c_void,
     more: &[(u32, *mut c_void)],
-) -> Result<usize, String> {
+) -> Result<usize, LoadError> {
     let mut log = vec![0u8; 4096];
     let mut all = more.to_vec();
     if !request.options.contains(&ERROR_LOG) {
@@ -350,11 +351,10 @@ unsafe fn load_saying_why(
     unsafe { request.load(image, &all) }.map_err(|error| {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(0);
         let words = String::from_utf8_lossy(&log[..end]);
-        format!(
-            "the driver refuses it with probes ({}) {}",
-            driver::error_name(error),
-            words.trim()
-        )
+        LoadError::Refused {
+            error,
+            log: words.trim().to_owned(),
+        }
     })
 }
 

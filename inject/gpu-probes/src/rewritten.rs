@@ -1,7 +1,7 @@
 //! PTX with its probes: made once for a text and its probes, and kept on disk.
 
 use ptx::device::Orders;
-use ptx::rewrite::{Done, rewrite};
+use ptx::rewrite::{Done, RewriteError, rewrite};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub struct Kernel {
 const MADE_AS: &str = "3";
 const HEAD: &str = "// cutrace kernel ";
 
-pub fn prepare(orders: &Orders, source: &str) -> Result<Option<Prepared>, String> {
+pub fn prepare(orders: &Orders, source: &str) -> Result<Option<Prepared>, RewriteError> {
     let place = (orders.cache.as_ref()).map(|folder| place(folder, orders, source));
     if let Some(prepared) = place
         .as_ref()
@@ -36,7 +36,7 @@ pub fn prepare(orders: &Orders, source: &str) -> Result<Option<Prepared>, String
     {
         return Ok(Some(prepared));
     }
-    let Some(rewritten) = rewrite(source, &orders.plan).map_err(|why| why.to_string())? else {
+    let Some(rewritten) = rewrite(source, &orders.plan)? else {
         return Ok(None);
     };
     let prepared = Prepared {

@@ -1,8 +1,10 @@
 //! Memory that the program, the device and the tracer see: a file of the session's folder.
 
 use crate::driver;
+use crate::error::MemoryError;
 use std::ffi::c_void;
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -20,25 +22,28 @@ const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 
 impl Shared {
     /// In the current context.
-    pub fn create(path: &Path, bytes: usize, initial: Option<&[u8]>) -> Result<Shared, String> {
-        let failed = |what: &str| {
-            format!(
-                "{what} {}: {}",
-                path.display(),
-                std::io::Error::last_os_error()
-            )
-        };
+    pub fn create(
+        path: &Path,
+        bytes: usize,
+        initial: Option<&[u8]>,
+    ) -> Result<Shared, MemoryError> {
         let bytes = bytes.next_multiple_of(4096);
         let file = (File::options().read(true).write(true).create_new(true))
             .mode(0o600)
             .open(path)
-            .map_err(|why| format!("{}: {why}", path.display()))?;
+            .map_err(|why| MemoryError::File {
+                path: path.to_owned(),
+                why,
+            })?;
         // SAFETY: plain system calls on a file of ours.
         let at = unsafe {
             // Room now: running out of it later would be a signal.
             if libc::posix_fallocate(file.as_raw_fd(), 0, bytes as i64) != 0 {
                 let _ = std::fs::remove_file(path);
-                return Err(failed("no room for"));
+                return Err(MemoryError::NoRoom {
+                    path: path.to_owned(),
+                    why: io::Error::last_os_error(),
+                });
             }
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(
@@ -51,7 +56,10 @@ impl Shared {
             )
         };
         if at == libc::MAP_FAILED {
-            return Err(failed("cannot map"));
+            return Err(MemoryError::CannotMap {
+                path: path.to_owned(),
+                why: io::Error::last_os_error(),
+            });
         }
         if let Some(initial) = initial {
             let part = initial.len().min(bytes);
@@ -62,7 +70,7 @@ impl Shared {
     }
 
     /// Memory of nobody else's, locked by the driver.
-    pub fn private(bytes: usize) -> Result<Shared, String> {
+    pub fn private(bytes: usize) -> Result<Shared, MemoryError> {
         // SAFETY: a mapping at an address of the kernel's choice.
         let at = unsafe {
             libc::mmap(
@@ -75,7 +83,7 @@ impl Shared {
             )
         };
         if at == libc::MAP_FAILED {
-            return Err(format!("no memory: {}", std::io::Error::last_os_error()));
+            return Err(MemoryError::NoMemory(io::Error::last_os_error()));
         }
         Shared::of(at as usize, bytes).inspect_err(|_| {
             // SAFETY: nobody knows of it.
@@ -84,7 +92,7 @@ impl Shared {
     }
 
     /// Of memory that is mapped already, for good.
-    pub fn of(start: usize, bytes: usize) -> Result<Shared, String> {
+    pub fn of(start: usize, bytes: usize) -> Result<Shared, MemoryError> {
         let device = register(start as *mut c_void, bytes.next_multiple_of(4096))?;
         Ok(Shared { device, start })
     }
@@ -93,7 +101,7 @@ impl Shared {
 /// CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: by another context.
 const REGISTERED: i32 = 712;
 
-fn register(at: *mut c_void, bytes: usize) -> Result<u64, String> {
+fn register(at: *mut c_void, bytes: usize) -> Result<u64, MemoryError> {
     let mut device = 0;
     // SAFETY: the memory stays mapped for good.
     let result = unsafe {
@@ -106,9 +114,6 @@ fn register(at: *mut c_void, bytes: usize) -> Result<u64, String> {
     };
     match result {
         driver::SUCCESS => Ok(device),
-        error => Err(format!(
-            "the device cannot reach host memory: {}",
-            driver::error_name(error)
-        )),
+        error => Err(MemoryError::OutOfReach(error)),
     }
 }

@@ -3,6 +3,7 @@
 use crate::context::{Context, library_variable, module_variable};
 use crate::driver::{self, OutsideCapture};
 use crate::dump::{self, Moment};
+use crate::error::MemoryError;
 use crate::notes::Notes;
 use crate::reading::{self, Why};
 use ptx::device::Orders;
@@ -113,7 +114,7 @@ impl State {
                     self.contexts.insert(handle, context);
                 }
                 Err(why) => {
-                    self.notes.say("failed", &why);
+                    self.notes.say("failed", &why.to_string());
                     self.failed.insert(handle);
                     return None;
                 }
@@ -123,16 +124,14 @@ impl State {
     }
 
     /// Tells a module of the current context where its maps are.
-    pub fn bind_module(&mut self, module: usize) -> Result<bool, String> {
-        let Some(context) = self.context() else {
-            return Err("there is no memory for maps in this context".into());
-        };
+    pub fn bind_module(&mut self, module: usize) -> Result<bool, MemoryError> {
+        let context = self.context().ok_or(MemoryError::NoContext)?;
         let _outside = OutsideCapture::begin();
         context.bind(module_variable(module))
     }
 
     /// A library with probes; it is told of its maps in each context that comes.
-    pub fn add_library(&mut self, library: usize) -> Result<(), String> {
+    pub fn add_library(&mut self, library: usize) -> Result<(), MemoryError> {
         self.libraries.insert(library, HashSet::new());
         LOADED.fetch_add(1, Ordering::Release);
         if driver::current_context() != 0 {
@@ -145,7 +144,7 @@ impl State {
         self.libraries.remove(&library);
     }
 
-    fn bind_library(&mut self, library: usize) -> Result<(), String> {
+    fn bind_library(&mut self, library: usize) -> Result<(), MemoryError> {
         let handle = driver::current_context();
         if self
             .libraries
@@ -154,9 +153,7 @@ impl State {
         {
             return Ok(());
         }
-        let Some(context) = self.context() else {
-            return Err("there is no memory for maps in this context".into());
-        };
+        let context = self.context().ok_or(MemoryError::NoContext)?;
         let _outside = OutsideCapture::begin();
         context.bind(library_variable(library))?;
         if let Some(bound) = self.libraries.get_mut(&library) {
@@ -244,7 +241,7 @@ pub fn before_launch() {
         let libraries: Vec<usize> = state.libraries.keys().copied().collect();
         for library in libraries {
             if let Err(why) = state.bind_library(library) {
-                state.notes.say("failed", &why);
+                state.notes.say("failed", &why.to_string());
             }
         }
     });

@@ -2,14 +2,14 @@
 
 use crate::{
     buffers, clock, events,
-    file::Activity,
+    file::TimesFile,
     find,
     functions::{Functions, Refused},
     guard,
     threads::{self, Alone},
 };
 use cuda::cupti;
-use event::activity as frames;
+use event::gpu_times as frames;
 use std::{
     collections::HashSet,
     env,
@@ -33,10 +33,10 @@ const KINDS: [u32; 4] = [
 
 /// Beside them, where somebody asks: what CUPTI takes for itself, and when the host waited.
 const ON_DEMAND: [(u32, &str); 2] = [
-    (cupti::OVERHEAD, "CUTRACE_ACTIVITY_OVERHEAD"),
+    (cupti::OVERHEAD, "CUTRACE_GPU_TIMES_OVERHEAD"),
     (cupti::SYNCHRONIZATION, WAITS),
 ];
-const WAITS: &str = "CUTRACE_ACTIVITY_WAITS";
+const WAITS: &str = "CUTRACE_GPU_TIMES_WAITS";
 
 /// Whether records of calls of this function are asked for: work and waits are linked by them.
 fn is_wanted(function: &str) -> bool {
@@ -56,7 +56,7 @@ struct Collector {
 }
 
 struct State {
-    activity: Activity,
+    times: TimesFile,
     /// Names that the tracer has been told.
     named: HashSet<u64>,
     /// Records to be written, encoded.
@@ -81,7 +81,7 @@ static COLLECTOR: OnceLock<Collector> = OnceLock::new();
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     let _ = catch_unwind(|| {
-        if let Some(session) = env::var_os("CUTRACE_ACTIVITY") {
+        if let Some(session) = env::var_os("CUTRACE_GPU_TIMES") {
             start(session);
         }
     });
@@ -93,11 +93,11 @@ fn start(session: OsString) {
         return;
     }
     // Without a folder there is no tracer, and nobody to tell.
-    let Ok(activity) = Activity::create(&session) else {
+    let Ok(times) = TimesFile::create(&session) else {
         return;
     };
-    if env::var_os("CUTRACE_ACTIVITY_BY").is_some_and(|by| by == "events") {
-        fall_back(activity, "as asked for");
+    if env::var_os("CUTRACE_GPU_TIMES_BY").is_some_and(|by| by == "events") {
+        fall_back(times, "as asked for");
         return;
     }
     let mut refused = Vec::new();
@@ -116,7 +116,7 @@ fn start(session: OsString) {
     });
     let Some(functions) = functions else {
         let more: String = refused.iter().map(|why| format!("; {why}")).collect();
-        fall_back(activity, &format!("no libcupti was found{more}"));
+        fall_back(times, &format!("no libcupti was found{more}"));
         return;
     };
     let about = format!(
@@ -124,13 +124,13 @@ fn start(session: OsString) {
         functions.version(),
         functions.path.display()
     );
-    let mut activity = activity;
-    activity.write(frames::BEGIN, about.as_bytes());
+    let mut times = times;
+    times.write(frames::BEGIN, about.as_bytes());
     let collector = COLLECTOR.get_or_init(|| Collector {
         functions,
         pid: std::process::id(),
         state: Mutex::new(State {
-            activity,
+            times,
             named: HashSet::new(),
             encoded: Vec::new(),
             calls: Calls::Chosen,
@@ -139,9 +139,9 @@ fn start(session: OsString) {
     });
     if let Err(Refused(result)) = threads::without_signals(|| collector.begin()) {
         let words = cupti::result_words(result);
-        collector.state().activity.end();
-        if let Ok(activity) = Activity::create(&session) {
-            fall_back(activity, &format!("{words} (CUPTI error {result})"));
+        collector.state().times.end();
+        if let Ok(times) = TimesFile::create(&session) {
+            fall_back(times, &format!("{words} (CUPTI error {result})"));
         }
         return;
     }
@@ -150,20 +150,20 @@ fn start(session: OsString) {
     if threads::start("cutrace-gpu-times", hand_over).is_err() {
         let words =
             "no thread could be started: GPU times come when a buffer is full, and at the end";
-        collector.state().activity.note(words);
+        collector.state().times.note(words);
     }
 }
 
 /// Without CUPTI: `why`.
-fn fall_back(activity: Activity, why: &str) {
+fn fall_back(times: TimesFile, why: &str) {
     // SAFETY: registers a function that lives as long as the process.
-    match events::start(activity, why) {
+    match events::start(times, why) {
         Ok(()) => unsafe {
             libc::atexit(finish_events);
         },
-        Err((mut activity, also)) => {
-            activity.note(&format!("{why}, so there are no GPU times: {also}"));
-            activity.end();
+        Err((mut times, also)) => {
+            times.note(&format!("{why}, so there are no GPU times: {also}"));
+            times.end();
         }
     }
 }
@@ -186,10 +186,10 @@ fn hand_over(alone: &Alone) {
         let (collecting, abandoned) = {
             let mut state = collector.state();
             if looks > 0 && state.collecting {
-                state.activity.surroundings();
+                state.times.surroundings();
                 looks -= 1;
             }
-            (state.collecting, state.activity.is_abandoned())
+            (state.collecting, state.times.is_abandoned())
         };
         if !collecting {
             return;
@@ -221,12 +221,12 @@ impl Collector {
         let watched = guard::watch(&self.functions);
         let mut state = self.state();
         if watched == 0 {
-            state.activity.note(
+            state.times.note(
                 "CUPTI's code could not be changed: another user of CUPTI in the program may take GPU times away unnoticed",
             );
         }
         state.collecting = true;
-        state.activity.clock(clock::pair(&self.functions));
+        state.times.clock(clock::pair(&self.functions));
         Ok(())
     }
 
@@ -277,8 +277,8 @@ impl Collector {
         };
         guard::own(|| self.stop(calls));
         let mut state = self.state();
-        state.activity.clock(clock::pair(&self.functions));
-        state.activity.end();
+        state.times.clock(clock::pair(&self.functions));
+        state.times.end();
         true
     }
 
@@ -318,11 +318,11 @@ impl Collector {
             count += u64::from(state.add(bytes));
         }
         // Before the records: their times then lie between two pairs.
-        state.activity.clock(pair);
-        state.activity.records(&state.encoded, count);
+        state.times.clock(pair);
+        state.times.records(&state.encoded, count);
         let dropped = self.functions.dropped(context, stream);
         if dropped > 0 {
-            state.activity.dropped(dropped as u64);
+            state.times.dropped(dropped as u64);
         }
     }
 }
@@ -358,7 +358,7 @@ impl State {
         let name = unsafe { CStr::from_ptr(address as *const c_char) };
         let mut payload = address.to_le_bytes().to_vec();
         payload.extend_from_slice(name.to_bytes());
-        if !self.activity.write(frames::NAME, &payload) {
+        if !self.times.write(frames::NAME, &payload) {
             // Told with the next record that has it.
             self.named.remove(&address);
         }
@@ -400,12 +400,12 @@ pub fn step_back(function: &str) {
         if !collector.end() {
             return;
         }
-        let session = env::var_os("CUTRACE_ACTIVITY").unwrap_or_default();
-        if let Ok(activity) = Activity::create(&session) {
+        let session = env::var_os("CUTRACE_GPU_TIMES").unwrap_or_default();
+        if let Ok(times) = TimesFile::create(&session) {
             let why = format!(
                 "the program uses CUPTI itself ({function}), as torch.profiler does, and gets it: from then on"
             );
-            fall_back(activity, &why);
+            fall_back(times, &why);
         }
     }));
 }

@@ -1,7 +1,7 @@
-//! The file that activity is handed over by.
+//! The file that GPU times are handed over by.
 
 use crate::{clock, losses::Losses, mps};
-use event::activity as frames;
+use event::gpu_times as frames;
 use std::{
     ffi::OsStr,
     fs::{File, OpenOptions},
@@ -13,7 +13,7 @@ use std::{
 /// What the tracer may be behind by: then records are dropped and counted, and memory is safe.
 const MOST_BEHIND: u64 = 1 << 30;
 
-pub struct Activity {
+pub struct TimesFile {
     file: File,
     losses: Losses,
     /// What could not be handed over and is not counted elsewhere.
@@ -30,7 +30,7 @@ fn pid_namespace() -> Option<u64> {
     digits.parse().ok()
 }
 
-impl Activity {
+impl TimesFile {
     /// A new file in the session's folder.
     pub fn create(session: &OsStr) -> io::Result<Self> {
         let (pid, now) = (std::process::id(), clock::monotonic());
@@ -38,7 +38,7 @@ impl Activity {
         let name = format!("{}{pid}.{now}.{namespace}", frames::FILE_PREFIX);
         let mut options = OpenOptions::new();
         options.append(true).create_new(true).mode(0o600);
-        Ok(Activity {
+        Ok(TimesFile {
             file: options.open(Path::new(session).join(name))?,
             losses: Losses::open(session),
             dropped: 0,

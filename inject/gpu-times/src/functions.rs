@@ -49,20 +49,33 @@ pub const RUNTIME: u32 = 2;
 /// Callback numbers are below this in every version so far, with room.
 const MOST_CALLBACKS: u32 = 2048;
 
+/// Why a file is no libcupti.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("odd path")]
+    Nul,
+    #[error("cannot be loaded")]
+    Unloadable,
+    /// The loader's own words.
+    #[error("{0}")]
+    Loader(String),
+    #[error("{0} is missing")]
+    Missing(&'static str),
+}
+
 impl Functions {
-    /// Why a file is no libcupti is said in words.
     // The fields' types say what each address is taken for.
     #[allow(clippy::missing_transmute_annotations)]
-    pub fn load(path: &Path) -> Result<Self, String> {
-        let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "odd path".to_owned())?;
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
+        let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| LoadError::Nul)?;
         // SAFETY: loading CUPTI is what its users do; it has no unusual constructors.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
             // SAFETY: dlerror returns a text or null.
             let why = unsafe { libc::dlerror() };
             let why = (!why.is_null()).then(|| unsafe { CStr::from_ptr(why) });
-            return Err(why.map_or("cannot be loaded".into(), |why| {
-                why.to_string_lossy().into_owned()
+            return Err(why.map_or(LoadError::Unloadable, |why| {
+                LoadError::Loader(why.to_string_lossy().into_owned())
             }));
         }
         let find = |name: &CStr| {
@@ -72,9 +85,10 @@ impl Functions {
         };
         macro_rules! needed {
             ($name:literal) => {{
-                let missing = || format!("{} is missing", $name.to_string_lossy());
+                let name: &CStr = $name;
+                let missing = || LoadError::Missing(name.to_str().unwrap_or_default());
                 // SAFETY: functions of these names have these types in every CUPTI.
-                unsafe { std::mem::transmute::<*mut c_void, _>(find($name).ok_or_else(missing)?) }
+                unsafe { std::mem::transmute::<*mut c_void, _>(find(name).ok_or_else(missing)?) }
             }};
         }
         macro_rules! optional {

@@ -1,9 +1,9 @@
-//! Collects GPU activity inside a traced program, by CUPTI.
+//! Collects GPU times inside a traced program, by CUPTI.
 //!
 //! The driver loads this library in cuInit (CUDA_INJECTION64_PATH). It finds the libcupti that fits
 //! the program, asks it for kernels, copies and fills and for the calls that caused them, and
-//! appends what it gets to a file of the session's folder ([`event::activity`]), which the tracer
-//! decodes. Inert without CUTRACE_ACTIVITY; prints nothing; whatever goes wrong is a note for the
+//! appends what it gets to a file of the session's folder ([`event::gpu_times`]), which the tracer
+//! decodes. Inert without CUTRACE_GPU_TIMES; prints nothing; whatever goes wrong is a note for the
 //! tracer and never the program's concern.
 //!
 //! Nothing here runs on the program's path but [`buffers::request`]: CUPTI hands full buffers over

@@ -2,6 +2,7 @@
 //! fills, and how the stages call each other. Everything is laid out as C would: they are linked
 //! apart.
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32};
 
 /// Functions a process can have hooked: numbers are 16 bits in a record.
@@ -169,14 +170,43 @@ pub struct Thread {
 /// Slots kept free, so that signal handlers which interrupt a reservation cannot overfill the ring.
 pub const MARGIN: u64 = 64;
 
-// The hot path addresses these by number.
 const _: () = {
-    assert!(size_of::<Entry>() == 32 && size_of::<Thread>() == 64);
-    assert!(core::mem::offset_of!(Entry, flags) == 17);
-    assert!(core::mem::offset_of!(Entry, outputs) == 24 && size_of::<Output>() == 4);
-    assert!(core::mem::offset_of!(HotPlan, whole_arguments) == 8);
-    assert!(core::mem::offset_of!(Pieces, long) == 2 && core::mem::offset_of!(Pieces, short) == 3);
-    assert!(size_of::<Piece>() == 4 && core::mem::offset_of!(Piece, to) == 2);
+    // Rows are found by shifting a function's number, and never straddle a cache line.
+    assert!(size_of::<Entry>().is_power_of_two() && size_of::<Entry>() <= 64);
+    // A call touches one cache line of it.
+    assert!(size_of::<Thread>() == 64);
+};
+
+/// The stack frame of the longer way (`stage::whole`), from its lowest address on. rbp points to
+/// [`Frame::caller_rbp`], the frame's base: a plan's places are counted from there.
+#[repr(C)]
+pub struct Frame {
+    /// xmm0 to xmm7, while they are saved.
+    pub vectors: [[u64; 2]; 8],
+    pub r10: u64,
+    pub commit: u64,
+    /// rdi, rsi, rdx, rcx, r8, r9, where they are saved.
+    pub arguments: [u64; cuda::capture::REGISTER_WORDS],
+    /// r14, r13, r12, rbx, as they are pushed.
+    pub saved: [u64; 4],
+    pub caller_rbp: u64,
+    pub return_address: u64,
+}
+
+impl Frame {
+    /// A field's place, from the frame's base on.
+    pub const fn from_base(offset: usize) -> i16 {
+        offset as i16 - offset_of!(Frame, caller_rbp) as i16
+    }
+
+    /// Where the caller's arguments on the stack begin, from the frame's base on.
+    pub const STACK_ARGUMENTS: i16 = Frame::from_base(size_of::<Frame>());
+}
+
+const _: () = {
+    // The stack pointer stays a multiple of 16 with and without the saved vectors.
+    let base = offset_of!(Frame, caller_rbp);
+    assert!(base % 16 == 0 && (base - offset_of!(Frame, r10)) % 16 == 0);
 };
 
 /// What the caller of a hooked function had in its registers, as `stage::stack` saves them.

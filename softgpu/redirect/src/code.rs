@@ -65,6 +65,14 @@ pub enum Target {
     With(u64, u64),
 }
 
+/// A function without room for a jump.
+#[derive(Debug, thiserror::Error)]
+#[error("only {size} bytes at {entry:#x}")]
+pub struct TooShort {
+    entry: u64,
+    size: u64,
+}
+
 /// Jumps that were prepared, and are not there yet.
 #[derive(Default)]
 pub struct Patches {
@@ -77,11 +85,11 @@ impl Patches {
     ///
     /// # Safety
     /// The function is loaded at `entry`.
-    pub unsafe fn add(&mut self, entry: u64, size: u64, target: Target) -> Result<(), String> {
+    pub unsafe fn add(&mut self, entry: u64, size: u64, target: Target) -> Result<(), TooShort> {
         // Functions begin at multiples of 16; what is between them is never run.
         let room = (size as usize).next_multiple_of(16);
         if !entry.is_multiple_of(16) || room < JUMP {
-            return Err(format!("only {size} bytes at {entry:#x}"));
+            return Err(TooShort { entry, size });
         }
         // SAFETY: as the caller promised.
         let code = unsafe { std::slice::from_raw_parts(entry as *const u8, room) };

@@ -6,8 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use thiserror::Error;
+
 use crate::{
-    code::{Patches, Target},
+    code::{Patches, Target, TooShort},
     file::{self, Function, Runtime},
     objects::Object,
 };
@@ -29,23 +31,52 @@ pub fn say(line: &str) {
 pub fn serve(object: &Object) {
     let why = match file::runtime_in(&object.file()) {
         Runtime::NotLinkedIn => return,
-        Runtime::LinkedIn(functions) => match redirect(object, &functions) {
-            Ok(()) => return,
-            Err(why) => why,
+        Runtime::LinkedIn(functions) => match version(&functions) {
+            None => CannotServe::TooOld,
+            Some(version) => match redirect(object, &functions, version) {
+                Ok(()) => return,
+                Err(why) => why.into(),
+            },
         },
         // A library may never use its runtime: libcuda says so when it does.
         Runtime::WithoutSymbols if object.library.is_some() => return,
-        Runtime::WithoutSymbols => {
-            "has NVIDIA's CUDA runtime linked in without symbols; softgpu cannot serve it: build it with \
-             -cudart shared"
-                .to_owned()
-        }
+        Runtime::WithoutSymbols => CannotServe::WithoutSymbols,
     };
     say(&format!("cutrace: {} {why}", object.name()));
     if object.library.is_none() {
         // SAFETY: ends the process; nothing of the program has run yet.
         unsafe { libc::_exit(CANNOT_SERVE) };
     }
+}
+
+/// Why a program with a runtime of its own cannot run on softgpu.
+#[derive(Debug, Error)]
+enum CannotServe {
+    #[error(
+        "has NVIDIA's CUDA runtime linked in without symbols; softgpu cannot serve it: build it with -cudart shared"
+    )]
+    WithoutSymbols,
+    #[error(
+        "has the runtime of CUDA 11 or older linked in; softgpu serves those of CUDA 12 and 13"
+    )]
+    TooOld,
+    #[error(
+        "has NVIDIA's CUDA runtime linked in, and softgpu cannot take its place: {0}; build it with -cudart shared"
+    )]
+    InPlace(#[from] CannotRedirect),
+}
+
+/// Why the functions of a runtime keep their own code.
+#[derive(Debug, Error)]
+enum CannotRedirect {
+    #[error("its libraries are not found")]
+    NoFolder,
+    #[error("cannot load {}", .0.display())]
+    Library(PathBuf),
+    #[error("{name}: {why}")]
+    Function { name: String, why: TooShort },
+    #[error("{0}")]
+    Code(#[from] std::io::Error),
 }
 
 /// Which libcudart has functions of the same names and signatures; None before CUDA 12.
@@ -61,20 +92,8 @@ fn version(functions: &[Function]) -> Option<u32> {
     }
 }
 
-fn redirect(object: &Object, functions: &[Function]) -> Result<(), String> {
-    let Some(version) = version(functions) else {
-        return Err(
-            "has the runtime of CUDA 11 or older linked in; softgpu serves those of CUDA 12 and 13"
-                .into(),
-        );
-    };
-    let cannot = |why: String| {
-        format!(
-            "has NVIDIA's CUDA runtime linked in, and softgpu cannot take its place: {why}; build it with \
-             -cudart shared"
-        )
-    };
-    let library = Library::open(version).map_err(cannot)?;
+fn redirect(object: &Object, functions: &[Function], version: u32) -> Result<(), CannotRedirect> {
+    let library = Library::open(version)?;
     let mut patches = Patches::default();
     let (known, others): (Vec<_>, Vec<_>) = functions
         .iter()
@@ -99,11 +118,16 @@ fn redirect(object: &Object, functions: &[Function]) -> Result<(), String> {
         };
         let entry = object.bias.wrapping_add(function.address);
         // SAFETY: the file says that the function is there; nothing of the object has run yet.
-        unsafe { patches.add(entry, function.size, target) }
-            .map_err(|why| cannot(format!("{}: {why}", function.name)))?;
+        unsafe { patches.add(entry, function.size, target) }.map_err(|why| {
+            CannotRedirect::Function {
+                name: function.name.clone(),
+                why,
+            }
+        })?;
     }
     // SAFETY: as above.
-    unsafe { patches.apply() }.map_err(|why| cannot(why.to_string()))
+    unsafe { patches.apply()? };
+    Ok(())
 }
 
 /// What softgpu's runtime does not have, whatever its parameters.
@@ -120,15 +144,15 @@ extern "C" fn does_not_exist(name: *const c_char) -> c_int {
 struct Library(*mut c_void);
 
 impl Library {
-    fn open(version: u32) -> Result<Library, String> {
+    fn open(version: u32) -> Result<Library, CannotRedirect> {
         let path = own_folder()
-            .ok_or("its libraries are not found")?
+            .ok_or(CannotRedirect::NoFolder)?
             .join(format!("libcudart.so.{version}"));
         let name = c_string(&path);
         // SAFETY: a library of ours; constructors may load libraries.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            return Err(format!("cannot load {}", path.display()));
+            return Err(CannotRedirect::Library(path));
         }
         Ok(Library(handle))
     }

@@ -1,11 +1,12 @@
 """Builds a cutrace that is made for one question: which part of recording a call costs what, in a program that runs?
 
-build.py FOLDER     leaves FOLDER/cutrace; TARGET: cargo's folder for it (FOLDER/target)
+build.py FOLDER            leaves FOLDER/cutrace; TARGET: cargo's folder for it (FOLDER/target)
+build.py FOLDER --tree     makes the changed tree only, FOLDER/tree
 
 It is HEAD with several ways through a hooked call in the place of two, each with something left out, and with a function
 that chooses among them, and takes all hooks out and puts them back, while the program runs (tests/gpu/parts/loop.py does).
 RING in its environment is how many slots a thread's ring has.
-What is changed is found by its text: where hot.rs or brief.rs have become others, this says so and has to follow.
+What is changed is found by its text: where the files of stage/ have become others, this says so and has to follow.
 """
 import os
 import pathlib
@@ -47,27 +48,42 @@ tree.mkdir(parents=True)
 archive = subprocess.run(["git", "-C", root, "archive", "HEAD"], check=True, capture_output=True).stdout
 subprocess.run(["tar", "-x", "-C", tree], input=archive, check=True)
 
-hot, brief = (source / "stage/hot.rs").read_text(), (source / "stage/brief.rs").read_text()
-whole_at = between(hot, "    .hidden cutrace_whole\n    .globl", '    "#,\n    arguments = sym')
-brief_at = between(brief, "    .text\n    .p2align 6\n    .hidden cutrace_brief", "    # rax = where a thread keeps")
-whole_way, brief_way = hot[slice(*whole_at)], brief[slice(*brief_at)]
+steps, brief, whole, hot = ((source / f"stage/{name}.rs").read_text() for name in ("steps", "brief", "whole", "hot"))
+TEXT_END = '        "#\n    };\n'
+brief_at = between(brief, "    .text\n    .p2align 6\n    .hidden cutrace_brief", TEXT_END)
+whole_at = between(whole, "    .hidden cutrace_whole\n    .globl", TEXT_END)
+whole_way, brief_way = whole[slice(*whole_at)], brief[slice(*brief_at)]
+
+
+def step(call, *changes):
+    """A step of both ways, written out with changes; `call` is its name and what it is given, as in the ways' text."""
+    name, *given = call.replace(",", " ").split()
+    first = f"    .macro {name}"
+    begin, end = between(steps, first, "    .endm\n")
+    head, body = steps[begin:end].split("\n", 1)
+    for parameter, value in zip(head.removeprefix(first).replace(",", " ").split(), given):
+        body = body.replace("\\" + parameter, value)
+    return f"    {call}\n", replaced(body, *changes)
+
 
 # A time that is none, instead of reading the clock.
-READ_IN = "    mov r11, rdx\n    rdtsc\n    shl rdx, 32\n    or rax, rdx\n    mov rdx, r11\n"
-READ_OUT = "    mov r11, rdx\n    rdtsc\n    shl rdx, 32\n    or rdx, rax\n"
 NO_CLOCK = [
-    (READ_IN, "    mov rax, [rip + cutrace_no_time]\n"),
-    (READ_OUT, "    mov r11, rdx\n    mov rdx, [rip + cutrace_no_time]\n"),
+    ("    cutrace_time_in\n", "    mov rax, [rip + cutrace_no_time]\n"),
+    ("    cutrace_time_out\n", "    mov r11, rdx\n    mov rdx, [rip + cutrace_no_time]\n"),
 ]
 # One slot and no payload for every call.
 NO_PAYLOAD = [
-    ("    test byte ptr [r13 + 17], 2 | 4\n    jnz .Lcutrace_outputs\n", ""),
-    ("    cmp byte ptr [r13 + 16], 1\n    jne .Lcutrace_payload\n", ""),
-    ("    movzx ebx, byte ptr [r13 + 16]\n    xadd", "    mov ebx, 1\n    xadd"),
-    ("    mov eax, [r13 + 20]\n", "    movzx eax, word ptr [r13 + 20]\n"),
+    ("    test byte ptr [r13 + {entry_flags}], {has_results} | {has_outputs}\n    jnz .Lcutrace_outputs\n", ""),
+    ("    cmp byte ptr [r13 + {entry_slots}], 1\n    jne .Lcutrace_payload\n", ""),
+    ("    movzx ebx, byte ptr [r13 + {entry_slots}]\n    xadd", "    mov ebx, 1\n    xadd"),
+    step("cutrace_fill", ("    mov eax, [r13 + {entry_label}]\n", "    movzx eax, word ptr [r13 + {entry_label}]\n")),
 ]
-RDTSCP = [(READ_OUT, READ_OUT.replace("rdtsc", "rdtscp"))]
-NO_PREFETCH = [("    prefetchw [rbx + 1024]\n", "")]
+RDTSCP = [step("cutrace_time_out", ("rdtsc", "rdtscp"))]
+
+
+def no_prefetch(thread):
+    return [step(f"cutrace_find_slot {thread}", ("    prefetchw [rbx + {prefetch}]\n", ""))]
+
 
 # To cutrace and back to the function, which returns to its caller.
 HOOK = """
@@ -75,7 +91,7 @@ HOOK = """
 cutrace_brief_hook:
 cutrace_whole_hook:
     mov eax, 8
-    jmp [r11]
+    jmp [r11 + {entry_target}]
 """
 # The same with a frame, so that it comes back here.
 CLOCK = """
@@ -96,11 +112,11 @@ cutrace_whole_clock:
     mov r11, rdx
     rdtsc
     mov rdx, r11
-    movzx r11d, word ptr [r12 + 18]
+    movzx r11d, word ptr [r12 + {entry_stack_words}]
     test r11d, r11d
     jnz 3f
 2:  mov eax, 8
-    call [r12]
+    call [r12 + {entry_target}]
     mov r10, rax
     mov r11, rdx
     rdtsc
@@ -135,7 +151,7 @@ WAYS = [
     ("slot", NO_CLOCK, NO_CLOCK + NO_PAYLOAD),
     ("no_brief_clock", NO_CLOCK, []),
     ("no_payload", [], NO_PAYLOAD),
-    ("no_prefetch", NO_PREFETCH, NO_PREFETCH),
+    ("no_prefetch", no_prefetch("rax"), no_prefetch("r11")),
     ("rdtscp", RDTSCP, []),
 ]
 briefs, wholes = "", HOOK + FRAME + CLOCK
@@ -208,20 +224,22 @@ pub extern "C" fn cutrace_choose_way(way: i32) {{
 }}
 """
 (source / "stage/brief.rs").write_text(brief[:brief_at[0]] + briefs + brief[brief_at[1]:])
+(source / "stage/whole.rs").write_text(whole[:whole_at[0]] + wholes + jumps + data + whole[whole_at[1]:])
 (source / "stage/hot.rs").write_text(replaced(
-    hot[:whole_at[0]] + wholes + jumps + data + hot[whole_at[1]:] + CHOOSE,
-    # It ran on into the one whole way.
-    ("    jnz cutrace_brief\n    .cfi_endproc", "    jnz cutrace_brief\n    jmp cutrace_whole\n    .cfi_endproc"),
+    hot + CHOOSE,
+    ("    # Otherwise it runs on into the whole way.\n", "    jmp cutrace_whole\n"),
 ))
 change("inject/preload/src/layout.rs",
-       ("    pub late: bool,\n}", "    pub late: bool,\n    pub patched: *mut (usize, [u8; 5], [u8; 5]),\n    pub patched_count: *mut usize,\n}"))
+       ("    pub late: bool,\n", "    pub late: bool,\n    pub patched: *mut (usize, [u8; 5], [u8; 5]),\n    pub patched_count: *mut usize,\n"))
 change("inject/preload/src/stage/start.rs",
-       ("        late: state.late,\n    };", "        late: state.late,\n        patched: &raw mut hot::PATCHED as *mut _,\n"
-        "        patched_count: &raw mut hot::PATCHED_COUNT,\n    };"))
+       ("        late: state.late,\n", "        late: state.late,\n        patched: &raw mut hot::PATCHED as *mut _,\n"
+        "        patched_count: &raw mut hot::PATCHED_COUNT,\n"))
 change("inject/preload/src/engine/hooks.rs",
        ("    thread: isize,\n    loader", "    thread: isize,\n    patched: *mut (usize, [u8; 5], [u8; 5]),\n    patched_count: *mut usize,\n    loader"),
-       ("            thread: stage.thread,\n", "            thread: stage.thread,\n            patched: stage.patched,\n            patched_count: stage.patched_count,\n"),
-       ("            work.patches.iter().for_each(|patch| writer.write(patch));", """            for patch in &work.patches {
+       ("            thread: stage.thread,\n", "            thread: stage.thread,\n            patched: stage.patched,\n            patched_count: stage.patched_count,\n"))
+change("inject/preload/src/engine/hooks/work.rs",
+       ("        if let Some(writer) = tools.writer {\n", """        if let Some(writer) = tools.writer {
+            for patch in &work.patches {
                 // SAFETY: mapped code; the table has room for 8192.
                 unsafe {
                     if *self.patched_count < 8192 {
@@ -230,13 +248,15 @@ change("inject/preload/src/engine/hooks.rs",
                         *self.patched_count += 1;
                     }
                 }
-                writer.write(patch);
-            }"""))
+            }
+"""))
 change("crates/capture/src/preload/folder.rs",
        ("    if let Some(slots) = options.ring_slots {\n", "    let asked = std::env::var(\"RING\").ok().and_then(|text| text.parse::<u32>().ok());\n"
         "    if let Some(slots) = asked.or(options.ring_slots) {\n"))
 change("inject/preload/link.sh",
-       ("InitializeInjectionNvtx2; local", "InitializeInjectionNvtx2; cutrace_choose_way; cutrace_way_names; local"))
+       ("__asan_default_options; local", "__asan_default_options; cutrace_choose_way; cutrace_way_names; local"))
+if "--tree" in sys.argv[2:]:
+    sys.exit()
 target = os.environ.get("TARGET", str(folder / "target"))
 subprocess.run(["cargo", "build", "--release", "--locked", "--package", "cutrace", "--bin", "cutrace"], cwd=tree, check=True,
                env={**os.environ, "CARGO_TARGET_DIR": target})

@@ -1,7 +1,7 @@
-//! A process's file of activity: whole frames as they come, and their blocks given back.
+//! A process's file of GPU times: whole frames as they come, and their blocks given back.
 
 use crate::preload::folder::open_left;
-use event::activity::{HEADER_BYTES, header, padding};
+use event::gpu_times::{HEADER_BYTES, header, padding};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;

@@ -1,6 +1,6 @@
 //! What the GPU did, by CUPTI's activity interface, seen from the tracer.
 //!
-//! Inside the program the crate `activity` collects CUPTI's records and appends them to a file of
+//! Inside the program `inject/gpu-times` collects CUPTI's records and appends them to a file of
 //! this back end's folder. Here one thread reads these files, puts the times onto the host's clock
 //! and gives each piece of work the call that caused it: CUPTI tells which thread made that call and
 //! when, and the calls themselves are seen by the injected library ([`Calls`]).

@@ -1,4 +1,4 @@
-//! One process's activity: what its frames say, and work that waits for its call.
+//! One process's GPU times: what its frames say, and work that waits for its call.
 
 use super::clock::Clock;
 use super::link::{Calls, Cause, Found};
@@ -6,7 +6,7 @@ use super::timed::{self, Waiting, narrow};
 use crate::call::demangled;
 use crate::preload::Namespaces;
 use cuda::cupti::{Call, NONE, Place, Record};
-use event::{ClockPair, Direction, Name, activity as frames};
+use event::{ClockPair, Direction, Name, gpu_times as frames};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Bounds on what a process can make us keep.

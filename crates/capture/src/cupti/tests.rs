@@ -6,7 +6,7 @@ use super::tap::Tap;
 use super::watch::Session;
 use super::{frames::Frames, work};
 use crate::{Deadline, Sink, SinkError};
-use event::{Backend, Category, Event, Extent, Kind, Layer, Record, activity};
+use event::{Backend, Category, Event, Extent, Kind, Layer, Record, gpu_times};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ const AHEAD: u64 = 1_700_000_000_000_000_000;
 const PID: u32 = 77;
 
 fn frame(kind: u32, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = activity::frame(kind, payload.len()).to_vec();
+    let mut bytes = gpu_times::frame(kind, payload.len()).to_vec();
     bytes.extend_from_slice(payload);
-    bytes.resize(bytes.len() + activity::padding(payload.len()), 0);
+    bytes.resize(bytes.len() + gpu_times::padding(payload.len()), 0);
     bytes
 }
 
@@ -59,24 +59,24 @@ fn records(records: &[Vec<u8>]) -> Vec<u8> {
     for record in records {
         payload.extend_from_slice(&(record.len() as u64).to_le_bytes());
         payload.extend_from_slice(record);
-        payload.resize(payload.len() + activity::padding(record.len()), 0);
+        payload.resize(payload.len() + gpu_times::padding(record.len()), 0);
     }
-    frame(activity::RECORDS, &payload)
+    frame(gpu_times::RECORDS, &payload)
 }
 
 fn process() -> Process {
     let mut process = Process::new(PID);
     for host in [0, 1_000_000_000] {
         let pair = words(&[host, AHEAD + host + 10, host + 20]);
-        process.frame(activity::CLOCK, &pair, 0);
+        process.frame(gpu_times::CLOCK, &pair, 0);
     }
     let name = [&0x5000u64.to_le_bytes()[..], b"_Z4stepPiii"].concat();
-    process.frame(activity::NAME, &name, 0);
+    process.frame(gpu_times::NAME, &name, 0);
     process
 }
 
 fn give(process: &mut Process, frame: &[u8]) {
-    let (kind, bytes) = activity::header(frame).expect("a frame");
+    let (kind, bytes) = gpu_times::header(frame).expect("a frame");
     process.frame(kind, &frame[16..16 + bytes], 0);
 }
 
@@ -229,7 +229,7 @@ fn back_to_back_launches_are_not_given_to_their_neighbours() {
         let mut process = Process::new(PID);
         for host in [0, 1_000_000_000] {
             let pair = words(&[host, AHEAD + host + 400, host + 800]);
-            process.frame(activity::CLOCK, &pair, 0);
+            process.frame(gpu_times::CLOCK, &pair, 0);
         }
         let (mut given, mut expected) = (Vec::new(), Vec::new());
         let event = |step: u64, thread: u32| {
@@ -366,7 +366,7 @@ fn damage_ends_a_file_and_never_the_tracer() {
         seed
     };
     let whole = [
-        frame(activity::NOTE, b"x"),
+        frame(gpu_times::NOTE, b"x"),
         records(&[
             api(1, 1, 10, 20),
             kernel(1, 30, 40, 216),
@@ -450,12 +450,12 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
     let mut file = std::fs::File::create(path).expect("writable");
     let pair = words(&[0, AHEAD + 10, 20]);
     for part in [
-        frame(activity::BEGIN, b"version=130000 path=/x/libcupti.so.13"),
-        frame(activity::CLOCK, &pair),
+        frame(gpu_times::BEGIN, b"version=130000 path=/x/libcupti.so.13"),
+        frame(gpu_times::CLOCK, &pair),
         records(&[kernel(51, 3_000, 9_000, 216), kernel(51, 4_000, 5_000, 216)]),
         records(&[api(1, 51, 1_050, 1_950)]),
-        frame(activity::DROPPED, &words(&[12])),
-        frame(activity::END, &[]),
+        frame(gpu_times::DROPPED, &words(&[12])),
+        frame(gpu_times::END, &[]),
     ] {
         // In pieces: readers see half a frame.
         let (a, b) = part.split_at(part.len() / 2);
@@ -496,8 +496,8 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
     assert!(matches!(&passed[0], Record::Event(event) if event.correlation == Some(4)));
 }
 
-fn timed(kind: u64, thread: u32, given: u64, taken: u64) -> activity::Timed {
-    activity::Timed {
+fn timed(kind: u64, thread: u32, given: u64, taken: u64) -> gpu_times::Timed {
+    gpu_times::Timed {
         kind,
         thread: thread.into(),
         given,
@@ -507,7 +507,7 @@ fn timed(kind: u64, thread: u32, given: u64, taken: u64) -> activity::Timed {
         error: 4_000,
         clock_error: 700,
         every: 1,
-        ..activity::Timed::default()
+        ..gpu_times::Timed::default()
     }
 }
 
@@ -516,17 +516,17 @@ fn work_between_events_gets_its_name_from_the_call_around_it() {
     let calls = Calls::default();
     let mut process = process();
     let pieces = [
-        timed(activity::Timed::KERNEL, 1, 1_250, 1_800),
-        timed(activity::Timed::GRAPH, 1, 3_100, 3_200),
+        timed(gpu_times::Timed::KERNEL, 1, 1_250, 1_800),
+        timed(gpu_times::Timed::GRAPH, 1, 3_100, 3_200),
         // Damaged: it ends before it begins.
-        activity::Timed {
+        gpu_times::Timed {
             end: 1,
-            ..timed(activity::Timed::COPY, 1, 1, 2)
+            ..timed(gpu_times::Timed::COPY, 1, 1, 2)
         },
     ];
     let payload: Vec<u8> = pieces.iter().flat_map(|piece| piece.encode()).collect();
-    give(&mut process, &frame(activity::TIMED, &payload));
-    give(&mut process, &frame(activity::COUNTED, &words(&[9, 3, 1])));
+    give(&mut process, &frame(gpu_times::TIMED, &payload));
+    give(&mut process, &frame(gpu_times::COUNTED, &words(&[9, 3, 1])));
     assert!(process.take_work(&calls, 1, false).is_empty());
     // A call that ended just before is not it.
     calls.add(&call(7, Layer::Driver, 1, 700, 990));

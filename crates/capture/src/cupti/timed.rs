@@ -3,7 +3,7 @@
 use super::link::{Calls, Found, Meant};
 use super::process::{ByEvents, Work};
 use cuda::cupti::{Copy, Fill, Kernel, NONE, Place, Record};
-use event::activity::{TIMED_BYTES, Timed};
+use event::gpu_times::{TIMED_BYTES, Timed};
 
 /// Both times were taken inside of the call: one that ended just before is another.
 const SLACK: u64 = 0;

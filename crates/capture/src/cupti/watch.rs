@@ -10,7 +10,7 @@ use crate::preload::counters::CounterPage;
 use crate::preload::{Folder, PreloadError, thread_time};
 use crate::{Deadline, Sink, SinkError};
 use cuda::cupti::overhead_name;
-use event::{Backend, ClockError, Event, Extent, Layer, Lost, Record, activity};
+use event::{Backend, ClockError, Event, Extent, Layer, Lost, Record, gpu_times};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -40,7 +40,7 @@ pub enum CuptiError {
     Thread(std::io::Error),
 }
 
-/// A folder for activity, before the program starts.
+/// A folder for GPU times, before the program starts.
 pub struct Session {
     folder: Folder,
     counters: CounterPage,
@@ -74,7 +74,7 @@ impl Session {
             return None;
         }
         Some(vec![
-            ("CUTRACE_ACTIVITY".into(), self.folder.path().into()),
+            ("CUTRACE_GPU_TIMES".into(), self.folder.path().into()),
             ("CUDA_INJECTION64_PATH".into(), library.into()),
         ])
     }
@@ -416,10 +416,10 @@ impl<S: Sink> Watch<S> {
     }
 }
 
-/// The process that a file of activity is of, by its own number, and the PID namespace of that.
+/// The process that a file of GPU times is of, by its own number, and the PID namespace of that.
 fn process_of(path: &Path) -> Option<(u32, u64)> {
     let name = path.file_name()?.to_str()?;
-    let (pid, rest) = name.strip_prefix(activity::FILE_PREFIX)?.split_once('.')?;
+    let (pid, rest) = name.strip_prefix(gpu_times::FILE_PREFIX)?.split_once('.')?;
     let namespace = rest.split_once('.').and_then(|(_, last)| last.parse().ok());
     Some((pid.parse().ok()?, namespace.unwrap_or(0)))
 }

@@ -30,7 +30,7 @@ pub use attach::Way;
 pub use error::EbpfError;
 pub use session::{Options, Recording, Report, Target, available, start};
 pub use watch::Ended;
-pub use whose::{Whose, cgroup};
+pub use whose::{CgroupError, Whose, cgroup};
 
 #[cfg(test)]
 mod tests {

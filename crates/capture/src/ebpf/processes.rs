@@ -13,6 +13,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const TRACING: &str = "/sys/kernel/tracing";
 /// Where the loader is for nearly all programs.
@@ -29,16 +30,39 @@ const LOADED: [(Compiled, &str); 3] = [
     (LOADING_PLAIN, "loaded_plain"),
 ];
 
+/// Why what programs load later cannot be waited for, by the loader that it is of.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct LoaderError {
+    path: PathBuf,
+    why: WithoutProbe,
+}
+
+/// Why a loader gets no probe.
+#[derive(Debug, thiserror::Error)]
+enum WithoutProbe {
+    #[error("{0}")]
+    Unreadable(io::Error),
+    #[error("it has no function that tells of libraries")]
+    NoFunction,
+    #[error("another cutrace has patched it in the memory of a program")]
+    Patched,
+    #[error("{0}")]
+    Refused(Arc<EbpfError>),
+    #[error("{0}")]
+    NotAttached(libbpf_rs::Error),
+}
+
 /// The programs that follow processes. Dropped, they are gone.
 pub struct Following {
     _object: Object,
-    /// The program of loaders, by the ways to attach it that have been tried; None: refused.
-    loading: Vec<Option<Object>>,
+    /// The program of loaders, by the ways to attach it that have been tried.
+    loading: Vec<Result<Object, Arc<EbpfError>>>,
     links: Vec<Link>,
     /// Loaders that have their probe, by device and inode.
     loaders: HashSet<(u64, u64)>,
     /// Why what is loaded later cannot be waited for.
-    pub without_hold: Option<String>,
+    pub without_hold: Option<LoaderError>,
 }
 
 impl Following {
@@ -62,42 +86,42 @@ impl Following {
 
     /// Puts probes where a loader has told debuggers that its list has changed.
     /// If that cannot be done, why not.
-    pub fn watch_loader(&mut self, maps: &Maps, path: &Path) -> Result<(), String> {
-        let named = |why: String| format!("{}: {why}", path.display());
-        let found = fs::metadata(path).map_err(|why| named(why.to_string()))?;
+    pub fn watch_loader(&mut self, maps: &Maps, path: &Path) -> Result<(), LoaderError> {
+        self.attach_to_loader(maps, path)
+            .map_err(|why| LoaderError {
+                path: path.to_owned(),
+                why,
+            })
+    }
+
+    fn attach_to_loader(&mut self, maps: &Maps, path: &Path) -> Result<(), WithoutProbe> {
+        let found = fs::metadata(path).map_err(WithoutProbe::Unreadable)?;
         if !self.loaders.insert((found.dev(), found.ino())) {
             return Ok(());
         }
-        let places = loader::places(path)
-            .ok_or_else(|| named("it has no function that tells of libraries".into()))?;
+        let places = loader::places(path).ok_or(WithoutProbe::NoFunction)?;
         let offsets = places.offsets();
         if offsets.iter().any(|offset| is_changed(path, *offset)) {
-            return Err(named(
-                "another cutrace has patched it in the memory of a program".into(),
-            ));
+            return Err(WithoutProbe::Patched);
         }
-        let mut refused = String::new();
+        let mut refused = None;
         for (number, (compiled, name)) in LOADED.into_iter().enumerate() {
             if self.loading.len() == number {
                 let loaded = objects::load(compiled, maps, &[name], |_| Ok(()));
-                refused = loaded
-                    .as_ref()
-                    .err()
-                    .map_or(refused, |why| named(why.to_string()));
-                self.loading.push(loaded.ok());
+                self.loading.push(loaded.map_err(Arc::new));
             }
-            let Some(object) = &mut self.loading[number] else {
-                continue;
-            };
-            match attach_loader(object, name, path, offsets) {
-                Ok(links) => {
-                    self.links.extend(links);
-                    return Ok(());
-                }
-                Err(why) => refused = named(why.to_string()),
-            }
+            refused = Some(match &mut self.loading[number] {
+                Err(why) => WithoutProbe::Refused(why.clone()),
+                Ok(object) => match attach_loader(object, name, path, offsets) {
+                    Ok(links) => {
+                        self.links.extend(links);
+                        return Ok(());
+                    }
+                    Err(why) => WithoutProbe::NotAttached(why),
+                },
+            });
         }
-        Err(refused)
+        Err(refused.unwrap_or(WithoutProbe::NoFunction))
     }
 
     /// Whether a loader has its probe, or cannot have one.

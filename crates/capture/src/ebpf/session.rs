@@ -153,7 +153,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
     })?;
     let known = Arc::new(Known::default());
     if let Some(why) = &following.without_hold {
-        known.lock().notes.about(&WITHOUT_HOLD, why);
+        known.lock().notes.about(&WITHOUT_HOLD, why.to_string());
     }
     let (sender, receiver) = channel();
     let filter = options.filter.as_ref();

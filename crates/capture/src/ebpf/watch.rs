@@ -304,7 +304,10 @@ impl Watch {
         if mapped.is_loader() {
             let path = mapped.reachable(pid);
             if let Err(why) = self.following.watch_loader(&self.maps, &path) {
-                self.known.lock().notes.about(&WITHOUT_HOLD, why);
+                self.known
+                    .lock()
+                    .notes
+                    .about(&WITHOUT_HOLD, why.to_string());
             }
             return;
         }

@@ -59,22 +59,26 @@ fn groups_of(pid: u32) -> Option<Vec<u64>> {
     (!found.is_empty()).then_some(found)
 }
 
+/// Why a path names no cgroup.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    #[error("cgroups of version 2 are not mounted here")]
+    NotMounted,
+    #[error("{} is no cgroup of version 2: a folder below {} is meant", path.display(), root.display())]
+    NoCgroup { path: PathBuf, root: PathBuf },
+}
+
 /// The id of a cgroup by its folder, or by its name as /proc/PID/cgroup has it.
-pub fn cgroup(path: &Path) -> Result<u64, String> {
+pub fn cgroup(path: &Path) -> Result<u64, CgroupError> {
     if let Some(id) = id_of(path) {
         return Ok(id);
     }
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let Some(root) = mounted(&mounts) else {
-        return Err("cgroups of version 2 are not mounted here".into());
-    };
+    let root = mounted(&mounts).ok_or(CgroupError::NotMounted)?;
     let name = path.strip_prefix("/").unwrap_or(path);
-    id_of(&root.join(name)).ok_or_else(|| {
-        format!(
-            "{} is no cgroup of version 2: a folder below {} is meant",
-            path.display(),
-            root.display()
-        )
+    id_of(&root.join(name)).ok_or_else(|| CgroupError::NoCgroup {
+        path: path.to_owned(),
+        root,
     })
 }
 
@@ -115,7 +119,7 @@ mod tests {
             (None, None)
         );
         let why = cgroup(Path::new("/no/such/group")).expect_err("none");
-        assert!(why.contains("version 2"), "{why}");
+        assert!(why.to_string().contains("version 2"), "{why}");
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Argument {
         }
         let place = walk.place();
         let source = match walk.next() {
-            Some(Token::Word(word)) => source(word).map_err(|what| Located::new(place, what))?,
+            Some(Token::Word(word)) => source(word, place)?,
             _ => {
                 return Err(Located::new(
                     place,
@@ -137,8 +137,8 @@ impl Argument {
     }
 }
 
-/// What a word means: `arg0` … `arg11`, `retval`, or a field.
-fn source(word: &str) -> Result<Source, String> {
+/// What the word at a place means: `arg0` … `arg11`, `retval`, or a field.
+fn source(word: &str, place: usize) -> Result<Source, Located> {
     if word == "retval" {
         return Ok(Source::Returned);
     }
@@ -147,12 +147,18 @@ fn source(word: &str) -> Result<Source, String> {
     match number {
         Some(number) => match number.parse() {
             Ok(number @ 0..=11) => Ok(Source::Argument(number)),
-            _ => Err(format!("{word}: the first is arg0, the last arg11")),
+            _ => Err(Located::new(
+                place,
+                format!("{word}: the first is arg0, the last arg11"),
+            )),
         },
         None => {
             let field = word.strip_prefix("args.").unwrap_or(word);
             if field.is_empty() || field.contains('.') || field.len() > 64 {
-                return Err(format!("'{word}' is not the name of a field"));
+                return Err(Located::new(
+                    place,
+                    format!("'{word}' is not the name of a field"),
+                ));
             }
             Ok(Source::Field(field.to_owned()))
         }

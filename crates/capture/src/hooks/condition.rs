@@ -216,9 +216,7 @@ impl Reading<'_, '_> {
     fn operand(&mut self) -> Result<(usize, u64), Located> {
         let place = self.walk.place();
         let argument = match self.walk.next() {
-            Some(Token::Word(word)) => self
-                .argument(word)
-                .map_err(|what| Located::new(place, what))?,
+            Some(Token::Word(word)) => self.argument(word, place)?,
             Some(Token::Number(_)) => {
                 return Err(Located::new(
                     place,
@@ -324,21 +322,19 @@ impl Reading<'_, '_> {
         })
     }
 
-    fn argument(&mut self, word: &str) -> Result<usize, String> {
+    fn argument(&mut self, word: &str, place: usize) -> Result<usize, Located> {
         if let Some(found) = self.arguments.iter().position(|a| a.name == word) {
             return Ok(found);
         }
-        let written = Argument::parse(word, word).map_err(|error| error.what)?;
+        let written = Argument::parse(word, word).map_err(|error| Located { place, ..error })?;
         if matches!(written.source, Source::Field(_)) {
             let names: Vec<&str> = self.arguments.iter().map(|a| a.name.as_str()).collect();
-            return Err(if names.is_empty() {
-                format!("'{word}' is not among the hook's args, which are none")
-            } else {
-                format!(
-                    "'{word}' is not among the hook's args: {}",
-                    names.join(", ")
-                )
-            });
+            let among = match names.is_empty() {
+                true => ", which are none".to_owned(),
+                false => format!(": {}", names.join(", ")),
+            };
+            let what = format!("'{word}' is not among the hook's args{among}");
+            return Err(Located::new(place, what));
         }
         self.arguments.push(Argument {
             hidden: true,

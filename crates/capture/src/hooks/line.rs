@@ -1,9 +1,19 @@
 //! One hook as it is typed on a command line: a probe, and after `=` what to do with it.
 
-use super::{Hook, file};
+use super::{Error, Hook, file};
+
+/// What is wrong with one hook of a command line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// Without its place, which is one in a file.
+    #[error("{}", .0.what)]
+    Mistake(#[from] Error),
+    #[error("a probe is missing")]
+    NoProbe,
+}
 
 /// `PROBE`, `PROBE=count`, `PROBE=hist(duration)`, `PROBE=time`.
-pub fn parse(text: &str) -> Result<Hook, String> {
+pub fn parse(text: &str) -> Result<Hook, LineError> {
     let (probe, how) = split(text);
     let mut as_file = format!("[[hook]]\nprobe = {}\n", quoted(probe));
     match how {
@@ -11,8 +21,8 @@ pub fn parse(text: &str) -> Result<Hook, String> {
         Some("time") => as_file.push_str("time = true\n"),
         Some(how) => as_file.push_str(&format!("aggregate = {}\n", quoted(how))),
     }
-    let mut hooks = file::parse(&as_file).map_err(|error| error.what)?.hooks;
-    let hook = hooks.pop().ok_or("a probe is missing")?;
+    let mut hooks = file::parse(&as_file)?.hooks;
+    let hook = hooks.pop().ok_or(LineError::NoProbe)?;
     Ok(Hook { line: 0, ..hook })
 }
 
@@ -70,7 +80,7 @@ mod tests {
 
     #[test]
     fn mistakes_say_what_is_right() {
-        let wrong = |text| parse(text).expect_err("a mistake");
+        let wrong = |text| parse(text).expect_err("a mistake").to_string();
         assert!(wrong("nv*").contains("expected a probe"));
         assert!(wrong("kprobe:f=sum(arg1)").contains("count, hist(duration)"));
         assert!(wrong("kprobe:f=hist()").contains("count, hist(duration)"));

@@ -19,6 +19,7 @@ pub use aggregate::{Aggregate, Measure};
 pub use argument::{Argument, Format, Place, Source};
 pub use condition::{Compare, Condition, MOST_TERMS, Term};
 pub use error::{Error, Located};
+pub use line::LineError;
 pub use probe::{Probe, Target, Way};
 
 use event::{Category, Kind, Layer};
@@ -73,7 +74,7 @@ impl Hooks {
     }
 
     /// Reads one hook of a command line: `PROBE`, or `PROBE=count`, `PROBE=hist(arg1)`, `PROBE=time`.
-    pub fn of_line(text: &str) -> Result<Hook, String> {
+    pub fn of_line(text: &str) -> Result<Hook, LineError> {
         line::parse(text)
     }
 

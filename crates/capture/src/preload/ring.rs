@@ -1,7 +1,9 @@
 //! A ring in memory. What lies in it was written by another process and is believed in
 //! nothing: every number is checked before it is used, every word is read by an atomic load.
 
-use event::ring::{CallSlot, RING_HEADER_SIZE, RING_MAGIC, RingHeader};
+use event::ring::{
+    CallSlot, PayloadSlot, RING_HEADER_SIZE, RING_MAGIC, RingHeader, SLOT_BYTES as SLOT,
+};
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
@@ -11,7 +13,6 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-const SLOT: usize = 64;
 const WORDS: usize = SLOT / 8;
 
 /// Shared memory that another process writes to: read and written by atomic operations only.
@@ -197,8 +198,9 @@ impl Ring {
                         .to_le_bytes(),
                 );
             }
-            bytes.extend_from_slice(&slot[..28]);
-            bytes.extend_from_slice(&slot[32..]);
+            for part in PayloadSlot::payload(&slot) {
+                bytes.extend_from_slice(part);
+            }
         }
         fence(Ordering::Acquire);
     }

@@ -279,7 +279,7 @@ pub fn user(text: &str) -> Result<u32, String> {
 }
 
 fn cgroup(text: &str) -> Result<u64, String> {
-    capture::ebpf::cgroup(Path::new(text))
+    capture::ebpf::cgroup(Path::new(text)).map_err(|why| why.to_string())
 }
 
 /// `LIB:GLOB`

@@ -6,7 +6,7 @@ use super::{
     read,
 };
 use crate::clock::monotonic;
-use event::activity::Timed;
+use event::gpu_times::Timed;
 use std::{
     cell::Cell,
     collections::{HashMap, VecDeque},

@@ -6,7 +6,7 @@ use super::{
     hot::{self, Gives, Work},
     read,
 };
-use event::activity::Timed;
+use event::gpu_times::Timed;
 use std::{ffi::c_void, sync::atomic::Ordering};
 
 /// How the injected library knows this one.

@@ -12,24 +12,24 @@ mod instead;
 mod read;
 mod reference;
 
-use crate::{file::Activity, threads};
-use event::activity as frames;
+use crate::{file::TimesFile, threads};
+use event::gpu_times as frames;
 
 /// Begins; `why` it is not CUPTI. Err: the file back, with the reason.
-pub fn start(mut activity: Activity, why: &str) -> Result<(), (Activity, String)> {
+pub fn start(mut times: TimesFile, why: &str) -> Result<(), (TimesFile, String)> {
     if !instead::is_called() {
         let words = "events around launches need the injected library (--method preload,cupti)";
-        return Err((activity, words.into()));
+        return Err((times, words.into()));
     }
     if let Err(missing) = driver::find() {
-        return Err((activity, format!("{missing} cannot be used for events")));
+        return Err((times, format!("{missing} cannot be used for events")));
     }
     let about = format!("source=events instead={}", instead::count());
-    activity.write(frames::BEGIN, about.as_bytes());
-    activity.note(&format!(
+    times.write(frames::BEGIN, about.as_bytes());
+    times.note(&format!(
         "{why}: GPU times are those of events around launches and copies, less exact than CUPTI's"
     ));
-    read::start(activity);
+    read::start(times);
     // SAFETY: a function that lives as long as the process.
     unsafe { libc::pthread_atfork(None, None, Some(hot::forked)) };
     hot::set_active(true);

@@ -6,8 +6,8 @@ use super::{
     hot::{self, Pending},
     reference::Reference,
 };
-use crate::{clock::monotonic, file::Activity, threads::Alone};
-use event::activity::{self as frames, TIMED_BYTES};
+use crate::{clock::monotonic, file::TimesFile, threads::Alone};
+use event::gpu_times::{self as frames, TIMED_BYTES};
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -43,7 +43,7 @@ impl Known {
 
 struct Reader {
     /// None: nothing is read, yet or any more.
-    activity: Option<Activity>,
+    times: Option<TimesFile>,
     contexts: Vec<Known>,
     unfinished: u64,
     /// What had come by when the rate was last looked at, and when that was.
@@ -53,7 +53,7 @@ struct Reader {
 
 /// Whoever holds it may use the driver in contexts of the program: they do not end meanwhile.
 static READER: Mutex<Reader> = Mutex::new(Reader {
-    activity: None,
+    times: None,
     contexts: Vec::new(),
     unfinished: 0,
     came: (0, 0),
@@ -64,16 +64,16 @@ fn reader() -> MutexGuard<'static, Reader> {
     READER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub fn start(activity: Activity) {
+pub fn start(times: TimesFile) {
     let mut reader = reader();
-    reader.activity = Some(activity);
+    reader.times = Some(times);
     reader.came = (hot::counts().0, monotonic());
 }
 
 /// Whether times of the context, which is current, can be told; makes it so if it is new.
 pub fn knows(context: usize) -> bool {
     let mut reader = reader();
-    if reader.activity.is_none() {
+    if reader.times.is_none() {
         return false;
     }
     if reader.contexts.iter().any(|known| known.handle == context) {
@@ -94,8 +94,8 @@ pub fn knows(context: usize) -> bool {
         reference,
     });
     // At the end the driver has left the service already.
-    if let Some(activity) = &mut reader.activity {
-        activity.surroundings();
+    if let Some(times) = &mut reader.times {
+        times.surroundings();
     }
     true
 }
@@ -160,9 +160,9 @@ pub fn run(alone: &Alone) {
             return;
         }
         let mut reader = reader();
-        match &reader.activity {
+        match &reader.times {
             None => return,
-            Some(activity) if activity.is_abandoned() => {
+            Some(times) if times.is_abandoned() => {
                 hot::set_active(false);
                 reader.stop(true);
                 return;
@@ -199,14 +199,14 @@ impl Reader {
         if sums != self.told {
             self.told = sums;
             let words = sums.map(u64::to_le_bytes);
-            if let Some(activity) = &mut self.activity {
-                activity.write(frames::COUNTED, words.as_flattened());
+            if let Some(times) = &mut self.times {
+                times.write(frames::COUNTED, words.as_flattened());
             }
         }
     }
 
     fn stop(&mut self, destroy: bool) {
-        if self.activity.is_none() {
+        if self.times.is_none() {
             return;
         }
         for place in 0..self.contexts.len() {
@@ -218,8 +218,8 @@ impl Reader {
             .sum::<u64>();
         self.unfinished += left;
         self.count();
-        if let Some(mut activity) = self.activity.take() {
-            activity.end();
+        if let Some(mut times) = self.times.take() {
+            times.end();
         }
         if destroy {
             self.destroy();
@@ -296,10 +296,10 @@ impl Reader {
             }
             seen.spare.extend(read);
         }
-        if let Some(activity) = &mut self.activity
+        if let Some(times) = &mut self.times
             && count > 0
         {
-            activity.pieces(frames::TIMED, &encoded, count);
+            times.pieces(frames::TIMED, &encoded, count);
         }
         debug_assert_eq!(encoded.len(), count as usize * TIMED_BYTES);
     }

@@ -10,11 +10,10 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use event::ring::{
     ARENA_HEADER_SIZE, ARENA_MAGIC, ARENA_TEXT, ArenaHeader, MOST_RINGS, RING_HEADER_SIZE,
-    RING_MAGIC, RingHeader, RingState, TEXT_WORD, ring_stride,
+    RING_MAGIC, RingHeader, RingState, SLOT_BYTES, TEXT_WORD, ring_stride,
 };
 
 pub const LEAST_SLOTS: u32 = 256;
-const SLOT_BYTES: usize = 64;
 const PAGE: usize = 4096;
 /// Address space for a process's rings. Nothing of it is memory before it is used.
 const MOST_BYTES: u64 = 32 << 30;

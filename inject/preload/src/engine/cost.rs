@@ -8,10 +8,10 @@ use crate::layout::{Stage, Thread};
 use crate::sys;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use event::ring::{RING_HEADER_SIZE, RingHeader};
+use event::ring::{RingHeader, ring_stride};
 
 const SLOTS: u32 = 256;
-const BYTES: usize = RING_HEADER_SIZE + SLOTS as usize * 64;
+const BYTES: usize = ring_stride(SLOTS);
 const BATCHES: u32 = 6;
 const CALLS: u32 = 400;
 

@@ -3,22 +3,20 @@
 
 use super::clock;
 use crate::layout::{
-    Detail, Entry, HAS_OUTPUTS, HAS_RESULTS, HotCount, HotItem, HotKind, HotPlan, IS_BRIEF, Output,
-    Piece, Pieces, SAVES_VECTORS,
+    Detail, Entry, Frame, HAS_OUTPUTS, HAS_RESULTS, HotCount, HotItem, HotKind, HotPlan, IS_BRIEF,
+    Output, Piece, Pieces, SAVES_VECTORS,
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 use cuda::capture::{Count, Item, When};
-use event::ring::{PAYLOAD_BYTES, SLOT_ARGS, WITHIN_SHIFT};
+use event::ring::{CallSlot, PAYLOAD_BYTES, PayloadSlot, SLOT_ARGS, SLOT_BYTES, WITHIN_SHIFT};
 
 /// Words copied for functions whose arguments are not known: more than any has.
 const UNKNOWN_STACK_WORDS: usize = 24;
 /// Runtime functions get new parameters under old names: a few words more than the table says.
 const SPARE_STACK_WORDS: usize = 4;
 
-/// Where the common part keeps the vector registers while arguments are written, from its frame's
-/// base: below the frame's 96 bytes.
-const VECTORS: i16 = -96 - 128;
 const NO_COUNT: HotCount = HotCount {
     word: 0,
     bytes: 8,
@@ -135,7 +133,7 @@ fn only_outputs(
         ends.max().unwrap_or(0)
     };
     let first = words(row).max(older.map_or(0, words));
-    let in_slot = |byte: usize| (32 + byte) as u8;
+    let in_slot = |byte: usize| (offset_of!(CallSlot, args) + byte) as u8;
     let mut outputs = [Output::default(); 2];
     if plan.items().is_empty() || 8 * first + plan.bytes() > 8 * SLOT_ARGS || !returns_status(row) {
         return None;
@@ -168,13 +166,13 @@ fn returns_status(row: &cuda::Function) -> bool {
     matches!(row.returns.text, "CUresult" | "cudaError_t")
 }
 
-/// Where a word is, from the base of the common part's frame: see `stage::hot`.
+/// Where a word is, from the base of the common part's frame.
 fn place_in_frame(word: u8) -> i16 {
     let (word, registers) = (i16::from(word), cuda::capture::REGISTER_WORDS as i16);
     if word < registers {
-        word * 8 - 80
+        Frame::from_base(offset_of!(Frame, arguments)) + word * 8
     } else {
-        16 + (word - registers) * 8
+        Frame::STACK_ARGUMENTS + (word - registers) * 8
     }
 }
 
@@ -232,8 +230,8 @@ fn compact(plan: &cuda::capture::Plan, always_succeeds: bool) -> HotPlan {
 /// Pieces of eight and of four bytes.
 type Parts = (Vec<Piece>, Vec<Piece>);
 
-/// Takes `bytes` bytes of a payload apart, which begin at `from` and go to `place`: a slot has 28
-/// bytes, its commit word, and 32 bytes. False: they are no multiple of four.
+/// Takes `bytes` bytes of a payload apart, which begin at `from` and go to `place`. False: they are no
+/// multiple of four.
 fn cut(parts: &mut Parts, from: i16, place: usize, bytes: usize) -> bool {
     let mut done = 0;
     while done < bytes {
@@ -241,14 +239,10 @@ fn cut(parts: &mut Parts, from: i16, place: usize, bytes: usize) -> bool {
             (place + done) / PAYLOAD_BYTES,
             (place + done) % PAYLOAD_BYTES,
         );
-        let (skipped, room) = if within < 28 {
-            (0, 28 - within)
-        } else {
-            (4, PAYLOAD_BYTES - within)
-        };
+        let (offset, room) = PayloadSlot::place(within);
         let piece = Piece {
             from: from + done as i16,
-            to: (slot * 64 + within + skipped) as u16,
+            to: (slot * SLOT_BYTES + offset) as u16,
         };
         match room.min(bytes - done) {
             8.. => {
@@ -282,7 +276,7 @@ fn describe(item: Item, one: &mut HotItem) {
     let word = match item {
         Item::Arg { index } => index,
         Item::Vector { register } => {
-            one.word = VECTORS + 16 * i16::from(register);
+            one.word = Frame::from_base(offset_of!(Frame, vectors)) + 16 * i16::from(register);
             return;
         }
         Item::Memory {

@@ -8,7 +8,7 @@ use crate::layout::{MARGIN, Stage, Thread};
 use crate::sys;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use event::ring::{RING_HEADER_SIZE, RingHeader};
+use event::ring::{RING_HEADER_SIZE, RingHeader, SLOT_BYTES};
 
 /// Where there is plenty of room: more than a busy thread fills between two looks of the tracer.
 const USUAL_SLOTS: u32 = 65_536;
@@ -20,7 +20,6 @@ const PORTION: u64 = 8192;
 /// A page of slots.
 const LEAST_PORTION: u64 = 64;
 const MOST_SLOTS: u32 = 1 << 22;
-const SLOT_BYTES: usize = 64;
 
 /// A thread's ring could not be had; its calls go unrecorded for a while.
 pub const WITHOUT_RING: u32 = 2;
@@ -304,10 +303,3 @@ fn extend(thread: &mut Thread) {
         more = (more / 2).max(LEAST_PORTION);
     }
 }
-
-// The hot path addresses these by number.
-const _: () = {
-    assert!(core::mem::offset_of!(RingHeader, head) == 64);
-    assert!(core::mem::offset_of!(RingHeader, tail) == 128);
-    assert!(size_of::<AtomicU64>() == 8);
-};

@@ -19,19 +19,21 @@ cutrace_thunks_common:
     .quad 0
 
     .text
-    .p2align 4
+    .balign {bytes}
     .hidden cutrace_thunks
     .globl cutrace_thunks
 cutrace_thunks:
     .set cutrace_number, 0
-    .rept 8192
+    .rept {most}
     .byte 0x41, 0xbb
     .long cutrace_number
     jmp qword ptr [rip + cutrace_thunks_common]
-    .p2align 4
+    .balign {bytes}
     .set cutrace_number, cutrace_number + 1
     .endr
-    "#
+    "#,
+    most = const MOST,
+    bytes = const BYTES,
 );
 
 unsafe extern "C" {

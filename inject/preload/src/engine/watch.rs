@@ -14,9 +14,8 @@ use alloc::collections::BTreeMap;
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-// Both end as if they had not been there. 22 is PR_SET_SECCOMP, 157 prctl, 317 seccomp, whose first
-// two operations install something. The strict mode, 1 of the former and 0 of the latter, takes the
-// processor's counter away, as does PR_SET_TSC, 26, with 2: r11 says whether it is left.
+// Both end as if they had not been there. Of seccomp's operations the first two install something. The
+// strict mode takes the processor's counter away, as does PR_SET_TSC: r11 says whether it is left.
 global_asm!(
     r#"
     .data
@@ -36,14 +35,14 @@ cutrace_real_syscall:
     .globl cutrace_watch_prctl
 cutrace_watch_prctl:
     xor r11d, r11d
-    cmp edi, 26
+    cmp edi, {set_tsc}
     je 2f
-    cmp edi, 22
+    cmp edi, {set_seccomp}
     jne 1f
-    cmp esi, 1
+    cmp esi, {mode_strict}
     setne r11b
     jmp 3f
-2:  cmp esi, 2
+2:  cmp esi, {tsc_faults}
     jne 1f
 3:  call .Lcutrace_go_quiet
 1:  jmp qword ptr [rip + cutrace_real_prctl]
@@ -53,21 +52,21 @@ cutrace_watch_prctl:
     .globl cutrace_watch_syscall
 cutrace_watch_syscall:
     xor r11d, r11d
-    cmp rdi, 317
+    cmp rdi, {seccomp}
     je 2f
-    cmp rdi, 157
+    cmp rdi, {prctl}
     jne 1f
-    cmp esi, 26
+    cmp esi, {set_tsc}
     je 4f
-    cmp esi, 22
+    cmp esi, {set_seccomp}
     jne 1f
-    cmp edx, 1
+    cmp edx, {mode_strict}
     setne r11b
     jmp 3f
-4:  cmp edx, 2
+4:  cmp edx, {tsc_faults}
     jne 1f
     jmp 3f
-2:  cmp esi, 1
+2:  cmp esi, {set_mode_filter}
     ja 1f
     sete r11b
 3:  call .Lcutrace_go_quiet
@@ -99,6 +98,13 @@ cutrace_watch_syscall:
     ret
     "#,
     go_quiet = sym super::quiet::go_quiet,
+    prctl = const libc::SYS_prctl,
+    seccomp = const libc::SYS_seccomp,
+    set_seccomp = const libc::PR_SET_SECCOMP,
+    mode_strict = const libc::SECCOMP_MODE_STRICT,
+    set_mode_filter = const libc::SECCOMP_SET_MODE_FILTER,
+    set_tsc = const libc::PR_SET_TSC,
+    tsc_faults = const libc::PR_TSC_SIGSEGV,
 );
 
 unsafe extern "C" {

@@ -7,4 +7,6 @@ mod payload;
 mod sanitizer;
 mod stack;
 pub mod start;
+mod steps;
 pub mod trigger;
+mod whole;

@@ -8,14 +8,11 @@ mod arrays;
 
 use crate::layout::{Entry, HotItem, HotKind, HotPlan, Piece};
 use crate::sys;
-use event::ring::{FLAG_PAYLOADS, PAYLOAD_BYTES};
+use core::mem::offset_of;
+use event::ring::{FLAG_PAYLOADS, PAYLOAD_BYTES, PayloadSlot, SLOT_BYTES};
 
 const _: () = assert!(FLAG_PAYLOADS as usize >= cuda::capture::MAX_PAYLOAD_SLOTS);
 
-/// Bytes of a payload slot before its commit word.
-const FIRST: usize = 28;
-/// Where the bytes after the commit word begin.
-const REST: usize = 32;
 const PAGE: usize = 4096;
 
 /// The payload of one call, across the slots that hold it.
@@ -34,7 +31,7 @@ impl Payload {
     unsafe fn of(slot: *mut u8, mask: u32, commit: u32, plan: &HotPlan) -> Payload {
         let own = commit.wrapping_sub(1) & mask;
         // SAFETY: where the ring's slots begin, and the slot behind the call's own.
-        let (slots, next) = unsafe { (slot.sub(own as usize * 64), slot.add(64)) };
+        let (slots, next) = unsafe { (slot.sub(own as usize * SLOT_BYTES), slot.add(SLOT_BYTES)) };
         let straight = if own + u32::from(plan.slots) <= mask {
             next
         } else {
@@ -87,19 +84,14 @@ impl Payload {
     fn slot(&self, index: usize) -> *mut u8 {
         let at = self.sequence.wrapping_add(index as u32) & self.mask;
         // SAFETY: masked into the ring.
-        unsafe { self.slots.add(at as usize * 64) }
+        unsafe { self.slots.add(at as usize * SLOT_BYTES) }
     }
 
     /// Where a byte of the payload is, and how many follow it without a gap.
     fn place(&self, at: usize) -> (*mut u8, usize) {
-        let (slot, within) = (self.slot(at / PAYLOAD_BYTES), at % PAYLOAD_BYTES);
-        let (offset, room) = if within < FIRST {
-            (within, FIRST - within)
-        } else {
-            (REST + within - FIRST, PAYLOAD_BYTES - within)
-        };
+        let (offset, room) = PayloadSlot::place(at % PAYLOAD_BYTES);
         // SAFETY: within the slot.
-        (unsafe { slot.add(offset) }, room)
+        (unsafe { self.slot(at / PAYLOAD_BYTES).add(offset) }, room)
     }
 
     unsafe fn put(&self, mut at: usize, mut from: *const u8, mut bytes: usize) {
@@ -133,7 +125,7 @@ impl Payload {
             // SAFETY: the commit word lies between the two parts.
             unsafe {
                 self.slot(index)
-                    .add(FIRST)
+                    .add(offset_of!(PayloadSlot, commit))
                     .cast::<u32>()
                     .write_volatile(commit)
             };
@@ -253,7 +245,7 @@ pub unsafe extern "C" fn write_outputs(slot: *mut u8, entry: *const Entry, resul
 }
 
 /// Nothing is ever mapped below; callers pass small numbers for "none".
-const LOWEST: usize = PAGE;
+pub const LOWEST: usize = PAGE;
 
 unsafe fn memory(payload: &Payload, item: &HotItem, pointer: usize, used_by_callee: bool) {
     let (place, bytes) = (usize::from(item.place), usize::from(item.bytes));

@@ -1,7 +1,9 @@
 //! The entry of functions whose callers' stacks are wanted: what the caller had in its registers
 //! goes to the engine, then the call goes on as any other. Functions without it pay nothing.
 
+use crate::layout::Caller;
 use core::arch::global_asm;
+use core::mem::offset_of;
 use core::sync::atomic::AtomicPtr;
 
 unsafe extern "C" {
@@ -9,6 +11,22 @@ unsafe extern "C" {
     pub fn cutrace_stack_entry();
     /// The engine's: `extern "C" fn(&mut Thread, &mut usize, &Caller, function: u32)`.
     pub static cutrace_note_stack: AtomicPtr<()>;
+}
+
+/// What lies below rbp while the engine is at work.
+#[repr(C)]
+struct Frame {
+    /// xmm0 to xmm7
+    vectors: [[u64; 2]; 8],
+    caller: Caller,
+    /// rdi, rsi, rdx, rcx, r8, r9, r10, r11, rax; one more keeps the stack pointer a multiple of 16.
+    words: [u64; 10],
+}
+
+const _: () = assert!(size_of::<Frame>() % 16 == 0);
+
+const fn from_base(offset: usize) -> isize {
+    offset as isize - size_of::<Frame>() as isize
 }
 
 global_asm!(
@@ -43,65 +61,61 @@ cutrace_stack_entry:
     .cfi_offset rbp, -16
     mov rbp, rsp
     .cfi_def_cfa_register rbp
-    sub rsp, 272
-    mov [rbp - 8], rdi
-    mov [rbp - 16], rsi
-    mov [rbp - 24], rdx
-    mov [rbp - 32], rcx
-    mov [rbp - 40], r8
-    mov [rbp - 48], r9
-    mov [rbp - 56], r10
-    mov [rbp - 64], r11
-    mov [rbp - 72], rax
-    movups [rbp - 272], xmm0
-    movups [rbp - 256], xmm1
-    movups [rbp - 240], xmm2
-    movups [rbp - 224], xmm3
-    movups [rbp - 208], xmm4
-    movups [rbp - 192], xmm5
-    movups [rbp - 176], xmm6
-    movups [rbp - 160], xmm7
-    # layout::Caller
-    mov [rbp - 144], rbx
+    sub rsp, {frame_size}
+    mov [rbp + {words}], rdi
+    mov [rbp + {words} + 8], rsi
+    mov [rbp + {words} + 16], rdx
+    mov [rbp + {words} + 24], rcx
+    mov [rbp + {words} + 32], r8
+    mov [rbp + {words} + 40], r9
+    mov [rbp + {words} + 48], r10
+    mov [rbp + {words} + 56], r11
+    mov [rbp + {words} + 64], rax
+    .irp number, 0, 1, 2, 3, 4, 5, 6, 7
+    movups [rbp + {vectors} + 16 * \number], xmm\number
+    .endr
+    mov [rbp + {saved}], rbx
     mov rax, [rbp]
-    mov [rbp - 136], rax
-    mov [rbp - 128], r12
-    mov [rbp - 120], r13
-    mov [rbp - 112], r14
-    mov [rbp - 104], r15
+    mov [rbp + {saved} + 8], rax
+    mov [rbp + {saved} + 16], r12
+    mov [rbp + {saved} + 24], r13
+    mov [rbp + {saved} + 32], r14
+    mov [rbp + {saved} + 40], r15
     mov rax, [rbp + 8]
-    mov [rbp - 96], rax
+    mov [rbp + {rip}], rax
     lea rax, [rbp + 16]
-    mov [rbp - 88], rax
+    mov [rbp + {rsp}], rax
     mov rdi, [rip + cutrace_thread@GOTTPOFF]
     add rdi, fs:[0]
     mov rsi, [rip + cutrace_walker@GOTTPOFF]
     add rsi, fs:[0]
-    lea rdx, [rbp - 144]
+    lea rdx, [rbp + {caller}]
     mov ecx, r11d
     call [rip + cutrace_note_stack]
-    movups xmm0, [rbp - 272]
-    movups xmm1, [rbp - 256]
-    movups xmm2, [rbp - 240]
-    movups xmm3, [rbp - 224]
-    movups xmm4, [rbp - 208]
-    movups xmm5, [rbp - 192]
-    movups xmm6, [rbp - 176]
-    movups xmm7, [rbp - 160]
-    mov rdi, [rbp - 8]
-    mov rsi, [rbp - 16]
-    mov rdx, [rbp - 24]
-    mov rcx, [rbp - 32]
-    mov r8, [rbp - 40]
-    mov r9, [rbp - 48]
-    mov r10, [rbp - 56]
-    mov r11, [rbp - 64]
-    mov rax, [rbp - 72]
+    .irp number, 0, 1, 2, 3, 4, 5, 6, 7
+    movups xmm\number, [rbp + {vectors} + 16 * \number]
+    .endr
+    mov rdi, [rbp + {words}]
+    mov rsi, [rbp + {words} + 8]
+    mov rdx, [rbp + {words} + 16]
+    mov rcx, [rbp + {words} + 24]
+    mov r8, [rbp + {words} + 32]
+    mov r9, [rbp + {words} + 40]
+    mov r10, [rbp + {words} + 48]
+    mov r11, [rbp + {words} + 56]
+    mov rax, [rbp + {words} + 64]
     leave
     .cfi_restore rbp
     .cfi_def_cfa rsp, 8
     jmp cutrace_common
     .cfi_endproc
     .size cutrace_stack_entry, . - cutrace_stack_entry
-    "#
+    "#,
+    frame_size = const size_of::<Frame>(),
+    vectors = const from_base(offset_of!(Frame, vectors)),
+    words = const from_base(offset_of!(Frame, words)),
+    caller = const from_base(offset_of!(Frame, caller)),
+    saved = const from_base(offset_of!(Frame, caller.saved)),
+    rip = const from_base(offset_of!(Frame, caller.rip)),
+    rsp = const from_base(offset_of!(Frame, caller.rsp)),
 );

@@ -1,6 +1,6 @@
 //! The constructor: is this process traced, and is there CUDA in it already?
 
-use super::{brief, embedded, hot, stack, trigger};
+use super::{embedded, hot, stack, trigger};
 use crate::layout::{Engine, GetExportTable, Stage};
 use crate::objects::{self, CONSISTENT, Loader, Object};
 use crate::sys::File;
@@ -219,9 +219,9 @@ fn load_engine(state: &mut State, began: u64) {
         entries: &raw mut hot::cutrace_entries as *mut _,
         common: hot::cutrace_common as *const () as usize,
         whole: hot::cutrace_whole as *const () as usize,
-        brief: brief::cutrace_brief as *const () as usize,
+        brief: hot::cutrace_brief as *const () as usize,
         // SAFETY: it only reads a word.
-        thread: unsafe { brief::cutrace_thread_place() },
+        thread: unsafe { hot::cutrace_thread_place() },
         generation: &raw mut hot::cutrace_generation,
         refill: &raw const hot::cutrace_refill,
         stack_entry: stack::cutrace_stack_entry as *const () as usize,

@@ -52,23 +52,11 @@ cutrace_changed:
     push r9
     push r10
     push r11
-    sub rsp, 264
-    movups [rsp], xmm0
-    movups [rsp + 16], xmm1
-    movups [rsp + 32], xmm2
-    movups [rsp + 48], xmm3
-    movups [rsp + 64], xmm4
-    movups [rsp + 80], xmm5
-    movups [rsp + 96], xmm6
-    movups [rsp + 112], xmm7
-    movups [rsp + 128], xmm8
-    movups [rsp + 144], xmm9
-    movups [rsp + 160], xmm10
-    movups [rsp + 176], xmm11
-    movups [rsp + 192], xmm12
-    movups [rsp + 208], xmm13
-    movups [rsp + 224], xmm14
-    movups [rsp + 240], xmm15
+    # Eight bytes more keep it a multiple of 16.
+    sub rsp, 16 * 16 + 8
+    .irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    movups [rsp + 16 * \number], xmm\number
+    .endr
     xor eax, eax
     xchg [rip + cutrace_stack], rax
     test rax, rax
@@ -80,23 +68,10 @@ cutrace_changed:
     mov rax, [rsp]
     mov rsp, [rsp + 8]
     mov [rip + cutrace_stack], rax
-1:  movups xmm0, [rsp]
-    movups xmm1, [rsp + 16]
-    movups xmm2, [rsp + 32]
-    movups xmm3, [rsp + 48]
-    movups xmm4, [rsp + 64]
-    movups xmm5, [rsp + 80]
-    movups xmm6, [rsp + 96]
-    movups xmm7, [rsp + 112]
-    movups xmm8, [rsp + 128]
-    movups xmm9, [rsp + 144]
-    movups xmm10, [rsp + 160]
-    movups xmm11, [rsp + 176]
-    movups xmm12, [rsp + 192]
-    movups xmm13, [rsp + 208]
-    movups xmm14, [rsp + 224]
-    movups xmm15, [rsp + 240]
-    add rsp, 264
+1:  .irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    movups xmm\number, [rsp + 16 * \number]
+    .endr
+    add rsp, 16 * 16 + 8
     pop r11
     pop r10
     pop r9

@@ -3,12 +3,13 @@
 use event::note::Note;
 use event::ring::{
     ARENA_HEADER_SIZE, ARENA_MAGIC, ARENA_TEXT, ArenaHeader, COUNTERS_FILE, CallSlot, FLAG_NOTE,
-    FLAG_PAYLOADS, PAYLOAD_BYTES, RING_HEADER_SIZE, RING_MAGIC, RingHeader, RingState, TEXT_WORD,
-    payload_within, ring_stride,
+    FLAG_PAYLOADS, PAYLOAD_BYTES, PayloadSlot, RING_HEADER_SIZE, RING_MAGIC, RingHeader, RingState,
+    SLOT_BYTES, TEXT_WORD, payload_within, ring_stride,
 };
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -386,13 +387,15 @@ impl Ring {
     }
 
     fn address(&self, sequence: u64) -> usize {
-        self.at + RING_HEADER_SIZE + (sequence & (self.capacity - 1)) as usize * 64
+        self.at + RING_HEADER_SIZE + (sequence & (self.capacity - 1)) as usize * SLOT_BYTES
     }
 
     fn commit(&self, sequence: u64) -> u32 {
         // SAFETY: the commit word of a slot; written by another process.
-        let word = unsafe { &*((self.address(sequence) + 24) as *const AtomicU64) };
-        (word.load(Ordering::Acquire) >> 32) as u32
+        let word = unsafe {
+            &*((self.address(sequence) + offset_of!(CallSlot, commit)) as *const AtomicU32)
+        };
+        word.load(Ordering::Acquire)
     }
 
     fn slot(&self, sequence: u64) -> CallSlot {
@@ -404,10 +407,10 @@ impl Ring {
         let mut payload = Vec::new();
         for index in 1..=u64::from(slot.flags & FLAG_PAYLOADS) {
             // SAFETY: within the ring.
-            let bytes =
-                unsafe { (self.address(sequence + index) as *const [u8; 64]).read_volatile() };
-            payload.extend(&bytes[..28]);
-            payload.extend(&bytes[32..]);
+            let bytes = unsafe {
+                (self.address(sequence + index) as *const [u8; SLOT_BYTES]).read_volatile()
+            };
+            payload.extend(PayloadSlot::payload(&bytes).concat());
         }
         assert_eq!(payload.len() % PAYLOAD_BYTES, 0);
         for word in &slot.args[payload_within(slot.flags)] {

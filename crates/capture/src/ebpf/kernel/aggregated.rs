@@ -1,5 +1,6 @@
 //! What hooks count in the kernel: the place of each in the maps, and the way back from there.
 
+use super::refusal::Refusal;
 use crate::{
     ebpf::{
         layout::Histogram,
@@ -31,16 +32,14 @@ impl Aggregated {
         hook: &Hook,
         aggregate: &Aggregate,
         probe: String,
-    ) -> Result<u32, String> {
+    ) -> Result<u32, Refusal> {
         let (taken, most) = match aggregate {
             Aggregate::Count => (&mut self.tallies, MOST_TALLIES),
             Aggregate::Histogram(_) => (&mut self.histograms, most_histograms()),
         };
         let place = taken.len() as u32;
         if place >= most {
-            return Err(format!(
-                "more than {most} functions are counted in the kernel: name fewer"
-            ));
+            return Err(Refusal::TooManyCounted(most));
         }
         taken.push(Title {
             of: aggregate.title(&hook.arguments),

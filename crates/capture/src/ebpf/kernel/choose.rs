@@ -5,6 +5,7 @@ use super::{
     aggregated::Aggregated,
     attach::{self, Attached, Constants, Means},
     marks::Marks,
+    refusal::Refusal,
     shape::Shape,
 };
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
 };
 use event::{Category, Kind, Layer, Name};
 use libbpf_rs::Object;
-use std::{collections::HashSet, fs, io, os::fd::OwnedFd, path::PathBuf};
+use std::{collections::HashSet, io, os::fd::OwnedFd, path::PathBuf};
 
 /// Functions of one glob: more would be a mistake.
 const MOST_FUNCTIONS: usize = 20_000;
@@ -202,7 +203,7 @@ impl<'a> Choice<'a> {
                 let (library, function) = (library.clone(), function.clone());
                 match self.by_uprobe(hook, at, &library, &function) {
                     Ok(()) => self.attached[hook] = true,
-                    Err(reason) => self.reasons[hook].push(reason),
+                    Err(why) => self.reasons[hook].push(why.to_string()),
                 }
                 Ok(())
             }
@@ -214,7 +215,7 @@ impl<'a> Choice<'a> {
                 let (library, provider, name) = (library.clone(), provider.clone(), name.clone());
                 match self.by_marker(hook, &library, &provider, &name) {
                     Ok(()) => self.attached[hook] = true,
-                    Err(reason) => self.reasons[hook].push(reason),
+                    Err(why) => self.reasons[hook].push(why.to_string()),
                 }
                 Ok(())
             }
@@ -253,8 +254,8 @@ impl<'a> Choice<'a> {
                 };
                 match self.made.aggregated.place(asked, aggregate, key) {
                     Ok(place) => place,
-                    Err(reason) => {
-                        self.reasons[hook].push(reason);
+                    Err(why) => {
+                        self.reasons[hook].push(why.to_string());
                         break;
                     }
                 }
@@ -324,8 +325,8 @@ impl<'a> Choice<'a> {
             let done = (!asked_for_fentry && self.by_fentry(&wanted).is_ok())
                 || match self.by_kprobe(&wanted) {
                     Ok(()) => true,
-                    Err(reason) => {
-                        let reason = format!("{}: {reason}", wanted.name);
+                    Err(why) => {
+                        let reason = format!("{}: {why}", wanted.name);
                         // One of many is no reason to list each.
                         if self.reasons[wanted.hook].len() < 4 {
                             self.reasons[wanted.hook].push(reason);
@@ -370,21 +371,21 @@ impl<'a> Choice<'a> {
         rest
     }
 
-    fn by_fentry(&mut self, wanted: &Wanted) -> Result<(), String> {
+    fn by_fentry(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
         if let Some(reason) = &self.no_fentry {
-            return Err(reason.clone());
+            return Err(Refusal::NoFentry(reason.clone()));
         }
         // Most modules from elsewhere have none: that is seen without reading the kernel's.
         if (wanted.module.as_deref()).is_some_and(|module| !Btf::has_module(module)) {
-            return Err("its module has no BTF".to_owned());
+            return Err(Refusal::NoModuleBtf);
         }
         let btf = self.btf.get_or_insert_with(|| Btf::of_this_kernel().ok());
-        let btf = btf.as_mut().ok_or("the kernel has no BTF")?;
+        let btf = btf.as_mut().ok_or(Refusal::NoKernelBtf)?;
         if btf
             .function(wanted.module.as_deref(), &wanted.name)
             .is_none()
         {
-            return Err("it is not in the module's BTF".to_owned());
+            return Err(Refusal::NotInBtf);
         }
         let mut programs = Vec::new();
         if wanted.enters {
@@ -402,17 +403,16 @@ impl<'a> Choice<'a> {
                 Ok(())
             }
             Err(error) => {
-                let reason = error.to_string();
                 // Locked down, or without trampolines: it will be so for the next one, too.
                 if is_refused(&error) {
-                    self.no_fentry = Some(reason.clone());
+                    self.no_fentry = Some(error.to_string());
                 }
-                Err(reason)
+                Err(error.into())
             }
         }
     }
 
-    fn by_kprobe(&mut self, wanted: &Wanted) -> Result<(), String> {
+    fn by_kprobe(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
         let object = kept(
             &mut self.kprobes,
             self.maps,
@@ -426,7 +426,7 @@ impl<'a> Choice<'a> {
             if wants {
                 let made =
                     attach::kprobe(object, program, wanted.address, wanted.cookie, at_return);
-                events.push(made.map_err(|error| in_words(&error))?);
+                events.push(made.map_err(Refusal::Kernel)?);
             }
         }
         self.made.events.extend(events);
@@ -464,7 +464,7 @@ impl<'a> Choice<'a> {
         for name in names {
             match self.by_tracepoint(&tracefs, hook, group, &name) {
                 Ok(()) => self.attached[hook] = true,
-                Err(reason) => self.reasons[hook].push(reason),
+                Err(why) => self.reasons[hook].push(why.to_string()),
             }
         }
         Ok(())
@@ -476,21 +476,21 @@ impl<'a> Choice<'a> {
         hook: usize,
         group: &str,
         name: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let point = tracefs.tracepoint(group, name).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => "this kernel and its modules do not have it".to_owned(),
                 _ => error.to_string(),
             };
-            let why = lore_of_group(group).map_or(why, str::to_owned);
-            format!("no tracepoint {group}:{name}: {why}")
+            Refusal::NoTracepoint {
+                group: group.to_owned(),
+                name: name.to_owned(),
+                why: lore_of_group(group).map_or(why, str::to_owned),
+            }
         })?;
         let asked = &self.hooks[hook];
-        let shape = Shape::of_tracepoint(asked, &point).map_err(|error| error.to_string())?;
-        let number = self
-            .maps
-            .describe(&shape.spec)
-            .map_err(|error| error.to_string())?;
+        let shape = Shape::of_tracepoint(asked, &point)?;
+        let number = self.maps.describe(&shape.spec)?;
         let title = asked.name.clone().unwrap_or_else(|| name.to_owned());
         let layer = if group == "nvidia" {
             Layer::Kernel
@@ -508,8 +508,7 @@ impl<'a> Choice<'a> {
         let copy = match copy {
             Some(copy) => copy,
             None => {
-                let object = attach::load(self.maps, &["point"], Constants::default());
-                let object = object.map_err(|error| error.to_string())?;
+                let object = attach::load(self.maps, &["point"], Constants::default())?;
                 self.points.push((object, HashSet::new()));
                 self.points.len() - 1
             }
@@ -517,9 +516,7 @@ impl<'a> Choice<'a> {
         let (object, on) = &mut self.points[copy];
         on.insert(point.id);
         let made = attach::tracepoint(object, "point", point.id, cookie);
-        self.made
-            .events
-            .push(made.map_err(|error| in_words(&error))?);
+        self.made.events.push(made.map_err(Refusal::Kernel)?);
         let line = format!("{group}:{name} ({})", Means::Tracepoint.as_str());
         self.made.details.push(line);
         Ok(())
@@ -553,12 +550,12 @@ fn kept<'a>(
     place: &'a mut Option<Object>,
     maps: &Maps,
     names: &[&str],
-) -> Result<&'a Object, String> {
-    if place.is_none() {
-        let object = attach::load(maps, names, Constants::default());
-        *place = Some(object.map_err(|error| error.to_string())?);
-    }
-    place.as_ref().ok_or_else(String::new)
+) -> Result<&'a Object, EbpfError> {
+    let object = match place.take() {
+        Some(object) => object,
+        None => attach::load(maps, names, Constants::default())?,
+    };
+    Ok(place.insert(object))
 }
 
 /// It names one function.
@@ -591,22 +588,4 @@ fn is_refused(error: &EbpfError) -> bool {
         source.kind(),
         libbpf_rs::ErrorKind::PermissionDenied | libbpf_rs::ErrorKind::InvalidInput
     )
-}
-
-/// What the kernel's refusal of a probe means.
-pub fn in_words(error: &io::Error) -> String {
-    let locked = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
-    let locked = locked.contains("[integrity]") || locked.contains("[confidentiality]");
-    match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) if locked => {
-            "the kernel is locked down (/sys/kernel/security/lockdown)".to_owned()
-        }
-        Some(libc::EPERM | libc::EACCES) => {
-            "not permitted: the kernel is locked down, or this user lacks CAP_PERFMON".to_owned()
-        }
-        Some(libc::EINVAL) => "the kernel refuses to probe it (notrace)".to_owned(),
-        Some(libc::ENOENT) => "this kernel has no kprobes (CONFIG_KPROBES)".to_owned(),
-        Some(libc::EOPNOTSUPP) => "this kernel cannot".to_owned(),
-        _ => error.to_string(),
-    }
 }

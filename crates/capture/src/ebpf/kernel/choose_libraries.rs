@@ -2,18 +2,19 @@
 
 use super::{
     choose::{Choice, MOST_SINGLE},
+    refusal::Refusal,
     shape::Shape,
 };
 use crate::{
     ebpf::{
         attach::{Calls, Probe as Uprobe, Way as UprobeWay},
         changed::Changes,
-        layout::{MEASURE_DURATION, MEASURE_RESULT, SPEC_INSTANT, Spec},
+        layout::{MEASURE_DURATION, MEASURE_RESULT, SPEC_INSTANT},
         library,
         watch::{self, ALREADY_RECORDED, WITHOUT_DURATIONS, functions_of},
     },
     hooks::{Hook, Target},
-    library::{find, not_found},
+    library::find,
 };
 use event::Layer;
 use std::fs::File;
@@ -26,35 +27,34 @@ impl Choice<'_> {
         at: usize,
         library: &str,
         function: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let asked = &self.hooks[hook];
-        let mut shape = Shape::of_function(asked, false).map_err(|error| error.to_string())?;
+        let mut shape = Shape::of_function(asked, false)?;
         if asked.probes[at].way.is_return() {
             if asked.condition.is_some() {
-                return Err(
-                    "conditions on what a library's function returns are not decided in the kernel"
-                        .to_owned(),
-                );
+                return Err(Refusal::ConditionAtReturn);
             }
             // Seen as a span: a return alone tells less.
             shape.spec.flags &= !SPEC_INSTANT;
         }
         let wants_return = asked.probes[at].way.is_return();
         let needs_return = matches!(shape.spec.measure, MEASURE_DURATION | MEASURE_RESULT);
-        let describe = |spec: &Spec| self.maps.describe(spec).map_err(|error| error.to_string());
-        let number = describe(&shape.spec)?;
+        let number = self.maps.describe(&shape.spec)?;
         // Where exceptions may pass, only beginnings are seen.
         let mut instant = shape.spec;
         instant.flags |= SPEC_INSTANT;
-        let instant = describe(&instant)?;
+        let instant = self.maps.describe(&instant)?;
         let files = find(library, self.folders);
         if files.is_empty() {
-            return Err(not_found(library));
+            return Err(Refusal::NoLibrary(library.to_owned()));
         }
         let (mut found, mut refused) = (false, None);
         for path in files {
             let shown = path.display().to_string();
-            let file = File::open(&path).map_err(|error| format!("{shown}: {error}"))?;
+            let file = File::open(&path).map_err(|why| Refusal::File {
+                file: shown.clone(),
+                why,
+            })?;
             let wanted = library::Wanted {
                 libraries: vec![("*".to_owned(), function.to_owned())],
                 only_named: true,
@@ -75,20 +75,15 @@ impl Choice<'_> {
                     continue;
                 }
                 if wants_return && !function.returns {
-                    return Err(format!(
-                        "{shown} can throw C++ exceptions, and a probe at the return would end the program"
-                    ));
+                    return Err(Refusal::Throws { file: shown });
                 }
                 let subject = if let Some(aggregate) = &asked.aggregate {
                     let way = asked.probes[at].way.as_str();
                     let key = format!("{way}:{shown}:{}", function.name);
                     if needs_return && !function.returns {
-                        refused.get_or_insert_with(|| {
-                            format!(
-                                "{}: {shown} can throw C++ exceptions, and a probe at the return would end \
-                                 the program: only count and hist(argN) work there",
-                                function.name
-                            )
+                        refused.get_or_insert_with(|| Refusal::ThrowsWhenCounted {
+                            function: function.name.to_string(),
+                            file: shown.clone(),
                         });
                         continue;
                     }
@@ -123,11 +118,14 @@ impl Choice<'_> {
         match (found, refused) {
             (true, None) => Ok(()),
             (true, Some(refused)) => {
-                self.made.notes.say(refused);
+                self.made.notes.say(refused.to_string());
                 Ok(())
             }
             (false, Some(refused)) => Err(refused),
-            (false, None) => Err(format!("no function of {library} matches {function}")),
+            (false, None) => Err(Refusal::NoFunction {
+                library: library.to_owned(),
+                function: function.to_owned(),
+            }),
         }
     }
 
@@ -138,7 +136,7 @@ impl Choice<'_> {
         file: &File,
         shown: &str,
         probes: &[Uprobe],
-    ) -> Result<&'static str, String> {
+    ) -> Result<&'static str, Refusal> {
         if probes.iter().all(|probe| !probe.returns) {
             if self.entries.is_none() {
                 self.entries = Calls::load(self.maps, UprobeWay::Multi).ok();
@@ -152,15 +150,17 @@ impl Choice<'_> {
         }
         let mut calls = match self.calls.take() {
             Some(calls) => calls,
-            None => Calls::load(self.maps, UprobeWay::Session).map_err(|why| why.to_string())?,
+            None => Calls::load(self.maps, UprobeWay::Session)?,
         };
         loop {
             if calls.way == UprobeWay::Single && probes.len() > MOST_SINGLE {
                 self.calls = Some(calls);
-                return Err(format!(
-                    "{} functions of {shown}, and this kernel attaches them one by one: name fewer than {MOST_SINGLE}",
-                    probes.len()
-                ));
+                return Err(Refusal::OneByOne {
+                    count: probes.len(),
+                    what: "functions",
+                    file: shown.to_owned(),
+                    most: MOST_SINGLE,
+                });
             }
             let next = match calls.way {
                 UprobeWay::Session => Some(UprobeWay::Multi),
@@ -174,11 +174,11 @@ impl Choice<'_> {
                     return Ok(way);
                 }
                 (Err(_), Some(next)) if calls.is_unused() => {
-                    calls = Calls::load(self.maps, next).map_err(|why| why.to_string())?;
+                    calls = Calls::load(self.maps, next)?;
                 }
                 (Err(error), _) => {
                     self.calls = Some(calls);
-                    return Err(error.to_string());
+                    return Err(error.into());
                 }
             }
         }

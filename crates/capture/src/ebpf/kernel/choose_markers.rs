@@ -3,6 +3,7 @@
 use super::{
     choose::{Choice, MOST_SINGLE},
     marks::{Mark, Marks},
+    refusal::Refusal,
     shape::Shape,
 };
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
         attach::Way,
         markers::{self, Marker},
     },
-    library::{find, not_found},
+    library::find,
 };
 use event::Layer;
 use std::{collections::HashSet, fs::File};
@@ -26,18 +27,21 @@ impl Choice<'_> {
         library: &str,
         provider: &str,
         name: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let files = find(library, self.folders);
         if files.is_empty() {
-            return Err(not_found(library));
+            return Err(Refusal::NoLibrary(library.to_owned()));
         }
-        let shape = Shape::of_function(&self.hooks[hook], false);
-        let shape = shape.map_err(|error| error.to_string())?;
+        let shape = Shape::of_function(&self.hooks[hook], false)?;
         let (mut found, mut reasons) = (false, Vec::new());
         for path in files {
             let shown = path.display().to_string();
-            let file = File::open(&path).map_err(|error| format!("{shown}: {error}"))?;
-            let all = markers::read(&file).map_err(|error| format!("{shown}: {error}"))?;
+            let unreadable = |why| Refusal::File {
+                file: shown.clone(),
+                why,
+            };
+            let file = File::open(&path).map_err(unreadable)?;
+            let all = markers::read(&file).map_err(unreadable)?;
             for refused in &all.refused {
                 let note = format!("{shown}: {}: {}", refused.marker, refused.why);
                 self.note(note);
@@ -48,13 +52,16 @@ impl Choice<'_> {
                 .filter(|marker| seen.insert((marker.title(), marker.offset)))
                 .collect();
             if meant.len() > MOST_MARKERS {
-                return Err(format!("{} markers of {shown}: name fewer", meant.len()));
+                return Err(Refusal::TooManyMarkers {
+                    count: meant.len(),
+                    file: shown,
+                });
             }
             let mut marks = Vec::new();
             for marker in &meant {
                 match self.mark(hook, &shown, marker, &shape) {
                     Ok(mark) => marks.push(mark),
-                    Err(reason) => reasons.push(reason),
+                    Err(why) => reasons.push(why.to_string()),
                 }
             }
             if marks.is_empty() {
@@ -71,8 +78,12 @@ impl Choice<'_> {
             return Ok(());
         }
         match reasons.is_empty() {
-            true => Err(format!("no marker of {library} matches {provider}:{name}")),
-            false => Err(reasons.join("; ")),
+            true => Err(Refusal::NoMarker {
+                library: library.to_owned(),
+                provider: provider.to_owned(),
+                name: name.to_owned(),
+            }),
+            false => Err(Refusal::Everywhere(reasons)),
         }
     }
 
@@ -83,7 +94,7 @@ impl Choice<'_> {
         file: &str,
         marker: &Marker,
         shape: &Shape,
-    ) -> Result<Mark, String> {
+    ) -> Result<Mark, Refusal> {
         let title = marker.title();
         let mut shape = shape.clone();
         for number in shape.words_read() {
@@ -91,17 +102,16 @@ impl Choice<'_> {
                 continue;
             };
             if self.hooks[hook].decides_by(number) {
-                return Err(format!("{title}: its condition cannot be decided: {why}"));
+                return Err(Refusal::Undecidable { marker: title, why });
             }
             if self.hooks[hook].aggregate.is_some() {
-                return Err(format!("{title}: {why}"));
+                return Err(Refusal::Uncountable { marker: title, why });
             }
             shape.leave_out(number);
             self.note(format!("{title}: {why}: its events come without it"));
         }
-        let number = self.maps.describe(&shape.spec);
-        let number = number.map_err(|error| error.to_string())?;
-        let number = u16::try_from(number).map_err(|_| "too many descriptions".to_owned())?;
+        let number = self.maps.describe(&shape.spec)?;
+        let number = u16::try_from(number).map_err(|_| Refusal::TooManyDescriptions)?;
         let site = self.marks()?.describe(&marker.site())?;
         let asked = &self.hooks[hook];
         let subject = if let Some(aggregate) = &asked.aggregate {
@@ -118,12 +128,12 @@ impl Choice<'_> {
         })
     }
 
-    fn marks(&mut self) -> Result<&mut Marks, String> {
-        if self.marks.is_none() {
-            let marks = Marks::load(self.maps).map_err(|error| error.to_string())?;
-            self.marks = Some(marks);
-        }
-        self.marks.as_mut().ok_or_else(String::new)
+    fn marks(&mut self) -> Result<&mut Marks, Refusal> {
+        let marks = match self.marks.take() {
+            Some(marks) => marks,
+            None => Marks::load(self.maps)?,
+        };
+        Ok(self.marks.insert(marks))
     }
 
     /// By the first way that works, and how that is called.
@@ -132,26 +142,31 @@ impl Choice<'_> {
         file: &File,
         shown: &str,
         marks: &[Mark],
-    ) -> Result<&'static str, String> {
+    ) -> Result<&'static str, Refusal> {
         loop {
             let programs = self.marks()?;
             if programs.way == Way::Single && marks.len() > MOST_SINGLE {
-                return Err(format!(
-                    "{} markers of {shown}, and this kernel attaches them one by one: name fewer than {MOST_SINGLE}",
-                    marks.len()
-                ));
+                return Err(Refusal::OneByOne {
+                    count: marks.len(),
+                    what: "markers",
+                    file: shown.to_owned(),
+                    most: MOST_SINGLE,
+                });
             }
-            let Err(error) = programs.attach(file, marks) else {
+            let Err(why) = programs.attach(file, marks) else {
                 return Ok(programs.way.as_str());
             };
-            let reason = format!("cannot attach to markers of {shown}: {error}");
+            let refusal = Refusal::Markers {
+                file: shown.to_owned(),
+                why,
+            };
             match self.marks.take().map(|marks| marks.fall_back(self.maps)) {
                 Some(Ok(next)) => self.marks = Some(next),
                 Some(Err(same)) => {
                     self.marks = Some(same);
-                    return Err(reason);
+                    return Err(refusal);
                 }
-                None => return Err(reason),
+                None => return Err(refusal),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Probes on markers of programs: all of a file in one link, or one by one.
 
+use super::refusal::Refusal;
 use crate::ebpf::{
     EbpfError,
     attach::Way,
@@ -73,18 +74,16 @@ impl Marks {
     }
 
     /// The number of a description: the highest bits of a cookie.
-    pub fn describe(&mut self, site: &Site) -> Result<u16, String> {
+    pub fn describe(&mut self, site: &Site) -> Result<u16, Refusal> {
         if let Some(number) = self.sites.get(site) {
             return Ok(*number);
         }
         let number = self.sites.len();
         if number >= MOST_SITES {
-            return Err(format!(
-                "its markers have their arguments in more than {MOST_SITES} ways: name fewer"
-            ));
+            return Err(Refusal::TooManySites(MOST_SITES));
         }
         let number = number as u16;
-        self.put(site, number).map_err(|error| error.to_string())?;
+        self.put(site, number)?;
         self.sites.insert(*site, number);
         Ok(number)
     }

@@ -9,11 +9,12 @@ mod choose_markers;
 mod events;
 mod marks;
 mod names;
+mod refusal;
 mod shape;
 mod tries;
 mod watch;
 
 pub use attach::Means;
 pub use shape::{Shape, ShapeError};
-pub use tries::Tries;
+pub use tries::{Tries, TryError, first_line};
 pub use watch::{Options, Report, Watch, Watching, driver_hooks};

@@ -2,18 +2,50 @@
 
 use super::{
     attach::{self, Constants},
-    choose::in_words,
+    refusal::Refusal,
 };
 use crate::{
-    ebpf::{maps::Maps, objects},
+    ebpf::{EbpfError, maps::Maps, objects},
     kernel::Tracefs,
 };
 use libbpf_rs::{UprobeMultiOpts, UprobeOpts};
-use std::fs;
+use std::{fs, io};
 
 /// Things to try, with these maps.
 pub struct Tries<'a> {
     maps: &'a Maps,
+}
+
+/// Why something does not work here.
+#[derive(Debug, thiserror::Error)]
+pub enum TryError {
+    #[error("this program's own mappings cannot be read")]
+    NoMappings,
+    #[error("no program")]
+    NoProgram,
+    /// Without the verifier's log.
+    #[error("{}", first_line(.0))]
+    Load(#[from] EbpfError),
+    #[error(transparent)]
+    Uprobe(#[from] libbpf_rs::Error),
+    #[error("not in this kernel (6.6 has it): probes are attached one by one, which takes longer")]
+    NoUprobeMulti,
+    #[error("tracefs is not mounted")]
+    NoTracefs,
+    #[error("{0}")]
+    NoTracepoint(io::Error),
+    #[error("the kernel does not tell where its functions are")]
+    NoAddresses,
+    #[error(transparent)]
+    Refused(Refusal),
+    #[error("not in this kernel (CONFIG_FPROBE, 5.18): kprobes are attached one by one")]
+    NoKprobeMulti,
+    #[error("kprobes are used instead: {}", first_line(.0))]
+    NoFentry(EbpfError),
+}
+
+fn refused(error: io::Error) -> TryError {
+    TryError::Refused(Refusal::Kernel(error))
 }
 
 /// A function of our own to put probes on. Nobody calls it.
@@ -27,30 +59,27 @@ impl<'a> Tries<'a> {
         Tries { maps }
     }
 
-    pub fn uprobe(&self) -> Result<(), String> {
-        let place = own_offset().ok_or("this program's own mappings cannot be read")?;
-        let object = objects::load(objects::CALLS_PLAIN, self.maps, &["enter_one"], |_| Ok(()));
-        let object = object.map_err(first_line)?;
+    pub fn uprobe(&self) -> Result<(), TryError> {
+        let place = own_offset().ok_or(TryError::NoMappings)?;
+        let object = objects::load(objects::CALLS_PLAIN, self.maps, &["enter_one"], |_| Ok(()))?;
         let program = object
             .progs_mut()
             .find(|program| program.name() == "enter_one");
-        let program = program.ok_or("no program")?;
+        let program = program.ok_or(TryError::NoProgram)?;
         let pid = std::process::id() as i32;
         let options = UprobeOpts::default();
         let link = program.attach_uprobe_with_opts(pid, "/proc/self/exe", place as usize, options);
-        link.map(drop).map_err(|error| error.to_string())
+        Ok(link.map(drop)?)
     }
 
-    pub fn uprobe_multi(&self) -> Result<(), String> {
-        let place = own_offset().ok_or("this program's own mappings cannot be read")?;
-        let lacking =
-            "not in this kernel (6.6 has it): probes are attached one by one, which takes longer";
+    pub fn uprobe_multi(&self) -> Result<(), TryError> {
+        let place = own_offset().ok_or(TryError::NoMappings)?;
         let object = objects::load(objects::CALLS, self.maps, &["enter_multi"], |_| Ok(()));
-        let object = object.map_err(|_| lacking.to_owned())?;
+        let object = object.map_err(|_| TryError::NoUprobeMulti)?;
         let program = object
             .progs_mut()
             .find(|program| program.name() == "enter_multi");
-        let program = program.ok_or("no program")?;
+        let program = program.ok_or(TryError::NoProgram)?;
         let options = UprobeMultiOpts {
             offsets: vec![place as usize],
             cookies: vec![0],
@@ -58,50 +87,42 @@ impl<'a> Tries<'a> {
         };
         let pid = std::process::id() as i32;
         let link = program.attach_uprobe_multi_with_opts(pid, "/proc/self/exe", "", options);
-        link.map(drop).map_err(|_| lacking.to_owned())
+        link.map(drop).map_err(|_| TryError::NoUprobeMulti)
     }
 
-    pub fn tracepoint(&self, tracefs: &Tracefs) -> Result<(), String> {
+    pub fn tracepoint(&self, tracefs: &Tracefs) -> Result<(), TryError> {
         let point = tracefs.tracepoint("sched", "sched_process_exit");
-        let point = point.map_err(|error| error.to_string())?;
-        let object = attach::load(self.maps, &["point"], Constants::default());
-        let object = object.map_err(first_line)?;
+        let point = point.map_err(TryError::NoTracepoint)?;
+        let object = attach::load(self.maps, &["point"], Constants::default())?;
         let attached = attach::tracepoint(&object, "point", point.id, 0);
-        attached.map(drop).map_err(|error| in_words(&error))
+        attached.map(drop).map_err(refused)
     }
 
-    pub fn kprobe(&self, address: u64) -> Result<(), String> {
-        let object = attach::load(self.maps, &["kprobe_enter"], Constants::default());
-        let object = object.map_err(first_line)?;
+    pub fn kprobe(&self, address: u64) -> Result<(), TryError> {
+        let object = attach::load(self.maps, &["kprobe_enter"], Constants::default())?;
         let attached = attach::kprobe(&object, "kprobe_enter", address, 0, false);
-        attached.map(drop).map_err(|error| in_words(&error))
+        attached.map(drop).map_err(refused)
     }
 
-    pub fn kprobe_multi(&self, address: u64) -> Result<(), String> {
-        let object = attach::load(self.maps, &["multi_enter"], Constants::default());
-        let object = object.map_err(first_line)?;
+    pub fn kprobe_multi(&self, address: u64) -> Result<(), TryError> {
+        let object = attach::load(self.maps, &["multi_enter"], Constants::default())?;
         let attached = attach::kprobe_multi(&object, "multi_enter", &[address], &[0], false);
         attached
             .map(drop)
             .map_err(|error| match error.raw_os_error() {
-                Some(libc::EOPNOTSUPP | libc::EINVAL) => {
-                    "not in this kernel (CONFIG_FPROBE, 5.18): kprobes are attached one by one"
-                        .to_owned()
-                }
-                _ => in_words(&error),
+                Some(libc::EOPNOTSUPP | libc::EINVAL) => TryError::NoKprobeMulti,
+                _ => refused(error),
             })
     }
 
-    pub fn fentry(&self, function: &str) -> Result<(), String> {
+    pub fn fentry(&self, function: &str) -> Result<(), TryError> {
         let attached = attach::fentry(self.maps, None, function, 0, &["fentry_enter"]);
-        attached.map(drop).map_err(|error| {
-            let text = first_line(error);
-            format!("kprobes are used instead: {text}")
-        })
+        attached.map(drop).map_err(TryError::NoFentry)
     }
 }
 
-fn first_line(error: impl ToString) -> String {
+/// A refused program brings the verifier's log, which is long.
+pub fn first_line(error: &EbpfError) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().to_owned()
 }

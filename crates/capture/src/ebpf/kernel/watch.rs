@@ -6,6 +6,7 @@ use super::{
     choose::{Attachments, Choice, Subject},
     events::Events,
     names::Names,
+    refusal::Refusal,
     shape::Shape,
 };
 use crate::{
@@ -219,26 +220,22 @@ fn watch_switches(maps: &Maps, made: &mut Attachments) -> Option<(Object, Attach
     made.total += 1;
     let number = made.subjects.len() as u64;
     let point = Tracefs::find()
-        .ok_or_else(|| "tracefs is not mounted".to_owned())
+        .ok_or(Refusal::NoTracefs)
         .and_then(|tracefs| {
             let point = tracefs.tracepoint("sched", "sched_switch");
-            point.map_err(|error| error.to_string())
+            point.map_err(Refusal::Tracepoint)
         });
     let attached = point.and_then(|point| {
-        let field = |name: &str| {
-            let field = point.field(name);
-            field.ok_or_else(|| format!("it has no field {name}"))
-        };
+        let field = |name| point.field(name).ok_or(Refusal::NoField(name));
         let constants = Constants {
             off_cookie: number,
             next_thread: field("next_pid")?.offset.into(),
             last_state: field("prev_state")?.offset.into(),
             ..Constants::default()
         };
-        let object = attach::load(maps, &["switched"], constants);
-        let object = object.map_err(|error| error.to_string())?;
+        let object = attach::load(maps, &["switched"], constants)?;
         let link = attach::tracepoint(&object, "switched", point.id, 0);
-        let link = link.map_err(|error| super::choose::in_words(&error))?;
+        let link = link.map_err(Refusal::Kernel)?;
         Ok((object, link))
     });
     match attached {

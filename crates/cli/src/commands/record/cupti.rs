@@ -36,14 +36,14 @@ impl Cupti {
         let mut environment = session.environment(&library, existing.as_deref());
         if let Some(environment) = &mut environment {
             if method == Method::Events {
-                environment.push(("CUTRACE_ACTIVITY_BY".into(), "events".into()));
+                environment.push(("CUTRACE_GPU_TIMES_BY".into(), "events".into()));
             }
             if options.waits {
-                environment.push(("CUTRACE_ACTIVITY_WAITS".into(), "1".into()));
+                environment.push(("CUTRACE_GPU_TIMES_WAITS".into(), "1".into()));
             }
             // Only who wants details is shown it.
             if options.verbose {
-                environment.push(("CUTRACE_ACTIVITY_OVERHEAD".into(), "1".into()));
+                environment.push(("CUTRACE_GPU_TIMES_OVERHEAD".into(), "1".into()));
             }
         }
         let hindrance = environment.is_none().then(|| {

@@ -2,11 +2,9 @@
 
 use crate::engine::rings;
 use crate::layout::Thread;
+use core::mem::offset_of;
 use event::note::Note;
-use event::ring::{CallSlot, FLAG_NOTE, PAYLOAD_BYTES};
-
-/// Bytes of a payload slot before its commit word.
-const FIRST: usize = 28;
+use event::ring::{CallSlot, FLAG_NOTE, PAYLOAD_BYTES, PayloadSlot};
 
 /// Which call a note belongs to.
 #[derive(Clone, Copy)]
@@ -30,15 +28,17 @@ pub fn write(thread: &mut Thread, call: Call, note: Note, parts: [&[u8]; 2]) -> 
     let commit = |sequence: u64| {
         let word = (sequence as u32).wrapping_add(1);
         // SAFETY: within the ring, in a slot that is this call's.
-        unsafe { slot(sequence).add(FIRST).cast::<u32>().write_volatile(word) };
+        unsafe {
+            let place = slot(sequence).add(offset_of!(CallSlot, commit));
+            place.cast::<u32>().write_volatile(word);
+        };
     };
     let mut bytes = parts.into_iter().flatten();
     for number in 1..=payloads as u64 {
         let at = slot(first.wrapping_add(number));
         for (within, byte) in bytes.by_ref().take(PAYLOAD_BYTES).enumerate() {
-            let offset = if within < FIRST { within } else { within + 4 };
-            // SAFETY: within the slot: 60 bytes around the commit word.
-            unsafe { at.add(offset).write(*byte) };
+            // SAFETY: within the slot.
+            unsafe { at.add(PayloadSlot::place(within).0).write(*byte) };
         }
         commit(first.wrapping_add(number));
     }

@@ -1,4 +1,4 @@
-//! What the library inside a traced process and the tracer share about GPU activity.
+//! What the library inside a traced process and the tracer share about GPU times.
 //!
 //! A process appends frames to the file `cupti.PID.TIME` of the session's folder: a header of
 //! [`HEADER_BYTES`], then the payload, filled up to a multiple of 8. The tracer reads them as they
@@ -10,7 +10,7 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"CUPF");
 pub const HEADER_BYTES: usize = 16;
 /// No frame is longer.
 pub const MOST_BYTES: usize = 64 << 20;
-/// How files of activity are called.
+/// How files of GPU times are called.
 pub const FILE_PREFIX: &str = "cupti.";
 
 /// Text: `version=130000 path=/usr/lib/libcupti.so.13`
