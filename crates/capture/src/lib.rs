@@ -1,5 +1,6 @@
 //! Capture: starting the program to be traced, and the back ends that watch it.
 
+mod alike;
 mod call;
 pub mod clock;
 pub mod cupti;
@@ -21,9 +22,12 @@ pub mod nvml;
 pub mod preload;
 pub mod process_name;
 mod sink;
+pub mod source;
 pub mod syscall;
+pub mod trace_file;
 pub mod uvm;
 
+pub use alike::alike;
 pub use call::demangled;
 pub use deadline::Deadline;
 pub use merge::{Inlet, Merge, Merged};

@@ -16,9 +16,10 @@ pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run, Size};
 pub use ioctl::Ioctl;
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
-pub use method::{Method, Methods};
 pub use probes::{Hooks, Probes};
 pub use record::Record;
+
+pub use capture::alike;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::{
@@ -246,17 +247,6 @@ fn is_trace(path: &OsStr) -> bool {
     matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow)) && path.is_file()
 }
 
-/// The one of these names that a word was most likely meant to be, if any.
-pub fn alike<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Two slips, but never most of a word.
-    let most = 2.min(word.chars().count().saturating_sub(1) / 2);
-    names
-        .map(|name| (strsim::damerau_levenshtein(word, name), name))
-        .filter(|(slips, _)| *slips <= most)
-        .min()
-        .map(|(_, name)| name)
-}
-
 /// Says what is wrong with the command line, and how the verb is used.
 fn usage(message: &str) -> ! {
     let mut line = Line::command();
@@ -307,8 +297,7 @@ mod tests {
                 panic!("{line}: not recorded");
             };
             let options = record.options();
-            assert_eq!(options.program, "./app", "{line}");
-            assert_eq!(options.arguments, ["-o", "not-ours"], "{line}");
+            assert_eq!(options.run.words(), ["./app", "-o", "not-ours"], "{line}");
             assert_eq!(options.output, None, "{line}");
         }
         assert!(matches!(verb("cutrace demo"), Verb::Demo(_)));

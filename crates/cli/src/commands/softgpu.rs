@@ -26,32 +26,9 @@ pub fn on_softgpu(program: OsString, arguments: Vec<OsString>) -> Result<ExitCod
         args: arguments,
         environment: Vec::new(),
     };
-    add_softgpu(&mut command)?;
+    let softgpu = embedded::softgpu()?;
+    launch::add_softgpu(&mut command, &softgpu.folder, softgpu.redirect)?;
     launch::run(&command)?.pass_on()
-}
-
-/// Puts softgpu's libraries in front, and preloads the one that serves linked-in runtimes behind whatever else
-/// is preloaded.
-pub fn add_softgpu(command: &mut launch::Command) -> Result<()> {
-    let folder = embedded::softgpu_folder()?;
-    let asan = std::env::var_os("ASAN_OPTIONS");
-    let asan = launch::sanitizer::environment(&command.program, asan.as_deref());
-    let environment = &mut command.environment;
-    environment.extend(asan);
-    let existing = std::env::var_os("LD_LIBRARY_PATH");
-    let path = launch::library_path(existing.as_deref(), &folder)?;
-    environment.push(("LD_LIBRARY_PATH".into(), path));
-    let set = environment.iter().rfind(|(name, _)| name == "LD_PRELOAD");
-    let existing = set.map(|(_, value)| value.clone());
-    let mut preload = existing
-        .or_else(|| std::env::var_os("LD_PRELOAD"))
-        .unwrap_or_default();
-    if !preload.is_empty() {
-        preload.push(":");
-    }
-    preload.push(launch::preloadable(&folder.join(embedded::REDIRECT))?);
-    environment.push(("LD_PRELOAD".into(), preload));
-    Ok(())
 }
 
 /// Writes the libraries to a folder of the user's, for programs that run without cutrace.

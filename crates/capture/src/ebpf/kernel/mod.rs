@@ -10,10 +10,12 @@ mod events;
 mod marks;
 mod names;
 mod shape;
+mod source;
 mod tries;
 mod watch;
 
 pub use attach::Means;
 pub use shape::{Shape, ShapeError};
+pub use source::KERNEL;
 pub use tries::Tries;
 pub use watch::{Options, Report, Watch, Watching, driver_hooks};

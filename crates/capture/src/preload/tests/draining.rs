@@ -355,7 +355,7 @@ fn a_payload_within_the_slot_is_read_when_the_call_has_returned() {
     assert_eq!(payloads(&mut reader), words);
     // After: with its end, and not what was in the words before.
     let second = file.begin(20, call([1, 2, 5, 5]));
-    assert_eq!(payloads(&mut reader), [vec![]]);
+    assert_eq!(payloads(&mut reader), [Vec::<u8>::new()]);
     let third = file.begin(21, call([1, 2, 7, 8]));
     file.end(third, 22, 0);
     file.end(second, 23, 0);
