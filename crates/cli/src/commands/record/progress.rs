@@ -193,7 +193,7 @@ mod tests {
             (text.into(), String::new())
         );
         assert_eq!(fitting(text, 10), "cutrace: ");
-        let late = Stage::Ordering.line(1000, Duration::from_millis(2900));
+        let late = ending(Stage::Ordering, 1000, Duration::from_millis(2900));
         let text = "cutrace: the program has ended; putting the trace in order: 1,000 events, 2 s";
         assert_eq!(late, text);
         assert_eq!((grouped(0), grouped(1000)), ("0".into(), "1,000".into()));
