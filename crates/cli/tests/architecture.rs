@@ -222,3 +222,16 @@ fn the_walk_through_a_source_leads_somewhere() {
         assert!(example.contains(line), "{line}");
     }
 }
+
+/// Reports know by a trace's words who watched for what: the same sources that say so of themselves.
+#[test]
+fn reports_know_who_watches_for_what() {
+    let names = |such: fn(&capture::source::Provides) -> bool| -> BTreeSet<&str> {
+        let all = capture::source::SOURCES.all().map(|source| source.about());
+        let such = all.filter(|about| such(&about.provides));
+        such.map(|about| about.name).collect()
+    };
+    assert_eq!(names(|it| it.calls), BTreeSet::from(analyse::CALL_SOURCES));
+    let requests = BTreeSet::from(analyse::REQUEST_SOURCES);
+    assert_eq!(names(|it| it.requests), requests);
+}

@@ -48,7 +48,7 @@ static ABOUT_CUPTI: About = About {
 
 static ABOUT_EVENTS: About = About {
     name: "events",
-    help: "the same without CUPTI, by events around the work: less exact",
+    help: "the same without CUPTI, by events around the work, less exactly",
     shows: "when work ran on the GPU, by CUDA events around it; `cupti` takes them by itself where it has to",
     document: Some("docs/GPU-TIMES.md"),
     needs: "preload beside it",

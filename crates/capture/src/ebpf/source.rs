@@ -17,7 +17,7 @@ pub static EBPF: Ebpf = Ebpf;
 
 static ABOUT: About = About {
     name: "ebpf",
-    help: "calls and system calls, seen from the kernel; needs root",
+    help: "both calls and system calls, seen from the kernel (root)",
     shows: "the same calls and system calls without touching the program; running processes (`-p PID`), all of them \
             (`-a`), a user's, a cgroup's",
     document: Some("docs/EBPF.md"),

@@ -124,11 +124,9 @@ impl Together {
 
     /// What a source found, if it took part: its results are of this type.
     pub fn results<T: Results>(&mut self) -> Option<Box<T>> {
-        let is_meant = |one: &Box<dyn Results>| {
-            let any: &dyn Any = &**one;
-            any.is::<T>()
-        };
-        let place = self.results.iter().position(is_meant)?;
+        let is_meant = |one: &dyn Results| (one as &dyn Any).is::<T>();
+        let mut results = self.results.iter();
+        let place = results.position(|one| is_meant(&**one))?;
         let any: Box<dyn Any> = self.results.swap_remove(place);
         any.downcast().ok()
     }

@@ -164,11 +164,9 @@ impl TraceFile {
 
     /// Who has looked on, if one of them is of this type.
     pub fn onlooker<T: Onlooker>(&mut self) -> Option<Box<T>> {
-        let is_meant = |one: &Box<dyn Onlooker>| {
-            let any: &dyn Any = &**one;
-            any.is::<T>()
-        };
-        let place = self.onlookers.iter().position(is_meant)?;
+        let is_meant = |one: &dyn Onlooker| (one as &dyn Any).is::<T>();
+        let mut onlookers = self.onlookers.iter();
+        let place = onlookers.position(|one| is_meant(&**one))?;
         let any: Box<dyn Any> = self.onlookers.swap_remove(place);
         any.downcast().ok()
     }

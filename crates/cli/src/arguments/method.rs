@@ -2,16 +2,21 @@
 
 use capture::source::{Methods, SOURCES};
 
-/// The option's help: the names, and what has to be known of some of them.
+/// The option's help: the names.
 pub fn help() -> String {
     let names = SOURCES.names().join(", ");
     format!("How to watch: auto, all, or a list of {names}")
 }
 
+/// The same with a few words on each, and what has to be known of some of them.
 pub fn long_help() -> String {
-    let cautions = SOURCES.by_method().filter_map(|it| it.about().caution);
-    let paragraphs = std::iter::once(help()).chain(cautions.map(str::to_owned));
-    paragraphs.collect::<Vec<_>>().join("\n\n")
+    let sources = || SOURCES.by_method().map(|source| source.about());
+    let words: Vec<String> = sources()
+        .map(|about| format!("{}: {}", about.name, about.help))
+        .collect();
+    let mut paragraphs = vec![help(), format!("{}.", words.join("; "))];
+    paragraphs.extend(sources().filter_map(|about| about.caution.map(str::to_owned)));
+    paragraphs.join("\n\n")
 }
 
 /// `auto`, `all`, or a list.

@@ -34,9 +34,9 @@ pub fn on_softgpu(program: OsString, arguments: Vec<OsString>) -> Result<ExitCod
 /// Writes the libraries to a folder of the user's, for programs that run without cutrace.
 fn unpack(folder: &Path) -> Result<ExitCode> {
     let names = embedded::write_softgpu(folder)?;
-    println!("{} has {}", folder.display(), names.join(", "));
-    println!("type: LD_LIBRARY_PATH={} ./your-program", folder.display());
-    Ok(ExitCode::SUCCESS)
+    let (folder, names) = (folder.display(), names.join(", "));
+    let text = format!("{folder} has {names}\ntype: LD_LIBRARY_PATH={folder} ./your-program\n");
+    super::print(text.as_bytes())
 }
 
 fn list(all: bool) -> Result<ExitCode> {

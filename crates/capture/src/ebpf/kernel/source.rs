@@ -22,7 +22,7 @@ pub static KERNEL: Kernel = Kernel;
 static ABOUT: About = About {
     name: "kernel",
     typed: Some("`--kernel`, `--hook PROBE`, `--hooks FILE`"),
-    help: "the driver's own functions, and what hooks ask for of the kernel; needs root",
+    help: "the driver's own functions, and what hooks ask for of the kernel (root)",
     shows: "functions of nvidia.ko and nvidia-uvm.ko, interrupts, off-CPU time, and hooks of your own, counted in the \
             kernel if you like",
     document: Some("docs/HOOKS.md"),
