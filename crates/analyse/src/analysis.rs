@@ -70,17 +70,22 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
+/// Sources that record CUDA calls, and those that record requests to the driver, as traces name them. A trace may be
+/// read where no source is: a test compares them with capture's registry.
+pub const CALL_SOURCES: [&str; 2] = ["preload", "ebpf"];
+pub const REQUEST_SOURCES: [&str; 2] = ["syscall", "ebpf"];
+
 impl Report {
     /// Whether somebody watched for CUDA calls: if nobody did, that there are none says nothing.
     pub fn calls_watched(&self) -> bool {
         self.overview.counts.api_calls > 0
             || self.meta.backends.is_empty()
-            || self.watched_by(&["preload", "ebpf"])
+            || self.watched_by(&CALL_SOURCES)
     }
 
     /// Whether somebody watched for requests to the kernel driver.
     pub fn requests_watched(&self) -> bool {
-        self.overview.counts.has_kernel() || self.watched_by(&["syscall", "ebpf"])
+        self.overview.counts.has_kernel() || self.watched_by(&REQUEST_SOURCES)
     }
 
     fn watched_by(&self, names: &[&str]) -> bool {

@@ -49,7 +49,7 @@ pub mod transfers;
 pub mod waits;
 pub mod working;
 
-pub use analysis::{Analysis, Report, Wall};
+pub use analysis::{Analysis, CALL_SOURCES, REQUEST_SOURCES, Report, Wall};
 pub use bins::Bins;
 pub use categories::Categories;
 pub use correlation::Correlation;

@@ -21,7 +21,9 @@ pub mod nvml;
 pub mod preload;
 pub mod process_name;
 mod sink;
+pub mod source;
 pub mod syscall;
+pub mod trace_file;
 pub mod uvm;
 
 pub use call::demangled;

@@ -1,6 +1,7 @@
 //! The libraries and programs this binary carries, and putting them where a program can load them.
 
 use anyhow::{Context, Result, bail};
+use capture::source::{Library, Softgpu};
 use std::{
     env, fs,
     io::{self, Write},
@@ -31,12 +32,28 @@ mod built {
 }
 
 /// The library among softgpu's that serves runtimes linked into programs.
-pub const REDIRECT: &str = "libcutrace_redirect.so";
+const REDIRECT: &str = "libcutrace_redirect.so";
 
 /// The folder with softgpu's libcuda.so.1, libcudart.so.12/.13, libcupti.so.13 and [`REDIRECT`], unpacked if need
 /// be.
 pub fn softgpu_folder() -> Result<PathBuf> {
     unpacked("softgpu", built::LIBRARIES)
+}
+
+/// Where hooks look for libraries first: a program on softgpu loads softgpu's.
+pub fn library_folders(simulate: bool) -> Result<Vec<PathBuf>> {
+    match simulate {
+        true => Ok(vec![softgpu_folder()?]),
+        false => Ok(Vec::new()),
+    }
+}
+
+/// softgpu, as runs need it.
+pub fn softgpu() -> Result<Softgpu> {
+    Ok(Softgpu {
+        folder: softgpu_folder()?,
+        redirect: REDIRECT,
+    })
 }
 
 /// Writes softgpu's libraries to a folder that the user names, and says what they are called.
@@ -52,19 +69,15 @@ pub fn write_softgpu(folder: &Path) -> Result<Vec<&'static str>> {
         .collect())
 }
 
-/// The library that is injected into traced programs, unpacked if need be.
-pub fn preload_library() -> Result<PathBuf> {
-    Ok(unpacked("preload", &[built::PRELOAD])?.join(built::PRELOAD.name))
-}
-
-/// The library that the driver loads in traced programs, unpacked if need be.
-pub fn gpu_times_library() -> Result<PathBuf> {
-    Ok(unpacked("gpu-times", &[built::GPU_TIMES])?.join(built::GPU_TIMES.name))
-}
-
-/// The library that puts probes into kernels, unpacked if need be.
-pub fn gpu_probes_library() -> Result<PathBuf> {
-    Ok(unpacked("gpu-probes", &[built::GPU_PROBES])?.join(built::GPU_PROBES.name))
+/// A library that goes into traced programs, unpacked if need be.
+pub fn library(library: Library) -> Result<PathBuf> {
+    let (kind, embedded) = match library {
+        Library::Preload => ("preload", built::PRELOAD),
+        Library::GpuTimes => ("gpu-times", built::GPU_TIMES),
+        Library::GpuProbes => ("gpu-probes", built::GPU_PROBES),
+    };
+    let name = embedded.name;
+    Ok(unpacked(kind, &[embedded])?.join(name))
 }
 
 /// The demo program, unpacked if need be.

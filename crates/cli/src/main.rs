@@ -6,7 +6,6 @@
 mod arguments;
 mod commands;
 mod embedded;
-mod probes;
 mod say;
 
 use capture::launch::LaunchError;

@@ -159,3 +159,79 @@ fn every_path_in_the_document_exists() {
         );
     }
 }
+
+/// README's rows are those of the registry, in whichever order they read best.
+#[test]
+fn the_ways_to_look_are_the_registrys() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md is there");
+    let (_, rest) = readme.split_once("\n## Ways to look\n").expect("a table");
+    let section = rest.split("\n## ").next().unwrap_or(rest);
+    let is_row = |line: &&str| line.starts_with('|') && !line.starts_with("|---");
+    let rows = section.lines().filter(is_row).skip(1);
+    let rows: BTreeSet<&str> = rows.collect();
+    let table = capture::source::SOURCES.table();
+    for row in &table {
+        assert!(rows.contains(&**row), "README.md lacks this row:\n{row}");
+    }
+    assert_eq!(rows.len(), table.len(), "README.md has rows of its own");
+}
+
+/// The walk through a source names files, and words that are in the code.
+#[test]
+fn the_walk_through_a_source_leads_somewhere() {
+    let text = fs::read_to_string(root().join("docs/ADDING-A-SOURCE.md")).expect("the walk");
+    let named = paths(&text);
+    assert!(named.len() >= 8, "{named:?}");
+    for path in &named {
+        assert!(root().join(path).exists(), "{path} does not exist");
+    }
+    let mut code = String::new();
+    for folder in [
+        "crates/capture/src/source",
+        "crates/capture/src/trace_file",
+        "crates/capture/tests/example_source",
+        "crates/capture/tests/example_source/load",
+    ] {
+        for entry in fs::read_dir(root().join(folder))
+            .expect("a folder")
+            .flatten()
+        {
+            code.push_str(&fs::read_to_string(entry.path()).unwrap_or_default());
+        }
+    }
+    code.push_str(&fs::read_to_string(root().join("crates/capture/src/deadline.rs")).expect("it"));
+    let is_name = |word: &&str| {
+        word.chars().all(|it| it.is_alphanumeric() || it == '_') && !["auto", "all"].contains(word)
+    };
+    let words: BTreeSet<&str> = text.split('`').skip(1).step_by(2).filter(is_name).collect();
+    assert!(words.len() >= 25, "{words:?}");
+    for word in words {
+        let defined = ["fn ", "struct ", "enum ", "trait ", "pub "].map(|it| format!("{it}{word}"));
+        assert!(
+            defined.iter().any(|it| code.contains(it)),
+            "docs/ADDING-A-SOURCE.md names {word}, which is nowhere defined"
+        );
+    }
+    // What is shown is the example's own.
+    let example = root().join("crates/capture/tests/example_source/load/mod.rs");
+    let example = fs::read_to_string(example).expect("the example");
+    let shown = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("        "));
+    for line in shown.filter(|line| line.contains(": \"")) {
+        assert!(example.contains(line), "{line}");
+    }
+}
+
+/// Reports know by a trace's words who watched for what: the same sources that say so of themselves.
+#[test]
+fn reports_know_who_watches_for_what() {
+    let names = |such: fn(&capture::source::Provides) -> bool| -> BTreeSet<&str> {
+        let all = capture::source::SOURCES.all().map(|source| source.about());
+        let such = all.filter(|about| such(&about.provides));
+        such.map(|about| about.name).collect()
+    };
+    assert_eq!(names(|it| it.calls), BTreeSet::from(analyse::CALL_SOURCES));
+    let requests = BTreeSet::from(analyse::REQUEST_SOURCES);
+    assert_eq!(names(|it| it.requests), requests);
+}

@@ -9,6 +9,7 @@ mod clock;
 mod frames;
 mod link;
 mod process;
+mod source;
 mod tap;
 #[cfg(test)]
 mod tests;
@@ -17,5 +18,6 @@ mod watch;
 mod work;
 
 pub use link::Calls;
+pub use source::{CUPTI, EVENTS};
 pub use tap::Tap;
 pub use watch::{CuptiError, Recording, Report, Session};

@@ -20,6 +20,7 @@ mod processes;
 mod reader;
 mod session;
 mod short;
+mod source;
 pub mod spec;
 mod stopping;
 mod system;
@@ -29,6 +30,7 @@ mod whose;
 pub use attach::Way;
 pub use error::EbpfError;
 pub use session::{Options, Recording, Report, Target, available, start};
+pub use source::{EBPF, in_pid_namespace};
 pub use watch::Ended;
 pub use whose::{CgroupError, Whose, cgroup};
 

@@ -4,8 +4,10 @@
 
 mod record;
 mod rm;
+mod source;
 mod watch;
 
 pub use record::{Step, Switch, decode};
 pub use rm::RmError;
+pub use source::FECS;
 pub use watch::{Report, Watch, available};

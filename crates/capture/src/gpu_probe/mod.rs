@@ -1,22 +1,38 @@
 //! Probes inside GPU kernels, seen from the tracer: orders for the library in the traced program, the
 //! rings that device code writes, and what its maps hold at the end.
 //!
-//! What is injected lives in the crate `probe`; both share the layout of maps and rings
+//! What is injected lives in the crate `gpu-probes`; both share the layout of maps and rings
 //! (`ptx::device`). Rings are files that are mapped here too: records arrive while kernels run.
 
+mod allocations;
 mod clock;
+mod found;
 mod host;
+mod intervals;
+mod live_pins;
 mod maps;
 mod notes;
+pub mod programs;
 mod reading;
+mod records;
 mod ring;
+mod source;
+mod unprobed;
+pub mod words;
 
+pub use allocations::{Allocation, Allocations};
 pub use clock::DeviceClock;
+pub use found::Found;
 pub use host::{Host, HostError, HostFound, HostMap, HostPart, HostProgram};
+pub use intervals::{Interval, ShowInterval};
+pub use live_pins::{PinError, file_name, in_file_name, put, spec};
 pub use maps::{Entry, LiveMap, MapDump, dumps, is_set, live_maps};
 pub use notes::{KernelNotes, Notes};
+pub use programs::Probes;
 pub use reading::{MapReading, ReadingCause, map_readings};
 pub use ring::{Raw, RingTotals, Rings, Source, Taker};
+pub use source::PROBES;
+pub use unprobed::Unprobed;
 
 use crate::preload::folder::Folder;
 use ptx::device::Orders;

@@ -8,17 +8,21 @@ mod held;
 mod outlast;
 pub mod sanitizer;
 mod signals;
+mod softgpu;
+pub mod user;
 mod wait;
 
 pub use error::LaunchError;
 pub use held::{Held, Preparation, User, hold};
 pub use outlast::{outlast, until_enough};
 pub use signals::block_signals;
+pub use softgpu::add_softgpu;
+pub use user::OtherUser;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 
 /// What to start.
@@ -139,4 +143,15 @@ pub fn library_path(existing: Option<&OsStr>, first: &Path) -> Result<OsString, 
         path.push(existing);
     }
     Ok(path)
+}
+
+/// The file that a command's first word leads to.
+pub fn found_in_path(program: &OsStr) -> Option<PathBuf> {
+    let path = PathBuf::from(program);
+    if path.components().count() > 1 {
+        return path.is_file().then_some(path);
+    }
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
 }

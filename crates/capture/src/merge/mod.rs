@@ -27,7 +27,11 @@ const BATCHES: usize = 256;
 
 /// What an inlet tells the merging thread; `usize` is the source's number.
 enum Message {
-    Source(Name),
+    Source {
+        name: Name,
+        /// Its calls are the ones that GPU work names as its cause.
+        calls: bool,
+    },
     Begin(usize, Vec<Backend>),
     Records(usize, Vec<Record>),
     /// No record older than this will come.
@@ -62,10 +66,19 @@ impl<S: Sink> Merge<S> {
     /// One more back end. All must be named before the first of them writes: their ids are
     /// interleaved by their number.
     pub fn source(&mut self, name: impl Into<Name>) -> Inlet {
+        self.add(name.into(), false)
+    }
+
+    /// The same for one that records CUDA calls: GPU work names those of the first such as its cause.
+    pub fn source_of_calls(&mut self, name: impl Into<Name>) -> Inlet {
+        self.add(name.into(), true)
+    }
+
+    fn add(&mut self, name: Name, calls: bool) -> Inlet {
         let number = self.sources;
         self.sources += 1;
         // A thread that is gone is noticed by the first write.
-        let _ = self.sender.send(Message::Source(name.into()));
+        let _ = self.sender.send(Message::Source { name, calls });
         Inlet::new(number, self.sender.clone())
     }
 

@@ -41,10 +41,6 @@ impl Order {
         self.sources.get(source).map(|source| &source.name)
     }
 
-    pub fn place(&self, name: &str) -> Option<usize> {
-        self.sources.iter().position(|source| &*source.name == name)
-    }
-
     pub fn push(&mut self, source: usize, records: Vec<Record>) {
         if let Some(source) = self.sources.get_mut(source) {
             self.kept += records.len();

@@ -17,9 +17,6 @@ const FLUSH_EVERY: u64 = 500_000_000;
 /// program loads begins with the first call.
 const WAIT_FOR_BEGIN: u64 = 1_000_000_000;
 
-/// The source of the calls that GPU work names as its cause.
-const CALLS: &str = "preload";
-
 /// What came of merging.
 pub struct Merged<S> {
     pub sink: S,
@@ -34,6 +31,8 @@ pub(super) struct Run<S> {
     merged: Merged<S>,
     window: u64,
     order: Order,
+    /// The source of the calls that GPU work names as its cause.
+    calls: Option<usize>,
     /// Who has begun, by source: a merge inside of this one speaks for several.
     begun: Vec<Vec<Backend>>,
     /// From the first record on.
@@ -53,6 +52,7 @@ impl<S: Sink> Run<S> {
             },
             window: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX),
             order: Order::default(),
+            calls: None,
             begun: Vec::new(),
             nesting: None,
             latest: 0,
@@ -79,7 +79,10 @@ impl<S: Sink> Run<S> {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Source(name) => {
+            Message::Source { name, calls } => {
+                if calls {
+                    self.calls.get_or_insert(self.order.len());
+                }
                 self.order.add(name);
                 self.begun.push(Vec::new());
             }
@@ -138,10 +141,8 @@ impl<S: Sink> Run<S> {
                 self.merged.failure.get_or_insert(why);
             }
         }
-        self.nesting.get_or_insert_with(|| {
-            let calls = self.order.place(CALLS).unwrap_or(0);
-            Nesting::new(self.order.len(), calls)
-        })
+        self.nesting
+            .get_or_insert_with(|| Nesting::new(self.order.len(), self.calls.unwrap_or(0)))
     }
 
     fn write(&mut self, source: usize, mut record: Record) {

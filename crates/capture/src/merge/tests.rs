@@ -210,7 +210,7 @@ fn clocks_that_differ_a_little_lose_nothing() {
 fn what_is_no_thread_of_the_host_is_left_alone() {
     let kept = Kept::default();
     let mut merge = merge(&kept);
-    let (mut calls, mut gpu) = (merge.source("preload"), merge.source("cupti"));
+    let (mut calls, mut gpu) = (merge.source_of_calls("preload"), merge.source("cupti"));
     calls
         .write(&span(1, Layer::Driver, 10, Extent::Open))
         .unwrap();

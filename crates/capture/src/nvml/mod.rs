@@ -2,8 +2,10 @@
 //! By the tracer, not by the program: the library is loaded here if it is there.
 
 mod library;
+mod source;
 
 pub use library::{NvmlError, available};
+pub use source::NVML;
 
 use crate::clock::monotonic;
 use crate::{Deadline, Sink, SinkError};

@@ -17,6 +17,7 @@ mod ptrace;
 mod ranges;
 mod reading;
 mod session;
+mod source;
 mod told;
 mod traced;
 mod tracer;
@@ -27,6 +28,7 @@ pub(crate) use events::Events;
 pub use frame::Malformed;
 pub(crate) use frame::{Call, Frame};
 pub use session::{Options, Recording, Report, Session};
+pub use source::SYSCALL;
 pub use told::records_of;
 
 /// Whether commands can be traced here: the same is not known of other users' processes.

@@ -7,6 +7,7 @@ mod entry;
 mod gpu_clock;
 mod offset;
 mod queue;
+mod source;
 #[cfg(test)]
 mod tests;
 mod tracker;
@@ -15,5 +16,6 @@ mod watch;
 mod words;
 
 pub use entry::{Entry, Layout, What, decode};
+pub use source::UVM;
 pub use watch::{Report, Watch, available};
 pub use words::{Processors, event};

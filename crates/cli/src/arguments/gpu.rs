@@ -1,12 +1,16 @@
 //! `cutrace gpu`: programs inside kernels.
 
 use super::{
-    Format, Method, Methods, Record, examples,
+    Record, examples,
     gpu_object::{BudgetLine, ObjectLine},
-    record::is_descriptor,
+    record::{DetailLine, DeviceLine, RunAsLine, trace_name},
     usage,
 };
-use crate::probes::{ObjectOptions, Ready};
+use capture::{
+    gpu_probe::programs::{ObjectOptions, Ready},
+    preload::PRELOAD,
+    source::{Methods, RunOptions, Subject},
+};
 use ptx::rewrite::Pattern;
 use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
 
@@ -245,10 +249,8 @@ struct HowLine {
         hide_default_value = true
     )]
     records: u64,
-    /// As root: run the command as this user, a name or a number. Under sudo the command runs as the
-    /// user who called sudo; '--user root' keeps it root's
-    #[arg(long, value_name = "USER", value_parser = super::record::user)]
-    user: Option<u32>,
+    #[command(flatten)]
+    run_as: RunAsLine,
     /// Keep secrets out of the trace: the command's arguments, texts that the program passes or prints, folders,
     /// the host's name
     #[arg(long)]
@@ -259,15 +261,13 @@ struct HowLine {
     /// Print no summary of the trace at the end
     #[arg(long)]
     no_summary: bool,
-    /// Run on softgpu, the software device
-    #[arg(long)]
-    sim: bool,
+    #[command(flatten)]
+    device: DeviceLine,
     /// Print errors and the probes' results only
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
-    /// Print also what was hooked, and how
-    #[arg(short, long)]
-    verbose: bool,
+    #[command(flatten)]
+    detail: DetailLine,
 }
 
 impl RunLine {
@@ -282,43 +282,23 @@ impl RunLine {
 
 impl HowLine {
     fn options(self, program: OsString, arguments: Vec<OsString>) -> Run {
-        if let Some(path) = &self.output
-            && path.as_os_str() != "-"
-            && !is_descriptor(path)
-            && !matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow))
-        {
-            usage("a trace's name says its format: -o FILE.jsonl or -o FILE.arrows");
-        }
+        let run = RunOptions {
+            subject: Subject::Command { program, arguments },
+            // Collecting times would change what probes measure.
+            methods: Methods::These(vec![&PRELOAD]),
+            simulate: self.device.sim,
+            verbose: self.detail.verbose,
+            ..RunOptions::default()
+        };
         Run {
             record: Record {
-                program,
-                arguments,
-                pid: None,
-                everyone: false,
-                whose: capture::ebpf::Whose::default(),
-                user: self.user,
-                // Collecting times would change what probes measure.
-                methods: Methods::These(vec![Method::Preload]),
-                output: self.output,
-                max_size: None,
-                filter: None,
-                stacks: None,
-                libraries: Vec::new(),
-                may_miss_libraries: false,
-                hooks: Vec::new(),
-                hook_lines: Vec::new(),
-                sample: 1,
-                kernel: None,
-                waits: false,
-                min_duration: Duration::ZERO,
-                duration: None,
-                summary: !self.no_summary,
-                simulate: self.sim,
+                run,
+                run_as: self.run_as.run_as,
+                output: trace_name(self.output),
+                no_summary: self.no_summary,
                 quiet: self.quiet,
                 redact: self.redact,
-                verbose: self.verbose,
-                strict: false,
-                probes: None,
+                ..Record::default()
             },
             pin: self.pin,
             threads: 0,

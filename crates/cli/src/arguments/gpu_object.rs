@@ -1,6 +1,6 @@
 //! What can be said about a BPF object besides its name.
 
-use crate::probes::{AttachTo, ObjectOptions, Setting};
+use capture::gpu_probe::programs::{AttachTo, ObjectOptions, Setting};
 
 #[derive(clap::Args)]
 pub struct ObjectLine {

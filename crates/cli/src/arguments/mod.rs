@@ -16,7 +16,6 @@ pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run, Size};
 pub use ioctl::Ioctl;
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
-pub use method::{Method, Methods};
 pub use probes::{Hooks, Probes};
 pub use record::Record;
 
@@ -296,8 +295,7 @@ mod tests {
                 panic!("{line}: not recorded");
             };
             let options = record.options();
-            assert_eq!(options.program, "./app", "{line}");
-            assert_eq!(options.arguments, ["-o", "not-ours"], "{line}");
+            assert_eq!(options.run.words(), ["./app", "-o", "not-ours"], "{line}");
             assert_eq!(options.output, None, "{line}");
         }
         assert!(matches!(verb("cutrace demo"), Verb::Demo(_)));

@@ -1,66 +1,46 @@
 //! `cutrace record`: what to trace, and how.
 
-use super::{Format, Methods, method::methods, sizes, times, usage};
-use crate::probes::Probes;
-use capture::ebpf::Whose;
+use super::{Format, method, sizes, times, usage};
+use capture::{
+    ebpf::Whose,
+    source::{Methods, RunOptions, Subject},
+};
 use std::{
     ffi::{CString, OsString},
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
-/// A command to trace.
+/// A run to trace: what its sources need to know, and what becomes of the trace.
+#[derive(Default)]
 pub struct Record {
-    pub program: OsString,
-    pub arguments: Vec<OsString>,
-    /// A process that runs already, instead of a command.
-    pub pid: Option<u32>,
-    /// Every process, instead of a command.
-    pub everyone: bool,
-    /// Of these only some.
-    pub whose: Whose,
+    pub run: RunOptions,
     /// Who the command runs as; None is who we are, or who called sudo.
-    pub user: Option<u32>,
-    pub methods: Methods,
+    pub run_as: Option<u32>,
     /// None is a new file named after the time.
     pub output: Option<PathBuf>,
     /// Recording stops when the trace has so many bytes.
     pub max_size: Option<u64>,
-    /// Categories, layers and function globs.
-    pub filter: Option<String>,
-    /// Calls that come with their stacks, likewise.
-    pub stacks: Option<String>,
-    /// Library globs, each with a glob over its functions.
-    pub libraries: Vec<(String, String)>,
-    /// Even if they are nowhere to be seen.
+    /// Libraries may be nowhere to be seen.
     pub may_miss_libraries: bool,
-    /// The driver's functions: groups of them, or all if none is named.
-    pub kernel: Option<Vec<String>>,
     /// Hooks files; '-' is standard input.
-    pub hooks: Vec<PathBuf>,
+    pub hook_files: Vec<PathBuf>,
     /// Hooks as they are typed: `kprobe:nv*`, `uprobe:LIB:FUNCTION=hist(duration)`.
     pub hook_lines: Vec<String>,
-    /// One of so many API calls is recorded.
-    pub sample: u32,
-    /// CUPTI's word on when the host waited for the GPU.
-    pub waits: bool,
-    pub min_duration: Duration,
-    pub duration: Option<Duration>,
-    pub summary: bool,
-    /// On softgpu.
-    pub simulate: bool,
+    pub no_summary: bool,
     pub quiet: bool,
     /// Leave out of the trace what says too much of the program and its user.
     pub redact: bool,
-    pub verbose: bool,
     /// Lost events are a failure.
     pub strict: bool,
-    /// Programs inside kernels.
-    pub probes: Option<Arc<Probes>>,
 }
 
 impl Record {
+    /// Whether the run is summed up for somebody.
+    pub fn is_summed_up(&self) -> bool {
+        !self.no_summary && !self.quiet
+    }
+
     /// Where its trace goes.
     pub fn folder(&self) -> Option<&Path> {
         let output = self.output.as_deref()?;
@@ -72,19 +52,59 @@ impl Record {
     }
 }
 
+/// A trace's name, which says its format; anything else is a mistake.
+pub(super) fn trace_name(output: Option<PathBuf>) -> Option<PathBuf> {
+    if let Some(path) = &output
+        && path.as_os_str() != "-"
+        && !is_descriptor(path)
+        && !matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow))
+    {
+        usage("a trace's name says its format: -o FILE.jsonl or -o FILE.arrows");
+    }
+    output
+}
+
+/// What a command is run by, whatever is done with it.
+#[derive(clap::Args)]
+pub struct RunAsLine {
+    /// As root: run the command as this user, a name or a number. Under sudo the command runs as the
+    /// user who called sudo; '--user root' keeps it root's
+    #[arg(long = "user", value_name = "USER", value_parser = user)]
+    pub run_as: Option<u32>,
+}
+
+/// Where it runs.
+#[derive(clap::Args)]
+pub struct DeviceLine {
+    /// Run on softgpu, the software device
+    #[arg(long)]
+    pub sim: bool,
+}
+
+/// How much is said of it.
+#[derive(clap::Args)]
+pub struct DetailLine {
+    /// Print also what was hooked, and how
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
 #[derive(clap::Args)]
 pub struct RecordLine {
-    /// How to watch: auto, all, or a list of preload, syscall, ebpf, cupti, events, kernel, uvm, nvml, fecs
-    ///
-    /// syscall stops threads in a process of its own (cutrace-ptrace), which must not be killed with kill -9:
-    /// another takes over at once, but calls into the driver that are made in that moment fail with ENOSYS.
-    #[arg(long, value_name = "LIST", default_value = "auto", value_parser = methods)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "auto",
+        value_parser = method::methods,
+        help = method::help(),
+        long_help = method::long_help()
+    )]
     method: Methods,
     /// Trace a process that runs already, until it ends or Ctrl-C: by ebpf, or by syscall
-    #[arg(short, long, value_name = "PID", value_parser = process, conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", value_parser = process, conflicts_with_all = ["command", "run_as"])]
     pid: Option<u32>,
     /// Trace every process of this machine, until Ctrl-C or -d: by ebpf
-    #[arg(short = 'a', long = "all", conflicts_with_all = ["command", "pid"])]
+    #[arg(short = 'a', long = "all", conflicts_with_all = ["command", "pid", "run_as"])]
     everyone: bool,
     /// With -a: only processes that run as this user, a name or a number
     #[arg(long = "uid", value_name = "USER", value_parser = user)]
@@ -93,10 +113,8 @@ pub struct RecordLine {
     /// as in /proc/PID/cgroup
     #[arg(long, value_name = "PATH", value_parser = cgroup)]
     cgroup: Option<u64>,
-    /// As root: run the command as this user, a name or a number. Under sudo the command runs as the
-    /// user who called sudo; '--user root' keeps it root's
-    #[arg(long = "user", value_name = "USER", value_parser = user, conflicts_with_all = ["pid", "everyone"])]
-    run_as: Option<u32>,
+    #[command(flatten)]
+    run_as: RunAsLine,
     /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl, which becomes Arrow
     /// (.arrows) past 256 MB. '-' writes lines to the terminal as things happen, and JSONL to a pipe or
     /// file, where the program's standard output goes to standard error; 'fd:3' writes JSONL to that
@@ -169,15 +187,13 @@ pub struct RecordLine {
     /// Print no summary at the end
     #[arg(long)]
     no_summary: bool,
-    /// Run on softgpu, the software device
-    #[arg(long)]
-    sim: bool,
+    #[command(flatten)]
+    device: DeviceLine,
     /// Print errors only
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
-    /// Print also what was hooked, and how
-    #[arg(short, long)]
-    verbose: bool,
+    #[command(flatten)]
+    detail: DetailLine,
     /// The command to run
     #[arg(
         trailing_var_arg = true,
@@ -189,56 +205,53 @@ pub struct RecordLine {
 
 impl RecordLine {
     pub fn options(self) -> Record {
-        if let Some(path) = &self.output
-            && path.as_os_str() != "-"
-            && !is_descriptor(path)
-            && !matches!(Format::of(path), Some(Format::Jsonl | Format::Arrow))
-        {
-            usage("a trace's name says its format: -o FILE.jsonl or -o FILE.arrows");
-        }
+        let output = trace_name(self.output);
         if !self.everyone && (self.user.is_some() || self.cgroup.is_some()) {
             usage("--uid and --cgroup narrow -a down: cutrace -a --uid USER");
         }
         let mut words = self.command.into_iter();
-        let program = match (words.next(), self.pid) {
-            (Some(program), _) => program,
-            (None, Some(_)) => OsString::new(),
-            (None, None) if self.everyone => OsString::new(),
+        let subject = match (words.next(), self.pid) {
+            (Some(program), _) => Subject::Command {
+                program,
+                arguments: words.collect(),
+            },
+            (None, Some(pid)) => Subject::Process(pid),
+            (None, None) if self.everyone => Subject::Machine,
             (None, None) => usage("record needs a command to trace: cutrace ./app"),
         };
-        Record {
-            program,
-            arguments: words.collect(),
-            pid: self.pid,
-            everyone: self.everyone,
+        let run = RunOptions {
+            subject,
             whose: Whose {
                 user: self.user,
                 cgroup: self.cgroup,
             },
-            user: self.run_as,
             methods: self.method,
-            output: self.output,
-            max_size: self.max_size,
             filter: self.filter,
             stacks: self.stacks,
             libraries: self.libraries,
-            may_miss_libraries: self.allow_missing_lib,
-            kernel: self
+            driver_groups: self
                 .kernel
                 .map(|groups| groups.into_iter().filter(|g| !g.is_empty()).collect()),
-            hooks: self.hooks,
-            hook_lines: self.hook_lines,
             sample: self.sample.unwrap_or(1),
             waits: self.waits,
             min_duration: self.min_duration.unwrap_or_default(),
             duration: self.duration,
-            summary: !self.no_summary,
-            simulate: self.sim,
+            simulate: self.device.sim,
+            verbose: self.detail.verbose,
+            ..RunOptions::default()
+        };
+        Record {
+            run,
+            run_as: self.run_as.run_as,
+            output,
+            max_size: self.max_size,
+            may_miss_libraries: self.allow_missing_lib,
+            hook_files: self.hooks,
+            hook_lines: self.hook_lines,
+            no_summary: self.no_summary,
             quiet: self.quiet,
             redact: self.redact,
-            verbose: self.verbose,
             strict: self.strict,
-            probes: None,
         }
     }
 }

@@ -8,11 +8,14 @@ use super::{
     style::style,
 };
 use crate::{
-    arguments::{Color, Demo, Format, Look, Methods, Record},
+    arguments::{Color, Demo, Look, Record},
     embedded,
 };
 use anyhow::{Context, Result, bail};
-use capture::launch::Exit;
+use capture::{
+    launch::Exit,
+    source::{RunOptions, Subject},
+};
 use render::{Style, tables, timeline::Options};
 use std::{
     env,
@@ -21,7 +24,6 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 use trace::Parts;
 
@@ -42,7 +44,7 @@ pub fn run(options: Demo) -> Result<ExitCode> {
             }
         )
     });
-    let recorded = record::record(&recording(&folder, options.gpu)?)?;
+    let recorded = record::record(&mut recording(&folder, options.gpu)?)?;
     if recorded.exit != Exit::Code(0) {
         if options.gpu {
             say("the program could not use the GPU; without --gpu it runs on softgpu");
@@ -51,42 +53,27 @@ pub fn run(options: Demo) -> Result<ExitCode> {
     }
     show(&recorded)?;
     let (perfetto, html) = (folder.join("trace.pftrace"), folder.join("report.html"));
-    export::write(vec![recorded.path.clone()], Format::Perfetto, &perfetto)?;
-    export::write(vec![recorded.path.clone()], Format::Html, &html)?;
+    export::write_perfetto(vec![recorded.path.clone()], &perfetto)?;
+    export::write_html(vec![recorded.path.clone()], &html)?;
     next(&recorded.path, &perfetto, &html)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn recording(folder: &Path, gpu: bool) -> Result<Record> {
-    Ok(Record {
-        program: embedded::demo_program()?.into_os_string(),
-        arguments: Vec::new(),
-        pid: None,
-        everyone: false,
-        whose: capture::ebpf::Whose::default(),
-        user: None,
-        methods: Methods::Auto,
-        output: Some(folder.join("trace.jsonl")),
-        max_size: None,
-        filter: None,
+    let run = RunOptions {
+        subject: Subject::Command {
+            program: embedded::demo_program()?.into_os_string(),
+            arguments: Vec::new(),
+        },
         // Where memory comes from: that is how a leak is found.
         stacks: Some("memory".into()),
-        libraries: Vec::new(),
-        may_miss_libraries: false,
-        kernel: None,
-        hooks: Vec::new(),
-        hook_lines: Vec::new(),
-        sample: 1,
-        waits: false,
-        min_duration: Duration::ZERO,
-        duration: None,
-        summary: true,
         simulate: !gpu,
-        quiet: false,
-        redact: false,
-        verbose: false,
-        strict: false,
-        probes: None,
+        ..RunOptions::default()
+    };
+    Ok(Record {
+        run,
+        output: Some(folder.join("trace.jsonl")),
+        ..Record::default()
     })
 }
 

@@ -3,13 +3,13 @@
 use super::{
     input::{Input, Progress, or_newest},
     named_output,
-    unfinished::Unfinished,
 };
 use crate::{
     arguments::{Destination, Export, Format, Weight},
     say::say,
 };
 use anyhow::Result;
+use capture::trace_file::Unfinished;
 use render::{Chrome, FlameSvg, Folded, Html, Output, Perfetto, Stacks};
 use std::{
     io::{self, BufWriter, Write},
@@ -19,20 +19,43 @@ use std::{
 use trace::Parts;
 
 pub fn run(options: Export) -> Result<ExitCode> {
-    match trace_format(options.format) {
-        Some(format) => convert(options, format),
-        None => draw(options),
+    match Shape::of(options.format) {
+        Shape::Trace(format) => convert(options, format),
+        Shape::Picture(picture) => draw(options, picture),
     }
 }
 
-/// Formats that hold a trace as it is.
-fn trace_format(format: Format) -> Option<trace::Format> {
-    match format {
-        Format::Jsonl => Some(trace::Format::Jsonl),
-        Format::Arrow => Some(trace::Format::Arrow),
-        Format::Parquet => Some(trace::Format::Parquet),
-        Format::Csv => Some(trace::Format::Csv),
-        _ => None,
+/// What a format is.
+enum Shape {
+    /// It holds a trace as it is.
+    Trace(trace::Format),
+    Picture(Picture),
+}
+
+/// What is drawn from a trace.
+#[derive(Clone, Copy)]
+enum Picture {
+    Chrome,
+    Perfetto,
+    Html,
+    Folded,
+    Svg,
+}
+
+impl Shape {
+    /// Every format has its line: a new one does not compile without.
+    fn of(format: Format) -> Shape {
+        match format {
+            Format::Jsonl => Shape::Trace(trace::Format::Jsonl),
+            Format::Arrow => Shape::Trace(trace::Format::Arrow),
+            Format::Parquet => Shape::Trace(trace::Format::Parquet),
+            Format::Csv => Shape::Trace(trace::Format::Csv),
+            Format::Chrome => Shape::Picture(Picture::Chrome),
+            Format::Perfetto => Shape::Picture(Picture::Perfetto),
+            Format::Html => Shape::Picture(Picture::Html),
+            Format::Folded => Shape::Picture(Picture::Folded),
+            Format::Svg => Shape::Picture(Picture::Svg),
+        }
     }
 }
 
@@ -68,7 +91,7 @@ fn convert(options: Export, format: trace::Format) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn draw(options: Export) -> Result<ExitCode> {
+fn draw(options: Export, picture: Picture) -> Result<ExitCode> {
     let baseline = (options.baseline.as_ref())
         .map(|path| folded(path, options.weight))
         .transpose()?;
@@ -78,33 +101,38 @@ fn draw(options: Export) -> Result<ExitCode> {
     };
     match options.destination {
         Destination::Stdout => {
-            let input = Input::open(options.traces, parts(options.format))?.streaming();
+            let input = Input::open(options.traces, picture.parts())?.streaming();
             let writer = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-            let mut output = output(writer, options.format, flame, &input);
+            let mut output = picture.output(writer, flame, &input);
             input.show(&mut *output)?;
         }
         Destination::File(path) => {
-            draw_to(options.traces, options.format, flame, &path)?;
+            draw_to(options.traces, picture, flame, &path)?;
             say!("cutrace: written to {}", path.display());
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Draws traces into a file.
-pub fn write(traces: Vec<PathBuf>, format: Format, path: &Path) -> Result<()> {
-    draw_to(traces, format, Flame::default(), path)
+/// Draws traces into a file, for Perfetto.
+pub fn write_perfetto(traces: Vec<PathBuf>, path: &Path) -> Result<()> {
+    draw_to(traces, Picture::Perfetto, Flame::default(), path)
 }
 
-fn draw_to(traces: Vec<PathBuf>, format: Format, flame: Flame, path: &Path) -> Result<()> {
-    let input = Input::open(traces, parts(format))?;
+/// Draws traces into a file, as a page.
+pub fn write_html(traces: Vec<PathBuf>, path: &Path) -> Result<()> {
+    draw_to(traces, Picture::Html, Flame::default(), path)
+}
+
+fn draw_to(traces: Vec<PathBuf>, picture: Picture, flame: Flame, path: &Path) -> Result<()> {
+    let input = Input::open(traces, picture.parts())?;
     let file = Unfinished::create(path)?;
     let writer = BufWriter::with_capacity(BUFFER, file.writer()?);
-    let mut output = output(writer, format, flame, &input);
+    let mut output = picture.output(writer, flame, &input);
     let shown = input.show(&mut *output);
     shown.map_err(|why| named_output(why, &path.display()))?;
     drop(output);
-    file.finish()
+    Ok(file.finish()?)
 }
 
 /// What flame graphs want to know.
@@ -114,38 +142,40 @@ struct Flame {
     baseline: Option<Vec<(String, u64)>>,
 }
 
-/// What of its events an output shows.
-fn parts(format: Format) -> Parts {
-    match format {
-        Format::Html | Format::Folded | Format::Svg => Parts {
-            stack: true,
-            ..Parts::NONE
-        },
-        _ => Parts {
-            stack: false,
-            ..Parts::ALL
-        },
-    }
-}
-
 const BUFFER: usize = 1 << 20;
 
-fn output<'a>(
-    writer: impl Write + 'a,
-    format: Format,
-    flame: Flame,
-    input: &Input,
-) -> Box<dyn Output + 'a> {
-    let meta = input.meta();
-    match format {
-        Format::Html => Box::new(Html::new(writer, meta)),
-        Format::Perfetto => Box::new(Perfetto::new(writer, meta)),
-        Format::Folded => Box::new(Folded::new(writer, flame.weight, flame.baseline)),
-        Format::Svg => {
-            let title = meta.command.join(" ");
-            Box::new(FlameSvg::new(writer, title, flame.weight, flame.baseline))
+impl Picture {
+    /// What of its events it shows.
+    fn parts(self) -> Parts {
+        match self {
+            Picture::Html | Picture::Folded | Picture::Svg => Parts {
+                stack: true,
+                ..Parts::NONE
+            },
+            Picture::Chrome | Picture::Perfetto => Parts {
+                stack: false,
+                ..Parts::ALL
+            },
         }
-        _ => Box::new(Chrome::new(writer, meta)),
+    }
+
+    fn output<'a>(
+        self,
+        writer: impl Write + 'a,
+        flame: Flame,
+        input: &Input,
+    ) -> Box<dyn Output + 'a> {
+        let meta = input.meta();
+        match self {
+            Picture::Chrome => Box::new(Chrome::new(writer, meta)),
+            Picture::Perfetto => Box::new(Perfetto::new(writer, meta)),
+            Picture::Html => Box::new(Html::new(writer, meta)),
+            Picture::Folded => Box::new(Folded::new(writer, flame.weight, flame.baseline)),
+            Picture::Svg => {
+                let title = meta.command.join(" ");
+                Box::new(FlameSvg::new(writer, title, flame.weight, flame.baseline))
+            }
+        }
     }
 }
 
@@ -160,7 +190,7 @@ fn render_weight(weight: Weight) -> render::Weight {
 /// The stacks of a trace to compare with.
 fn folded(path: &Path, weight: Weight) -> Result<Vec<(String, u64)>> {
     let mut stacks = Stacks::new(render_weight(weight));
-    Input::open(vec![path.to_owned()], parts(Format::Folded))?.each(|record| {
+    Input::open(vec![path.to_owned()], Picture::Folded.parts())?.each(|record| {
         stacks.record(record);
         Ok(())
     })?;

@@ -1,7 +1,7 @@
 //! `cutrace hooks check`: whether a hooks file is right, and what its hooks are on this machine.
 
-use super::{input::contents, print, record::library_folders as folders};
-use crate::arguments::Hooks as Options;
+use super::{input::contents, print};
+use crate::{arguments::Hooks as Options, embedded::library_folders as folders};
 use anyhow::{Context, Result, bail};
 use capture::{
     doctor::{Refusals, refusals},

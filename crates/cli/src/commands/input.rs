@@ -1,8 +1,8 @@
 //! Traces as the commands that look at them read them: one or several, or the newest here.
 
-use super::record::{destination::FOLDER, latest::LATEST};
 use crate::say::{self, say};
 use anyhow::{Context, Result, bail};
+use capture::trace_file::{destination::FOLDER, latest::LATEST};
 use event::{Meta, Record, Summary};
 use render::Output;
 use std::{

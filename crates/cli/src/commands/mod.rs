@@ -17,7 +17,6 @@ mod report;
 mod softgpu;
 mod style;
 mod timeline;
-mod unfinished;
 mod view;
 
 use crate::arguments::{self, Command};

@@ -1,7 +1,6 @@
 //! `cutrace probes`: what can be hooked here, one probe a line, as `bpftrace -l` lists them.
 
-use super::record::library_folders as folders;
-use crate::{arguments::Probes, say::say};
+use crate::{arguments::Probes, embedded::library_folders as folders, say::say};
 use anyhow::Result;
 use capture::{
     doctor::refusals,

@@ -26,40 +26,17 @@ pub fn on_softgpu(program: OsString, arguments: Vec<OsString>) -> Result<ExitCod
         args: arguments,
         environment: Vec::new(),
     };
-    add_softgpu(&mut command)?;
+    let softgpu = embedded::softgpu()?;
+    launch::add_softgpu(&mut command, &softgpu.folder, softgpu.redirect)?;
     launch::run(&command)?.pass_on()
-}
-
-/// Puts softgpu's libraries in front, and preloads the one that serves linked-in runtimes behind whatever else
-/// is preloaded.
-pub fn add_softgpu(command: &mut launch::Command) -> Result<()> {
-    let folder = embedded::softgpu_folder()?;
-    let asan = std::env::var_os("ASAN_OPTIONS");
-    let asan = launch::sanitizer::environment(&command.program, asan.as_deref());
-    let environment = &mut command.environment;
-    environment.extend(asan);
-    let existing = std::env::var_os("LD_LIBRARY_PATH");
-    let path = launch::library_path(existing.as_deref(), &folder)?;
-    environment.push(("LD_LIBRARY_PATH".into(), path));
-    let set = environment.iter().rfind(|(name, _)| name == "LD_PRELOAD");
-    let existing = set.map(|(_, value)| value.clone());
-    let mut preload = existing
-        .or_else(|| std::env::var_os("LD_PRELOAD"))
-        .unwrap_or_default();
-    if !preload.is_empty() {
-        preload.push(":");
-    }
-    preload.push(launch::preloadable(&folder.join(embedded::REDIRECT))?);
-    environment.push(("LD_PRELOAD".into(), preload));
-    Ok(())
 }
 
 /// Writes the libraries to a folder of the user's, for programs that run without cutrace.
 fn unpack(folder: &Path) -> Result<ExitCode> {
     let names = embedded::write_softgpu(folder)?;
-    println!("{} has {}", folder.display(), names.join(", "));
-    println!("type: LD_LIBRARY_PATH={} ./your-program", folder.display());
-    Ok(ExitCode::SUCCESS)
+    let (folder, names) = (folder.display(), names.join(", "));
+    let text = format!("{folder} has {names}\ntype: LD_LIBRARY_PATH={folder} ./your-program\n");
+    super::print(text.as_bytes())
 }
 
 fn list(all: bool) -> Result<ExitCode> {

@@ -11,10 +11,12 @@ mod marks;
 mod names;
 mod refusal;
 mod shape;
+mod source;
 mod tries;
 mod watch;
 
 pub use attach::Means;
 pub use shape::{Shape, ShapeError};
+pub use source::KERNEL;
 pub use tries::{Tries, TryError, first_line};
 pub use watch::{Options, Report, Watch, Watching, driver_hooks};

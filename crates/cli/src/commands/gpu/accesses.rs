@@ -1,7 +1,7 @@
 //! `gpu mem` as a table: accesses by the line they stand in, and below each where its threads went.
 
 use super::bars::grouped;
-use crate::probes::{Access, LINE_BYTES, Line, Owner};
+use capture::gpu_probe::programs::{Access, LINE_BYTES, Line, Owner};
 use std::fmt::Write as _;
 
 /// Busiest lines and owners that are shown.

@@ -2,7 +2,7 @@
 //! key. Which of them follows from the map's type, the object's types and the map's name.
 
 use super::bars::{bar, grouped};
-use crate::probes::{Probes, is_time};
+use capture::gpu_probe::programs::{Probes, is_time};
 use capture::gpu_probe::{MapDump, is_set};
 use event::Value;
 use ptx::device::map_kind;

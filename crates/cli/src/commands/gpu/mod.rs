@@ -4,26 +4,25 @@ mod accesses;
 mod bars;
 mod intervals;
 mod launch;
-mod live_pins;
 mod maps;
-mod notes;
 mod pin;
 mod report;
 mod room;
-mod unprobed;
-
-pub use intervals::Intervals;
-pub use live_pins::LivePins;
-pub use notes::notes;
-pub use unprobed::{Launched, Unprobed};
 
 use super::{input::contents, print, record};
 use crate::{
     arguments::{Gpu, Run, Size},
     embedded,
-    probes::{self, Loaded, ObjectOptions, Probes},
 };
 use anyhow::{Context, Result, bail};
+use capture::{
+    gpu_probe::{
+        Found,
+        programs::{self, Loaded, ObjectOptions, Probes},
+    },
+    launch::user,
+    source::Subject,
+};
 use ptx::rewrite::Pattern;
 use std::{fmt::Write as _, path::Path, process::ExitCode, sync::Arc};
 
@@ -79,12 +78,12 @@ fn read(object: &Path) -> Result<Vec<u8>> {
 }
 
 fn load(object: &Path, kernels: Option<&Pattern>, options: &ObjectOptions) -> Result<Loaded> {
-    probes::load(&read(object)?, kernels, options).with_context(|| object.display().to_string())
+    programs::load(&read(object)?, kernels, options).with_context(|| object.display().to_string())
 }
 
 fn check(object: &Path, budget: u64) -> Result<ExitCode> {
     let bytes = read(object)?;
-    let (parsed, notes) = probes::parse(&bytes).with_context(|| object.display().to_string())?;
+    let (parsed, notes) = programs::parse(&bytes).with_context(|| object.display().to_string())?;
     let mut options = gpubpf::TranslateOptions::default();
     options.budget.rounds = budget;
     let checked = gpubpf::check(&parsed, &options);
@@ -142,9 +141,9 @@ fn exec(
     }
     let file = embedded::scratch("exec.ptx")?;
     std::fs::write(&file, text).with_context(|| file.display().to_string())?;
-    options.record.program = std::env::current_exe()?.into();
+    let program = std::env::current_exe()?.into();
     let words = ["gpu", "launch"].map(Into::into).into_iter();
-    options.record.arguments = words
+    let arguments = words
         .chain([
             file.clone().into(),
             grid.to_string().into(),
@@ -157,6 +156,7 @@ fn exec(
                 .map(|program| program.name.clone().into()),
         )
         .collect();
+    options.record.run.subject = Subject::Command { program, arguments };
     let done = with_probes(loaded.probes, options);
     let _ = std::fs::remove_file(&file);
     done
@@ -167,17 +167,19 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     probes.orders.records = options.records;
     probes.orders.every = options.every;
     // Another user could not write there.
-    let own = record::is_own(&options.record)?;
+    let own = user::of_command(options.record.run_as)?.is_none();
     probes.orders.cache = embedded::cache_folder("gpu-ptx").ok().filter(|_| own);
     probes.pin = options.pin.clone();
-    room::check(&probes.orders, options.record.simulate)?;
-    options.record.probes = Some(Arc::new(probes));
-    let mut recorded = record::record(&options.record)?;
+    room::check(&probes.orders, options.record.run.simulate)?;
+    probes.show = Some(Box::new(intervals::show));
+    let probes = Arc::new(probes);
+    options.record.run.probes = Some(probes.clone());
+    let mut recorded = record::record(&mut options.record)?;
     // The answer comes first: it is what was asked for.
-    if let (Some(probes), Some(found)) = (&options.record.probes, recorded.found.take()) {
-        report::show(probes, &found, &options);
+    if let Some(found) = recorded.said.results::<Found>() {
+        report::show(&probes, &found, &options);
         if let Some(folder) = &options.pin {
-            pin::write(folder, probes, &found.dumps)?;
+            pin::write(folder, &probes, &found.dumps)?;
         }
     }
     record::say(&options.record, &recorded);

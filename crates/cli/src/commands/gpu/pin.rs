@@ -1,9 +1,7 @@
 //! `--pin`: what maps hold at the end, left in a folder for others to read.
 
-use super::live_pins::{file_name, in_file_name, put, spec as line};
-use crate::probes::Probes;
 use anyhow::{Context, Result};
-use capture::gpu_probe::MapDump;
+use capture::gpu_probe::{MapDump, Probes, file_name, in_file_name, put, spec as line};
 use event::Value;
 use serde_json::{Value as Json, json};
 use std::{fs, path::Path};

@@ -4,15 +4,13 @@ use super::{
     accesses,
     bars::{bar, durations, grouped},
     maps,
-    notes::{notes, unread},
 };
-use crate::{
-    arguments::Run,
-    commands::{record::Found, style::stderr_style},
-    probes::{Access, Probes, Ready, What},
-    say,
+use crate::{arguments::Run, commands::style::stderr_style, say};
+use capture::gpu_probe::{
+    Found, KernelNotes, MapDump,
+    programs::{Access, Probes, Ready, What},
+    words::{notes, unread},
 };
-use capture::gpu_probe::{KernelNotes, MapDump};
 use ptx::rewrite::readable;
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -22,7 +20,7 @@ const MOST_SHOWN: usize = 32;
 pub fn show(probes: &Probes, found: &Found, options: &Run) {
     let mut text = String::from("\n=== GPU PROBES ===\n");
     // With a summary, they are among its notes.
-    if !options.record.summary || options.record.quiet {
+    if !options.record.is_summed_up() {
         let all = notes(
             probes,
             &found.notes,
@@ -47,7 +45,7 @@ pub fn show(probes: &Probes, found: &Found, options: &Run) {
             let _ = writeln!(text, "\n{}", kernels.title());
         }
         text.push_str(&answer(probes, &found.dumps, &found.spans, &found.accesses));
-        if ready == Some(Ready::Hist) && options.record.simulate {
+        if ready == Some(Ready::Hist) && options.record.run.simulate {
             text.push_str(
                 "\nOn softgpu, blocks that run at once may have one multiprocessor and warp number: \
                  some warps are missed, some have\nanother's time. gpu count is exact.\n",
@@ -94,13 +92,13 @@ impl<'a> Kernels<'a> {
         let has_run = |name: &String| found.unprobed.probed.contains(name);
         let (ran, idle): (Vec<_>, Vec<_>) =
             (found.notes.probed.iter()).partition(|(name, _)| has_run(name));
-        let full = options.full_names || options.record.verbose;
+        let full = options.full_names || options.record.run.verbose;
         let mut all = named(&ran, full);
         all.extend(named(&idle, full));
         Kernels {
             all,
             ran: ran.len(),
-            verbose: options.record.verbose,
+            verbose: options.record.run.verbose,
         }
     }
 

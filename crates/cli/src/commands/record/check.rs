@@ -1,56 +1,65 @@
 //! What is wrong with a run is said before its program starts, with the nearest right word.
 
 use super::sought;
-use crate::arguments::{Method, Methods, Record};
+use crate::arguments::Record;
 use anyhow::{Result, bail};
-use capture::{library, preload::Filter};
+use capture::{
+    library,
+    preload::Filter,
+    source::{Methods, Provides},
+};
 use event::{Category, Layer};
 use names::misspelt;
 
 pub fn options(options: &Record) -> Result<()> {
     contradictions(options)?;
-    for (option, spec) in [("-e ", &options.filter), ("--stack=", &options.stacks)] {
+    let run = &options.run;
+    for (option, spec) in [("-e ", &run.filter), ("--stack=", &run.stacks)] {
         if let Some(spec) = spec {
             selection(options, option, spec)?;
         }
     }
-    if options.may_miss_libraries || options.everyone {
+    if options.may_miss_libraries || run.is_everyone() {
         return Ok(());
     }
-    for (name, _) in &options.libraries {
+    for (name, _) in &run.libraries {
         sought::library(options, name)?;
     }
     Ok(())
 }
 
 fn contradictions(options: &Record) -> Result<()> {
-    if options.simulate && options.pid.is_some() {
+    let run = &options.run;
+    if run.simulate && run.pid().is_some() {
         bail!("--sim and -p: softgpu serves programs from their start; type: cutrace --sim CMD");
     }
-    if options.simulate && options.everyone {
+    if run.simulate && run.is_everyone() {
         bail!("--sim and -a: softgpu serves the command that it runs; type: cutrace --sim CMD");
     }
-    let Methods::These(methods) = &options.methods else {
+    let Methods::These(methods) = &run.methods else {
         return Ok(());
     };
     let names = || {
-        let names: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
+        let names: Vec<&str> = methods.iter().map(|one| one.about().name).collect();
         names.join(",")
     };
-    let has = |method| methods.contains(&method);
-    if options.waits && !has(Method::Cupti) {
+    let has = |provides: fn(&Provides) -> bool| {
+        let mut methods = methods.iter();
+        methods.any(|one| provides(&one.about().provides))
+    };
+    if run.waits && !has(|it| it.waits) {
         bail!(
             "--waits and --method={}: CUPTI records waits; add cupti: --method={},cupti",
             names(),
             names()
         );
     }
-    let calls = has(Method::Preload) || has(Method::Ebpf);
+    let calls = has(|it| it.calls);
     let of_calls = [
-        ("--stack", options.stacks.is_some()),
-        ("--lib", !options.libraries.is_empty()),
-        ("--sample", options.sample > 1),
-        ("-e", options.filter.is_some() && !has(Method::Syscall)),
+        ("--stack", run.stacks.is_some()),
+        ("--lib", !run.libraries.is_empty()),
+        ("--sample", run.sample > 1),
+        ("-e", run.filter.is_some() && !has(|it| it.requests)),
     ];
     for (option, given) in of_calls {
         if given && !calls {
@@ -68,17 +77,17 @@ fn contradictions(options: &Record) -> Result<()> {
 /// Each item of a selection must mean something, and the whole of it, too.
 fn selection(options: &Record, option: &str, spec: &str) -> Result<()> {
     // Names of other libraries' functions are nowhere listed.
-    if !options.libraries.is_empty() {
+    let run = &options.run;
+    if !run.libraries.is_empty() {
         return Ok(());
     }
     let filter = Filter::parse(spec);
-    let has = |method| match &options.methods {
-        Methods::These(methods) => methods.contains(&method),
+    // Nor are those of requests to the driver.
+    let requests = match &run.methods {
+        Methods::These(methods) => (methods.iter()).any(|one| one.about().provides.requests),
         methods => *methods == Methods::All,
     };
-    // Nor are those of requests to the driver.
-    let is_open =
-        has(Method::Syscall) || has(Method::Ebpf) || options.everyone || options.pid.is_some();
+    let is_open = requests || !run.is_command();
     for item in filter.meaningless() {
         let is_word = (Category::ALL.iter().any(|one| one.as_str() == item))
             || (Layer::ALL.iter().any(|one| one.as_str() == item));

@@ -1,38 +1,28 @@
 //! The head of a trace: what was run, and on which machine.
 
-use crate::arguments::Record;
-use capture::{clock::monotonic, process_name};
+use capture::{clock::monotonic, process_name, source::RunOptions};
 use event::{Gpu, Host, Meta};
 use std::{fs, time::SystemTime};
 
-pub fn of_run(options: &Record, start_ns: u64) -> Meta {
+pub fn of_run(run: &RunOptions, start_ns: u64) -> Meta {
     Meta {
         cutrace: env!("CARGO_PKG_VERSION").into(),
-        command: match options.pid {
+        command: match run.pid() {
             Some(pid) => process_name::of_running(pid).map_or_else(Vec::new, |it| it.command),
-            None => command(options),
+            None => run.words(),
         },
-        pid: options.pid,
+        pid: run.pid(),
         start_ns,
         start_unix_ns: unix_time_at(start_ns),
         host: host(),
-        driver: if options.simulate { None } else { driver() },
-        gpus: if options.simulate {
+        driver: if run.simulate { None } else { driver() },
+        gpus: if run.simulate {
             vec![softgpu()]
         } else {
             Vec::new()
         },
         ..Meta::default()
     }
-}
-
-/// The command's words; none if the whole machine is traced.
-pub fn command(options: &Record) -> Vec<String> {
-    let words = std::iter::once(&options.program).chain(&options.arguments);
-    let words = words.skip_while(|word| word.is_empty());
-    words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect()
 }
 
 fn host() -> Host {

@@ -2,13 +2,14 @@
 //! is still done when the program has ended. It appears after a second, is drawn over itself a few times
 //! a second, and is gone at the end.
 
-use capture::launch::block_signals;
-use event::{Extent, Record};
+use capture::{
+    launch::block_signals,
+    trace_file::{Seen, Stage},
+};
 use std::{
     io::{self, IsTerminal, Write},
     sync::{
         Arc,
-        atomic::{AtomicU8, AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
@@ -23,78 +24,16 @@ const RATE_OVER: usize = 8;
 /// Goes to the line's beginning and empties it.
 const CLEAR: &str = "\r\x1b[K";
 
-/// What has been seen so far, counted by whoever writes the trace.
-#[derive(Debug, Default)]
-pub struct Seen {
-    events: AtomicU64,
-    lost: AtomicU64,
-    stage: AtomicU8,
-}
-
-/// What is done with the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Stage {
-    Recording,
-    Writing,
-    Packing,
-    Ordering,
-    Repairing,
-}
-
-impl Stage {
-    const ALL: [Stage; 5] = [
-        Stage::Recording,
-        Stage::Writing,
-        Stage::Packing,
-        Stage::Ordering,
-        Stage::Repairing,
-    ];
-
-    /// What the line says so long after the program has ended.
-    fn line(self, events: u64, since: Duration) -> String {
-        let words = match self {
-            Stage::Recording | Stage::Writing => "writing the trace",
-            Stage::Packing => "converting the trace to Arrow",
-            Stage::Ordering => "putting the trace in order",
-            Stage::Repairing => "completing the trace, which was cut short",
-        };
-        let (events, seconds) = (grouped(events), since.as_secs());
-        format!("cutrace: the program has ended; {words}: {events} events, {seconds} s")
-    }
-}
-
-impl Seen {
-    pub fn add(&self, record: &Record) {
-        match record {
-            Record::Event(event) if event.extent != Extent::Open => {
-                self.events.fetch_add(1, Ordering::Relaxed);
-            }
-            Record::Lost(lost) => {
-                self.lost.fetch_add(lost.count, Ordering::Relaxed);
-            }
-            _ => {}
-        }
-    }
-
-    /// A record that is not written.
-    pub fn add_lost(&self, record: &Record) {
-        let count = match record {
-            Record::Event(event) => u64::from(event.extent != Extent::Open),
-            Record::Lost(lost) => lost.count,
-            Record::Meaning(_) => 1,
-        };
-        self.lost.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub fn does(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Relaxed);
-    }
-
-    fn stage(&self) -> Stage {
-        let number = usize::from(self.stage.load(Ordering::Relaxed));
-        Stage::ALL.get(number).copied().unwrap_or(Stage::Writing)
-    }
+/// What the line says so long after the program has ended.
+fn ending(stage: Stage, events: u64, since: Duration) -> String {
+    let words = match stage {
+        Stage::Recording | Stage::Writing => "writing the trace",
+        Stage::Packing => "converting the trace to Arrow",
+        Stage::Ordering => "putting the trace in order",
+        Stage::Repairing => "completing the trace, which was cut short",
+    };
+    let (events, seconds) = (grouped(events), since.as_secs());
+    format!("cutrace: the program has ended; {words}: {events} events, {seconds} s")
 }
 
 /// The line; it is erased when this is dropped.
@@ -120,12 +59,11 @@ impl Progress {
             let mut ended = None;
             while stop.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let now = Instant::now();
-                let (events, stage) = (seen.events.load(Ordering::Relaxed), seen.stage());
+                let ((events, lost), stage) = (seen.counts(), seen.stage());
                 let text = if stage != Stage::Recording {
                     let since = now - *ended.get_or_insert(now);
-                    (since >= FIRST).then(|| stage.line(events, since))
+                    (since >= FIRST).then(|| ending(stage, events, since))
                 } else if !is_shared && now - began >= FIRST {
-                    let lost = seen.lost.load(Ordering::Relaxed);
                     Some(line(events, rate.after(events, now), lost))
                 } else {
                     None
@@ -255,7 +193,7 @@ mod tests {
             (text.into(), String::new())
         );
         assert_eq!(fitting(text, 10), "cutrace: ");
-        let late = Stage::Ordering.line(1000, Duration::from_millis(2900));
+        let late = ending(Stage::Ordering, 1000, Duration::from_millis(2900));
         let text = "cutrace: the program has ended; putting the trace in order: 1,000 events, 2 s";
         assert_eq!(late, text);
         assert_eq!((grouped(0), grouped(1000)), ("0".into(), "1,000".into()));

@@ -2,10 +2,12 @@
 //! need, beside them, in Python's packages. A program may load one from anywhere, by its path; who knows
 //! that says so with --allow-missing-lib.
 
-use super::words::found_in_path;
 use crate::{arguments::Record, embedded};
 use anyhow::{Result, bail};
-use capture::library::{loader_folders, needs};
+use capture::{
+    launch::found_in_path,
+    library::{loader_folders, needs},
+};
 use cuda::select::is_library;
 use std::{
     collections::BTreeSet,
@@ -31,12 +33,12 @@ pub fn library(options: &Record, glob: &str) -> Result<()> {
         );
     }
     let mut search = Search::default();
-    if let Some(pid) = options.pid {
+    if let Some(pid) = options.run.pid() {
         search.process(pid);
     } else {
         search.command(options);
     }
-    if options.simulate {
+    if options.run.simulate {
         search.folders.insert(embedded::softgpu_folder()?);
     }
     search.folders.extend(loader_folders());
@@ -72,8 +74,9 @@ struct Search {
 impl Search {
     /// The program, and those that it is given to run.
     fn command(&mut self, options: &Record) {
-        self.word(&options.program);
-        for argument in &options.arguments {
+        let command = options.run.command();
+        self.word(&command.program);
+        for argument in &command.args {
             self.word(argument);
             // sh -c 'python train.py'
             for word in argument.to_string_lossy().split_whitespace() {

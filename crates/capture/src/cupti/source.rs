@@ -1,0 +1,282 @@
+//! GPU times, as two sources: a library that the driver loads collects them, by CUPTI or by events.
+
+use super::{CuptiError, Recording, Report, Session};
+use crate::{
+    library,
+    preload::PRELOAD,
+    source::{
+        About, Auto, Finding, Joining, Library, OtherTools, Outcome, Outlet, Part, Provides,
+        RunOptions, Running, Source, SourceError, SourceRef, Unavailable, words,
+    },
+};
+use cuda::mps;
+use std::{env, ffi::OsString, fmt::Write as _, fs, os::unix::ffi::OsStrExt, path::Path};
+
+pub struct Cupti;
+pub struct Events;
+
+pub static CUPTI: Cupti = Cupti;
+pub static EVENTS: Events = Events;
+
+static ABOUT_CUPTI: About = About {
+    name: "cupti",
+    help: "when work ran on the GPU",
+    shows: "when work ran on the GPU, and whose call it was",
+    document: Some("docs/GPU-TIMES.md"),
+    needs: "a libcupti; without one, `events` does it less exactly",
+    provides: Provides {
+        gpu_times: true,
+        waits: true,
+        ..Provides::NOTHING
+    },
+    carries: &[Library::GpuTimes],
+    other_tools: Some(OtherTools {
+        words: &[
+            "nsys",
+            "nsight",
+            "nsight-systems",
+            "nvprof",
+            "activity",
+            "kineto",
+            "torch",
+        ],
+        method: "preload,cupti",
+        what: "CUDA calls, and when work ran on the GPU",
+    }),
+    ..About::EMPTY
+};
+
+static ABOUT_EVENTS: About = About {
+    name: "events",
+    help: "the same without CUPTI, by events around the work, less exactly",
+    shows: "when work ran on the GPU, by CUDA events around it; `cupti` takes them by itself where it has to",
+    document: Some("docs/GPU-TIMES.md"),
+    needs: "preload beside it",
+    provides: Provides {
+        gpu_times: true,
+        ..Provides::NOTHING
+    },
+    carries: &[Library::GpuTimes],
+    ..About::EMPTY
+};
+
+impl From<CuptiError> for SourceError {
+    fn from(cause: CuptiError) -> Self {
+        SourceError::of(cause)
+    }
+}
+
+impl Source for Cupti {
+    fn about(&self) -> &'static About {
+        &ABOUT_CUPTI
+    }
+
+    fn available(&self, run: &RunOptions) -> Result<(), Unavailable> {
+        run.can_be_entered()
+    }
+
+    fn auto(&self, run: &RunOptions) -> Auto {
+        match run.is_command() {
+            true => Auto::Beside,
+            false => Auto::No,
+        }
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        vec![
+            Finding::new(Part::Driver, "CUPTI", installed()),
+            Finding::new(Part::Driver, "GPU alone", alone()),
+        ]
+    }
+
+    fn start(
+        &self,
+        run: &RunOptions,
+        joining: Joining<'_>,
+    ) -> Result<Box<dyn Running>, SourceError> {
+        collect(run, joining, &[])
+    }
+}
+
+impl Source for Events {
+    fn about(&self) -> &'static About {
+        &ABOUT_EVENTS
+    }
+
+    fn available(&self, run: &RunOptions) -> Result<(), Unavailable> {
+        run.can_be_entered()
+    }
+
+    fn left_out_of_all(&self, _run: &RunOptions) -> Option<String> {
+        Some("cupti takes them where it has to".into())
+    }
+
+    fn clash(&self, list: &[SourceRef]) -> Option<String> {
+        if list.contains(&(&CUPTI as SourceRef)) {
+            let words = "--method: cupti falls back to events by itself; name one of them";
+            return Some(words.into());
+        }
+        (!list.contains(&(&PRELOAD as SourceRef))).then(|| {
+            "--method=events: it is the injected library that records them; type: --method preload,events"
+                .into()
+        })
+    }
+
+    fn start(
+        &self,
+        run: &RunOptions,
+        joining: Joining<'_>,
+    ) -> Result<Box<dyn Running>, SourceError> {
+        collect(run, joining, &[("CUTRACE_GPU_TIMES_BY", "events")])
+    }
+}
+
+/// Whether programs of this user get the GPU through the Multi-Process Service.
+fn alone() -> Result<String, String> {
+    let folder = env::var_os(mps::FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    let folder = folder.unwrap_or_else(|| mps::USUAL_FOLDER.into());
+    // The kernel's list of local sockets: a folder may outlive its daemon, a socket does not.
+    let sockets = fs::read("/proc/net/unix").unwrap_or_default();
+    let served = sockets.split(|byte| *byte == b'\n').any(|line| {
+        let path = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+        mps::is_in(folder.as_bytes(), path)
+    });
+    match served {
+        false => Ok("no MPS control daemon runs for this user".to_owned()),
+        true => Err(format!(
+            "an MPS control daemon runs ({}): programs are {}",
+            folder.display(),
+            mps::CLIENT
+        )),
+    }
+}
+
+/// The libcupti that programs without one of their own would get, and its version.
+fn installed() -> Result<String, String> {
+    let installed = library::installed(Some("uprobe:libcupti.so*:*"), &[]);
+    let toolkits = ["extras/CUPTI/lib64", "lib64"].map(|folder| {
+        Path::new("/usr/local/cuda")
+            .join(folder)
+            .join("libcupti.so")
+    });
+    let found = (installed.into_iter())
+        .chain(toolkits)
+        .find_map(|path| Some((fs::canonicalize(&path).ok()?, path)));
+    let Some((file, path)) = found else {
+        let words = "no libcupti.so along the loader's path or in /usr/local/cuda; one that a program brings is found \
+                     when it runs, and without any GPU times are those of events";
+        return Err(words.to_owned());
+    };
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let version = name.trim_start_matches("libcupti.so").trim_matches('.');
+    let path = path.display();
+    Ok(format!(
+        "{path}, version {version}: times of work on the GPU"
+    ))
+}
+
+fn collect(
+    run: &RunOptions,
+    joining: Joining<'_>,
+    more: &[(&str, &str)],
+) -> Result<Box<dyn Running>, SourceError> {
+    // The calls that cause the work, as others see them.
+    let calls = joining.calls.cloned().unwrap_or_default();
+    let session = Session::create_near(calls, run.near.as_deref())?;
+    let existing = env::var_os("CUDA_INJECTION64_PATH");
+    let library = run.carried.path(Library::GpuTimes)?;
+    let mut environment = session.environment(library, existing.as_deref());
+    if let Some(environment) = &mut environment {
+        for (name, value) in more {
+            environment.push((name.into(), value.into()));
+        }
+        if run.waits {
+            environment.push(("CUTRACE_GPU_TIMES_WAITS".into(), "1".into()));
+        }
+        // Only who wants details is shown it.
+        if run.verbose {
+            environment.push(("CUTRACE_GPU_TIMES_OVERHEAD".into(), "1".into()));
+        }
+    }
+    let hindrance = environment.is_none().then(|| {
+        let theirs = existing.unwrap_or_default();
+        format!(
+            "no GPU times: CUDA_INJECTION64_PATH names another tool's library, {}, and the driver loads one \
+             only: unset it to have them",
+            theirs.display()
+        )
+    });
+    Ok(Box::new(Collecting {
+        environment: environment.unwrap_or_default(),
+        hindrance,
+        recording: session.start(joining.outlet, joining.deadline.clone())?,
+    }))
+}
+
+struct Collecting {
+    environment: Vec<(OsString, OsString)>,
+    /// Why nothing will be collected.
+    hindrance: Option<String>,
+    recording: Recording<Outlet>,
+}
+
+impl Running for Collecting {
+    fn environment(&mut self) -> Result<Vec<(OsString, OsString)>, SourceError> {
+        Ok(std::mem::take(&mut self.environment))
+    }
+
+    fn finish(self: Box<Self>) -> Option<Outcome> {
+        let (outlet, report) = self.recording.finish();
+        let mut details = details(&report);
+        let mut notes = words::lines(&report.notes, &mut details);
+        notes.extend(self.hindrance);
+        Some(Outcome {
+            notes,
+            details,
+            clocks: report.clocks,
+            tracer_cpu: report.tracer_cpu,
+            unwritten: report.unwritten,
+            failure: report.failure,
+            ..Outcome::new(outlet)
+        })
+    }
+}
+
+fn details(report: &Report) -> String {
+    let mut text = String::new();
+    for (pid, about) in &report.processes {
+        let about = about.as_deref().unwrap_or("none");
+        let _ = writeln!(text, "cutrace: process {pid}: GPU times: {about}");
+    }
+    let counts = &report.counts;
+    if !report.clocks.is_empty() {
+        let graphs = match counts.graphs {
+            0 => String::new(),
+            graphs => format!(", {graphs} graphs"),
+        };
+        let waits = match counts.waits {
+            0 => String::new(),
+            waits => format!(", {waits} waits for it"),
+        };
+        let _ = writeln!(
+            text,
+            "cutrace: on the GPU: {} kernels, {} copies, {} memsets{graphs}{waits}; the calls of {} are not known",
+            counts.kernels, counts.copies, counts.fills, counts.unlinked,
+        );
+    }
+    for (what, (times, took)) in &report.own_cost {
+        let took = *took as f64 / 1e6;
+        let _ = writeln!(
+            text,
+            "cutrace: time of the driver's and CUPTI's own: {what}: {took:.3} ms, {times} times"
+        );
+    }
+    for clock in &report.clocks {
+        let _ = writeln!(
+            text,
+            "cutrace: GPU times by {} are right within {} ns",
+            clock.source, clock.error_ns
+        );
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! Context switches of the GPUs, as a source.
+
+use super::{Watch, watch};
+use crate::source::{
+    About, Finding, Joining, Outcome, Outlet, Part, RunOptions, Running, Source, SourceError,
+    Unavailable,
+};
+
+pub struct Fecs;
+
+pub static FECS: Fecs = Fecs;
+
+static ABOUT: About = About {
+    name: "fecs",
+    help: "whose context has the GPU, from the driver",
+    shows: "the context switches of the GPU, of every process on it",
+    needs: "a GPU",
+    ..About::EMPTY
+};
+
+impl Source for Fecs {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn available(&self, run: &RunOptions) -> Result<(), Unavailable> {
+        run.tells_nobody_apart()?;
+        watch::available().map_err(Unavailable::because)
+    }
+
+    /// It tells of every process on the GPU, not of the traced ones alone.
+    fn left_out_of_all(&self, _run: &RunOptions) -> Option<String> {
+        Some("it has to be asked for by name".into())
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let words = |()| "whose context has the GPU (--method fecs)".to_owned();
+        let found = watch::available().map(words);
+        vec![Finding::new(Part::Driver, "FECS", found)]
+    }
+
+    fn start(
+        &self,
+        _run: &RunOptions,
+        joining: Joining<'_>,
+    ) -> Result<Box<dyn Running>, SourceError> {
+        let watch = Watch::start(joining.outlet, joining.deadline.clone())?;
+        Ok(Box::new(Watching(watch)))
+    }
+}
+
+struct Watching(Watch<Outlet>);
+
+impl Running for Watching {
+    fn finish(self: Box<Self>) -> Option<Outcome> {
+        let (outlet, report) = self.0.finish();
+        let refused = report.refused.iter();
+        Some(Outcome {
+            notes: refused
+                .map(|why| format!("context switches of the GPU were not watched: {why}"))
+                .collect(),
+            details: format!(
+                "cutrace: context switches of {} GPUs: {} events, {} lost\n",
+                report.gpus, report.events, report.lost
+            ),
+            clocks: report.clocks,
+            unwritten: report.unwritten,
+            failure: report.failure,
+            ..Outcome::new(outlet)
+        })
+    }
+}

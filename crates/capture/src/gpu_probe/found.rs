@@ -1,0 +1,116 @@
+//! What probes inside kernels found, and what of it becomes known only when the whole trace is there.
+
+use super::{
+    Allocations, MapDump, MapReading, Notes, RingTotals, Unprobed,
+    programs::{Access, LINE_BYTES, Owner, accesses},
+    unprobed::Launched,
+};
+use crate::{
+    Sink, SinkError,
+    clock::monotonic,
+    source::{Results, Together},
+    trace_file::{Onlooker, TraceFile},
+};
+use event::{Category, Event, Layer, Record};
+use std::fmt::Write as _;
+
+/// What is remembered of the calls around the kernels.
+#[derive(Default)]
+pub struct Around {
+    launched: Launched,
+    /// Where somebody will ask whose memory an address is in.
+    allocations: Option<Allocations>,
+}
+
+impl Around {
+    pub fn new(with_allocations: bool) -> Self {
+        Around {
+            allocations: with_allocations.then(Allocations::default),
+            ..Around::default()
+        }
+    }
+}
+
+impl Onlooker for Around {
+    fn see(&mut self, record: &Record) {
+        self.launched.add(record);
+        if let Some(allocations) = &mut self.allocations {
+            allocations.add(record);
+        }
+    }
+}
+
+/// What there is to say when the program has ended.
+pub struct Found {
+    pub notes: Notes,
+    pub dumps: Vec<MapDump>,
+    pub rings: Vec<RingTotals>,
+    /// Of when the maps are.
+    pub readings: Vec<MapReading>,
+    /// What was printed, the first of it.
+    pub lines: Vec<String>,
+    /// Blocks that came and went, in the device's time, the first of them.
+    pub spans: Vec<(u64, u64)>,
+    /// What `gpu mem` counted, with the names of what was accessed.
+    pub accesses: Vec<Access>,
+    /// Kernels that ran without their probes.
+    pub unprobed: Unprobed,
+}
+
+impl Found {
+    /// Says of accesses in whose memory they were, now that all of it is known; what there is to note of it.
+    fn name_accesses(&mut self, allocations: &Allocations) -> Option<String> {
+        self.accesses = accesses(&self.dumps, |pid, address| {
+            let (found, start) = allocations.find(pid, address, LINE_BYTES)?;
+            let owner = Owner {
+                name: found.name.to_string(),
+                number: found.number,
+                bytes: found.bytes,
+                op: found.op,
+                times: found.times,
+            };
+            Some((owner, start))
+        });
+        (allocations.forgotten > 0).then(|| {
+            format!(
+                "{} allocations were not remembered: what lies in them has no name",
+                allocations.forgotten
+            )
+        })
+    }
+
+    /// Each of them as an event at the trace's end, with ids behind all others.
+    fn write_accesses(&self, sink: &mut impl Sink, last_id: u64) -> Result<(), SinkError> {
+        let now = monotonic();
+        for (access, id) in self.accesses.iter().zip(last_id.saturating_add(1)..) {
+            let mut event = Event::new(id, Layer::Device, Category::Memory, "access", now);
+            event.pid = access.pid;
+            event.tid = access.pid;
+            event.context = Some(access.context.into());
+            event.args = access.details();
+            sink.write(&event.into())?;
+        }
+        Ok(())
+    }
+}
+
+impl Results for Found {
+    fn complete(&mut self, trace: &mut TraceFile, said: &mut Together) {
+        let Some(around) = trace.onlooker::<Around>() else {
+            return;
+        };
+        self.unprobed = Unprobed::of(&self.notes, &around.launched);
+        said.notes.extend_from_slice(&self.unprobed.notes);
+        for line in &self.unprobed.details {
+            let _ = writeln!(said.details, "cutrace: {line}");
+        }
+        if let Some(allocations) = around.allocations {
+            said.notes.extend(self.name_accesses(&allocations));
+            if said.failure.is_none()
+                && let Err(why) = self.write_accesses(trace, allocations.last_id)
+            {
+                said.failure = Some(why);
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Samples of what the GPUs do, beside the calls: as a source.
+
+use super::{Sampler, available};
+use crate::source::{
+    About, Auto, Finding, Joining, OtherTools, Outcome, Outlet, Part, RunOptions, Running, Source,
+    SourceError, Unavailable,
+};
+
+pub struct Nvml;
+
+pub static NVML: Nvml = Nvml;
+
+static ABOUT: About = About {
+    name: "nvml",
+    help: "samples of what the GPUs do",
+    shows: "samples of the GPU, ten a second: how busy it is, its memory, clocks, power and temperature",
+    needs: "a GPU",
+    other_tools: Some(OtherTools {
+        words: &["nvidia-smi", "dcgm", "smi"],
+        method: "nvml",
+        what: "samples of what the GPUs do",
+    }),
+    ..About::EMPTY
+};
+
+impl Source for Nvml {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn available(&self, _run: &RunOptions) -> Result<(), Unavailable> {
+        available().map_err(Unavailable::because)
+    }
+
+    /// Of a GPU's driver only where there is one.
+    fn auto(&self, run: &RunOptions) -> Auto {
+        match run.simulate {
+            true => Auto::No,
+            false => Auto::Beside,
+        }
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let found = match available() {
+            Ok(()) => Ok("samples ten times a second".to_owned()),
+            Err(why) => Err(why.to_string()),
+        };
+        vec![Finding::new(Part::Driver, "NVML", found)]
+    }
+
+    fn start(
+        &self,
+        _run: &RunOptions,
+        joining: Joining<'_>,
+    ) -> Result<Box<dyn Running>, SourceError> {
+        let sampler = Sampler::start(joining.outlet, joining.deadline.clone())?;
+        Ok(Box::new(Sampling(sampler)))
+    }
+}
+
+struct Sampling(Sampler<Outlet>);
+
+impl Running for Sampling {
+    fn finish(self: Box<Self>) -> Option<Outcome> {
+        let (outlet, report) = self.0.finish();
+        let details = match &report.refused {
+            Some(why) => format!("cutrace: no samples of GPUs: {why}\n"),
+            None => format!(
+                "cutrace: {} samples of {} GPUs by NVML\n",
+                report.samples, report.gpus
+            ),
+        };
+        Some(Outcome {
+            details,
+            unwritten: report.unwritten,
+            failure: report.failure,
+            ..Outcome::new(outlet)
+        })
+    }
+}

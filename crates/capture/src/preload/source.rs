@@ -1,0 +1,168 @@
+//! The injected source: every CUDA call, recorded by a library in the program.
+
+use super::{Filter, Options, PreloadError, Process, Recording, Session, nothing::Nothing, nvtx};
+use crate::{
+    cupti::Tap,
+    gpu_probe::HostPart,
+    launch::sanitizer,
+    source::{
+        About, Auto, Finding, Joining, Library, OtherTools, Outcome, Outlet, Part, Provides,
+        RunOptions, Running, Source, SourceError, Unavailable, words,
+    },
+};
+use std::{env, ffi::OsString, fmt::Write as _};
+
+pub struct Preload;
+
+pub static PRELOAD: Preload = Preload;
+
+static ABOUT: About = About {
+    name: "preload",
+    help: "every CUDA call, by a library in the program",
+    shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges",
+    provides: Provides {
+        calls: true,
+        ..Provides::NOTHING
+    },
+    carries: &[Library::Preload],
+    other_tools: Some(OtherTools {
+        words: &[
+            "ltrace",
+            "ld_preload",
+            "ldpreload",
+            "interpose",
+            "inject",
+            "injection",
+            "hook",
+            "hooks",
+        ],
+        method: "preload",
+        what: "every CUDA call, by a library in the program",
+    }),
+    ..About::EMPTY
+};
+
+impl From<PreloadError> for SourceError {
+    fn from(cause: PreloadError) -> Self {
+        SourceError::of(cause)
+    }
+}
+
+impl Source for Preload {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn available(&self, run: &RunOptions) -> Result<(), Unavailable> {
+        run.can_be_entered()
+    }
+
+    fn auto(&self, run: &RunOptions) -> Auto {
+        match run.is_command() {
+            true => Auto::Main(3),
+            false => Auto::No,
+        }
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let words = "every CUDA call, of programs that are started by cutrace";
+        vec![Finding::new(
+            Part::WithoutRoot,
+            "preload",
+            Ok(words.to_owned()),
+        )]
+    }
+
+    fn start(
+        &self,
+        run: &RunOptions,
+        joining: Joining<'_>,
+    ) -> Result<Box<dyn Running>, SourceError> {
+        let library = run.carried.path(Library::Preload)?;
+        let session = Session::create(Options {
+            libraries: run.libraries.clone(),
+            filter: run.filter.as_deref().map(Filter::parse),
+            stacks: run.stacks.as_deref().map(Filter::parse),
+            intact: (run.probes.as_ref())
+                .and_then(|probes| probes.host.as_ref())
+                .map_or_else(Vec::new, HostPart::functions),
+            near: run.near.clone(),
+            ring_slots: None,
+            min_duration: run.min_duration,
+            sample: run.one_of(),
+            deadline: joining.deadline.clone(),
+        })?;
+        let existing = env::var_os("LD_PRELOAD");
+        let mut environment = session.environment(library, existing.as_deref())?;
+        if run.probes.is_some() {
+            add_probes(&mut environment, run)?;
+        }
+        let asan = env::var_os("ASAN_OPTIONS");
+        let program = run.command().program;
+        environment.extend(sanitizer::environment(&program, asan.as_deref()));
+        environment.extend(nvtx::environment(library, run.say));
+        Ok(Box::new(Injected {
+            nothing: Nothing::of(run),
+            environment,
+            recording: session.start(Tap::new(joining.outlet, joining.calls.cloned()))?,
+        }))
+    }
+}
+
+/// The library that gives kernels their probes comes right behind ours.
+fn add_probes(
+    environment: &mut [(OsString, OsString)],
+    run: &RunOptions,
+) -> Result<(), SourceError> {
+    let library = run.carried.path(Library::GpuProbes)?;
+    for (_, value) in environment
+        .iter_mut()
+        .filter(|(name, _)| name == "LD_PRELOAD")
+    {
+        value.push(":");
+        value.push(library);
+    }
+    Ok(())
+}
+
+struct Injected {
+    nothing: Nothing,
+    environment: Vec<(OsString, OsString)>,
+    recording: Recording<Tap<Outlet>>,
+}
+
+impl Running for Injected {
+    fn environment(&mut self) -> Result<Vec<(OsString, OsString)>, SourceError> {
+        Ok(std::mem::take(&mut self.environment))
+    }
+
+    fn finish(self: Box<Self>) -> Option<Outcome> {
+        let (tap, report) = self.recording.finish();
+        let outlet = tap.finish();
+        let mut details = words::hooked(&report.processes, &report.libraries);
+        let clock = &report.clock;
+        let _ = writeln!(
+            details,
+            "cutrace: times are right within {} ns ({} clock pairs)",
+            clock.error_ns, clock.pairs
+        );
+        let mut notes = words::lines(&report.notes, &mut details);
+        // Lost calls were hooked, whatever could be said of it.
+        if report.libraries.is_empty() && report.lost == 0 {
+            notes.insert(0, self.nothing.words());
+        }
+        Some(Outcome {
+            notes,
+            details,
+            libraries: words::hooks(&report.libraries),
+            processes: report.processes.iter().map(Process::named).collect(),
+            clocks: vec![report.clock],
+            overhead: report.overhead,
+            tracer_cpu: report.tracer_cpu,
+            not_sampled: report.not_sampled,
+            unwritten: report.unwritten,
+            failure: report.failure,
+            ..Outcome::new(outlet)
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! What sources have to say at the end, each for itself and all together.
+
+use super::Outlet;
+use crate::{SinkError, trace_file::TraceFile};
+use event::{Aggregate, ClockError, Hooks, Overhead, ProcessName};
+use std::{any::Any, time::Duration};
+
+/// What a source has to say at the end.
+pub struct Outcome {
+    pub outlet: Outlet,
+    /// Things a user should know.
+    pub notes: Vec<String>,
+    /// Lines for the curious (`-v`).
+    pub details: String,
+    /// Each library's name, with what of it was hooked.
+    pub libraries: Vec<(String, Hooks)>,
+    /// What the processes are called that were seen.
+    pub processes: Vec<ProcessName>,
+    pub clocks: Vec<ClockError>,
+    /// What was counted in the kernel instead of recording it.
+    pub aggregates: Vec<Aggregate>,
+    /// Calls that --sample left out.
+    pub not_sampled: u64,
+    /// What recording took in the program's threads.
+    pub overhead: Option<Overhead>,
+    /// CPU time of the tracer's own threads.
+    pub tracer_cpu: Duration,
+    /// Records that could not be kept, and why not.
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+    /// What only this source finds.
+    pub results: Option<Box<dyn Results>>,
+}
+
+impl Outcome {
+    pub fn new(outlet: Outlet) -> Self {
+        Outcome {
+            outlet,
+            notes: Vec::new(),
+            details: String::new(),
+            libraries: Vec::new(),
+            processes: Vec::new(),
+            clocks: Vec::new(),
+            aggregates: Vec::new(),
+            not_sampled: 0,
+            overhead: None,
+            tracer_cpu: Duration::ZERO,
+            unwritten: 0,
+            failure: None,
+            results: None,
+        }
+    }
+}
+
+/// What one source finds and nobody else knows of: whoever asks for its type gets it ([`Together::results`]).
+pub trait Results: Any + Send {
+    /// Every record is in the trace by now: what needs all of them is found out, said and written here.
+    fn complete(&mut self, _trace: &mut TraceFile, _said: &mut Together) {}
+}
+
+/// What all sources together have to say.
+#[derive(Default)]
+pub struct Together {
+    pub notes: Vec<String>,
+    pub details: String,
+    pub libraries: Vec<(String, Hooks)>,
+    pub processes: Vec<ProcessName>,
+    pub clocks: Vec<ClockError>,
+    pub aggregates: Vec<Aggregate>,
+    pub not_sampled: u64,
+    pub overhead: Option<Overhead>,
+    pub tracer_cpu: Duration,
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+    results: Vec<Box<dyn Results>>,
+}
+
+impl Together {
+    /// Their outlets, and the rest of it added up.
+    pub(super) fn of(outcomes: Vec<Outcome>) -> (Vec<Outlet>, Together) {
+        let mut all = Together::default();
+        let mut outlets = Vec::new();
+        for one in outcomes {
+            outlets.push(one.outlet);
+            all.notes.extend(one.notes);
+            all.details.push_str(&one.details);
+            all.libraries.extend(one.libraries);
+            one.processes
+                .into_iter()
+                .for_each(|process| all.name(process));
+            all.clocks.extend(one.clocks);
+            all.aggregates.extend(one.aggregates);
+            all.not_sampled += one.not_sampled;
+            all.overhead = all.overhead.or(one.overhead);
+            all.tracer_cpu += one.tracer_cpu;
+            all.unwritten += one.unwritten;
+            all.failure = all.failure.or(one.failure);
+            all.results.extend(one.results);
+        }
+        (outlets, all)
+    }
+
+    /// What a process is called; it may have become another program since, and one source knows more than another.
+    pub fn name(&mut self, process: ProcessName) {
+        let known = self.processes.iter_mut().find(|it| it.pid == process.pid);
+        match known {
+            None if !process.name.is_empty() => self.processes.push(process),
+            Some(known) if !process.command.is_empty() => {
+                let parent = process.parent.or(known.parent);
+                *known = ProcessName { parent, ..process };
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets each source's results see the whole trace.
+    pub(super) fn complete(&mut self, trace: &mut TraceFile) {
+        let mut results = std::mem::take(&mut self.results);
+        for one in &mut results {
+            one.complete(trace, self);
+        }
+        self.results = results;
+    }
+
+    /// What a source found, if it took part: its results are of this type.
+    pub fn results<T: Results>(&mut self) -> Option<Box<T>> {
+        let is_meant = |one: &dyn Results| (one as &dyn Any).is::<T>();
+        let mut results = self.results.iter();
+        let place = results.position(|one| is_meant(&**one))?;
+        let any: Box<dyn Any> = self.results.swap_remove(place);
+        any.downcast().ok()
+    }
+}

@@ -1,0 +1,118 @@
+//! Where sources write: one alone straight into the trace, several through a merge.
+
+use super::{RunError, SourceRef};
+use crate::{Inlet, Merge, Sink, SinkError, trace_file::TraceFile};
+use event::{Backend, Record};
+use std::time::Duration;
+
+/// How long a record waits for those of a source that does not say how far it is. preload is
+/// 50 ms behind, and says so.
+const WINDOW: Duration = Duration::from_millis(200);
+
+/// What one source writes into.
+pub enum Outlet {
+    Alone(Box<TraceFile>),
+    Merged(Inlet),
+}
+
+impl Sink for Outlet {
+    fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.begin(backend),
+            Outlet::Merged(inlet) => inlet.begin(backend),
+        }
+    }
+
+    fn begin_all(&mut self, backends: Vec<Backend>) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.begin_all(backends),
+            Outlet::Merged(inlet) => inlet.begin_all(backends),
+        }
+    }
+
+    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.write(record),
+            Outlet::Merged(inlet) => inlet.write(record),
+        }
+    }
+
+    fn give(&mut self, record: Record) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.give(record),
+            Outlet::Merged(inlet) => inlet.give(record),
+        }
+    }
+
+    fn until(&mut self, ns: u64) {
+        match self {
+            Outlet::Alone(file) => file.until(ns),
+            Outlet::Merged(inlet) => inlet.until(ns),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.flush(),
+            Outlet::Merged(inlet) => inlet.flush(),
+        }
+    }
+}
+
+/// The trace, as it is to be had back from the sources.
+pub(super) enum Joint {
+    /// The only source has it.
+    Lent,
+    Merge(Merge<TraceFile>),
+}
+
+/// What the joint itself has to say.
+#[derive(Default)]
+pub(super) struct Joined {
+    pub unwritten: u64,
+    pub failure: Option<SinkError>,
+}
+
+/// An outlet for each of these sources.
+pub(super) fn outlets(
+    file: TraceFile,
+    sources: &[SourceRef],
+) -> Result<(Vec<Outlet>, Joint), RunError> {
+    if sources.len() == 1 {
+        return Ok((vec![Outlet::Alone(Box::new(file))], Joint::Lent));
+    }
+    let mut merge = Merge::new(file, WINDOW).map_err(RunError::Merge)?;
+    let outlets = (sources.iter())
+        .map(|source| source.about())
+        .map(|about| match about.provides.calls {
+            true => Outlet::Merged(merge.source_of_calls(about.name)),
+            false => Outlet::Merged(merge.source(about.name)),
+        })
+        .collect();
+    Ok((outlets, Joint::Merge(merge)))
+}
+
+impl Joint {
+    /// The trace, when every source has given its outlet back.
+    pub fn finish(self, outlets: Vec<Outlet>) -> Result<(TraceFile, Joined), RunError> {
+        let mut alone = None;
+        for outlet in outlets {
+            match outlet {
+                Outlet::Alone(file) => alone = Some(*file),
+                Outlet::Merged(inlet) => inlet.finish(),
+            }
+        }
+        match (self, alone) {
+            (Joint::Lent, Some(file)) => Ok((file, Joined::default())),
+            (Joint::Merge(merge), None) => {
+                let merged = merge.finish();
+                let joined = Joined {
+                    unwritten: merged.unwritten,
+                    failure: merged.failure,
+                };
+                Ok((merged.sink, joined))
+            }
+            _ => Err(RunError::NoTrace),
+        }
+    }
+}
