@@ -78,6 +78,10 @@ fn trace() -> String {
 }
 
 /// Runs it to its end and says what it wrote, to stdout.
+#[expect(
+    clippy::zombie_processes,
+    reason = "wait4 waits for it, and says what it took"
+)]
 fn run(arguments: &[&str], folder: &Path) -> String {
     let (out, err) = (folder.join("stdout"), folder.join("stderr"));
     let child = cutrace()
