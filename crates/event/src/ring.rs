@@ -220,8 +220,11 @@ const _: () = {
     assert!(offset_of!(CallSlot, flags) == offset_of!(CallSlot, function) + size_of::<u16>());
     assert!(offset_of!(CallSlot, commit) == offset_of!(CallSlot, result) + size_of::<u32>());
     // Producer and consumer write to cache lines of their own.
-    assert!(offset_of!(RingHeader, head) % 64 == 0 && offset_of!(RingHeader, tail) % 64 == 0);
-    assert!(offset_of!(ArenaHeader, taken) % 64 == 0);
+    assert!(
+        offset_of!(RingHeader, head).is_multiple_of(64)
+            && offset_of!(RingHeader, tail).is_multiple_of(64)
+    );
+    assert!(offset_of!(ArenaHeader, taken).is_multiple_of(64));
     assert!(size_of::<RingHeader>() <= RING_HEADER_SIZE);
     assert!(size_of::<ArenaHeader>() <= ARENA_HEADER_SIZE);
     assert!(size_of::<Counters>() <= COUNTERS_SIZE);

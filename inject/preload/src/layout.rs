@@ -206,7 +206,7 @@ impl Frame {
 const _: () = {
     // The stack pointer stays a multiple of 16 with and without the saved vectors.
     let base = offset_of!(Frame, caller_rbp);
-    assert!(base % 16 == 0 && (base - offset_of!(Frame, r10)) % 16 == 0);
+    assert!(base.is_multiple_of(16) && (base - offset_of!(Frame, r10)).is_multiple_of(16));
 };
 
 /// What the caller of a hooked function had in its registers, as `stage::stack` saves them.

@@ -23,7 +23,7 @@ struct Frame {
     words: [u64; 10],
 }
 
-const _: () = assert!(size_of::<Frame>() % 16 == 0);
+const _: () = assert!(size_of::<Frame>().is_multiple_of(16));
 
 const fn from_base(offset: usize) -> isize {
     offset as isize - size_of::<Frame>() as isize

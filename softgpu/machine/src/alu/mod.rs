@@ -61,6 +61,19 @@ pub enum Kind {
     F64,
 }
 
+impl Kind {
+    /// How wide a register of it is.
+    pub fn bits(self) -> u32 {
+        match self {
+            Kind::Pred => 1,
+            Kind::Int { bits, .. } => u32::from(bits),
+            Kind::F16 | Kind::BF16 => 16,
+            Kind::F16x2 | Kind::BF16x2 | Kind::F32 => 32,
+            Kind::F64 => 64,
+        }
+    }
+}
+
 /// Computes all 32 lanes; the caller keeps only active ones. Must not panic for any bits.
 /// `out[0]` is the destination, `out[1]` a second one (setp's `p|q`, the carry of `add.cc`).
 ///

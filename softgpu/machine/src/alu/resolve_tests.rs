@@ -3,18 +3,8 @@
 
 use super::{Kind, Lanes, WARP, every_form, resolve};
 
-fn bits(kind: Kind) -> u32 {
-    match kind {
-        Kind::Pred => 1,
-        Kind::Int { bits, .. } => u32::from(bits),
-        Kind::F16 | Kind::BF16 => 16,
-        Kind::F16x2 | Kind::BF16x2 | Kind::F32 => 32,
-        Kind::F64 => 64,
-    }
-}
-
 fn cut(kind: Kind, value: u64) -> u64 {
-    value & (u64::MAX >> (64 - bits(kind)))
+    value & (u64::MAX >> (64 - kind.bits()))
 }
 
 /// Edge patterns and random ones, cut to the source's width.

@@ -1,8 +1,8 @@
 //! Copies of one and two dimensions between host and device memory.
 
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
 
+use crate::api::array::in_memory;
 use crate::context::Runtime;
 use crate::driver::Api;
 use crate::error::{Error, Outcome};
@@ -24,28 +24,6 @@ pub(crate) fn memory_types(kind: c_int) -> Result<(c_int, c_int), Error> {
         copy_kind::DEVICE_TO_DEVICE => Ok((memory_type::DEVICE, memory_type::DEVICE)),
         copy_kind::DEFAULT => Ok((memory_type::UNIFIED, memory_type::UNIFIED)),
         _ => Err(Error::INVALID_DIRECTION),
-    }
-}
-
-fn side(memory: c_int, pointer: *const c_void, pitch: usize) -> Side2D {
-    let host = if memory == memory_type::HOST {
-        pointer.cast_mut()
-    } else {
-        null_mut()
-    };
-    let device = if memory == memory_type::HOST {
-        0
-    } else {
-        pointer as DevicePtr
-    };
-    Side2D {
-        x: 0,
-        y: 0,
-        memory,
-        host,
-        device,
-        array: null_mut(),
-        pitch,
     }
 }
 
@@ -117,7 +95,7 @@ pub(crate) unsafe fn copy_1d(
             (copy_kind::DEFAULT, When::In(s)) => cu.cuMemcpyAsync(dst_device, src_device, count, s),
             // The driver has no copy from host to host of its own.
             _ => {
-                let (src, dst) = (side(from, src, count), side(to, dst, count));
+                let (src, dst) = (in_memory(from, src, count), in_memory(to, dst, count));
                 copy_2d(
                     cu,
                     &DriverCopy2D {
@@ -149,7 +127,10 @@ unsafe fn copy_rows(
     if width > dst_pitch || width > src_pitch {
         return Err(Error::INVALID_PITCH);
     }
-    let (src, dst) = (side(from, src, src_pitch), side(to, dst, dst_pitch));
+    let (src, dst) = (
+        in_memory(from, src, src_pitch),
+        in_memory(to, dst, dst_pitch),
+    );
     unsafe { copy_between(cu, src, dst, width, height, when) }
 }
 

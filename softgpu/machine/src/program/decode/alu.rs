@@ -4,7 +4,6 @@ use ptx::ast::{Instruction, Operand, Type};
 
 use super::super::code::{NONE, Op};
 use super::super::layout;
-use super::operand::kind_bits;
 use super::unknown::refusal;
 use super::{Decoded, Decoder, full_name};
 use crate::alu::{self, Kind};
@@ -47,9 +46,9 @@ impl Decoder<'_> {
             Operand::Pair(first, second) => (first.as_ref(), Some(second.as_ref())),
             single => (single, None),
         };
-        let register = self.destination_register(destination, kind_bits(resolved.dst))?;
+        let register = self.destination_register(destination, resolved.dst.bits())?;
         let dst2 = match (second, resolved.dst2) {
-            (Some(second), Some(kind)) => self.destination(second, kind_bits(kind))?,
+            (Some(second), Some(kind)) => self.destination(second, kind.bits())?,
             (Some(_), None) => {
                 return self.error(format!("{} has one destination", full_name(inst)));
             }

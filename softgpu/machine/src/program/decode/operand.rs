@@ -57,16 +57,6 @@ pub fn kind_of(ty: Type) -> Kind {
     }
 }
 
-pub fn kind_bits(kind: Kind) -> u32 {
-    match kind {
-        Kind::Pred => 1,
-        Kind::Int { bits, .. } => u32::from(bits),
-        Kind::F16 | Kind::BF16 => 16,
-        Kind::F16x2 | Kind::BF16x2 | Kind::F32 => 32,
-        Kind::F64 => 64,
-    }
-}
-
 fn truncate(value: u64, bits: u32) -> u64 {
     if bits >= 64 {
         value
@@ -124,14 +114,14 @@ impl Decoder<'_> {
                     Kind::Pred => u64::from(*value != 0),
                     Kind::F32 => u64::from((*value as f32).to_bits()),
                     Kind::F64 => (*value as f64).to_bits(),
-                    _ => truncate(*value as u64, kind_bits(kind)),
+                    _ => truncate(*value as u64, kind.bits()),
                 };
                 Ok(self.bits(bits))
             }
             Operand::Float32(bits) => {
                 let bits = match kind {
                     Kind::F64 => f64::from(f32::from_bits(*bits)).to_bits(),
-                    _ => truncate(u64::from(*bits), kind_bits(kind)),
+                    _ => truncate(u64::from(*bits), kind.bits()),
                 };
                 Ok(self.bits(bits))
             }
