@@ -15,11 +15,10 @@ use event::Name;
 use memory::Reader;
 use path::{Path, search};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::time::Duration;
 
 /// Known handles that are learnt from, and how often all paths of one are looked for: that is what costs.
 const MOST_TAUGHT: usize = 64;
-const MOST_SEARCHES: u32 = 8;
+const MOST_SEARCHES: u32 = 16;
 /// Different kernels that make a path certain.
 const ENOUGH_NAMES: usize = 2;
 /// Different handles whose names must look right where no kernel is known.
@@ -28,9 +27,9 @@ const ENOUGH_HANDLES: usize = 3;
 const MOST_FOUND: usize = 64 << 10;
 const MOST_UNLOADS: usize = 4096;
 
-/// What one search, and what one look at a handle may take.
-const SEARCH: (u32, Duration) = (16 << 10, Duration::from_millis(100));
-const LOOK: (u32, Duration) = (2048, Duration::from_millis(10));
+/// Reads of one search, and of one look at a handle.
+const SEARCH: u32 = 32 << 10;
+const LOOK: u32 = 2048;
 
 /// Of one process.
 #[derive(Debug, Default)]
@@ -100,8 +99,11 @@ impl DriverNames {
     }
 
     fn found_class(&mut self, memory: &dyn Memory, handle: u64, name: &Name) {
-        let mut reader = Reader::new(memory, SEARCH.0, SEARCH.1);
+        let mut reader = Reader::new(memory, SEARCH);
         let paths = search(&mut reader, handle, |text| demangled(text) == *name);
+        if !reader.is_there(handle) {
+            return;
+        }
         let mut class = Class {
             paths,
             names: HashSet::from([name.clone()]),
@@ -157,13 +159,18 @@ impl DriverNames {
 
     fn look(&mut self, memory: &dyn Memory, handle: u64) -> Option<Name> {
         let mut name = None;
-        let mut reader = Reader::new(memory, LOOK.0, LOOK.1);
+        let mut reader = Reader::new(memory, LOOK);
         for place in 0..self.classes.len() {
             let class = &self.classes[place];
             if !class.is_usable() {
                 continue;
             }
-            match class.say(&mut reader, handle) {
+            let mut said = class.say(&mut reader, handle);
+            if matches!(said, Said::Different) && self.weed(place, memory) {
+                said = self.classes[place].say(&mut reader, handle);
+            }
+            let class = &self.classes[place];
+            match said {
                 Said::Nothing => {}
                 Said::Different => return None,
                 Said::Name(said) if name.as_ref().is_some_and(|name| *name != said) => return None,
@@ -177,6 +184,31 @@ impl DriverNames {
             }
         }
         name
+    }
+
+    /// Drops the paths of a class that lead nowhere from some of the handles, where others lead to a name from every one.
+    /// Whether there were such.
+    fn weed(&mut self, place: usize, memory: &dyn Memory) -> bool {
+        let mut reader = Reader::new(memory, SEARCH);
+        let readable = self.nameless.iter().copied();
+        let handles: Vec<u64> = readable.filter(|handle| reader.is_there(*handle)).collect();
+        let first = match handles.first() {
+            Some(first) if handles.len() >= ENOUGH_HANDLES => *first,
+            _ => return false,
+        };
+        let paths = &mut self.classes[place].paths;
+        let mut leads_from_all = |path: &Path| {
+            let mut names = handles.iter().map(|handle| path.name(&mut reader, *handle));
+            names.all(|name| name.is_some())
+        };
+        let right: Vec<bool> = paths.iter().map(&mut leads_from_all).collect();
+        if !right.contains(&true) || !right.contains(&false) || !reader.is_there(first) {
+            return false;
+        }
+        let mut right = right.into_iter();
+        paths.retain(|_| right.next().unwrap_or(false));
+        self.generation += 1;
+        true
     }
 
     fn is_taken(&self, handle: u64, name: &Name) -> bool {
@@ -196,12 +228,12 @@ impl DriverNames {
         }
         self.searches += 1;
         self.compared = self.nameless.len();
-        let mut reader = Reader::new(memory, SEARCH.0, SEARCH.1);
+        let mut reader = Reader::new(memory, SEARCH);
         let paths = search(&mut reader, self.nameless[0], is_mangled);
         let mut agreed: Option<Vec<String>> = None;
         let mut right = Vec::new();
         for path in paths {
-            let mut reader = Reader::new(memory, LOOK.0, LOOK.1);
+            let mut reader = Reader::new(memory, LOOK);
             let names = self.nameless.iter().map(|handle| {
                 let name = path.name(&mut reader, *handle);
                 name.filter(|name| is_mangled(name))
@@ -217,7 +249,8 @@ impl DriverNames {
             }
             right.push(path);
         }
-        let found = !right.is_empty();
+        let mut reader = Reader::new(memory, LOOK);
+        let found = !right.is_empty() && reader.is_there(self.nameless[0]);
         if found {
             self.generation += 1;
             self.classes.push(Class {
@@ -247,14 +280,17 @@ impl Class {
         self.agreed || self.names.len() >= ENOUGH_NAMES
     }
 
-    /// Keeps the paths that lead to the name. If none does, the handle is one of another class.
+    /// Keeps the paths that lead to the name. If none does, the handle is one of another class: no is the answer.
     fn learn(&mut self, memory: &dyn Memory, handle: u64, name: &Name, certain: bool) -> bool {
-        let mut reader = Reader::new(memory, LOOK.0, LOOK.1);
+        let mut reader = Reader::new(memory, LOOK);
         let leads = |path: &Path| {
             let text = path.name(&mut reader, handle);
             text.is_some_and(|text| demangled(&text) == *name)
         };
         let right: Vec<bool> = self.paths.iter().map(leads).collect();
+        if !reader.is_there(handle) {
+            return true;
+        }
         if !right.contains(&true) {
             self.refuse(memory, handle, name, certain);
             return false;
@@ -273,7 +309,7 @@ impl Class {
         if !certain && !self.agreed {
             return;
         }
-        let mut reader = Reader::new(memory, LOOK.0, LOOK.1);
+        let mut reader = Reader::new(memory, LOOK);
         self.paths.retain(|path| {
             let text = path.name(&mut reader, handle);
             text.is_none_or(|text| demangled(&text) == *name)

@@ -3,7 +3,7 @@
 use super::for_cupti::Question;
 use super::origin::Named;
 use super::parameter::{Parameter, parameters, sum};
-use super::role::{Observed, Role};
+use super::role::{Observed, Role, unloads};
 use super::value::{little_endian, text};
 use cuda::Type;
 use cuda::capture::{Item, Plan, When};
@@ -116,7 +116,7 @@ impl Signature {
             category: cuda::category(name),
             role: Role::of(name),
             observed: Observed::of(name),
-            unloads: super::role::unloads(name),
+            unloads: unloads(name),
             question: Question::of(name),
             nvtx: cuda::nvtx::by_name(name),
             hidden: false,

@@ -57,7 +57,7 @@ void *loaded(const char *name) {
     function->code->name = name;
     return function;
 }
-int cuMemAlloc_v2(void **at, unsigned long size) { *at = 0; return size == 0; }
+int cuInit(unsigned flags) { return flags != 0; }
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra) { asm volatile(""); return 0; }
 "#;
 

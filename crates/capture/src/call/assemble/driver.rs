@@ -116,7 +116,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     fn teach(&mut self, ring: usize, handle: u64, name: &Name, certain: bool) {
         let thread = &self.rings[ring];
         let names = &mut self.states.all[thread.process].driver_names;
-        let more = names.teach(&Process(thread.pid), handle, name, certain);
+        let more = names.teach(&Process::new(thread.pid), handle, name, certain);
         if more && self.held.until > 0 && self.all_have_names() {
             self.release();
         }
@@ -126,7 +126,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let states = &mut self.states.all;
         (self.held.launches.iter()).all(|one| {
             let names = &mut states[one.process].driver_names;
-            (names.name(&Process(one.pid), one.handle, one.time)).is_some()
+            (names.name(&Process::new(one.pid), one.handle, one.time)).is_some()
         })
     }
 
@@ -134,7 +134,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     pub(super) fn driver_name(&mut self, ring: usize, handle: u64, time: u64) -> Option<Name> {
         let thread = &self.rings[ring];
         let names = &mut self.states.all[thread.process].driver_names;
-        names.name(&Process(thread.pid), handle, time)
+        names.name(&Process::new(thread.pid), handle, time)
     }
 
     /// Names for the kernels of a launch that have none. Those that have none yet: which of the meanings, and the
@@ -166,7 +166,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 (None, Some(handle)) if waits => waiting.push((place, handle)),
                 (None, Some(handle)) => {
                     let names = &mut self.states.all[process].driver_names;
-                    if names.agree(&Process(pid)) {
+                    if names.agree(&Process::new(pid)) {
                         name = self.driver_name(ring, handle, time);
                     }
                 }
@@ -206,7 +206,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let mut records = std::mem::take(&mut self.held.records);
         for one in std::mem::take(&mut self.held.launches) {
             let names = &mut self.states.all[one.process].driver_names;
-            let memory = Process(one.pid);
+            let memory = Process::new(one.pid);
             let mut name = names.name(&memory, one.handle, one.time);
             if name.is_none() && names.agree(&memory) {
                 name = names.name(&memory, one.handle, one.time);

@@ -1,4 +1,4 @@
-//! Memory of a process that nobody vouches for: reads of it are counted, and so is the time they take.
+//! Memory of a process that nobody vouches for: reads of it are counted, and end after a while.
 
 use crate::call::remote;
 use std::time::{Duration, Instant};
@@ -6,44 +6,57 @@ use std::time::{Duration, Instant};
 /// As long as a kernel's name may be.
 const LONGEST_NAME: usize = 4096;
 const PIECE: usize = 256;
+/// How long a process is read at a time: its records wait meanwhile.
+const LONGEST: Duration = Duration::from_millis(100);
 
 pub trait Memory {
     /// Fills `to` from an address as far as it can be read. How many bytes were.
     fn read(&self, address: u64, to: &mut [u8]) -> usize;
 }
 
-/// A running process by its id. One that is gone has no memory.
-pub struct Process(pub u32);
+/// A running process. One that is gone has no memory.
+pub struct Process {
+    pid: u32,
+    until: Instant,
+}
+
+impl Process {
+    /// To be read from now on, for a while.
+    pub fn new(pid: u32) -> Self {
+        let until = Instant::now() + LONGEST;
+        Process { pid, until }
+    }
+}
 
 impl Memory for Process {
     fn read(&self, address: u64, to: &mut [u8]) -> usize {
-        remote::read(self.0, address, to)
+        match Instant::now() < self.until {
+            true => remote::read(self.pid, address, to),
+            false => 0,
+        }
     }
 }
 
 pub struct Reader<'a> {
     memory: &'a dyn Memory,
     left: u32,
-    until: Instant,
 }
 
 impl<'a> Reader<'a> {
-    /// At most so many reads, in at most so long.
-    pub fn new(memory: &'a dyn Memory, reads: u32, time: Duration) -> Self {
+    /// At most so many reads.
+    pub fn new(memory: &'a dyn Memory, reads: u32) -> Self {
         Reader {
             memory,
             left: reads,
-            until: Instant::now() + time,
         }
     }
 
     /// As many of the bytes at an address as can be read.
     pub fn block(&mut self, address: u64, size: usize) -> Vec<u8> {
-        if self.left == 0 || (self.left.is_multiple_of(64) && Instant::now() > self.until) {
-            self.left = 0;
+        let Some(left) = self.left.checked_sub(1) else {
             return Vec::new();
-        }
-        self.left -= 1;
+        };
+        self.left = left;
         let mut bytes = vec![0; size];
         let count = self.memory.read(address, &mut bytes).min(size);
         bytes.truncate(count);
@@ -53,6 +66,12 @@ impl<'a> Reader<'a> {
     pub fn word(&mut self, address: u64) -> Option<u64> {
         let bytes = self.block(address, 8);
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Whether there still is something at an address. If not, the process has changed, or reads or time have run out:
+    /// that nothing was found before means nothing.
+    pub fn is_there(&mut self, address: u64) -> bool {
+        self.word(address).is_some()
     }
 
     /// The kernel's name at an address, of which the first bytes may be known: a whole C string of an identifier's

@@ -45,7 +45,7 @@ pub fn search(
         let mut next = Vec::new();
         for (address, pointers) in places {
             let aligned = address.is_multiple_of(WORD as u64);
-            let read = || reader.block(address, size);
+            let read = || structure(reader, address, size);
             let block = &*blocks.entry((address, size)).or_insert_with(read);
             let room = match (depth, aligned) {
                 (0, _) => size,
@@ -83,6 +83,27 @@ pub fn search(
         places = next;
     }
     paths
+}
+
+/// The bytes of a structure, as far as they are its own. What lies behind it is often the next of its kind, or its
+/// own name, but not always.
+fn structure(reader: &mut Reader<'_>, address: u64, size: usize) -> Vec<u8> {
+    let mut block = reader.block(address.wrapping_sub(WORD as u64), size + WORD);
+    if block.len() <= WORD {
+        return reader.block(address, size);
+    }
+    let before = block.drain(..WORD).collect::<Vec<u8>>();
+    let before = u64::from_le_bytes(before.try_into().unwrap_or_default());
+    block.truncate(own_size(before).unwrap_or(size));
+    block
+}
+
+/// The room of a piece of memory that malloc has given, by the word before it: glibc keeps the whole size there, and three
+/// bits, of which the first says that the piece before is in use.
+fn own_size(before: u64) -> Option<usize> {
+    let whole = usize::try_from(before & !7).ok()?;
+    let is_size = before & 1 == 1 && whole.is_multiple_of(16) && (32..=8192).contains(&whole);
+    is_size.then(|| whole - WORD)
 }
 
 /// Whether a word may be an address of a program's.
