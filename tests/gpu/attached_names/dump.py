@@ -1,7 +1,8 @@
 """What handles of the driver lead to: functions and kernels of small modules, whose names are known.
 
-usage: dump.py FILE     writes JSON of at most 8 MB: the handles, and blocks of memory by address; prints a short table
-of the ways that lead from every handle of a kind to its name
+usage: dump.py FILE                writes JSON of at most 8 MB: the handles, and blocks of memory by address; prints a short
+                                   table of the ways that lead from every handle of a kind to its name
+       dump.py FILE PID HANDLES    the same of handles of another process, as count.py has listed them
 """
 
 import collections
@@ -15,7 +16,7 @@ HEAD = ".version 7.0\n.target sm_52\n.address_size 64\n"
 FIRST, NEXT, TEXT = 1024, 256, 64
 MOST_BYTES = 7_500_000
 
-cuda = ctypes.CDLL("libcuda.so.1")
+of = int(sys.argv[2]) if len(sys.argv) > 2 else os.getpid()
 libc = ctypes.CDLL(None, use_errno=True)
 word = ctypes.c_uint64
 
@@ -32,7 +33,7 @@ def read(address, size):
         length = min(size - len(done), 4096 - at % 4096)
         bytes_ = ctypes.create_string_buffer(length)
         local, remote = Piece(ctypes.addressof(bytes_), length), Piece(at, length)
-        count = libc.process_vm_readv(os.getpid(), ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
+        count = libc.process_vm_readv(of, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
         if count <= 0:
             break
         done += bytes_.raw[:count]
@@ -40,7 +41,7 @@ def read(address, size):
 
 
 def call(name, *arguments):
-    result = getattr(cuda, name)(*arguments)
+    result = getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments)
     if result:
         raise RuntimeError(f"{name} answers {result}")
 
@@ -81,8 +82,8 @@ def load():
 
 
 def walk(handle, name, blocks, size):
-    """All blocks behind a handle; yields the ways to its name."""
-    wanted = name.encode() + b"\0"
+    """All blocks behind a handle; yields the ways to its name. Without a name, to all that C++ could have made."""
+    wanted = name.encode() + b"\0" if name else b"_Z"
     places = [(handle, ())]
     for depth, length in enumerate((FIRST, NEXT, NEXT, TEXT)):
         following = []
@@ -106,38 +107,48 @@ def walk(handle, name, blocks, size):
         places = following[:20_000]
 
 
-def main():
-    version, context = ctypes.c_int(), word()
+def own():
+    """Handles of this process: kind, function that gave it, name, handle."""
+    context = word()
     call("cuInit", 0)
-    call("cuDriverGetVersion", ctypes.byref(version))
     call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
     call("cuCtxSetCurrent", context)
-    handles = load()
+    return [(kind, function, name, handle.value) for kind, function, name, handle in load()]
+
+
+def listed():
+    """Handles of another process. Their kernels' names are demangled, so the memory has others."""
+    with open(sys.argv[3]) as file:
+        kinds = json.load(file)
+    return [(kind, kernel, None, int(handle, 16)) for kind, kernels in kinds.items() for handle, kernel in kernels.items()]
+
+
+def main():
+    handles = listed() if len(sys.argv) > 2 else own()
     try:
         driver = open("/proc/driver/nvidia/version").readline().strip()
     except OSError:
-        driver = "unknown"
+        driver = "unknown driver"
     blocks, size, ways = {}, [0], collections.defaultdict(list)
     for kind, _, name, handle in handles:
-        ways[kind].append(set(walk(handle.value, name, blocks, size)))
+        ways[kind].append(set(walk(handle, name, blocks, size)))
     common = {kind: sorted(set.intersection(*found), key=lambda way: (len(way[0]), way)) for kind, found in ways.items()}
     with open(sys.argv[1], "w") as file:
         json.dump(
             {
                 "driver": driver,
-                "cuda": version.value,
                 "handles": [
-                    {"kind": kind, "from": function, "name": name, "handle": hex(handle.value)}
-                    for kind, function, name, handle in handles
+                    {"kind": kind, "from": origin, "name": name, "handle": hex(handle)}
+                    for kind, origin, name, handle in handles
                 ],
                 "ways": {kind: [{"pointers": list(way), "text": at} for way, at in found] for kind, found in common.items()},
                 "blocks": {hex(address): block.hex() for address, block in sorted(blocks.items())},
             },
             file,
         )
-    print(f"{driver}; CUDA {version.value}; {len(blocks)} blocks, {os.path.getsize(sys.argv[1])} bytes of JSON")
+    print(f"{driver}; {len(blocks)} blocks, {os.path.getsize(sys.argv[1])} bytes of JSON")
     for kind, found in common.items():
-        readable = sum(bool(read(handle.value, 8)) for one, _, _, handle in handles if one == kind)
+        readable = sum(bool(read(handle, 8)) for one, _, _, handle in handles if one == kind)
         print(f"{kind}: {len(ways[kind])} handles, {readable} can be read, {len(found)} ways to all names")
         for way, at in found[:6]:
             print("    handle" + "".join(f" +{place:#x} ->" for place in way), f"+{at:#x}")
