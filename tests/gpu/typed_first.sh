@@ -77,7 +77,7 @@ must "it has a summary" grep -q 'Total CUDA API calls' attached.txt
 grep -E 'Step|Total CUDA|launches|lost|Note' attached.txt | head
 lines attached.jsonl "$launch" 'e["kernel"]' | sort | uniq -c | sort -rn >kernels.txt
 cut -c1-140 kernels.txt | head -12
-# Kernels that cuBLAS got from the driver before cutrace attached have no name outside of the driver.
+# Those that cuBLAS got from the driver before: attached_names.sh.
 must "PyTorch's own kernels have names" grep -q 'at::native' kernels.txt
 must "no kernel is a bare handle" test "$(grep -cE '^ *[0-9]+ 0x' kernels.txt)" = 0
 

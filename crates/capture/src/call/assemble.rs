@@ -1,5 +1,6 @@
 //! Raw steps of all threads become records of a trace, in the order of time.
 
+mod driver;
 mod hosts;
 mod ranges;
 
@@ -12,7 +13,7 @@ use super::origin::{Named, Origin};
 use super::role::{Observed, Role};
 use super::signature::{Signature, Words};
 use super::stacks::Stacks;
-use super::state::{ProcessState, ThreadState};
+use super::state::{Kernel, ProcessState, ThreadState};
 use super::stubs::Stubs;
 use super::symbols::Symbols;
 use super::{meaning, remote};
@@ -47,6 +48,7 @@ pub struct Assembler<O: Origin, S> {
     by_name: HashMap<(Name, Option<String>), Arc<Signature>>,
     symbols: Option<Symbols>,
     stubs: Stubs,
+    held: driver::Held,
     next_id: u64,
     /// How many calls of a function there were, where only one of many is shown; None: all are.
     sampled: HashMap<Name, Option<u64>>,
@@ -108,6 +110,8 @@ struct OpenCall {
     caller: Option<u64>,
     /// What calls below this one meant, for it to tell.
     below: Vec<What>,
+    /// Handles of the driver's that calls below this one have launched.
+    inner: Vec<u64>,
     /// It is no call but a range that the program has pushed, of this domain.
     domain: Option<u64>,
 }
@@ -125,6 +129,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             by_name: HashMap::new(),
             symbols: None,
             stubs: Stubs::default(),
+            held: driver::Held::default(),
             next_id: 1,
             sampled: HashMap::new(),
             refreshed: false,
@@ -187,7 +192,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 thread.short.insert(item.sequence);
             }
         }
-        let (times, origin) = (&thread.times, &self.origin);
+        if self.limits.hosts {
+            self.hear_of_unloads(&batch);
+        }
+        let (times, origin) = (&self.rings[batch.ring].times, &self.origin);
         self.order.push(batch, |time| origin.to_host(times, time));
     }
 
@@ -212,7 +220,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 
     /// Everything up to a moment has been written.
     pub fn passed(&mut self, until: u64) {
-        self.sink.until(until);
+        if self.held.is_over(until) {
+            self.release();
+        }
+        self.sink.until(self.held.passed(until));
     }
 
     pub fn flush(&mut self) {
@@ -224,11 +235,15 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
     }
 
-    pub fn into_parts(self) -> (S, Totals, O) {
+    pub fn into_parts(mut self) -> (S, Totals, O) {
+        self.release();
         (self.sink, self.totals, self.origin)
     }
 
     fn step(&mut self, ring: usize, time: u64, item: &Item, batch: &Batch) {
+        if self.held.is_over(time) {
+            self.release();
+        }
         match &item.step {
             Step::Begin {
                 function,
@@ -391,6 +406,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             hidden,
             caller,
             below: Vec::new(),
+            inner: Vec::new(),
             domain: None,
         });
     }
@@ -434,7 +450,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
         let duration = time.saturating_sub(call.event.start);
         call.event.extent = Extent::Closed(duration);
-        let meanings = match left {
+        let mut meanings = match left {
             Left::Unwound => {
                 call.event.outputs = vec![Arg::new("unwound", true)];
                 std::mem::take(&mut call.below)
@@ -469,11 +485,17 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             }
         };
         if !call.hidden {
+            let mut waits = false;
+            if self.limits.hosts {
+                let waiting = self.name_by_driver(ring, &mut call, &mut meanings);
+                waits = !waiting.is_empty();
+                self.await_names(ring, call.event.start, waiting);
+            }
             let record = Record::Event(call.event);
             self.write(&record);
             if let Record::Event(event) = &record {
                 for mut what in meanings {
-                    if self.limits.hosts {
+                    if self.limits.hosts && !waits {
                         hosts::say_unknown(&mut what);
                     }
                     self.write(&Record::Meaning(Meaning::of(event, what)));
@@ -507,7 +529,11 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         if let Some(kernel) = meaning::node_kernel(&call.event) {
             let thread = &self.rings[ring];
             let (image, pid) = (thread.image, thread.pid);
-            let name = kernel_name(&self.states, &self.origin, image, pid, kernel);
+            let known = kernel_name(&self.states, &self.origin, image, pid, kernel);
+            let name = known.or_else(|| {
+                let is_driver = self.limits.hosts && call.signature.layer == Layer::Driver;
+                is_driver.then(|| self.driver_name(ring, kernel, call.event.start))?
+            });
             if let Some(name) = name {
                 call.event.outputs.push(Arg::new("kernel", name));
             }
@@ -517,6 +543,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             && let Role::Launch(form) = call.signature.role
         {
             self.name_by_host(ring, call, form);
+            self.learn_from_launch(ring, call, form);
         }
         self.place_late(ring, &mut call.event);
         let role = call.signature.role;
@@ -545,6 +572,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             }
             _ => Vec::new(),
         };
+        let launched = match role {
+            Role::Launch(form) if self.limits.hosts => Self::driver_handles(call, form),
+            _ => Vec::new(),
+        };
         let process = &mut self.states.all[thread.process];
         // What is given back is gone from the books after the call inside.
         let meant = if role == Role::Free && !below.is_empty() {
@@ -560,6 +591,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             .find(|outer| !outer.hidden && outer.signature.role.says_the_same(role));
         if let Some(outer) = outer {
             outer.below.extend(meant);
+            outer.inner.extend(launched);
             return Vec::new();
         }
         meant
@@ -588,26 +620,21 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 // One that comes back may have been cut, and is worth less than one that was given.
                 let whole = |name: &&str| name.len() < cuda::capture::TEXT_BYTES.into();
                 let process = &mut self.states.all[thread.process];
-                match (number(handle), name) {
-                    (Some(handle), Some(name))
-                        if call.event.args.iter().any(|arg| &*arg.name == text) =>
-                    {
-                        process.name_kernel(handle, name);
-                    }
-                    (Some(handle), Some(name))
-                        if whole(&name) && process.kernel(handle).is_none() =>
-                    {
-                        process.name_kernel(handle, name);
-                    }
-                    _ => {}
+                let was_given = call.event.args.iter().any(|arg| &*arg.name == text);
+                if let (Some(handle), Some(name)) = (number(handle), name)
+                    && (was_given || (whole(&name) && process.kernel(handle).is_none()))
+                {
+                    process.name_kernel(handle, name);
+                    self.learn_from_call(ring, call, handle);
                 }
             }
             Observed::KernelAlias { handle, known } => {
-                let name = number(known).and_then(|known| {
-                    kernel_name(&self.states, &self.origin, thread.image, thread.pid, known)
+                let kernel = number(known).and_then(|known| {
+                    known_kernel(&self.states, &self.origin, thread.image, thread.pid, known)
                 });
-                if let (Some(handle), Some(name)) = (number(handle), name) {
-                    self.states.all[thread.process].set_kernel(handle, name);
+                if let (Some(handle), Some(kernel)) = (number(handle), kernel.cloned()) {
+                    self.states.all[thread.process].set_kernel(handle, kernel);
+                    self.learn_from_call(ring, call, handle);
                 }
             }
             Observed::BlockShape => {
@@ -656,6 +683,12 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     }
 
     fn write(&mut self, record: &Record) {
+        if !self.held.takes(record) {
+            self.put(record);
+        }
+    }
+
+    fn put(&mut self, record: &Record) {
         if !self.begun {
             self.origin.refresh();
             self.begin_sink();
@@ -798,6 +831,16 @@ fn kernel_name(
     pid: u32,
     handle: u64,
 ) -> Option<Name> {
+    known_kernel(states, origin, image, pid, handle).map(|kernel| kernel.name.clone())
+}
+
+fn known_kernel<'a>(
+    states: &'a States,
+    origin: &impl Origin,
+    image: Option<usize>,
+    pid: u32,
+    handle: u64,
+) -> Option<&'a Kernel> {
     let own = states.get(pid).and_then(|state| state.kernel(handle));
     own.or_else(|| {
         let parent = origin.parent(image?)?;

@@ -1,7 +1,7 @@
 //! Which calls the user asked for. Injected code hooks by the same rules; here they decide what is
 //! hooked besides, so that what was asked for can be understood, and is not shown.
 
-use super::role::{Observed, Role};
+use super::role::{Observed, Role, unloads};
 use cuda::select::candidate;
 use event::{Item, Selection};
 
@@ -72,7 +72,8 @@ impl Filter {
             Role::of(name),
             Role::None | Role::Transfer(_) | Role::Launch(_)
         );
-        moves && Observed::of(name) == Observed::Nothing && !name.starts_with("nvtx")
+        let tells = Observed::of(name) != Observed::Nothing || unloads(name);
+        moves && !tells && !name.starts_with("nvtx")
     }
 
     /// Items that no known function is meant by: perhaps they are misspelt.

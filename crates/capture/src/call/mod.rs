@@ -4,6 +4,7 @@
 
 mod assemble;
 mod demangle;
+mod driver_names;
 mod filter;
 mod for_cupti;
 pub mod item;

@@ -316,6 +316,21 @@ impl Observed {
     }
 }
 
+/// Whether a function gives code back, after which handles may be given out again.
+pub fn unloads(name: &str) -> bool {
+    matches!(
+        cuda::family(name),
+        "__cudaUnregisterFatBinary"
+            | "cuCtxDestroy"
+            | "cuDevicePrimaryCtxRelease"
+            | "cuDevicePrimaryCtxReset"
+            | "cuLibraryUnload"
+            | "cuModuleUnload"
+            | "cudaDeviceReset"
+            | "cudaLibraryUnload"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

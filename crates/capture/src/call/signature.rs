@@ -3,7 +3,7 @@
 use super::for_cupti::Question;
 use super::origin::Named;
 use super::parameter::{Parameter, parameters, sum};
-use super::role::{Observed, Role};
+use super::role::{Observed, Role, unloads};
 use super::value::{little_endian, text};
 use cuda::Type;
 use cuda::capture::{Item, Plan, When};
@@ -25,6 +25,8 @@ pub struct Signature {
     pub category: Category,
     pub role: Role,
     pub observed: Observed,
+    /// Handles of kernels may mean others after it.
+    pub unloads: bool,
     pub question: Question,
     /// It is one of our own calls, which NVTX's come down to.
     pub nvtx: Option<&'static cuda::nvtx::Function>,
@@ -114,6 +116,7 @@ impl Signature {
             category: cuda::category(name),
             role: Role::of(name),
             observed: Observed::of(name),
+            unloads: unloads(name),
             question: Question::of(name),
             nvtx: cuda::nvtx::by_name(name),
             hidden: false,

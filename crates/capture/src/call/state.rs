@@ -9,6 +9,7 @@ pub use physical::PhysicalMemory;
 pub use ranges::{Handle, Ranges};
 
 use super::demangle::demangled;
+use super::driver_names::DriverNames;
 use event::{MemorySpace, Name};
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +23,9 @@ pub struct ProcessState {
     pub contexts: Contexts,
     pub physical: PhysicalMemory,
     pub ranges: Ranges,
-    kernels: HashMap<u64, Name>,
+    kernels: HashMap<u64, Kernel>,
+    /// Of kernels that are not in `kernels`.
+    pub driver_names: DriverNames,
     /// Sizes of blocks and of shared memory that legacy launches go by.
     blocks: HashMap<u64, ([u32; 3], u64)>,
     /// By address, so that pointers into the middle are found.
@@ -33,6 +36,14 @@ pub struct ProcessState {
     arrays: HashMap<u64, u64>,
 }
 
+/// A kernel's name.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    pub name: Name,
+    /// It is what the driver calls the kernel: the program said so. Symbols of the program may differ in detail.
+    pub certain: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
     pub size: Option<u64>,
@@ -41,17 +52,24 @@ pub struct Allocation {
 
 impl ProcessState {
     pub fn name_kernel(&mut self, handle: u64, mangled: &str) {
-        self.set_kernel(handle, demangled(mangled));
+        let name = demangled(mangled);
+        self.set_kernel(
+            handle,
+            Kernel {
+                name,
+                certain: true,
+            },
+        );
     }
 
-    pub fn set_kernel(&mut self, handle: u64, name: Name) {
+    pub fn set_kernel(&mut self, handle: u64, kernel: Kernel) {
         if self.kernels.len() < MOST_KERNELS || self.kernels.contains_key(&handle) {
-            self.kernels.insert(handle, name);
+            self.kernels.insert(handle, kernel);
         }
     }
 
-    pub fn kernel(&self, handle: u64) -> Option<Name> {
-        self.kernels.get(&handle).cloned()
+    pub fn kernel(&self, handle: u64) -> Option<&Kernel> {
+        self.kernels.get(&handle)
     }
 
     pub fn allocate(&mut self, address: u64, allocation: Allocation) {

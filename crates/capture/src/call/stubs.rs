@@ -7,6 +7,7 @@ mod registered;
 mod registers;
 
 use super::demangle::demangled;
+use super::state::Kernel;
 use event::Name;
 use image::Image;
 use memmap2::Mmap;
@@ -38,7 +39,7 @@ struct Kernels {
     /// Read once they are needed: there may be hundreds of thousands.
     functions: Option<Option<Functions>>,
     /// What was asked before: launches come by the million.
-    answers: HashMap<Place, Option<Name>>,
+    answers: HashMap<Place, Option<Kernel>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,12 +60,12 @@ struct Functions {
 
 impl Stubs {
     /// The kernel whose function begins at an address of a file.
-    pub fn at(&mut self, path: &Name, address: u64) -> Option<Name> {
+    pub fn at(&mut self, path: &Name, address: u64) -> Option<Kernel> {
         self.of(path).find(path, Place::Start(address))
     }
 
     /// The kernel that is launched by the call that returns to an address of a file.
-    pub fn around(&mut self, path: &Name, return_address: u64) -> Option<Name> {
+    pub fn around(&mut self, path: &Name, return_address: u64) -> Option<Kernel> {
         self.of(path).find(path, Place::Return(return_address))
     }
 
@@ -87,7 +88,7 @@ impl Kernels {
         }
     }
 
-    fn find(&mut self, path: &str, place: Place) -> Option<Name> {
+    fn find(&mut self, path: &str, place: Place) -> Option<Kernel> {
         if let Some(known) = self.answers.get(&place) {
             return known.clone();
         }
@@ -95,15 +96,21 @@ impl Kernels {
             Place::Start(address) => registered.at(address),
             Place::Return(address) => registered.launched(address),
         });
-        let found = registered.map(demangled).or_else(|| {
+        let registered = registered.map(|name| Kernel {
+            name: demangled(name),
+            certain: true,
+        });
+        let found = registered.or_else(|| {
             let functions = self
                 .functions
                 .get_or_insert_with(|| Functions::read(path))
                 .as_ref()?;
-            match place {
+            let name = match place {
                 Place::Start(address) => functions.at(address),
                 Place::Return(address) => functions.around(address),
-            }
+            }?;
+            let certain = false;
+            Some(Kernel { name, certain })
         });
         if self.answers.len() >= MOST_ANSWERS {
             self.answers.clear();
@@ -245,11 +252,12 @@ mod tests {
             .cloned()
             .expect("a function");
         assert!(size > 8);
-        assert_eq!(stubs.at(&own, address), Some(demangled(&name)));
-        assert_eq!(stubs.at(&own, address + 1), None);
+        let found = stubs.at(&own, address).expect("found");
+        assert_eq!((found.name, found.certain), (demangled(&name), false));
+        assert!(stubs.at(&own, address + 1).is_none());
         // No kernel of that name is registered.
-        assert_eq!(stubs.around(&own, address + 2), None);
-        assert_eq!(stubs.at(&"/no/such/file".into(), address), None);
-        assert_eq!(stubs.at(&file!().into(), address), None);
+        assert!(stubs.around(&own, address + 2).is_none());
+        assert!(stubs.at(&"/no/such/file".into(), address).is_none());
+        assert!(stubs.at(&file!().into(), address).is_none());
     }
 }

@@ -43,6 +43,75 @@ int main(int count, char **words) {
 }
 "#;
 
+/// A driver whose handles are addresses of structures, with the name behind two pointers. Modules have names, too.
+const DRIVER: &str = r#"
+#include <stdlib.h>
+struct module { long number; const char *file; };
+struct code { long size; const char *name; };
+struct function { long magic; struct module *module; char settings[0x50]; struct code *code; };
+static struct module module = { 7, "elf_image" };
+void *loaded(const char *name) {
+    struct function *function = calloc(1, sizeof *function);
+    function->module = &module;
+    function->code = calloc(1, sizeof *function->code);
+    function->code->name = name;
+    return function;
+}
+int cuInit(unsigned flags) { return flags != 0; }
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra) { asm volatile(""); return 0; }
+"#;
+
+/// Hands the driver its own handles for the addresses of the program's functions.
+const RUNTIME_ON_DRIVER: &str = r#"
+struct dim3 { unsigned x, y, z; };
+typedef int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+static launch driver;
+static struct { const void *func; void *handle; } kernels[8];
+static int count;
+void driver_is(launch one) { driver = one; }
+void handle_is(const void *func, void *handle) { kernels[count].func = func; kernels[count++].handle = handle; }
+int cudaMalloc(void **at, unsigned long size) { *at = 0; return size == 0; }
+int cudaLaunchKernel(const void *func, struct dim3 grid, struct dim3 block, void **args, unsigned long shared, void *stream) {
+    for (int i = 0; i < count; i++)
+        if (kernels[i].func == func) {
+            int result = driver(kernels[i].handle, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, stream, args, 0);
+            asm volatile("");
+            return result;
+        }
+    return 1;
+}
+"#;
+
+/// Two kernels of its own, and two that a library has got from the driver. The last handle is no address.
+const PROGRAM_ON_DRIVER: &str = r#"
+#include <dlfcn.h>
+#include <unistd.h>
+struct dim3 { unsigned x, y, z; };
+static const struct dim3 one = { 1, 1, 1 };
+__attribute__((noinline)) void _Z6addOnePfi(float *p, int n) { asm volatile(""); }
+__attribute__((noinline)) void _Z5scalePf(float *p) { asm volatile("nop"); }
+int main(int count, char **words) {
+    void *driver = dlopen(words[1], RTLD_NOW), *runtime = dlopen(words[2], RTLD_NOW);
+    void *(*loaded)(const char *) = dlsym(driver, "loaded");
+    int (*direct)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **) = dlsym(driver, "cuLaunchKernel");
+    int (*launch)(const void *, struct dim3, struct dim3, void **, unsigned long, void *) = dlsym(runtime, "cudaLaunchKernel");
+    void (*handle_is)(const void *, void *) = dlsym(runtime, "handle_is");
+    ((void (*)(void *))dlsym(runtime, "driver_is"))(direct);
+    handle_is(_Z6addOnePfi, loaded("_Z6addOnePfi"));
+    handle_is(_Z5scalePf, loaded("_Z5scalePf"));
+    void *gemm = loaded("_Z4gemmPfS_S_"), *fused = loaded("triton_poi_fused_0");
+    write(1, "ready\n", 6);
+    for (;;) {
+        direct(gemm, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0);
+        direct(fused, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0);
+        direct((void *)0x670000000020, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0);
+        launch(_Z6addOnePfi, one, one, 0, 0, 0);
+        launch(_Z5scalePf, one, one, 0, 0, 0);
+        usleep(2000);
+    }
+}
+"#;
+
 /// Ended whatever becomes of the test.
 struct Running(Child);
 
@@ -107,6 +176,52 @@ fn kernels_of_running_processes_have_names() {
         // Where launches return to is for their names only.
         assert!(read(&trace).iter().all(|line| line["stack"].is_null()));
     }
+}
+
+/// What the driver calls them is read from its structures, found by kernels that are known.
+#[test]
+fn kernels_that_libraries_got_from_the_driver_have_names() {
+    let Some(_turn) = ready() else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let library = ["-shared", "-fPIC"];
+    let driver = compile(folder, "libcuda.so.1", DRIVER, &library);
+    let runtime = compile(folder, "libcudart.so.13", RUNTIME_ON_DRIVER, &library);
+    let program = compile(folder, "program", PROGRAM_ON_DRIVER, &["-ldl"]);
+    let child = Command::new(&program)
+        .args([&driver, &runtime])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("started");
+    let child = Running(child);
+    sleep(Duration::from_millis(300));
+    let trace = folder.join("t.jsonl");
+    let output = cutrace()
+        .args(["-q", "-d", "1", "-p", &child.0.id().to_string(), "-o"])
+        .arg(&trace)
+        .output()
+        .expect("started");
+    assert!(output.status.success(), "{output:?}");
+    // All launches, also those before the way to the names was known.
+    let found = launches(&trace, child.0.id());
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    let (gemm, fused) = ("gemm(float*, float*, float*)", "triton_poi_fused_0");
+    let unknown = "unknown kernel (handle 0x670000000020; attached after it was loaded)";
+    let all = ["addOne(float*, int)", gemm, "scale(float*)", fused, unknown];
+    assert_eq!(names, all);
+    assert!(found.values().all(|count| *count > 50), "{found:?}");
+    let lines = read(&trace);
+    let from_driver = lines
+        .iter()
+        .filter(|line| line["details"]["name_from"] == "driver");
+    assert_eq!(from_driver.count(), found[gemm] + found[fused]);
+    let times: Vec<f64> = lines
+        .iter()
+        .filter_map(|line| line["ts"].as_f64())
+        .collect();
+    assert!(times.is_sorted());
 }
 
 /// nvcc's programs, stripped: what registers the kernels tells.

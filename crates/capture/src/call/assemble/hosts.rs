@@ -7,7 +7,8 @@ use crate::Sink;
 use crate::call::meaning;
 use crate::call::origin::Origin;
 use crate::call::role::Form;
-use event::{Name, What};
+use crate::call::state::Kernel;
+use event::What;
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
     /// Finds a name for a launch's kernel among the program's functions, unless it has one.
@@ -22,8 +23,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             let found = self
                 .stub(image, handle, start, true)
                 .or_else(|| self.stub(image, call.caller?, start, false));
-            if let Some(name) = found {
-                self.states.all[process].set_kernel(handle, name);
+            if let Some(kernel) = found {
+                self.states.all[process].set_kernel(handle, kernel);
             }
         }
     }
@@ -35,7 +36,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         address: u64,
         time: u64,
         begins: bool,
-    ) -> Option<Name> {
+    ) -> Option<Kernel> {
         if self.origin.objects(image?).is_none() && !std::mem::replace(&mut self.refreshed, true) {
             self.origin.refresh();
         }

@@ -120,6 +120,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             hidden: false,
             caller: None,
             below: Vec::new(),
+            inner: Vec::new(),
             domain: Some(told.args[0]),
         });
     }
