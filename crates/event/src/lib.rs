@@ -28,6 +28,8 @@ mod meta;
 #[cfg(feature = "alloc")]
 mod record;
 #[cfg(feature = "alloc")]
+mod reorder;
+#[cfg(feature = "alloc")]
 mod select;
 #[cfg(feature = "alloc")]
 mod summary;
@@ -39,7 +41,9 @@ mod value;
 pub const FILTER_IS_OURS: i32 = -0x6375_7472;
 
 pub use category::Category;
-pub use clock::{ClockMap, ClockPair};
+pub use clock::ClockPair;
+#[cfg(feature = "alloc")]
+pub use clock::{ClockLine, ClockMap, ClockRules};
 pub use kind::Kind;
 pub use layer::{Layer, StatusDomain};
 pub use named::UnknownName;
@@ -54,6 +58,8 @@ pub use meaning::{Direction, Launch, Meaning, Memory, MemoryOp, MemorySpace, Tra
 pub use meta::{Backend, ClockError, Gpu, Hooks, Host, Meta, VERSION};
 #[cfg(feature = "alloc")]
 pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
+#[cfg(feature = "alloc")]
+pub use reorder::Reorder;
 #[cfg(feature = "alloc")]
 pub use select::{Candidate, Selection, matches_glob, means};
 #[cfg(feature = "alloc")]

@@ -369,7 +369,7 @@ impl<S: Sink> Watch<S> {
             dropped = dropped.saturating_add(process.dropped);
             if process.clock.is_known() {
                 error = error.max(process.clock.error());
-                pairs += process.clock.pairs();
+                pairs += u64::from(process.clock.pairs());
             }
             process.notes.iter().for_each(|note| report.notes.say(note));
             if process.about.is_some() && !process.ended {
