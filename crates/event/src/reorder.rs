@@ -53,6 +53,7 @@ impl<T> Reorder<T> {
     }
 
     /// Items of one moment go as they came.
+    #[inline]
     pub fn push(&mut self, time: u64, item: T) {
         self.push_ranked(time, 0, item);
     }
@@ -81,22 +82,20 @@ impl<T> Reorder<T> {
         } else {
             self.fresh.push(key);
         }
+        self.relieving |= self.is_full();
     }
 
     /// The earliest item and its time, if it is not later than `until` or there is no room for more.
     pub fn next(&mut self, until: u64) -> Option<(u64, T)> {
-        self.sort();
-        let first = *self.waiting.front()?;
-        if self.is_full() {
-            self.relieving = true;
+        if !self.fresh.is_empty() {
+            self.sort();
         }
+        let first = *self.waiting.front()?;
         if first.time > until && !self.relieving {
             return None;
         }
         self.waiting.pop_front();
-        if self.len() <= self.most / 2 {
-            self.relieving = false;
-        }
+        self.relieving &= self.waiting.len() > self.most / 2;
         let item = self.items.get_mut(first.item as usize)?.take()?;
         self.free.push(first.item);
         Some((first.time, item))
@@ -107,6 +106,13 @@ impl<T> Reorder<T> {
         let waiting = self.waiting.front().map(|key| key.time);
         let fresh = self.fresh.iter().map(|key| key.time).min();
         waiting.into_iter().chain(fresh).min()
+    }
+
+    /// Whether one of that time and rank would be the next.
+    #[inline]
+    pub fn would_be_next(&self, time: u64, rank: u32) -> bool {
+        let before = |key: &Key| key.order() <= (time, rank);
+        !self.waiting.front().is_some_and(before) && !self.fresh.iter().any(before)
     }
 
     /// The latest time that ever came.
@@ -129,9 +135,6 @@ impl<T> Reorder<T> {
 
     /// Puts what came since in its place.
     fn sort(&mut self) {
-        if self.fresh.is_empty() {
-            return;
-        }
         // Stable: those of one moment stay as they came, behind those that were here.
         self.fresh.sort_by_key(Key::order);
         let first = self.fresh[0].order();

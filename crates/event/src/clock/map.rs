@@ -53,6 +53,7 @@ struct Piece {
 }
 
 impl Piece {
+    #[inline]
     fn at(&self, source: u64) -> u64 {
         match source.checked_sub(self.source) {
             Some(after) => self.host.saturating_add(lasting(after, self.rate)),
@@ -98,6 +99,7 @@ impl ClockMap {
     }
 
     /// The host's time at the source's. None: there are not enough pairs yet.
+    #[inline]
     pub fn to_host(&self, source: u64) -> Option<u64> {
         Some(self.piece_at(source)?.at(source))
     }
@@ -149,11 +151,17 @@ impl ClockMap {
         self.pairs
     }
 
+    #[inline]
     fn piece_at(&self, source: u64) -> Option<&Piece> {
         let mut recent = self.pieces.iter().rev().take(RECENT);
         if let Some(piece) = recent.find(|piece| piece.source <= source) {
             return Some(piece);
         }
+        self.older_piece_at(source)
+    }
+
+    #[cold]
+    fn older_piece_at(&self, source: u64) -> Option<&Piece> {
         let after = self.pieces.partition_point(|piece| piece.source <= source);
         self.pieces.get(after.saturating_sub(1))
     }
@@ -336,6 +344,7 @@ fn mean_rate(from: ClockPair, to: ClockPair) -> Option<f64> {
 }
 
 /// Host nanoseconds of so many units, to the nearest; exact where both clocks count the same.
+#[inline]
 fn lasting(ticks: u64, rate: f64) -> u64 {
     if rate == 1.0 {
         return ticks;
