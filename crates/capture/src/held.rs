@@ -1,8 +1,7 @@
 //! Records that a source learns of late, held until those before them have come.
 
 use crate::{Deadline, Sink, SinkError};
-use event::{Event, Extent, Record};
-use std::collections::BTreeMap;
+use event::{Event, Extent, Record, Reorder};
 
 /// Records that wait, at most.
 const MOST: usize = 1 << 20;
@@ -11,9 +10,7 @@ const MOST: usize = 1 << 20;
 pub(crate) struct Held<S> {
     pub sink: S,
     deadline: Deadline,
-    /// By time, and by when they came.
-    waiting: BTreeMap<(u64, u64), Record>,
-    arrived: u64,
+    waiting: Reorder<Record>,
     /// Spans and instants that were written.
     pub events: u64,
     pub unwritten: u64,
@@ -25,8 +22,7 @@ impl<S: Sink> Held<S> {
         Held {
             sink,
             deadline,
-            waiting: BTreeMap::new(),
-            arrived: 0,
+            waiting: Reorder::new(MOST),
             events: 0,
             unwritten: 0,
             failure: None,
@@ -34,8 +30,7 @@ impl<S: Sink> Held<S> {
     }
 
     pub fn push(&mut self, record: Record) {
-        self.arrived += 1;
-        self.waiting.insert((record.ts(), self.arrived), record);
+        self.waiting.push(record.ts(), record);
     }
 
     /// An event; of a span that is over, its beginning too. What it says of itself is told at its end.
@@ -52,12 +47,9 @@ impl<S: Sink> Held<S> {
         self.push(Record::Event(event));
     }
 
-    /// Writes what is older than that, and what there is no room for.
+    /// Writes what is not newer than that, and what there is no room for.
     pub fn release(&mut self, until: u64) {
-        while let Some(((time, _), _)) = self.waiting.first_key_value()
-            && (*time < until || self.waiting.len() > MOST)
-            && let Some((_, record)) = self.waiting.pop_first()
-        {
+        while let Some((_, record)) = self.waiting.next(until) {
             let whole = matches!(&record, Record::Event(event) if event.extent != Extent::Open);
             self.events += u64::from(whole);
             if self.failure.is_some() {

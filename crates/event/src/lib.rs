@@ -30,6 +30,8 @@ mod meta;
 #[cfg(feature = "alloc")]
 mod record;
 #[cfg(feature = "alloc")]
+mod reorder;
+#[cfg(feature = "alloc")]
 mod summary;
 #[cfg(feature = "alloc")]
 mod value;
@@ -39,7 +41,9 @@ mod value;
 pub const FILTER_IS_OURS: i32 = -0x6375_7472;
 
 pub use category::Category;
-pub use clock::{ClockMap, ClockPair};
+pub use clock::ClockPair;
+#[cfg(feature = "alloc")]
+pub use clock::{ClockLine, ClockMap, ClockRules};
 pub use glob::matches_glob;
 pub use kind::Kind;
 pub use layer::{Layer, StatusDomain};
@@ -56,6 +60,8 @@ pub use meaning::{Direction, Launch, Meaning, Memory, MemoryOp, MemorySpace, Tra
 pub use meta::{Backend, ClockError, Gpu, Hooks, Host, Meta, VERSION};
 #[cfg(feature = "alloc")]
 pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
+#[cfg(feature = "alloc")]
+pub use reorder::Reorder;
 #[cfg(feature = "alloc")]
 pub use summary::{Overhead, ProcessName, Sampled, Summary, Tally, Watched};
 #[cfg(feature = "alloc")]

@@ -1,15 +1,14 @@
 //! Several traces as one, by time, a record of each in memory.
 
 use crate::{Error, Reader, Result};
-use event::{Meta, Overhead, Record, Summary, Watched};
-use std::{cmp::Reverse, collections::BinaryHeap};
+use event::{Meta, Overhead, Record, Reorder, Summary, Watched};
 
 /// Traces being merged. Ids stay unique, and clocks of different machines are brought together
 /// by the wall-clock time of their starts.
 pub struct Merge {
     inputs: Vec<Input>,
     /// Who has the earliest record. At the same time the first input comes first.
-    next: BinaryHeap<Reverse<(u64, usize)>>,
+    next: Reorder<usize>,
     meta: Meta,
     warnings: Vec<&'static str>,
     begun: bool,
@@ -36,7 +35,7 @@ impl Merge {
                     head: None,
                 })
                 .collect(),
-            next: BinaryHeap::new(),
+            next: Reorder::new(usize::MAX),
             meta,
             warnings,
             begun: false,
@@ -81,7 +80,7 @@ impl Merge {
             if count > 1 {
                 place_in_merged(record, input.shift, count, index as u64)?;
             }
-            self.next.push(Reverse((record.ts(), index)));
+            (self.next).push_ranked(record.ts(), index as u32, index);
         }
         Ok(())
     }
@@ -92,7 +91,7 @@ impl Merge {
                 self.advance(index)?;
             }
         }
-        let Some(Reverse((_, index))) = self.next.pop() else {
+        let Some((_, index)) = self.next.next(u64::MAX) else {
             return Ok(None);
         };
         let record = self.inputs[index].head.take();

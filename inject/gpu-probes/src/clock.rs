@@ -3,6 +3,7 @@
 
 use crate::driver;
 use crate::shared::Shared;
+use event::ClockPair;
 use ptx::device;
 use std::ffi::{CString, c_void};
 use std::ptr::null;
@@ -10,14 +11,6 @@ use std::ptr::null;
 pub struct Clock {
     function: usize,
     place: Shared,
-}
-
-/// One reading of both clocks, and how far they may be apart.
-#[derive(Debug, Clone, Copy)]
-pub struct Pair {
-    pub device: u64,
-    pub host: u64,
-    pub error: u64,
 }
 
 const READINGS: usize = 12;
@@ -38,47 +31,36 @@ impl Clock {
     }
 
     /// The tightest of a few readings.
-    pub fn read(&self, stream: usize) -> Option<Pair> {
-        let mut best: Option<Pair> = None;
-        for _ in 0..READINGS {
-            let mut place = self.place.device;
-            let parameters = [(&raw mut place).cast::<c_void>()];
-            let word = self.place.start as *const u64;
-            let before = monotonic();
-            // SAFETY: a kernel of ours that writes one word.
-            let (done, device) = unsafe {
-                let launched = driver::cuLaunchKernel(
-                    self.function,
-                    1,
-                    1,
-                    1,
-                    1,
-                    1,
-                    1,
-                    0,
-                    stream,
-                    parameters.as_ptr(),
-                    null(),
-                );
-                let done = launched == driver::SUCCESS
-                    && driver::cuStreamSynchronize(stream) == driver::SUCCESS;
-                (done, word.read_volatile())
-            };
-            let after = monotonic();
-            if !done {
-                break;
-            }
-            let width = after.saturating_sub(before);
-            let pair = Pair {
-                device,
-                host: before + width / 2,
-                error: width / 2,
-            };
-            if best.is_none_or(|best| pair.error < best.error) {
-                best = Some(pair);
-            }
-        }
-        best
+    pub fn read(&self, stream: usize) -> Option<ClockPair> {
+        ClockPair::tightest((0..READINGS).map_while(|_| self.read_once(stream)))
+    }
+
+    fn read_once(&self, stream: usize) -> Option<ClockPair> {
+        let mut place = self.place.device;
+        let parameters = [(&raw mut place).cast::<c_void>()];
+        let word = self.place.start as *const u64;
+        let before = monotonic();
+        // SAFETY: a kernel of ours that writes one word.
+        let (done, device) = unsafe {
+            let launched = driver::cuLaunchKernel(
+                self.function,
+                1,
+                1,
+                1,
+                1,
+                1,
+                1,
+                0,
+                stream,
+                parameters.as_ptr(),
+                null(),
+            );
+            let done = launched == driver::SUCCESS
+                && driver::cuStreamSynchronize(stream) == driver::SUCCESS;
+            (done, word.read_volatile())
+        };
+        let after = monotonic();
+        done.then(|| ClockPair::around(before, device, after))?
     }
 }
 

@@ -104,11 +104,11 @@ impl Context {
         if let Some(pair) = pair {
             say(
                 "clock",
-                &format!("{number} {} {} {}", pair.device, pair.host, pair.error),
+                &format!("{number} {} {} {}", pair.source, pair.host, pair.margin),
             );
         }
         let state = State {
-            clock_offset: pair.map_or(0, |pair| pair.host.wrapping_sub(pair.device) as i64),
+            clock_offset: pair.map_or(0, |pair| pair.host.wrapping_sub(pair.source) as i64),
             process: u64::from(std::process::id()) << 32 | u64::from(std::process::id()),
             log: log.descriptor(&printk),
         };

@@ -49,7 +49,7 @@ pub fn dump(
         {
             say(
                 "clock",
-                &format!("{number} {} {} {}", pair.device, pair.host, pair.error),
+                &format!("{number} {} {} {}", pair.source, pair.host, pair.margin),
             );
         }
     }

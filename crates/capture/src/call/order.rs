@@ -1,8 +1,8 @@
 //! Steps of several threads in the order of time: each thread's own are in order already.
 
 use super::item::{Batch, Item, Piece, Step};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use event::Reorder;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Used batches kept until they are asked for.
@@ -10,13 +10,14 @@ const MOST_DONE: usize = 64;
 /// Steps kept for the sake of order, at most: past this they are let go early.
 const MOST_KEPT: usize = 1 << 20;
 
-#[derive(Default)]
 pub struct Order {
     rings: Vec<VecDeque<Rc<Batch>>>,
     /// The place in each ring's first batch.
     places: Vec<Place>,
-    /// Each ring that has steps, by the time of its first.
-    next: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Each ring that has steps, by the time of its first, but for the one whose turn it is.
+    next: Reorder<usize>,
+    /// The ring of the last step, if its next one comes before all others'.
+    turn: Option<(u64, usize)>,
     kept: usize,
     /// Batches of which the last step has been taken; the taker may still hold it.
     done: Vec<Rc<Batch>>,
@@ -70,6 +71,20 @@ impl Place {
     }
 }
 
+impl Default for Order {
+    fn default() -> Self {
+        Order {
+            rings: Vec::new(),
+            places: Vec::new(),
+            // One of each ring: what is bounded are the steps behind it.
+            next: Reorder::new(usize::MAX),
+            turn: None,
+            kept: 0,
+            done: Vec::new(),
+        }
+    }
+}
+
 impl Order {
     pub fn push(&mut self, batch: Batch, to_host: impl Fn(u64) -> u64) {
         let Some(first) = batch.items.first() else {
@@ -81,7 +96,7 @@ impl Order {
             self.places.resize(ring + 1, Place::default());
         }
         if self.rings[ring].is_empty() {
-            self.next.push(Reverse((to_host(first.time), ring)));
+            self.wait(to_host(first.time), ring);
         }
         self.kept += batch.items.len();
         self.rings[ring].push_back(Rc::new(batch));
@@ -93,11 +108,17 @@ impl Order {
         until: u64,
         to_host: impl Fn(usize, u64) -> u64,
     ) -> Option<(u64, usize, Item, Rc<Batch>)> {
-        let Reverse((time, ring)) = *self.next.peek()?;
-        if time > until && self.kept <= MOST_KEPT {
-            return None;
-        }
-        self.next.pop();
+        let until = if self.kept > MOST_KEPT {
+            u64::MAX
+        } else {
+            until
+        };
+        let (time, ring) = match self.turn {
+            Some((time, _)) if time > until => return None,
+            Some(turn) => turn,
+            None => self.next.next(until)?,
+        };
+        self.turn = None;
         let batch = self.rings[ring].front()?.clone();
         let (item, after) = self.places[ring].take(batch.items.get(self.places[ring].item)?);
         self.kept -= after.item - self.places[ring].item;
@@ -115,15 +136,33 @@ impl Order {
         if let Some(following) = following {
             // Never before its predecessor, whatever the clocks say.
             let time = to_host(ring, place.time(following)).max(time);
-            self.next.push(Reverse((time, ring)));
+            if self.next.would_be_next(time, rank(ring)) {
+                self.turn = Some((time, ring));
+            } else {
+                self.next.push_ranked(time, rank(ring), ring);
+            }
         }
         Some((time, ring, item, batch))
+    }
+
+    /// A ring that has had no steps.
+    fn wait(&mut self, time: u64, ring: usize) {
+        // It may come before the one whose turn it would have been.
+        if let Some((time, ring)) = self.turn.take() {
+            self.next.push_ranked(time, rank(ring), ring);
+        }
+        self.next.push_ranked(time, rank(ring), ring);
     }
 
     /// Batches whose memory can be used again.
     pub fn used(&mut self) -> impl Iterator<Item = Batch> {
         self.done.drain(..).filter_map(Rc::into_inner)
     }
+}
+
+/// Of one moment, the step of the ring that has been there for longer comes first.
+fn rank(ring: usize) -> u32 {
+    u32::try_from(ring).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! and gives each piece of work the call that caused it: CUPTI tells which thread made that call and
 //! when, and the calls themselves are seen by the injected library ([`Calls`]).
 
-mod clock;
 mod frames;
 mod link;
 mod process;

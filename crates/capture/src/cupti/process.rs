@@ -1,12 +1,11 @@
 //! One process's GPU times: what its frames say, and work that waits for its call.
 
-use super::clock::Clock;
 use super::link::{Calls, Cause, Found};
 use super::timed::{self, Waiting, narrow};
 use crate::call::demangled;
 use crate::preload::Namespaces;
 use cuda::cupti::{Call, NONE, Place, Record};
-use event::{ClockPair, Direction, Name, gpu_times as frames};
+use event::{ClockMap, ClockPair, Direction, Name, gpu_times as frames};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Bounds on what a process can make us keep.
@@ -33,7 +32,7 @@ pub struct Process {
     /// Told to collect no more.
     pub dismissed: bool,
     pub counts: Counts,
-    pub clock: Clock,
+    pub clock: ClockMap,
     names: HashMap<u64, Name>,
     /// Calls by correlation, with the causes that were found, oldest first.
     calls: HashMap<u32, (Call, Option<Found>)>,
@@ -236,19 +235,25 @@ impl Process {
     /// The earliest work that still waits for its call.
     pub fn earliest_waiting(&self) -> Option<u64> {
         let starts = (self.waiting.iter()).map(|(_, record)| place(record).start);
-        let by_cupti = starts.min().map(|start| self.clock.to_host(start));
+        let by_cupti = starts.min().map(|start| self.to_host(start));
         let by_events = self.timed.iter().map(|waiting| waiting.piece.start).min();
         by_cupti.into_iter().chain(by_events).min()
+    }
+
+    /// A time of CUPTI's; as it is, while the program has not paired the clocks.
+    fn to_host(&self, time: u64) -> u64 {
+        self.clock.to_host(time).unwrap_or(time)
     }
 
     fn cause(&mut self, correlation: u32, calls: &Calls) -> Found {
         let Some((call, found)) = self.calls.get_mut(&correlation) else {
             return Found::NotYet;
         };
+        let to_host = |time| self.clock.to_host(time).unwrap_or(time);
         match found {
             Some(found @ (Found::Call(_) | Found::Never)) => *found,
             _ => {
-                let span = (self.clock.to_host(call.start), self.clock.to_host(call.end));
+                let span = (to_host(call.start), to_host(call.end));
                 let slack = self.clock.error().clamp(100, 2_000);
                 let answer = calls.find(self.pid, call.thread, span, slack);
                 *found = Some(answer);
@@ -282,8 +287,8 @@ impl Process {
         Some(Work {
             pid: self.pid,
             thread,
-            start: self.clock.to_host(place.start),
-            end: self.clock.to_host(place.end),
+            start: self.to_host(place.start),
+            end: self.to_host(place.end),
             record: *record,
             timed: None,
             name,

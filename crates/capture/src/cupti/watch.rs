@@ -10,9 +10,8 @@ use crate::preload::counters::CounterPage;
 use crate::preload::{Folder, PreloadError, thread_time};
 use crate::{Deadline, Sink, SinkError};
 use cuda::cupti::overhead_name;
-use event::{Backend, ClockError, Event, Extent, Layer, Lost, Record, gpu_times};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use event::{Backend, ClockError, Event, Extent, Layer, Lost, Record, Reorder, gpu_times};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,9 +89,8 @@ impl Session {
             sink,
             counters: self.counters,
             files: HashMap::new(),
-            waiting: BinaryHeap::new(),
+            waiting: Reorder::new(MOST_KEPT),
             next_id: 1,
-            order: 0,
             told: 0,
             report: Report::default(),
         };
@@ -169,32 +167,10 @@ struct Watch<S> {
     counters: CounterPage,
     /// None: a file that cannot be read.
     files: HashMap<PathBuf, Option<(Frames, Process)>>,
-    /// By the time their records are of; the number keeps what is of one time in its order.
-    waiting: BinaryHeap<Reverse<(u64, u64, Waiting)>>,
+    waiting: Reorder<Event>,
     next_id: u64,
-    order: u64,
     told: u64,
     report: Report,
-}
-
-/// Compared by what stands before it only.
-struct Waiting(Box<Event>);
-
-impl PartialEq for Waiting {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-impl Eq for Waiting {}
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Waiting {
-    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
-        std::cmp::Ordering::Equal
-    }
 }
 
 impl<S: Sink> Watch<S> {
@@ -270,16 +246,10 @@ impl<S: Sink> Watch<S> {
             let mut event = work::event(&work, self.next_id);
             self.next_id += 1;
             let extent = std::mem::replace(&mut event.extent, Extent::Open);
-            self.wait(event.start, event.clone());
+            self.waiting.push(event.start, event.clone());
             event.extent = extent;
-            self.wait(work.end, event);
+            self.waiting.push(work.end, event);
         }
-    }
-
-    fn wait(&mut self, at: u64, event: Event) {
-        self.order += 1;
-        let waiting = Waiting(Box::new(event));
-        self.waiting.push(Reverse((at, self.order, waiting)));
     }
 
     /// The moment before which no more work will come.
@@ -298,18 +268,12 @@ impl<S: Sink> Watch<S> {
     }
 
     fn write_until(&mut self, until: u64) {
-        while let Some(Reverse((at, ..))) = self.waiting.peek() {
-            if *at >= until && self.waiting.len() < MOST_KEPT && until != u64::MAX {
-                return;
-            }
-            let Some(Reverse((_, _, Waiting(event)))) = self.waiting.pop() else {
-                return;
-            };
+        while let Some((_, event)) = self.waiting.next(until) {
             if self.report.failure.is_some() {
                 self.report.unwritten += 1;
                 continue;
             }
-            let written = self.sink.write(&Record::Event(*event));
+            let written = self.sink.write(&Record::Event(event));
             self.check(written);
         }
     }
@@ -369,7 +333,7 @@ impl<S: Sink> Watch<S> {
             dropped = dropped.saturating_add(process.dropped);
             if process.clock.is_known() {
                 error = error.max(process.clock.error());
-                pairs += process.clock.pairs();
+                pairs += u64::from(process.clock.pairs());
             }
             process.notes.iter().for_each(|note| report.notes.say(note));
             if process.about.is_some() && !process.ended {

@@ -8,7 +8,7 @@ use super::layout::{FILTER_TREE, Settings};
 use super::library::Wanted;
 use super::maps::{Maps, Room};
 use super::processes::{Following, mount_tracefs};
-use super::system::{Ordered, System};
+use super::system::System;
 use super::watch::{Attached, Ended, Message, WITHOUT_HOLD, Watch};
 use super::whose::Whose;
 use crate::call::item::{Batch, Item, Step};
@@ -20,7 +20,7 @@ use crate::notes::Notes;
 use crate::preload::{Library, Process};
 use crate::syscall::Events;
 use crate::{Deadline, Inlet, Merge, Sink, SinkError};
-use event::{Backend, Hooks, Selection};
+use event::{Backend, Hooks, Reorder, Selection};
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -73,6 +73,8 @@ const WINDOW: u64 = 50_000_000;
 const FLUSH_EVERY: u64 = 500_000_000;
 /// Nanoseconds that a thread which has loaded something waits for its probes, at most.
 const HOLD: u64 = 300_000_000;
+/// System calls kept for the sake of order; past this they are let go early.
+const MOST_FRAMES: usize = 1 << 20;
 
 /// A session that is being watched.
 pub struct Recording<S> {
@@ -326,7 +328,8 @@ fn assemble_all<S: Sink, T: Sink>(
     mut system: Option<Events<T>>,
     messages: &Receiver<Message>,
 ) -> (S, Totals, u64) {
-    let mut ordered = Ordered::default();
+    // An open is told of when it is over.
+    let mut frames = Reorder::new(MOST_FRAMES);
     if let Some(system) = &mut system {
         let begun = system.sink.begin(Backend {
             name: "ebpf system calls".into(),
@@ -350,7 +353,7 @@ fn assemble_all<S: Sink, T: Sink>(
                 batch.ring += 1;
                 assembler.push(batch);
             }
-            Message::System(time, frame) => ordered.push(time, frame),
+            Message::System(time, frame) => frames.push(time, frame),
             Message::Lost { time, count } => assembler.push(Batch {
                 ring: 0,
                 items: vec![Item {
@@ -365,10 +368,9 @@ fn assemble_all<S: Sink, T: Sink>(
                 assembler.advance(passed);
                 assembler.passed(passed);
                 if let Some(system) = &mut system {
-                    ordered
-                        .until(passed)
-                        .into_iter()
-                        .for_each(|frame| system.take(frame));
+                    while let Some((_, frame)) = frames.next(passed) {
+                        system.take(frame);
+                    }
                     system.until(passed);
                 }
                 if began.saturating_sub(flushed) > FLUSH_EVERY {
@@ -385,8 +387,9 @@ fn assemble_all<S: Sink, T: Sink>(
     let (sink, mut totals, _) = assembler.into_parts();
     let mut calls = 0;
     if let Some(mut system) = system {
-        let rest = ordered.until(u64::MAX);
-        rest.into_iter().for_each(|frame| system.take(frame));
+        while let Some((_, frame)) = frames.next(u64::MAX) {
+            system.take(frame);
+        }
         system.finish();
         calls = system.totals.calls;
         totals.unwritten += system.totals.unwritten;

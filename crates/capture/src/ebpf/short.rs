@@ -4,9 +4,9 @@
 
 use super::layout::{CallKey, HELD, Head, KIND_ENTER, KIND_EXIT, KIND_RETURN, KIND_STACK, Plain};
 use super::maps::Maps;
+use event::Reorder;
 use libbpf_rs::{MapCore, MapFlags};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// How often calls under way are looked for.
 const POLL: u64 = 10_000_000;
@@ -18,13 +18,11 @@ const MOST_KNOWN: usize = 64 << 10;
 const MOST_LOOKS: usize = 16 << 10;
 
 /// A record of the ring, or a beginning that was held back.
-pub type Kept = (Head, Box<[u8]>);
+pub type RingRecord = (Head, Box<[u8]>);
 
 pub struct Short {
     shortest: u64,
-    waiting: BinaryHeap<Reverse<(u64, u64)>>,
-    records: HashMap<u64, Kept>,
-    count: u64,
+    waiting: Reorder<RingRecord>,
     /// Calls whose beginnings have come, with their times and processes.
     known: HashMap<CallKey, (u64, u32)>,
     /// Processes that have ended: what they have under way stays as it is.
@@ -36,9 +34,7 @@ impl Short {
     pub fn new(shortest: u64) -> Self {
         Short {
             shortest,
-            waiting: BinaryHeap::new(),
-            records: HashMap::new(),
-            count: 0,
+            waiting: Reorder::new(MOST_WAITING),
             known: HashMap::new(),
             ended: HashSet::new(),
             polled: 0,
@@ -73,9 +69,7 @@ impl Short {
             }
             _ => {}
         }
-        self.waiting.push(Reverse((head.time, self.count)));
-        self.records.insert(self.count, (*head, body.into()));
-        self.count += 1;
+        self.waiting.push(head.time, (*head, body.into()));
     }
 
     /// Looks for calls that have been under way for long enough, before the ring is read. `all`: however
@@ -114,16 +108,8 @@ impl Short {
     }
 
     /// Records up to a moment, by time.
-    pub fn until(&mut self, moment: u64) -> Vec<Kept> {
-        let mut passed = Vec::new();
-        while let Some(Reverse((time, number))) = self.waiting.peek().copied() {
-            if time > moment && self.records.len() <= MOST_WAITING {
-                break;
-            }
-            self.waiting.pop();
-            passed.extend(self.records.remove(&number));
-        }
-        passed
+    pub fn until(&mut self, moment: u64) -> Vec<RingRecord> {
+        std::iter::from_fn(|| Some(self.waiting.next(moment)?.1)).collect()
     }
 }
 
@@ -159,7 +145,8 @@ mod tests {
         short.push(&record(KIND_ENTER, 10, 900), &[]);
         short.push(&record(KIND_ENTER, 10, 900), &[]);
         short.push(&record(KIND_RETURN, 140, 900), &[]);
-        let times = |kept: Vec<Kept>| kept.iter().map(|one| one.0.time).collect::<Vec<_>>();
+        let times =
+            |records: Vec<RingRecord>| records.iter().map(|one| one.0.time).collect::<Vec<_>>();
         assert_eq!(times(short.until(130)), [10, 20, 130]);
         assert_eq!(times(short.until(u64::MAX)), [140]);
         // The same frame again, by a later call.

@@ -9,8 +9,7 @@ use crate::ioctl::{DriverFiles, Opened, PLAYED, Payload, Request};
 use crate::syscall::{Call, Frame};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use nvidia_ioctl::{DeviceFile, Version, argument_size};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 const PROGRAMS: [&str; 8] = [
     "enter_ioctl",
@@ -141,35 +140,6 @@ fn by_path(path: &str) -> Option<Opened> {
         path: path.into(),
         stand_in: !path.starts_with("/dev/nvidia"),
     })
-}
-
-/// Records in the order of time: an open is told of when it is over.
-#[derive(Default)]
-pub struct Ordered {
-    waiting: BinaryHeap<Reverse<(u64, u64)>>,
-    frames: HashMap<u64, Frame>,
-    count: u64,
-}
-
-impl Ordered {
-    pub fn push(&mut self, time: u64, frame: Frame) {
-        self.waiting.push(Reverse((time, self.count)));
-        self.frames.insert(self.count, frame);
-        self.count += 1;
-    }
-
-    /// Everything up to a moment.
-    pub fn until(&mut self, moment: u64) -> Vec<Frame> {
-        let mut passed = Vec::new();
-        while let Some(Reverse((time, number))) = self.waiting.peek().copied() {
-            if time > moment {
-                break;
-            }
-            self.waiting.pop();
-            passed.extend(self.frames.remove(&number));
-        }
-        passed
-    }
 }
 
 /// What a record says, as frames with their times.

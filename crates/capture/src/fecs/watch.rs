@@ -6,8 +6,8 @@ use crate::clock::monotonic;
 use crate::held::Held;
 use crate::{Deadline, Sink, SinkError};
 use event::{
-    Arg, Backend, Category, ClockError, ClockMap, ClockPair, Event, Extent, Kind, Layer, Lost,
-    Record,
+    Arg, Backend, Category, ClockError, ClockMap, ClockPair, ClockRules, Event, Extent, Kind,
+    Layer, Lost, Record,
 };
 use std::collections::HashMap;
 use std::io;
@@ -24,8 +24,6 @@ const ROUND: Duration = Duration::from_millis(20);
 const HELD: u64 = 500_000_000;
 /// Rounds after the command's end: its last records are on their way.
 const AFTERWARDS: u32 = 10;
-/// Clock pairs that are kept.
-const MOST_PAIRS: usize = 256;
 /// Contexts that have a GPU at a time, at most.
 const MOST_OPEN: usize = 4096;
 
@@ -97,7 +95,7 @@ struct Buffer {
     records: Mapped,
     get: u32,
     dropped: u64,
-    pairs: Vec<ClockPair>,
+    clock: ClockMap,
 }
 
 impl Buffers {
@@ -151,7 +149,7 @@ impl Buffer {
             records,
             get: 0,
             dropped: 0,
-            pairs: Vec::new(),
+            clock: ClockMap::new(ClockRules::NOISY),
         })
     }
 
@@ -163,16 +161,8 @@ impl Buffer {
             let time = client.gpu_time(self.gpu)?;
             readings.extend(ClockPair::around(before, time, monotonic()));
         }
-        if let Some(best) = readings.into_iter().min_by_key(|pair| pair.margin) {
-            if self.pairs.len() >= MOST_PAIRS {
-                // Every other one says as much.
-                let mut keep = false;
-                self.pairs.retain(|_| {
-                    keep = !keep;
-                    keep
-                });
-            }
-            self.pairs.push(best);
+        if let Some(best) = ClockPair::tightest(readings) {
+            self.clock.add(best);
         }
         Ok(())
     }
@@ -252,13 +242,12 @@ impl<S: Sink> Watching<S> {
                 }
                 let switches = buffer.drain(&buffers.client);
                 let mut dropped = buffer.newly_dropped();
-                match ClockMap::fit(&buffer.pairs, 1.0) {
-                    Some(map) => {
-                        let gpu = buffer.gpu.index;
-                        switches.iter().for_each(|one| self.switch(gpu, one, &map));
-                    }
+                if buffer.clock.is_known() {
+                    let (gpu, clock) = (buffer.gpu.index, &buffer.clock);
+                    switches.iter().for_each(|one| self.switch(gpu, one, clock));
+                } else {
                     // Without the GPU's clock nobody knows when.
-                    None => dropped += switches.len() as u64,
+                    dropped += switches.len() as u64;
                 }
                 if dropped > 0 {
                     self.report.lost += dropped;
@@ -276,17 +265,17 @@ impl<S: Sink> Watching<S> {
             std::thread::sleep(ROUND);
         }
         for buffer in &buffers.list {
-            if let Some(map) = ClockMap::fit(&buffer.pairs, 1.0) {
+            if buffer.clock.is_known() {
                 self.report.clocks.push(ClockError {
                     source: format!("GPU {}", buffer.gpu.index).into(),
-                    error_ns: map.error(),
-                    pairs: buffer.pairs.len() as u32,
+                    error_ns: buffer.clock.error(),
+                    pairs: buffer.clock.pairs(),
                 });
             }
         }
     }
 
-    fn switch(&mut self, gpu: u32, switch: &Switch, map: &ClockMap) {
+    fn switch(&mut self, gpu: u32, switch: &Switch, clock: &ClockMap) {
         let key = (gpu, switch.context, switch.pid);
         match switch.step {
             Step::Begin if self.open.len() < MOST_OPEN => {
@@ -294,15 +283,18 @@ impl<S: Sink> Watching<S> {
             }
             Step::Begin | Step::Other(_) => {}
             Step::End => {
-                let Some(began) = self.open.remove(&key) else {
+                let began = self.open.remove(&key);
+                let (Some(start), Some(end)) = (
+                    began.and_then(|began| clock.to_host(began)),
+                    clock.to_host(switch.time),
+                ) else {
                     return;
                 };
-                let start = map.to_host(began);
                 let name = "context on the GPU";
                 let mut event =
                     Event::new(self.next_id, Layer::Gpu, Category::Context, name, start);
                 event.kind = Kind::GpuContext;
-                event.extent = Extent::Closed(map.to_host(switch.time).saturating_sub(start));
+                event.extent = Extent::Closed(end.saturating_sub(start));
                 event.device = Some(gpu);
                 // The driver's own have none.
                 event.pid = if switch.pid == u32::MAX {

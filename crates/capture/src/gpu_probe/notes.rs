@@ -2,6 +2,7 @@
 
 use super::clock::DeviceClock;
 use crate::preload::folder::read_left;
+use event::ClockPair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -96,11 +97,15 @@ impl Notes {
                     .split(' ')
                     .filter_map(|one| one.parse().ok())
                     .collect();
-                let &[device, host, error] = numbers.as_slice() else {
+                let &[source, host, margin] = numbers.as_slice() else {
                     return None;
                 };
                 let key = (pid, first.parse().ok()?);
-                self.clocks.entry(key).or_default().add(device, host, error);
+                self.clocks.entry(key).or_default().add(ClockPair {
+                    source,
+                    host,
+                    margin,
+                });
             }
             "failed" => self.failures.push(rest.to_owned()),
             _ => self.words.push(rest.to_owned()),

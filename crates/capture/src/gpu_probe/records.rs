@@ -6,7 +6,7 @@ use super::{
     programs::{Probes, Reading, Span, Stopped, ThreadSpan},
 };
 use crate::{Sink, SinkError, clock::monotonic, source::Outlet};
-use event::{Arg, Category, Event, Extent, Layer, Lost, Name, Record};
+use event::{Arg, Category, Event, Extent, Layer, Lost, Name, Record, Reorder};
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -83,7 +83,7 @@ pub struct Decoder {
     devices: BTreeMap<(u32, u32), Arc<Device>>,
     /// By ring and bytes of a record.
     readings: BTreeMap<(Option<usize>, u32), Arc<Reading>>,
-    waiting: Waiting,
+    waiting: Reorder<Event>,
     next: u64,
     pub lines: Vec<String>,
     pub spans: Vec<(u64, u64)>,
@@ -106,7 +106,7 @@ impl Decoder {
             folder,
             devices: BTreeMap::new(),
             readings: BTreeMap::new(),
-            waiting: Waiting::default(),
+            waiting: Reorder::new(MOST_KEPT),
             next: 0,
             lines: Vec::new(),
             spans: Vec::new(),
@@ -141,7 +141,7 @@ impl Decoder {
                     self.record(source, &device, &reading, record, arrived);
                 }
             }
-            self.write_up_to(self.waiting.newest.saturating_sub(DISORDER));
+            self.write_up_to(self.waiting.newest().saturating_sub(DISORDER));
         }
         self.write_up_to(u64::MAX);
     }
@@ -244,9 +244,9 @@ impl Decoder {
     }
 
     fn keep(&mut self, time: u64, event: Event) {
-        self.waiting.add(time, event);
+        self.waiting.push(time, event);
         if self.waiting.is_full() {
-            self.write_out(self.waiting.middle());
+            self.write_out(0);
         }
     }
 
@@ -311,11 +311,11 @@ impl Decoder {
 
     fn write_up_to(&mut self, time: u64) {
         self.write_out(time);
-        self.outlet.until(time.min(self.waiting.newest));
+        self.outlet.until(time.min(self.waiting.newest()));
     }
 
     fn write_out(&mut self, time: u64) {
-        for event in self.waiting.up_to(time) {
+        while let Some((_, event)) = self.waiting.next(time) {
             write(
                 &mut self.outlet,
                 event.into(),
@@ -387,92 +387,9 @@ fn write(
     }
 }
 
-/// Events that may not go yet. They come nearly in order: sorting what came together is cheaper than
-/// putting each in its place.
-#[derive(Default)]
-struct Waiting {
-    /// When, and which of `events`.
-    order: Vec<(u64, u32)>,
-    events: Vec<Option<Event>>,
-    free: Vec<u32>,
-    newest: u64,
-}
-
-impl Waiting {
-    fn add(&mut self, time: u64, event: Event) {
-        self.newest = self.newest.max(time);
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.events[place as usize] = Some(event);
-                place
-            }
-            None => {
-                self.events.push(Some(event));
-                (self.events.len() - 1) as u32
-            }
-        };
-        self.order.push((time, place));
-    }
-
-    fn is_full(&self) -> bool {
-        self.order.len() >= MOST_KEPT
-    }
-
-    /// A moment that half of them are not later than.
-    fn middle(&self) -> u64 {
-        let mut times: Vec<u64> = self.order.iter().map(|(time, _)| *time).collect();
-        let middle = times.len() / 2;
-        match times.is_empty() {
-            true => 0,
-            false => *times.select_nth_unstable(middle).1,
-        }
-    }
-
-    /// Takes out those that are not later, in the order of time; those of one moment as they came.
-    fn up_to(&mut self, time: u64) -> impl Iterator<Item = Event> {
-        self.order.sort_by_key(|(time, _)| *time);
-        let count = self.order.partition_point(|(at, _)| *at <= time);
-        let (events, free) = (&mut self.events, &mut self.free);
-        self.order.drain(..count).filter_map(move |(_, place)| {
-            free.push(place);
-            events.get_mut(place as usize)?.take()
-        })
-    }
-}
-
 /// A device's time, or one of the host already.
 fn on_host(clock: &DeviceClock, time: u64, now: u64) -> Option<u64> {
     const NEAR: u64 = 3_600_000_000_000;
     let mapped = clock.host(time).filter(|host| host.abs_diff(now) < NEAR);
     mapped.or_else(|| (time.abs_diff(now) < NEAR).then_some(time))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ids(waiting: &mut Waiting, time: u64) -> Vec<u64> {
-        waiting.up_to(time).map(|event| event.id).collect()
-    }
-
-    #[test]
-    fn events_go_in_the_order_of_time_and_those_of_one_moment_as_they_came() {
-        let mut waiting = Waiting::default();
-        let mut add = |id: u64, time: u64| {
-            let event = Event::new(id, Layer::Device, Category::Kernel, "e", time);
-            waiting.add(time, event);
-        };
-        for (id, time) in [(1, 50), (2, 10), (3, 50), (4, 30), (5, 10)] {
-            add(id, time);
-        }
-        assert_eq!(ids(&mut waiting, 30), [2, 5, 4]);
-        let event = Event::new(6, Layer::Device, Category::Kernel, "e", 40);
-        waiting.add(40, event);
-        assert_eq!(waiting.middle(), 50);
-        assert_eq!(ids(&mut waiting, 45), [6]);
-        assert_eq!(ids(&mut waiting, u64::MAX), [1, 3]);
-        assert_eq!(waiting.events.len(), 5, "places are used again");
-        assert_eq!(waiting.newest, 50);
-        assert_eq!(waiting.middle(), 0);
-    }
 }

@@ -1,6 +1,6 @@
 //! Which record is next: the earliest of all sources, once nothing earlier can come.
 
-use event::{Name, Record};
+use event::{Name, Record, Reorder};
 use std::collections::VecDeque;
 
 /// Records kept while a source is behind; beyond, they are let go and latecomers counted.
@@ -17,10 +17,22 @@ struct Source {
 }
 
 /// The sources, side by side.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Order {
     sources: Vec<Source>,
+    /// Each source that has records, by the time of its first.
+    next: Reorder<usize>,
     kept: usize,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Order {
+            sources: Vec::new(),
+            next: Reorder::new(usize::MAX),
+            kept: 0,
+        }
+    }
 }
 
 impl Order {
@@ -41,8 +53,11 @@ impl Order {
         self.sources.get(source).map(|source| &source.name)
     }
 
-    pub fn push(&mut self, source: usize, records: Vec<Record>) {
-        if let Some(source) = self.sources.get_mut(source) {
+    pub fn push(&mut self, place: usize, records: Vec<Record>) {
+        if let Some(source) = self.sources.get_mut(place) {
+            if let (true, Some(first)) = (source.records.is_empty(), records.first()) {
+                self.next.push_ranked(first.ts(), place as u32, place);
+            }
             self.kept += records.len();
             source.records.extend(records);
         }
@@ -66,11 +81,7 @@ impl Order {
 
     /// When the earliest record that waits is of.
     pub fn earliest(&self) -> Option<u64> {
-        let firsts = self
-            .sources
-            .iter()
-            .filter_map(|source| source.records.front());
-        firsts.map(Record::ts).min()
+        self.next.earliest()
     }
 
     /// Nothing older than this is left or will come; None when nothing at all will.
@@ -85,9 +96,7 @@ impl Order {
     /// The next record and its source. `idle` is the moment before which a source that says
     /// nothing has nothing.
     pub fn next(&mut self, idle: u64) -> Option<(usize, Record)> {
-        let (place, time) = (self.sources.iter().enumerate())
-            .filter_map(|(place, source)| Some((place, source.records.front()?.ts())))
-            .min_by_key(|&(_, time)| time)?;
+        let time = self.next.earliest()?;
         let passed = |source: &Source| {
             // A source's own records come in their order: one that waits is the earliest of it.
             source.done || !source.records.is_empty() || source.told.unwrap_or(idle) >= time
@@ -95,8 +104,13 @@ impl Order {
         if self.kept <= MOST_KEPT && !self.sources.iter().all(passed) {
             return None;
         }
+        let (_, place) = self.next.next(u64::MAX)?;
         self.kept -= 1;
-        let record = self.sources[place].records.pop_front()?;
+        let source = &mut self.sources[place];
+        let record = source.records.pop_front()?;
+        if let Some(following) = source.records.front() {
+            self.next.push_ranked(following.ts(), place as u32, place);
+        }
         Some((place, record))
     }
 }

@@ -1,159 +1,69 @@
-//! The TSC as CLOCK_MONOTONIC, for events that are written while they happen.
-//!
-//! A time that has been written cannot be corrected, so the line from one clock to the other is
-//! never moved where it has been used: beyond that it leads to each new pair, or, if that would be a
-//! corner, is bent towards it a little at a time.
+//! The TSC as CLOCK_MONOTONIC, for events that are written while they happen: times that have been asked
+//! for stay as they are.
 
 use crate::clock::monotonic;
-use event::ClockPair;
+use event::{ClockMap, ClockPair, ClockRules};
 use std::cell::Cell;
-use std::collections::VecDeque;
 
-/// Lines kept for times that are looked up late.
-const SEGMENTS: usize = 512;
-/// How often a pair is wanted; much closer ones add nothing.
+/// How often a pair is wanted.
 pub const SPACING: u64 = 10_000_000;
-/// An error is worked off over this many nanoseconds,
-const HORIZON: f64 = 50_000_000.0;
-/// but the line is never bent by more than this part.
-const MOST_BEND: f64 = 500e-6;
+/// Readings for one pair.
+const READINGS: usize = 8;
 
 #[derive(Debug, Clone)]
 pub struct TscClock {
-    first: ClockPair,
-    latest: ClockPair,
-    segments: VecDeque<Segment>,
+    map: ClockMap,
     /// The latest time that was asked for: up to it the line stays as it is.
-    told: Cell<u64>,
-    error: u64,
-    pairs: u32,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Segment {
-    source: u64,
-    host: u64,
-    rate: f64,
+    asked: Cell<u64>,
 }
 
 impl TscClock {
     /// Starts from two pairs. None if the source did not move between them.
     pub fn new(first: ClockPair, second: ClockPair) -> Option<Self> {
-        let rate = rate(first, second)?;
-        Some(TscClock {
-            first,
-            latest: second,
-            segments: VecDeque::from([Segment {
-                source: first.source,
-                host: first.host,
-                rate,
-            }]),
-            told: Cell::new(0),
-            error: first.margin.max(second.margin),
-            pairs: 2,
-        })
+        let map = ClockMap::through(ClockRules::COUNTER, &[first, second]);
+        let asked = Cell::new(0);
+        map.is_known().then_some(TscClock { map, asked })
     }
 
     pub fn add(&mut self, pair: ClockPair) {
-        if pair.host.saturating_sub(self.latest.host) < SPACING / 2 {
-            return;
-        }
-        let Some(rate) = rate(self.first, pair) else {
-            return;
-        };
-        let off = self.at(pair.source).abs_diff(pair.host);
-        self.error = self.error.max(pair.margin);
-        // Nothing that lies before was told yet, if all was quiet since the last pair.
-        let from = self.told.get().max(self.latest.source);
-        if let Some(ticks) = pair.source.checked_sub(from).filter(|ticks| *ticks > 0) {
-            let passed = pair.source - self.latest.source;
-            let told = (off as f64 * (from - self.latest.source) as f64 / passed as f64) as u64;
-            self.error = self.error.max(told.saturating_add(pair.margin));
-            let host = self.at(from);
-            let straight = pair.host.saturating_sub(host) as f64 / ticks as f64;
-            let bounds = (rate * (1.0 - MOST_BEND), rate * (1.0 + MOST_BEND));
-            self.push(from, host, straight.clamp(bounds.0, bounds.1));
-        } else {
-            self.error = self.error.max(off.saturating_add(pair.margin));
-        }
-        let host = self.at(pair.source);
-        let behind = (i128::from(pair.host) - i128::from(host)) as f64;
-        let bend = (behind / HORIZON).clamp(-MOST_BEND, MOST_BEND);
-        self.push(pair.source, host, rate * (1.0 + bend));
-        self.latest = pair;
-        self.pairs += 1;
-    }
-
-    fn push(&mut self, source: u64, host: u64, rate: f64) {
-        if self.segments.len() == SEGMENTS {
-            self.segments.pop_front();
-        }
-        self.segments.push_back(Segment { source, host, rate });
+        self.map.settle(self.asked.get());
+        self.map.add(pair);
     }
 
     pub fn to_host(&self, source: u64) -> u64 {
-        if source > self.told.get() {
-            self.told.set(source);
+        if source > self.asked.get() {
+            self.asked.set(source);
         }
         self.at(source)
     }
 
     /// The same, of a time that nobody is told.
     pub fn at(&self, source: u64) -> u64 {
-        let segments = self.segments.iter().rev();
-        let segment = segments
-            .clone()
-            .find(|segment| segment.source <= source)
-            .or_else(|| self.segments.front());
-        let Some(segment) = segment else {
-            return source;
-        };
-        if let Some(ticks) = source.checked_sub(segment.source) {
-            let past = (ticks as f64 * segment.rate + 0.5) as u64;
-            return segment.host.saturating_add(past);
-        }
-        let before = ((segment.source - source) as f64 * segment.rate + 0.5) as u64;
-        segment.host.saturating_sub(before)
+        self.map.to_host(source).unwrap_or(source)
     }
 
     /// How long so many ticks are, in nanoseconds.
     pub fn length(&self, ticks: u64) -> u64 {
-        rate(self.first, self.latest).map_or(0, |rate| (ticks as f64 * rate) as u64)
+        self.map.length(ticks)
     }
 
     /// No time was seen to be wrong by more.
     pub fn error(&self) -> u64 {
-        self.error
+        self.map.error()
     }
 
     pub fn pairs(&self) -> u32 {
-        self.pairs
+        self.map.pairs()
     }
 }
 
-fn rate(from: ClockPair, to: ClockPair) -> Option<f64> {
-    let ticks = to
-        .source
-        .checked_sub(from.source)
-        .filter(|ticks| *ticks > 0)?;
-    let time = to.host.checked_sub(from.host).filter(|time| *time > 0)?;
-    Some(time as f64 / ticks as f64)
-}
-
-/// The TSC now, between two readings of CLOCK_MONOTONIC: the tightest of a few.
+/// The TSC now, between two readings of CLOCK_MONOTONIC.
 pub fn pair() -> ClockPair {
-    let mut best: Option<ClockPair> = None;
-    for _ in 0..8 {
+    let readings = (0..READINGS).filter_map(|_| {
         let before = monotonic();
-        let source = timestamp();
-        let pair = ClockPair::around(before, source, monotonic());
-        best = match (best, pair) {
-            (Some(old), Some(new)) if new.margin < old.margin => Some(new),
-            (None, new) => new,
-            (old, _) => old,
-        };
-    }
-    best.unwrap_or(ClockPair {
+        ClockPair::around(before, timestamp(), monotonic())
+    });
+    ClockPair::tightest(readings).unwrap_or(ClockPair {
         source: timestamp(),
         host: monotonic(),
         margin: 0,

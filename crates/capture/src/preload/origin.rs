@@ -41,7 +41,7 @@ impl Origin for Traced {
         match times {
             TimeSource::Tsc => self.clock.to_host(time),
             TimeSource::Host => time,
-            TimeSource::Own(map) => map.to_host(time),
+            TimeSource::Own(map) => map.to_host(time).unwrap_or(time),
         }
     }
 

@@ -10,7 +10,7 @@ use super::namespace::Namespaces;
 use crate::call::{Named, loaded::Objects};
 use crate::process_name;
 use event::ring::{ARGUMENT_END, NEWLINE};
-use event::{ClockMap, ClockPair, Name};
+use event::{ClockMap, ClockPair, ClockRules, Name};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ pub enum TimeSource {
     /// CLOCK_MONOTONIC itself, where the TSC is not usable.
     Host,
     /// Something else that its pairs describe.
-    Own(ClockMap),
+    Own(Box<ClockMap>),
 }
 
 #[derive(Debug)]
@@ -205,8 +205,12 @@ impl Processes {
             Some(pair) if tsc.at(pair.source).abs_diff(pair.host) < NEAR => TimeSource::Tsc,
             Some(pair) if pair.source.abs_diff(pair.host) < NEAR => TimeSource::Host,
             Some(_) => {
-                let rate = 1e9 / image.tsc_hz.max(1) as f64;
-                ClockMap::fit(&image.clocks, rate).map_or(TimeSource::Tsc, TimeSource::Own)
+                let rules = ClockRules {
+                    nominal_rate: Some(1e9 / image.tsc_hz.max(1) as f64),
+                    kept: MOST_CLOCKS,
+                    ..ClockRules::NOISY
+                };
+                TimeSource::Own(Box::new(ClockMap::through(rules, &image.clocks)))
             }
         }
     }
@@ -458,7 +462,7 @@ mod tests {
         let TimeSource::Own(map) = of("clock 4000000000 77") else {
             panic!("a clock of its own");
         };
-        assert_eq!(map.to_host(4_000_002_000), 77 + 1000);
+        assert_eq!(map.to_host(4_000_002_000), Some(77 + 1000));
     }
 
     #[test]

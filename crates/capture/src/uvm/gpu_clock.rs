@@ -8,13 +8,14 @@
 
 use super::entry::Entry;
 use super::words::copier;
+use event::{ClockMap, ClockPair, ClockRules};
 use std::collections::HashMap;
 
 /// The clocks of the GPUs of one process.
 #[derive(Debug, Default)]
 pub struct GpuClocks {
-    /// By processor: the smallest distance from the driver's clock to the GPU's.
-    distances: HashMap<u16, i64>,
+    /// By processor, to the driver's clock.
+    maps: HashMap<u16, ClockMap>,
 }
 
 impl GpuClocks {
@@ -22,17 +23,22 @@ impl GpuClocks {
         let (Some((begin, _)), Some(gpu)) = (entry.on_gpu, copier(&entry.what)) else {
             return;
         };
-        let distance = begin.wrapping_sub(entry.start).cast_signed();
-        let least = self.distances.entry(gpu).or_insert(distance);
-        *least = distance.min(*least);
+        let map = (self.maps.entry(gpu)).or_insert_with(|| ClockMap::new(ClockRules::UNREAD));
+        map.add(ClockPair {
+            source: begin,
+            host: entry.start,
+            margin: 0,
+        });
     }
 
     /// The entry with the copy's own times, on the driver's clock.
     pub fn placed(&self, mut entry: Entry) -> Entry {
-        let distance = copier(&entry.what).and_then(|gpu| self.distances.get(&gpu));
-        if let (Some((begin, end)), Some(distance)) = (entry.on_gpu, distance) {
-            entry.start = begin.wrapping_sub(distance.cast_unsigned());
-            entry.end = Some(entry.start.saturating_add(end - begin));
+        let map = copier(&entry.what).and_then(|gpu| self.maps.get(&gpu));
+        if let (Some((begin, end)), Some(map)) = (entry.on_gpu, map)
+            && let Some(start) = map.to_host(begin)
+        {
+            entry.start = start;
+            entry.end = Some(start.saturating_add(end.saturating_sub(begin)));
         }
         entry
     }

@@ -5,8 +5,8 @@
 mod draining;
 mod entry;
 mod gpu_clock;
-mod offset;
 mod queue;
+mod raw_clock;
 mod source;
 #[cfg(test)]
 mod tests;

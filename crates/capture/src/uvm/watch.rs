@@ -4,8 +4,8 @@
 use super::draining::{Drained, Draining};
 use super::entry::{Entry, decode};
 use super::gpu_clock::GpuClocks;
-use super::offset::Offset;
 use super::queue;
+use super::raw_clock::RawClock;
 use super::tracker::{TOOLS, Tracker};
 use super::tree::Tree;
 use super::words::{Processors, event};
@@ -103,7 +103,7 @@ struct Watching<'a, S> {
     /// How often the driver has refused a process.
     refused: HashMap<u32, u32>,
     next_id: u64,
-    offset: Offset,
+    clock: RawClock,
     report: Report,
 }
 
@@ -125,7 +125,7 @@ impl<'a, S: Sink> Watching<'a, S> {
             draining,
             refused: HashMap::new(),
             next_id: 1,
-            offset: Offset::now(),
+            clock: RawClock::now(),
             report: Report::default(),
         }
     }
@@ -147,7 +147,7 @@ impl<'a, S: Sink> Watching<'a, S> {
             if round.is_multiple_of(LOOK) && !last {
                 self.find();
             }
-            self.offset.follow();
+            self.clock.follow();
             while let Ok(drained) = self.draining.drained.try_recv() {
                 self.take(drained);
             }
@@ -169,8 +169,8 @@ impl<'a, S: Sink> Watching<'a, S> {
         }
         self.report.clock = (self.report.processes > 0).then(|| ClockError {
             source: "uvm".into(),
-            error_ns: self.offset.error,
-            pairs: self.offset.pairs,
+            error_ns: self.clock.map.error(),
+            pairs: self.clock.map.pairs(),
         });
         self.report.events = self.held.events;
         self.report.unwritten = self.held.unwritten;
@@ -283,7 +283,7 @@ impl<'a, S: Sink> Watching<'a, S> {
             let mut event = event(&entry, &followed.processors);
             event.start = match event.start {
                 0 => monotonic(),
-                raw => self.offset.to_host(raw),
+                raw => self.clock.to_host(raw),
             };
             event.pid = pid;
             event.id = self.next_id;

@@ -1,5 +1,6 @@
 //! Records that came late, as lines of text, sorted by time: in memory while they are few, else in
-//! sorted runs of a file that has no name.
+//! sorted runs of a file that has no name. This sorts a finished file on disk; [`event::Reorder`] keeps
+//! the order of records while they come.
 
 use std::{
     cmp::Reverse,

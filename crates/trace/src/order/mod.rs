@@ -1,4 +1,5 @@
-//! Putting a finished trace in the order of time.
+//! Putting a finished trace in the order of time: the one sort on disk, for what came too late for
+//! [`event::Reorder`].
 //!
 //! A tracer writes records as they come, and a thread that was held up hands its own in late. What is
 //! out of order is taken out in one pass over the file and put where it belongs in a second one, in

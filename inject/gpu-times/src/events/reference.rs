@@ -4,6 +4,7 @@
 use super::driver::{self, NOT_READY, SUCCESS};
 use super::hot;
 use crate::clock::monotonic;
+use event::{ClockMap, ClockPair, ClockRules};
 use std::collections::VecDeque;
 
 /// CU_STREAM_NON_BLOCKING: it neither waits for the default stream nor keeps it waiting.
@@ -22,11 +23,17 @@ const ENOUGH: u64 = 2_000_000;
 const PATIENT: u64 = 50_000;
 /// How far two clocks may drift apart as long as it has not been seen, in parts of a billion.
 const UNSEEN_DRIFT: u64 = 50_000;
-/// A drift is measured over at least this.
+/// A drift is measured over more than this.
 const LONG: u64 = 1_000_000_000;
+/// Times are told from the nearest event, so that only the rate is asked for.
+const RULES: ClockRules = ClockRules {
+    measured_over: Some(LONG),
+    kept: 2,
+    ..ClockRules::SPARSE
+};
 
 /// An event that was reached at a known time.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Point {
     event: usize,
     host: u64,
@@ -35,13 +42,23 @@ struct Point {
     gpu: u64,
 }
 
+impl Point {
+    fn pair(&self) -> ClockPair {
+        ClockPair {
+            source: self.gpu,
+            host: self.host,
+            margin: self.margin,
+        }
+    }
+}
+
 pub struct Reference {
     stream: usize,
     spare: Option<usize>,
     points: VecDeque<Point>,
-    first: (u64, u64),
-    /// Host nanoseconds for one of the GPU's, and by how many parts of a billion that may be wrong.
-    slope: f64,
+    first: ClockPair,
+    /// The GPU's time on the host's, and by how many parts of a billion its rate may be wrong.
+    clock: ClockMap,
     unsure: u64,
 }
 
@@ -63,15 +80,16 @@ impl Reference {
             stream,
             spare: None,
             points: VecDeque::new(),
-            first: (0, 0),
-            slope: 1.0,
+            first: Point::default().pair(),
+            clock: ClockMap::new(RULES),
             unsure: UNSEEN_DRIFT,
         };
         let Some(point) = reference.pin() else {
             reference.destroy();
             return None;
         };
-        reference.first = (point.host, point.margin);
+        reference.first = point.pair();
+        reference.clock.add(reference.first);
         reference.points.push_back(point);
         Some(reference)
     }
@@ -127,10 +145,9 @@ impl Reference {
             return;
         };
         point.gpu = last.gpu + passed;
-        let (host, margin) = self.first;
-        if point.gpu >= LONG && point.host > host {
-            self.slope = (point.host - host) as f64 / point.gpu as f64;
-            self.unsure = (margin + point.margin) * 1_000_000_000 / point.gpu;
+        self.clock.add(point.pair());
+        if point.gpu > LONG && point.host > self.first.host {
+            self.unsure = (self.first.margin + point.margin) * 1_000_000_000 / point.gpu;
         }
         self.points.push_back(point);
         if self.points.len() > MOST
@@ -149,7 +166,7 @@ impl Reference {
         let passed = elapsed(from.event, event)?;
         let drift = passed / 1_000 * self.unsure / 1_000_000;
         Ok(Reached {
-            host: from.host + (passed as f64 * self.slope) as u64,
+            host: from.host + self.clock.length(passed),
             error: from.margin + drift,
         })
     }

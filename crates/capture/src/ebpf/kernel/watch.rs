@@ -25,7 +25,7 @@ use crate::{
     kernel::{Functions, Tracefs},
     notes::{Notes, Topic},
 };
-use event::{Aggregate, Backend, Category, Hooks as Count, Kind, Layer, Lost, Record};
+use event::{Aggregate, Backend, Category, Hooks as Count, Kind, Layer, Lost, Record, Reorder};
 use libbpf_rs::{Object, RingBufferBuilder};
 use std::{
     cell::RefCell,
@@ -42,6 +42,8 @@ use std::{
 const RING_BYTES: u32 = 16 << 20;
 /// How often the ring is looked at; filling it takes longer than this at any rate seen.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Records kept for the sake of order; past this they are let go early.
+const MOST_WAITING: usize = 1 << 20;
 /// Records of different processors lie out of order by no more than this: a processor may be taken away
 /// between looking at the clock and writing.
 const SLACK_NS: u64 = 40_000_000;
@@ -266,7 +268,7 @@ struct Reading<S> {
     events: Events,
     names: Names,
     sink: S,
-    waiting: Vec<(u64, Vec<u8>)>,
+    waiting: Reorder<Vec<u8>>,
     /// Processes that have said that they end.
     leaving: VecDeque<(u64, u32)>,
     failure: Option<SinkError>,
@@ -284,7 +286,7 @@ impl<S: Sink> Reading<S> {
             events: Events::new(subjects),
             names: Names::new(&functions),
             sink,
-            waiting: Vec::new(),
+            waiting: Reorder::new(MOST_WAITING),
             leaving: VecDeque::new(),
             failure,
             unwritten: 0,
@@ -326,7 +328,9 @@ impl<S: Sink> Reading<S> {
             let now = monotonic();
             // A full ring returns after as many records as it holds.
             ring.consume_raw();
-            self.waiting.append(&mut arrived.borrow_mut());
+            for (time, bytes) in arrived.borrow_mut().drain(..) {
+                self.waiting.push(time, bytes);
+            }
             let until = if last {
                 u64::MAX
             } else {
@@ -353,10 +357,7 @@ impl<S: Sink> Reading<S> {
             maps.forget(process);
             self.events.forget(process);
         }
-        self.waiting.sort_by_key(|(time, _)| *time);
-        let ready = self.waiting.partition_point(|(time, _)| *time <= until);
-        let ready: Vec<(u64, Vec<u8>)> = self.waiting.drain(..ready).collect();
-        for (_, bytes) in ready {
+        while let Some((_, bytes)) = self.waiting.next(until) {
             if let Some((head, _)) = Head::split(&bytes)
                 && head.kind == KIND_EXIT
             {
