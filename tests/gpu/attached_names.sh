@@ -27,10 +27,10 @@ tail -5 loop.txt
 if [ -e ready ]; then
     pid=$(cat ready)
     part "cutrace -p $pid -d 2"
-    timeout -k 2 20 "$cutrace" -p "$pid" -d 2 -o "$out/attached.arrows" >attached.txt 2>&1
+    timeout -k 2 20 "$cutrace" -p "$pid" -d 2 -o "$out/attached.jsonl" >attached.txt 2>&1
     grep -E 'Total CUDA|launches|lost|Note' attached.txt | cut -c1-200 | head -8
     part "names"
-    timeout -k 2 15 "$cutrace" cat "$out/attached.arrows" | timeout -k 2 15 python3 "$here/attached_names/count.py" names.txt torch_handles.txt
+    timeout -k 2 15 "$cutrace" cat "$out/attached.jsonl" | timeout -k 2 15 python3 "$here/attached_names/count.py" names.txt torch_handles.txt
     wrong=$((wrong + PIPESTATUS[1]))
     cut -c1-160 names.txt | head -60
     echo "PyTorch, attached:" >>"$table"

@@ -102,7 +102,9 @@ macro_rules! words {
     };
 }
 
-words!(TYPES, Kind, "memory", "transfer", "lost", "summary");
+words!(
+    TYPES, Kind, "kernel", "memory", "transfer", "lost", "summary"
+);
 words!(LAYERS, Layer);
 words!(CATEGORIES, Category);
 words!(SPACES, MemorySpace);
@@ -139,6 +141,9 @@ mod tests {
     fn words_are_numbered_as_their_members() {
         for &kind in Kind::ALL {
             assert_eq!(TYPES[kind as usize], kind.as_str());
+        }
+        for meaning in ["kernel", "memory", "transfer"] {
+            assert!(TYPES.contains(&meaning), "{meaning}");
         }
         assert_eq!(TYPES.last(), Some(&"summary"));
         for (place, &column) in Column::ALL.iter().enumerate() {
