@@ -403,6 +403,43 @@ fn what_handles_agree_upon_is_given_up_when_it_is_wrong() {
 }
 
 /// A structure of this very process.
+/// What handles of NVIDIA's libcuda lead to, as it was on an H200.
+const RECORDED: &str = include_str!("../../../../../fixtures/driver/handles-580.159.04.txt");
+
+#[test]
+fn handles_of_a_real_driver_have_their_names() {
+    let mut memory = Made::default();
+    let mut handles = Vec::new();
+    let number = |text: &str| u64::from_str_radix(&text[2..], 16).expect("a number");
+    for line in RECORDED.lines() {
+        match *line.splitn(4, ' ').collect::<Vec<_>>() {
+            ["handle", address, name, kind] => handles.push((number(address), name, kind)),
+            ["block", address, hex] => {
+                let digit = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex digits");
+                let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(digit).collect();
+                memory.put(number(address), &bytes);
+            }
+            _ => assert!(line.starts_with('#'), "{line}"),
+        }
+    }
+    for kind in ["CUfunction", "CUkernel", "CUfunction of a CUkernel"] {
+        let of_kind = || handles.iter().filter(|(.., it)| *it == kind);
+        assert_eq!(of_kind().count(), 4);
+        // Whichever two are known, the others follow.
+        for (first, second) in [(0, 1), (1, 2), (2, 3), (0, 3)] {
+            let mut names = DriverNames::default();
+            for known in [first, second] {
+                let (handle, name, _) = of_kind().nth(known).expect("four");
+                taught(&mut names, &memory, *handle, name);
+            }
+            for (handle, name, _) in of_kind() {
+                let shown = demangled(name).to_string();
+                assert_eq!(found(&mut names, &memory, *handle), Some(shown), "{kind}");
+            }
+        }
+    }
+}
+
 #[test]
 fn names_are_read_from_a_process() {
     #[repr(C)]
