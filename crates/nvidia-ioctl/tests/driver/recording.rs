@@ -22,7 +22,7 @@ pub fn version() -> Version {
 
 pub fn read() -> Vec<Recorded> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../softgpu/src/resman/recording/h200-580.159.04.txt.gz");
+        .join("../../softgpu/driver/src/resman/recording/h200-580.159.04.txt.gz");
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())
         .read_to_string(&mut text)

@@ -87,7 +87,7 @@ pub fn softgpu_folder() -> PathBuf {
     once(&FOLDER, || {
         let folder = folder("softgpu");
         let archive = archive("cutrace-softgpu-driver", None, "libsoftgpu_driver.a");
-        let link = package().join("../softgpu/exports/link-libcuda");
+        let link = package().join("../driver/exports/link-libcuda");
         run(Command::new("sh")
             .arg(link)
             .arg(archive)
