@@ -104,7 +104,7 @@ pub fn compile(source: &str, output: &str, flags: &[&str]) -> PathBuf {
     std::fs::create_dir_all(&folder).expect("a folder");
     let own = Path::new(HERE).join("tests/ebpf").join(source);
     let others = Path::new(HERE)
-        .join("../preload/tests/programs")
+        .join("../../inject/preload/tests/programs")
         .join(source);
     let source = if own.exists() { own } else { others };
     let output = folder.join(output);
