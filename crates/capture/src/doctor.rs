@@ -13,7 +13,7 @@ use crate::{
 use std::fs;
 
 /// A thing's name, and words about how it works, or why it does not.
-pub type Found = (&'static str, Result<String, String>);
+pub type Examined = (&'static str, Result<String, String>);
 
 /// A function that every kernel has, with a place for probes.
 const FUNCTION: &str = "vfs_open";
@@ -71,7 +71,7 @@ pub fn rights() -> Result<String, String> {
 }
 
 /// eBPF's abilities, one by one.
-pub fn ebpf() -> Vec<Found> {
+pub fn ebpf() -> Vec<Examined> {
     let Some(level) = lockdown() else {
         return tried();
     };
@@ -115,7 +115,7 @@ pub fn refusals() -> Refusals {
     }
 }
 
-fn tried() -> Vec<Found> {
+fn tried() -> Vec<Examined> {
     let maps = match Maps::create(1 << 16) {
         Ok(maps) => maps,
         Err(error) => return vec![("BPF", Err(first_line(&error)))],

@@ -1,6 +1,6 @@
 //! GPU times, as two sources: a library that the driver loads collects them, by CUPTI or by events.
 
-use super::{CuptiError, Recording, Report, Session};
+use super::{CuptiError, CuptiReport, Recording, Session};
 use crate::{
     library,
     preload::PRELOAD,
@@ -242,7 +242,7 @@ impl Running for Collecting {
     }
 }
 
-fn details(report: &Report) -> String {
+fn details(report: &CuptiReport) -> String {
     let mut text = String::new();
     for (pid, about) in &report.processes {
         let about = about.as_deref().unwrap_or("none");

@@ -1,8 +1,8 @@
 //! From TOML to hooks. Every mistake is told with its place; what is not known is a mistake.
 
 use super::{
-    Aggregate, Argument, Condition, Error, Hook, Hooks, Located, MOST_ARGUMENTS, MOST_BYTES,
-    MOST_HOOKS, Measure, Place, Probe, Source, Target, Way,
+    Aggregate, Argument, Condition, CopiedAt, Error, Hook, Hooks, Located, MOST_ARGUMENTS,
+    MOST_BYTES, MOST_HOOKS, Measure, Probe, ProbeKind, Source, Target,
 };
 use event::{Category, Kind, Layer};
 use std::ops::Range;
@@ -186,7 +186,7 @@ impl<'a> Reading<'a> {
             );
             return Err(self.wrong(if argument.hidden { "when" } else { "args" }, what));
         }
-        let late = (hook.arguments.iter()).find(|argument| argument.place == Place::Return);
+        let late = (hook.arguments.iter()).find(|argument| argument.place == CopiedAt::Return);
         if let Some(argument) = late
             && !at_return
         {
@@ -204,14 +204,16 @@ impl<'a> Reading<'a> {
                         (kretprobe, fexit, uretprobe)";
             return Err(self.wrong("when", what));
         }
-        let points = (hook.probes.iter()).filter(|p| matches!(p.way, Way::Tracepoint | Way::Usdt));
+        let points = (hook.probes.iter())
+            .filter(|p| matches!(p.way, ProbeKind::Tracepoint | ProbeKind::Usdt));
         if hook.time && points.count() > 0 {
             return Err(self.wrong(
                 "time",
                 "a tracepoint is a moment, and so is a marker: it has no return",
             ));
         }
-        let calls = (hook.probes.iter()).any(|p| matches!(p.way, Way::Uprobe | Way::Uretprobe));
+        let calls =
+            (hook.probes.iter()).any(|p| matches!(p.way, ProbeKind::Uprobe | ProbeKind::Uretprobe));
         if hook.everywhere && calls {
             let what = "calls of a library's functions are told of the processes that are traced: \
                         leave this out, and record with -a to see those of all";
@@ -231,7 +233,7 @@ impl<'a> Reading<'a> {
         if !aggregate.needs_return(&hook.arguments) {
             return Ok(());
         }
-        let moment = |probe: &Probe| matches!(probe.way, Way::Tracepoint | Way::Usdt);
+        let moment = |probe: &Probe| matches!(probe.way, ProbeKind::Tracepoint | ProbeKind::Usdt);
         if hook.probes.iter().any(moment) {
             let what =
                 "a tracepoint is a moment, and so is a marker: it has no return and no duration";

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     ebpf::{
-        attach::{Calls, Probe as Uprobe, Way as UprobeWay},
+        attach::{Calls, Probe as Uprobe, ProbeKind as UprobeWay},
         changed::Changes,
         layout::{MEASURE_DURATION, MEASURE_RESULT, SPEC_INSTANT},
         library,

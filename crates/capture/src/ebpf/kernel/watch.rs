@@ -13,7 +13,7 @@ use crate::{
     Deadline, Sink, SinkError,
     clock::monotonic,
     ebpf::{
-        EbpfError, Whose,
+        EbpfError, ProcessFilter,
         layout::{
             COUNT_FAULTS, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_INSTANT, COUNT_UNSAVED,
             FILTER_TREE, Head, KIND_EXIT, Settings,
@@ -66,7 +66,7 @@ pub struct Options {
     pub off_processor: bool,
     /// Every process, not only those that are followed.
     pub everyone: bool,
-    pub whose: Whose,
+    pub whose: ProcessFilter,
     /// Calls that begin later are left out.
     pub deadline: Deadline,
 }
@@ -83,7 +83,7 @@ pub struct Watch {
 }
 
 /// What a watch has to say at its end.
-pub struct Report {
+pub struct KernelReport {
     /// Hooks that were attached, of how many.
     pub hooks: Count,
     pub missing: Vec<String>,
@@ -100,7 +100,7 @@ pub struct Report {
 pub struct Watching<S> {
     maps: Arc<Maps>,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(S, Report)>,
+    thread: JoinHandle<(S, KernelReport)>,
 }
 
 impl Watch {
@@ -209,7 +209,7 @@ impl<S: Sink> Watching<S> {
     }
 
     /// Stops recording, writes what there is, detaches.
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, KernelReport) {
         self.stop.store(true, Ordering::Release);
         self.thread
             .join()
@@ -399,7 +399,7 @@ impl<S: Sink> Reading<S> {
         }
     }
 
-    fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, Report) {
+    fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, KernelReport) {
         let mut notes = watch.attachments.notes.clone();
         if let Err(error) = read {
             notes.say(format!("the kernel's records could not be read: {error}"));
@@ -425,7 +425,7 @@ impl<S: Sink> Reading<S> {
         if let Err(failure) = self.sink.flush() {
             self.failure.get_or_insert(failure);
         }
-        let report = Report {
+        let report = KernelReport {
             hooks: watch.hooks(),
             missing: watch.attachments.missing.clone(),
             details: watch.attachments.details.clone(),
