@@ -2,8 +2,8 @@
 
 use super::{Watch, watch};
 use crate::source::{
-    About, Finding, Joining, Outcome, Outlet, Part, RunOptions, Running, Source, SourceError,
-    Unavailable,
+    About, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
+    SourceError, Unavailable,
 };
 
 pub struct Fecs;
@@ -35,7 +35,7 @@ impl Source for Fecs {
 
     fn findings(&self) -> Vec<Finding> {
         let words = |()| "whose context has the GPU (--method fecs)".to_owned();
-        let found = watch::available().map(words);
+        let found = watch::available().map(words).map_err(Obstacle::from_error);
         vec![Finding::new(Part::Driver, "FECS", found)]
     }
 

@@ -54,11 +54,8 @@ pub struct FecsReport {
 }
 
 /// Whether there is a driver that may offer it.
-pub fn available() -> Result<(), String> {
-    let client = Client::open().map_err(|why| why.to_string())?;
-    Buffers::open(client)
-        .map(drop)
-        .map_err(|why| why.to_string())
+pub fn available() -> Result<(), RmError> {
+    Buffers::open(Client::open()?).map(drop)
 }
 
 impl<S: Sink> Watch<S> {

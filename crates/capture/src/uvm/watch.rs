@@ -54,14 +54,19 @@ pub struct UvmReport {
     pub failure: Option<SinkError>,
 }
 
+/// The driver's file for tools could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("{TOOLS}: {0}")]
+pub struct NoTools(#[source] io::Error);
+
 /// Whether the driver offers this to us.
-pub fn available() -> Result<(), String> {
+pub fn available() -> Result<(), NoTools> {
     fs::File::options()
         .read(true)
         .write(true)
         .open(TOOLS)
         .map(drop)
-        .map_err(|why| format!("{}: {why}", TOOLS))
+        .map_err(NoTools)
 }
 
 impl<S: Sink> Watch<S> {

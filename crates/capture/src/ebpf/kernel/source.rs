@@ -7,8 +7,8 @@ use crate::{
     hooks::Hook,
     kernel::{Btf, Tracefs},
     source::{
-        About, Finding, Joining, OtherTools, Outcome, Outlet, Part, RunOptions, Running, Source,
-        SourceError, SourceRef, Unavailable, words,
+        About, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, RunOptions, Running,
+        Source, SourceError, SourceRef, Unavailable, words,
     },
     syscall::SYSCALL,
 };
@@ -151,42 +151,46 @@ fn has_driver() -> bool {
     modules.lines().any(|line| line.starts_with("nvidia "))
 }
 
-fn tracefs() -> Result<String, String> {
+fn tracefs() -> Result<String, Obstacle> {
     match Tracefs::find() {
         Some(tracefs) => Ok(tracefs.folder().display().to_string()),
-        None if doctor::is_root() => {
-            Err("type: mount -t tracefs nodev /sys/kernel/tracing".to_owned())
-        }
-        None => Err("not mounted, or for root only: try sudo cutrace doctor".to_owned()),
+        None if doctor::is_root() => Err(Obstacle::new(
+            "type: mount -t tracefs nodev /sys/kernel/tracing",
+        )),
+        None => Err(Obstacle::new(
+            "not mounted, or for root only: try sudo cutrace doctor",
+        )),
     }
 }
 
-fn types() -> Result<String, String> {
+fn types() -> Result<String, Obstacle> {
     match Path::new("/sys/kernel/btf/vmlinux").exists() {
         true => {
             let driver = Btf::has_module("nvidia");
             let words = if driver { ", and of nvidia" } else { "" };
             Ok(format!("types of the kernel{words}"))
         }
-        false => Err("this kernel does not tell its types (CONFIG_DEBUG_INFO_BTF); fentry and names of arguments need it".to_owned()),
+        false => Err(Obstacle::new(
+            "this kernel does not tell its types (CONFIG_DEBUG_INFO_BTF); fentry and names of arguments need it",
+        )),
     }
 }
 
-fn symbols() -> Result<String, String> {
+fn symbols() -> Result<String, Obstacle> {
     match doctor::tells_addresses() {
         true => Ok("/proc/kallsyms tells addresses".to_owned()),
-        false => {
-            Err("/proc/kallsyms tells no addresses to this user (kernel.kptr_restrict)".to_owned())
-        }
+        false => Err(Obstacle::new(
+            "/proc/kallsyms tells no addresses to this user (kernel.kptr_restrict)",
+        )),
     }
 }
 
-fn lockdown() -> Result<String, String> {
+fn lockdown() -> Result<String, Obstacle> {
     match doctor::lockdown() {
         None => Ok("the kernel is not locked down".to_owned()),
-        Some(level) => Err(format!(
+        Some(level) => Err(Obstacle::new(format!(
             "lockdown is on ({level}): no probes on the kernel's functions; boot with lockdown=none, or without secure boot"
-        )),
+        ))),
     }
 }
 

@@ -442,19 +442,27 @@ impl<S: Sink> Reading<S> {
 /// Groups that are hooked only if they are named: they are many, or nothing of NVIDIA's.
 const SPECIAL: [&str; 2] = ["page_faults", "other_drivers"];
 
+/// A group of the driver's functions that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no group {unknown}: there are {}", known.join(", "))]
+pub struct UnknownGroup {
+    unknown: String,
+    known: Vec<String>,
+}
+
 /// The driver's functions of these groups; if none is named, of all but the special ones.
-pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, String> {
+pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, UnknownGroup> {
     let all = Hooks::of_driver().hooks;
     let known = |group: &String| {
         group == "all" || all.iter().any(|hook| hook.group.as_ref() == Some(group))
     };
     if let Some(unknown) = groups.iter().find(|group| !known(group)) {
-        let mut names: Vec<&str> = all.iter().filter_map(|h| h.group.as_deref()).collect();
-        names.dedup();
-        return Err(format!(
-            "no group {unknown}: there are {}",
-            names.join(", ")
-        ));
+        let mut known: Vec<String> = all.iter().filter_map(|hook| hook.group.clone()).collect();
+        known.dedup();
+        return Err(UnknownGroup {
+            unknown: unknown.clone(),
+            known,
+        });
     }
     let wanted = |hook: &Hook| {
         let group = hook.group.as_deref().unwrap_or_default();
