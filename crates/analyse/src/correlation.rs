@@ -160,7 +160,7 @@ impl CorrelationSweep {
     #[inline]
     pub fn end(&mut self, ended: &Ended) {
         let layer = &mut self.layers[ended.layer as usize];
-        let first = ended.known != crate::Known::GivenUp;
+        let first = ended.known != crate::SpanHistory::GivenUp;
         layer.0 += u64::from(first);
         layer.1 = layer.1.saturating_add(ended.self_ns);
         self.tree.add(

@@ -27,7 +27,7 @@ mod system;
 mod tables;
 mod watch;
 
-pub use attach::Way;
+pub use attach::AttachMode;
 pub use error::EbpfError;
 pub use process_filter::{CgroupError, ProcessFilter, cgroup};
 pub use session::{EbpfReport, Options, Recording, Target, available, start};

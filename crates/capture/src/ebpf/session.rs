@@ -6,7 +6,7 @@ use super::attach::{AttachMode, Calls};
 use super::layout::{FILTER_TREE, Settings};
 use super::library::Wanted;
 use super::maps::{Maps, Room};
-use super::process_filter::Whose;
+use super::process_filter::ProcessFilter;
 use super::processes::{Following, mount_tracefs};
 use super::system::System;
 use super::tables::{LocalTables, SharedTables};

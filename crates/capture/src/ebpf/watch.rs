@@ -20,7 +20,7 @@ use super::short::Short;
 use super::spec::Description;
 use super::stopping::Stopping;
 use super::system::{self, Files, System};
-use super::tables::Known;
+use super::tables::SharedTables;
 use crate::Deadline;
 use crate::call::item::Batch;
 use crate::call::{Filter, Named};

@@ -9,7 +9,7 @@ use super::folder::Folder;
 use super::namespace::Namespaces;
 use super::origin::Traced;
 use super::process::Processes;
-use super::report::Report;
+use super::report::PreloadReport;
 use super::untraced::Watch;
 use crate::call::item::Batch;
 use crate::call::{Assembler, Filter, Limits};

@@ -21,7 +21,7 @@ use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use event::note::{Note, PythonFrame};
 use memory::Memory;
-use note::Call;
+use note::NotedCall;
 use walker::{Room, Walker};
 
 pub fn start(stage: &Stage) {
