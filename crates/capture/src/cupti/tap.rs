@@ -40,36 +40,33 @@ impl<S: Sink> Sink for Tap<S> {
         self.sink.begin_all(backends)
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         let Some(calls) = &self.calls else {
             return self.sink.write(record);
         };
         let ts = record.ts();
-        let written = match record {
+        match record {
             Record::Event(event) if calls.wants(event) => {
-                let mut event = event.clone();
                 event.correlation.get_or_insert(event.id);
                 if matches!(event.extent, Extent::Closed(_)) {
-                    calls.add(&event);
+                    calls.add(event);
                 }
-                self.sink.write(&Record::Event(event))
             }
-            Record::Event(event) if is_around_work(event) => {
-                calls.add(event);
-                self.sink.write(record)
-            }
-            Record::Meaning(meaning) => {
-                calls.meant(meaning);
-                self.sink.write(record)
-            }
-            _ => self.sink.write(record),
-        };
+            Record::Event(event) if is_around_work(event) => calls.add(event),
+            Record::Meaning(meaning) => calls.meant(meaning),
+            _ => {}
+        }
+        let written = self.sink.write(record);
         // After the call itself: who asks in between must not be told that there was none.
         if ts > self.latest.saturating_add(1_000_000) {
             self.latest = ts;
             calls.until(ts);
         }
         written
+    }
+
+    fn thread_begins(&mut self, pid: u32, tid: u32, ns: u64) -> Result<(), SinkError> {
+        self.sink.thread_begins(pid, tid, ns)
     }
 
     fn until(&mut self, ns: u64) {

@@ -1,6 +1,7 @@
 //! Which record is next: the earliest of all sources, once nothing earlier can come.
 
-use event::{Name, Record, Reorder};
+use super::Entry;
+use event::{Name, Reorder};
 use std::collections::VecDeque;
 
 /// Records kept while a source is behind; beyond, they are let go and latecomers counted.
@@ -10,7 +11,7 @@ const MOST_KEPT: usize = 1 << 20;
 #[derive(Debug)]
 struct Source {
     name: Name,
-    records: VecDeque<Record>,
+    entries: VecDeque<Entry>,
     /// It says how far it is; others are taken to be a window behind the clock.
     told: Option<u64>,
     done: bool,
@@ -39,7 +40,7 @@ impl Order {
     pub fn add(&mut self, name: Name) {
         self.sources.push(Source {
             name,
-            records: VecDeque::new(),
+            entries: VecDeque::new(),
             told: None,
             done: false,
         });
@@ -53,13 +54,13 @@ impl Order {
         self.sources.get(source).map(|source| &source.name)
     }
 
-    pub fn push(&mut self, place: usize, records: Vec<Record>) {
+    pub fn push(&mut self, place: usize, entries: Vec<Entry>) {
         if let Some(source) = self.sources.get_mut(place) {
-            if let (true, Some(first)) = (source.records.is_empty(), records.first()) {
+            if let (true, Some(first)) = (source.entries.is_empty(), entries.first()) {
                 self.next.push_ranked(first.ts(), place as u32, place);
             }
-            self.kept += records.len();
-            source.records.extend(records);
+            self.kept += entries.len();
+            source.entries.extend(entries);
         }
     }
 
@@ -87,7 +88,7 @@ impl Order {
     /// Nothing older than this is left or will come; None when nothing at all will.
     pub fn passed(&self, idle: u64) -> Option<u64> {
         let left = self.sources.iter().filter_map(|source| {
-            let first = source.records.front().map(Record::ts);
+            let first = source.entries.front().map(Entry::ts);
             first.or_else(|| (!source.done).then(|| source.told.unwrap_or(idle)))
         });
         left.min()
@@ -95,11 +96,11 @@ impl Order {
 
     /// The next record and its source. `idle` is the moment before which a source that says
     /// nothing has nothing.
-    pub fn next(&mut self, idle: u64) -> Option<(usize, Record)> {
+    pub fn next(&mut self, idle: u64) -> Option<(usize, Entry)> {
         let time = self.next.earliest()?;
         let passed = |source: &Source| {
             // A source's own records come in their order: one that waits is the earliest of it.
-            source.done || !source.records.is_empty() || source.told.unwrap_or(idle) >= time
+            source.done || !source.entries.is_empty() || source.told.unwrap_or(idle) >= time
         };
         if self.kept <= MOST_KEPT && !self.sources.iter().all(passed) {
             return None;
@@ -107,10 +108,10 @@ impl Order {
         let (_, place) = self.next.next(u64::MAX)?;
         self.kept -= 1;
         let source = &mut self.sources[place];
-        let record = source.records.pop_front()?;
-        if let Some(following) = source.records.front() {
+        let entry = source.entries.pop_front()?;
+        if let Some(following) = source.entries.front() {
             self.next.push_ranked(following.ts(), place as u32, place);
         }
-        Some((place, record))
+        Some((place, entry))
     }
 }

@@ -227,7 +227,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             if let Record::Meaning(meaning) = &mut record {
                 hosts::say_unknown(&mut meaning.what);
             }
-            self.put(&record);
+            self.put(&mut record);
         }
     }
 }
