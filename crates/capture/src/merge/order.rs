@@ -21,8 +21,10 @@ struct Source {
 #[derive(Debug)]
 pub(super) struct Order {
     sources: Vec<Source>,
-    /// Each source that has records, by the time of its first.
+    /// Each source that has records, by the time of its first, but for the one whose turn it is.
     next: Reorder<usize>,
+    /// The source of the last entry, if its next one comes before all others'.
+    turn: Option<(u64, usize)>,
     kept: usize,
 }
 
@@ -31,6 +33,7 @@ impl Default for Order {
         Order {
             sources: Vec::new(),
             next: Reorder::new(usize::MAX),
+            turn: None,
             kept: 0,
         }
     }
@@ -57,6 +60,10 @@ impl Order {
     pub fn push(&mut self, place: usize, entries: Vec<Entry>) {
         if let Some(source) = self.sources.get_mut(place) {
             if let (true, Some(first)) = (source.entries.is_empty(), entries.first()) {
+                // It may come before the one whose turn it would have been.
+                if let Some((time, turn)) = self.turn.take() {
+                    self.next.push_ranked(time, turn as u32, turn);
+                }
                 self.next.push_ranked(first.ts(), place as u32, place);
             }
             self.kept += entries.len();
@@ -82,7 +89,7 @@ impl Order {
 
     /// When the earliest record that waits is of.
     pub fn earliest(&self) -> Option<u64> {
-        self.next.earliest()
+        (self.turn.map(|(time, _)| time)).or_else(|| self.next.earliest())
     }
 
     /// Nothing older than this is left or will come; None when nothing at all will.
@@ -97,7 +104,7 @@ impl Order {
     /// The next record and its source. `idle` is the moment before which a source that says
     /// nothing has nothing.
     pub fn next(&mut self, idle: u64) -> Option<(usize, Entry)> {
-        let time = self.next.earliest()?;
+        let time = self.earliest()?;
         let passed = |source: &Source| {
             // A source's own records come in their order: one that waits is the earliest of it.
             source.done || !source.entries.is_empty() || source.told.unwrap_or(idle) >= time
@@ -105,12 +112,20 @@ impl Order {
         if self.kept <= MOST_KEPT && !self.sources.iter().all(passed) {
             return None;
         }
-        let (_, place) = self.next.next(u64::MAX)?;
+        let (_, place) = match self.turn.take() {
+            Some(turn) => turn,
+            None => self.next.next(u64::MAX)?,
+        };
         self.kept -= 1;
         let source = &mut self.sources[place];
         let entry = source.entries.pop_front()?;
         if let Some(following) = source.entries.front() {
-            self.next.push_ranked(following.ts(), place as u32, place);
+            let time = following.ts();
+            if self.next.would_be_next(time, place as u32) {
+                self.turn = Some((time, place));
+            } else {
+                self.next.push_ranked(time, place as u32, place);
+            }
         }
         Some((place, entry))
     }

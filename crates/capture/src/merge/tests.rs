@@ -332,3 +332,101 @@ fn threads_that_died_are_forgotten() {
     }
     assert!(nesting.threads() <= 1 << 16);
 }
+
+/// A source that is alone: no merge, the same parents.
+fn alone(kept: &Kept, records: Vec<Record>) -> Vec<String> {
+    let mut nested = Nested::new(kept.clone());
+    for record in records {
+        nested.give(record).unwrap();
+    }
+    lines(kept)
+}
+
+#[test]
+fn a_thread_that_begins_lies_in_nothing_that_was_left_open() {
+    let kept = Kept::default();
+    let mut merge = merge(&kept);
+    let (mut calls, other) = (merge.source("preload"), merge.source("syscall"));
+    calls
+        .give(span(1, Layer::Driver, 10, Extent::Open))
+        .unwrap();
+    // Another program in the same process: the first never returned from its call.
+    calls.thread_begins(1, 2, 20).unwrap();
+    calls
+        .give(span(2, Layer::Driver, 20, Extent::Open))
+        .unwrap();
+    calls
+        .give(span(3, Layer::Driver, 21, Extent::Open))
+        .unwrap();
+    drop((calls, other));
+    merge.finish();
+    let expected = ["driver B 1/0@0~0", "driver B 3/0@0~0", "driver B 5/3@1~0"];
+    assert_eq!(lines(&kept), expected);
+}
+
+#[test]
+fn ranges_outlive_the_calls_that_they_were_begun_in() {
+    let range = |id, start, extent| {
+        let Record::Event(mut event) = span(id, Layer::Library, start, extent) else {
+            unreachable!()
+        };
+        event.kind = Kind::Range;
+        Record::Event(event)
+    };
+    let records = vec![
+        span(1, Layer::Driver, 10, Extent::Open),
+        range(2, 11, Extent::Open),
+        span(1, Layer::Driver, 10, Extent::Closed(10)),
+        span(3, Layer::Driver, 30, Extent::Open),
+        // It ends inside of a call, which goes on.
+        range(2, 11, Extent::Closed(20)),
+        span(4, Layer::Driver, 33, Extent::Instant),
+        span(3, Layer::Driver, 30, Extent::Closed(9)),
+    ];
+    let expected = [
+        "driver B 1/0@0~0",
+        "library B 2/1@1~0",
+        "driver E 1/0@0~0",
+        "driver B 3/2@1~0",
+        "library E 2/1@1~0",
+        "driver i 4/3@1~0",
+        "driver E 3/2@1~0",
+    ];
+    assert_eq!(alone(&Kept::default(), records), expected);
+}
+
+#[test]
+fn interrupts_lie_in_the_kernels_functions_and_in_no_call() {
+    let on = |cpu: u32, tid: u32, id, layer, start, extent| {
+        let Record::Event(mut event) = span(id, layer, start, extent) else {
+            unreachable!()
+        };
+        (event.tid, event.cpu) = (tid, Some(cpu));
+        if layer == Layer::Os {
+            event.kind = Kind::Interrupt;
+        }
+        Record::Event(event)
+    };
+    let records = vec![
+        on(0, 2, 1, Layer::Driver, 10, Extent::Open),
+        on(0, 2, 2, Layer::Os, 11, Extent::Instant),
+        on(0, 2, 3, Layer::Kernel, 12, Extent::Open),
+        on(0, 2, 4, Layer::Os, 13, Extent::Open),
+        on(0, 2, 5, Layer::Kernel, 14, Extent::Instant),
+        // Every processor has a thread 0.
+        on(0, 0, 6, Layer::Kernel, 20, Extent::Open),
+        on(1, 0, 7, Layer::Kernel, 21, Extent::Instant),
+        on(0, 0, 8, Layer::Kernel, 22, Extent::Instant),
+    ];
+    let expected = [
+        "driver B 1/0@0~0",
+        "os i 2/0@0~0",
+        "kernel B 3/1@1~1",
+        "os B 4/3@2~0",
+        "kernel i 5/4@3~1",
+        "kernel B 6/0@0~0",
+        "kernel i 7/0@0~0",
+        "kernel i 8/6@1~0",
+    ];
+    assert_eq!(alone(&Kept::default(), records), expected);
+}

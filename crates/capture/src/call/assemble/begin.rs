@@ -3,6 +3,7 @@
 use super::{Assembler, Begin, OpenCall, taken};
 use crate::Sink;
 use crate::call::filter::Filter;
+use crate::call::item::Payload;
 use crate::call::origin::Origin;
 use crate::call::remote;
 use crate::call::signature::{Signature, Words};
@@ -13,8 +14,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     pub(super) fn begin(&mut self, ring: usize, signature: Arc<Signature>, begin: Begin<'_>) {
         let thread = &mut self.rings[ring];
         let ended = taken(&mut thread.ended, begin.sequence);
-        let payload: Option<Box<[u8]>> = match ended {
-            Some(bytes) => Some(bytes),
+        let payload = match ended {
+            Some(bytes) => Some(Payload::Pieces(bytes)),
             None if begin.complete => Some(begin.payload.into()),
             None => None,
         };

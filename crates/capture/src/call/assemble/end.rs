@@ -4,6 +4,7 @@ use super::begin::{complete_text, stream_in_config};
 use super::observe::kernel_name;
 use super::{Assembler, CallEnd, OpenCall, hosts, taken};
 use crate::Sink;
+use crate::call::item::Payload;
 use crate::call::meaning;
 use crate::call::origin::Origin;
 use crate::call::role::Role;
@@ -60,7 +61,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                         &mut late,
                     );
                     call.event.outputs = late;
-                    call.payload = Some(payload);
+                    call.payload = Some(Payload::Pieces(payload));
                 }
                 if call.signature.succeeded(result) {
                     self.succeeded(ring, &mut call)
@@ -78,15 +79,17 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 waits = !waiting.is_empty();
                 self.await_names(ring, call.event.start, waiting);
             }
-            let mut record = Record::Event(call.event);
-            self.write(&mut record);
-            if let Record::Event(event) = &record {
-                for mut what in meanings {
+            let meanings: Vec<Meaning> = (meanings.into_iter())
+                .map(|mut what| {
                     if self.limits.hosts && !waits {
                         hosts::say_unknown(&mut what);
                     }
-                    self.write(&mut Record::Meaning(Meaning::of(event, what)));
-                }
+                    Meaning::of(&call.event, what)
+                })
+                .collect();
+            self.give(Record::Event(call.event));
+            for meaning in meanings {
+                self.give(Record::Meaning(meaning));
             }
         }
     }
@@ -107,7 +110,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     fn succeeded(&mut self, ring: usize, call: &mut OpenCall) -> Vec<What> {
         let payload = call.payload.as_deref().unwrap_or_default();
         let outputs = call.signature.outputs(&call.words, payload);
-        call.event.outputs.extend(outputs);
+        match call.event.outputs.is_empty() {
+            true => call.event.outputs = outputs,
+            false => call.event.outputs.extend(outputs),
+        }
         if call.event.stream.is_none() {
             let stream = stream_in_config(&call.event);
             call.event.stream = stream.map(|stream| call.signature.default_stream(stream));

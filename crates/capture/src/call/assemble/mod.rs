@@ -11,7 +11,7 @@ mod signatures;
 
 use super::filter::Filter;
 use super::for_cupti::ForCupti;
-use super::item::{Batch, Item, Step, Within};
+use super::item::{Batch, Item, Payload, Step, Within};
 use super::loaded::Objects;
 use super::order::Order;
 use super::origin::Origin;
@@ -21,9 +21,10 @@ use super::state::ThreadState;
 use super::stubs::Stubs;
 use super::symbols::Symbols;
 use crate::{Deadline, Sink, SinkError};
+use ahash::{AHashMap, AHashSet};
 use event::{Event, Frame, Name, What};
 use observe::States;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Which calls become records, in nanoseconds.
@@ -49,13 +50,13 @@ pub struct Assembler<O: Origin, S> {
     states: States,
     /// By image, then by number.
     signatures: Vec<Vec<Option<Arc<Signature>>>>,
-    by_name: HashMap<(Name, Option<String>), Arc<Signature>>,
+    by_name: AHashMap<(Name, Option<String>), Arc<Signature>>,
     symbols: Option<Symbols>,
     stubs: Stubs,
     held: driver::WaitingRecords,
     next_id: u64,
     /// How many calls of a function there were, where only one of many is shown; None: all are.
-    sampled: HashMap<Name, Option<u64>>,
+    sampled: AHashMap<Name, Option<u64>>,
     /// The process files were read again since the last batch came.
     refreshed: bool,
     /// Numbers of threads that there have been.
@@ -107,9 +108,9 @@ struct Thread<T> {
     /// The kernel whose name the last call asked for.
     asked: Option<u64>,
     /// Payloads of calls that have ended and whose beginnings are still to be written.
-    ended: HashMap<u64, Box<[u8]>>,
+    ended: AHashMap<u64, Box<[u8]>>,
     /// Calls that were shorter than what is asked for.
-    short: HashSet<u64>,
+    short: AHashSet<u64>,
     stacks: Stacks,
     /// Calls of NVTX that have not returned.
     told: Vec<ranges::NvtxCall>,
@@ -121,7 +122,7 @@ struct OpenCall {
     signature: Arc<Signature>,
     words: Words,
     /// All of it, once the call has returned.
-    payload: Option<Box<[u8]>>,
+    payload: Option<Payload>,
     hidden: bool,
     /// Where a launch returns to, where its kernel may have no other name.
     caller: Option<u64>,
@@ -143,12 +144,12 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             order: Order::default(),
             states: States::default(),
             signatures: Vec::new(),
-            by_name: HashMap::new(),
+            by_name: AHashMap::new(),
             symbols: None,
             stubs: Stubs::default(),
             held: driver::WaitingRecords::default(),
             next_id: 1,
-            sampled: HashMap::new(),
+            sampled: AHashMap::new(),
             refreshed: false,
             threads: HashSet::new(),
             restarted: Vec::new(),
@@ -174,8 +175,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             open: Vec::new(),
             state: ThreadState::default(),
             asked: None,
-            ended: HashMap::new(),
-            short: HashSet::new(),
+            ended: AHashMap::new(),
+            short: AHashSet::new(),
             stacks: Stacks::default(),
             told: Vec::new(),
         });
@@ -377,7 +378,7 @@ struct Begin<'a> {
 }
 
 /// Most calls have no payload of their own to wait for: do not even hash then.
-fn taken(ended: &mut HashMap<u64, Box<[u8]>>, sequence: u64) -> Option<Box<[u8]>> {
+fn taken(ended: &mut AHashMap<u64, Box<[u8]>>, sequence: u64) -> Option<Box<[u8]>> {
     if ended.is_empty() {
         return None;
     }

@@ -5,8 +5,8 @@ use crate::Sink;
 use crate::call::origin::Origin;
 use crate::call::role::Observed;
 use crate::call::state::{Kernel, ProcessState};
+use ahash::AHashMap;
 use event::{Name, Value};
-use std::collections::HashMap;
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
     pub(super) fn observe(&mut self, ring: usize, call: &OpenCall) {
@@ -61,7 +61,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 #[derive(Default)]
 pub(super) struct States {
     pub all: Vec<ProcessState>,
-    places: HashMap<u32, usize>,
+    places: AHashMap<u32, usize>,
 }
 
 impl States {

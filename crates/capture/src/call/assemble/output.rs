@@ -1,8 +1,8 @@
 //! Records leave for the sink.
 
 use super::{Assembler, Restart};
-use crate::Sink;
 use crate::call::origin::Origin;
+use crate::{Sink, SinkError};
 use event::{Lost, Record};
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
@@ -12,7 +12,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let known = thread.pid != 0;
         let (pid, tid) = (known.then_some(thread.pid), known.then_some(thread.tid));
         self.totals.lost = self.totals.lost.saturating_add(count);
-        self.write(&mut Record::Lost(Lost {
+        self.give(Record::Lost(Lost {
             ts: time,
             count,
             source: Some(self.origin.name().into()),
@@ -31,13 +31,33 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
     }
 
+    /// A record that is needed again.
     pub(super) fn write(&mut self, record: &mut Record) {
-        if !self.held.takes(record) {
+        if self.held.waits() {
+            self.held.keep(record.clone());
+        } else if self.may_put(record) {
+            let written = self.sink.write(record);
+            self.check(written);
+        }
+    }
+
+    pub(super) fn give(&mut self, record: Record) {
+        if self.held.waits() {
+            self.held.keep(record);
+        } else {
             self.put(record);
         }
     }
 
-    pub(super) fn put(&mut self, record: &mut Record) {
+    pub(super) fn put(&mut self, record: Record) {
+        if self.may_put(&record) {
+            let written = self.sink.give(record);
+            self.check(written);
+        }
+    }
+
+    /// Whether there is a sink to write into.
+    fn may_put(&mut self, record: &Record) -> bool {
         if !self.begun {
             self.origin.refresh();
             self.begin_sink();
@@ -47,9 +67,13 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
         self.totals.late += u64::from(record.ts() < self.latest);
         self.latest = self.latest.max(record.ts());
-        if self.totals.failure.is_some() {
-            self.totals.unwritten += 1;
-        } else if let Err(why) = self.sink.write(record) {
+        let fails = self.totals.failure.is_some();
+        self.totals.unwritten += u64::from(fails);
+        !fails
+    }
+
+    fn check(&mut self, written: Result<(), SinkError>) {
+        if let Err(why) = written {
             // The program goes on, and so does draining: only the trace ends here.
             self.totals.unwritten += 1;
             self.totals.failure = Some(why);

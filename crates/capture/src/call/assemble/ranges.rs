@@ -97,7 +97,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 
     fn mark(&mut self, ring: usize, time: u64, told: &NvtxCall) {
         let event = self.range_event(ring, time, Kind::Range, told);
-        self.write(&mut Record::Event(event));
+        self.give(Record::Event(event));
     }
 
     fn push_range(&mut self, ring: usize, time: u64, told: &NvtxCall) {
@@ -133,7 +133,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         };
         let mut event = open.remove(place).event;
         event.extent = Extent::Closed(time.saturating_sub(event.start));
-        self.write(&mut Record::Event(event));
+        self.give(Record::Event(event));
     }
 
     fn start_range(&mut self, ring: usize, time: u64, told: &NvtxCall) {
@@ -158,7 +158,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 .outputs
                 .push(Arg::new("ended_by", u64::from(thread.tid)));
         }
-        self.write(&mut Record::Event(event));
+        self.give(Record::Event(event));
     }
 
     /// A range or a mark, as an instant.
