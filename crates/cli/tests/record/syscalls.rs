@@ -610,7 +610,7 @@ fn ioctls_lie_in_the_calls_that_make_them() {
     for words in [
         "GPU memory",
         "UVM: 31 ranges",
-        "and make no system",
+        "make no ioctl",
         "channels created",
         "Timeslice",
     ] {
