@@ -2,7 +2,7 @@
 
 use super::{Format, method, sizes, times, usage};
 use capture::{
-    ebpf::Whose,
+    ebpf::ProcessFilter,
     source::{Methods, RunOptions, Subject},
 };
 use std::{
@@ -221,7 +221,7 @@ impl RecordLine {
         };
         let run = RunOptions {
             subject,
-            whose: Whose {
+            whose: ProcessFilter {
                 user: self.user,
                 cgroup: self.cgroup,
             },

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use capture::{
     library,
-    source::{Finding, Part, SOURCES},
+    source::{Finding, Obstacle, Part, SOURCES},
 };
 use std::{fmt::Write as _, fs, process::ExitCode};
 
@@ -25,8 +25,8 @@ pub fn run() -> Result<ExitCode> {
         let _ = writeln!(text, "{title}");
         for Finding { name, found, .. } in findings.iter().filter(|it| it.part == part) {
             let (mark, words) = match found {
-                Ok(words) => ("yes", words),
-                Err(why) => ("no ", why),
+                Ok(words) => ("yes", words.clone()),
+                Err(why) => ("no ", why.to_string()),
             };
             let _ = writeln!(text, "  {name:<14} {mark}  {words}");
         }
@@ -37,13 +37,14 @@ pub fn run() -> Result<ExitCode> {
 /// What the sources need of a GPU.
 fn driver() -> Vec<Finding> {
     let version = fs::read_to_string("/proc/driver/nvidia/version").map_err(|_| {
-        "no NVIDIA driver is loaded; cutrace softgpu -- CMD runs CUDA programs without one"
-            .to_owned()
+        Obstacle::new(
+            "no NVIDIA driver is loaded; cutrace softgpu -- CMD runs CUDA programs without one",
+        )
     });
     let version = version.map(|text| text.lines().next().unwrap_or_default().trim().to_owned());
     let files = match fs::metadata("/dev/nvidiactl") {
         Ok(_) => Ok("/dev/nvidiactl is there".to_owned()),
-        Err(_) => Err("no /dev/nvidiactl: nvidia-modprobe makes it".to_owned()),
+        Err(_) => Err(Obstacle::new("no /dev/nvidiactl: nvidia-modprobe makes it")),
     };
     let found = library::installed(None, &[]);
     let list = |name: &str| {
@@ -53,7 +54,7 @@ fn driver() -> Vec<Finding> {
         });
         let paths: Vec<String> = found.map(|path| path.display().to_string()).collect();
         match paths.is_empty() {
-            true => Err(format!("no {name}* along the loader's path")),
+            true => Err(Obstacle::new(format!("no {name}* along the loader's path"))),
             false => Ok(paths.join(", ")),
         }
     };
