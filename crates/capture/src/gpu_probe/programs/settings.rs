@@ -35,21 +35,21 @@ pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 pub enum SettingError {
     #[error("MAP[KEY]=NUMBER, MAP[FROM..TO]=NUMBER,NUMBER… or MAP=@FILE")]
     Form,
-    #[error("{0} is no key")]
+    #[error("'{0}' is not a key")]
     Key(String),
-    #[error("{0} is no number")]
+    #[error("'{0}' is not a number")]
     Number(String),
 }
 
 /// Why a setting does not suit its map.
 #[derive(Debug, thiserror::Error)]
 pub enum EntriesError {
-    #[error("--set {map}: its keys are no numbers")]
+    #[error("--set {map}: its keys are not numbers")]
     Keys { map: String },
     #[error("--set {map}[{key}]: it has {entries} entries")]
     PastEnd { map: String, key: u64, entries: u32 },
     #[error(
-        "--set {map}: a value has {bytes} bytes, which are not {numbers} numbers of 1, 2, 4 or 8"
+        "--set {map}: a value of {bytes} bytes cannot hold {numbers} numbers of 1, 2, 4 or 8 bytes"
     )]
     Count {
         map: String,
@@ -77,7 +77,7 @@ pub enum FileError {
     Io(#[from] io::Error),
     #[error("too large")]
     TooLarge,
-    #[error("{bytes} bytes are no values of {value_size} each")]
+    #[error("{bytes} bytes are not a whole number of {value_size}-byte values")]
     Size { bytes: usize, value_size: usize },
 }
 
