@@ -84,7 +84,7 @@ fn what_cupti_takes_for_itself_is_told_on_demand() {
     let launches = compile("launches", folder.path());
     let run = record(&["-v"], &[path(&launches), "2", "200", "kill"]);
     assert!(
-        run.stderr().contains("own: CUPTI buffer flush: "),
+        run.stderr().contains("CUPTI buffer flush: "),
         "{}",
         run.stderr()
     );
