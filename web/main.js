@@ -22,14 +22,21 @@ function start(report) {
     selected(ref, linked) {
       detail.hidden = !ref;
       if (!ref) return;
-      dom.replace(detail, details.ofSpan(report, view, ref, linked));
-      tell(`${timeline.short[ref.row.name[ref.i]]}, ${format.time(ref.row.duration[ref.i])}, ${timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(timeline.lanes[ref.row.lane])}.`);
+      const known = eventOf.embedded(timeline, ref);
+      const show = (told, waiting) => dom.replace(detail, details.ofSpan(report, view, ref, linked, told, waiting));
+      show(known, report.server != null);
+      if (report.server) {
+        const still = (told) => view.scene.selected === ref && show(told, false);
+        report.server.event(ref.row.id[ref.i]).then(still, () => still(known));
+      }
+      tell(`${details.labelOf(timeline, ref)}, ${format.time(ref.row.duration[ref.i])}, ${timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(timeline.lanes[ref.row.lane])}.`);
     },
-    ranged(range) {
-      detail.hidden = !range;
-      if (range) dom.replace(detail, details.ofRange(report, view, range));
+    ranged(stretch) {
+      detail.hidden = !stretch;
+      if (stretch) dom.replace(detail, range.panel(report, view, stretch));
     },
   });
+  if (report.served) connect(report, view);
   const tooltip = details.tooltip(report);
   timelineInput.attach(view, tooltip);
   overview.create(view);
@@ -53,7 +60,7 @@ function start(report) {
   const flames = flame.create(report, go);
   dom.replace(byId('environment-body'), environment.create(report));
   dom.replace(byId('timeline-text-body'), words.table(report, view));
-  dom.replace(byId('footer'), words.aggregation(timeline).map((line) => el('p', {}, line)), el('p', {}, `Made by cutrace${meta.cutrace ? ` ${meta.cutrace}` : ''}. This file is complete: it loads nothing and sends nothing.`));
+  dom.replace(byId('footer'), words.aggregation(timeline, report.server).map((line) => el('p', {}, line)), el('p', {}, `Made by cutrace${meta.cutrace ? ` ${meta.cutrace}` : ''}. ${report.served ? 'This page asks only the cutrace view that serves it.' : 'This file is complete: it loads nothing and sends nothing.'}`));
 
   const find = search.create(report, view, { tab, flames });
   go.setSearch = find.set;
@@ -65,6 +72,19 @@ function start(report) {
   place.changed(() => fromPlace(view));
   palette.onPaper(view.drawNow);
   document.documentElement.dataset.ready = 'true';
+}
+
+// A page of `cutrace view` asks its server for what it does not carry; without the server it goes on with what it has.
+function connect(report, view) {
+  let gone = null;
+  report.server = serverOf.create(report, 0, (alive) => {
+    if (alive) gone?.remove();
+    else if (!gone?.isConnected) {
+      gone = el('p', { class: 'notice bad', role: 'alert' }, 'cutrace view has ended: this page goes on with what it has loaded. Start it again for the detail of single calls.');
+      byId('notices').append(gone);
+    }
+  });
+  finer.create(report, view);
 }
 
 function title(meta, report) {
@@ -98,7 +118,7 @@ function navigation(report, view, tabOf) {
   const showTimeline = () => byId('timeline').scrollIntoView({ block: 'start' });
   const go = {
     relative: (absolute) => Math.max(0, absolute - report.origin_ns),
-    known: (id) => view.find.id(id) != null,
+    known: (id) => report.server != null || view.find.id(id) != null,
     section(target) {
       const [id, table] = target.split(':');
       if (table) tabOf().choose(table);
@@ -110,6 +130,9 @@ function navigation(report, view, tabOf) {
       if (ref) {
         showTimeline();
         view.reveal(ref);
+      } else if (id != null && report.server) {
+        showTimeline();
+        view.revealId(id);
       } else if (known?.duration_ns != null) {
         showTimeline();
         const from = go.relative(known.start_ns);
@@ -166,6 +189,30 @@ function toolbar(view) {
   on('pan-left', () => view.pan(-0.2));
   on('pan-right', () => view.pan(0.2));
   on('zoom-fit', () => view.fit());
+  on('copy-link', () => copyLink(view));
+}
+
+// The address with the stretch in view, also when that is everything; where the clipboard is closed, for copying by hand.
+async function copyLink(view) {
+  const button = byId('copy-link');
+  const { from, to } = view.scene.view;
+  place.set({ from: Math.round(from), to: Math.round(to) });
+  const address = place.address();
+  const done = (text) => {
+    dom.replace(button, text);
+    setTimeout(() => dom.replace(button, 'Copy link'), 1500);
+  };
+  try {
+    await navigator.clipboard.writeText(address);
+    done('Copied');
+  } catch {
+    const field = el('textarea', { class: 'visually-hidden' });
+    field.value = address;
+    document.body.append(field);
+    field.select();
+    done(document.execCommand('copy') ? 'Copied' : 'Copy the address');
+    field.remove();
+  }
 }
 
 function theme() {
@@ -192,6 +239,7 @@ function fromPlace(view) {
   }
   if (to > from) view.show(from, to);
   else if (ref) view.reveal(ref);
+  if (!ref && Number.isFinite(op)) view.revealId(op);
 }
 
 data.load().then(start, (error) => {

@@ -27,6 +27,8 @@ const timelineView = (() => {
       only: null,
       hover: null,
       marks: [],
+      // A row as it is drawn: finer where the server gave more.
+      shown: (row) => row,
     };
     let frame = 0;
     const listeners = [];
@@ -40,9 +42,10 @@ const timelineView = (() => {
 
     function resize() {
       const box = scroller.getBoundingClientRect();
-      const width = Math.max(320, scroller.clientWidth);
+      const width = Math.max(240, scroller.clientWidth);
       const height = Math.max(80, Math.round(box.height) - 2);
       const ratio = devicePixelRatio || 1;
+      scale.fit(width);
       scene.width = width;
       scene.height = height;
       canvas.width = Math.round(width * ratio);
@@ -55,7 +58,7 @@ const timelineView = (() => {
 
     function relayout() {
       scene.layout = lanes.layout(groups);
-      const wanted = scene.layout.height + drawing.AXIS + 8;
+      const wanted = scene.layout.height + scale.AXIS + 8;
       spacer.style.height = `${wanted}px`;
       scroller.style.height = `min(${Math.max(wanted + 2, 110)}px, 68vh)`;
       resize();
@@ -98,25 +101,26 @@ const timelineView = (() => {
     }
 
     function timeAt(x) {
-      return scene.view.from + (x - drawing.GUTTER) / drawing.scale(scene);
+      return scene.view.from + (x - scale.GUTTER) / scale.of(scene);
     }
 
     // What lies below a point of the canvas.
     function hit(x, y) {
-      if (y < drawing.AXIS) return { axis: true, time: timeAt(x) };
-      const place = y - drawing.AXIS + scene.scroll;
+      if (y < scale.AXIS) return { axis: true, time: timeAt(x) };
+      const place = y - scale.AXIS + scene.scroll;
       const item = scene.layout.items[lanes.firstAt(scene.layout.items, place)];
       if (!item || place < item.y) return null;
       if (item.group) return { group: item.group };
-      if (x < drawing.GUTTER) return { lane: item.lane };
-      const row = item.lane.rows[Math.floor((place - item.y - 3) / lanes.ROW)];
-      if (!row) return { lane: item.lane };
+      if (x < scale.GUTTER) return { lane: item.lane };
+      const whole = item.lane.rows[Math.floor((place - item.y - 3) / lanes.ROW)];
+      if (!whole) return { lane: item.lane };
+      const row = scene.shown(whole);
       const time = timeAt(x);
-      const slack = 3 / drawing.scale(scene);
+      const slack = 3 / scale.of(scene);
       const i = spans.at(row, time, slack);
-      const seen = i >= 0 && (!row.cells || row.duration[i] * drawing.scale(scene) >= 1.5);
+      const seen = i >= 0 && (!row.cells || row.duration[i] * scale.of(scene) >= 1.5);
       if (seen) return { row, i, time };
-      const cell = spans.cellAt(row, time, timeline.cell_ns);
+      const cell = spans.cellAt(row, time, row.cell_ns ?? timeline.cell_ns);
       return cell >= 0 ? { row, i: -1, cell, time } : { lane: item.lane, time };
     }
 
@@ -126,8 +130,8 @@ const timelineView = (() => {
         lane.group.collapsed = false;
         relayout();
       }
-      const y = lane.y + lane.rows.indexOf(row) * lanes.ROW;
-      const room = scene.height - drawing.AXIS;
+      const y = lane.y + row.place * lanes.ROW;
+      const room = scene.height - scale.AXIS;
       if (y < scene.scroll || y + lanes.ROW * 2 > scene.scroll + room) {
         scroller.scrollTop = Math.max(0, y - room / 3);
         scene.scroll = scroller.scrollTop;
@@ -184,6 +188,12 @@ const timelineView = (() => {
       canvas,
       scroller,
       find,
+      rows: () => timeline.rows.map(scene.shown),
+      revealId(id) {
+        const ref = find.id(id);
+        if (ref) reveal(ref);
+        return ref != null;
+      },
       show,
       zoom,
       pan,

@@ -1,15 +1,22 @@
 //! `export -f html`: one self-contained page, with what `analyse` found and a timeline to look
 //! around in. Nothing is written before the end: the page needs the whole.
 
-mod cells;
+mod allocations;
+mod callers;
+pub(crate) mod cells;
+mod details;
 mod durations;
 mod encode;
 mod flame;
-mod lanes;
+pub(crate) mod label;
+pub(crate) mod lanes;
+mod limits;
 mod names;
 mod page;
 mod payload;
-mod rows;
+pub(crate) mod placing;
+pub(crate) mod rows;
+mod shapes;
 mod timeline;
 mod trim;
 
@@ -69,7 +76,7 @@ impl<W: Write> Output for Html<W> {
             "watched": { "calls": watched[0], "gpu": watched[1] },
             "origin_ns": self.timeline.origin(),
         });
-        let timeline = payload::payload(&mut self.timeline)?;
+        let timeline = payload::payload(&mut self.timeline, payload::BUDGET)?;
         page::write(&mut self.out, &head, &timeline)?;
         self.out.flush()
     }
