@@ -1,6 +1,8 @@
 // The loop's iterations, one line each: outliers are marked, a press zooms to one, and two can be compared.
 
 const stepsView = (() => {
+  const MOVED = 4; // details of spans from here on are copies
+
   // Farther from the middle than five times the usual distance, and than a tenth.
   function outliers(list) {
     const middle = median(list.map((step) => step.duration));
@@ -18,7 +20,9 @@ const stepsView = (() => {
   // When iterations begin, as far as the page keeps the steps that mark them.
   function marks(report, loop, origin) {
     const { timeline } = report;
-    const wanted = new Set(timeline.names.flatMap((name, index) => (name === loop.mark ? [index] : [])));
+    // Copies are called by their direction.
+    const copy = /^copy (\w+)$/.exec(loop.mark)?.[1];
+    const wanted = new Set(timeline.names.flatMap((name, index) => (name === loop.mark || (copy && name === `memcpy ${copy}`) ? [index] : [])));
     const starts = [];
     let complete = true;
     for (const lane of timeline.lanes) {
@@ -27,7 +31,8 @@ const stepsView = (() => {
       for (const row of lane.rows) {
         if (row.kept < row.total) complete = false;
         for (let i = 0; i < row.kept; i++) {
-          const is = row.detail[i] === 1 ? wanted.has(row.amount[i]) : wanted.has(row.name[i]);
+          const kind = row.detail[i];
+          const is = kind === 1 ? wanted.has(row.amount[i]) : kind >= MOVED && copy ? timeline.directions[kind - MOVED] === copy : wanted.has(row.name[i]);
           if (is) starts.push(row.start[i]);
         }
       }
@@ -97,6 +102,7 @@ const stepsView = (() => {
 
     // The server knows every mark.
     report.server?.instances(loop.mark).then((list) => {
+      if (list.length < 2) return;
       found.complete = true;
       rows = fromStarts(between([...new Set(list.map((one) => one.start))], loop, report.origin_ns));
       middle = outliers(rows);

@@ -148,7 +148,8 @@ impl Picture {
     /// What of its events it shows.
     fn parts(self) -> Parts {
         match self {
-            Picture::Html | Picture::Folded | Picture::Svg => Parts {
+            Picture::Html => Parts::ALL,
+            Picture::Folded | Picture::Svg => Parts {
                 stack: true,
                 ..Parts::NONE
             },
