@@ -1,15 +1,17 @@
 //! `export -f html`: one self-contained page, with what `analyse` found and a timeline to look
 //! around in. Nothing is written before the end: the page needs the whole.
 
-mod cells;
+pub(crate) mod cells;
 mod durations;
 mod encode;
 mod flame;
-mod lanes;
+pub(crate) mod label;
+pub(crate) mod lanes;
 mod names;
 mod page;
 mod payload;
-mod rows;
+pub(crate) mod placing;
+pub(crate) mod rows;
 mod timeline;
 mod trim;
 

@@ -65,8 +65,8 @@ struct LaneHead {
     by_category: [u64; CATEGORIES],
 }
 
-impl From<&Lane> for LaneHead {
-    fn from(lane: &Lane) -> Self {
+impl<T> From<&Lane<T>> for LaneHead {
+    fn from(lane: &Lane<T>) -> Self {
         let mut head = LaneHead {
             kind: "rest",
             pid: None,

@@ -32,6 +32,8 @@ pub struct Kept {
     /// What it shares with its GPU work, or its call; 0 where nothing is known.
     pub correlation: u64,
     pub name: u32,
+    /// What its bar shows: the decoded name of an ioctl; otherwise the name.
+    pub label: u32,
     pub category: u8,
     pub layer: u8,
     /// It never ended: the duration reaches to the trace's end.
@@ -181,6 +183,7 @@ mod tests {
             id: start,
             correlation: 0,
             name: 1,
+            label: 1,
             category: 3,
             layer: 1,
             open: false,

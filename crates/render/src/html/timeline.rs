@@ -5,11 +5,13 @@ use super::{
     cells::CATEGORIES,
     durations::Durations,
     flame::{self, Flame},
-    lanes::{Ended, Lanes, MAX_DEPTH, Open},
+    label::label,
+    lanes::{Ended, Lanes},
     names::Names,
+    placing,
     rows::{Detail, Kept, Rows},
 };
-use event::{Direction, Event, Extent, Frame, Kind, Layer, Meaning, MemoryOp, Name, Record, What};
+use event::{Direction, Event, Extent, Frame, Layer, Meaning, MemoryOp, Name, Record, What};
 
 /// Frames of a stack the flame graph follows, from the outermost.
 const MAX_FRAMES: usize = 48;
@@ -18,7 +20,7 @@ pub struct Timeline {
     /// What all times count from.
     origin: Option<u64>,
     pub names: Names,
-    pub lanes: Lanes,
+    pub lanes: Lanes<Begun>,
     pub rows: Rows,
     pub flame: Flame,
     pub durations: Durations,
@@ -28,6 +30,17 @@ pub struct Timeline {
     pub lost: Vec<(u64, u64)>,
     pub lost_total: u64,
     pub unplaced: u64,
+}
+
+/// What is remembered of a span that has begun.
+#[derive(Debug, Clone, Copy)]
+pub struct Begun {
+    name: u32,
+    label: u32,
+    category: u8,
+    layer: u8,
+    /// Its place in the flame graph.
+    node: u32,
 }
 
 /// Places of losses the page marks.
@@ -75,9 +88,7 @@ impl Timeline {
     }
 
     fn event(&mut self, event: &Event, start: u64) {
-        // Samples are numbers, and lanes hold spans; of contexts and waits there are lanes in other
-        // viewers, and the calls that wait are here.
-        if matches!(event.kind, Kind::Counter | Kind::GpuContext | Kind::GpuWait) {
+        if !placing::is_shown(event) {
             return;
         }
         let index = self.lanes.of(event);
@@ -90,61 +101,43 @@ impl Timeline {
 
     fn begin(&mut self, index: u32, event: &Event, start: u64) {
         self.end = self.end.max(start);
-        let lane = &mut self.lanes.list[index as usize];
-        let Some(depth) = lane.free_depth() else {
-            self.unplaced += 1;
-            return;
-        };
-        let name = name_of(&mut self.names, event);
-        let category = event.category as u8;
-        let gpu = lane.owner.is_gpu();
-        let parent = match lane.enclosing(depth) {
-            _ if gpu => flame::GPU,
-            Some(open) => open.node,
-            None => stack_node(&mut self.flame, &mut self.names, &event.stack),
-        };
-        let node = self.flame.child(parent, name, category);
-        lane.begin(
-            depth,
-            Open {
-                id: event.id,
-                start,
-                inside: 0,
+        let (names, flame) = (&mut self.names, &mut self.flame);
+        let begun = self.lanes.begin(index, event.id, start, |lane, depth| {
+            let (name, label) = names_of(names, event);
+            let category = event.category as u8;
+            let gpu = lane.owner.is_gpu();
+            let parent = match lane.enclosing(depth) {
+                _ if gpu => flame::GPU,
+                Some(open) => open.more.node,
+                None => stack_node(flame, names, &event.stack),
+            };
+            Begun {
                 name,
+                label,
                 category,
                 layer: event.layer as u8,
-                node,
-            },
-        );
+                node: flame.child(parent, name, category),
+            }
+        });
+        self.unplaced += u64::from(!begun);
     }
 
     fn close(&mut self, index: u32, event: &Event, start: u64, duration: u64) {
-        let lane = &mut self.lanes.list[index as usize];
-        let (depth, open) = match lane.end(event.id) {
-            Some((depth, open)) => (depth, Some(open)),
-            // Its beginning was not seen, or lay too deep. A call says itself how deep it lies.
-            None if lane.owner.is_gpu() => (lane.free_since(start), None),
-            None => ((event.depth as usize).min(MAX_DEPTH - 1), None),
+        let closed = self.lanes.close(index, event, start, duration);
+        let inside = closed.inside;
+        let (name, label) = match &closed.open {
+            Some(open) => (open.more.name, open.more.label),
+            None => names_of(&mut self.names, event),
         };
-        let gpu = lane.owner.is_gpu();
-        if open.is_some()
-            && !gpu
-            && let Some(parent) = lane.enclosing(depth)
-        {
-            parent.inside = parent.inside.saturating_add(duration);
+        if let Some(open) = &closed.open {
+            self.flame.add(open.more.node, duration - inside);
         }
-        let (name, inside) = match &open {
-            Some(open) => (open.name, open.inside.min(duration)),
-            None => (name_of(&mut self.names, event), 0),
-        };
-        if let Some(open) = &open {
-            self.flame.add(open.node, duration - inside);
-        }
+        let gpu = self.lanes.list[index as usize].owner.is_gpu();
         self.durations.add(gpu, event.category as u8, duration);
         let status = event.status.as_ref().map(|status| status.code);
         self.place(
             index,
-            depth,
+            closed.depth,
             Kept {
                 start,
                 duration,
@@ -152,6 +145,7 @@ impl Timeline {
                 id: event.id,
                 correlation: event.correlation.unwrap_or(0),
                 name,
+                label,
                 category: event.category as u8,
                 layer: event.layer as u8,
                 open: false,
@@ -162,11 +156,11 @@ impl Timeline {
     }
 
     fn instant(&mut self, index: u32, event: &Event, start: u64) {
-        let name = name_of(&mut self.names, event);
-        let depth = self.lanes.list[index as usize].open.len();
+        let (name, label) = names_of(&mut self.names, event);
+        let depth = self.lanes.instant(index, start);
         self.place(
             index,
-            depth.min(MAX_DEPTH - 1),
+            depth,
             Kept {
                 start,
                 duration: 0,
@@ -174,6 +168,7 @@ impl Timeline {
                 id: event.id,
                 correlation: event.correlation.unwrap_or(0),
                 name,
+                label,
                 category: event.category as u8,
                 layer: event.layer as u8,
                 open: false,
@@ -200,7 +195,6 @@ impl Timeline {
         if span.duration >= lane.longest.0 {
             lane.longest = (span.duration, span.name);
         }
-        lane.ends_at(depth, end);
         let row = lane.row(index, depth, &mut self.rows);
         let id = span.id;
         let kept = self.rows.add(row, span);
@@ -240,45 +234,44 @@ impl Timeline {
     /// No more records: what is still open reaches to the end.
     pub fn finish(&mut self, end: u64) {
         self.end = self.end.max(end);
-        for index in 0..self.lanes.list.len() {
-            while let Some(open) = self.lanes.list[index].open.pop() {
-                let Some(open) = open else { continue };
-                let lane = &mut self.lanes.list[index];
-                let (depth, gpu) = (lane.open.len(), lane.owner.is_gpu());
-                let duration = self.end.saturating_sub(open.start);
-                let inside = open.inside.min(duration);
-                if !gpu && let Some(parent) = lane.enclosing(depth) {
-                    parent.inside = parent.inside.saturating_add(duration);
-                }
-                self.flame.add(open.node, duration - inside);
-                self.place(
-                    index as u32,
-                    depth,
-                    Kept {
-                        start: open.start,
-                        duration,
-                        inside,
-                        id: open.id,
-                        correlation: 0,
-                        name: open.name,
-                        category: open.category,
-                        layer: open.layer,
-                        open: true,
-                        status: None,
-                        detail: Detail::None,
-                    },
-                );
-            }
+        for unfinished in self.lanes.unfinished(self.end) {
+            let (open, duration, inside) = (
+                unfinished.open.more,
+                unfinished.duration,
+                unfinished.open.inside,
+            );
+            self.flame.add(open.node, duration - inside);
+            self.place(
+                unfinished.lane,
+                unfinished.depth,
+                Kept {
+                    start: unfinished.open.start,
+                    duration,
+                    inside,
+                    id: unfinished.open.id,
+                    correlation: 0,
+                    name: open.name,
+                    label: open.label,
+                    category: open.category,
+                    layer: open.layer,
+                    open: true,
+                    status: None,
+                    detail: Detail::None,
+                },
+            );
         }
     }
 }
 
-fn name_of(names: &mut Names, event: &Event) -> u32 {
+/// The event's name, and what its bar shows.
+fn names_of(names: &mut Names, event: &Event) -> (u32, u32) {
     if event.layer == Layer::Gpu {
-        names.kernel(&event.name)
-    } else {
-        names.index(&event.name)
+        let name = names.kernel(&event.name);
+        return (name, name);
     }
+    let name = names.index(&event.name);
+    let label = label(event).map_or(name, |label| names.index(&label));
+    (name, label)
 }
 
 /// The flame graph's node of a stack, outermost frame first.
