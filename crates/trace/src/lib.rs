@@ -10,6 +10,7 @@ mod batch;
 mod convert;
 mod error;
 mod fields;
+pub mod index;
 mod join;
 mod json;
 mod jsonl;

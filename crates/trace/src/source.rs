@@ -154,6 +154,16 @@ impl Reader {
         Ok((!records.is_empty()).then_some(records))
     }
 
+    /// Where in the file the batch, or the line, begins that the last records come from.
+    pub(crate) fn unit(&self) -> u64 {
+        self.batch.origin.byte
+    }
+
+    /// The records that [`Reader::next_batch`] gave last, with those of their batch that were handed out before.
+    pub(crate) fn handed_out(&self) -> &[Record] {
+        &self.batch.records[..self.next]
+    }
+
     /// Have records to hand out, unless there are none left.
     fn next_records(&mut self) -> Result<()> {
         while self.next == self.batch.records.len() && !self.ended {
