@@ -1,11 +1,12 @@
 // Small charts in SVG: levels over time, and histograms on a logarithmic axis.
 
 const charts = (() => {
-  const WIDTH = 1400;
+  // As wide as the page is now: pictures that are stretched have letters of any size.
+  const whole = () => Math.max(320, Math.min(2500, byId('main').clientWidth - 70));
 
   // series: [{ label, color, bin, values }], values the highest level in each bin.
   // `top`: what the axis reaches at least; `marks`: how many times it tells, about.
-  function levels({ series, end, unit, title, width = WIDTH, height = 200, marks = 8, top = 1, open, hover }) {
+  function levels({ series, end, unit, title, width = whole(), height = 200, marks = Math.min(10, width / 160), top = 1, open, hover }) {
     const left = 70;
     const bottom = 22;
     const most = Math.max(top, ...series.map((line) => line.values.reduce((high, value) => Math.max(high, value), 0)));

@@ -3,9 +3,10 @@
 const data = (() => {
   const EMPTY = 255;
 
-  async function load() {
-    const report = JSON.parse(byId('data-report').textContent);
-    const text = atob(byId('data-timeline').textContent);
+  // `suffix`: '-1' for the second trace of `cutrace view A B`.
+  async function load(suffix = '') {
+    const report = JSON.parse(byId(`data-report${suffix}`).textContent);
+    const text = atob(byId(`data-timeline${suffix}`).textContent);
     const deflated = Uint8Array.from(text, (character) => character.charCodeAt(0));
     const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());

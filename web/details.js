@@ -3,6 +3,9 @@
 const details = (() => {
   const MOVED = 4;
   const STACK = 6; // frames that are seen without asking
+  // Arguments of GPU work that are told in words.
+  const OF_KERNELS = ['grid', 'block', 'registers', 'static_shared', 'dynamic_shared', 'local', 'graph', 'node'];
+  const OF_COPIES = ['bytes', 'from', 'to'];
 
   const labelOf = (timeline, { row, i }) => timeline.short[row.label[i]];
 
@@ -124,6 +127,8 @@ const details = (() => {
       row.correlation[i] !== 0 && ['correlation', String(row.correlation[i])],
     ].filter(Boolean);
     const failed = !Number.isNaN(row.status[i]) && row.status[i] !== 0;
+    const told = isGpu(timeline, ref) ? (kernel.length > 0 ? OF_KERNELS : copy.length > 0 ? OF_COPIES : []) : [];
+    const rest = (known?.arguments ?? []).filter((field) => !told.includes(field.name));
     return [
       el('h3', {}, tables.swatch(timeline.categories[row.category[i]]), title, failed && el('span', { class: 'bad' }, ' failed')),
       sentence && el('p', { class: 'mono request' }, sentence),
@@ -133,7 +138,7 @@ const details = (() => {
         kernel.length > 0 && block('Kernel', facts(kernel)),
         copy.length > 0 && block('Copy', facts(copy)),
         known?.meaning?.ptr && block('Memory', facts([meant(timeline, row, i, true), ['at', known.meaning.ptr], ['space', known.meaning.space]].filter(Boolean))),
-        known?.arguments.length > 0 && block('Arguments', fields(known.arguments)),
+        rest.length > 0 && block('Arguments', fields(rest)),
         known?.request?.fields.length > 0 && block('Request', fields(known.request.fields)),
         known?.request && known.request.fields.length === 0 && block('Request', facts([['command', known.request.command], ...Object.entries(known.request.decoded)])),
         known?.stack.length > 0 && block('Stack', stack(known.stack)),

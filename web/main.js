@@ -11,32 +11,37 @@ const SECTIONS = [
   ['environment', 'Environment'],
 ];
 
-function start(report) {
+function start([report, other]) {
   const { meta, timeline } = report;
   title(meta, report);
 
   const detail = byId('timeline-detail');
   const live = byId('timeline-live');
   const tell = (text) => dom.replace(live, text);
-  const view = timelineView.create(report, {
+  // What is selected in a timeline is told below, whichever of two it is.
+  const hooksOf = (of, viewOf) => ({
+    half: other != null,
+    end: other && Math.max(timeline.end_ns, other.timeline.end_ns),
     selected(ref, linked) {
       detail.hidden = !ref;
       if (!ref) return;
-      const known = eventOf.embedded(timeline, ref);
-      const show = (told, waiting) => dom.replace(detail, details.ofSpan(report, view, ref, linked, told, waiting));
-      show(known, report.server != null);
-      if (report.server) {
+      const view = viewOf();
+      const known = eventOf.embedded(of.timeline, ref);
+      const show = (told, waiting) => dom.replace(detail, details.ofSpan(of, view, ref, linked, told, waiting));
+      show(known, of.server != null);
+      if (of.server) {
         const still = (told) => view.scene.selected === ref && show(told, false);
-        report.server.event(ref.row.id[ref.i]).then(still, () => still(known));
+        of.server.event(ref.row.id[ref.i]).then(still, () => still(known));
       }
-      tell(`${details.labelOf(timeline, ref)}, ${format.time(ref.row.duration[ref.i])}, ${timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(timeline.lanes[ref.row.lane])}.`);
+      tell(`${details.labelOf(of.timeline, ref)}, ${format.time(ref.row.duration[ref.i])}, ${of.timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(of.timeline.lanes[ref.row.lane])}.`);
     },
     ranged(stretch) {
       detail.hidden = !stretch;
-      if (stretch) dom.replace(detail, range.panel(report, view, stretch));
+      if (stretch) dom.replace(detail, range.panel(of, viewOf(), stretch));
     },
   });
-  if (report.served) connect(report, view);
+  const view = timelineView.create(report, hooksOf(report, () => view));
+  if (report.served) connect(report, view, 0);
   const tooltip = details.tooltip(report);
   timelineInput.attach(view, tooltip);
   overview.create(view);
@@ -64,6 +69,7 @@ function start(report) {
 
   const find = search.create(report, view, { tab, flames });
   go.setSearch = find.set;
+  if (other) compare.create([report, other], view, hooksOf, { tooltip: details.tooltip(other), find, connect });
   go.legend = legend;
   toolbar(view);
   theme();
@@ -75,9 +81,9 @@ function start(report) {
 }
 
 // A page of `cutrace view` asks its server for what it does not carry; without the server it goes on with what it has.
-function connect(report, view) {
+function connect(report, view, trace) {
   let gone = null;
-  report.server = serverOf.create(report, 0, (alive) => {
+  report.server = serverOf.create(report, trace, (alive) => {
     if (alive) gone?.remove();
     else if (!gone?.isConnected) {
       gone = el('p', { class: 'notice bad', role: 'alert' }, 'cutrace view has ended: this page goes on with what it has loaded. Start it again for the detail of single calls.');
@@ -242,6 +248,6 @@ function fromPlace(view) {
   if (!ref && Number.isFinite(op)) view.revealId(op);
 }
 
-data.load().then(start, (error) => {
+Promise.all([data.load(), byId('data-report-1') && data.load('-1')]).then(start, (error) => {
   dom.replace(byId('notices'), el('p', { class: 'notice bad', role: 'alert' }, `This report could not be read: ${error}. It needs a browser of 2023 or newer.`));
 });

@@ -11,9 +11,10 @@ const search = (() => {
     let at = -1;
     let applied = null;
     let asking = null;
+    const others = [];
 
     // What matches by its name, and what by its details.
-    function matcher(wanted) {
+    function matcher(timeline, wanted) {
       const names = new Set();
       timeline.names.forEach((name, index) => {
         if (name.toLowerCase().includes(wanted) || timeline.short[index].toLowerCase().includes(wanted)) names.add(index);
@@ -31,8 +32,12 @@ const search = (() => {
       if (wanted === (applied ?? '')) return;
       applied = wanted;
       place.set({ q: wanted || null });
-      const matches = wanted ? matcher(wanted) : null;
+      const matches = wanted ? matcher(timeline, wanted) : null;
       view.scene.matches = matches;
+      for (const other of others) {
+        other.scene.matches = wanted ? matcher(other.scene.timeline, wanted) : null;
+        other.redraw();
+      }
       at = -1;
       found = matches ? collect(matches) : { total: 0, hits: [], more: false };
       flames.highlight(matches?.names ?? null);
@@ -120,7 +125,7 @@ const search = (() => {
       box.value = place.get('q');
       apply();
     }
-    return { set, next, focus: () => box.focus() };
+    return { set, next, focus: () => box.focus(), also: (other) => others.push(other) };
   }
 
   return { create };

@@ -3,15 +3,16 @@
 const timelineView = (() => {
   const SHORTEST = 20; // nanoseconds
 
-  function create(report, hooks) {
+  // `second`: the other trace's timeline, with its own canvas; it keeps nothing in the address.
+  function create(report, hooks, second) {
     const { timeline, meta } = report;
-    const canvas = byId('timeline-canvas');
-    const scroller = byId('timeline-scroll');
-    const spacer = byId('timeline-spacer');
+    const { canvas, scroller, spacer } = second ?? { canvas: byId('timeline-canvas'), scroller: byId('timeline-scroll'), spacer: byId('timeline-spacer') };
+    const remember = (changes) => second == null && place.set(changes);
     const context = canvas.getContext('2d');
     const groups = lanes.groupsOf(timeline, meta, report.summary?.processes);
     const find = spans.finder(timeline);
-    const end = Math.max(timeline.end_ns, 1);
+    // Beside a longer trace there is as much time as that has.
+    const end = Math.max(hooks.end ?? timeline.end_ns, 1);
     const scene = {
       timeline,
       groups,
@@ -60,13 +61,13 @@ const timelineView = (() => {
       scene.layout = lanes.layout(groups);
       const wanted = scene.layout.height + scale.AXIS + 8;
       spacer.style.height = `${wanted}px`;
-      scroller.style.height = `min(${Math.max(wanted + 2, 110)}px, 68vh)`;
+      scroller.style.height = `min(${Math.max(wanted + 2, 110)}px, ${second || hooks.half ? 36 : 68}vh)`;
       resize();
     }
 
     function changed() {
       const whole = scene.view.from <= 0 && scene.view.to >= end;
-      place.set({
+      remember({
         from: whole ? null : Math.round(scene.view.from),
         to: whole ? null : Math.round(scene.view.to),
       });
@@ -142,7 +143,7 @@ const timelineView = (() => {
       scene.selected = ref;
       scene.linked = ref ? find.linked(ref) : [];
       if (ref) scene.range = null;
-      place.set({ op: ref ? ref.row.id[ref.i] : null });
+      remember({ op: ref ? ref.row.id[ref.i] : null });
       hooks.selected(ref, scene.linked);
       redraw();
     }

@@ -52,6 +52,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../../../../web/samples.js"),
     include_str!("../../../../web/phases.js"),
     include_str!("../../../../web/search.js"),
+    include_str!("../../../../web/compare.js"),
     include_str!("../../../../web/keys.js"),
     include_str!("../../../../web/main.js"),
 ];
