@@ -15,9 +15,10 @@ const finer = (() => {
     let timer = 0;
     let asking = null;
     let awaited = null;
-    const times = [];
 
     scene.shown = (row) => current.get(row) ?? row;
+    // For tests and measurements: whether what is in sight is as fine as it gets.
+    const state = (text) => (document.documentElement.dataset.detail = text);
 
     // Lanes in sight that the page does not have whole.
     function wanted() {
@@ -63,9 +64,11 @@ const finer = (() => {
       if (missing.length === 0) {
         asking?.abort();
         asking = null;
+        state('shown');
         arrive();
         return;
       }
+      state('waiting');
       timer = setTimeout(() => ask(missing), WAIT);
     }
 
@@ -74,19 +77,19 @@ const finer = (() => {
       const mine = (asking = new AbortController());
       const { from, to } = scene.view;
       const beside = (to - from) * 0.5;
-      const began = performance.now();
       try {
         const answer = await report.server.spansOf(Math.max(0, from - beside), Math.min(view.end + 1, to + beside), missing, LIMIT, mine.signal);
         remember(answer, missing);
       } catch {
-        return; // Out of date, or the server is gone, which is said elsewhere.
-      } finally {
-        if (asking === mine) asking = null;
+        // Out of date, or the server is gone, which is said elsewhere.
+        if (asking === mine) state('missing');
+        return;
       }
+      if (asking !== mine) return;
+      asking = null;
       apply();
       view.drawNow();
-      times.push(performance.now() - began);
-      document.documentElement.dataset.fine = String(times.length);
+      state('shown');
       arrive();
     }
 
@@ -140,7 +143,7 @@ const finer = (() => {
       else report.server.event(id).then((known) => view.revealHit({ ...known.place, id }), () => {});
       return true;
     };
-    view.finer = { find, times, answers: () => answers.length };
+    view.finer = { find };
     view.onchange(changed);
     view.scroller.addEventListener('scroll', changed);
     changed();
