@@ -148,7 +148,8 @@ impl Picture {
     /// What of its events it shows.
     fn parts(self) -> Parts {
         match self {
-            Picture::Html | Picture::Folded | Picture::Svg => Parts {
+            Picture::Html => html_parts(),
+            Picture::Folded | Picture::Svg => Parts {
                 stack: true,
                 ..Parts::NONE
             },
@@ -176,6 +177,14 @@ impl Picture {
                 Box::new(FlameSvg::new(writer, title, flame.weight, flame.baseline))
             }
         }
+    }
+}
+
+/// What a page shows of events: stacks, and what ioctls were decoded to.
+pub fn html_parts() -> Parts {
+    Parts {
+        args: false,
+        ..Parts::ALL
     }
 }
 

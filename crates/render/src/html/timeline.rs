@@ -126,8 +126,9 @@ impl Timeline {
         let closed = self.lanes.close(index, event, start, duration);
         let inside = closed.inside;
         let (name, label) = match &closed.open {
-            Some(open) => (open.more.name, open.more.label),
-            None => names_of(&mut self.names, event),
+            // What an ioctl asks for may be known at its end only.
+            Some(open) if event.ioctl.is_none() => (open.more.name, open.more.label),
+            _ => names_of(&mut self.names, event),
         };
         if let Some(open) = &closed.open {
             self.flame.add(open.more.node, duration - inside);
