@@ -93,6 +93,8 @@ pub struct Replay {
     pub filter: Option<String>,
     pub pid: Option<u32>,
     pub tid: Option<u32>,
+    /// Every query has its line.
+    pub full: bool,
     pub look: Look,
 }
 
@@ -102,6 +104,8 @@ pub struct Cat {
 
 pub struct View {
     pub traces: Vec<PathBuf>,
+    /// One timeline of all of them.
+    pub merge: bool,
     /// On 127.0.0.1; 0 is any that is free.
     pub port: u16,
     /// Start a browser.
@@ -207,6 +211,9 @@ pub struct ReplayLine {
     /// Only this thread
     #[arg(long)]
     tid: Option<u32>,
+    /// Show every call, also runs of the same query
+    #[arg(long)]
+    full: bool,
     #[command(flatten)]
     look: Look,
 }
@@ -220,9 +227,12 @@ pub struct CatLine {
 
 #[derive(clap::Args)]
 pub struct ViewLine {
-    /// Traces to read; by default the newest in traces/
+    /// The trace to read, by default the newest in traces/; two are compared
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    /// Put the traces into one timeline instead of comparing them
+    #[arg(long)]
+    merge: bool,
     /// The port on 127.0.0.1; by default any that is free
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     port: u16,
@@ -312,6 +322,7 @@ impl ReplayLine {
             filter: self.filter,
             pid: self.pid,
             tid: self.tid,
+            full: self.full,
             look: self.look,
         }
     }
@@ -329,6 +340,7 @@ impl ViewLine {
     pub fn options(self) -> View {
         View {
             traces: self.traces,
+            merge: self.merge,
             port: self.port,
             open: !self.no_open,
         }

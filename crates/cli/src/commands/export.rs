@@ -148,7 +148,7 @@ impl Picture {
     /// What of its events it shows.
     fn parts(self) -> Parts {
         match self {
-            Picture::Html => Parts::ALL,
+            Picture::Html => html_parts(),
             Picture::Folded | Picture::Svg => Parts {
                 stack: true,
                 ..Parts::NONE
@@ -178,6 +178,11 @@ impl Picture {
             }
         }
     }
+}
+
+/// What a page shows of events: all of it.
+pub fn html_parts() -> Parts {
+    Parts::ALL
 }
 
 fn render_weight(weight: Weight) -> render::Weight {

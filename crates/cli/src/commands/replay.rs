@@ -21,6 +21,7 @@ pub fn run(options: Replay) -> Result<ExitCode> {
     let (from, to) = options.window.since_start();
     let shown = Options {
         name_of: None,
+        full: options.full,
         style: style(&options.look),
         selection: Selection::new(options.filter.clone().unwrap_or_default()),
         pid: options.pid,

@@ -40,7 +40,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    fn of(event: &Event) -> Self {
+    pub fn of(event: &Event) -> Self {
         match event.layer {
             Layer::Gpu if event.kind == Kind::GpuMem => Owner::Managed {
                 device: event.device.unwrap_or(0),

@@ -17,11 +17,11 @@ mod payload;
 pub(crate) mod placing;
 pub(crate) mod rows;
 mod shapes;
-mod timeline;
+pub(crate) mod timeline;
 mod trim;
 
 use crate::Output;
-use analyse::Analysis;
+use analyse::{Analysis, Report};
 use event::{Meta, Record, Summary};
 use std::io::{self, Write};
 use timeline::Timeline;
@@ -56,12 +56,29 @@ impl<W: Write> Output for Html<W> {
     }
 
     fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
+        let page = self.page(summary)?;
+        write_pages(&mut self.out, &[page], None, 0)?;
+        self.out.flush()
+    }
+}
+
+/// What the page of one trace holds.
+pub struct HtmlPage {
+    head: serde_json::Value,
+    /// Packed.
+    timeline: String,
+    pub report: Option<Report>,
+}
+
+impl<W: Write> Html<W> {
+    /// No more records: what the page holds of them.
+    pub fn page(&mut self, summary: Option<&Summary>) -> io::Result<HtmlPage> {
         let end = summary.map_or(0, |summary| summary.end_ns);
         self.timeline
             .finish(end.saturating_sub(self.timeline.origin()));
-        let (report, watched) = match self.analysis.take() {
-            Some(analysis) => {
-                let report = analysis.finish(summary);
+        let report = (self.analysis.take()).map(|analysis| analysis.finish(summary));
+        let (trimmed, watched) = match &report {
+            Some(report) => {
                 let gpu = report.gpu_watched() && report.idle_unknown().is_none();
                 let watched = [report.calls_watched(), gpu];
                 (trim::trimmed(serde_json::to_value(report)?), watched)
@@ -71,13 +88,34 @@ impl<W: Write> Output for Html<W> {
         let head = serde_json::json!({
             "meta": self.meta,
             "summary": summary,
-            "report": report,
+            "report": trimmed,
             // Where nobody looked, that nothing was seen says nothing.
             "watched": { "calls": watched[0], "gpu": watched[1] },
             "origin_ns": self.timeline.origin(),
         });
-        let timeline = payload::payload(&mut self.timeline, payload::BUDGET)?;
-        page::write(&mut self.out, &head, &timeline)?;
-        self.out.flush()
+        Ok(HtmlPage {
+            head,
+            timeline: payload::payload(&mut self.timeline, payload::BUDGET)?,
+            report,
+        })
     }
+}
+
+/// Writes a page about one trace, or about two with what changed between them. `served`: so many of them can be asked about
+/// where the page comes from.
+pub fn write_pages(
+    out: &mut impl Write,
+    pages: &[HtmlPage],
+    diff: Option<&serde_json::Value>,
+    served: usize,
+) -> io::Result<()> {
+    let mut contents: Vec<(serde_json::Value, &str)> = (pages.iter())
+        .map(|page| (page.head.clone(), &*page.timeline))
+        .collect();
+    if let Some((head, _)) = contents.first_mut()
+        && served > 0
+    {
+        head["server"] = serde_json::json!({ "api": 1, "traces": served });
+    }
+    page::write(out, &contents, diff, served > 0)
 }

@@ -57,14 +57,20 @@ const SCRIPTS: &[&str] = &[
     include_str!("../../../../web/main.js"),
 ];
 
-/// Writes the page. `head` is what is known besides the timeline, `timeline` its packed data.
-pub fn write(out: &mut impl Write, head: &impl serde::Serialize, timeline: &str) -> io::Result<()> {
+/// Writes the page. Of each trace it has what is known besides the timeline, and the timeline's packed data; of two of them
+/// also what changed. A page that is `served` may ask where it comes from.
+pub fn write(
+    out: &mut impl Write,
+    contents: &[(serde_json::Value, &str)],
+    diff: Option<&serde_json::Value>,
+    served: bool,
+) -> io::Result<()> {
     let script = format!("\"use strict\";\n(() => {{\n{}}})();\n", SCRIPTS.concat());
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'\">\n\
+         script-src '{}'; style-src '{}'; {}base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"cutrace {}\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
@@ -72,16 +78,33 @@ pub fn write(out: &mut impl Write, head: &impl serde::Serialize, timeline: &str)
          <title>cutrace report</title>\n<style>",
         hash(&script),
         hash(STYLE),
+        if served { "connect-src 'self'; " } else { "" },
         env!("CARGO_PKG_VERSION"),
     )?;
     out.write_all(STYLE.as_bytes())?;
     out.write_all(b"</style>\n</head>\n<body>\n")?;
     out.write_all(BODY.as_bytes())?;
-    out.write_all(b"<script type=\"application/json\" id=\"data-report\">")?;
-    out.write_all(inert_json(head)?.as_bytes())?;
-    out.write_all(b"</script>\n<script type=\"text/plain\" id=\"data-timeline\">")?;
-    out.write_all(timeline.as_bytes())?;
-    out.write_all(b"</script>\n<script>")?;
+    for (number, (head, timeline)) in contents.iter().enumerate() {
+        // The first has the names it has had all along.
+        let suffix = match number {
+            0 => String::new(),
+            number => format!("-{number}"),
+        };
+        write!(
+            out,
+            "<script type=\"application/json\" id=\"data-report{suffix}\">{}</script>\n\
+             <script type=\"text/plain\" id=\"data-timeline{suffix}\">{timeline}</script>\n",
+            inert_json(head)?
+        )?;
+    }
+    if let Some(diff) = diff {
+        let diff = inert_json(diff)?;
+        writeln!(
+            out,
+            "<script type=\"application/json\" id=\"data-diff\">{diff}</script>"
+        )?;
+    }
+    out.write_all(b"<script>")?;
     out.write_all(script.as_bytes())?;
     out.write_all(b"</script>\n</body>\n</html>\n")
 }

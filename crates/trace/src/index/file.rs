@@ -154,11 +154,11 @@ impl Index {
         if hash.0 != u64::from_le_bytes(*sum) {
             return Err(Damaged);
         }
-        Index::checked(rest)
+        Index::from_body(rest)
     }
 
     /// The same behind the sum, which says only that nothing happened to the bytes.
-    fn checked(bytes: &[u8]) -> Result<Index, Damaged> {
+    pub fn from_body(bytes: &[u8]) -> Result<Index, Damaged> {
         let mut bytes = Bytes::new(bytes);
         let identity = Identity {
             size: bytes.varint()?,

@@ -18,6 +18,7 @@ pub struct Scan {
     unit: Option<u64>,
     /// Why there will be no index.
     hopeless: Option<&'static str>,
+    segment_records: u32,
 }
 
 /// Some records of one segment.
@@ -51,7 +52,14 @@ impl Scan {
             gpu_correlations: Vec::new(),
             unit: None,
             hopeless: None,
+            segment_records: SEGMENT_RECORDS,
         })
+    }
+
+    /// For segments of so many records at least, instead of the usual number.
+    pub fn with_segments_of(mut self, records: u32) -> Self {
+        self.segment_records = records;
+        self
     }
 
     pub fn meta(&self) -> &Meta {
@@ -109,7 +117,7 @@ impl Scan {
     /// Whether a new segment may begin.
     fn is_time(&self) -> bool {
         let segment = self.index.segments.last();
-        segment.is_none_or(|segment| segment.records >= SEGMENT_RECORDS)
+        segment.is_none_or(|segment| segment.records >= self.segment_records)
     }
 
     fn close_segment(&mut self) {
