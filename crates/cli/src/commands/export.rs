@@ -180,12 +180,9 @@ impl Picture {
     }
 }
 
-/// What a page shows of events: stacks, and what ioctls were decoded to.
+/// What a page shows of events.
 pub fn html_parts() -> Parts {
-    Parts {
-        args: false,
-        ..Parts::ALL
-    }
+    Parts::ALL
 }
 
 fn render_weight(weight: Weight) -> render::Weight {

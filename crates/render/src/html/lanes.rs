@@ -105,6 +105,11 @@ pub struct Ended {
     pub row: u32,
     /// It is the last of the row's kept spans.
     pub kept: bool,
+    pub name: u32,
+    /// Its place in the flame graph.
+    pub node: u32,
+    /// Its stack, or that of a call around it, among the page's stacks.
+    pub stack: Option<u32>,
 }
 
 impl<T> Lane<T> {

@@ -1,17 +1,22 @@
 //! `export -f html`: one self-contained page, with what `analyse` found and a timeline to look
 //! around in. Nothing is written before the end: the page needs the whole.
 
+mod allocations;
+mod callers;
 pub(crate) mod cells;
+mod details;
 mod durations;
 mod encode;
 mod flame;
 pub(crate) mod label;
 pub(crate) mod lanes;
+mod limits;
 mod names;
 mod page;
 mod payload;
 pub(crate) mod placing;
 pub(crate) mod rows;
+mod shapes;
 pub(crate) mod timeline;
 mod trim;
 
@@ -90,7 +95,7 @@ impl<W: Write> Html<W> {
         });
         Ok(HtmlPage {
             head,
-            timeline: payload::payload(&mut self.timeline)?,
+            timeline: payload::payload(&mut self.timeline, payload::BUDGET)?,
             report,
         })
     }
@@ -107,9 +112,7 @@ pub fn write_pages(
     let mut contents: Vec<(serde_json::Value, &str)> = (pages.iter())
         .map(|page| (page.head.clone(), &*page.timeline))
         .collect();
-    if let Some((head, _)) = contents.first_mut()
-        && served > 0
-    {
+    for (head, _) in contents.iter_mut().filter(|_| served > 0) {
         head["server"] = serde_json::json!({ "api": 1, "traces": served });
     }
     page::write(out, &contents, diff, served > 0)

@@ -40,6 +40,8 @@ pub struct Kept {
     pub open: bool,
     pub status: Option<i64>,
     pub detail: Detail,
+    /// Its arguments, result, stack and meaning as a JSON text; empty where nothing is known.
+    pub details: String,
 }
 
 #[derive(Default)]
@@ -57,6 +59,8 @@ pub struct Rows {
     pub rows: Vec<Row>,
     pub grid: Grid,
     kept: usize,
+    /// Bytes of details that are no longer kept, since somebody asked.
+    forgotten: usize,
 }
 
 impl Rows {
@@ -65,6 +69,7 @@ impl Rows {
             rows: Vec::new(),
             grid: Grid::new(),
             kept: 0,
+            forgotten: 0,
         }
     }
 
@@ -81,19 +86,29 @@ impl Rows {
     pub fn add(&mut self, row: u32, span: Kept) -> bool {
         let index = row as usize;
         self.rows[index].spans += 1;
-        if self.rows[index].cells.is_some() {
+        let had_cells = self.rows[index].cells.is_some();
+        if had_cells {
             self.add_to_cells(index, stretch(&span));
             if span.duration <= self.rows[index].floor {
                 return false;
             }
         }
+        if self.kept >= MAX_KEPT {
+            self.prune();
+            // The row may have got cells, which have not counted this one, and a floor.
+            let row = &self.rows[index];
+            if row.cells.is_some() {
+                let floor = row.floor;
+                if !had_cells {
+                    self.add_to_cells(index, stretch(&span));
+                }
+                if span.duration <= floor {
+                    return false;
+                }
+            }
+        }
         self.rows[index].kept.push(span);
         self.kept += 1;
-        if self.kept > MAX_KEPT {
-            self.prune();
-            // Pruning reorders.
-            return false;
-        }
         true
     }
 
@@ -134,7 +149,8 @@ impl Rows {
                     .select_nth_unstable_by_key(share - 1, |span| std::cmp::Reverse(span.duration));
                 row.floor = row.kept[share - 1].duration;
             }
-            row.kept.truncate(share);
+            let gone = row.kept.drain(share..);
+            self.forgotten += gone.map(|span| span.details.len()).sum::<usize>();
             row.kept.shrink_to_fit();
         }
         self.kept = self.rows.iter().map(|row| row.kept.len()).sum();
@@ -155,6 +171,11 @@ impl Rows {
         low
     }
 
+    /// Bytes of details that are no longer kept, since this was last called.
+    pub fn forgotten(&mut self) -> usize {
+        std::mem::take(&mut self.forgotten)
+    }
+
     /// Spans that are only in cells.
     pub fn aggregated(&self) -> u64 {
         let all: u64 = self.rows.iter().map(|row| row.spans).sum();
@@ -167,7 +188,7 @@ fn stretch(span: &Kept) -> Stretch {
         start: span.start,
         duration: span.duration,
         category: span.category,
-        name: span.name,
+        name: span.label,
     }
 }
 
@@ -189,6 +210,7 @@ mod tests {
             open: false,
             status: Some(0),
             detail: Detail::None,
+            details: String::new(),
         }
     }
 

@@ -2,16 +2,23 @@
 //! graph and the histograms of durations.
 
 use super::{
+    allocations::Allocations,
+    callers::Callers,
     cells::CATEGORIES,
+    details::Details,
     durations::Durations,
-    flame::{self, Flame},
+    flame::{self, Flame, Weight},
     label::label,
     lanes::{Ended, Lanes},
+    limits::Limits,
     names::Names,
     placing,
     rows::{Detail, Kept, Rows},
+    shapes::Shapes,
 };
-use event::{Direction, Event, Extent, Frame, Layer, Meaning, MemoryOp, Name, Record, What};
+use event::{
+    Category, Direction, Event, Extent, Frame, Layer, Meaning, MemoryOp, Name, Record, What,
+};
 
 /// Frames of a stack the flame graph follows, from the outermost.
 const MAX_FRAMES: usize = 48;
@@ -24,6 +31,11 @@ pub struct Timeline {
     pub rows: Rows,
     pub flame: Flame,
     pub durations: Durations,
+    pub details: Details,
+    pub limits: Limits,
+    pub shapes: Shapes,
+    pub allocations: Allocations,
+    callers: Callers,
     /// The latest moment of all, from the origin.
     pub end: u64,
     /// Where events were lost: when, how many.
@@ -33,7 +45,7 @@ pub struct Timeline {
 }
 
 /// What is remembered of a span that has begun.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Begun {
     name: u32,
     label: u32,
@@ -41,6 +53,8 @@ pub struct Begun {
     layer: u8,
     /// Its place in the flame graph.
     node: u32,
+    /// What is known of it if it never ends.
+    event: Box<Event>,
 }
 
 /// Places of losses the page marks.
@@ -56,6 +70,11 @@ impl Timeline {
             rows: Rows::new(),
             flame: Flame::new(),
             durations: Durations::new(),
+            details: Details::default(),
+            limits: Limits::default(),
+            shapes: Shapes::default(),
+            allocations: Allocations::default(),
+            callers: Callers::default(),
             end: 0,
             lost: Vec::new(),
             lost_total: 0,
@@ -106,17 +125,22 @@ impl Timeline {
             let (name, label) = names_of(names, event);
             let category = event.category as u8;
             let gpu = lane.owner.is_gpu();
-            let parent = match lane.enclosing(depth) {
+            let node = match lane.enclosing(depth) {
+                // The call that it came from may end later than it begins.
                 _ if gpu => flame::GPU,
-                Some(open) => open.more.node,
-                None => stack_node(flame, names, &event.stack),
+                Some(open) => flame.child(open.more.node, name, category),
+                None => {
+                    let parent = stack_node(flame, names, &event.stack);
+                    flame.child(parent, name, category)
+                }
             };
             Begun {
                 name,
                 label,
                 category,
                 layer: event.layer as u8,
-                node: flame.child(parent, name, category),
+                node,
+                event: Box::new(event.clone()),
             }
         });
         self.unplaced += u64::from(!begun);
@@ -130,10 +154,21 @@ impl Timeline {
             Some(open) if event.ioctl.is_none() => (open.more.name, open.more.label),
             _ => names_of(&mut self.names, event),
         };
-        if let Some(open) = &closed.open {
-            self.flame.add(open.more.node, duration - inside);
-        }
         let gpu = self.lanes.list[index as usize].owner.is_gpu();
+        let node = match &closed.open {
+            _ if gpu => self.gpu_node(name, event),
+            Some(open) => open.more.node,
+            None => flame::HOST,
+        };
+        if closed.open.is_some() || gpu {
+            self.flame.add(node, duration - inside);
+        }
+        match event.correlation {
+            _ if gpu => self.of_gpu(name, node, event, duration),
+            Some(correlation) => self.callers.called(&self.flame, correlation, node),
+            None => {}
+        }
+        self.limits.add(event);
         self.durations.add(gpu, event.category as u8, duration);
         let status = event.status.as_ref().map(|status| status.code);
         self.place(
@@ -152,8 +187,28 @@ impl Timeline {
                 open: false,
                 status,
                 detail: Detail::None,
+                details: String::new(),
             },
+            event,
+            node,
         );
+    }
+
+    /// Where in the flame graph GPU work goes: below the stack that it came from.
+    fn gpu_node(&mut self, name: u32, event: &Event) -> u32 {
+        let parent = self.callers.of(&mut self.flame, event.correlation);
+        self.flame.child(parent, name, event.category as u8)
+    }
+
+    fn of_gpu(&mut self, name: u32, node: u32, event: &Event, duration: u64) {
+        match event.category {
+            Category::Kernel => self.shapes.ran(name, event, duration),
+            Category::Transfer => {
+                let bytes = event.arg("bytes").and_then(event::Value::as_u64);
+                self.flame.weigh(node, Weight::Moved, bytes.unwrap_or(0));
+            }
+            _ => {}
+        }
     }
 
     fn instant(&mut self, index: u32, event: &Event, start: u64) {
@@ -175,11 +230,15 @@ impl Timeline {
                 open: false,
                 status: event.status.as_ref().map(|status| status.code),
                 detail: Detail::None,
+                details: String::new(),
             },
+            event,
+            flame::HOST,
         );
     }
 
-    fn place(&mut self, index: u32, depth: usize, span: Kept) {
+    /// `event`: what its details are made of, if it is kept. `node`: its place in the flame graph.
+    fn place(&mut self, index: u32, depth: usize, span: Kept, event: &Event, node: u32) {
         let end = span.start.saturating_add(span.duration);
         self.end = self.end.max(end);
         let lane = &mut self.lanes.list[index as usize];
@@ -197,9 +256,34 @@ impl Timeline {
             lane.longest = (span.duration, span.name);
         }
         let row = lane.row(index, depth, &mut self.rows);
-        let id = span.id;
+        let (id, name) = (span.id, span.name);
         let kept = self.rows.add(row, span);
-        self.lanes.list[index as usize].ended = Some(Ended { id, row, kept });
+        self.details.forget(self.rows.forgotten());
+        if kept && let Some(span) = self.rows.rows[row as usize].kept.last_mut() {
+            let shown = &self.names.list()[span.label as usize];
+            span.details = self.details.of(event, shown);
+        }
+        let stack = self.stack_of(index, event);
+        self.lanes.list[index as usize].ended = Some(Ended {
+            id,
+            row,
+            kept,
+            name,
+            node,
+            stack,
+        });
+    }
+
+    /// The stack of a call about memory: its own, or that of the outermost call around it.
+    fn stack_of(&mut self, index: u32, event: &Event) -> Option<u32> {
+        if event.category != Category::Memory {
+            return None;
+        }
+        let around = self.lanes.list[index as usize].open.iter().flatten();
+        let outer = (around.map(|open| &*open.more.event))
+            .chain([event])
+            .find(|event| !event.stack.is_empty())?;
+        self.details.stacks.index(&outer.stack)
     }
 
     /// What the span that ended last on the thread meant.
@@ -208,7 +292,11 @@ impl Timeline {
         let Some(ended) = self.lanes.list[index as usize].ended else {
             return;
         };
-        if ended.id != meaning.op || !ended.kept {
+        if ended.id != meaning.op {
+            return;
+        }
+        self.weigh(meaning, ended);
+        if !ended.kept {
             return;
         }
         let detail = match &meaning.what {
@@ -229,6 +317,30 @@ impl Timeline {
         // The row may have been pruned by another lane's spans since.
         if let Some(span) = row.kept.last_mut().filter(|span| span.id == ended.id) {
             span.detail = detail;
+            self.details.mean(&mut span.details, &meaning.what);
+        }
+    }
+
+    /// What a call launched, moved or allocated, where it is counted whether the call is kept or not.
+    fn weigh(&mut self, meaning: &Meaning, ended: Ended) {
+        match &meaning.what {
+            What::Launch(launch) => {
+                let name = self.names.kernel(&launch.kernel);
+                self.shapes
+                    .launched(name, meaning.device, launch, meaning.op);
+            }
+            What::Transfer(transfer) => {
+                self.flame.weigh(ended.node, Weight::Moved, transfer.size);
+            }
+            What::Memory(memory) => {
+                let at = meaning.ts.saturating_sub(self.origin());
+                let of = (at, ended.name, ended.stack);
+                self.allocations.add(meaning, memory, of);
+                if memory.op == MemoryOp::Alloc {
+                    let size = memory.size.unwrap_or(0);
+                    self.flame.weigh(ended.node, Weight::Allocated, size);
+                }
+            }
         }
     }
 
@@ -241,7 +353,12 @@ impl Timeline {
                 unfinished.duration,
                 unfinished.open.inside,
             );
-            self.flame.add(open.node, duration - inside);
+            let gpu = self.lanes.list[unfinished.lane as usize].owner.is_gpu();
+            let node = match gpu {
+                true => self.gpu_node(open.name, &open.event),
+                false => open.node,
+            };
+            self.flame.add(node, duration - inside);
             self.place(
                 unfinished.lane,
                 unfinished.depth,
@@ -258,7 +375,10 @@ impl Timeline {
                     open: true,
                     status: None,
                     detail: Detail::None,
+                    details: String::new(),
                 },
+                &open.event,
+                node,
             );
         }
     }
