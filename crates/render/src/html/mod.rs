@@ -112,9 +112,7 @@ pub fn write_pages(
     let mut contents: Vec<(serde_json::Value, &str)> = (pages.iter())
         .map(|page| (page.head.clone(), &*page.timeline))
         .collect();
-    if let Some((head, _)) = contents.first_mut()
-        && served > 0
-    {
+    for (head, _) in contents.iter_mut().filter(|_| served > 0) {
         head["server"] = serde_json::json!({ "api": 1, "traces": served });
     }
     page::write(out, &contents, diff, served > 0)
