@@ -109,7 +109,7 @@ const details = (() => {
     const full = timeline.names[row.label[i]];
     const title = labelOf(timeline, ref);
     const sentence = request(known, title);
-    const kernel = kernelFacts(report, ref, linked, known);
+    const kernel = kernelFacts(report, ref, linked, known, view.scene.shown);
     const copy = copyFacts(report, ref, linked, known);
     const list = [
       full !== title && ['full name', full],
@@ -185,7 +185,13 @@ const details = (() => {
   // The call that handed GPU work over, or the work of a call.
   const callOf = (timeline, linked) => linked.find((other) => !isGpu(timeline, other)) ?? null;
 
-  function kernelFacts(report, ref, linked, known) {
+  // The innermost range (NVTX) around a call: frameworks name their operators so.
+  function operatorOf(timeline, call, shown) {
+    const ranges = spans.enclosing(timeline, call, shown).filter((around) => eventOf.embedded(timeline, around)?.type === 'range');
+    return ranges.length > 0 ? labelOf(timeline, ranges.at(-1)) : null;
+  }
+
+  function kernelFacts(report, ref, linked, known, shown) {
     const { timeline } = report;
     const gpu = isGpu(timeline, ref);
     if (timeline.categories[ref.row.category[ref.i]] !== 'kernel' && !known?.meaning?.grid) return [];
@@ -208,6 +214,8 @@ const details = (() => {
       launch.graph != null && ['graph', `${launch.graph}${launch.node != null ? `, node ${launch.node}` : ''}`],
     ];
     const [from, to] = gpu ? [call, ref] : [ref, work];
+    list.push(['operator', from && operatorOf(timeline, from, shown)]);
+    list.push(['step', report.stepAt?.(from?.row.start[from.i], to?.row.start[to.i])?.toString()]);
     if (from && to) list.push(['queue delay', queueDelay(from, to)]);
     else if (known?.meaning?.queue_delay_ns != null) list.push(['queue delay', `${format.time(known.meaning.queue_delay_ns)} from the call to the start`]);
     return list.filter(Boolean);

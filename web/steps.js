@@ -53,6 +53,11 @@ const stepsView = (() => {
     const found = marks(report, loop, report.origin_ns);
     let rows = fromStarts(found.starts);
     let middle = outliers(rows);
+    // Which step a call, or its work on the GPU, belongs to.
+    report.stepAt = (called, ran) => {
+      const at = loop.on_gpu ? ran : called;
+      return rows.find((row) => at != null && row.from <= at && at < row.to)?.number;
+    };
     const chosen = new Set();
     const comparison = el('div', { 'aria-live': 'polite' });
     const note = el('p', { class: 'hint' });

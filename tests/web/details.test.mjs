@@ -79,6 +79,7 @@ test('a kernel tells how it was launched', async () => {
   // 128 registers × 256 threads: two blocks of eight warps in a multiprocessor of 64.
   assert.match(text, /occupancy 25\.0 %: 2 blocks per SM, limited by registers/);
   assert.match(text, /waves 0\.48/);
+  assert.match(text, /operator attention step \d+/, 'the range around its call, and the iteration');
   assert.match(text, /queue delay [\d.]+ µs from the call to the start/);
   assert.match(text, /Belongs to cudaLaunchKernel, 5\.20 µs on thread 4242 main, began/);
   // The call says the same of its kernel.

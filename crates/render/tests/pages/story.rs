@@ -64,6 +64,20 @@ impl Story {
         event
     }
 
+    /// What the program calls a part of its work, from now on.
+    pub fn range(&mut self, name: &str) -> Event {
+        let mut range = self.event(Layer::Library, Category::Other, name);
+        range.kind = Kind::Range;
+        range.extent = Extent::Open;
+        self.push(self.now, range.clone().into());
+        range
+    }
+
+    pub fn end_range(&mut self, mut range: Event) {
+        range.extent = Extent::Closed(self.now - range.start);
+        self.push(self.now, range.into());
+    }
+
     /// A call of the runtime with the driver's call, and perhaps ioctls, inside.
     pub fn call(&mut self, name: &str, category: Category, time: u64, ioctls: u64) -> Event {
         self.returning(name, category, time, ioctls, 0)
@@ -331,6 +345,7 @@ pub fn inference(tokens: u64) -> Vec<Record> {
     story.stack = vec!["main", "generate", "forward"];
     for token in 0..tokens {
         story.copy(Direction::HostToDevice, 16 << 10, 1);
+        let range = story.range("attention");
         for layer in 0..6 {
             story.launch(
                 "void gemm<float, 128, 64>(float const*, float const*, float*)",
@@ -342,6 +357,7 @@ pub fn inference(tokens: u64) -> Vec<Record> {
                 story.launch("rotary(float*, int, int)", 2, 31 * US);
             }
         }
+        story.end_range(range);
         // Planted: an allocation in the loop, never freed, and a wait after every token.
         story.stack = vec!["main", "generate", "grow_cache"];
         story.memory(
