@@ -154,8 +154,14 @@ impl Served {
 
     fn json(&self, below: &str) -> serde_json::Value {
         let (head, body) = self.get(below);
-        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{below}: {head}\n{body}");
-        assert!(head.contains("application/json") && head.contains("no-store"), "{head}");
+        assert!(
+            head.starts_with("HTTP/1.1 200 OK\r\n"),
+            "{below}: {head}\n{body}"
+        );
+        assert!(
+            head.contains("application/json") && head.contains("no-store"),
+            "{head}"
+        );
         serde_json::from_str(&body).expect("JSON")
     }
 }
@@ -178,10 +184,32 @@ fn the_page_can_ask_for_single_events() {
         assert!(!rows.is_empty());
         let mut ids = Vec::new();
         for row in rows {
-            for column in ["start", "duration", "inside", "name", "label", "category", "layer", "status", "id", "correlation", "open"] {
-                assert_eq!(row[column].as_array().map(Vec::len), row["id"].as_array().map(Vec::len), "{column}");
+            for column in [
+                "start",
+                "duration",
+                "inside",
+                "name",
+                "label",
+                "category",
+                "layer",
+                "status",
+                "id",
+                "correlation",
+                "open",
+            ] {
+                assert_eq!(
+                    row[column].as_array().map(Vec::len),
+                    row["id"].as_array().map(Vec::len),
+                    "{column}"
+                );
             }
-            ids.extend(row["id"].as_array().expect("ids").iter().filter_map(serde_json::Value::as_u64));
+            ids.extend(
+                row["id"]
+                    .as_array()
+                    .expect("ids")
+                    .iter()
+                    .filter_map(serde_json::Value::as_u64),
+            );
         }
         let count = ids.len();
         ids.sort_unstable();
@@ -199,14 +227,23 @@ fn the_page_can_ask_for_single_events() {
         let matches = found["matches"].as_array().expect("matches");
         assert!(!matches.is_empty() && found["total"] == matches.len());
         let instances = served.json(&format!("api/instances?name={name}&by=duration&max=5"));
-        assert!(instances["total"].as_u64() >= Some(1) && !instances["matches"].as_array().expect("a list").is_empty());
+        assert!(
+            instances["total"].as_u64() >= Some(1)
+                && !instances["matches"].as_array().expect("a list").is_empty()
+        );
         let by_time = served.json(&format!("api/instances?name={name}&by=time"));
-        assert_eq!(by_time["matches"].as_array().map(|list| list.len() as u64), by_time["total"].as_u64());
+        assert_eq!(
+            by_time["matches"].as_array().map(|list| list.len() as u64),
+            by_time["total"].as_u64()
+        );
     }
     // Whatever is in its place, the trace is viewed.
     std::fs::write(&index, b"cutridx1 and then noise").expect("written");
     let served = served(&[&trace]);
-    assert_eq!(served.json("api/spans?from=0&to=9000000000000000")["complete"], true);
+    assert_eq!(
+        served.json("api/spans?from=0&to=9000000000000000")["complete"],
+        true
+    );
 }
 
 #[test]
@@ -234,7 +271,10 @@ fn what_makes_no_sense_is_refused() {
         ("index.html", "404"),
     ] {
         let (head, body) = served.get(below);
-        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{below}: {head} {body}");
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{below}: {head} {body}"
+        );
     }
     let path = format!("{}api/spans?from=0&to=5", served.path);
     for (method, path, host) in [
@@ -242,7 +282,11 @@ fn what_makes_no_sense_is_refused() {
         ("OPTIONS", &path, &served.host),
         ("GET", &path, "evil.example"),
         ("GET", "/api/spans?from=0&to=5", &served.host),
-        ("GET", "/00000000000000000000000000000000/api/spans?from=0&to=5", &served.host),
+        (
+            "GET",
+            "/00000000000000000000000000000000/api/spans?from=0&to=5",
+            &served.host,
+        ),
     ] {
         let answer = served.ask(method, path, host);
         assert!(answer.starts_with("HTTP/1.1 404"), "{method} {path} {host}");
@@ -251,7 +295,10 @@ fn what_makes_no_sense_is_refused() {
     let none = served.json("api/spans?from=0&to=5&lanes=4000000000&limit=18446744073709551615");
     assert_eq!(none["rows"], serde_json::json!([]));
     assert_eq!(served.json("api/search?q=no+such+thing")["total"], 0);
-    assert_eq!(served.json("api/search?q=a&from=18446744073709551615")["matches"], serde_json::json!([]));
+    assert_eq!(
+        served.json("api/search?q=a&from=18446744073709551615")["matches"],
+        serde_json::json!([])
+    );
 }
 
 /// More connections than are served at once, most of them silent: those that come later are told so, and when the silent ones have
@@ -276,23 +323,37 @@ fn silent_and_many_clients_do_no_harm() {
         let _ = stream.read_to_string(&mut answer);
         answer.starts_with("HTTP/1.1 503")
     };
-    let count = silent.iter_mut().filter_map(|stream| refused(stream).then_some(())).count();
+    let count = silent
+        .iter_mut()
+        .filter_map(|stream| refused(stream).then_some(()))
+        .count();
     assert!(count >= 1, "all of them were taken");
     drop((silent, slow));
     let began = std::time::Instant::now();
     loop {
         let mut stream = TcpStream::connect(&served.host).expect("it listens");
-        let _ = write!(stream, "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", served.path, served.host);
+        let _ = write!(
+            stream,
+            "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n",
+            served.path, served.host
+        );
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
         if answer.starts_with("HTTP/1.1 200 OK") {
             break;
         }
-        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{answer:.200}");
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(60),
+            "{answer:.200}"
+        );
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     // Too long to be a request, and no request at all.
-    for noise in [vec![b'a'; 100_000], b"\r\n\r\n".to_vec(), b"GET\r\n\r\n".to_vec()] {
+    for noise in [
+        vec![b'a'; 100_000],
+        b"\r\n\r\n".to_vec(),
+        b"GET\r\n\r\n".to_vec(),
+    ] {
         let mut stream = TcpStream::connect(&served.host).expect("it listens");
         let _ = stream.write_all(&noise);
         let mut answer = Vec::new();
@@ -309,10 +370,19 @@ fn two_traces_are_compared() {
     std::fs::copy(repository().join("fixtures/traces/demo.jsonl"), &after).expect("copied");
     let served = served(&[&before, &after]);
     let (_, page) = served.get("");
-    for part in [r#""traces":2"#, "id=\"data-report-1\"", "id=\"data-timeline-1\"", "id=\"data-diff\""] {
+    for part in [
+        r#""traces":2"#,
+        "id=\"data-report-1\"",
+        "id=\"data-timeline-1\"",
+        "id=\"data-diff\"",
+    ] {
         assert!(page.contains(part), "{part}");
     }
-    let rows = |trace: u32| served.json(&format!("api/spans?trace={trace}&from=0&to=9000000000000000"));
+    let rows = |trace: u32| {
+        served.json(&format!(
+            "api/spans?trace={trace}&from=0&to=9000000000000000"
+        ))
+    };
     assert_ne!(rows(0)["rows"], rows(1)["rows"]);
 }
 
@@ -321,16 +391,28 @@ fn three_traces_need_to_be_merged() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = copied(folder.path());
     let mut command = cutrace();
-    command.args(["view", "--no-open"]).args([&trace, &trace, &trace]);
+    command
+        .args(["view", "--no-open"])
+        .args([&trace, &trace, &trace]);
     let output = command.output().expect("cutrace runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("--merge"), "{said}");
+    assert!(
+        !output.status.success() && said.contains("--merge"),
+        "{said}"
+    );
     let mut command = cutrace();
-    command.args(["view", "--no-open", "--merge"]).args([&trace, &trace]);
+    command
+        .args(["view", "--no-open", "--merge"])
+        .args([&trace, &trace]);
     let served = serve_what(command);
     let (_, page) = served.get("");
     assert!(!page.contains("connect-src") && !page.contains(r#""server":"#));
-    assert!(served.get("api/spans?from=0&to=5").0.starts_with("HTTP/1.1 404"));
+    assert!(
+        served
+            .get("api/spans?from=0&to=5")
+            .0
+            .starts_with("HTTP/1.1 404")
+    );
 }
 
 /// Without a display somebody is probably logged in from elsewhere.
@@ -351,7 +433,11 @@ fn how_to_reach_the_page_from_elsewhere_is_said() {
     let said: Vec<String> = lines.map_while(Result::ok).take(2).collect();
     let _ = child.kill();
     let _ = child.wait();
-    let port = said[0].split(':').nth(3).and_then(|rest| rest.split('/').next()).expect("a port");
+    let port = said[0]
+        .split(':')
+        .nth(3)
+        .and_then(|rest| rest.split('/').next())
+        .expect("a port");
     let hint = format!("ssh -L {port}:127.0.0.1:{port} 192.0.2.1");
     assert!(said[1].contains(&hint), "{said:?}");
 }

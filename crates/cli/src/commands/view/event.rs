@@ -12,7 +12,7 @@ use trace::Parts;
 /// Segments that may have to be read to find an event.
 const MOST_READ: usize = 8;
 /// After which nothing more is looked for.
-const TIME: Duration = Duration::from_millis(80);
+const TIME: Duration = Duration::from_millis(60);
 /// What an event caused, at most.
 const MOST_CAUSED: usize = 200;
 /// Calls around a call, at most.
