@@ -12,7 +12,7 @@ const compare = (() => {
     drawn.append(sideTitle('B', b), scroller, byId('timeline-keys'), byId('timeline-detail'));
     byId('timelines').classList.add('compared');
     const second = timelineView.create(b, hooksOf(b, () => second), { canvas, scroller, spacer });
-    if (b.served) connect(b, second, 1);
+    if (a.served?.traces > 1) connect(b, second, 1);
     timelineInput.attach(second, tooltip);
     together(first, second);
     find.also(second);

@@ -137,14 +137,14 @@ const details = (() => {
         block('What it is', facts(list)),
         kernel.length > 0 && block('Kernel', facts(kernel)),
         copy.length > 0 && block('Copy', facts(copy)),
-        known?.meaning?.ptr && block('Memory', facts([meant(timeline, row, i, true), ['at', known.meaning.ptr], ['space', known.meaning.space]].filter(Boolean))),
+        known?.meaning?.ptr && block('Memory', facts([meant(timeline, row, i, true) ?? [known.meaning.op === 'free' ? 'freed' : 'allocated', format.bytes(known.meaning.size)], ['at', known.meaning.ptr], ['space', known.meaning.space]].filter(Boolean))),
         rest.length > 0 && block('Arguments', fields(rest)),
         known?.request?.fields.length > 0 && block('Request', fields(known.request.fields)),
         known?.request && known.request.fields.length === 0 && block('Request', facts([['command', known.request.command], ...Object.entries(known.request.decoded)])),
         known?.stack.length > 0 && block('Stack', stack(known.stack)),
         caused(report, view, ref, linked, known)),
       waiting && el('p', { class: 'quiet' }, 'Asking for arguments and stack …'),
-      !known && !waiting && el('p', { class: 'quiet' }, report.server ? 'Its arguments could not be had from the server.' : 'This file has no room for its arguments: detail needs ', !report.server && el('code', {}, 'cutrace view'), '.'),
+      !known && !waiting && el('p', { class: 'quiet' }, report.server ? 'The server did not say more about it.' : ['This file has no room for its arguments: detail needs ', el('code', {}, 'cutrace view'), '.']),
       el(
         'p',
         { class: 'actions' },
@@ -191,13 +191,13 @@ const details = (() => {
     if (timeline.categories[ref.row.category[ref.i]] !== 'kernel' && !known?.meaning?.grid) return [];
     const call = gpu ? callOf(timeline, linked) : null;
     const work = gpu ? null : linked.find((other) => isGpu(timeline, other));
-    const own = gpu ? known : (work && eventOf.embedded(timeline, work)) || known;
+    const own = gpu ? known : ((work && eventOf.embedded(timeline, work)) ?? known?.work ?? known);
     const launch = eventOf.launchOf(own, gpu ? call && eventOf.embedded(timeline, call) : known);
     if (!launch) return [];
     const sizes = (list) => `${list.map(format.count).join(' × ')} = ${format.count(list.reduce((product, side) => product * side, 1))}`;
     const found = occupancy.of(launch, occupancy.limitsOf(timeline, timeline.lanes[ref.row.lane].device ?? eventDevice(known)));
     const list = [
-      ref.row.detail?.[ref.i] === 1 && ['kernel', timeline.names[ref.row.amount[ref.i]]],
+      !gpu && ['kernel', known?.meaning?.kernel ?? (ref.row.detail?.[ref.i] === 1 ? timeline.names[ref.row.amount[ref.i]] : null)],
       ['grid', `${sizes(launch.grid)} blocks`],
       ['block', `${sizes(launch.block)} threads`],
       ['shared memory', sharedWords(launch)],
@@ -257,7 +257,7 @@ const details = (() => {
   // Outermost first: what it happened inside of.
   function chain(report, view, ref, known) {
     const { timeline } = report;
-    const around = spans.enclosing(timeline, ref);
+    const around = spans.enclosing(timeline, ref, view.scene.shown);
     const named = known?.parents?.length > around.length ? known.parents.map((parent) => [parent.name, () => view.revealId(parent.id)]) : around.map((target) => [labelOf(timeline, target), () => view.reveal(target)]);
     return named.length > 0 && el('p', {}, 'Inside ', named.map(([name, open], index) => [index > 0 && ' › ', el('button', { class: 'link', onclick: open }, name)]));
   }

@@ -50,8 +50,8 @@ const eventOf = (() => {
       request: answer.ioctl && { command: answer.ioctl.command, decoded: {}, fields: fields(answer.ioctl.fields), result: answer.ioctl.result, words: answer.ioctl.words },
       meaning,
       parents: answer.parents ?? [],
-      caused: (answer.caused ?? []).filter((work) => work.layer === 'gpu').concat(answer.caused_by ? [answer.caused_by] : []),
-      inside: (answer.caused ?? []).filter((work) => work.layer !== 'gpu'),
+      // GPU work of a call, or the call of GPU work; what is inside of a call is seen below it.
+      caused: [...(answer.caused ?? []).filter((work) => work.layer === 'gpu'), ...(answer.caused_by ? [answer.caused_by] : [])].map((work) => ({ ...work, name: work.label ?? work.name })),
       place: { start: answer.start_ns, duration: answer.duration_ns ?? 0, lane: answer.lane, depth: answer.depth },
     };
   }

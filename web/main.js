@@ -29,10 +29,7 @@ function start([report, other]) {
       const known = eventOf.embedded(of.timeline, ref);
       const show = (told, waiting) => dom.replace(detail, details.ofSpan(of, view, ref, linked, told, waiting));
       show(known, of.server != null);
-      if (of.server) {
-        const still = (told) => view.scene.selected === ref && show(told, false);
-        of.server.event(ref.row.id[ref.i]).then(still, () => still(known));
-      }
+      if (of.server) ask(of, view, ref).then((told) => view.scene.selected === ref && show(told ?? known, false));
       tell(`${details.labelOf(of.timeline, ref)}, ${format.time(ref.row.duration[ref.i])}, ${of.timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(of.timeline.lanes[ref.row.lane])}.`);
     },
     ranged(stretch) {
@@ -91,6 +88,18 @@ function connect(report, view, trace) {
     }
   });
   finer.create(report, view);
+}
+
+// What the server knows of a selected span; of a launch, also what its kernel ran with. Arrows lead to what it caused.
+async function ask(report, view, ref) {
+  const known = await report.server.event(ref.row.id[ref.i]).catch(() => null);
+  if (!known) return null;
+  if (known.meaning?.kind === 'launch' && known.caused.length > 0) known.work ??= await report.server.event(known.caused[0].id).catch(() => null);
+  if (view.scene.selected === ref && view.scene.linked.length === 0) {
+    view.scene.linked = known.caused.map((work) => view.find.id(work.id) ?? view.finer.find(work.id)).filter(Boolean);
+    view.redraw();
+  }
+  return known;
 }
 
 function title(meta, report) {

@@ -2,7 +2,8 @@
 
 const range = (() => {
   // What a stretch of time holds: by category, and by name where spans are kept exactly.
-  function totals(timeline, { from, to }) {
+  // `rows`: as they are drawn, which may be finer than what the page carries.
+  function totals(timeline, { from, to }, rows = timeline.rows) {
     const number = timeline.categories.length;
     const sum = {
       count: new Float64Array(number),
@@ -11,8 +12,8 @@ const range = (() => {
       names: new Map(),
       summarised: false,
     };
-    const width = timeline.cell_ns;
-    for (const row of timeline.rows) {
+    for (const row of rows) {
+      const width = row.cell_ns ?? timeline.cell_ns;
       const side = timeline.lanes[row.lane].device != null ? sum.gpu : sum.host;
       const outer = row.depth === 0;
       if (row.cells) {
@@ -47,7 +48,8 @@ const range = (() => {
 
   function panel(report, view, stretch) {
     const { timeline } = report;
-    const sum = totals(timeline, stretch);
+    const { from, to } = view.scene.view;
+    const sum = totals(timeline, stretch, stretch.from >= from && stretch.to <= to ? view.rows() : timeline.rows);
     const about = sum.summarised ? '≈ ' : '';
     const categories = timeline.categories
       .map((category, index) => ({ category, count: sum.count[index], host: sum.host[index], gpu: sum.gpu[index] }))

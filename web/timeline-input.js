@@ -209,13 +209,13 @@ const timelineInput = (() => {
     const { row, i } = view.scene.selected;
     const lane = view.scene.timeline.lanes[row.lane];
     const time = row.start[i] + row.duration[i] / 2;
-    let rows = lane.rows;
+    let rows = lane.rows.map(view.scene.shown);
     let at = row.place + by;
     if (!rows[at] || spans.at(rows[at], time, row.duration[i] / 2) < 0) {
       const order = view.scene.layout.items.filter((item) => item.lane).map((item) => item.lane);
       const next = order[order.indexOf(lane) + by];
       if (!next) return;
-      rows = next.rows;
+      rows = next.rows.map(view.scene.shown);
       at = 0;
     }
     const target = rows[at];

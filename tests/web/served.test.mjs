@@ -21,28 +21,45 @@ test('from the whole run to one named call and its arguments', async () => {
   const page = await open();
   await page.locator('#timeline-canvas').scrollIntoViewIfNeeded();
   const canvas = await page.locator('#timeline-canvas').boundingBox();
-  // The main thread's outermost row, in the middle of the run.
-  const y = await page.evaluate(() => {
-    const text = [...document.querySelectorAll('#timeline-text-body th[scope=row]')].map((cell) => cell.textContent);
-    return text.length;
+  assert.match(await page.locator('#footer').innerText(), /summed up in cells/, 'the page carries a part only');
+  for (let step = 0; step < 8; step++) await page.keyboard.press('w');
+  await fine(page);
+  await settled(page);
+  // The lowest launch that can be seen: a call of the host, below the GPU's lanes.
+  const spot = await page.evaluate(() => {
+    const canvas = document.getElementById('timeline-canvas');
+    const wanted = getComputedStyle(document.documentElement).getPropertyValue('--cat-kernel').trim().match(/\w\w/g).map((part) => parseInt(part, 16));
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    for (let y = canvas.height - 1; y > 30; y--) {
+      for (let x = 260; x < canvas.width - 60; x++) {
+        const at = (y * canvas.width + x) * 4;
+        if (wanted.every((part, index) => Math.abs(data[at + index] - part) < 4)) return { x, y };
+      }
+    }
+    return null;
   });
-  assert.ok(y > 1);
+  assert.ok(spot, 'a launch is in sight');
+  await page.waitForTimeout(300); // A wheel that scrolled the page there does not zoom.
+  await page.mouse.move(canvas.x + spot.x, canvas.y + spot.y - 3);
   for (let step = 0; step < 60; step++) {
-    await page.keyboard.press('w');
-    await fine(page);
+    await page.mouse.wheel(0, -240);
     const part = await view(page);
+    await fine(page);
     if (part && width(part) < 60_000) break;
   }
-  // Some row there has single calls: a press selects one, and the server says what it was given.
+  assert.ok(width(await view(page)) < 60_000);
+  // A press selects it, and the server says what it was given.
   let found = '';
-  for (let at = 60; at < canvas.height - 10 && !/Arguments/.test(found); at += 17) {
-    for (let x = 250; x < 1300 && !/Arguments/.test(found); x += 150) {
-      await page.mouse.click(canvas.x + x, canvas.y + at);
-      await settled(page);
-      if (await page.locator('#timeline-detail').isVisible()) found = plain(await page.locator('#timeline-detail').innerText());
-    }
+  for (let off = 0; off < 400 && !/Arguments/.test(found); off += 25) {
+    await page.mouse.click(canvas.x + spot.x + off, canvas.y + spot.y - 3);
+    await settled(page);
+    await page.waitForFunction(() => !/Asking for/.test(document.getElementById('timeline-detail').innerText), null, { timeout: 20_000 });
+    if (await page.locator('#timeline-detail').isVisible()) found = plain(await page.locator('#timeline-detail').innerText());
   }
   assert.match(found, /Arguments/);
+  assert.match(found, /LaunchKernel/);
+  assert.match(found, /gridDim \[4096,1,1\]|gridDimX 4096/);
+  assert.match(found, /result CUDA_SUCCESS/);
   assert.match(found, /op_id \d+/);
   assert.deepEqual(page.problems, []);
   const origin = new URL(process.env.CUTRACE_ADDRESS).origin;
@@ -68,7 +85,7 @@ test('a search asks the server, and walks to calls that the page does not carry'
 
 test('a call that is only on the server is found by its address', async () => {
   const page = await open();
-  await page.locator('#search').fill('cudaMalloc');
+  await page.locator('#search').fill('cuMemAlloc_v2');
   await page.keyboard.press('Enter');
   const text = await detail(page, /op_id/);
   const id = /op_id (\d+)/.exec(text)[1];
@@ -76,6 +93,21 @@ test('a call that is only on the server is found by its address', async () => {
   const other = await open(`#op=${id}`);
   assert.match(await detail(other, /op_id/), new RegExp(`op_id ${id}\\b`));
   await other.context().close();
+});
+
+test('two traces are one above the other, with what differs', { skip: !process.env.CUTRACE_COMPARED }, async () => {
+  const page = await goTo(process.env.CUTRACE_COMPARED);
+  assert.equal(await page.locator('.timeline-canvas').count(), 2);
+  assert.match(plain(await page.locator('#diff').innerText()), /From A to B .* total/);
+  await page.locator('#timeline-canvas-b').focus();
+  await page.keyboard.press('w');
+  await page.keyboard.press('w');
+  const part = await view(page);
+  assert.ok(part && width(part) > 0, 'both have one scale: zooming one zooms the other');
+  await page.locator('#diff tbody button').first().click();
+  assert.ok(await page.locator('#timeline-detail').isVisible());
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
 });
 
 test('without its server the page says so and goes on', { skip: !process.env.CUTRACE_SERVER }, async () => {

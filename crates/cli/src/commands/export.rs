@@ -225,7 +225,7 @@ impl Picture {
     }
 }
 
-/// What a page shows of events.
+/// What a page shows of events: all of it.
 pub fn html_parts() -> Parts {
     Parts::ALL
 }

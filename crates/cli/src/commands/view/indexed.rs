@@ -149,12 +149,9 @@ fn in_cache(path: &Path) -> Option<PathBuf> {
 }
 
 impl Indexed {
-    fn new(file: File, index: Index, detail: Detail) -> Self {
+    fn new(file: File, mut index: Index, detail: Detail) -> Self {
         // The attachment is the detail once more.
-        let index = Index {
-            attachment: Vec::new(),
-            ..index
-        };
+        index.attachment = Vec::new();
         Indexed {
             file: Arc::new(file),
             index,
