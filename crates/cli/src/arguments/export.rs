@@ -1,6 +1,6 @@
 //! `cutrace export`: which traces become what.
 
-use super::usage;
+use super::{sizes, usage};
 use clap::ValueEnum;
 use std::{
     io::{self, IsTerminal},
@@ -15,6 +15,8 @@ pub struct Export {
     pub weight: Weight,
     /// The trace that a flame graph is compared with.
     pub baseline: Option<PathBuf>,
+    /// Bytes of a page at most.
+    pub size: u64,
 }
 
 /// What the width of a flame graph's frames means.
@@ -116,6 +118,9 @@ pub struct ExportLine {
     /// Compare a flame graph (folded, svg) with this trace: red grew, blue shrank
     #[arg(long, value_name = "TRACE")]
     baseline: Option<PathBuf>,
+    /// How large a page (html) may become; what does not fit is summed up
+    #[arg(long, value_name = "SIZE", default_value = "5MB", value_parser = sizes::at_least_1mb)]
+    size: u64,
     /// Traces to read (.jsonl, .arrows); several are merged by time. By default the newest in traces/
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
@@ -154,6 +159,7 @@ impl ExportLine {
         Export {
             weight: self.weight,
             baseline: self.baseline,
+            size: self.size,
             traces: self.traces,
             format,
             destination: output.map_or(Destination::Stdout, Destination::File),

@@ -22,6 +22,8 @@ pub struct Input {
     source: Source,
     /// What is read is shown on standard output at once.
     streams: bool,
+    /// What is wrong with it has been said.
+    quiet: bool,
 }
 
 /// One trace is read in batches; several are put together record by record.
@@ -49,7 +51,14 @@ impl Input {
             paths,
             source,
             streams: false,
+            quiet: false,
         })
+    }
+
+    /// For traces that were read before, and warned of.
+    pub fn quiet(mut self) -> Self {
+        self.quiet = true;
+        self
     }
 
     /// For a command that prints while it reads: that is sign of life enough, and is not drawn into.
@@ -106,7 +115,9 @@ impl Input {
             progress.add(count, || self.share());
         }
         progress.clear();
-        self.warn();
+        if !self.quiet {
+            self.warn();
+        }
         Ok(match self.source {
             Source::One(reader) => reader.summary().cloned(),
             Source::Several(merge) => merge.summary(),

@@ -166,6 +166,9 @@ impl Builder {
                 open: true,
                 status: None,
             };
+            if span.layer == Layer::Gpu as u8 {
+                self.kernels.insert(span.name);
+            }
             self.note_longest(&span);
             let segment = self.placer.segment;
             self.reach(Reaching {

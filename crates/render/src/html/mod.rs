@@ -19,12 +19,15 @@ pub(crate) mod rows;
 mod shapes;
 pub(crate) mod timeline;
 mod trim;
+mod wanted;
 
 use crate::Output;
 use analyse::{Analysis, Report};
 use event::{Meta, Record, Summary};
+use rows::Rows;
 use std::io::{self, Write};
 use timeline::Timeline;
+use wanted::Wanted;
 
 /// The HTML report.
 pub struct Html<W: Write> {
@@ -32,8 +35,20 @@ pub struct Html<W: Write> {
     meta: Meta,
     /// Taken by the end.
     analysis: Option<Analysis>,
+    /// What it came to.
+    report: Option<Report>,
     timeline: Timeline,
+    size: usize,
 }
+
+/// Bytes of a page at most, where nothing else is said.
+pub const PAGE_SIZE: u64 = 5_000_000;
+/// Bytes that a span takes in the page, with its details, as a rule.
+const SPAN_SIZE: usize = 40;
+/// Spans in memory, whatever the page's size.
+const MOST_SPANS: usize = 400_000;
+/// What is left for the timeline however small the page is to be: less shows nothing.
+const LEAST: usize = 200_000;
 
 impl<W: Write> Html<W> {
     pub fn new(out: W, meta: &Meta) -> Self {
@@ -41,7 +56,44 @@ impl<W: Write> Html<W> {
             out,
             meta: meta.clone(),
             analysis: Some(Analysis::new(meta)),
+            report: None,
             timeline: Timeline::new(meta.start_ns),
+            size: 0,
+        }
+        .with_size(PAGE_SIZE)
+    }
+
+    /// For a page of so many bytes, or as many as it takes to show anything.
+    pub fn with_size(mut self, bytes: u64) -> Self {
+        self.size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.timeline = self.timeline_with(Wanted::default());
+        self
+    }
+
+    fn timeline_with(&self, wanted: Wanted) -> Timeline {
+        let spans = (self.size / SPAN_SIZE).clamp(1_000, MOST_SPANS);
+        Timeline::keeping(self.meta.start_ns, Rows::with_room(spans), wanted)
+    }
+
+    /// Whether there are more events than the page has room for. Then the choice is better if all records are
+    /// given once more after [`Html::again`].
+    pub fn is_cut(&self) -> bool {
+        self.timeline.rows.aggregated() > 0
+    }
+
+    /// All records were given: what they come to is known, and from here on they are given once more. What people look for
+    /// first is kept then.
+    pub fn again(&mut self, summary: Option<&Summary>) {
+        self.analyse(summary);
+        if let Some(report) = &self.report {
+            let wanted = Wanted::of(report, self.timeline.origin());
+            self.timeline = self.timeline_with(wanted);
+        }
+    }
+
+    fn analyse(&mut self, summary: Option<&Summary>) {
+        if let Some(analysis) = self.analysis.take() {
+            self.report = Some(analysis.finish(summary));
         }
     }
 }
@@ -76,7 +128,8 @@ impl<W: Write> Html<W> {
         let end = summary.map_or(0, |summary| summary.end_ns);
         self.timeline
             .finish(end.saturating_sub(self.timeline.origin()));
-        let report = (self.analysis.take()).map(|analysis| analysis.finish(summary));
+        self.analyse(summary);
+        let report = self.report.take();
         let (trimmed, watched) = match &report {
             Some(report) => {
                 let gpu = report.gpu_watched() && report.idle_unknown().is_none();
@@ -92,10 +145,14 @@ impl<W: Write> Html<W> {
             // Where nobody looked, that nothing was seen says nothing.
             "watched": { "calls": watched[0], "gpu": watched[1] },
             "origin_ns": self.timeline.origin(),
+            // The stretch that has every event, where others have lost some.
+            "whole": self.timeline.whole(),
         });
+        let rest = page::fixed_size() + serde_json::to_string(&head)?.len();
+        let budget = self.size.saturating_sub(rest).max(LEAST);
         Ok(HtmlPage {
             head,
-            timeline: payload::payload(&mut self.timeline, payload::BUDGET)?,
+            timeline: payload::payload(&mut self.timeline, budget)?,
             report,
         })
     }

@@ -57,6 +57,12 @@ const SCRIPTS: &[&str] = &[
     include_str!("../../../../web/main.js"),
 ];
 
+/// Bytes of a page without any trace.
+pub fn fixed_size() -> usize {
+    let scripts = SCRIPTS.iter().map(|script| script.len()).sum::<usize>();
+    STYLE.len() + BODY.len() + scripts + 2_000
+}
+
 /// Writes the page. Of each trace it has what is known besides the timeline, and the timeline's packed data; of two of them
 /// also what changed. A page that is `served` may ask where it comes from.
 pub fn write(

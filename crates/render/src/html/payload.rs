@@ -140,10 +140,8 @@ fn handle(value: u64) -> String {
     }
 }
 
-/// Bytes the timeline's data has in the page at most, where nothing else is said.
-pub const BUDGET: usize = 4 << 20;
-
-/// Everything, deflated and in base64. What does not fit is left out: details of the shortest spans.
+/// Everything, deflated and in base64. What does not fit is left out: details of the shortest spans, then the
+/// shortest spans.
 pub fn payload(timeline: &mut Timeline, budget: usize) -> io::Result<String> {
     let flame = std::mem::replace(&mut timeline.flame, super::flame::Flame::new()).finish();
     for row in &mut timeline.rows.rows {
@@ -159,8 +157,11 @@ pub fn payload(timeline: &mut Timeline, budget: usize) -> io::Result<String> {
         }
         let left = drop_details(timeline);
         without += left;
-        if left == 0 {
+        if left == 0 && !timeline.rows.shrink() {
             return Ok(packed);
+        }
+        for row in &mut timeline.rows.rows {
+            row.kept.sort_unstable_by_key(|span| (span.start, span.id));
         }
     }
 }

@@ -15,6 +15,7 @@ use super::{
     placing,
     rows::{Detail, Kept, Rows},
     shapes::Shapes,
+    wanted::Wanted,
 };
 use event::{
     Category, Direction, Event, Extent, Frame, Layer, Meaning, MemoryOp, Name, Record, What,
@@ -36,6 +37,8 @@ pub struct Timeline {
     pub shapes: Shapes,
     pub allocations: Allocations,
     callers: Callers,
+    /// What is kept beside the longest.
+    wanted: Wanted,
     /// The latest moment of all, from the origin.
     pub end: u64,
     /// Where events were lost: when, how many.
@@ -63,11 +66,16 @@ const MAX_LOSSES: usize = 500;
 impl Timeline {
     /// `start` is the trace's own beginning; 0 where it does not say, and the first record decides.
     pub fn new(start: u64) -> Self {
+        Timeline::keeping(start, Rows::new(), Wanted::default())
+    }
+
+    /// The same with room for other spans.
+    pub fn keeping(start: u64, rows: Rows, wanted: Wanted) -> Self {
         Timeline {
             origin: (start > 0).then_some(start),
             names: Names::new(),
             lanes: Lanes::new(),
-            rows: Rows::new(),
+            rows,
             flame: Flame::new(),
             durations: Durations::new(),
             details: Details::default(),
@@ -75,11 +83,17 @@ impl Timeline {
             shapes: Shapes::default(),
             allocations: Allocations::default(),
             callers: Callers::default(),
+            wanted,
             end: 0,
             lost: Vec::new(),
             lost_total: 0,
             unplaced: 0,
         }
+    }
+
+    /// The stretch of which everything is kept; None if everything is anyhow.
+    pub fn whole(&self) -> Option<(u64, u64)> {
+        self.wanted.whole.filter(|_| self.rows.aggregated() > 0)
     }
 
     pub fn origin(&self) -> u64 {
@@ -188,6 +202,7 @@ impl Timeline {
                 status,
                 detail: Detail::None,
                 details: String::new(),
+                pinned: false,
             },
             event,
             node,
@@ -231,6 +246,7 @@ impl Timeline {
                 status: event.status.as_ref().map(|status| status.code),
                 detail: Detail::None,
                 details: String::new(),
+                pinned: false,
             },
             event,
             flame::HOST,
@@ -238,8 +254,9 @@ impl Timeline {
     }
 
     /// `event`: what its details are made of, if it is kept. `node`: its place in the flame graph.
-    fn place(&mut self, index: u32, depth: usize, span: Kept, event: &Event, node: u32) {
+    fn place(&mut self, index: u32, depth: usize, mut span: Kept, event: &Event, node: u32) {
         let end = span.start.saturating_add(span.duration);
+        span.pinned = self.wanted.wants(&span);
         self.end = self.end.max(end);
         let lane = &mut self.lanes.list[index as usize];
         lane.spans += 1;
@@ -376,6 +393,7 @@ impl Timeline {
                     status: None,
                     detail: Detail::None,
                     details: String::new(),
+                    pinned: false,
                 },
                 &open.event,
                 node,

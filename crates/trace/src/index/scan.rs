@@ -10,6 +10,7 @@ use std::{fs::File, path::Path};
 /// A trace that is read from its beginning to its end, segment by segment.
 pub struct Scan {
     reader: Reader,
+    file: File,
     index: Index,
     /// Of the segment that is being read.
     ids: Vec<u64>,
@@ -38,13 +39,11 @@ impl Scan {
         };
         let file = File::open(path).map_err(of_path)?;
         let found = dictionaries::find(&file).map_err(of_path)?;
-        let identity = Identity::of(&file).map_err(of_path)?;
         Ok(Scan {
             reader,
+            file,
             index: Index {
-                identity,
                 head: found.head,
-                end: identity.size,
                 dictionaries: found.dictionaries,
                 ..Index::default()
             },
@@ -134,6 +133,19 @@ impl Scan {
         self.close_segment();
         if let Some(why) = self.hopeless {
             return Err(why);
+        }
+        // A trace that is still being written has grown meanwhile: what was read is in it.
+        let unreadable = |_| "it cannot be read again";
+        if !self.index.dictionaries.is_empty() {
+            self.index.dictionaries = dictionaries::find(&self.file)
+                .map_err(unreadable)?
+                .dictionaries;
+        }
+        self.index.identity = Identity::of(&self.file).map_err(unreadable)?;
+        self.index.end = self.index.identity.size;
+        let last = self.index.segments.last().map_or(0, |last| last.offset);
+        if last.max(self.index.head) > self.index.end {
+            return Err("it has become shorter");
         }
         self.index.attachment = attachment;
         Ok(self.index)

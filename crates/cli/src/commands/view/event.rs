@@ -9,10 +9,12 @@ use std::{
 };
 use trace::Parts;
 
-/// Segments that may have to be read to find an event.
-const MOST_READ: usize = 8;
+/// Segments that may have an event by the index: most of the time one.
+const MOST_CANDIDATES: usize = 32;
+/// Segments that are held for one answer.
+const MOST_READ: usize = 4;
 /// After which nothing more is looked for.
-const TIME: Duration = Duration::from_millis(80);
+const TIME: Duration = Duration::from_millis(60);
 /// What an event caused, at most.
 const MOST_CAUSED: usize = 200;
 /// Calls around a call, at most.
@@ -59,13 +61,15 @@ impl<'a> Reading<'a> {
             };
             return Ok(event.map(|event| (event, first, last)));
         }
-        let segments = self.trace.index.segments();
-        for (number, segment) in segments.iter().enumerate() {
-            if segment.ids.may_contain(id)
-                && self.may_read(number)
-                && let Some(event) = last_of(self.segment(number)?, id)
-            {
+        let segments = self.trace.index.segments().iter().enumerate();
+        let candidates = segments.filter(|(_, segment)| segment.ids.may_contain(id));
+        for (number, _) in candidates.take(MOST_CANDIDATES) {
+            let held = self.read.contains_key(&number);
+            if let Some(event) = last_of(self.segment(number)?, id) {
                 return Ok(Some((event.clone(), number, number)));
+            }
+            if !held {
+                self.read.remove(&number);
             }
         }
         Ok(None)

@@ -11,7 +11,7 @@ use std::{
 use trace::Parts;
 
 /// After which no more of the trace is read for one answer.
-const TIME: Duration = Duration::from_millis(80);
+const TIME: Duration = Duration::from_millis(50);
 /// Matches of one segment at most, as far as cursors are concerned.
 const CURSOR: u64 = 1 << 22;
 /// Of an answer.
