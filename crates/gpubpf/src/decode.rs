@@ -99,7 +99,7 @@ impl Decoder<'_> {
         usize::try_from(target)
             .ok()
             .and_then(|target| self.position_of.get(target).copied().flatten())
-            .ok_or_else(|| format!("jump to {target}, which is no instruction"))
+            .ok_or_else(|| format!("jump to {target}, which is not an instruction"))
     }
 
     fn jump(&self, slot: usize, raw: Raw, wide: bool) -> Decoded {

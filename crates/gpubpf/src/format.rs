@@ -48,11 +48,11 @@ fn parts(format: &str) -> Result<Vec<Part<'_>>, String> {
         let halves = tail[longs..].chars().take_while(|&c| c == 'h').count();
         let tail = &tail[longs + halves..];
         let Some(letter) = tail.chars().next() else {
-            return Err("the format ends in the midst of a conversion".into());
+            return Err("the format ends in the middle of a conversion".into());
         };
         if !"diuxXpcs".contains(letter) || longs > 2 || halves > 2 {
             return Err(format!(
-                "%{letter} is not known (known: d i u x X p c s, with l or ll)"
+                "unknown conversion %{letter} (known: d i u x X p c s, with l or ll)"
             ));
         }
         let bytes = if longs > 0 || letter == 'p' { 8 } else { 4 };

@@ -40,7 +40,7 @@ fn exact_hex(bytes: &[u8], digits: usize) -> Option<u64> {
 
 fn integer(bytes: &[u8], prefix: usize, radix: u32) -> Result<(Kind, usize), String> {
     let (value, digits) =
-        fold_digits(&bytes[prefix..], radix).ok_or("the integer does not fit 64 bits")?;
+        fold_digits(&bytes[prefix..], radix).ok_or("the integer does not fit into 64 bits")?;
     if digits == 0 {
         return Err("expected digits after the radix prefix".into());
     }
