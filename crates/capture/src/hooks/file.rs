@@ -304,7 +304,7 @@ impl<'a> Reading<'a> {
             None => Ok(None),
             Some(item) => match item.as_str() {
                 Some(value) => Ok(Some((value, item.span()))),
-                None => Err(self.wrong(key, "expected a text")),
+                None => Err(self.wrong(key, "expected a string")),
             },
         }
     }

@@ -183,7 +183,7 @@ mod tests {
     fn a_stub_is_said_to_stand_for_its_kernel() {
         let places = Places::new(&[], b"");
         assert_eq!(places.section("cuda__p", "kprobe/cuda__Z1kPf"), None);
-        let note = "program cuda__p: cuda__Z1kPf stands for the kernel k(float*)";
+        let note = "program cuda__p: cuda__Z1kPf is read as the kernel k(float*)";
         assert_eq!(places.notes(), [note]);
     }
 }
