@@ -275,7 +275,9 @@ pub(super) fn is_descriptor(output: &Path) -> bool {
 fn process(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
-        _ => Err("a process's number is meant, as pgrep prints it: -p $(pgrep -n python)".into()),
+        _ => Err(
+            "expected the number of a process, as pgrep prints it: -p $(pgrep -n python)".into(),
+        ),
     }
 }
 
@@ -301,7 +303,7 @@ fn library(text: &str) -> Result<(String, String), String> {
         Some((library, functions)) if !library.is_empty() && !functions.is_empty() => {
             Ok((library.into(), functions.into()))
         }
-        _ => Err("a library and its functions are meant, as in libnccl.so*:nccl*".into()),
+        _ => Err("expected a library and its functions: libnccl.so*:nccl*".into()),
     }
 }
 
