@@ -273,7 +273,7 @@ impl<S: Sink> Watch<S> {
                 self.report.unwritten += 1;
                 continue;
             }
-            let written = self.sink.write(&Record::Event(event));
+            let written = self.sink.give(Record::Event(event));
             self.check(written);
         }
     }
@@ -286,7 +286,7 @@ impl<S: Sink> Watch<S> {
         });
         let count = told.saturating_add(self.counters.lost());
         if count > 0 {
-            let written = self.sink.write(&Record::Lost(Lost {
+            let written = self.sink.give(Record::Lost(Lost {
                 ts: monotonic(),
                 count,
                 source: Some("cupti".into()),
