@@ -4,11 +4,11 @@
 use super::{
     export,
     input::Input,
-    record::{self, Recorded},
+    recording::{self, Recorded},
     style::style,
 };
 use crate::{
-    arguments::{Color, Demo, Look, Record},
+    arguments::{Demo, Look, Record},
     embedded,
 };
 use anyhow::{Context, Result, bail};
@@ -44,7 +44,7 @@ pub fn run(options: Demo) -> Result<ExitCode> {
             }
         )
     });
-    let recorded = record::record(&mut recording(&folder, options.gpu)?)?;
+    let recorded = recording::record(&mut options_of(&folder, options.gpu)?)?;
     if recorded.exit != Exit::Code(0) {
         if options.gpu {
             say("the program could not use the GPU; without --gpu it runs on softgpu");
@@ -59,7 +59,7 @@ pub fn run(options: Demo) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn recording(folder: &Path, gpu: bool) -> Result<Record> {
+fn options_of(folder: &Path, gpu: bool) -> Result<Record> {
     let run = RunOptions {
         subject: Subject::Command {
             program: embedded::demo_program()?.into_os_string(),
@@ -79,12 +79,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
 
 /// The summary, the timeline, the findings.
 fn show(recorded: &Recorded) -> Result<()> {
-    let style = style(&Look {
-        color: Color::Auto,
-        ascii: false,
-        width: None,
-        full_names: false,
-    });
+    let style = style(&Look::default());
     let mut out = io::stdout().lock();
     let summary = render::summary_text(&recorded.summary, &style);
     write!(out, "\n{summary}\n=== TIMELINE ===\n\n")?;

@@ -1,11 +1,11 @@
-//! `cutrace record`: run a command and write down what it and its children do.
+//! Recording a run, for the verbs that do it: record, gpu and demo.
 
 mod check;
 mod live;
 mod meta;
 mod progress;
 mod sought;
-mod words;
+pub mod words;
 
 use super::{hooks, style::stderr_style};
 use crate::{
@@ -18,13 +18,11 @@ use anyhow::Result;
 use capture::{
     SinkError,
     clock::monotonic,
-    cupti::CuptiError,
     ebpf::kernel::driver_hooks,
     hooks::{Hook, Hooks},
-    launch::{Exit, LaunchError, user},
-    preload::PreloadError,
-    source::{self, Methods, Plan, Ran, RunError, SOURCES, SourceError},
-    trace_file::{self, DestinationError, Onlooker, TraceFile, destination, latest},
+    launch::{Exit, user},
+    source::{self, Plan, Ran, RunError, SOURCES},
+    trace_file::{self, Onlooker, TraceFile, destination, latest},
 };
 use event::{Meta, Record as Written};
 use progress::Progress;
@@ -32,7 +30,6 @@ use render::RunSummary;
 use std::{
     io::{self, IsTerminal},
     path::{Path, PathBuf},
-    process::ExitCode,
     time::Duration,
 };
 
@@ -46,7 +43,7 @@ pub struct Recorded {
     pub path: PathBuf,
     pub summary: RunSummary,
     /// Events that are not in the trace and should be.
-    lost: u64,
+    pub lost: u64,
     /// What its sources had to say, with what only one of them finds.
     pub said: source::Together,
 }
@@ -67,72 +64,8 @@ impl Onlooker for Summing {
     }
 }
 
-pub fn run(mut options: Record) -> Result<ExitCode> {
-    let recorded = match record(&mut options) {
-        Err(why) if is_no_place(&why) && by_itself(&options) => {
-            say!(
-                "cutrace: {}\ncutrace: the program runs, and is not traced",
-                crate::in_words(&why)
-            );
-            return untraced(&mut options);
-        }
-        recorded => recorded?,
-    };
-    say(&options, &recorded);
-    if options.is_summed_up() {
-        let next = words::next(
-            &options,
-            &recorded.summary,
-            &recorded.path,
-            stderr_style().unicode,
-        );
-        say::painted(&next.unwrap_or_default());
-    }
-    strict(&options, &recorded).pass_on()
-}
-
-/// How cutrace ends: as the program, unless the trace had to be whole and is not.
-fn strict(options: &Record, recorded: &Recorded) -> Exit {
-    if !options.strict || recorded.lost == 0 || recorded.exit != Exit::Code(0) {
-        return recorded.exit;
-    }
-    say!("cutrace: --strict: {} events were lost", recorded.lost);
-    Exit::Code(LaunchError::OWN_FAILURE.into())
-}
-
-/// Nobody asked for a certain way to trace, which would be missed.
-fn by_itself(options: &Record) -> bool {
-    matches!(options.run.methods, Methods::Auto | Methods::All) && options.run.is_command()
-}
-
-/// Nothing is wrong but that there is nowhere to keep what is recorded, or what records it.
-fn is_no_place(error: &anyhow::Error) -> bool {
-    let no_folder = |error: &PreloadError| {
-        matches!(
-            error,
-            PreloadError::NoFolder(_) | PreloadError::Options { .. }
-        )
-    };
-    let of_source = |error: &SourceError| {
-        error.cause::<PreloadError>().is_some_and(no_folder)
-            || matches!(error.cause(), Some(CuptiError::Folder(why)) if no_folder(why))
-    };
-    error.chain().any(|cause| {
-        cause.is::<embedded::NoPlace>()
-            || matches!(cause.downcast_ref(), Some(DestinationError::Nowhere { .. }))
-            || matches!(cause.downcast_ref(), Some(RunError::Source(why)) if of_source(why))
-    })
-}
-
-/// The command as it is, with its own end.
-fn untraced(options: &mut Record) -> Result<ExitCode> {
-    options.run.user = user::of_command(options.run_as)?;
-    add_softgpu(options)?;
-    source::untraced(&options.run).map_err(of_run)?.pass_on()
-}
-
 /// What a shell says of a command that cannot be started is said of the command.
-fn of_run(error: RunError) -> anyhow::Error {
+pub fn of_run(error: RunError) -> anyhow::Error {
     match error {
         RunError::Launch(why) => why.into(),
         why => why.into(),
@@ -175,7 +108,7 @@ fn completed(options: &mut Record) -> Result<Plan> {
     Ok(plan)
 }
 
-fn add_softgpu(options: &mut Record) -> Result<()> {
+pub fn add_softgpu(options: &mut Record) -> Result<()> {
     if options.run.simulate {
         options.run.softgpu = Some(embedded::softgpu()?);
     }
