@@ -221,11 +221,11 @@ struct ReadyLine {
 
 #[derive(clap::Args)]
 struct RunLine {
-    #[command(flatten)]
-    how: HowLine,
     /// The command to run
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
+    #[command(flatten)]
+    how: HowLine,
 }
 
 #[derive(clap::Args)]

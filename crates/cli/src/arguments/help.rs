@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 pub fn definitions() -> clap::Command {
     let line = with_page(Line::command(), "");
     let template = format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n{}\n{{after-help}}",
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n{}{{after-help}}",
         verbs_in_groups(&line)
     );
     line.help_template(template)
@@ -46,7 +46,7 @@ fn verbs_in_groups(line: &clap::Command) -> String {
     }
     let more =
         "'cutrace VERB --help' says more about a verb, 'cutrace man VERB' opens its manual page.";
-    let _ = write!(text, "\n{more}\n");
+    let _ = write!(text, "\n{more}");
     text
 }
 

@@ -194,7 +194,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: "ioctl",
         examples: &[
-            Example("cutrace ioctl 0xc020462a --driver 580", "an RM_ALLOC, as driver 580 has it"),
+            Example("cutrace ioctl 0xc020462a --driver 580", "an RM_CONTROL, as driver 580 has it"),
             Example("cutrace ioctl 34", "UVM_FREE"),
         ],
         exit: ExitStatus::Plain,
@@ -359,4 +359,4 @@ impl Page {
 }
 
 /// Longer examples have what they do on the next line.
-const WIDEST: usize = 52;
+const WIDEST: usize = 56;

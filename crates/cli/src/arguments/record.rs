@@ -58,6 +58,13 @@ impl Record {
 
 #[derive(clap::Args)]
 pub struct RecordLine {
+    /// The command to run
+    #[arg(
+        trailing_var_arg = true,
+        required_unless_present_any = ["pid", "everyone"],
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
     #[command(flatten)]
     who: WhoLine,
     #[command(flatten)]
@@ -68,13 +75,6 @@ pub struct RecordLine {
     recording: RecordingLine,
     #[command(flatten)]
     size: SizeLine,
-    /// The command to run
-    #[arg(
-        trailing_var_arg = true,
-        required_unless_present_any = ["pid", "everyone"],
-        value_name = "CMD"
-    )]
-    command: Vec<OsString>,
 }
 
 #[derive(clap::Args)]

@@ -1,5 +1,6 @@
 //! `cutrace doctor`: what can be recorded on this machine, found out by trying, and what to type about the rest.
 
+use crate::without_numbers;
 use anyhow::Result;
 use capture::{
     library,
@@ -28,7 +29,7 @@ pub fn run() -> Result<ExitCode> {
                 Ok(words) => ("yes", words),
                 Err(why) => ("no ", why),
             };
-            let _ = writeln!(text, "  {name:<14} {mark}  {words}");
+            let _ = writeln!(text, "  {name:<14} {mark}  {}", without_numbers(words));
         }
     }
     super::print(text.as_bytes())
