@@ -137,10 +137,10 @@ impl ExportLine {
             }
             (Some(format), _) | (None, Some(format)) => format,
             (None, None) if output.is_some() => usage(
-                "the output's name says no format: end it in .html, .pftrace, .json, .jsonl, \
+                "the output's name says no format: let it end in .html, .pftrace, .json, .jsonl, \
                  .arrows, .parquet, .csv, .folded or .svg, or add -f FORMAT",
             ),
-            (None, None) => usage("which format? -f html, say; or an output file: -o FILE.html"),
+            (None, None) => usage("which format? Add -f html, or an output file: -o FILE.html"),
         };
         if output.is_none() && format.is_binary() && io::stdout().is_terminal() {
             let (name, ending) = (format.name(), format.extensions()[0]);

@@ -69,7 +69,7 @@ impl FromStr for Size {
         for (at, part) in parts.iter().enumerate() {
             let number = part.parse().ok().filter(|number| *number > 0);
             let place = size.get_mut(at).zip(number);
-            let (place, number) = place.ok_or("N, N,N or N,N,N, each 1 or more")?;
+            let (place, number) = place.ok_or("expected N, N,N or N,N,N, each 1 or more")?;
             *place = number;
         }
         Ok(Size(size))

@@ -82,7 +82,7 @@ fn hexadecimal(text: &str) -> Result<Bytes, String> {
         match letter.to_digit(16) {
             Some(digit) => digits.push(u8::try_from(digit).unwrap_or(0)),
             None if letter.is_whitespace() || matches!(letter, ',' | ':' | '"') => {}
-            None => return Err(format!("'{letter}' is no hexadecimal digit")),
+            None => return Err(format!("'{letter}' is not a hexadecimal digit")),
         }
     }
     if digits.len() % 2 != 0 {

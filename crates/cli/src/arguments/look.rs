@@ -255,13 +255,13 @@ fn not_a_trace(word: &Path, part: Option<Part>) {
         .collect();
     match part {
         Some(_) if names.iter().any(|name| name == word) => {
-            usage("report shows one part at a time: cutrace report PART TRACE")
+            usage("report prints one section at a time: cutrace report PART TRACE")
         }
         None => {
             if let Some(meant) = names::misspelt(word, names.iter().map(String::as_str)) {
                 let all = names.join(", ");
                 usage(&format!(
-                    "no part and no trace is called '{word}': {meant}, perhaps? There are {all}"
+                    "there is no section and no trace called '{word}'; did you mean {meant}? Sections: {all}"
                 ))
             }
         }

@@ -155,7 +155,7 @@ pub fn user(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }
-    let name = CString::new(text).map_err(|_| "no name of a user".to_owned())?;
+    let name = CString::new(text).map_err(|_| "not a user name".to_owned())?;
     // SAFETY: the name ends in NUL; nobody else asks at the same time, arguments are read by one thread.
     let found = unsafe { libc::getpwnam(name.as_ptr()).as_ref() };
     let found = found.map(|entry| entry.pw_uid);

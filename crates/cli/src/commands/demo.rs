@@ -33,12 +33,12 @@ pub fn run(options: Demo) -> Result<ExitCode> {
         None => usual_folder(),
     }?;
     say(&if options.gpu {
-        "a very small language model on this machine's GPU, recorded".to_owned()
+        "recording a very small language model on this machine's GPU".to_owned()
     } else {
         format!(
-            "a very small language model on softgpu, cutrace's software device, recorded.{}",
+            "recording a very small language model on softgpu, cutrace's software CUDA device.{}",
             if has_gpu() {
-                " There is a GPU here: cutrace demo --gpu runs it there."
+                " To use the GPU of this machine: cutrace demo --gpu."
             } else {
                 " No GPU is used."
             }

@@ -23,7 +23,7 @@ pub fn run(mut options: Record) -> Result<ExitCode> {
     let recorded = match record(&mut options) {
         Err(why) if is_no_place(&why) && by_itself(&options) => {
             say!(
-                "cutrace: {}\ncutrace: the program runs, and is not traced",
+                "cutrace: {}\ncutrace: running the program without tracing it",
                 crate::in_words(&why)
             );
             return untraced(&mut options);

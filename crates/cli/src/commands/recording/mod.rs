@@ -72,7 +72,7 @@ pub fn of_run(error: RunError) -> anyhow::Error {
     }
 }
 
-/// What a run that was traced has to say at its end.
+/// Prints details and summary of a run that was recorded.
 pub fn say(options: &Record, recorded: &Recorded) {
     if options.run.verbose {
         say::text(&recorded.said.details);
@@ -115,7 +115,7 @@ pub fn add_softgpu(options: &mut Record) -> Result<()> {
     Ok(())
 }
 
-/// The hooks of files and lines. A wrong one is told before anything is begun.
+/// The hooks of files and lines. A wrong one is an error before anything starts.
 fn hooks(options: &Record) -> Result<Vec<Hook>> {
     if let Some(groups) = &options.run.driver_groups {
         driver_hooks(groups).map_err(|why| anyhow::anyhow!("--kernel: {why}"))?;
