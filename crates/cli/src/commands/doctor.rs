@@ -79,16 +79,19 @@ impl Abilities {
         let attaching = "attaching to running programs";
         let driver = "functions of the kernel driver";
         let rest = match (self.rights, self.libraries, self.functions) {
-            (true, true, true) if self.gpu => format!(", so can {driver} and running programs"),
+            // Without a GPU there is no driver to look into.
+            (false, ..) if !self.gpu => format!("; {attaching} needs root"),
             (true, true, _) if !self.gpu => format!("; {attaching} works"),
-            (true, true, _) => format!("; {attaching} works, recording {driver} does not"),
+            (true, false, _) if !self.gpu => format!("; {attaching} does not work here"),
+            (false, ..) => format!("; {attaching} and recording {driver} need root"),
+            (true, true, true) => format!(", so can {driver} and running programs"),
+            (true, true, false) => format!("; {attaching} works, recording {driver} does not"),
             (true, false, true) => {
                 format!("; {driver} can be recorded, {attaching} does not work")
             }
             (true, false, false) => {
                 format!("; {attaching} does not work here, nor does recording {driver}")
             }
-            (false, ..) => format!("; {attaching} and recording {driver} need root"),
         };
         format!("{begin}{rest}.")
     }
@@ -169,7 +172,7 @@ mod tests {
             (
                 Abilities { gpu: false, ..user },
                 "No GPU here, but softgpu is ready: cutrace --sim ./app records CUDA calls, GPU times and system calls; \
-                 attaching to running programs and recording functions of the kernel driver need root.",
+                 attaching to running programs needs root.",
             ),
             (
                 Abilities { gpu: false, ..ALL },
