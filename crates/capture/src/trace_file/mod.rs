@@ -3,16 +3,16 @@
 mod broken;
 pub mod destination;
 pub mod latest;
+mod live_counts;
 mod pack;
 mod redact;
 mod room;
-mod seen;
 mod unfinished;
 
 pub use broken::Missing;
 pub use destination::{Destination, DestinationError};
+pub use live_counts::{LiveCounts, Stage};
 pub use room::size;
-pub use seen::{Seen, Stage};
 pub use unfinished::{Unfinished, UnfinishedError};
 
 use crate::{Sink, SinkError, notes::counted};
@@ -74,7 +74,7 @@ pub struct TraceFile {
     reader: Option<Box<dyn Onlooker>>,
     /// See all that comes, written or not.
     onlookers: Vec<Box<dyn Onlooker>>,
-    seen: Arc<Seen>,
+    seen: Arc<LiveCounts>,
     /// The command's process, once it is there; 0 before.
     process: Arc<AtomicU32>,
     /// Where not all that is known is to be written.
@@ -172,7 +172,7 @@ impl TraceFile {
     }
 
     /// What it holds so far, for others to look at meanwhile.
-    pub fn seen(&self) -> Arc<Seen> {
+    pub fn seen(&self) -> Arc<LiveCounts> {
         self.seen.clone()
     }
 
