@@ -48,35 +48,35 @@ when  = "size > 4096"
                 &Source::Argument(1),
                 None,
                 Format::Unsigned(64),
-                Place::Entry
+                CopiedAt::Entry
             ),
             (
                 "name",
                 &Source::Argument(2),
                 None,
                 Format::Text,
-                Place::Entry
+                CopiedAt::Entry
             ),
             (
                 "dev",
                 &Source::Argument(0),
                 Some(16),
                 Format::Unsigned(32),
-                Place::Entry
+                CopiedAt::Entry
             ),
             (
                 "out",
                 &Source::Argument(3),
                 Some(8),
                 Format::Signed(32),
-                Place::Return
+                CopiedAt::Return
             ),
             (
                 "result",
                 &Source::Returned,
                 None,
                 Format::Signed(32),
-                Place::Return
+                CopiedAt::Return
             ),
         ]
     );

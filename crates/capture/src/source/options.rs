@@ -2,7 +2,7 @@
 
 use super::{Library, SourceError, SourceRef, Unavailable};
 use crate::{
-    ebpf::Whose,
+    ebpf::ProcessFilter,
     gpu_probe::Probes,
     hooks::Hook,
     launch::{self, Command, OtherUser},
@@ -74,7 +74,7 @@ impl Carried {
 pub struct RunOptions {
     pub subject: Subject,
     /// Of all processes only some.
-    pub whose: Whose,
+    pub whose: ProcessFilter,
     /// Who the command runs as, if not as we do.
     pub user: Option<OtherUser>,
     pub methods: Methods,

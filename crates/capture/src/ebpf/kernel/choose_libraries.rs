@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     ebpf::{
-        attach::{Calls, Probe as Uprobe, Way as UprobeWay},
+        attach::{AttachMode as UprobeWay, Calls, Probe as Uprobe},
         changed::Changes,
         layout::{MEASURE_DURATION, MEASURE_RESULT, SPEC_INSTANT},
         library,

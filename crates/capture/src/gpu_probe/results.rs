@@ -42,7 +42,7 @@ impl Onlooker for Around {
 }
 
 /// What there is to say when the program has ended.
-pub struct Found {
+pub struct ProbeResults {
     pub notes: Notes,
     pub dumps: Vec<MapDump>,
     pub rings: Vec<RingTotals>,
@@ -58,7 +58,7 @@ pub struct Found {
     pub unprobed: Unprobed,
 }
 
-impl Found {
+impl ProbeResults {
     /// Says of accesses in whose memory they were, now that all of it is known; what there is to note of it.
     fn name_accesses(&mut self, allocations: &Allocations) -> Option<String> {
         self.accesses = accesses(&self.dumps, |pid, address| {
@@ -93,13 +93,13 @@ impl Found {
             event.tid = access.pid;
             event.context = Some(access.context.into());
             event.args = access.details();
-            sink.write(&event.into())?;
+            sink.give(event.into())?;
         }
         Ok(())
     }
 }
 
-impl Results for Found {
+impl Results for ProbeResults {
     fn complete(&mut self, trace: &mut TraceFile, said: &mut Together) {
         let Some(around) = trace.onlooker::<Around>() else {
             return;
