@@ -76,14 +76,14 @@ pub const CALL_SOURCES: [&str; 2] = ["preload", "ebpf"];
 pub const REQUEST_SOURCES: [&str; 2] = ["syscall", "ebpf"];
 
 impl Report {
-    /// Whether somebody watched for CUDA calls: if nobody did, that there are none says nothing.
+    /// Whether CUDA calls were recorded: if not, that there are none says nothing.
     pub fn calls_watched(&self) -> bool {
         self.overview.counts.api_calls > 0
             || self.meta.backends.is_empty()
             || self.watched_by(&CALL_SOURCES)
     }
 
-    /// Whether somebody watched for requests to the kernel driver.
+    /// Whether requests to the kernel driver were recorded.
     pub fn requests_watched(&self) -> bool {
         self.overview.counts.has_kernel() || self.watched_by(&REQUEST_SOURCES)
     }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Copy)]
 struct GivenUp {
     symbol: SymbolId,
-    /// Among the spans that have not ended; not if it lay too deep to be kept open.
+    /// Among the spans that have not ended; not if it was too deep to be kept open.
     was_told: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct Open {
     pub category: Category,
     pub start: u64,
     self_ns: u64,
-    /// What it lies in, as bits of the enumerations.
+    /// What it is in, as bits of the enumerations.
     categories_around: u16,
     layers_around: u8,
     recursive: bool,
@@ -110,7 +110,7 @@ pub struct Ended {
     pub known: SpanHistory,
     pub outermost_in_category: bool,
     pub outermost_in_layer: bool,
-    /// It lies inside a call of the same function.
+    /// It is inside a call of the same function.
     pub recursive: bool,
     pub below: Below,
     pub(crate) node: NodeId,

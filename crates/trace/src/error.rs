@@ -42,7 +42,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whoever read what we wrote has stopped reading: no failure of ours.
+    /// The reader of what we wrote has stopped reading: no failure of ours.
     pub fn is_broken_pipe(&self) -> bool {
         let source = match self {
             Error::Io(source) => source,

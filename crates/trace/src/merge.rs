@@ -133,7 +133,7 @@ fn place_in_merged(record: &mut Record, shift: u64, count: u64, index: u64) -> R
     Ok(())
 }
 
-/// How far each trace's clock lies behind the one of the machine that was started first.
+/// How far each trace's clock is behind the one of the machine that was started first.
 fn shifts(metas: &[&Meta]) -> (Vec<u64>, Vec<&'static str>) {
     let zero = vec![0; metas.len()];
     let boot = |meta: &Meta| meta.host.boot_id.clone();

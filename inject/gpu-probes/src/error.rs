@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A context has no memory for maps, or a module could not be told of it.
+/// A context has no memory for maps, or a module could not be given it.
 #[derive(Debug, Error)]
 pub enum MemoryError {
     #[error("no {what}: {}", error_name(*.error))]

@@ -31,7 +31,7 @@ const KINDS: [u32; 4] = [
     cupti::MEMSET,
 ];
 
-/// Beside them, where somebody asks: what CUPTI takes for itself, and when the host waited.
+/// Beside them, if asked for: what CUPTI takes for itself, and when the host waited.
 const ON_DEMAND: [(u32, &str); 2] = [
     (cupti::OVERHEAD, "CUTRACE_GPU_TIMES_OVERHEAD"),
     (cupti::SYNCHRONIZATION, WAITS),

@@ -8,7 +8,7 @@ use super::notice;
 /// Two texts of the runtime's error tables.
 const TEXTS: [&[u8]; 2] = [b"cudaErrorCudartUnloading\0", b"driver shutting down\0"];
 
-/// Somebody asked for a table that only NVIDIA's driver has.
+/// The program asked for a table that only NVIDIA's driver has.
 pub fn asked() {
     let mut found = Found {
         own_folder: folder_of(asked as *const c_void),

@@ -23,7 +23,7 @@ fn wanted() -> Words {
     *WANTED
 }
 
-/// Whether every fault is told, with its place.
+/// Whether every fault is reported, with its place.
 pub fn are_detailed() -> bool {
     wanted() == Words::All
 }

@@ -140,7 +140,7 @@ extern "C" fn does_not_exist(name: *const c_char) -> c_int {
     NOT_SUPPORTED
 }
 
-/// softgpu's runtime, which lies beside this library.
+/// softgpu's runtime, which is beside this library.
 struct Library(*mut c_void);
 
 impl Library {

@@ -38,7 +38,7 @@ pub enum Step {
         payload: Piece,
     },
     /// A beginning and its end, with nothing of the thread's in between: what most calls are. All
-    /// that it left lies in `args`.
+    /// that it left is in `args`.
     Whole {
         exit: u64,
         function: u16,
@@ -54,7 +54,7 @@ pub enum Step {
     Lost { count: u64 },
 }
 
-/// Where in a batch's bytes something lies.
+/// Where in a batch's bytes something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(Rust, packed(2))]
 pub struct Piece {

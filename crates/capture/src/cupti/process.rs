@@ -30,7 +30,7 @@ pub struct Process {
     pub notes: Vec<String>,
     pub dropped: u64,
     pub ended: bool,
-    /// Told to collect no more.
+    /// Asked to collect no more.
     pub dismissed: bool,
     pub counts: Counts,
     pub clock: ClockMap,

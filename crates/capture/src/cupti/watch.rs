@@ -62,7 +62,7 @@ impl Session {
         })
     }
 
-    /// What the program is to find in its environment. None: the driver is told to load somebody
+    /// What the program is to find in its environment. None: the driver is set to load someone
     /// else's library already.
     pub fn environment(
         &self,

@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 #[derive(Default)]
 pub struct Around {
     launched: Launched,
-    /// Where somebody will ask whose memory an address is in.
+    /// Where it matters whose memory an address is in.
     allocations: Option<Allocations>,
 }
 

@@ -1,4 +1,4 @@
-//! Finds processes of the traced command that use CUDA and are not traced: whoever started them
+//! Finds processes of the traced command that use CUDA and are not traced: their parent
 //! cleared their environment, or gave them another root, where the injected library is not. Looks at
 //! /proc from time to time, so one that lives for less than a moment goes unnamed.
 

@@ -57,7 +57,7 @@ pub struct Orders {
     pub every: Option<Duration>,
 }
 
-/// How a map lies in memory.
+/// How a map is laid out in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Values a key has.

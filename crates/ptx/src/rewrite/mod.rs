@@ -73,11 +73,11 @@ pub struct Done {
     pub returns: usize,
     pub accesses: usize,
     pub stubs: usize,
-    /// Accesses that could not be told apart, and were left as they were.
+    /// Accesses that could not be distinguished, and were left as they were.
     pub skipped: usize,
     /// Why it was left as it was.
     pub refused: Option<String>,
-    /// The accesses by their number, for whoever shows the events.
+    /// The accesses by their number, for code that shows the events.
     pub sites: Vec<Access>,
 }
 
@@ -113,7 +113,7 @@ pub enum RewriteError {
     Narrow,
 }
 
-/// Puts the plan's probes into the kernels they are meant for. `None`: there is nothing to do here.
+/// Puts the plan's probes into the kernels they are for. `None`: there is nothing to do here.
 pub fn rewrite(source: &str, plan: &Plan) -> Result<Option<Rewritten>, RewriteError> {
     let module = Module::scan(source)?;
     let mut edits = Edits::default();

@@ -1,4 +1,4 @@
-//! Which kernels are meant: by their mangled name, their demangled one, a glob or a `/regex/`.
+//! Which kernels match: by their mangled name, their demangled one, a glob or a `/regex/`.
 
 use event::matches_glob;
 use regex_lite::Regex;

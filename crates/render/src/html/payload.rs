@@ -21,7 +21,7 @@ struct Head<'a> {
     /// Spans that are in cells only.
     aggregated: u64,
     kept: u64,
-    /// Spans that lay too deep to be placed by their beginning.
+    /// Spans that were too deep to be placed by their beginning.
     unplaced: u64,
     names_left_out: u64,
     lost: &'a [(u64, u64)],

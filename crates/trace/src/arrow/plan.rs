@@ -1,4 +1,4 @@
-//! What a stream's schema says, checked: which of its columns are ours, and how each one lies
+//! What a stream's schema says, checked: which of its columns are ours, and how each one is laid out
 //! in the batches.
 
 use super::{

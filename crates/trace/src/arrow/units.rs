@@ -10,7 +10,7 @@ use crate::{Place, Result, pipeline::Cut};
 use arrow_ipc::MessageHeader;
 use std::{borrow::Cow, io::Read, sync::Arc};
 
-/// A batch of rows as it lies in the file, or what ends the reading.
+/// A batch of rows as it is in the file, or what ends the reading.
 #[derive(Default)]
 pub struct Unit {
     pub header: Vec<u8>,

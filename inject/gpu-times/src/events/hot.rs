@@ -1,5 +1,5 @@
 //! What happens in the program's calls: an event before the work and one behind it, both in its
-//! stream, and a note of them for whoever reads them later.
+//! stream, and a note of them for a later reader.
 
 use super::{
     driver::{self, Relaxed, SUCCESS},

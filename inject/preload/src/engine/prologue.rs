@@ -211,7 +211,7 @@ impl Moved {
         }
     }
 
-    /// Pushes the word that lies behind the next instruction, which is that long.
+    /// Pushes the word that is behind the next instruction, which is that long.
     fn push_from_behind(&mut self, length: u8) {
         self.bytes.extend([0xff, 0x35, length, 0, 0, 0]);
     }

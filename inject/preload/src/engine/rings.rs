@@ -1,5 +1,5 @@
 //! Rings: one for each thread, taken at its first hooked call. Runs on any thread, perhaps in a
-//! signal handler: no allocation, no locks that wait for ever.
+//! signal handler: no allocation, no locks that wait forever.
 
 use super::arena::{self, LEAST_SLOTS};
 use super::report::{self, Line};

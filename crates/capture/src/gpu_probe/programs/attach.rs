@@ -99,7 +99,7 @@ impl<'a> Places<'a> {
         (Some(format!("{section}/{LAUNCH}")), Some(note))
     }
 
-    /// Whether somebody asked for another place than the section says.
+    /// Whether another place was asked for than the section says.
     pub fn is_moved(&self, program: &str) -> bool {
         let found = self.found.borrow();
         found.iter().any(|one| one.name == program && one.is_moved)
