@@ -289,7 +289,7 @@ struct LoopCandidate {
     clean: bool,
 }
 
-/// The loop that is meant, then the others, one for each length.
+/// The loop of the program, then the others, one for each length.
 fn chosen(found: Vec<LoopCandidate>) -> Vec<Loop> {
     let best = found.iter().map(|found| found.covered).fold(0.0, f64::max);
     let nearly = |found: &&LoopCandidate| found.covered >= NEARLY * best;

@@ -115,7 +115,7 @@ impl Within {
     }
 }
 
-/// All of a call's payload. What lay in its own slot, as most calls' does, needs no memory of its own.
+/// All of a call's payload. What was in its own slot, as most calls' does, needs no memory of its own.
 #[derive(Debug)]
 pub enum Payload {
     Within([u8; 8 * SLOT_ARGS], u8),

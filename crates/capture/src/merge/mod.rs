@@ -2,7 +2,7 @@
 //! call inside the one that encloses it, from whatever source.
 //!
 //! Every back end writes into an [`Inlet`] as if it were alone. One thread takes what all of them
-//! wrote, waits until no earlier record can come, and writes on. What lies in what is found out behind it
+//! wrote, waits until no earlier record can come, and writes on. What is inside what is found out behind it
 //! ([`Nested`]), and for a back end that is alone likewise.
 
 mod ids;
