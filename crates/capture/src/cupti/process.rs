@@ -424,7 +424,7 @@ pub struct Work {
     pub start: u64,
     pub end: u64,
     pub record: Activity,
-    /// Told by events, not by CUPTI.
+    /// Timed by events, not by CUPTI.
     pub timed: Option<ByEvents>,
     /// A kernel's.
     pub name: Option<Name>,
