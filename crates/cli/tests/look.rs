@@ -274,7 +274,10 @@ fn slips_are_answered_with_what_was_meant() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let within = |name: &str| folder.path().join(name).display().to_string();
     fs::copy(layers(), within("one.jsonl")).expect("copied");
-    refused(&["report", "sumary"], &["'sumary'", "did you mean summary?"]);
+    refused(
+        &["report", "sumary"],
+        &["'sumary'", "did you mean summary?"],
+    );
     refused(
         &["report", "top", "memory", &layers()],
         &["one section at a time"],
