@@ -28,5 +28,5 @@ pub mod uvm;
 
 pub use call::demangled;
 pub use deadline::Deadline;
-pub use merge::{Inlet, Merge, Merged};
+pub use merge::{Inlet, Merge, Merged, Nested};
 pub use sink::{Sink, SinkError};

@@ -54,7 +54,7 @@ impl<S: Sink> OrderedWriter<S> {
             self.events += u64::from(whole);
             if self.failure.is_some() {
                 self.unwritten += 1;
-            } else if let Err(why) = self.sink.write(&record) {
+            } else if let Err(why) = self.sink.give(record) {
                 self.unwritten += 1;
                 self.failure = Some(why);
             }
@@ -79,7 +79,7 @@ mod tests {
             Ok(())
         }
 
-        fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+        fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
             self.times.push(record.ts());
             Ok(())
         }

@@ -84,7 +84,7 @@ fn bad_words_are_explained() {
         ),
         (
             &["0xc0104629", "--driver", "latest"],
-            "it looks like 580 or 580.159.04",
+            "(such as 580 or 580.159.04)",
         ),
         (
             &["34", "--uvm", "--path", "/dev/nvidia-uvm"],

@@ -153,7 +153,7 @@ fn shifts(metas: &[&Meta]) -> (Vec<u64>, Vec<&'static str>) {
             (Some(other), _) => started.push(started[other]),
             (None, Some(unix)) => started.push(i128::from(unix) - i128::from(meta.start_ns)),
             (None, None) => {
-                let what = "a trace does not say when it began: all were taken to share one clock";
+                let what = "a trace does not say when it began: assuming that all share one clock";
                 return (zero, vec![what]);
             }
         }

@@ -43,7 +43,7 @@ pub enum LoadError {
     Nul,
     #[error("the driver refuses it with probes ({}) {log}", error_name(*.error))]
     Refused { error: i32, log: String },
-    #[error("its blocks could no longer have as many threads")]
+    #[error("its blocks could no longer run as many threads")]
     SmallerBlocks,
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -18,8 +18,8 @@ pub fn asked() {
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
     for name in found.names {
         notice::say(&format!(
-            "{name} has NVIDIA's CUDA runtime in it, which cannot work on softgpu: kernels launched through it do \
-             not run; build it with -cudart shared"
+            "{name} has NVIDIA's CUDA runtime linked in, which does not work on softgpu: kernels launched through it \
+             do not run; build it with -cudart shared"
         ));
     }
 }

@@ -69,7 +69,7 @@ enum CannotServe {
 /// Why the functions of a runtime keep their own code.
 #[derive(Debug, Error)]
 enum CannotRedirect {
-    #[error("its libraries are not found")]
+    #[error("its libraries were not found")]
     NoFolder,
     #[error("cannot load {}", .0.display())]
     Library(PathBuf),

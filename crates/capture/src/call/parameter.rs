@@ -286,6 +286,12 @@ impl Parameter {
         self.captured.as_ref().map(|captured| captured.at)
     }
 
+    /// A text was copied from behind it.
+    pub fn is_text(&self) -> bool {
+        let what = self.captured.as_ref().map(|captured| &captured.what);
+        matches!(what, Some(What::Text(_)))
+    }
+
     pub fn word(&self, words: &Words) -> Option<u64> {
         match self.place {
             ParameterLocation::Words { first, count: 1 } => words.get(first.into()),

@@ -10,8 +10,9 @@ pub use ranges::{Handle, Ranges};
 
 use super::demangle::demangled;
 use super::driver_names::DriverNames;
+use ahash::AHashMap;
 use event::{MemorySpace, Name};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Bounds for programs that never give anything back.
 const MOST_KERNELS: usize = 1 << 20;
@@ -23,17 +24,17 @@ pub struct ProcessState {
     pub contexts: Contexts,
     pub physical: PhysicalMemory,
     pub ranges: Ranges,
-    kernels: HashMap<u64, Kernel>,
+    kernels: AHashMap<u64, Kernel>,
     /// Of kernels that are not in `kernels`.
     pub driver_names: DriverNames,
     /// Sizes of blocks and of shared memory that legacy launches go by.
-    blocks: HashMap<u64, ([u32; 3], u64)>,
+    blocks: AHashMap<u64, ([u32; 3], u64)>,
     /// By address, so that pointers into the middle are found.
     allocations: BTreeMap<u64, Allocation>,
     /// Memory that somebody else made.
     foreign: BTreeMap<u64, Allocation>,
     /// Bytes of an element, by array.
-    arrays: HashMap<u64, u64>,
+    arrays: AHashMap<u64, u64>,
 }
 
 /// A kernel's name.

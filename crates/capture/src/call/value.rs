@@ -13,6 +13,13 @@ const MOST_ELEMENTS: usize = 16;
 
 /// A value in a register.
 pub fn in_word(kind: &'static Type, word: u64) -> Value {
+    // What most parameters are.
+    match (kind.kind, kind.size) {
+        (Kind::Handle | Kind::DevicePointer | Kind::Pointer, 8) => return Value::Pointer(word),
+        (Kind::Unsigned, 8) => return Value::Uint(word),
+        (Kind::Unsigned, 4) => return Value::Uint(word & u64::from(u32::MAX)),
+        _ => {}
+    }
     in_bytes(kind, &word.to_le_bytes())
 }
 

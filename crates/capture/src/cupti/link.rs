@@ -5,8 +5,9 @@
 //! inside that time. Calls of one thread do not overlap but by nesting, so thread and time name one
 //! call and no other.
 
+use ahash::AHashMap;
 use event::{Category, Direction, Event, Extent, Layer, Meaning, Name, What};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Calls of one thread that wait for CUPTI's word on them; the oldest give way.
@@ -54,7 +55,9 @@ pub struct Calls {
 
 #[derive(Debug, Default)]
 struct CallsByThread {
-    threads: HashMap<(u32, u32), VecDeque<Entry>>,
+    threads: AHashMap<(u32, u32), VecDeque<Entry>>,
+    /// The latest end of a call that has been seen.
+    latest: u64,
     /// Every call that ended before this has been seen.
     until: u64,
     forgotten: u64,
@@ -67,6 +70,20 @@ pub enum CauseLookup {
     /// It may come yet.
     NotYet,
     Never,
+}
+
+/// How far the calls that have been seen go.
+#[derive(Debug, Clone, Copy)]
+pub struct Horizon {
+    latest: u64,
+    until: u64,
+}
+
+impl Horizon {
+    /// Whether [`Calls::find`] may say more of a call than that it may come yet.
+    pub fn reaches(&self, (start, end): (u64, u64), slack: u64) -> bool {
+        self.latest.saturating_add(slack) >= start || self.until > end.saturating_add(GRACE)
+    }
 }
 
 impl CallsByThread {
@@ -106,6 +123,7 @@ impl Calls {
             waits: may_wait(call),
         };
         let mut seen = self.lock();
+        seen.latest = seen.latest.max(cause.end);
         let thread = seen.threads.entry((call.pid, call.tid)).or_default();
         let full = thread.len() >= MOST_WAITING;
         if full {
@@ -148,6 +166,15 @@ impl Calls {
             .take_while(|entry| entry.cause.end <= *near.end())
             .find(|entry| entry.cause.id == call.id)?;
         same.meant.clone()
+    }
+
+    /// How far what has been seen goes, at this moment.
+    pub fn horizon(&self) -> Horizon {
+        let seen = self.lock();
+        Horizon {
+            latest: seen.latest,
+            until: seen.until,
+        }
     }
 
     /// Everything that ended before has been added.

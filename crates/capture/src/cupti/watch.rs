@@ -5,7 +5,7 @@ use super::link::Calls;
 use super::process::{Counts, Process};
 use super::work;
 use crate::clock::monotonic;
-use crate::notes::{Notes, Topic, counted};
+use crate::notes::{Notes, Topic};
 use crate::preload::counters::CounterPage;
 use crate::preload::{Folder, PreloadError, thread_time};
 use crate::{Deadline, Sink, SinkError};
@@ -273,7 +273,7 @@ impl<S: Sink> Watch<S> {
                 self.report.unwritten += 1;
                 continue;
             }
-            let written = self.sink.write(&Record::Event(event));
+            let written = self.sink.give(Record::Event(event));
             self.check(written);
         }
     }
@@ -286,7 +286,7 @@ impl<S: Sink> Watch<S> {
         });
         let count = told.saturating_add(self.counters.lost());
         if count > 0 {
-            let written = self.sink.write(&Record::Lost(Lost {
+            let written = self.sink.give(Record::Lost(Lost {
                 ts: monotonic(),
                 count,
                 source: Some("cupti".into()),
@@ -347,14 +347,14 @@ impl<S: Sink> Watch<S> {
             report.notes.say(format!(
                 "{} no times: the session folder (usually in /dev/shm) was full, or CUPTI \
                  ran out of buffers",
-                counted(dropped, "GPU operation has", "GPU operations have")
+                crate::notes::counted(dropped, "GPU operation has", "GPU operations have")
             ));
         }
         if report.counts.untimed > 0 {
             let untimed = report.counts.untimed;
             report.notes.say(format!(
                 "CUPTI gave no times for {}",
-                counted(untimed, "GPU operation", "GPU operations")
+                crate::notes::counted(untimed, "GPU operation", "GPU operations")
             ));
         }
         if pairs > 0 {

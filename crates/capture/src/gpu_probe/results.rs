@@ -89,7 +89,7 @@ impl ProbeResults {
             event.tid = access.pid;
             event.context = Some(access.context.into());
             event.args = access.details();
-            sink.write(&event.into())?;
+            sink.give(event.into())?;
         }
         Ok(())
     }

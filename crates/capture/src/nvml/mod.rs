@@ -158,7 +158,7 @@ impl<S: Sink> Sampling<S> {
         self.report.samples += 1;
         if self.report.failure.is_some() {
             self.report.unwritten += 1;
-        } else if let Err(why) = self.sink.write(&Record::Event(event)) {
+        } else if let Err(why) = self.sink.give(Record::Event(event)) {
             self.report.unwritten += 1;
             self.report.failure = Some(why);
         }

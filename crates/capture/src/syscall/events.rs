@@ -173,13 +173,13 @@ impl<S: Sink> Events<S> {
         if self.open.len() >= MOST_OPEN {
             self.open.clear();
         }
-        let record = Record::Event(event);
+        let mut record = Record::Event(event);
         let mut place = 0;
         if !hidden && self.lasting.matters() {
             place = self.lasting.begun(record.clone());
             self.lasted(time);
         } else if !hidden {
-            self.write(&record);
+            self.write(&mut record);
         }
         let Record::Event(event) = record else { return };
         self.open.insert(
@@ -216,22 +216,22 @@ impl<S: Sink> Events<S> {
                 }
             }
         }
-        let record = Record::Event(open.event);
+        let mut record = Record::Event(open.event);
         if !open.hidden && self.lasting.matters() {
             self.lasting.ended(open.place, record, duration);
             self.lasted(time);
         } else if !open.hidden {
-            self.write(&record);
+            self.write(&mut record);
         }
     }
 
     fn write_waiting(&mut self) {
-        while let Some(record) = self.lasting.next() {
-            self.write(&record);
+        while let Some(mut record) = self.lasting.next() {
+            self.write(&mut record);
         }
     }
 
-    fn write(&mut self, record: &Record) {
+    fn write(&mut self, record: &mut Record) {
         if self.totals.failure.is_some() {
             self.totals.unwritten += 1;
         } else if let Err(why) = self.sink.write(record) {

@@ -16,7 +16,7 @@ impl Sink for Counted {
         Ok(())
     }
 
-    fn write(&mut self, _: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, _: &mut Record) -> Result<(), SinkError> {
         self.0 += 1;
         Ok(())
     }

@@ -400,7 +400,7 @@ impl Sink for TraceFile {
     }
 
     /// Never fails: the program goes on when the trace cannot, and what is missing is counted.
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         if let Record::Lost(lost) = record {
             self.lost = self.lost.saturating_add(lost.count);
         }
@@ -562,7 +562,7 @@ mod tests {
     fn write_late(file: &mut TraceFile) {
         for (id, start) in [(1, 100), (2, 300), (3, 200), (4, 400), (5, 150)] {
             let event = Event::new(id, Layer::Driver, Category::Query, "cuCtxGetId", start);
-            file.write(&Record::Event(event)).expect("written");
+            file.give(Record::Event(event)).expect("written");
         }
     }
 

@@ -23,7 +23,7 @@ impl Sink for Kept {
         Ok(())
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         self.records.push(record.clone());
         Ok(())
     }

@@ -225,7 +225,7 @@ pub fn log_map() -> Map {
 pub enum OrdersError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("line {0} of the orders cannot be read")]
+    #[error("line {0} of the probe instructions cannot be read")]
     Line(usize),
 }
 

@@ -178,7 +178,7 @@ fn refusal(module: &Module, kernel: &Kernel, probes: &[&Probe]) -> Option<String
     let mut opcodes: BTreeSet<&str> = BTreeSet::new();
     opcodes.extend(kernel.code.iter().map(|one| one.opcode(module.source)));
     if opcodes.contains("setmaxnreg") {
-        return Some("it divides registers among its warps by itself (setmaxnreg)".into());
+        return Some("it distributes registers among its warps itself (setmaxnreg)".into());
     }
     let parameters = kernel.parameter_bytes;
     let short = probes
@@ -186,7 +186,7 @@ fn refusal(module: &Module, kernel: &Kernel, probes: &[&Probe]) -> Option<String
         .find(|probe| probe.place != Place::Memory && u64::from(probe.context_bytes) > parameters);
     short.map(|probe| {
         format!(
-            "{} reads {} bytes of its parameters, it has {parameters}",
+            "{} reads {} bytes of parameters, but the kernel has {parameters}",
             probe.function, probe.context_bytes
         )
     })

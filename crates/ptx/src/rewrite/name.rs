@@ -22,7 +22,7 @@ enum How {
 pub enum PatternError {
     #[error("the kernel's name is empty")]
     Empty,
-    #[error("/{text}/ is no regular expression: {why}")]
+    #[error("/{text}/ is not a valid regular expression: {why}")]
     Regex { text: String, why: String },
 }
 

@@ -36,7 +36,7 @@ impl Refusal {
             Refusal::NotDecodable => "entry not understood",
             Refusal::BranchesIntoStart => "branches into its own first bytes",
             Refusal::NotMovable => "first instructions cannot be moved",
-            Refusal::FirstChangesState => "its first instruction cannot be taken back",
+            Refusal::FirstChangesState => "its first instruction cannot be undone",
             Refusal::OutOfReach => "out of reach",
         }
     }

@@ -38,13 +38,12 @@ struct Nameless {
 }
 
 impl WaitingRecords {
-    /// Whether a record was taken to wait.
-    pub(super) fn takes(&mut self, record: &Record) -> bool {
-        let waits = self.until > 0;
-        if waits {
-            self.records.push(record.clone());
-        }
-        waits
+    pub(super) fn waits(&self) -> bool {
+        self.until > 0
+    }
+
+    pub(super) fn keep(&mut self, record: Record) {
+        self.records.push(record);
     }
 
     pub(super) fn is_over(&self, time: u64) -> bool {
@@ -227,7 +226,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             if let Record::Meaning(meaning) = &mut record {
                 hosts::say_unknown(&mut meaning.what);
             }
-            self.put(&record);
+            self.put(record);
         }
     }
 }

@@ -16,7 +16,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         for handle in meaning::kernel_handles(&call.event, form) {
             let thread = &self.rings[ring];
             let (process, image, pid) = (thread.process, thread.image, thread.pid);
-            if super::kernel_name(&self.states, &self.origin, image, pid, handle).is_some() {
+            if super::observe::kernel_name(&self.states, &self.origin, image, pid, handle).is_some()
+            {
                 continue;
             }
             let start = call.event.start;

@@ -97,7 +97,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 
     fn mark(&mut self, ring: usize, time: u64, told: &NvtxCall) {
         let event = self.range_event(ring, time, Kind::Range, told);
-        self.write(&Record::Event(event));
+        self.give(Record::Event(event));
     }
 
     fn push_range(&mut self, ring: usize, time: u64, told: &NvtxCall) {
@@ -106,8 +106,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
         let mut event = self.range_event(ring, time, Kind::Range, told);
         event.extent = Extent::Open;
-        let record = Record::Event(event);
-        self.write(&record);
+        let mut record = Record::Event(event);
+        self.write(&mut record);
         let Record::Event(event) = record else {
             return;
         };
@@ -133,15 +133,14 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         };
         let mut event = open.remove(place).event;
         event.extent = Extent::Closed(time.saturating_sub(event.start));
-        self.write(&Record::Event(event));
+        self.give(Record::Event(event));
     }
 
     fn start_range(&mut self, ring: usize, time: u64, told: &NvtxCall) {
         let mut event = self.range_event(ring, time, Kind::ProcessRange, told);
-        (event.parent, event.depth) = (None, 0);
         event.extent = Extent::Open;
-        let record = Record::Event(event);
-        self.write(&record);
+        let mut record = Record::Event(event);
+        self.write(&mut record);
         let process = self.rings[ring].process;
         if let (Record::Event(event), Some(number)) = (record, told.word(5)) {
             self.states.all[process].ranges.start(number, event);
@@ -159,7 +158,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 .outputs
                 .push(Arg::new("ended_by", u64::from(thread.tid)));
         }
-        self.write(&Record::Event(event));
+        self.give(Record::Event(event));
     }
 
     /// A range or a mark, as an instant.
@@ -208,9 +207,6 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let mut event = Event::new(self.next_id, Layer::Library, Category::Other, name, time);
         event.kind = kind;
         (event.pid, event.tid) = (thread.pid, thread.tid);
-        let mut around = thread.open.iter().rev().filter(|call| !call.hidden);
-        event.parent = around.next().map(|call| call.event.id);
-        event.depth = u32::from(event.parent.is_some()) + around.count() as u32;
         event.args = args;
         self.next_id += 1;
         event

@@ -366,17 +366,17 @@ impl<S: Sink> Reading<S> {
                 continue;
             }
             if let Some(record) = self.events.take(&bytes, &self.names) {
-                self.write(&record);
+                self.write(record);
             }
         }
     }
 
-    fn write(&mut self, record: &Record) {
+    fn write(&mut self, record: Record) {
         if self.failure.is_some() {
             self.unwritten += 1;
             return;
         }
-        if let Err(failure) = self.sink.write(record) {
+        if let Err(failure) = self.sink.give(record) {
             self.failure = Some(failure);
             self.unwritten += 1;
         }
@@ -395,7 +395,7 @@ impl<S: Sink> Reading<S> {
                 tid: None,
             });
             self.lost = lost;
-            self.write(&record);
+            self.write(record);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::preload::clock::TscClock;
 use crate::preload::drain::Reader;
 use crate::preload::namespace::Namespaces;
 use crate::preload::process::Processes;
-use crate::{Deadline, Sink, SinkError};
+use crate::{Deadline, Nested, Sink, SinkError};
 use event::{Arg, Backend, ClockPair, Extent, Record, Value, What};
 use std::fs;
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ impl Sink for Kept {
         Ok(())
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         if self.room.is_some_and(|room| self.records.len() >= room) {
             return Err(std::io::Error::other("no space left").into());
         }
@@ -161,7 +161,7 @@ impl Traced {
             processes,
             clock: clock(),
         };
-        let mut assembler = Assembler::new(origin, self.limits.clone(), sink);
+        let mut assembler = Assembler::new(origin, self.limits.clone(), Nested::new(sink));
         for (ring, (_, reader)) in self.rings.iter_mut().enumerate() {
             assembler.add_ring(reader.ring().pid, reader.ring().tid);
             let mut batch = Batch {
@@ -173,7 +173,7 @@ impl Traced {
         }
         assembler.advance(u64::MAX);
         let (sink, totals, ..) = assembler.into_parts();
-        (sink.records, totals)
+        (sink.into_inner().records, totals)
     }
 }
 
