@@ -75,11 +75,7 @@ impl ProbeResults {
         (allocations.forgotten > 0).then(|| {
             format!(
                 "{} not tracked: accesses there are shown without a name",
-                counted(
-                    allocations.forgotten as u64,
-                    "allocation was",
-                    "allocations were"
-                )
+                counted(allocations.forgotten, "allocation was", "allocations were")
             )
         })
     }

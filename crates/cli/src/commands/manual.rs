@@ -30,7 +30,7 @@ fn name(words: &[String]) -> Result<String> {
     let name = words.strip_prefix("cutrace").unwrap_or(&words).trim();
     if Page::of(name).is_none() {
         let verbs: Vec<&str> = pages().map(|page| page.verb).collect();
-        let advice = match names::misspelt(name, verbs.into_iter()) {
+        let advice = match names::misspelt(name, verbs) {
             Some(verb) => format!("did you mean cutrace man {verb}?"),
             None => "cutrace --help lists them".to_owned(),
         };

@@ -10,7 +10,8 @@ use capture::{
 use render::RunSummary;
 use std::{ffi::CStr, fmt::Write as _, path::Path, time::Duration};
 
-const ON_SOFTGPU: &str = "the device was softgpu, a software one: times are not a GPU's";
+const ON_SOFTGPU: &str =
+    "the device was softgpu, which runs on the CPU: times are not those of a GPU";
 pub fn summary(
     run: &RunOptions,
     watched: &Together,
