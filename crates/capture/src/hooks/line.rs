@@ -86,7 +86,10 @@ mod tests {
         assert!(wrong("kprobe:f=hist()").contains("count, hist(duration)"));
         assert!(wrong("kprobe:f=hist(arg0:str)").contains("not a string"));
         assert!(wrong("kprobe:f=hist(size)").contains("not a function argument"));
-        assert!(wrong("tracepoint:irq:softirq_entry=hist(duration)").contains("no return and no duration"));
+        assert!(
+            wrong("tracepoint:irq:softirq_entry=hist(duration)")
+                .contains("no return and no duration")
+        );
         assert!(wrong("kretprobe:f=hist(duration)").contains("kprobe:"));
         assert!(wrong("kretprobe:f=hist(arg0)").contains("arguments are not available"));
         assert!(wrong("kprobe:f=hist(*arg0:u32@return)").contains("arguments at entry"));
