@@ -91,7 +91,7 @@ const charts = (() => {
       return { total, node: el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, tables.swatch(name), `${name}${gpu ? ' · GPU' : ''}`), histogram({ bars, color: `var(--cat-${name})`, title }), el('figcaption', { class: 'hint' }, title.slice(title.indexOf(':') + 2))) };
     });
     list.sort((a, b) => b.total - a.total);
-    if (list.length === 0) return [el('p', { class: 'quiet' }, 'No operation with a duration in this trace.')];
+    if (list.length === 0) return [el('p', { class: 'quiet' }, 'This trace contains no operation with a duration.')];
     return list.map((entry) => entry.node);
   }
 
@@ -108,7 +108,7 @@ const charts = (() => {
         const label = format.bytes(2 ** power);
         bars.push({ value: bin?.count ?? 0, label, tip: `from ${label}: ${format.plural(bin?.count ?? 0, 'copy', 'copies')}, ${format.bytes(bin?.bytes ?? 0)}` });
       }
-      const title = `${way.direction}: ${format.plural(way.count, 'copy', 'copies')} of ${format.bytes(way.bytes)} in all`;
+      const title = `${way.direction}: ${format.plural(way.count, 'copy', 'copies')} of ${format.bytes(way.bytes)} in total`;
       return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, tables.swatch('transfer'), `${way.direction} · size of copies`), histogram({ bars, color: 'var(--cat-transfer)', title, labelEvery: 3 }), el('figcaption', { class: 'hint' }, title.slice(title.indexOf(':') + 2)));
     });
   }

@@ -148,9 +148,9 @@ const details = (() => {
       el(
         'p',
         { class: 'actions' },
-        el('button', { onclick: () => view.reveal(ref) }, 'Zoom to it'),
-        el('button', { onclick: () => next(report, view, ref, -1) }, 'Previous of this name'),
-        el('button', { onclick: () => next(report, view, ref, 1) }, 'Next of this name'),
+        el('button', { onclick: () => view.reveal(ref) }, 'Zoom to this'),
+        el('button', { onclick: () => next(report, view, ref, -1) }, 'Previous with this name'),
+        el('button', { onclick: () => next(report, view, ref, 1) }, 'Next with this name'),
       ),
     ];
   }

@@ -67,9 +67,9 @@ const flame = (() => {
       rows.style.height = `${depth * HEIGHT}px`;
       dom.replace(
         body,
-        root.total[weight] === 0 && el('p', { class: 'quiet' }, 'No call with a duration in this trace.'),
+        root.total[weight] === 0 && el('p', { class: 'quiet' }, 'This trace contains no call with a duration.'),
         root.total[weight] > 0 && rows,
-        root.total[weight] > 0 && el('p', { class: 'hint' }, `Width is ${weight === TIME ? 'time, summed over threads' : weight === ALLOCATED ? 'bytes allocated' : 'bytes copied'}. Press a box to see it alone; press one above it to go back.`),
+        root.total[weight] > 0 && el('p', { class: 'hint' }, `Width is ${weight === TIME ? 'time, summed over threads' : weight === ALLOCATED ? 'bytes allocated' : 'bytes copied'}. Click a box to zoom in; click one above it to go back.`),
       );
 
       function box(node, x, w, row, above) {

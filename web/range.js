@@ -60,14 +60,14 @@ const range = (() => {
     return [
       el('h3', {}, `${format.time(stretch.to - stretch.from)} from ${format.moment(stretch.from, (stretch.to - stretch.from) / 100)}`),
       categories.length === 0
-        ? el('p', { class: 'quiet' }, 'Nothing traced in this stretch.')
+        ? el('p', { class: 'quiet' }, 'Nothing was traced in this range.')
         : el(
             'div',
             { class: 'columns' },
             el(
               'table',
               { class: 'small' },
-              el('caption', {}, 'By category. Outermost calls only: nested ones are not counted twice.'),
+              el('caption', {}, 'By category. Outermost calls only, so that nested ones are not counted twice.'),
               el('thead', {}, el('tr', {}, ['category', 'begun', 'host time', 'GPU time'].map((title) => el('th', { scope: 'col' }, title)))),
               el(
                 'tbody',
@@ -88,7 +88,7 @@ const range = (() => {
               el(
                 'table',
                 { class: 'small' },
-                el('caption', {}, sum.summarised ? 'By name, of the longest spans that are kept one by one.' : 'By name, nested calls included.'),
+                el('caption', {}, sum.summarised ? 'By name, for the longest spans, which are drawn individually.' : 'By name, nested calls included.'),
                 el('thead', {}, el('tr', {}, ['name', 'begun', 'time'].map((title) => el('th', { scope: 'col' }, title)))),
                 el(
                   'tbody',
@@ -108,7 +108,7 @@ const range = (() => {
       el(
         'p',
         { class: 'actions' },
-        el('button', { onclick: () => view.show(stretch.from, stretch.to) }, 'Zoom to it'),
+        el('button', { onclick: () => view.show(stretch.from, stretch.to) }, 'Zoom to this'),
         el('button', { onclick: () => view.selectRange(null) }, 'Clear'),
       ),
     ];

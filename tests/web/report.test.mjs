@@ -58,7 +58,7 @@ test('keys zoom and move, wherever the focus is', async () => {
   await page.context().close();
 });
 
-test('the timeline is told in words as it moves', async () => {
+test('the timeline is described in words as it moves', async () => {
   const page = await open(PAGE);
   await page.keyboard.press('w');
   const live = page.locator('#timeline-live');
@@ -69,7 +69,7 @@ test('the timeline is told in words as it moves', async () => {
   assert.match(await live.innerText(), /sync|init|kernel|memory|transfer|module/);
   const first = await page.locator('#timeline-detail').innerText();
   await page.keyboard.press('ArrowRight');
-  assert.notEqual(await page.locator('#timeline-detail').innerText(), first, 'arrows walk from call to call');
+  assert.notEqual(await page.locator('#timeline-detail').innerText(), first, 'arrows move between calls');
   await page.keyboard.press('ArrowDown');
   assert.match(await page.locator('#timeline-detail').innerText(), /Inside/);
   await page.keyboard.press('Escape');
@@ -161,7 +161,7 @@ test('a finding leads to its place', async () => {
   await page.context().close();
 });
 
-test('what the GPU was sampled at is drawn and told', async () => {
+test('GPU samples are drawn and described', async () => {
   const page = await open(PAGE);
   const pictures = page.locator('#samples-body figure');
   assert.equal(await pictures.count(), 4, 'the story has no temperature and no PCIe');
@@ -196,14 +196,14 @@ test('dragging selects a stretch and sums it up', async () => {
   const panel = page.locator('#timeline-detail');
   assert.match(await panel.innerText(), /By category/);
   assert.match(await panel.innerText(), /kernel/);
-  await panel.getByRole('button', { name: 'Zoom to it' }).click();
+  await panel.getByRole('button', { name: 'Zoom to this' }).click();
   const part = await view(page);
   // 200 of the plot's 1,222 pixels of 121 ms.
   assert.ok(Math.abs(width(part) / 1e6 - 19.8) < 1, `${width(part)}`);
   await page.context().close();
 });
 
-test('hovering tells what lies there', async () => {
+test('hovering shows what is there', async () => {
   const page = await open(PAGE);
   const canvas = page.locator('#timeline-canvas');
   await canvas.scrollIntoViewIfNeeded();

@@ -21,7 +21,7 @@ test('from the whole run to one named call and its arguments', async () => {
   const page = await open();
   await page.locator('#timeline-canvas').scrollIntoViewIfNeeded();
   const canvas = await page.locator('#timeline-canvas').boundingBox();
-  assert.match(await page.locator('#footer').innerText(), /summed up in cells/, 'the page carries a part only');
+  assert.match(await page.locator('#footer').innerText(), /combined into cells/, 'the page carries a part only');
   for (let step = 0; step < 8; step++) await page.keyboard.press('w');
   await fine(page);
   await settled(page);

@@ -122,7 +122,7 @@ impl SignSweep {
         &mut self.threads[place]
     }
 
-    /// A call of the runtime or driver has ended that lies in no other one.
+    /// A call of the runtime or driver has ended that is in no other one.
     pub fn call(&mut self, event: &Event, ended: &Ended) {
         self.thread(ended.thread).calls += 1;
         if let Some(status) = event.status.as_ref().filter(|status| status.code != 0) {
@@ -130,7 +130,7 @@ impl SignSweep {
         }
     }
 
-    /// A call has ended that lies in no other of the same role.
+    /// A call has ended that is in no other of the same role.
     pub fn role(&mut self, event: &Event, ended: &Ended, role: Role) {
         self.thread(ended.thread);
         let thread = &mut self.threads[ended.thread as usize];

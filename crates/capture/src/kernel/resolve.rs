@@ -30,7 +30,7 @@ impl fmt::Display for Missing {
             Missing::NoFunction(name, Some(truth)) => write!(to, "no function {name}: {truth}"),
             Missing::NoFunction(name, None) => write!(
                 to,
-                "no function {name} in this kernel: inlined by the compiler, or of another version"
+                "no function {name} in this kernel: the compiler inlined it, or another version has it"
             ),
             Missing::NoMatch(glob, None) => write!(to, "no function matches {glob}"),
             Missing::NoMatch(glob, Some(truth)) => {
@@ -38,7 +38,7 @@ impl fmt::Display for Missing {
             }
             Missing::NotTraceable(name) => write!(
                 to,
-                "{name} is notrace: it was built without a place for probes"
+                "{name} is notrace: it was built without room for probes"
             ),
         }
     }
@@ -152,7 +152,7 @@ mod tests {
         assert!(missing(Some("nouveau"), "x").contains("nouveau is not loaded"));
         assert!(missing(None, "nvidia_ioctl").contains("inlines it into nvidia_unlocked_ioctl"));
         assert!(missing(None, "nv_schedule_work").contains("nv_kthread_q_schedule_q_item"));
-        assert!(missing(None, "no_such").contains("inlined by the compiler, or of another"));
+        assert!(missing(None, "no_such").contains("the compiler inlined it, or another version"));
         assert!(missing(None, "rm_ioctl").contains("notrace"));
         assert!(missing(None, "rm_*").contains("no function matches"));
     }

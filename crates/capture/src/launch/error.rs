@@ -28,19 +28,19 @@ pub enum LaunchError {
         source: io::Error,
     },
     #[error(
-        "{}: a folder with ':' or ';' in its name cannot be in LD_LIBRARY_PATH; move it to another place",
+        "{}: LD_LIBRARY_PATH cannot take a folder with ':' or ';' in its name; rename or move it",
         .0.display()
     )]
     UnusableFolder(PathBuf),
     #[error(
-        "{}: a path with ':' or a space in it cannot be in LD_PRELOAD; set XDG_CACHE_HOME to another folder",
+        "{}: LD_PRELOAD cannot take a path with ':' or a space in it; set XDG_CACHE_HOME to another folder",
         .0.display()
     )]
     UnusableLibrary(PathBuf),
 }
 
 impl LaunchError {
-    /// Our own failure, told apart from the command's.
+    /// Our own failure, distinguished from the command's.
     pub const OWN_FAILURE: u8 = 125;
 
     /// What to exit with: 127 and 126 as shells do, else our own failure.

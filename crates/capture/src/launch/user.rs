@@ -23,12 +23,12 @@ pub struct OtherUser {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// Why a command cannot run as somebody.
+/// Why a command cannot run as another user.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
     #[error("--user: only root can run commands as another user; type: sudo cutrace …")]
     NotRoot,
-    #[error("--user: there is no user with the number {0} here")]
+    #[error("--user: no user has the ID {0} here")]
     Unknown(u32),
 }
 

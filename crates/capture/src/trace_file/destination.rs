@@ -16,7 +16,7 @@ use std::{
 pub enum DestinationError {
     /// There is no place for a trace that was given no name.
     #[error(
-        "cannot write {}, nor where temporary files go: {source}; choose another place with -o FILE",
+        "cannot write {}, nor to the temporary folder: {source}; choose another place with -o FILE",
         path.display()
     )]
     Nowhere { path: PathBuf, source: io::Error },
@@ -25,7 +25,7 @@ pub enum DestinationError {
     #[error("cannot write {}: {words}", path.display())]
     NoFolder { path: PathBuf, words: String },
     #[error(
-        "-o fd:{0}: use a descriptor of its own, 3 or above: cutrace -o fd:3 ./app 3>trace.jsonl"
+        "-o fd:{0}: use a separate descriptor, 3 or above: cutrace -o fd:3 ./app 3>trace.jsonl"
     )]
     Standard(RawFd),
     #[error("-o fd:{0}: it is not open; type: cutrace -o fd:{0} ./app {0}>trace.jsonl")]
@@ -118,7 +118,7 @@ fn stdout() -> io::Result<File> {
     Ok(file)
 }
 
-/// A descriptor that was open when cutrace was started. The program does not get it: whoever reads the
+/// A descriptor that was open when cutrace was started. The program does not get it: the reader of the
 /// trace waits for its end, not for the program's children.
 fn inherited(number: RawFd) -> Result<File, DestinationError> {
     if number == libc::STDOUT_FILENO {

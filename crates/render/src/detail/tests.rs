@@ -247,7 +247,7 @@ fn whole(path: &Path, segment_records: u32) -> Whole {
             .unwrap_or(timeline.names.list()[name as usize].to_string())
     };
     let flat = |row: &Row| {
-        let flat = |span: &crate::html::rows::Kept| {
+        let flat = |span: &crate::html::rows::ExactSpan| {
             let name = timeline.names.list()[span.name as usize].to_string();
             let (id, correlation) = (span.id, if span.open { 0 } else { span.correlation });
             let inside = (span.start, span.duration, span.inside);

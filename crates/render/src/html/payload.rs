@@ -7,7 +7,7 @@ use super::{
     encode::{packed, varint, zigzag},
     flame::Node,
     lanes::{Lane, Owner},
-    rows::{Detail, Kept},
+    rows::{Detail, ExactSpan},
     shapes::ShapeRow,
     timeline::Timeline,
 };
@@ -27,7 +27,7 @@ struct Head<'a> {
     /// Spans that are in cells only.
     aggregated: u64,
     kept: u64,
-    /// Spans that lay too deep to be placed by their beginning.
+    /// Spans that were too deep to be placed by their beginning.
     unplaced: u64,
     names_left_out: u64,
     lost: &'a [(u64, u64)],
@@ -168,9 +168,9 @@ pub fn payload(timeline: &mut Timeline, budget: usize) -> io::Result<String> {
 
 /// Forgets the details of the shortest half of the spans that have any and did not fail; how many.
 fn drop_details(timeline: &mut Timeline) -> u64 {
-    let failed = |span: &Kept| span.status.is_some_and(|code| code != 0);
+    let failed = |span: &ExactSpan| span.status.is_some_and(|code| code != 0);
     let all = timeline.rows.rows.iter_mut().flat_map(|row| &mut row.kept);
-    let mut spans: Vec<&mut Kept> = all.filter(|span| !span.details.is_empty()).collect();
+    let mut spans: Vec<&mut ExactSpan> = all.filter(|span| !span.details.is_empty()).collect();
     spans.sort_unstable_by_key(|span| Reverse((failed(span), span.duration)));
     let from = spans.len() / 2;
     for span in &mut spans[from..] {
@@ -310,7 +310,7 @@ fn spans(out: &mut Vec<u8>, timeline: &Timeline) {
             before = span.start;
         }
     }
-    let mut column = |put: fn(&mut Vec<u8>, &Kept)| {
+    let mut column = |put: fn(&mut Vec<u8>, &ExactSpan)| {
         for span in rows.iter().flat_map(|row| &row.kept) {
             put(out, span);
         }
@@ -348,7 +348,7 @@ fn spans(out: &mut Vec<u8>, timeline: &Timeline) {
 }
 
 /// Ids that mostly count upwards.
-fn differences(out: &mut Vec<u8>, timeline: &Timeline, value: fn(&Kept) -> u64) {
+fn differences(out: &mut Vec<u8>, timeline: &Timeline, value: fn(&ExactSpan) -> u64) {
     for row in &timeline.rows.rows {
         let mut before = 0;
         for span in &row.kept {

@@ -13,7 +13,7 @@ use super::{
     limits::Limits,
     names::Names,
     placing,
-    rows::{Detail, Kept, Rows},
+    rows::{Detail, ExactSpan, Rows},
     shapes::Shapes,
     wanted::Wanted,
 };
@@ -188,7 +188,7 @@ impl Timeline {
         self.place(
             index,
             closed.depth,
-            Kept {
+            ExactSpan {
                 start,
                 duration,
                 inside,
@@ -232,7 +232,7 @@ impl Timeline {
         self.place(
             index,
             depth,
-            Kept {
+            ExactSpan {
                 start,
                 duration: 0,
                 inside: 0,
@@ -254,7 +254,7 @@ impl Timeline {
     }
 
     /// `event`: what its details are made of, if it is kept. `node`: its place in the flame graph.
-    fn place(&mut self, index: u32, depth: usize, mut span: Kept, event: &Event, node: u32) {
+    fn place(&mut self, index: u32, depth: usize, mut span: ExactSpan, event: &Event, node: u32) {
         let end = span.start.saturating_add(span.duration);
         span.pinned = self.wanted.wants(&span);
         self.end = self.end.max(end);
@@ -379,7 +379,7 @@ impl Timeline {
             self.place(
                 unfinished.lane,
                 unfinished.depth,
-                Kept {
+                ExactSpan {
                     start: unfinished.open.start,
                     duration,
                     inside,

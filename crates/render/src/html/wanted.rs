@@ -1,7 +1,7 @@
 //! Which spans of a long trace a person looks for first: those that failed, those that findings name, and one
 //! turn of the program's loop with everything in it. The page keeps them beside the longest.
 
-use super::rows::Kept;
+use super::rows::ExactSpan;
 use analyse::Report;
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ impl Wanted {
         }
     }
 
-    pub fn wants(&self, span: &Kept) -> bool {
+    pub fn wants(&self, span: &ExactSpan) -> bool {
         let end = span.start.saturating_add(span.duration);
         span.status.is_some_and(|code| code != 0)
             || self.ids.contains(&span.id)

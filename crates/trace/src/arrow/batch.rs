@@ -217,7 +217,7 @@ impl<'a> Input<'a> {
                 return Err("compressed in an unknown way");
             }
             Some(how) if how.codec() == CompressionType::LZ4_FRAME => true,
-            Some(_) => return Err("compressed with zstd, which traces are not: use lz4"),
+            Some(_) => return Err("compressed with zstd, which traces do not use: use lz4"),
         };
         let rows = batch.length();
         if !(0..=MOST_ROWS).contains(&rows) {
@@ -258,7 +258,7 @@ impl<'a> Input<'a> {
             .ok_or("a column is missing")?;
         self.next_node += 1;
         if length != self.rows as i64 || !(0..=length).contains(&nulls) {
-            return Err("a column of another length than its batch");
+            return Err("a column whose length differs from its batch's");
         }
         Ok(nulls as usize)
     }
@@ -291,7 +291,7 @@ impl<'a> Input<'a> {
             .zip(usize::try_from(length).ok());
         let bytes =
             bytes.and_then(|(offset, length)| self.body.get(offset..offset.checked_add(length)?));
-        let bytes = bytes.ok_or("a column lies outside of its batch")?;
+        let bytes = bytes.ok_or("a column that extends beyond its batch")?;
         if !self.packed || bytes.is_empty() {
             unpacked.extend_from_slice(bytes);
             return Ok(());
@@ -314,7 +314,7 @@ impl<'a> Input<'a> {
         let mut decoder = lz4_flex::frame::FrameDecoder::new(packed).take(size + 1);
         match decoder.read_to_end(unpacked) {
             Ok(_) if unpacked.len() as u64 == size => Ok(()),
-            Ok(_) => Err("a column that unpacks to another length"),
+            Ok(_) => Err("a column that unpacks to the wrong length"),
             Err(_) => Err("a column that cannot be unpacked"),
         }
     }
@@ -371,7 +371,7 @@ impl<'a> Input<'a> {
                 offsets: offsets.into_iter().map(|end| end as usize).collect(),
             })
         } else {
-            Err("texts that lie outside of their column")
+            Err("strings that extend beyond their column")
         }
     }
 }

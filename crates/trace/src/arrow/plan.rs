@@ -1,4 +1,4 @@
-//! What a stream's schema says, checked: which of its columns are ours, and how each one lies
+//! What a stream's schema says, checked: which of its columns are ours, and how each one is laid out
 //! in the batches.
 
 use super::{
@@ -94,7 +94,7 @@ impl Plan {
         let Some(layout) = layout(field) else {
             let name: String = name.chars().take(40).collect();
             let what =
-                format!("an Arrow stream whose column {name:?} has a type that traces have not");
+                format!("an Arrow stream whose column {name:?} has a type that traces do not use");
             return Err(Error::NotATrace(what.into()));
         };
         if let Layout::Keys { dictionary, .. } = layout {
@@ -193,8 +193,8 @@ fn read_meta(schema: Schema<'_>) -> Result<Option<Meta>> {
             found,
             supported: VERSION,
         }),
-        _ => serde_json::from_value(value).map(Some).map_err(|error| {
-            Error::NotATrace(format!("its head is of another kind: {error}").into())
-        }),
+        _ => serde_json::from_value(value)
+            .map(Some)
+            .map_err(|error| Error::NotATrace(format!("its head cannot be read: {error}").into())),
     }
 }

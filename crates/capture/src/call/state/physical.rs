@@ -111,7 +111,7 @@ impl PhysicalMemory {
         freed
     }
 
-    /// Where an address lies.
+    /// Where an address is.
     pub fn space_of(&self, address: u64) -> Option<event::MemorySpace> {
         let memory = self.memory.get(&self.at(address)?.memory)?;
         Some(
@@ -184,6 +184,6 @@ mod tests {
         assert_eq!(freed, [1, 3]);
         assert_eq!(memory.release(9), Some((2, MADE)));
         memory.create(4, None);
-        assert_eq!(memory.release(4), None, "another process's");
+        assert_eq!(memory.release(4), None, "memory of another process");
     }
 }

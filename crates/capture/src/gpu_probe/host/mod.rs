@@ -3,7 +3,7 @@
 //! The kernel runs them, by libbpf. Arrays that they share with programs of the GPU are the kernel's,
 //! with pages that can be mapped: the library in the traced program asks for their files over a socket
 //! of the session's folder, and the device reaches the pages themselves. Who asks also gets the uprobes
-//! that are meant for its libraries, before it is answered: so they are there before its first call.
+//! that belong to its libraries, before it is answered: so they are there before its first call.
 
 mod contents;
 mod launch;
@@ -68,7 +68,7 @@ pub struct HostMap {
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     #[error(
-        "program {program} ({section}) runs on the host: {source}\nor leave the programs of the host out: --no-host"
+        "program {program} ({section}) runs on the host: {source}\nto run only the GPU programs: --no-host"
     )]
     NotAllowed {
         program: String,
@@ -84,7 +84,7 @@ pub enum HostError {
         source: libbpf_rs::Error,
     },
     #[error(
-        "program {program}: {section} does not say what to attach to: --attach {program}=uprobe:LIB:FUNCTION"
+        "program {program}: section {section} does not say what to attach to; use --attach {program}=uprobe:LIB:FUNCTION"
     )]
     Section { program: String, section: String },
     #[error("map {map} cannot be set: {source}")]
@@ -122,7 +122,7 @@ struct Served {
 }
 
 impl Host {
-    /// Loads the programs and attaches all that are of no process. The session's folder is told.
+    /// Loads the programs and attaches all that are of no process. The session's folder learns of them.
     pub fn start(part: &HostPart, folder: &Path) -> Result<Host, HostError> {
         let first = part.programs.first();
         ebpf::available().map_err(|source| HostError::NotAllowed {
@@ -252,7 +252,7 @@ fn load(part: &HostPart) -> Result<Object, EbpfError> {
     objects::listen();
     let _ = objects::said();
     let failed = |source| EbpfError::Load {
-        object: "the host's part",
+        object: "setting up the host programs",
         source,
         log: objects::said(),
     };

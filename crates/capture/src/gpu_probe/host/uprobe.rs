@@ -57,7 +57,7 @@ impl Uprobe {
         names.chain([self.function.clone()]).collect()
     }
 
-    /// Whether any way to launch a kernel is meant: no library's own function is.
+    /// Whether any way to launch a kernel matches: no library's own function is.
     fn is_for_launches(&self) -> bool {
         let is_stub = self.function.starts_with("_Z");
         launch::is_launch(&self.function) && self.offset == 0 && (is_stub || self.file.is_none())
@@ -144,7 +144,7 @@ impl Uprobe {
         let function = whole.split('(').next().unwrap_or(&whole);
         let function = function.rsplit(' ').next().unwrap_or(function);
         Some(format!(
-            "program {program} is for {function}: attached to what launches kernels here ({instead})"
+            "program {program} names {function}, which this program does not use: attached to the launch function it does use ({instead})"
         ))
     }
 
