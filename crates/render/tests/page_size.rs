@@ -49,7 +49,14 @@ fn pages_keep_to_their_size() {
     assert!(!is_cut && small.contains("\"whole\":null"));
     let (large, is_cut) = page(40_000, 1_000_000);
     assert!(is_cut && large.len() <= 1_000_000, "{} bytes", large.len());
-    assert!(large.len() > 500_000, "the room is used: {} bytes", large.len());
+    assert!(
+        large.len() > 500_000,
+        "the room is used: {} bytes",
+        large.len()
+    );
     let whole = large.split("\"whole\":").nth(1).expect("said");
-    assert!(whole.starts_with('['), "a turn of the loop is kept whole: {whole:.60}");
+    assert!(
+        whole.starts_with('['),
+        "a turn of the loop is kept whole: {whole:.60}"
+    );
 }
