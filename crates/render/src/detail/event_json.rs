@@ -210,7 +210,7 @@ fn meaning(event: &Event, start: u64, facts: &EventFacts<'_>) -> Json {
                 "grid": launch.grid, "block": launch.block,
                 "shared": json::value(launch.shared),
                 "threads": json::value(launch.threads()),
-                "queue_delay_ns": work.map(|work| json::value(work.start.saturating_sub(start + event.duration().unwrap_or(0)))),
+                "queue_delay_ns": work.map(|work| json::value(work.start.saturating_sub(start))),
             })
         }
         Some(What::Transfer(transfer)) => json!({
@@ -234,7 +234,7 @@ fn meaning(event: &Event, start: u64, facts: &EventFacts<'_>) -> Json {
         {
             let mut work = work_of(event);
             if let Some(call) = &facts.caused_by {
-                let delay = start.saturating_sub(call.start.saturating_add(call.duration));
+                let delay = start.saturating_sub(call.start);
                 work.insert("queue_delay_ns".into(), json::value(delay));
             }
             Json::Object(work)

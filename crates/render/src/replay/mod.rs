@@ -279,7 +279,8 @@ impl<W: Write> Replay<W> {
 
     /// A call that never ended.
     fn unfinished(&mut self, frame: &Frame, depth: usize) -> io::Result<()> {
-        self.begin_line(&frame.event, depth)?;
+        let at = frame.event.start.max(self.latest);
+        self.begin_line_at(&frame.event, at, depth)?;
         text::unfinished(
             &mut self.line,
             &frame.event,
@@ -439,13 +440,14 @@ impl<W: Write> Output for Replay<W> {
         self.end_run()?;
         self.flush_line()?;
         self.unopened.clear();
-        let mut open: Vec<_> = std::mem::take(&mut self.threads).into_iter().collect();
-        open.sort_by_key(|(key, _)| *key);
-        for (_, stack) in open {
-            // From the outermost to the innermost: where the thread was.
-            for (depth, frame) in stack.iter().enumerate() {
-                self.unfinished(frame, depth)?;
-            }
+        let threads = std::mem::take(&mut self.threads).into_values();
+        let mut open: Vec<(usize, Frame)> = threads
+            .flat_map(|stack| stack.into_iter().enumerate())
+            .collect();
+        // Those that were opened are where the threads were at the end.
+        open.sort_by_key(|(_, frame)| (frame.opened, frame.order));
+        for (depth, frame) in open {
+            self.unfinished(&frame, depth)?;
         }
         let mut work: Vec<Event> = std::mem::take(&mut self.work).into_values().collect();
         work.sort_by_key(|event| (event.start, event.id));
