@@ -105,7 +105,7 @@ impl Report {
         let left_out = &self.summary.as_ref()?.left_out;
         (self.idle.basis == Basis::Launches && !left_out.is_empty()).then(|| {
             format!(
-                "not known: calls were left out ({}) and the trace has no GPU times",
+                "unknown: calls were left out ({}) and the trace has no GPU times",
                 left_out.join(", ")
             )
         })

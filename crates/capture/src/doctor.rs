@@ -65,7 +65,7 @@ pub fn rights() -> Result<String, String> {
         return Ok(list(held));
     }
     Err(format!(
-        "no {}: type sudo cutrace …, or give them to a copy: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep CUTRACE",
+        "missing {}: use sudo cutrace …, or grant them to the binary: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep CUTRACE",
         list(lacking)
     ))
 }
@@ -128,7 +128,7 @@ fn tried() -> Vec<Found> {
     if let Err(error) = maps.set(&disabled) {
         return vec![("BPF", Err(first_line(&error)))];
     }
-    let mut found = vec![("BPF", Ok("maps and programs can be made".to_owned()))];
+    let mut found = vec![("BPF", Ok("maps and programs can be created".to_owned()))];
     let tries = Tries::new(&maps);
     let words = |tried: Result<(), TryError>, words: &str| match tried {
         Ok(()) => Ok(words.to_owned()),
@@ -136,11 +136,14 @@ fn tried() -> Vec<Found> {
     };
     found.push((
         "uprobe",
-        words(tries.uprobe(), "functions of libraries, one by one"),
+        words(tries.uprobe(), "library functions, attached one by one"),
     ));
     found.push((
         "uprobe_multi",
-        words(tries.uprobe_multi(), "all functions of a library at once"),
+        words(
+            tries.uprobe_multi(),
+            "library functions, all attached at once",
+        ),
     ));
     found.push(("session", loads(objects::SESSION, &maps, "call_session")));
     let tracepoint = match Tracefs::find() {
@@ -166,21 +169,21 @@ fn tried() -> Vec<Found> {
         "kprobe",
         tried(
             &|| tries.kprobe(address),
-            "functions of the driver, one by one",
+            "driver functions, attached one by one",
         ),
     ));
     found.push((
         "kprobe_multi",
         tried(
             &|| tries.kprobe_multi(address),
-            "functions of the driver, all at once",
+            "driver functions, all attached at once",
         ),
     ));
     found.push((
         "fentry",
         tried(
             &|| tries.fentry(FUNCTION),
-            "functions of the driver, with the least cost",
+            "driver functions, at the lowest cost",
         ),
     ));
     found
@@ -188,9 +191,9 @@ fn tried() -> Vec<Found> {
 
 fn loads(object: Compiled, maps: &Maps, program: &str) -> Result<String, String> {
     match objects::load(object, maps, &[program], |_| Ok(())) {
-        Ok(_) => Ok("a call's beginning and its return in one probe".to_owned()),
-        Err(_) => {
-            Err("not in this kernel (6.13 has it): two probes a function are used".to_owned())
-        }
+        Ok(_) => Ok("entry and return of a call in one probe".to_owned()),
+        Err(_) => Err(
+            "not in this kernel (needs 6.13): two probes per function are used instead".to_owned(),
+        ),
     }
 }

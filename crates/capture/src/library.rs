@@ -59,9 +59,9 @@ pub fn find(library: &str, first: &[PathBuf]) -> Vec<PathBuf> {
 /// What to say when nothing was found.
 pub fn not_found(library: &str) -> String {
     match library.contains('/') {
-        true => format!("no file {library} here"),
+        true => format!("no such file: {library}"),
         false => format!(
-            "no library {library} along the loader's path or in wheels; name it by its path"
+            "library {library} is neither on the loader's path nor in a Python wheel; give its full path"
         ),
     }
 }

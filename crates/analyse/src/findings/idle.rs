@@ -65,19 +65,18 @@ fn pauses(seen: &Seen<'_>, working: &Working) -> Option<Finding> {
                 match working.pauses {
                     1 => format!("The loop stops once for {}", words::time(working.pauses_ns)),
                     pauses => format!(
-                        "The loop stops {pauses} times, together for {}",
+                        "The loop stops {pauses} times, for {} in total",
                         words::time(working.pauses_ns)
                     ),
                 },
                 format!(
-                    "{} between steps in which the GPU has nothing to do for more than four steps' time. \
-                     {}{}",
+                    "{} between steps in which the GPU is idle for longer than four steps. {}{}",
                     words::count(working.pauses, "gap", "gaps"),
                     in_gap(longest),
                     basis(seen),
                 ),
-                "Compiling for a new shape, evaluating, saving a checkpoint or collecting garbage do \
-                 this. See what the program does there (`cutrace view`, or --stack).",
+                "Compiling for a new shape, evaluating, saving a checkpoint and garbage collection do this. See what \
+                 the program does there (`cutrace view`, or --stack).",
             ),
     )
 }
@@ -123,7 +122,7 @@ fn in_gap(gap: &Gap) -> String {
         .filter_map(|(word, work)| Some(format!("{word} {}", words::kernel(&work.as_ref()?.name))))
         .collect();
     format!(
-        "The longest, {}, comes {}. {}",
+        "The longest, {}, is {}. {}",
         words::time(gap.length_ns),
         around.join(" and "),
         host_words(&gap.host, gap.length_ns)
@@ -143,12 +142,12 @@ fn one_gap(seen: &Seen<'_>, gap: &Gap) -> Finding {
         .say(
             seen,
             format!(
-                "The GPU had nothing to do for {}",
+                "The GPU was idle for {}",
                 words::time(gap.length_ns)
             ),
             format!("One gap. {}{}", in_gap(gap), basis(seen)),
-            "Nothing repeats in this run, so this may be set-up that happens once. If the program waits \
-             here each time, prepare the next work while the GPU has some.",
+            "Nothing repeats in this run, so this may be one-time set-up. If the program waits here every time, \
+             prepare the next work while the GPU is busy.",
         )
 }
 
@@ -163,11 +162,11 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
     let (id, title) = match (&working.step, once_a_step) {
         (Some(_), _) if in_time => (
             "host-bound",
-            format!("The GPU is idle {share} of each step, though its work is queued in time"),
+            format!("The GPU is idle {share} of each step, although its work is queued in time"),
         ),
         (Some(_), true) => (
             "starved",
-            format!("The GPU waits {share} of each step for the host's next piece of work"),
+            format!("The GPU waits {share} of each step for the host to submit the next work"),
         ),
         (Some(_), false) => (
             "host-bound",
@@ -175,7 +174,7 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
         ),
         (None, _) => (
             "idle-gpu",
-            format!("The GPU is idle {share} of the time between its first work and its last"),
+            format!("The GPU is idle {share} of the time between its first and last work"),
         ),
     };
     let ops = (seen.report.idle.gaps.iter())
@@ -183,7 +182,7 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
         .filter_map(|gap| Some(gap.after.as_ref()?.op_id));
     let mut detail = match &working.step {
         Some(step) => format!(
-            "Of a step of {} the GPU works {}. ",
+            "In a step of {} the GPU works {}. ",
             words::time(step.mean_ns),
             words::time((working.busy_ns as f64 / working.steps()) as u64),
         ),
@@ -247,7 +246,7 @@ fn host_words(host: &HostTime, whole: u64) -> String {
         .filter(|(_, ns)| *ns as f64 >= 0.1 * whole as f64)
         .map(|(what, ns)| {
             let what = match *what {
-                "nothing traced" => "in its own code or waiting for something else",
+                "nothing traced" => "in its own code, or waiting for something else",
                 what => what,
             };
             let share = (*ns as f64 / whole.max(1) as f64).min(1.0);
@@ -263,32 +262,36 @@ fn host_words(host: &HostTime, whole: u64) -> String {
 fn basis(seen: &Seen<'_>) -> &'static str {
     match seen.report.idle.basis {
         Basis::GpuTimes => "",
-        Basis::Launches => " Without GPU times in the trace this is the least it can be.",
+        Basis::Launches => " The trace has no GPU times, so this is a lower bound.",
     }
 }
 
 fn advice(host: &HostTime, once_a_step: bool) -> &'static str {
     match host.parts().first().map(|(what, _)| *what) {
         Some("copying") => {
-            "The GPU waits for copies: make them async, from pinned memory, in another stream, one \
-             round ahead of the kernels."
+            "The GPU waits for copies: use async copies from pinned memory in another stream, one step ahead of the \
+             kernels."
         }
-        Some("allocating") => "Allocate before the loop, or from a pool in stream order.",
+        Some("allocating") => {
+            "Allocate before the loop, or use a stream-ordered pool (cudaMallocAsync)."
+        }
         Some("synchronising") => {
             "The host waits for the GPU before it launches more. Launch the next work before waiting, \
              and read results back later or less often."
         }
-        Some("launching") => "Launching is the limit: use CUDA graphs or fewer, larger kernels.",
+        Some("launching") => {
+            "Launching is the bottleneck: use CUDA graphs or fewer, larger kernels."
+        }
         Some("loading code") => {
             "Code is loaded or compiled while the loop runs: launch every kernel once before it starts."
         }
         _ if once_a_step => {
-            "Look at what the program does there. If it makes the next batch, do that in other threads or \
-             processes, ahead of time (in PyTorch: DataLoader with num_workers and pin_memory)."
+            "Look at what the program does there. If it prepares the next batch, do that ahead of time in other \
+             threads or processes (in PyTorch: DataLoader with num_workers and pin_memory)."
         }
         _ => {
-            "The program's own code between launches is the limit (Python, as a rule). Launch more with \
-             less of it: larger batches, torch.compile or CUDA graphs."
+            "The program's own code between launches is the bottleneck (usually Python). Do more work per launch: \
+             larger batches, torch.compile or CUDA graphs."
         }
     }
 }

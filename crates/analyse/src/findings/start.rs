@@ -50,7 +50,7 @@ fn start_up(seen: &Seen<'_>) -> Option<Finding> {
         (init_ns, format!("starting CUDA {}", words::time(init_ns))),
         (
             context_ns,
-            format!("making contexts {}", words::time(context_ns)),
+            format!("creating contexts {}", words::time(context_ns)),
         ),
         (
             code_ns,
@@ -98,15 +98,14 @@ fn start_up(seen: &Seen<'_>) -> Option<Finding> {
                     match before {
                         0 => String::new(),
                         before => format!(
-                            " The working time begins {} after the start; what else happens until then \
-                             is the program's own.",
+                            " The working time begins {} after the start; the rest of that time is the program's own.",
                             words::time(before)
                         ),
                     }
                 ),
-                "Leave it out of measurements. To shorten it: build code for the GPU at hand \
-                 (-arch=sm_NN), so that no PTX is compiled at load; keep the compile cache \
-                 (CUDA_CACHE_MAXSIZE); load lazily (CUDA_MODULE_LOADING=LAZY).",
+                "Leave it out of measurements. To shorten it, build for your GPU (-arch=sm_NN), so that no PTX is \
+                 compiled at load; keep the compile cache (CUDA_CACHE_MAXSIZE); load lazily \
+                 (CUDA_MODULE_LOADING=LAZY).",
             ),
     )
 }

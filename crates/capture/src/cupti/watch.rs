@@ -5,7 +5,7 @@ use super::link::Calls;
 use super::process::{Counts, Process};
 use super::work;
 use crate::clock::monotonic;
-use crate::notes::{Notes, Topic};
+use crate::notes::{Notes, Topic, counted};
 use crate::preload::counters::CounterPage;
 use crate::preload::{Folder, PreloadError, thread_time};
 use crate::{Deadline, Sink, SinkError};
@@ -149,8 +149,8 @@ pub struct Report {
 }
 
 static KILLED: Topic = Topic {
-    one: "process {} did not end in order: work of its last 100 ms may have no GPU times",
-    many: "{} processes did not end in order: work of their last 100 ms may have no GPU times",
+    one: "process {} was killed or crashed: work of its last 100 ms may have no GPU times",
+    many: "{} processes were killed or crashed: work of their last 100 ms may have no GPU times",
 };
 static DAMAGED: Topic = Topic {
     one: "process {}: its GPU times are damaged",
@@ -345,15 +345,17 @@ impl<S: Sink> Watch<S> {
         }
         if dropped > 0 {
             report.notes.say(format!(
-                "GPU times of {dropped} pieces of work are missing: the session's folder (usually /dev/shm) was full, \
-                 or CUPTI had no room"
+                "{} no times: the session folder (usually in /dev/shm) was full, or CUPTI \
+                 ran out of buffers",
+                counted(dropped, "GPU operation has", "GPU operations have")
             ));
         }
         if report.counts.untimed > 0 {
             let untimed = report.counts.untimed;
-            report
-                .notes
-                .say(format!("GPU work that CUPTI gave no times of: {untimed}"));
+            report.notes.say(format!(
+                "CUPTI gave no times for {}",
+                counted(untimed, "GPU operation", "GPU operations")
+            ));
         }
         if pairs > 0 {
             report.clocks.push(ClockError {
@@ -372,8 +374,8 @@ impl<S: Sink> Watch<S> {
         }
         if came > timed || unfinished > 0 {
             report.notes.say(format!(
-                "GPU times by events: {} of {came} pieces of work were timed; the others came too fast, in \
-                 streams that were being captured, or had not ended",
+                "CUDA events timed {} of {came} GPU operations; the others came too fast, were in a stream being \
+                 captured, or had not ended",
                 timed.saturating_sub(unfinished)
             ));
         }

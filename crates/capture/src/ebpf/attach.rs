@@ -62,7 +62,8 @@ impl Calls {
                 Err(error) => refused = Some(error),
             }
         }
-        Err(refused.unwrap_or_else(|| EbpfError::NothingToTrace("no way to attach".into())))
+        Err(refused
+            .unwrap_or_else(|| EbpfError::NothingToTrace("no supported way to attach".into())))
     }
 
     /// Puts probes into a file. All of them, or none.

@@ -112,7 +112,7 @@ impl Library {
         let left = (before - self.functions.len()) as u64;
         if left > 0 {
             self.hooked = self.hooked.saturating_sub(left);
-            let why = "changed in memory: another cutrace already records them";
+            let why = "patched in memory: another cutrace already records them";
             *self.skipped.entry(why.into()).or_default() += left;
         }
         left

@@ -17,6 +17,7 @@ use crate::clock::monotonic;
 use crate::ioctl::{Decoder, loaded_driver};
 use crate::launch::block_signals;
 use crate::notes::Notes;
+use crate::notes::counted;
 use crate::preload::{Library, Process};
 use crate::syscall::Events;
 use crate::{Deadline, Inlet, Merge, Sink, SinkError};
@@ -274,20 +275,20 @@ impl<S: Sink> Recording<S> {
         let mut notes = state.notes.clone();
         if ended.late_loads > 0 {
             notes.say(format!(
-                "{} loads of libraries went on before probes were in them: calls may be missing",
-                ended.late_loads
+                "{} before probes were attached: first calls may be missing",
+                counted(ended.late_loads, "library ran", "libraries ran")
             ));
         }
         if ended.lost_ends > 0 {
             notes.say(format!(
-                "the returns of {} calls were lost",
-                ended.lost_ends
+                "{} no recorded return",
+                counted(ended.lost_ends, "call has", "calls have")
             ));
         }
         if ended.faults > 0 {
             notes.say(format!(
-                "{} pieces of arguments could not be read and are missing or zero",
-                ended.faults
+                "{} could not be read: missing or shown as zero",
+                counted(ended.faults, "argument", "arguments")
             ));
         }
         totals

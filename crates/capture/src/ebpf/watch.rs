@@ -323,7 +323,8 @@ impl Watch {
             let left = (before - found.functions.len()) as u64;
             if left > 0 {
                 found.hooked = found.hooked.saturating_sub(left);
-                let why = "left out: this kernel attaches probes one by one; name them with -e";
+                let why =
+                    "not hooked: this kernel attaches probes one by one; select functions with -e";
                 *found.skipped.entry(why.into()).or_default() += left;
             }
         }
@@ -576,32 +577,32 @@ impl Watch {
 }
 
 pub(super) static ALREADY_RECORDED: Topic = Topic {
-    one: "not traced: {}: another cutrace already records it, or another tool has patched it, and a probe on patched \
-          code would crash that program",
-    many: "not traced: functions of {} libraries: another cutrace already records them, or another tool has patched \
-           them, and a probe on patched code would crash that program",
+    one: "not traced: {}: another cutrace or another tool has patched it, and a probe on patched code would crash the \
+          program",
+    many: "not traced: functions of {} libraries: another cutrace or another tool has patched them, and a probe on \
+           patched code would crash the program",
 };
 
 pub(super) static WITHOUT_DURATIONS: Topic = Topic {
-    one: "durations are not recorded for {}: it can throw C++ exceptions, and a return probe would end the program; \
-          use --method=preload for durations",
-    many: "durations are not recorded for functions of {} libraries: they can throw C++ exceptions, and a return probe \
-           would end the program; use --method=preload for durations",
+    one: "no durations for {}: it can throw C++ exceptions, and a return probe would kill the program; use \
+          --method=preload for durations",
+    many: "no durations for functions of {} libraries: they can throw C++ exceptions, and a return probe would kill \
+           the program; use --method=preload for durations",
 };
 
 pub static WITHOUT_HOLD: Topic = Topic {
-    one: "libraries that are loaded later are not seen, or too late: {}",
-    many: "libraries that are loaded later by {} loaders are not seen, or too late",
+    one: "libraries loaded later may be missed, or lose their first calls: {}",
+    many: "libraries loaded later by {} loaders may be missed, or lose their first calls",
 };
 
 static BEFORE_LOADER: Topic = Topic {
-    one: "{} was there before its program's loader was known: first calls may be missing",
-    many: "{} libraries were there before their programs' loaders were known: first calls may be missing",
+    one: "{} was loaded before its program's loader was hooked: its first calls may be missing",
+    many: "{} libraries were loaded before their programs' loaders were hooked: their first calls may be missing",
 };
 
 static NO_SYMBOLS: Topic = Topic {
-    one: "{}: no functions that can be probed: it has no symbols for them",
-    many: "{} files have no functions that can be probed: they have no symbols for them",
+    one: "{} has no symbols, so none of its functions can be probed",
+    many: "{} files have no symbols, so none of their functions can be probed",
 };
 
 static NOT_TRACED: Topic = Topic {

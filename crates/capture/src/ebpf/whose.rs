@@ -62,9 +62,9 @@ fn groups_of(pid: u32) -> Option<Vec<u64>> {
 /// Why a path names no cgroup.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    #[error("cgroups of version 2 are not mounted here")]
+    #[error("cgroup v2 is not mounted here")]
     NotMounted,
-    #[error("{} is no cgroup of version 2: a folder below {} is meant", path.display(), root.display())]
+    #[error("{} is not a v2 cgroup: give a directory below {}", path.display(), root.display())]
     NoCgroup { path: PathBuf, root: PathBuf },
 }
 

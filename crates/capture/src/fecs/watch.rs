@@ -123,7 +123,7 @@ impl Buffer {
         ] {
             params[place..place + 4].copy_from_slice(&value.to_le_bytes());
         }
-        let what = "an event buffer";
+        let what = "creating an event buffer";
         let handle = client.allocate(client.root(), EVENT_BUFFER, &mut params, what)?;
         let bind = |everybody: u8| {
             let mut params = [0u8; 24];

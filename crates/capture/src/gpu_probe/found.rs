@@ -8,6 +8,7 @@ use super::{
 use crate::{
     Sink, SinkError,
     clock::monotonic,
+    notes::counted,
     source::{Results, Together},
     trace_file::{Onlooker, TraceFile},
 };
@@ -73,8 +74,12 @@ impl Found {
         });
         (allocations.forgotten > 0).then(|| {
             format!(
-                "{} allocations were not remembered: what lies in them has no name",
-                allocations.forgotten
+                "{} not tracked: accesses there are shown without a name",
+                counted(
+                    allocations.forgotten as u64,
+                    "allocation was",
+                    "allocations were"
+                )
             )
         })
     }

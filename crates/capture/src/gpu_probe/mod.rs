@@ -47,7 +47,7 @@ const VARIABLE: &str = "CUTRACE_GPU_PROBES";
 pub enum ProbeError {
     #[error(transparent)]
     Folder(#[from] crate::preload::PreloadError),
-    #[error("cannot write the orders for GPU probes: {0}")]
+    #[error("cannot write the instructions for GPU probes: {0}")]
     Orders(io::Error),
 }
 

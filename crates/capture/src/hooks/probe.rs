@@ -110,7 +110,10 @@ impl Probe {
         })?;
         let way = Way::parse(word).ok_or_else(|| {
             let known: Vec<&str> = WAYS.iter().map(|way| way.0).collect();
-            let what = format!("'{word}' is not a kind of probe: {}", known.join(", "));
+            let what = format!(
+                "unknown probe type '{word}' (choose from {})",
+                known.join(", ")
+            );
             Located::new(0, what)
         })?;
         let start = word.len() + 1;

@@ -3,7 +3,7 @@
 use super::process::{Library, Processes};
 use crate::SinkError;
 use crate::call::Totals;
-use crate::notes::{Notes, Topic};
+use crate::notes::{Notes, Topic, counted};
 use crate::process_name;
 use event::{Backend, ClockError, Hooks, Overhead, ProcessName};
 use std::collections::BTreeMap;
@@ -46,8 +46,8 @@ static TOPICS: [(&str, Topic); 4] = [
     (
         "changed-file",
         Topic {
-            one: "{} is not hooked: its file is gone or has changed",
-            many: "{} libraries are not hooked: their files are gone or have changed",
+            one: "{} is not hooked: its file was deleted or changed",
+            many: "{} libraries are not hooked: their files were deleted or changed",
         },
     ),
     (
@@ -121,8 +121,10 @@ pub(super) fn backend(libraries: &[Library]) -> Backend {
 /// What was left alone in each library, and why.
 pub fn missing(libraries: &[Library]) -> Vec<String> {
     let reasons = libraries.iter().flat_map(|library| {
-        (library.skipped.iter())
-            .map(|(reason, count)| format!("{}: {count} functions: {reason}", library.short_name()))
+        (library.skipped.iter()).map(|(reason, count)| {
+            let functions = counted(*count, "function", "functions");
+            format!("{}: {functions}: {reason}", library.short_name())
+        })
     });
     reasons.collect()
 }
@@ -155,7 +157,9 @@ impl Report {
         }
         if damaged > 0 {
             notes.say(format!(
-                "{damaged} rings held what cutrace does not write and were given up"
+                "{} invalid data and {} dropped",
+                counted(damaged, "ring contained", "rings contained"),
+                if damaged == 1 { "was" } else { "were" }
             ));
         }
         totals

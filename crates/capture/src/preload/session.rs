@@ -16,6 +16,7 @@ use crate::call::{Assembler, Filter, Limits};
 use crate::clock::monotonic;
 use crate::files;
 use crate::launch::block_signals;
+use crate::notes::counted;
 use crate::{Deadline, Sink};
 use event::{ClockError, ClockPair};
 use std::ffi::{OsStr, OsString};
@@ -258,16 +259,18 @@ fn assemble_all<S: Sink>(
     report.add_overhead(clock.length(counters.spent()));
     if let [(path, why), ..] = &*unreadable {
         report.notes.say(format!(
-            "the calls of {} processes are not in the trace: {}: {why}",
-            unreadable.len(),
+            "the calls of {} are not in the trace: {}: {why}",
+            counted(unreadable.len() as u64, "process", "processes"),
             path.display()
         ));
     }
     if still_running > 0 {
-        let what = "were still running when the command ended, and are traced no longer";
-        report
-            .notes
-            .say(format!("processes that {what}: {still_running}"));
+        let processes = counted(
+            still_running as u64,
+            "process was still running when the command ended and is",
+            "processes were still running when the command ended and are",
+        );
+        report.notes.say(format!("{processes} no longer traced"));
     }
     report.tracer_cpu = thread_time();
     (sink, report)

@@ -20,7 +20,7 @@ const MOST_NAMED: usize = 64;
 
 static UNTRACED: Topic = Topic {
     one: "{}",
-    many: "{} processes use CUDA and were not traced",
+    many: "{} processes use CUDA but were not traced",
 };
 
 pub struct Watch {
@@ -137,12 +137,11 @@ impl Found {
                     fs::exists(folder.join("root").join(path)).unwrap_or(true)
                 };
                 if !is_there(ours) || !is_there(&self.session) {
-                    "it runs in another root (a container), where cutrace's files are not: run cutrace \
-                     inside of it"
+                    "it runs in another root (a container) that does not have cutrace's files: run cutrace inside it"
                 } else if is_loaded {
                     return Verdict::Traced;
                 } else {
-                    "its loader did not take cutrace's library (LD_PRELOAD)"
+                    "its loader did not load cutrace's library (LD_PRELOAD)"
                 }
             }
         };
@@ -150,7 +149,7 @@ impl Found {
         self.named += 1;
         self.notes.about(
             &UNTRACED,
-            format!("process {pid} ({program}) uses CUDA ({library}) and was not traced: {why}"),
+            format!("process {pid} ({program}) uses CUDA ({library}) but was not traced: {why}"),
         );
         Verdict::Named
     }

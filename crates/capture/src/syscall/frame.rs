@@ -226,7 +226,7 @@ pub fn take(bytes: &[u8]) -> Result<Option<(Frame, usize)>, Malformed> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the tracer's process wrote what makes no sense")]
+#[error("the tracer process sent invalid data")]
 pub struct Malformed;
 
 struct Take<'a>(&'a [u8]);

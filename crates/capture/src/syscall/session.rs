@@ -246,7 +246,7 @@ fn read_all<S: Sink>(
     let mut notes = Vec::new();
     loop {
         if let Err(why) = take_all(&mut bytes, &mut events) {
-            notes.push(format!("{why}: no more system calls were recorded"));
+            notes.push(format!("{why}: system calls after this were not recorded"));
             break;
         }
         match received.recv() {
@@ -267,8 +267,8 @@ fn read_all<S: Sink>(
     drop(received);
     events.finish();
     if events.taken_over {
-        let what = "the process that traces system calls (cutrace-ptrace) was killed, and another took \
-                    over: in the moment between, calls into the driver failed with ENOSYS";
+        let what = "the process that traces system calls (cutrace-ptrace) was killed and replaced: in between, system \
+                    calls into the driver failed with ENOSYS";
         notes.push(what.into());
     }
     let still_running = ahead.join().unwrap_or(true);
@@ -302,11 +302,11 @@ fn read_all<S: Sink>(
 
 fn unseen_text(count: usize, why: Unseen) -> String {
     let why = match why {
-        Unseen::OwnFilters => "has seccomp filters of its own",
+        Unseen::OwnFilters => "has its own seccomp filters",
         Unseen::Refused => "refused a second seccomp filter",
     };
     let whose = match count {
-        1 => "one process and its children: it".to_owned(),
+        1 => "1 process and its children: it".to_owned(),
         _ => format!("{count} processes and their children: the first"),
     };
     format!("close and munmap were not recorded in {whose} {why}")

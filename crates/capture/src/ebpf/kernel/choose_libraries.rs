@@ -15,6 +15,7 @@ use crate::{
     },
     hooks::{Hook, Target},
     library::find,
+    notes::counted,
 };
 use event::Layer;
 use std::fs::File;
@@ -111,7 +112,10 @@ impl Choice<'_> {
                 self.made.notes.about(&WITHOUT_DURATIONS, subject);
             }
             let way = self.attach_library(&file, &shown, &probes)?;
-            let line = format!("{} functions of {shown} ({way})", probes.len());
+            let line = format!(
+                "{} of {shown} ({way})",
+                counted(probes.len() as u64, "function", "functions")
+            );
             self.made.details.push(line);
             found = true;
         }

@@ -12,6 +12,7 @@ use crate::{
         markers::{self, Marker},
     },
     library::find,
+    notes::counted,
 };
 use event::Layer;
 use std::{collections::HashSet, fs::File};
@@ -68,7 +69,10 @@ impl Choice<'_> {
                 continue;
             }
             let way = self.attach_marks(&file, &shown, &marks)?;
-            let line = format!("{} markers of {shown} ({way})", marks.len());
+            let line = format!(
+                "{} of {shown} ({way})",
+                counted(marks.len() as u64, "marker", "markers")
+            );
             self.made.details.push(line);
             found = true;
         }
@@ -108,7 +112,7 @@ impl Choice<'_> {
                 return Err(Refusal::Uncountable { marker: title, why });
             }
             shape.leave_out(number);
-            self.note(format!("{title}: {why}: its events come without it"));
+            self.note(format!("{title}: {why}: recorded without it"));
         }
         let number = self.maps.describe(&shape.spec)?;
         let number = u16::try_from(number).map_err(|_| Refusal::TooManyDescriptions)?;

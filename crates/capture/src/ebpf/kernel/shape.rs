@@ -51,11 +51,11 @@ enum From {
 pub enum ShapeError {
     #[error("the tracepoint has no field {0}; it has {1}")]
     NoField(String, String),
-    #[error("the field {0} is {1} bytes long: only numbers and texts can be read")]
+    #[error("field {0} is {1} bytes long: only numbers and strings can be read")]
     OddField(String, u16),
-    #[error("its arguments are more than a record holds")]
+    #[error("its arguments do not fit into one record")]
     TooMuch,
-    #[error("its condition asks for '{0}', which this kind of probe does not bring")]
+    #[error("its condition uses '{0}', which this kind of probe does not provide")]
     NotThere(String),
 }
 

@@ -22,11 +22,11 @@ pub static KERNEL: Kernel = Kernel;
 static ABOUT: About = About {
     name: "kernel",
     typed: Some("`--kernel`, `--hook PROBE`, `--hooks FILE`"),
-    help: "the driver's own functions, and what hooks ask for of the kernel (root)",
-    shows: "functions of nvidia.ko and nvidia-uvm.ko, interrupts, off-CPU time, and hooks of your own, counted in the \
-            kernel if you like",
+    help: "the driver's own functions, and kernel hooks of your own (root)",
+    shows: "functions of nvidia.ko and nvidia-uvm.ko, interrupts, off-CPU time, and hooks of your own, optionally only \
+            counted in the kernel",
     document: Some("docs/HOOKS.md"),
-    needs: "root, a kernel with probes",
+    needs: "root, and a kernel with kprobes",
     other_tools: Some(OtherTools {
         words: &[
             "kprobe",
@@ -157,7 +157,7 @@ fn tracefs() -> Result<String, String> {
         None if doctor::is_root() => {
             Err("type: mount -t tracefs nodev /sys/kernel/tracing".to_owned())
         }
-        None => Err("not mounted, or for root only: try sudo cutrace doctor".to_owned()),
+        None => Err("not mounted, or readable by root only: try sudo cutrace doctor".to_owned()),
     }
 }
 
@@ -165,18 +165,21 @@ fn types() -> Result<String, String> {
     match Path::new("/sys/kernel/btf/vmlinux").exists() {
         true => {
             let driver = Btf::has_module("nvidia");
-            let words = if driver { ", and of nvidia" } else { "" };
+            let words = if driver { " and of nvidia.ko" } else { "" };
             Ok(format!("types of the kernel{words}"))
         }
-        false => Err("this kernel does not tell its types (CONFIG_DEBUG_INFO_BTF); fentry and names of arguments need it".to_owned()),
+        false => Err(
+            "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF), which fentry and argument names need"
+                .to_owned(),
+        ),
     }
 }
 
 fn symbols() -> Result<String, String> {
     match doctor::tells_addresses() {
-        true => Ok("/proc/kallsyms tells addresses".to_owned()),
+        true => Ok("/proc/kallsyms shows addresses".to_owned()),
         false => {
-            Err("/proc/kallsyms tells no addresses to this user (kernel.kptr_restrict)".to_owned())
+            Err("/proc/kallsyms hides addresses from this user (kernel.kptr_restrict)".to_owned())
         }
     }
 }
@@ -185,7 +188,7 @@ fn lockdown() -> Result<String, String> {
     match doctor::lockdown() {
         None => Ok("the kernel is not locked down".to_owned()),
         Some(level) => Err(format!(
-            "lockdown is on ({level}): no probes on the kernel's functions; boot with lockdown=none, or without secure boot"
+            "lockdown is on ({level}), which forbids probes on kernel functions; boot with lockdown=none or without Secure Boot"
         )),
     }
 }
@@ -221,7 +224,7 @@ impl Running for Hooked {
         let mut notes = words::lines(&report.notes, &mut details);
         if !report.missing.is_empty() {
             notes.push(format!(
-                "{} of {} hooks on the kernel were not to be had here; -v says which, and why",
+                "{} of {} kernel hooks could not be attached here; -v says which, and why",
                 report.missing.len(),
                 report.hooks.total
             ));

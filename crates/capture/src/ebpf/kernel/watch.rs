@@ -23,7 +23,7 @@ use crate::{
     },
     hooks::{Hook, Hooks},
     kernel::{Functions, Tracefs},
-    notes::{Notes, Topic},
+    notes::{Notes, Topic, counted},
 };
 use event::{Aggregate, Backend, Category, Hooks as Count, Kind, Layer, Lost, Record, Reorder};
 use libbpf_rs::{Object, RingBufferBuilder};
@@ -53,7 +53,7 @@ const LEAVING_NS: u64 = 5_000_000_000;
 
 static SILENT: Topic = Topic {
     one: "{}",
-    many: "{} hooks stayed silent",
+    many: "{} hooks never fired",
 };
 
 /// What to watch.
@@ -115,8 +115,8 @@ impl Watch {
         match crate::doctor::lockdown() {
             // What it forbids is refused in many ways, none of which says so.
             Some(level) => Err(EbpfError::NothingToTrace(format!(
-                "the kernel is locked down ({level}), and lets nobody look into it: {why}\n\
-                 boot with lockdown=none, or without secure boot; --method=preload works as ever"
+                "the kernel is locked down ({level}) and forbids tracing: {why}\nboot with lockdown=none or without \
+                 Secure Boot; --method=preload still works"
             ))),
             None => attached,
         }
@@ -404,22 +404,31 @@ impl<S: Sink> Reading<S> {
         if let Err(error) = read {
             notes.say(format!("the kernel's records could not be read: {error}"));
         }
-        for (what, count) in [
-            ("returns found no room in the ring", COUNT_LOST_ENDS),
-            ("arguments could not be read", COUNT_FAULTS),
+        for (one, many, count) in [
             (
-                "calls could not be remembered until they returned",
+                "return did not fit into the ring",
+                "returns did not fit into the ring",
+                COUNT_LOST_ENDS,
+            ),
+            (
+                "argument could not be read",
+                "arguments could not be read",
+                COUNT_FAULTS,
+            ),
+            (
+                "call could not be tracked until it returned",
+                "calls could not be tracked until they returned",
                 COUNT_UNSAVED,
             ),
         ] {
             let count = watch.maps.count(count);
             if count > 0 {
-                notes.say(format!("kernel: {count} {what}"));
+                notes.say(format!("kernel: {}", counted(count, one, many)));
             }
         }
         for (subject, count) in self.events.counted() {
             if let Some(why) = subject.silence.filter(|_| count == 0) {
-                notes.about(&SILENT, format!("{} stayed silent: {why}", subject.name));
+                notes.about(&SILENT, format!("{} never fired: {why}", subject.name));
             }
         }
         if let Err(failure) = self.sink.flush() {
@@ -452,7 +461,7 @@ pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, String> {
         let mut names: Vec<&str> = all.iter().filter_map(|h| h.group.as_deref()).collect();
         names.dedup();
         return Err(format!(
-            "no group {unknown}: there are {}",
+            "unknown group '{unknown}' (choose from {})",
             names.join(", ")
         ));
     }

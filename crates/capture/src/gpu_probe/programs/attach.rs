@@ -87,8 +87,8 @@ impl<'a> Places<'a> {
             return (None, None);
         }
         let note = format!(
-            "program {program}: its section ({section}) names no function, and it is about launches: \
-             taken for {section}:{LAUNCH} (--attach {program}={section}:LIB:FUNCTION attaches it elsewhere)"
+            "program {program}: its section ({section}) names no function, so it is attached to {section}:{LAUNCH} \
+             (--attach {program}={section}:LIB:FUNCTION attaches it elsewhere)"
         );
         (Some(format!("{section}/{LAUNCH}")), Some(note))
     }
@@ -125,7 +125,7 @@ fn meant(program: &str, section: &str) -> Option<String> {
     let is_on_gpu = program.starts_with("cuda__") && kind.starts_with('k');
     (is_on_gpu && kernel != name).then(|| {
         format!(
-            "program {program}: {name} stands for the kernel {}",
+            "program {program}: {name} is read as the kernel {}",
             ptx::rewrite::readable(kernel)
         )
     })

@@ -45,7 +45,7 @@ impl FromStr for Setting {
             .ok_or(form)?;
         let key = |text: &str| {
             let key = number(text).and_then(|key| u64::try_from(key).ok());
-            key.ok_or_else(|| format!("{text} is no key"))
+            key.ok_or_else(|| format!("'{text}' is not a key"))
         };
         let keys = match keys.split_once("..") {
             Some((from, to)) => key(from)?..key(to)?,
@@ -59,7 +59,7 @@ impl FromStr for Setting {
         }
         let numbers = value
             .split(',')
-            .map(|text| number(text).ok_or_else(|| format!("{text} is no number")));
+            .map(|text| number(text).ok_or_else(|| format!("'{text}' is not a number")));
         Ok(Setting {
             map: map.to_owned(),
             what: What::Numbers(keys, numbers.collect::<Result<_, _>>()?),
@@ -89,7 +89,7 @@ impl Setting {
         let name = &self.map;
         let (key_size, value_size) = (map.key_size as usize, map.value_size as usize);
         if key_size > 8 {
-            return Err(format!("--set {name}: its keys are no numbers"));
+            return Err(format!("--set {name}: its keys are not numbers"));
         }
         let bytes_of = |key: u64| key.to_le_bytes()[..key_size].to_vec();
         let check = |key: u64| {
@@ -123,7 +123,7 @@ impl Setting {
                 if value_size == 0 || bytes.is_empty() || !bytes.len().is_multiple_of(value_size) {
                     let size = bytes.len();
                     return Err(failed(&format!(
-                        "{size} bytes are no values of {value_size} each"
+                        "{size} bytes are not a whole number of {value_size}-byte values"
                     )));
                 }
                 let values = bytes.chunks_exact(value_size);
@@ -142,7 +142,7 @@ fn value(name: &str, numbers: &[i128], bytes: usize) -> Result<Vec<u8>, String> 
     let each = bytes / numbers.len();
     if !matches!(each, 1 | 2 | 4 | 8) || each * numbers.len() != bytes {
         return Err(format!(
-            "--set {name}: a value has {bytes} bytes, which are not {} numbers of 1, 2, 4 or 8",
+            "--set {name}: a value of {bytes} bytes cannot hold {} numbers of 1, 2, 4 or 8 bytes",
             numbers.len()
         ));
     }

@@ -66,8 +66,7 @@ fn a_session_drains_while_the_program_runs_and_cleans_up() {
         report.hooks()
     );
     // The second thread's ring is still open on its side.
-    let running =
-        "processes that were still running when the command ended, and are traced no longer: 1";
+    let running = "1 process was still running when the command ended and is no longer traced";
     assert_eq!(report.notes.lines(), ["something odd", running]);
     assert_eq!(report.processes[0].exe, "/bin/app");
     assert!(report.clock.error_ns < 1_000_000, "{:?}", report.clock);
