@@ -1,9 +1,8 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Brief,
-    Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Managed, Nesting, Open, Overview,
-    Phases, Ranges, Role, SymbolId, Symbols,
+    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Managed, Nesting, Open,
+    Overview, Phases, Ranges, Role, SymbolId, Symbols,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},

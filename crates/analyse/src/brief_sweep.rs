@@ -78,8 +78,13 @@ impl TopSweep {
                     match event.status {
                         Some(code) if code != 0 => {
                             let (name, result) = words();
-                            let mut failed =
-                                Event::new(event.id, event.layer, event.category, name, event.start);
+                            let mut failed = Event::new(
+                                event.id,
+                                event.layer,
+                                event.category,
+                                name,
+                                event.start,
+                            );
                             failed.pid = event.pid;
                             failed.status = Some(Status { code, name: result });
                             all.signs.call(&failed, &ended);

@@ -1,9 +1,9 @@
 //! Functions by the time they took, and the longest operations of all.
 
+use crate::Brief;
 use crate::{
     Ended, Known, Longest, Quantiles, SymbolId, Symbols, overview::failed, passed::FunctionPassed,
 };
-use crate::Brief;
 use event::{Category, Layer, Name};
 use serde::Serialize;
 use std::collections::HashMap;

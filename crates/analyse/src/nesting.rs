@@ -5,11 +5,11 @@
 //! span. So the self times of a thread's spans add up to the time in which any was open, whatever
 //! is wrong with the records.
 
+use crate::Brief;
 use crate::{
     SymbolId,
     call_tree::{NO_NODE, NodeId},
 };
-use crate::Brief;
 use event::{Category, Layer};
 use std::collections::HashMap;
 

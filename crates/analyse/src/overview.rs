@@ -1,8 +1,8 @@
 //! How much of everything a trace holds, in constant space but for the spans that are open.
 
+use crate::Brief;
 use crate::captures::Captures;
 use crate::{Nesting, Wall};
-use crate::Brief;
 use event::{Category, Event, Extent, Kind, Layer, Meaning, MemoryOp, Record, Summary, What};
 use serde::Serialize;
 use std::collections::HashSet;

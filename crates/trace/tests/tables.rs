@@ -121,8 +121,9 @@ fn a_csv_table() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("ts_ns,pid,tid,type,layer,name,category,phase,op_id,"));
     assert!(
-        lines[1]
-            .starts_with("1000,0,0,userspace,driver,\"k<int, \"\"x\"\">\",memory,X,1,0,,,,,,,500,0,")
+        lines[1].starts_with(
+            "1000,0,0,userspace,driver,\"k<int, \"\"x\"\">\",memory,X,1,0,,,,,,,500,0,"
+        )
     );
 }
 

@@ -154,7 +154,9 @@ fn top_of(spans: Spans) -> Result<Option<analyse::Report>> {
                 status: event.status,
             };
             sweep.event(&brief, extent, symbol, || {
-                let result = event.result.and_then(|key| batch.results().get(key as usize));
+                let result = event
+                    .result
+                    .and_then(|key| batch.results().get(key as usize));
                 let name = batch.names().get(event.name as usize);
                 (name.cloned().unwrap_or_default(), result.cloned())
             });

@@ -362,7 +362,8 @@ impl<'a> Input<'a> {
             return Ok(());
         }
         let size = u64::try_from(size).map_err(|_| "a column of an impossible length")?;
-        if size > self.allowance || size > (packed.len() as u64).saturating_mul(self.packed.most()) {
+        if size > self.allowance || size > (packed.len() as u64).saturating_mul(self.packed.most())
+        {
             return Err("a column of an impossible length");
         }
         self.allowance -= size;

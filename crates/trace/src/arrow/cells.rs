@@ -66,7 +66,11 @@ impl Cells {
         }
         let (values, valid) = (&self.values, &self.valid);
         let value = |row: usize| values.get(row).copied().unwrap_or(0);
-        let is_valid = |row: usize| valid.get(row / 8).is_some_and(|byte| byte >> (row % 8) & 1 == 1);
+        let is_valid = |row: usize| {
+            valid
+                .get(row / 8)
+                .is_some_and(|byte| byte >> (row % 8) & 1 == 1)
+        };
         let mut bits = vec![0; order.len().div_ceil(8)];
         for (place, _) in order.iter().enumerate().filter(|(_, row)| is_valid(**row)) {
             bits[place / 8] |= 1 << (place % 8);

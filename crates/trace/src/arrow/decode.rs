@@ -81,11 +81,19 @@ impl Decoder {
         if line.is_end() {
             fields.complete = true;
             at.half = Half::End;
-        } else if fields.phase.as_ref().is_some_and(|phase| phase.as_ref() == "X") {
+        } else if fields
+            .phase
+            .as_ref()
+            .is_some_and(|phase| phase.as_ref() == "X")
+        {
             // What only its end says is the other line's.
             fields.phase = Some(Word::Text("B".into()));
-            (fields.duration, fields.status, fields.result, fields.outputs) =
-                (None, None, None, None);
+            (
+                fields.duration,
+                fields.status,
+                fields.result,
+                fields.outputs,
+            ) = (None, None, None, None);
             at.half = Half::Begin;
         }
         match fields.class()? {

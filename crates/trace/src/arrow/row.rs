@@ -111,7 +111,9 @@ pub fn lines_inside(batch: &Batch) -> impl Fn(usize) -> Option<u64> + '_ {
     move |row| {
         let phases = phases.filter(|cells| cells.has(row))?;
         let is_whole = match &phases.values {
-            Values::Names { keys, .. } => key.is_some_and(|key| keys.get(row) == Some(&(key as u64))),
+            Values::Names { keys, .. } => {
+                key.is_some_and(|key| keys.get(row) == Some(&(key as u64)))
+            }
             _ => text(phases, row).is_ok_and(|phase| phase == "X"),
         };
         let inside = || {

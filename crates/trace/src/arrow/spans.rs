@@ -178,7 +178,8 @@ impl Spans {
             };
             let mut summary = None;
             for batch in batches {
-                let Some(mut batch) = batch.filter(|_| !state.irregular && summary.is_none()) else {
+                let Some(mut batch) = batch.filter(|_| !state.irregular && summary.is_none())
+                else {
                     return Ok(SpansRead::Irregular);
                 };
                 take(&batch, &mut state);

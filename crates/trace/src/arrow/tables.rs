@@ -60,7 +60,9 @@ impl Tables {
             return Ok(None);
         }
         let mut end = [0; 8];
-        let read = file.seek(SeekFrom::End(-8)).and_then(|_| file.read_exact(&mut end));
+        let read = file
+            .seek(SeekFrom::End(-8))
+            .and_then(|_| file.read_exact(&mut end));
         if read.is_err() || end != END {
             return Ok(None);
         }
@@ -233,7 +235,10 @@ impl Tables {
         }) = self.rows.column(Column::Count)
         {
             // Cells without a value are 0.
-            let lost = values.iter().take(rows).fold(0, |sum: u64, &count| sum.saturating_add(count));
+            let lost = values
+                .iter()
+                .take(rows)
+                .fold(0, |sum: u64, &count| sum.saturating_add(count));
             self.lost = self.lost.saturating_add(lost);
         }
         if let Some(Cells {

@@ -10,7 +10,9 @@ use event::{Event, Meta, Record, Summary};
 use parquet::{
     arrow::{
         ArrowWriter,
-        arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves},
+        arrow_writer::{
+            ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+        },
     },
     basic::{Compression, Encoding, ZstdLevel},
     file::{
@@ -96,22 +98,24 @@ impl Groups {
         let writer = ArrowWriter::try_new(out, schema.clone(), Some(properties))?;
         let (file, factory) = writer.into_serialized_writer()?;
         let (input, orders) = sync_channel(1);
-        let thread = thread::Builder::new().name("parquet".into()).spawn(move || {
-            let mut packer = Packer {
-                file,
-                factory,
-                schema,
-                group: 0,
-            };
-            for order in orders {
-                match order {
-                    Order::Group(batches) => packer.pack(&batches)?,
-                    Order::Finish(pairs) => return packer.finish(pairs),
+        let thread = thread::Builder::new()
+            .name("parquet".into())
+            .spawn(move || {
+                let mut packer = Packer {
+                    file,
+                    factory,
+                    schema,
+                    group: 0,
+                };
+                for order in orders {
+                    match order {
+                        Order::Group(batches) => packer.pack(&batches)?,
+                        Order::Finish(pairs) => return packer.finish(pairs),
+                    }
                 }
-            }
-            // Nobody has finished it: it has no index, and cannot be read.
-            Ok(())
-        })?;
+                // Nobody has finished it: it has no index, and cannot be read.
+                Ok(())
+            })?;
         Ok(Groups {
             batches: Vec::new(),
             rows: 0,
@@ -151,7 +155,9 @@ impl Groups {
         self.input = None;
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(ended)) => ended,
-            _ => Err(Error::Io(std::io::Error::other("the thread that writes Parquet has failed"))),
+            _ => Err(Error::Io(std::io::Error::other(
+                "the thread that writes Parquet has failed",
+            ))),
         }
     }
 
@@ -188,9 +194,11 @@ impl<W: Write + Send> Packer<W> {
         let columns = self.factory.create_column_writers(self.group)?;
         self.group += 1;
         let count = columns.len();
-        let writers: Vec<Slot<ArrowColumnWriter>> =
-            (columns.into_iter()).map(|writer| Mutex::new(Some(writer))).collect();
-        let packed: Vec<Slot<Result<ArrowColumnChunk>>> = (0..count).map(|_| Mutex::default()).collect();
+        let writers: Vec<Slot<ArrowColumnWriter>> = (columns.into_iter())
+            .map(|writer| Mutex::new(Some(writer)))
+            .collect();
+        let packed: Vec<Slot<Result<ArrowColumnChunk>>> =
+            (0..count).map(|_| Mutex::default()).collect();
         let next = AtomicUsize::new(0);
         let work = || {
             loop {
@@ -213,9 +221,8 @@ impl<W: Write + Send> Packer<W> {
         });
         let mut group = self.file.next_row_group()?;
         for slot in &packed {
-            let chunk = take(slot).ok_or_else(|| {
-                Error::Io(std::io::Error::other("a column could not be packed"))
-            })?;
+            let chunk = take(slot)
+                .ok_or_else(|| Error::Io(std::io::Error::other("a column could not be packed")))?;
             chunk?.append_to_row_group(&mut group)?;
         }
         group.close()?;
