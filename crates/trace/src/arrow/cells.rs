@@ -3,12 +3,12 @@
 //! span's row gets its end's.
 
 use super::{
-    columns::{Column, Type},
+    columns::{Column, Type, data_type},
     dictionary::Dictionary,
 };
 use crate::Result;
 use arrow_array::{
-    ArrayRef, DictionaryArray, PrimitiveArray,
+    Array, ArrayRef, DictionaryArray, PrimitiveArray, new_null_array,
     types::{ArrowPrimitiveType, Int8Type, Int32Type, Int64Type, UInt32Type, UInt64Type},
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
@@ -22,6 +22,8 @@ pub struct Cells {
     values: Vec<u64>,
     valid: Vec<u8>,
     dictionary: Dictionary,
+    /// Numbers of which no row has one: the same array for every batch of that length.
+    nothing: Option<ArrayRef>,
 }
 
 impl Cells {
@@ -35,6 +37,7 @@ impl Cells {
             values: Vec::new(),
             valid: Vec::new(),
             dictionary,
+            nothing: None,
         }
     }
 
@@ -112,6 +115,12 @@ impl Cells {
 
     /// The column of the last `rows` rows; the cells are empty afterwards.
     pub fn take(&mut self, rows: usize) -> std::result::Result<ArrayRef, ArrowError> {
+        if self.values.is_empty() && matches!(self.holds, Type::U32 | Type::U64 | Type::I64) {
+            let known = self.nothing.take().filter(|array| array.len() == rows);
+            let array = known.unwrap_or_else(|| new_null_array(&data_type(self.holds), rows));
+            self.nothing = Some(array.clone());
+            return Ok(array);
+        }
         self.values.resize(rows, 0);
         self.valid.resize(rows.div_ceil(8), 0);
         let valid = Buffer::from(&*self.valid);

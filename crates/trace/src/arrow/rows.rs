@@ -23,7 +23,7 @@ use event::{
 use std::{collections::HashMap, sync::Arc};
 
 /// Rows of a batch: what a crash may cost, and large enough to compress well.
-const BATCH_ROWS: usize = 65_536;
+const BATCH_ROWS: usize = 32_768;
 /// Text of one column after which a batch is closed early.
 const BATCH_TEXT: usize = 8 << 20;
 
