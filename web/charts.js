@@ -96,7 +96,7 @@ const charts = (() => {
         const label = format.bytes(2 ** power);
         bars.push({ value: bin?.count ?? 0, label, tip: `from ${label}: ${format.plural(bin?.count ?? 0, 'copy', 'copies')}, ${format.bytes(bin?.bytes ?? 0)}` });
       }
-      const title = `${way.direction}: ${format.plural(way.count, 'copy', 'copies')} of ${format.bytes(way.bytes)} in all`;
+      const title = `${way.direction}: ${format.plural(way.count, 'copy', 'copies')} of ${format.bytes(way.bytes)} in total`;
       return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, tables.swatch('transfer'), `${way.direction} · size of copies`), histogram({ bars, color: 'var(--cat-transfer)', title, labelEvery: 3 }), el('figcaption', { class: 'hint' }, title.slice(title.indexOf(':') + 2)));
     });
   }

@@ -23,7 +23,7 @@ const memoryView = (() => {
   }
 
   function leakNote(leaks) {
-    return { program_ended: 'The program exited normally: memory that it still held was never freed.', program_failed: 'The program failed: only memory that kept growing counts as a leak.', end_unknown: 'It is not known how the program ended: only memory that kept growing counts as a leak.', events_lost: 'Events were lost, perhaps including frees: only memory that kept growing counts as a leak.', calls_left_out: 'Calls were left out of the trace (-e, --min-duration), frees among them: leaks are unknown.' }[leaks?.judged];
+    return { program_ended: 'The program exited normally: memory that it still held was never freed.', program_failed: 'The program failed: only memory that kept growing counts as a leak.', end_unknown: 'The trace does not say how the program ended: only memory that kept growing counts as a leak.', events_lost: 'Events were lost, perhaps including frees: only memory that kept growing counts as a leak.', calls_left_out: 'Calls were left out of the trace (-e, --min-duration), frees among them: leaks are unknown.' }[leaks?.judged];
   }
 
   function holders(title, note, list, go) {

@@ -1,8 +1,8 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Managed, Nesting, Open,
-    Overview, Phases, Ranges, Role, SymbolId, Symbols,
+    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, Managed, Nesting, Open, Overview,
+    Phases, Ranges, Role, SpanHistory, SymbolId, Symbols,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
@@ -76,14 +76,14 @@ pub const CALL_SOURCES: [&str; 2] = ["preload", "ebpf"];
 pub const REQUEST_SOURCES: [&str; 2] = ["syscall", "ebpf"];
 
 impl Report {
-    /// Whether somebody watched for CUDA calls: if nobody did, that there are none says nothing.
+    /// Whether CUDA calls were recorded: if not, that there are none says nothing.
     pub fn calls_watched(&self) -> bool {
         self.overview.counts.api_calls > 0
             || self.meta.backends.is_empty()
             || self.watched_by(&CALL_SOURCES)
     }
 
-    /// Whether somebody watched for requests to the kernel driver.
+    /// Whether requests to the kernel driver were recorded.
     pub fn requests_watched(&self) -> bool {
         self.overview.counts.has_kernel() || self.watched_by(&REQUEST_SOURCES)
     }
@@ -331,8 +331,9 @@ impl Analysis {
     }
 
     fn end(&mut self, event: &Event, role: Role, ended: &Ended) {
-        self.overview.event(event, ended.known == Known::Nothing);
-        if ended.known == Known::Nothing {
+        self.overview
+            .event(event, ended.known == SpanHistory::Nothing);
+        if ended.known == SpanHistory::Nothing {
             self.count_caller(event, ended.thread, 0);
         }
         self.functions.end(&Brief::of(event), ended);
@@ -358,11 +359,11 @@ impl Analysis {
             self.outside.end(ended.thread, ended.end);
         }
         self.host.changed(ended.end, ended.thread, &self.nesting);
-        if ended.known == Known::Nothing {
+        if ended.known == SpanHistory::Nothing {
             self.phases.begin(event);
         }
         if ended.outermost_in_category {
-            if ended.known == Known::Nothing {
+            if ended.known == SpanHistory::Nothing {
                 self.idle.begin(event, ended.symbol, role, &mut self.host);
             }
             self.idle.end(event, ended.symbol, role, &mut self.host);

@@ -2,7 +2,8 @@
 
 use crate::Brief;
 use crate::{
-    Ended, Known, Longest, Quantiles, SymbolId, Symbols, overview::failed, passed::FunctionPassed,
+    Ended, Longest, Quantiles, SpanHistory, SymbolId, Symbols, overview::failed,
+    passed::FunctionPassed,
 };
 use event::{Category, Layer, Name};
 use serde::Serialize;
@@ -176,7 +177,7 @@ impl FunctionsSweep {
     pub fn end(&mut self, event: &Brief, ended: &Ended) {
         let duration = ended.duration_ns.unwrap_or(0);
         let stats = self.stats(ended.symbol);
-        if ended.known == Known::GivenUp {
+        if ended.known == SpanHistory::GivenUp {
             stats.calls = stats.calls.saturating_sub(1);
             stats.open = stats.open.saturating_sub(1);
         }

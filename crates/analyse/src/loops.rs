@@ -40,7 +40,7 @@ pub struct Loop {
     pub max_ns: u64,
     /// The step that begins the longest iteration.
     pub max_op_id: u64,
-    /// What part of the thread's steps lies in it.
+    /// What part of the thread's steps is in it.
     pub share_of_steps: f64,
     /// Of all iterations, to compare two runs by.
     #[serde(skip)]
@@ -129,12 +129,12 @@ struct Vote {
     warm_times: Quantiles,
     /// The same one by one, while they are few.
     single: Vec<u64>,
-    seen: Seen,
+    seen: LoopSnapshots,
 }
 
 /// What had passed at some of a loop's marks, each with the steps of its thread by then.
 #[derive(Default)]
-struct Seen {
+struct LoopSnapshots {
     /// At the first mark, and after the first few iterations, which are often slower.
     first: Option<(Arc<Passed>, u64)>,
     warm: Option<(Arc<Passed>, u64)>,
@@ -153,7 +153,7 @@ const ENOUGH_WARM: f64 = 3.0;
 /// Marks at which the memory held is kept.
 const MOST_HELD: usize = 128;
 
-impl Seen {
+impl LoopSnapshots {
     /// An iteration has ended.
     fn turn(
         &mut self,
@@ -203,7 +203,7 @@ impl Seen {
 
 /// Fewer iterations are no loop.
 const FEWEST: u64 = 3;
-/// With so many a loop need not be the greatest to be the one that is meant.
+/// With so many a loop need not be the greatest to be chosen.
 const ENOUGH: u64 = 8;
 /// A loop must have so much of what the best one has.
 const NEARLY: f64 = 0.9;
@@ -211,7 +211,7 @@ const NEARLY: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.3;
 /// A loop of the same steps may be so much longer than one of as many steps.
 const MUCH_LONGER: u64 = 8;
-/// So many of the same steps, often, are a loop that somebody wrote: compilers that try kernels out launch more,
+/// So many of the same steps, often, are a loop of the program: compilers that try kernels out launch more,
 /// but a few different ones at a time.
 const LONG: u64 = 16;
 const SHORT: u64 = 4;
@@ -262,7 +262,7 @@ impl LoopSweep {
                 if vote.iterations >= FEWEST && (share >= LEAST_SHARE || no_chance) {
                     let mut one = vote.shown(symbols.name(symbol), same_steps);
                     (one.pid, one.tid, one.share_of_steps) = (pid, tid, share);
-                    found.push(Found {
+                    found.push(LoopCandidate {
                         clean: vote.misses <= 1 + vote.iterations / 200,
                         covered: vote.covered() as f64,
                         one,
@@ -282,18 +282,18 @@ impl LoopSweep {
     }
 }
 
-struct Found {
+struct LoopCandidate {
     one: Loop,
     covered: f64,
     /// It was hardly ever broken: loops inside another are, whenever that turns.
     clean: bool,
 }
 
-/// The loop that is meant, then the others, one for each length.
-fn chosen(found: Vec<Found>) -> Vec<Loop> {
+/// The loop of the program, then the others, one for each length.
+fn chosen(found: Vec<LoopCandidate>) -> Vec<Loop> {
     let best = found.iter().map(|found| found.covered).fold(0.0, f64::max);
-    let nearly = |found: &&Found| found.covered >= NEARLY * best;
-    let often = |found: &&Found| found.one.iterations >= ENOUGH;
+    let nearly = |found: &&LoopCandidate| found.covered >= NEARLY * best;
+    let often = |found: &&LoopCandidate| found.one.iterations >= ENOUGH;
     // The shortest that is clean, and of those as long the first.
     let shortest = |same_steps: bool, fewest: u64| {
         let clean = found.iter().filter(nearly).filter(|found| found.clean);
@@ -328,7 +328,7 @@ fn chosen(found: Vec<Found>) -> Vec<Loop> {
         return Vec::new();
     };
     let mut loops = vec![steady.one.clone()];
-    for Found { one, .. } in found {
+    for LoopCandidate { one, .. } in found {
         let known = |other: &Loop| {
             (other.pid, other.tid, other.steps_per_iteration)
                 == (one.pid, one.tid, one.steps_per_iteration)

@@ -9,7 +9,7 @@ use crate::gauge::{Curve, Gauge};
 use crate::leaks::{self, Leaks};
 use crate::passed::MemoryPassed;
 use crate::rate::{Rate, Rates};
-use crate::sites::{Place, Sites, may_mean};
+use crate::sites::{CallSite, Sites, may_mean};
 use ahash::RandomState;
 use event::{Event, Extent, Meaning, MemoryOp, MemorySpace, Name, Record, Summary, Value, What};
 use serde::Serialize;
@@ -90,7 +90,7 @@ pub struct Use {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Holder {
     pub pid: u32,
-    pub place: Place,
+    pub place: CallSite,
     pub space: Option<MemorySpace>,
     pub count: u64,
     pub bytes: u64,
@@ -124,7 +124,7 @@ pub struct FunctionUse {
 pub struct Fragmentation {
     /// The size of block assumed.
     pub block_bytes: u64,
-    /// When the most was wasted: what was live, and what the blocks it lay in hold.
+    /// When the most was wasted: what was live, and what the blocks it was in hold.
     pub at_ns: u64,
     pub live_bytes: u64,
     pub block_held_bytes: u64,

@@ -71,7 +71,7 @@ impl OverviewSweep {
         }
     }
 
-    /// A call of CUDA's API, by what it lies in.
+    /// A call of CUDA's API, by what it is in.
     #[inline]
     pub fn made_by(&mut self, caller: Caller) {
         match caller {

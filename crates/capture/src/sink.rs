@@ -37,10 +37,17 @@ pub trait Sink: Send + 'static {
             .into_iter()
             .try_for_each(|backend| self.begin(backend))
     }
-    fn write(&mut self, record: &Record) -> Result<(), SinkError>;
+    /// What is settled on the way (id, correlation, parent, depth) is put into the record itself. Who keeps a span until
+    /// it ends writes the same event twice.
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError>;
     /// The same with a record that nobody else needs: who keeps records need not copy it.
-    fn give(&mut self, record: Record) -> Result<(), SinkError> {
-        self.write(&record)
+    fn give(&mut self, mut record: Record) -> Result<(), SinkError> {
+        self.write(&mut record)
+    }
+    /// A thread of this number begins, at this time, after another that may have left calls open: its program has been
+    /// replaced, or it has ended.
+    fn thread_begins(&mut self, _pid: u32, _tid: u32, _ns: u64) -> Result<(), SinkError> {
+        Ok(())
     }
     /// No record older than this moment will come. Who waits for the records of others wants to
     /// know; a file does not care.

@@ -151,7 +151,7 @@ impl Joiner {
                         let end = event.start;
                         event.start = end.saturating_sub(duration.unwrap_or(0));
                         event.extent = Extent::Closed(end - event.start);
-                        self.warn(batch, place, "a span ends that never began");
+                        self.warn(batch, place, "a span ends without a beginning");
                     }
                 }
                 true

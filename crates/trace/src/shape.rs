@@ -188,7 +188,7 @@ impl Shaper {
         Ok(self
             .start
             .checked_add_signed(ts)
-            .ok_or("\"ts\" lies outside of all time")?)
+            .ok_or("\"ts\" is out of range")?)
     }
 
     fn name(&mut self, word: Option<&Word<'_>>) -> Option<Name> {

@@ -80,7 +80,7 @@ impl Reader {
         let opened = match sniff(&head)?.or(hint) {
             Some(Format::Arrow) => arrow::open(input, parts)?,
             Some(Format::Csv) => {
-                let what = "a CSV table, which is for export only: name the trace it was made of";
+                let what = "a CSV table, which cutrace only writes: use the trace it was made from";
                 return Err(Error::NotATrace(what.into()));
             }
             Some(Format::Jsonl | Format::Parquet) | None => jsonl::open(input, parts)?,
@@ -242,7 +242,7 @@ fn sniff(head: &[u8]) -> Result<Option<Format>> {
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] => {
             "an Arrow file; traces are Arrow streams (in Python: pyarrow.ipc.new_stream)"
         }
-        [b'P', b'A', b'R', b'1', ..] => "a Parquet file, which is for export only",
+        [b'P', b'A', b'R', b'1', ..] => "a Parquet file, which cutrace only writes",
         [b'[', ..] => "a JSON list, perhaps a Chrome trace; traces are JSON lines",
         _ => return Ok(None),
     };

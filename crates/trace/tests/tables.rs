@@ -136,6 +136,6 @@ fn tables_are_not_read_back() {
             .and_then(trace::Writer::finish)
             .expect("written");
         let error = trace::open(&path).err().expect("refused").to_string();
-        assert!(error.contains("for export only"), "{error}");
+        assert!(error.contains("which cutrace only writes"), "{error}");
     }
 }

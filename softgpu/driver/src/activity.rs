@@ -1,4 +1,4 @@
-//! What the device did and when, for whoever listens: the activity interface behind softgpu's
+//! What the device did and when, for listeners: the activity interface behind softgpu's
 //! libcupti. Nobody listening costs one load a call.
 //!
 //! libcupti asks for it by `cuGetExportTable`, as NVIDIA's does for its own private tables.
@@ -67,7 +67,7 @@ pub type Listener = extern "C" fn(*const Activity);
 #[repr(C)]
 pub struct Table {
     pub bytes: usize,
-    /// Who is told from now on; None: nobody.
+    /// Who is notified from now on; None: nobody.
     pub listen: extern "C" fn(Option<Listener>),
 }
 

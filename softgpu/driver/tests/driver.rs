@@ -184,14 +184,14 @@ fn what_could_not_be_done_is_said_once() {
         (
             "machine_code",
             &[
-                "it has no PTX for an sm_90 device, and softgpu runs PTX only: build it with -gencode \
-               arch=compute_80,code=compute_80 and without -rdc=true, which leaves machine code only",
+                "it has no PTX for an sm_90 device, and softgpu runs only PTX: build it with -gencode \
+               arch=compute_80,code=compute_80 and without -rdc=true, which leaves only machine code",
             ],
         ),
         (
             "fault",
             &[
-                "softgpu: nothing and all kernels after it do not run, for one before them failed: illegal address: \
+                "softgpu: nothing and all later kernels do not run, because an earlier one failed: illegal address: \
                fault at PTX line 5, block (0,0,0), thread (0,0,0): store of 4 bytes at 0x40, outside any allocation",
             ],
         ),
@@ -224,7 +224,10 @@ fn what_could_not_be_done_is_said_once() {
 fn what_could_not_be_done_is_not_said_without_end() {
     let said = notices("many", None);
     assert_eq!(said.len(), 21, "{said:#?}");
-    assert_eq!(said[20], "softgpu: and more like this");
+    assert_eq!(
+        said[20],
+        "softgpu: further messages like this are not shown"
+    );
 }
 
 /// The symbols are libcuda's, all of them and no others.

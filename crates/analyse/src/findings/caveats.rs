@@ -1,8 +1,8 @@
 //! What the reader must know of the trace before believing the rest.
 
-use super::{Draft, Finding, Seen, Severity, words};
+use super::{Draft, Finding, FindingInput, Severity, words};
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let overview = &seen.report.overview;
     if overview.lost > 0 {
         let kept = overview.events.saturating_add(overview.lost);

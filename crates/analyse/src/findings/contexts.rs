@@ -1,13 +1,13 @@
 //! Contexts that threads, or the GPU, change between all the time.
 
-use super::{Draft, Finding, Seen, limits, words};
+use super::{Draft, Finding, FindingInput, limits, words};
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(thrash(seen));
     found.extend(on_gpu(seen));
 }
 
-fn thrash(seen: &Seen<'_>) -> Option<Finding> {
+fn thrash(seen: &FindingInput<'_>) -> Option<Finding> {
     let contexts = &seen.report.contexts;
     let thread = contexts.threads.first()?;
     let cost = contexts.set_ns.min(seen.wall());
@@ -45,7 +45,7 @@ fn thrash(seen: &Seen<'_>) -> Option<Finding> {
     )
 }
 
-fn on_gpu(seen: &Seen<'_>) -> Option<Finding> {
+fn on_gpu(seen: &FindingInput<'_>) -> Option<Finding> {
     let gpu = (seen.report.contexts.gpus.iter()).max_by_key(|gpu| gpu.switches)?;
     let seconds = seen.wall() as f64 / 1e9;
     if gpu.switches < limits::GPU_SWITCHES

@@ -2,13 +2,13 @@
 
 use super::expected::why;
 use super::signs::Failure;
-use super::{Confidence, Draft, Finding, Seen, Severity, words};
+use super::{Confidence, Draft, Finding, FindingInput, Severity, words};
 
 /// Kinds of failure named.
 const MOST_NAMED: usize = 5;
 pub const OUT_OF_MEMORY: i64 = 2;
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let failures = || (seen.signs.failures.iter()).filter(|failure| why(failure).is_none());
     let crash = failures()
         .filter(|failure| sticky(failure.code).is_some())
@@ -45,7 +45,7 @@ fn error_name(failure: &Failure) -> String {
     }
 }
 
-fn crashed(seen: &Seen<'_>, first: &Failure) -> Finding {
+fn crashed(seen: &FindingInput<'_>, first: &Failure) -> Finding {
     let what = sticky(first.code).unwrap_or("failed");
     let title = match first.launched.first() {
         Some(kernel) => format!(
@@ -81,7 +81,7 @@ fn crashed(seen: &Seen<'_>, first: &Failure) -> Finding {
         )
 }
 
-fn out_of_memory(seen: &Seen<'_>, first: &Failure) -> Finding {
+fn out_of_memory(seen: &FindingInput<'_>, first: &Failure) -> Finding {
     let held = (seen.report.memory.device()).map_or(0, |space| space.peak_bytes);
     let asked = match first.asked_bytes {
         Some(size) => format!(
@@ -138,7 +138,7 @@ fn out_of_memory(seen: &Seen<'_>, first: &Failure) -> Finding {
 }
 
 /// Errors of other kinds after which the program went on.
-fn ignored(seen: &Seen<'_>) -> Option<Finding> {
+fn ignored(seen: &FindingInput<'_>) -> Option<Finding> {
     // A failure after which the thread called nothing more was not passed over. Frees have a finding
     // of their own, and so have crashes and full memory.
     let ignored: Vec<_> = (seen.signs.failures.iter())

@@ -1,6 +1,6 @@
 //! The GPU without work while the program uses it, and what the host did meanwhile.
 
-use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
 use crate::HostTime;
 use crate::idle::{Basis, Gap, GapPlace};
 use crate::working::Working;
@@ -8,7 +8,7 @@ use crate::working::Working;
 /// Gaps that get a finding of their own.
 const MOST_GAPS: usize = 3;
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let Some(working) = seen.working() else {
         return;
     };
@@ -44,7 +44,7 @@ pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 /// The loop stands still now and then.
-fn pauses(seen: &Seen<'_>, working: &Working) -> Option<Finding> {
+fn pauses(seen: &FindingInput<'_>, working: &Working) -> Option<Finding> {
     if (working.pauses_ns as f64) < limits::MEDIUM_SHARE * seen.wall() as f64 {
         return None;
     }
@@ -82,7 +82,7 @@ fn pauses(seen: &Seen<'_>, working: &Working) -> Option<Finding> {
 }
 
 /// Without steps: single gaps that stand out.
-fn long_gaps(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+fn long_gaps(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let between: Vec<_> = (seen.report.idle.gaps.iter())
         .filter(|gap| gap.place == GapPlace::Between)
         .collect();
@@ -129,7 +129,7 @@ fn in_gap(gap: &Gap) -> String {
     )
 }
 
-fn one_gap(seen: &Seen<'_>, gap: &Gap) -> Finding {
+fn one_gap(seen: &FindingInput<'_>, gap: &Gap) -> Finding {
     Draft::new("idle-gap", seen)
         .costs(gap.length_ns)
         .shown_by(around(gap))
@@ -152,7 +152,7 @@ fn one_gap(seen: &Seen<'_>, gap: &Gap) -> Finding {
 }
 
 /// The GPU waits for the host again and again.
-fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
+fn waiting(seen: &FindingInput<'_>, working: &Working, idle: u64) -> Finding {
     let share = words::percent(working.share(idle));
     let once_a_step = working.step.is_some()
         && working.long_gaps_ns.saturating_mul(2) >= idle
@@ -232,7 +232,7 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
 }
 
 /// Whether it can be said of most work on the GPU when it was asked for.
-fn calls_are_known(seen: &Seen<'_>) -> bool {
+fn calls_are_known(seen: &FindingInput<'_>) -> bool {
     let pace = &seen.report.gpu.pace;
     let known = pace.launch_bound.saturating_add(pace.gpu_bound);
     seen.report.idle.basis == Basis::GpuTimes
@@ -259,7 +259,7 @@ fn host_words(host: &HostTime, whole: u64) -> String {
     format!("The host meanwhile: {}.", largest.join(", "))
 }
 
-fn basis(seen: &Seen<'_>) -> &'static str {
+fn basis(seen: &FindingInput<'_>) -> &'static str {
     match seen.report.idle.basis {
         Basis::GpuTimes => "",
         Basis::Launches => " The trace has no GPU times, so this is a lower bound.",

@@ -1,17 +1,17 @@
 //! How kernels are launched: waited for one by one, too small to be worth it, or held in line by the
 //! default stream.
 
-use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
 use crate::{Role, Working};
 use event::Category;
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(sync_each_launch(seen));
     found.extend(small_launches(seen));
     found.extend(default_stream(seen));
 }
 
-fn sync_each_launch(seen: &Seen<'_>) -> Option<Finding> {
+fn sync_each_launch(seen: &FindingInput<'_>) -> Option<Finding> {
     let (launches, waits) = (seen.signs.launches, &seen.signs.waits);
     let share = waits.after_one as f64 / launches.max(1) as f64;
     // What is lost is time in which the GPU had nothing to do, no more.
@@ -50,7 +50,7 @@ fn sync_each_launch(seen: &Seen<'_>) -> Option<Finding> {
     )
 }
 
-fn small_launches(seen: &Seen<'_>) -> Option<Finding> {
+fn small_launches(seen: &FindingInput<'_>) -> Option<Finding> {
     let rows = &seen.report.functions.kernels;
     let timed: u64 = rows.iter().map(|row| row.executions).sum();
     if timed > 0 {
@@ -61,7 +61,7 @@ fn small_launches(seen: &Seen<'_>) -> Option<Finding> {
 }
 
 /// The GPU's times say that kernels are shorter than their launches.
-fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
+fn short_kernels(seen: &FindingInput<'_>) -> Option<Finding> {
     let short: Vec<_> = (seen.report.functions.kernels.iter())
         .filter(|row| row.category == Category::Kernel && row.executions > 0)
         .filter(|row| row.p50_ns < limits::SHORT_KERNEL_NS)
@@ -125,7 +125,7 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
 }
 
 /// Most launches of the working time are graphs already.
-fn mostly_graphs(seen: &Seen<'_>, working: &Working) -> bool {
+fn mostly_graphs(seen: &FindingInput<'_>, working: &Working) -> bool {
     let sum = |graphs: bool| {
         let launches = working.calls.iter().filter(|row| {
             let graph = row.name.contains("GraphLaunch");
@@ -142,7 +142,7 @@ fn mostly_graphs(seen: &Seen<'_>, working: &Working) -> bool {
 }
 
 /// Without the GPU's times: the host spends its time launching.
-fn busy_launching(seen: &Seen<'_>) -> Option<Finding> {
+fn busy_launching(seen: &FindingInput<'_>) -> Option<Finding> {
     let signs = seen.signs;
     let working = seen.working()?;
     let (from, to, length) = (working.from_ns, working.to_ns, working.length_ns);
@@ -196,7 +196,7 @@ fn busy_launching(seen: &Seen<'_>) -> Option<Finding> {
 const ADVICE: &str = "Record the sequence once as a CUDA graph (stream capture) and launch that: one call instead of \
     many. Or fuse small kernels, or give each one more work.";
 
-fn default_stream(seen: &Seen<'_>) -> Option<Finding> {
+fn default_stream(seen: &FindingInput<'_>) -> Option<Finding> {
     let mixed = seen.signs.streams.first()?;
     let all = mixed.default + mixed.others;
     if mixed.changes < limits::STREAM_CHANGES || mixed.default.min(mixed.others) * 10 < all {

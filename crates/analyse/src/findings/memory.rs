@@ -2,8 +2,8 @@
 //! stay because of little.
 
 use super::errors::OUT_OF_MEMORY;
-use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
-use crate::Place;
+use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
+use crate::CallSite;
 use crate::frees::BadFree;
 use crate::leaks::{Judged, Leak};
 use crate::memory::Holder;
@@ -12,14 +12,14 @@ use crate::working::Working;
 /// Leaking places that get a finding of their own.
 const MOST_LEAKS: usize = 4;
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(allocation_in_loop(seen));
     leaks(seen, found);
     found.extend(bad_frees(seen));
     found.extend(fragmentation(seen));
 }
 
-fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
+fn allocation_in_loop(seen: &FindingInput<'_>) -> Option<Finding> {
     let working = seen.working()?;
     let (from, to) = (working.from_ns, working.to_ns);
     let (mut allocations, mut frees, mut time) = (0u64, 0u64, 0u64);
@@ -88,7 +88,7 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
     )
 }
 
-fn leaks(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+fn leaks(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let leaks = &seen.report.memory.leaks;
     if leaks.judged == Judged::CallsLeftOut {
         return;
@@ -150,7 +150,7 @@ fn leaks(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 /// Memory that grows with every step.
-fn growing(seen: &Seen<'_>, working: &Working, growth: u64) -> Finding {
+fn growing(seen: &FindingInput<'_>, working: &Working, growth: u64) -> Finding {
     let (from, to) = working.held_bytes;
     let inside = |holder: &&Holder| holder.last_at_ns > working.from_ns;
     let holder = (seen.report.memory.holders.iter())
@@ -195,7 +195,7 @@ fn growing(seen: &Seen<'_>, working: &Working, growth: u64) -> Finding {
 }
 
 /// What a framework's allocator holds for its next use.
-fn pool(seen: &Seen<'_>, framework: &str) -> Option<Finding> {
+fn pool(seen: &FindingInput<'_>, framework: &str) -> Option<Finding> {
     let device = seen.report.memory.device()?;
     let most = device.peak_bytes;
     // Where memory ran out, that finding says who holds it, and nobody knows whether it should.
@@ -226,7 +226,7 @@ fn pool(seen: &Seen<'_>, framework: &str) -> Option<Finding> {
     })
 }
 
-fn growing_leak(seen: &Seen<'_>, leak: &Leak) -> Finding {
+fn growing_leak(seen: &FindingInput<'_>, leak: &Leak) -> Finding {
     let holder = &leak.holder;
     let span = holder.last_at_ns - holder.first_at_ns;
     let per_second = (u128::from(holder.bytes) * 1_000_000_000).checked_div(u128::from(span));
@@ -257,7 +257,7 @@ fn growing_leak(seen: &Seen<'_>, leak: &Leak) -> Finding {
 }
 
 /// Where it was, as far as the trace tells.
-fn place_words(place: &Place) -> String {
+fn place_words(place: &CallSite) -> String {
     match (place.stack.as_slice(), place.size_bytes) {
         // The innermost frames may be the library's own: the first few say where in the program.
         ([first, rest @ ..], _) => {
@@ -273,7 +273,7 @@ fn place_words(place: &Place) -> String {
     }
 }
 
-fn bad_frees(seen: &Seen<'_>) -> Option<Finding> {
+fn bad_frees(seen: &FindingInput<'_>) -> Option<Finding> {
     let frees = &seen.report.memory.bad_frees;
     let first = frees.bad.first()?;
     // With events lost, an allocation between two frees may be among them.
@@ -323,7 +323,7 @@ fn bad_frees(seen: &Seen<'_>) -> Option<Finding> {
     )
 }
 
-fn fragmentation(seen: &Seen<'_>) -> Option<Finding> {
+fn fragmentation(seen: &FindingInput<'_>) -> Option<Finding> {
     let hint = seen.report.memory.fragmentation?;
     let wasted = hint.block_held_bytes.saturating_sub(hint.live_bytes);
     let live = hint.live_bytes as f64 / hint.block_held_bytes.max(1) as f64;

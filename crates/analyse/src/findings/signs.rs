@@ -127,7 +127,7 @@ impl SignSweep {
         self.thread(thread).calls += 1;
     }
 
-    /// A call of the runtime or driver has ended that lies in no other one.
+    /// A call of the runtime or driver has ended that is in no other one.
     pub fn call(&mut self, event: &Event, ended: &Ended) {
         self.count(ended.thread);
         if let Some(status) = event.status.as_ref().filter(|status| status.code != 0) {
@@ -135,7 +135,7 @@ impl SignSweep {
         }
     }
 
-    /// A call has ended that lies in no other of the same role.
+    /// A call has ended that is in no other of the same role.
     pub fn role(&mut self, event: &Event, ended: &Ended, role: Role) {
         self.thread(ended.thread);
         let thread = &mut self.threads[ended.thread as usize];

@@ -1,11 +1,11 @@
 //! What only the beginning costs: CUDA that starts, contexts that are made, code that is loaded and
 //! compiled. It happens once, so it is never called idle time.
 
-use super::{Draft, Finding, Seen, Severity, limits, words};
+use super::{Draft, Finding, FindingInput, Severity, limits, words};
 use crate::functions::FunctionRow;
 use event::{Category, Layer};
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(start_up(seen));
 }
 
@@ -21,7 +21,7 @@ fn starts(row: &FunctionRow, category: Category) -> bool {
             .any(|word| row.name.contains(word))
 }
 
-fn start_up(seen: &Seen<'_>) -> Option<Finding> {
+fn start_up(seen: &FindingInput<'_>) -> Option<Finding> {
     let rows: Vec<_> = (seen.report.functions.functions.iter())
         .filter(is_api)
         .collect();

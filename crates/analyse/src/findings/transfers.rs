@@ -1,20 +1,20 @@
 //! Copies that hold a program up: too much, too small, or from memory that must be copied twice.
 
-use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
 use crate::idle::Basis;
 use crate::pinned::HostKind;
 use crate::transfers::{CopyPlace, TimedBy};
 use crate::working::Working;
 use event::{Category, Direction};
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(transfer_bound(seen));
     found.extend(pageable(seen));
     found.extend(small(seen));
 }
 
 /// Copies take much of the working time.
-fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
+fn transfer_bound(seen: &FindingInput<'_>) -> Option<Finding> {
     let transfers = &seen.report.transfers;
     let working = seen.working()?;
     let (from, to, length) = (working.from_ns, working.to_ns, working.length_ns);
@@ -127,7 +127,7 @@ fn each_step(working: &Working, calls: u64) -> bool {
 }
 
 /// Copies from or to pageable memory: the driver copies them once more, through a buffer of its own.
-fn pageable(seen: &Seen<'_>) -> Option<Finding> {
+fn pageable(seen: &FindingInput<'_>) -> Option<Finding> {
     let transfers = &seen.report.transfers;
     let mut sums = (0u64, 0u64, 0u64);
     for way in &transfers.directions {
@@ -215,7 +215,7 @@ fn pageable(seen: &Seen<'_>) -> Option<Finding> {
 }
 
 /// Many copies that are too small to be worth their latency.
-fn small(seen: &Seen<'_>) -> Option<Finding> {
+fn small(seen: &FindingInput<'_>) -> Option<Finding> {
     let (mut count, mut bytes, mut time) = (0u64, 0u64, 0u64);
     let mut waited = 0u64;
     for way in &seen.report.transfers.directions {

@@ -39,7 +39,7 @@ pub struct DriverNames {
     /// Known handles that were learnt from, and whether their names are the driver's own for certain.
     taught: HashMap<u64, (Name, bool)>,
     searches: u32,
-    found: HashMap<u64, Found>,
+    found: HashMap<u64, CachedName>,
     /// Handles without names, in the order in which they came.
     nameless: Vec<u64>,
     /// So many of them were compared last.
@@ -60,7 +60,7 @@ struct Class {
 }
 
 #[derive(Debug)]
-struct Found {
+struct CachedName {
     /// When the launch began for which it was looked at.
     time: u64,
     generation: u32,
@@ -68,7 +68,7 @@ struct Found {
 }
 
 /// What paths of a class say of a handle.
-enum Said {
+enum PathReading {
     Nothing,
     Name(Name),
     Different,
@@ -77,7 +77,7 @@ enum Said {
 impl DriverNames {
     /// The kernel with this handle has this name. `certain`: it is what the driver calls it, and not only what the
     /// program's symbols do.
-    /// Whether that has changed what can be told.
+    /// Whether that has changed what is known.
     pub fn teach(&mut self, memory: &dyn Memory, handle: u64, name: &Name, certain: bool) -> bool {
         if self.taught.len() >= MOST_TAUGHT || self.taught.contains_key(&handle) {
             return false;
@@ -148,7 +148,7 @@ impl DriverNames {
         if self.found.len() >= MOST_FOUND {
             self.found.clear();
         }
-        let found = Found {
+        let found = CachedName {
             time,
             generation: self.generation,
             name: name.clone(),
@@ -166,21 +166,23 @@ impl DriverNames {
                 continue;
             }
             let mut said = class.say(&mut reader, handle);
-            if matches!(said, Said::Different) && self.weed(place, memory) {
+            if matches!(said, PathReading::Different) && self.weed(place, memory) {
                 said = self.classes[place].say(&mut reader, handle);
             }
             let class = &self.classes[place];
             match said {
-                Said::Nothing => {}
-                Said::Different => return None,
-                Said::Name(said) if name.as_ref().is_some_and(|name| *name != said) => return None,
-                Said::Name(said) if class.agreed && self.is_taken(handle, &said) => {
+                PathReading::Nothing => {}
+                PathReading::Different => return None,
+                PathReading::Name(said) if name.as_ref().is_some_and(|name| *name != said) => {
+                    return None;
+                }
+                PathReading::Name(said) if class.agreed && self.is_taken(handle, &said) => {
                     // A text that several share is no kernel's name.
                     self.classes.remove(place);
                     self.generation += 1;
                     return None;
                 }
-                Said::Name(said) => name = Some(said),
+                PathReading::Name(said) => name = Some(said),
             }
         }
         name
@@ -262,7 +264,7 @@ impl DriverNames {
         found
     }
 
-    /// Code was given back at that time: handles may mean other kernels from then on. Told as soon as it is heard of, which
+    /// Code was given back at that time: handles may mean other kernels from then on. Reported as soon as it is known, which
     /// is before the calls of other threads until then are asked for.
     pub fn unloaded(&mut self, time: u64) {
         if self.unloads.len() >= MOST_UNLOADS {
@@ -317,15 +319,15 @@ impl Class {
     }
 
     /// All paths that lead to a name must lead to the same, and most must lead to one.
-    fn say(&self, reader: &mut Reader<'_>, handle: u64) -> Said {
+    fn say(&self, reader: &mut Reader<'_>, handle: u64) -> PathReading {
         let names = self.paths.iter().map(|path| path.name(reader, handle));
         let names: Vec<String> = names.flatten().collect();
         match names.first() {
-            Some(first) if names.iter().any(|name| name != first) => Said::Different,
-            Some(_) if 2 * names.len() < self.paths.len() => Said::Nothing,
-            Some(first) if self.agreed && !is_mangled(first) => Said::Nothing,
-            Some(first) => Said::Name(demangled(first)),
-            None => Said::Nothing,
+            Some(first) if names.iter().any(|name| name != first) => PathReading::Different,
+            Some(_) if 2 * names.len() < self.paths.len() => PathReading::Nothing,
+            Some(first) if self.agreed && !is_mangled(first) => PathReading::Nothing,
+            Some(first) => PathReading::Name(demangled(first)),
+            None => PathReading::Nothing,
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum Step {
         payload: Piece,
     },
     /// A beginning and its end, with nothing of the thread's in between: what most calls are. All
-    /// that it left lies in `args`.
+    /// that it left is in `args`.
     Whole {
         exit: u64,
         function: u16,
@@ -54,7 +54,7 @@ pub enum Step {
     Lost { count: u64 },
 }
 
-/// Where in a batch's bytes something lies.
+/// Where in a batch's bytes something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(Rust, packed(2))]
 pub struct Piece {
@@ -112,6 +112,37 @@ impl Within {
             to.copy_from_slice(&word.to_le_bytes());
         }
         (bytes, 8 * words.len())
+    }
+}
+
+/// All of a call's payload. What was in its own slot, as most calls' does, needs no memory of its own.
+#[derive(Debug)]
+pub enum Payload {
+    Within([u8; 8 * SLOT_ARGS], u8),
+    Pieces(Box<[u8]>),
+}
+
+impl From<&[u8]> for Payload {
+    fn from(bytes: &[u8]) -> Payload {
+        let mut within = [0; 8 * SLOT_ARGS];
+        match within.get_mut(..bytes.len()) {
+            Some(start) => {
+                start.copy_from_slice(bytes);
+                Payload::Within(within, bytes.len() as u8)
+            }
+            None => Payload::Pieces(bytes.into()),
+        }
+    }
+}
+
+impl std::ops::Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Payload::Within(bytes, length) => &bytes[..usize::from(*length)],
+            Payload::Pieces(bytes) => bytes,
+        }
     }
 }
 

@@ -39,11 +39,15 @@ pub struct Signature {
     /// It works on the default stream without naming it.
     on_default_stream: bool,
     parameters: Vec<Parameter>,
+    /// Which of them is the stream.
+    stream: Option<usize>,
+    /// Some of them are texts, which may have been cut.
+    has_texts: bool,
     /// Which words lie where in the payload.
     words: Vec<(usize, usize)>,
-    /// Where in the payload what was returned lies, and how long it is: 8 bytes, or a text.
+    /// Where in the payload what was returned is, and how long it is: 8 bytes, or a text.
     returned: Option<(usize, usize)>,
-    /// Where in the payload the sum of an array of sizes lies.
+    /// Where in the payload the sum of an array of sizes is.
     sum: Option<usize>,
     returns: Returns,
     /// The name of status 0, which nearly all calls return.
@@ -123,6 +127,8 @@ impl Signature {
             device: names_device(&parameters),
             per_thread: cuda::without_stream_suffix(name) != name,
             on_default_stream: works_on_default_stream(name),
+            stream: parameters.iter().position(|one| is_stream(one.kind)),
+            has_texts: parameters.iter().any(Parameter::is_text),
             parameters,
             words,
             returned,
@@ -156,17 +162,18 @@ impl Signature {
     /// What was passed in. Memory behind pointers is known only once the call has returned: the
     /// payload is None before.
     pub fn arguments(&self, words: &Words, payload: Option<&[u8]>) -> Vec<Arg> {
-        let shown = self.parameters.iter().filter(|one| !one.comes_back());
-        let mut args: Vec<Arg> = shown
-            .filter_map(|parameter| {
-                let value = match (parameter.read_at(), payload) {
-                    (Some(_), Some(payload)) => parameter.read(words, payload)?,
-                    (Some(_), None) => return None,
-                    (None, _) => parameter.passed(words)?,
-                };
-                Some(Arg::new(parameter.name.clone(), value))
-            })
-            .collect();
+        if self.parameters.is_empty() && self.sum.is_none() {
+            return Vec::new();
+        }
+        let mut args = Vec::with_capacity(self.parameters.len() + usize::from(self.sum.is_some()));
+        for parameter in self.parameters.iter().filter(|one| !one.comes_back()) {
+            let value = match (parameter.read_at(), payload) {
+                (Some(_), Some(payload)) => parameter.read(words, payload),
+                (Some(_), None) => None,
+                (None, _) => parameter.passed(words),
+            };
+            args.extend(value.map(|value| Arg::new(parameter.name.clone(), value)));
+        }
         args.extend(payload.and_then(|payload| self.summed(payload)));
         args
     }
@@ -215,9 +222,7 @@ impl Signature {
 
     /// The stream that is passed by value, or that a call without one works on.
     pub fn stream(&self, words: &Words) -> Option<u64> {
-        let is_stream =
-            |kind: &Type| matches!(kind.text, "CUstream" | "cudaStream_t" | "CUstream_st*");
-        let passed = self.parameters.iter().find(|one| is_stream(one.kind));
+        let passed = (self.stream).and_then(|stream| self.parameters.get(stream));
         match passed {
             Some(passed) => passed.word(words).map(|stream| self.default_stream(stream)),
             None if self.on_default_stream => Some(self.default_stream(0)),
@@ -261,6 +266,9 @@ impl Signature {
 
     /// A text argument and its address, if its capture was too short for it.
     pub fn cut_text(&self, words: &Words, payload: &[u8]) -> Option<(&Name, u64)> {
+        if !self.has_texts {
+            return None;
+        }
         let cut = |one: &Parameter| one.cut_text(words, payload);
         self.parameters
             .iter()
@@ -271,6 +279,10 @@ impl Signature {
 const MOST_DEVICES: u32 = 1024;
 /// `CU_STREAM_PER_THREAD`
 const PER_THREAD: u64 = 2;
+
+fn is_stream(kind: &Type) -> bool {
+    matches!(kind.text, "CUstream" | "cudaStream_t" | "CUstream_st*")
+}
 
 fn names_device(parameters: &[Parameter]) -> Option<usize> {
     parameters.iter().position(|one| {

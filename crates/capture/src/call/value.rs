@@ -13,6 +13,13 @@ const MOST_ELEMENTS: usize = 16;
 
 /// A value in a register.
 pub fn in_word(kind: &'static Type, word: u64) -> Value {
+    // What most parameters are.
+    match (kind.kind, kind.size) {
+        (Kind::Handle | Kind::DevicePointer | Kind::Pointer, 8) => return Value::Pointer(word),
+        (Kind::Unsigned, 8) => return Value::Uint(word),
+        (Kind::Unsigned, 4) => return Value::Uint(word & u64::from(u32::MAX)),
+        _ => {}
+    }
     in_bytes(kind, &word.to_le_bytes())
 }
 
@@ -22,7 +29,7 @@ pub fn in_bytes(kind: &'static Type, bytes: &[u8]) -> Value {
 }
 
 /// A value of which parts are there, each with the place where it begins. `tag` says which arm of
-/// a union is meant where the value itself does not.
+/// a union is used where the value itself does not.
 pub fn in_parts(kind: &'static Type, parts: &[Part<'_>], tag: Option<u32>) -> Value {
     at_depth(kind, parts, MOST_DEPTH, tag)
 }

@@ -5,11 +5,12 @@
 //! inside that time. Calls of one thread do not overlap but by nesting, so thread and time name one
 //! call and no other.
 
+use ahash::AHashMap;
 use event::{Category, Direction, Event, Extent, Layer, Meaning, Name, What};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Calls of one thread that wait for CUPTI's word on them; the oldest give way.
+/// Calls of one thread that wait for CUPTI's records of them; the oldest are dropped.
 const MOST_WAITING: usize = 1 << 20;
 
 /// A thread that is held up hands its calls in late: so long is waited for one that should be there.
@@ -34,7 +35,7 @@ pub struct Cause {
 
 /// What a call meant, where the work itself does not say it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Meant {
+pub enum CallMeaning {
     Kernel(Name),
     Copy(Direction, u64),
 }
@@ -42,41 +43,57 @@ pub enum Meant {
 #[derive(Debug)]
 struct Entry {
     cause: Cause,
-    meant: Option<Meant>,
+    meant: Option<CallMeaning>,
 }
 
 /// Calls that have been seen and not been asked for yet; shared by who sees them and who asks.
 #[derive(Debug, Clone, Default)]
 pub struct Calls {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<CallsByThread>>,
     waits: bool,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    threads: HashMap<(u32, u32), VecDeque<Entry>>,
+struct CallsByThread {
+    threads: AHashMap<(u32, u32), VecDeque<Entry>>,
+    /// The latest end of a call that has been seen.
+    latest: u64,
     /// Every call that ended before this has been seen.
     until: u64,
     forgotten: u64,
 }
 
-/// What is known of a call that CUPTI told of.
+/// What is known of a call that CUPTI reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum CauseLookup {
     Call(Cause),
     /// It may come yet.
     NotYet,
     Never,
 }
 
-impl Seen {
+/// How far the calls that have been seen go.
+#[derive(Debug, Clone, Copy)]
+pub struct Horizon {
+    latest: u64,
+    until: u64,
+}
+
+impl Horizon {
+    /// Whether [`Calls::find`] may say more of a call than that it may come yet.
+    pub fn reaches(&self, (start, end): (u64, u64), slack: u64) -> bool {
+        self.latest.saturating_add(slack) >= start || self.until > end.saturating_add(GRACE)
+    }
+}
+
+impl CallsByThread {
     fn is_complete(&self, ns: u64) -> bool {
         self.until > ns.saturating_add(GRACE)
     }
 }
 
 impl Calls {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, CallsByThread> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,6 +123,7 @@ impl Calls {
             waits: may_wait(call),
         };
         let mut seen = self.lock();
+        seen.latest = seen.latest.max(cause.end);
         let thread = seen.threads.entry((call.pid, call.tid)).or_default();
         let full = thread.len() >= MOST_WAITING;
         if full {
@@ -118,8 +136,8 @@ impl Calls {
     /// What a call meant that has been added; the calls inside of it, which came before, mean the same.
     pub fn meant(&self, meaning: &Meaning) {
         let meant = match &meaning.what {
-            What::Launch(launch) => Meant::Kernel(launch.kernel.clone()),
-            What::Transfer(transfer) => Meant::Copy(transfer.direction, transfer.size),
+            What::Launch(launch) => CallMeaning::Kernel(launch.kernel.clone()),
+            What::Transfer(transfer) => CallMeaning::Copy(transfer.direction, transfer.size),
             What::Memory(_) => return,
         };
         let mut seen = self.lock();
@@ -139,7 +157,7 @@ impl Calls {
     }
 
     /// What a call meant that was found here.
-    pub fn meaning_of(&self, pid: u32, tid: u32, call: &Cause) -> Option<Meant> {
+    pub fn meaning_of(&self, pid: u32, tid: u32, call: &Cause) -> Option<CallMeaning> {
         let seen = self.lock();
         let thread = seen.threads.get(&(pid, tid))?;
         let near = call.end.saturating_sub(DISORDER)..=call.end.saturating_add(DISORDER);
@@ -150,6 +168,15 @@ impl Calls {
         same.meant.clone()
     }
 
+    /// How far what has been seen goes, at this moment.
+    pub fn horizon(&self) -> Horizon {
+        let seen = self.lock();
+        Horizon {
+            latest: seen.latest,
+            until: seen.until,
+        }
+    }
+
     /// Everything that ended before has been added.
     pub fn until(&self, ns: u64) {
         let mut seen = self.lock();
@@ -157,14 +184,14 @@ impl Calls {
     }
 
     /// The call that CUPTI saw on that thread from `start` to `end`. `slack`: how wrong times are.
-    pub fn find(&self, pid: u32, tid: u32, span: (u64, u64), slack: u64) -> Found {
+    pub fn find(&self, pid: u32, tid: u32, span: (u64, u64), slack: u64) -> CauseLookup {
         let seen = self.lock();
         let (_, end) = span;
         let complete = seen.is_complete(end);
         let missing = if complete {
-            Found::Never
+            CauseLookup::Never
         } else {
-            Found::NotYet
+            CauseLookup::NotYet
         };
         let Some(thread) = seen.threads.get(&(pid, tid)) else {
             return missing;
@@ -178,8 +205,8 @@ impl Calls {
         };
         match best {
             // A call around it may not have been seen to end yet, but it is no better than this.
-            Some(best) if best.layer == Layer::Driver || complete => Found::Call(best),
-            Some(_) => Found::NotYet,
+            Some(best) if best.layer == Layer::Driver || complete => CauseLookup::Call(best),
+            Some(_) => CauseLookup::NotYet,
             None => missing,
         }
     }

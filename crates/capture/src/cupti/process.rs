@@ -1,12 +1,13 @@
 //! One process's GPU times: what its frames say, and work that waits for its call.
 
-use super::link::{Calls, Cause, Found};
+use super::link::{Calls, Cause, CauseLookup};
 use super::timed::{self, Waiting, narrow};
 use crate::call::demangled;
 use crate::preload::Namespaces;
-use cuda::cupti::{Call, NONE, Place, Record};
+use ahash::AHashMap;
+use cuda::cupti::{Activity, ApiCall, NONE, WorkPlacement};
 use event::{ClockMap, ClockPair, Direction, Name, gpu_times as frames};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Bounds on what a process can make us keep.
 const MOST_NAMES: usize = 1 << 20;
@@ -29,17 +30,25 @@ pub struct Process {
     pub notes: Vec<String>,
     pub dropped: u64,
     pub ended: bool,
-    /// Told to collect no more.
+    /// Asked to collect no more.
     pub dismissed: bool,
     pub counts: Counts,
     pub clock: ClockMap,
-    names: HashMap<u64, Name>,
-    /// Calls by correlation, with the causes that were found, oldest first.
-    calls: HashMap<u32, (Call, Option<Found>)>,
-    order: VecDeque<u32>,
-    /// Those of them whose causes have not been found yet.
-    unresolved: VecDeque<u32>,
-    waiting: VecDeque<(u64, Record)>,
+    names: AHashMap<u64, Name>,
+    /// Calls that CUPTI has reported, oldest first.
+    calls: VecDeque<ReportedCall>,
+    /// The number of the first of them: all that there were are counted.
+    first_call: u64,
+    /// Their numbers, by correlation.
+    by_correlation: AHashMap<u32, u64>,
+    /// The numbers of those whose causes have not been found yet.
+    unresolved: VecDeque<u64>,
+    /// Work whose calls have causes, or have none.
+    ready: Vec<(Activity, Option<Cause>)>,
+    /// Work whose calls CUPTI has not reported yet, and when it came.
+    unreported: VecDeque<(u64, Activity)>,
+    /// Pieces of work that wait at their calls.
+    at_calls: usize,
     /// Work that events were put around.
     timed: VecDeque<Waiting>,
     /// Of such work: what came by, what was timed, what was never reached; how wrong times may be.
@@ -48,8 +57,17 @@ pub struct Process {
     /// What CUPTI took for itself, by kind: how often, and nanoseconds.
     pub own_cost: BTreeMap<u32, (u64, u64)>,
     /// What the program calls its streams and contexts, by CUPTI's numbers.
-    streams: HashMap<(u32, u32), u64>,
-    contexts: HashMap<u32, u64>,
+    streams: AHashMap<(u32, u32), u64>,
+    contexts: AHashMap<u32, u64>,
+}
+
+/// A call that CUPTI has reported.
+#[derive(Debug)]
+struct ReportedCall {
+    call: ApiCall,
+    found: CauseLookup,
+    /// Its work, as long as the cause may yet be found.
+    work: Vec<Activity>,
 }
 
 /// What has been seen.
@@ -58,7 +76,7 @@ pub struct Counts {
     pub kernels: u64,
     pub copies: u64,
     pub fills: u64,
-    /// Launches of whole graphs, where their nodes are not told apart.
+    /// Launches of whole graphs, where their nodes are not reported apart.
     pub graphs: u64,
     /// Waits of the host, which are no work.
     pub waits: u64,
@@ -145,15 +163,13 @@ impl Process {
             let Some(record) = rest.get(..length) else {
                 return;
             };
-            match Record::read(record) {
-                Record::Call(call) => self.call(call),
-                work @ (Record::Kernel(_)
-                | Record::Copy(_)
-                | Record::Fill(_)
-                | Record::Synchronisation(_)) => {
-                    self.waiting.push_back((now, work));
-                }
-                Record::Overhead(overhead) if self.own_cost.len() < MOST_NOTES => {
+            match Activity::read(record) {
+                Activity::Call(call) => self.call(call),
+                work @ (Activity::Kernel(_)
+                | Activity::Copy(_)
+                | Activity::Fill(_)
+                | Activity::Synchronisation(_)) => self.wait(now, work),
+                Activity::Overhead(overhead) if self.own_cost.len() < MOST_NOTES => {
                     let took = overhead.end.saturating_sub(overhead.start);
                     let (times, sum) = self.own_cost.entry(overhead.kind).or_default();
                     (*times, *sum) = (*times + 1, sum.saturating_add(took));
@@ -165,47 +181,119 @@ impl Process {
         }
     }
 
-    fn call(&mut self, mut call: Call) {
+    fn call(&mut self, mut call: ApiCall) {
         call.thread = self.thread(call.thread);
-        if self.calls.insert(call.correlation, (call, None)).is_none() {
-            self.order.push_back(call.correlation);
-            self.unresolved.push_back(call.correlation);
+        let number = self.first_call + self.calls.len() as u64;
+        self.by_correlation.insert(call.correlation, number);
+        self.unresolved.push_back(number);
+        self.calls.push_back(ReportedCall {
+            call,
+            found: CauseLookup::NotYet,
+            work: Vec::new(),
+        });
+        if self.calls.len() > MOST_CALLS
+            && let Some(oldest) = self.calls.pop_front()
+        {
+            if self.by_correlation.get(&oldest.call.correlation) == Some(&self.first_call) {
+                self.by_correlation.remove(&oldest.call.correlation);
+            }
+            self.first_call += 1;
+            self.at_calls -= oldest.work.len();
+            let work = oldest.work.into_iter().map(|work| (work, None));
+            self.ready.extend(work);
         }
-        while self.order.len() > MOST_CALLS {
-            if let Some(oldest) = self.order.pop_front() {
-                self.calls.remove(&oldest);
+    }
+
+    /// The call that caused work, if CUPTI has reported it.
+    fn reported(&self, correlation: u32) -> Option<&ReportedCall> {
+        let number = self.by_correlation.get(&correlation)?;
+        (self.calls).get(usize::try_from(number.checked_sub(self.first_call)?).ok()?)
+    }
+
+    /// Keeps work until its call is known.
+    fn wait(&mut self, since: u64, work: Activity) {
+        if let Err(work) = self.bring_to_call(work) {
+            self.unreported.push_back((since, work));
+        }
+    }
+
+    /// Gives work to its call. Back if that is not known, or if too much waits.
+    fn bring_to_call(&mut self, work: Activity) -> Result<(), Activity> {
+        let first = self.first_call;
+        let number = self.by_correlation.get(&place(&work).correlation);
+        let reported = number.and_then(|number| {
+            let at = usize::try_from(number.checked_sub(first)?).ok()?;
+            self.calls.get_mut(at)
+        });
+        let Some(reported) = reported else {
+            return Err(work);
+        };
+        match reported.found {
+            CauseLookup::Call(cause) => self.ready.push((work, Some(cause))),
+            CauseLookup::Never => self.ready.push((work, None)),
+            CauseLookup::NotYet if self.at_calls >= MOST_WAITING => return Err(work),
+            CauseLookup::NotYet => {
+                reported.work.push(work);
+                self.at_calls += 1;
             }
         }
+        Ok(())
     }
 
     /// Work whose call is known, or will not be; in no order. `last`: nothing more will come.
     pub fn take_work(&mut self, calls: &Calls, now: u64, last: bool) -> Vec<Work> {
         // Not when their work comes: that may be long after, and seen calls are not kept for ever.
-        for _ in 0..self.unresolved.len() {
-            if let Some(correlation) = self.unresolved.pop_front()
-                && self.calls.contains_key(&correlation)
-                && self.cause(correlation, calls) == Found::NotYet
-            {
-                self.unresolved.push_back(correlation);
-            }
-        }
-        let mut done = Vec::new();
-        for _ in 0..self.waiting.len() {
-            let Some((since, record)) = self.waiting.pop_front() else {
+        self.find_causes(calls, last);
+        for _ in 0..self.unreported.len() {
+            let Some((since, work)) = self.unreported.pop_front() else {
                 break;
             };
-            let correlation = place(&record).correlation;
-            // Once CUPTI has told of the call, only who sees calls can be behind: that takes its time.
-            let told = self.calls.contains_key(&correlation) && self.waiting.len() < MOST_WAITING;
-            let patient = !last && (told || now.saturating_sub(since) < PATIENCE);
-            match self.cause(correlation, calls) {
-                Found::NotYet if patient => self.waiting.push_back((since, record)),
-                Found::Call(cause) => done.extend(self.work(&record, Some(cause))),
-                Found::NotYet | Found::Never => done.extend(self.work(&record, None)),
+            let patient = !last && now.saturating_sub(since) < PATIENCE;
+            match self.bring_to_call(work) {
+                Ok(()) => {}
+                Err(work) if patient => self.unreported.push_back((since, work)),
+                Err(work) => self.ready.push((work, None)),
             }
+        }
+        let mut done = Vec::with_capacity(self.ready.len());
+        for (work, cause) in std::mem::take(&mut self.ready) {
+            done.extend(self.work(&work, cause));
         }
         self.take_timed(calls, now, last, &mut done);
         done
+    }
+
+    /// Asks for the causes of calls; work of those that have one waits no longer, nor any if this is the last time.
+    fn find_causes(&mut self, calls: &Calls, last: bool) {
+        let slack = self.clock.error().clamp(100, 2_000);
+        let horizon = calls.horizon();
+        for _ in 0..self.unresolved.len() {
+            let Some(number) = self.unresolved.pop_front() else {
+                break;
+            };
+            let at = number.checked_sub(self.first_call);
+            let reported = at.and_then(|at| self.calls.get_mut(usize::try_from(at).ok()?));
+            let Some(reported) = reported else {
+                continue;
+            };
+            let to_host = |time| self.clock.to_host(time).unwrap_or(time);
+            let span = (to_host(reported.call.start), to_host(reported.call.end));
+            if last || horizon.reaches(span, slack) {
+                reported.found = calls.find(self.pid, reported.call.thread, span, slack);
+            }
+            let cause = match reported.found {
+                CauseLookup::Call(cause) => Some(cause),
+                CauseLookup::NotYet if !last => {
+                    self.unresolved.push_back(number);
+                    continue;
+                }
+                CauseLookup::NotYet | CauseLookup::Never => None,
+            };
+            self.at_calls -= reported.work.len();
+            let work = std::mem::take(&mut reported.work);
+            self.ready
+                .extend(work.into_iter().map(|work| (work, cause)));
+        }
     }
 
     /// The same of work that events were put around.
@@ -234,7 +322,13 @@ impl Process {
 
     /// The earliest work that still waits for its call.
     pub fn earliest_waiting(&self) -> Option<u64> {
-        let starts = (self.waiting.iter()).map(|(_, record)| place(record).start);
+        let unresolved = self.unresolved.iter().filter_map(|number| {
+            let at = number.checked_sub(self.first_call)?;
+            self.calls.get(usize::try_from(at).ok()?)
+        });
+        let at_calls = unresolved.flat_map(|reported| &reported.work);
+        let unreported = self.unreported.iter().map(|(_, work)| work);
+        let starts = at_calls.chain(unreported).map(|work| place(work).start);
         let by_cupti = starts.min().map(|start| self.to_host(start));
         let by_events = self.timed.iter().map(|waiting| waiting.piece.start).min();
         by_cupti.into_iter().chain(by_events).min()
@@ -245,29 +339,12 @@ impl Process {
         self.clock.to_host(time).unwrap_or(time)
     }
 
-    fn cause(&mut self, correlation: u32, calls: &Calls) -> Found {
-        let Some((call, found)) = self.calls.get_mut(&correlation) else {
-            return Found::NotYet;
-        };
-        let to_host = |time| self.clock.to_host(time).unwrap_or(time);
-        match found {
-            Some(found @ (Found::Call(_) | Found::Never)) => *found,
-            _ => {
-                let span = (to_host(call.start), to_host(call.end));
-                let slack = self.clock.error().clamp(100, 2_000);
-                let answer = calls.find(self.pid, call.thread, span, slack);
-                *found = Some(answer);
-                answer
-            }
-        }
-    }
-
-    fn work(&mut self, record: &Record, cause: Option<Cause>) -> Option<Work> {
+    fn work(&mut self, record: &Activity, cause: Option<Cause>) -> Option<Work> {
         let place = place(record);
         match record {
-            Record::Kernel(_) => self.counts.kernels += 1,
-            Record::Copy(_) => self.counts.copies += 1,
-            Record::Synchronisation(_) => self.counts.waits += 1,
+            Activity::Kernel(_) => self.counts.kernels += 1,
+            Activity::Copy(_) => self.counts.copies += 1,
+            Activity::Synchronisation(_) => self.counts.waits += 1,
             _ => self.counts.fills += 1,
         }
         if place.start == 0 || place.end < place.start {
@@ -276,12 +353,12 @@ impl Process {
         }
         self.counts.unlinked += u64::from(cause.is_none());
         let (context, stream) = match record {
-            Record::Synchronisation(_) => self.waited_for(place, cause),
+            Activity::Synchronisation(_) => self.waited_for(place, cause),
             _ => self.names_of(place, cause),
         };
-        let thread = (self.calls.get(&place.correlation)).map(|(call, _)| call.thread);
+        let thread = (self.reported(place.correlation)).map(|reported| reported.call.thread);
         let name = match record {
-            Record::Kernel(kernel) => self.names.get(&kernel.name).cloned(),
+            Activity::Kernel(kernel) => self.names.get(&kernel.name).cloned(),
             _ => None,
         };
         Some(Work {
@@ -300,7 +377,7 @@ impl Process {
 
     /// The context and the stream that were waited for. Such a call teaches nothing: the stream may be
     /// of another context than the call.
-    fn waited_for(&self, place: Place, cause: Option<Cause>) -> (u64, Option<u64>) {
+    fn waited_for(&self, place: WorkPlacement, cause: Option<Cause>) -> (u64, Option<u64>) {
         let context = self.contexts.get(&place.context).copied();
         let context = context.or(cause.and_then(|cause| cause.context));
         let stream = (place.stream != NONE).then(|| {
@@ -312,7 +389,7 @@ impl Process {
     }
 
     /// The context and the stream as the program calls them: its calls teach them.
-    fn names_of(&mut self, place: Place, cause: Option<Cause>) -> (u64, Option<u64>) {
+    fn names_of(&mut self, place: WorkPlacement, cause: Option<Cause>) -> (u64, Option<u64>) {
         let mut context = self.contexts.get(&place.context).copied();
         if let Some(named) = cause.and_then(|cause| cause.context) {
             self.contexts.insert(place.context, named);
@@ -346,8 +423,8 @@ pub struct Work {
     pub thread: Option<u32>,
     pub start: u64,
     pub end: u64,
-    pub record: Record,
-    /// Told by events, not by CUPTI.
+    pub record: Activity,
+    /// Timed by events, not by CUPTI.
     pub timed: Option<ByEvents>,
     /// A kernel's.
     pub name: Option<Name>,
@@ -368,19 +445,19 @@ pub struct ByEvents {
     pub direction: Option<Direction>,
 }
 
-pub fn place(record: &Record) -> Place {
+pub fn place(record: &Activity) -> WorkPlacement {
     match record {
-        Record::Kernel(kernel) => kernel.place,
-        Record::Copy(copy) => copy.place,
-        Record::Fill(fill) => fill.place,
-        Record::Synchronisation(sync) => Place {
+        Activity::Kernel(kernel) => kernel.place,
+        Activity::Copy(copy) => copy.place,
+        Activity::Fill(fill) => fill.place,
+        Activity::Synchronisation(sync) => WorkPlacement {
             start: sync.start,
             end: sync.end,
             context: sync.context,
             stream: sync.stream,
             correlation: sync.correlation,
-            ..Place::default()
+            ..WorkPlacement::default()
         },
-        _ => Place::default(),
+        _ => WorkPlacement::default(),
     }
 }

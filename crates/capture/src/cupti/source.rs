@@ -1,13 +1,13 @@
 //! GPU times, as two sources: a library that the driver loads collects them, by CUPTI or by events.
 
-use super::{CuptiError, Recording, Report, Session};
+use super::{CuptiError, CuptiReport, Recording, Session};
 use crate::{
     library,
     notes::counted,
     preload::PRELOAD,
     source::{
-        About, Auto, Finding, Joining, Library, OtherTools, Outcome, Outlet, Part, Provides,
-        RunOptions, Running, Source, SourceError, SourceRef, Unavailable, words,
+        About, Auto, Finding, Joining, Library, Obstacle, OtherTools, Outcome, Outlet, Part,
+        Provides, RunOptions, Running, Source, SourceError, SourceRef, Unavailable, words,
     },
 };
 use cuda::mps;
@@ -86,7 +86,7 @@ impl Source for Cupti {
     fn findings(&self) -> Vec<Finding> {
         vec![
             Finding::new(Part::Driver, "CUPTI", installed()),
-            Finding::new(Part::Driver, "GPU alone", alone()),
+            Finding::new(Part::Driver, "without MPS", alone()),
         ]
     }
 
@@ -132,7 +132,7 @@ impl Source for Events {
 }
 
 /// Whether programs of this user get the GPU through the Multi-Process Service.
-fn alone() -> Result<String, String> {
+fn alone() -> Result<String, Obstacle> {
     let folder = env::var_os(mps::FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
     let folder = folder.unwrap_or_else(|| mps::USUAL_FOLDER.into());
     // The kernel's list of local sockets: a folder may outlive its daemon, a socket does not.
@@ -143,16 +143,16 @@ fn alone() -> Result<String, String> {
     });
     match served {
         false => Ok("no MPS control daemon is running for this user".to_owned()),
-        true => Err(format!(
+        true => Err(Obstacle::new(format!(
             "an MPS control daemon is running ({}): programs run {}",
             folder.display(),
             mps::CLIENT
-        )),
+        ))),
     }
 }
 
 /// The libcupti that programs without one of their own would get, and its version.
-fn installed() -> Result<String, String> {
+fn installed() -> Result<String, Obstacle> {
     let installed = library::installed(Some("uprobe:libcupti.so*:*"), &[]);
     let toolkits = ["extras/CUPTI/lib64", "lib64"].map(|folder| {
         Path::new("/usr/local/cuda")
@@ -165,7 +165,7 @@ fn installed() -> Result<String, String> {
     let Some((file, path)) = found else {
         let words = "no libcupti.so on the loader's path or in /usr/local/cuda; if the program does not bring its own, \
                      GPU times come from CUDA events";
-        return Err(words.to_owned());
+        return Err(Obstacle::new(words));
     };
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let version = name.trim_start_matches("libcupti.so").trim_matches('.');
@@ -240,7 +240,7 @@ impl Running for Collecting {
     }
 }
 
-fn details(report: &Report) -> String {
+fn details(report: &CuptiReport) -> String {
     let mut text = String::new();
     for (pid, about) in &report.processes {
         let about = about.as_deref().unwrap_or("none");

@@ -22,6 +22,33 @@ impl<S: Sink> Tap<S> {
         }
     }
 
+    fn look_at(&self, record: &mut Record) {
+        let Some(calls) = &self.calls else {
+            return;
+        };
+        match record {
+            Record::Event(event) if calls.wants(event) => {
+                event.correlation.get_or_insert(event.id);
+                if matches!(event.extent, Extent::Closed(_)) {
+                    calls.add(event);
+                }
+            }
+            Record::Event(event) if is_around_work(event) => calls.add(event),
+            Record::Meaning(meaning) => calls.meant(meaning),
+            _ => {}
+        }
+    }
+
+    /// After the record itself: who asks in between must not hear that there was none.
+    fn passed(&mut self, ts: u64) {
+        if let Some(calls) = &self.calls
+            && ts > self.latest.saturating_add(1_000_000)
+        {
+            self.latest = ts;
+            calls.until(ts);
+        }
+    }
+
     /// No more calls will come.
     pub fn finish(self) -> S {
         if let Some(calls) = &self.calls {
@@ -40,36 +67,24 @@ impl<S: Sink> Sink for Tap<S> {
         self.sink.begin_all(backends)
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
-        let Some(calls) = &self.calls else {
-            return self.sink.write(record);
-        };
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
+        self.look_at(record);
         let ts = record.ts();
-        let written = match record {
-            Record::Event(event) if calls.wants(event) => {
-                let mut event = event.clone();
-                event.correlation.get_or_insert(event.id);
-                if matches!(event.extent, Extent::Closed(_)) {
-                    calls.add(&event);
-                }
-                self.sink.write(&Record::Event(event))
-            }
-            Record::Event(event) if is_around_work(event) => {
-                calls.add(event);
-                self.sink.write(record)
-            }
-            Record::Meaning(meaning) => {
-                calls.meant(meaning);
-                self.sink.write(record)
-            }
-            _ => self.sink.write(record),
-        };
-        // After the call itself: who asks in between must not be told that there was none.
-        if ts > self.latest.saturating_add(1_000_000) {
-            self.latest = ts;
-            calls.until(ts);
-        }
+        let written = self.sink.write(record);
+        self.passed(ts);
         written
+    }
+
+    fn give(&mut self, mut record: Record) -> Result<(), SinkError> {
+        self.look_at(&mut record);
+        let ts = record.ts();
+        let written = self.sink.give(record);
+        self.passed(ts);
+        written
+    }
+
+    fn thread_begins(&mut self, pid: u32, tid: u32, ns: u64) -> Result<(), SinkError> {
+        self.sink.thread_begins(pid, tid, ns)
     }
 
     fn until(&mut self, ns: u64) {

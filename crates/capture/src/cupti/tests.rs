@@ -400,7 +400,7 @@ impl Sink for Kept {
     fn begin(&mut self, _: Backend) -> Result<(), SinkError> {
         Ok(())
     }
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         self.0.lock().expect("not poisoned").push(record.clone());
         Ok(())
     }
@@ -445,7 +445,7 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
         .expect("a thread");
     let mut tap = Tap::new(Kept::default(), Some(calls));
     let seen = call(4, Layer::Driver, 1, 1_000, 2_000);
-    tap.write(&Record::Event(seen)).expect("kept");
+    tap.give(Record::Event(seen)).expect("kept");
     let path = std::path::Path::new(&folder).join("cupti.77.1");
     let mut file = std::fs::File::create(path).expect("writable");
     let pair = words(&[0, AHEAD + 10, 20]);

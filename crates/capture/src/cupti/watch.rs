@@ -5,7 +5,7 @@ use super::link::Calls;
 use super::process::{Counts, Process};
 use super::work;
 use crate::clock::monotonic;
-use crate::notes::{Notes, Topic, counted};
+use crate::notes::{Notes, Topic};
 use crate::preload::counters::CounterPage;
 use crate::preload::{Folder, PreloadError, thread_time};
 use crate::{Deadline, Sink, SinkError};
@@ -62,7 +62,7 @@ impl Session {
         })
     }
 
-    /// What the program is to find in its environment. None: the driver is told to load somebody
+    /// What the program is to find in its environment. None: the driver is set to load someone
     /// else's library already.
     pub fn environment(
         &self,
@@ -92,7 +92,7 @@ impl Session {
             waiting: Reorder::new(MOST_KEPT),
             next_id: 1,
             told: 0,
-            report: Report::default(),
+            report: CuptiReport::default(),
         };
         let thread = {
             let stop = stop.clone();
@@ -116,13 +116,13 @@ impl Session {
 pub struct Recording<S> {
     _folder: Folder,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(S, Report)>,
+    thread: JoinHandle<(S, CuptiReport)>,
 }
 
 impl<S> Recording<S> {
     /// Reads what is left and stops. Call it when the program has ended, and when all calls have
     /// been seen.
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, CuptiReport) {
         self.stop.store(true, Ordering::Release);
         self.thread.thread().unpark();
         self.thread
@@ -133,7 +133,7 @@ impl<S> Recording<S> {
 
 /// What there is to say at the end.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct CuptiReport {
     /// Processes that used CUDA: their ids, and what libcupti they had.
     pub processes: Vec<(u32, Option<String>)>,
     pub counts: Counts,
@@ -170,11 +170,11 @@ struct Watch<S> {
     waiting: Reorder<Event>,
     next_id: u64,
     told: u64,
-    report: Report,
+    report: CuptiReport,
 }
 
 impl<S: Sink> Watch<S> {
-    fn run(mut self, stop: &AtomicBool) -> (S, Report) {
+    fn run(mut self, stop: &AtomicBool) -> (S, CuptiReport) {
         let backend = Backend {
             name: "cupti".into(),
             ..Backend::default()
@@ -273,7 +273,7 @@ impl<S: Sink> Watch<S> {
                 self.report.unwritten += 1;
                 continue;
             }
-            let written = self.sink.write(&Record::Event(event));
+            let written = self.sink.give(Record::Event(event));
             self.check(written);
         }
     }
@@ -286,7 +286,7 @@ impl<S: Sink> Watch<S> {
         });
         let count = told.saturating_add(self.counters.lost());
         if count > 0 {
-            let written = self.sink.write(&Record::Lost(Lost {
+            let written = self.sink.give(Record::Lost(Lost {
                 ts: monotonic(),
                 count,
                 source: Some("cupti".into()),
@@ -310,7 +310,7 @@ impl<S: Sink> Watch<S> {
         let mut processes: Vec<&(Frames, Process)> = self.files.values().flatten().collect();
         processes.sort_by_key(|(_, process)| process.pid);
         let (mut error, mut pairs) = (0, 0);
-        let (mut counted, mut timed_error) = ([0u64; 3], 0);
+        let (mut in_all, mut timed_error) = ([0u64; 3], 0);
         let mut dropped = self.counters.lost();
         for (frames, process) in processes {
             report.processes.push((process.pid, process.about.clone()));
@@ -325,7 +325,7 @@ impl<S: Sink> Watch<S> {
                 (*all, *sum) = (*all + times, sum.saturating_add(*took));
             }
             timed_error = timed_error.max(process.timed_error);
-            for (sum, more) in counted.iter_mut().zip(process.counted) {
+            for (sum, more) in in_all.iter_mut().zip(process.counted) {
                 *sum = sum.saturating_add(more);
             }
             counts.unlinked += process.counts.unlinked;
@@ -347,14 +347,14 @@ impl<S: Sink> Watch<S> {
             report.notes.say(format!(
                 "{} no times: the session folder (usually in /dev/shm) was full, or CUPTI \
                  ran out of buffers",
-                counted(dropped, "GPU operation has", "GPU operations have")
+                crate::notes::counted(dropped, "GPU operation has", "GPU operations have")
             ));
         }
         if report.counts.untimed > 0 {
             let untimed = report.counts.untimed;
             report.notes.say(format!(
                 "CUPTI gave no times for {}",
-                counted(untimed, "GPU operation", "GPU operations")
+                crate::notes::counted(untimed, "GPU operation", "GPU operations")
             ));
         }
         if pairs > 0 {
@@ -364,7 +364,7 @@ impl<S: Sink> Watch<S> {
                 pairs: pairs.try_into().unwrap_or(u32::MAX),
             });
         }
-        let [came, timed, unfinished] = counted;
+        let [came, timed, unfinished] = in_all;
         if timed > 0 {
             report.clocks.push(ClockError {
                 source: "events".into(),

@@ -97,7 +97,7 @@ pub struct Function {
 }
 
 impl Library {
-    /// Leaves out functions that somebody has patched in memory. Where the first instruction is the
+    /// Leaves out functions that someone has patched in memory. Where the first instruction is the
     /// file's, the probe goes there. How many were left out.
     pub fn leave_changed(&mut self, file: &File, changes: &Changes) -> u64 {
         let before = self.functions.len();
@@ -359,14 +359,18 @@ fn choose(
 }
 
 /// Where in the file a function is, and where its probe goes.
-struct Place {
+struct ProbeSite {
     entry: u64,
     offset: u64,
     first: usize,
     probe_end: usize,
 }
 
-fn place(one: &Candidate<'_>, segments: &[Segment], bytes: &[u8]) -> Result<Place, &'static str> {
+fn place(
+    one: &Candidate<'_>,
+    segments: &[Segment],
+    bytes: &[u8],
+) -> Result<ProbeSite, &'static str> {
     let holds = |segment: &&Segment| {
         one.address
             .checked_sub(segment.address)
@@ -393,7 +397,7 @@ fn place(one: &Candidate<'_>, segments: &[Segment], bytes: &[u8]) -> Result<Plac
     } else {
         probe_point::offset(code)
     };
-    Ok(Place {
+    Ok(ProbeSite {
         entry,
         offset,
         first: probe_point::instruction_bytes(code, 0),

@@ -2,9 +2,8 @@
 //! while they wait.
 
 use super::EbpfError;
-use super::attach::{Calls, Probe, Way};
+use super::attach::{AttachMode, Calls, Probe};
 use super::changed::Changes;
-use super::known::Known;
 use super::layout::{
     COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_SHORT,
     COUNT_UNSAMPLED, COUNT_UNSAVED, Head, KIND_ENTER, KIND_EXEC, KIND_EXIT, KIND_FORK, KIND_LOADED,
@@ -21,6 +20,7 @@ use super::short::Short;
 use super::spec::Description;
 use super::stopping::Stopping;
 use super::system::{self, Files, System};
+use super::tables::SharedTables;
 use crate::Deadline;
 use crate::call::item::Batch;
 use crate::call::{Filter, Named};
@@ -57,7 +57,7 @@ pub enum Message {
     Round(u64),
 }
 
-/// The ring is looked at this often: waking somebody for every record would take longer than
+/// The ring is looked at this often: waking a thread for every record would take longer than
 /// recording it.
 const ROUND: Duration = Duration::from_millis(1);
 /// How often counters of what was lost are read.
@@ -90,7 +90,7 @@ pub struct Attached {
     pub following: Following,
     /// None: system calls are not asked for.
     pub system: Option<System>,
-    pub known: Arc<Known>,
+    pub known: Arc<SharedTables>,
     pub deadline: Deadline,
 }
 
@@ -101,7 +101,7 @@ pub struct Watch {
     system: Option<System>,
     system_files: Files,
     wanted: Wanted,
-    known: Arc<Known>,
+    known: Arc<SharedTables>,
     deadline: Deadline,
     reader: Reader,
     /// Files that have been looked into.
@@ -144,7 +144,7 @@ impl Watch {
         }
     }
 
-    /// Until it is told to stop and the ring is empty.
+    /// Until it is asked to stop and the ring is empty.
     pub fn run(mut self, stop: &AtomicBool) -> Ended {
         let (maps, deadline) = (self.maps.clone(), self.deadline.clone());
         let taken: RefCell<(&mut Watch, Vec<Head>)> = RefCell::new((&mut self, Vec::new()));
@@ -317,7 +317,7 @@ impl Watch {
         let Some(mut found) = library::read(&file, &mapped.path, &self.wanted) else {
             return;
         };
-        if self.calls.way == Way::Single && self.wanted.filter.is_none() {
+        if self.calls.way == AttachMode::Single && self.wanted.filter.is_none() {
             let before = found.functions.len();
             found.functions.retain(|one| Filter::is_telling(&one.name));
             let left = (before - found.functions.len()) as u64;
@@ -420,10 +420,10 @@ impl Watch {
         let mut attached = self.calls.attach(file, path, &probes);
 
         // A kernel may take programs that it then does not attach.
-        while attached.is_err() && self.calls.way != Way::Single && self.calls.is_unused() {
+        while attached.is_err() && self.calls.way != AttachMode::Single && self.calls.is_unused() {
             let next = match self.calls.way {
-                Way::Session => Way::Multi,
-                Way::Multi | Way::Single => Way::Single,
+                AttachMode::Session => AttachMode::Multi,
+                AttachMode::Multi | AttachMode::Single => AttachMode::Single,
             };
             self.calls = Calls::load(&self.maps, next)?;
             attached = self.calls.attach(file, path, &probes);

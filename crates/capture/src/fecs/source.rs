@@ -3,8 +3,8 @@
 use super::{Watch, watch};
 use crate::notes::counted;
 use crate::source::{
-    About, Finding, Joining, Outcome, Outlet, Part, RunOptions, Running, Source, SourceError,
-    Unavailable,
+    About, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
+    SourceError, Unavailable,
 };
 
 pub struct Fecs;
@@ -36,7 +36,7 @@ impl Source for Fecs {
 
     fn findings(&self) -> Vec<Finding> {
         let words = |()| "which context is on the GPU (--method fecs)".to_owned();
-        let found = watch::available().map(words);
+        let found = watch::available().map(words).map_err(Obstacle::from_error);
         vec![Finding::new(Part::Driver, "FECS", found)]
     }
 

@@ -1,13 +1,13 @@
 //! Probes inside kernels as a source: their rings become events, their maps are kept for the end.
 
 use super::{
-    Found, Host, HostError, Notes, ProbeError, Rings, Session, dumps,
-    found::Around,
+    Host, HostError, Notes, ProbeError, ProbeResults, Rings, Session, dumps,
     intervals::Intervals,
     live_pins::{LivePins, PinError},
     map_readings,
     programs::{Probes, Stopped},
     records::{CHUNKS, Decoder, Queue},
+    results::Around,
     unprobed::Unprobed,
     words,
 };
@@ -189,7 +189,7 @@ impl Running for Probing {
             })
             .collect();
         let said = words::notes(&self.probes, &notes, &dumps, &rings, &readings);
-        let found = Found {
+        let found = ProbeResults {
             notes,
             dumps,
             rings,

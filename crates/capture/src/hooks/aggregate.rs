@@ -1,6 +1,6 @@
 //! What is computed in the kernel instead of recording calls: `count`, `hist(duration)`, `hist(arg1)`.
 
-use super::{Argument, Format, Located, Place, Source};
+use super::{Argument, CopiedAt, Format, Located, Source};
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Aggregate {
         if argument.format == Format::Text {
             return Err(Located::new(5, "a histogram needs a number, not a string"));
         }
-        if argument.place == Place::Return && argument.source != Source::Returned {
+        if argument.place == CopiedAt::Return && argument.source != Source::Returned {
             let what = "a histogram can use arguments at entry, retval or duration";
             return Err(Located::new(5, what));
         }

@@ -13,10 +13,10 @@ use super::{
 pub struct Argument {
     pub name: String,
     pub source: Source,
-    /// The value is a pointer; what lies so many bytes behind it is meant.
+    /// The value is a pointer; what is so many bytes behind it is read.
     pub pointed: Option<u16>,
     pub format: Format,
-    pub place: Place,
+    pub place: CopiedAt,
     /// A condition needs it, the reader does not.
     pub hidden: bool,
 }
@@ -32,7 +32,7 @@ pub enum Source {
 
 /// When it is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CopiedAt {
     Entry,
     Return,
 }
@@ -113,17 +113,17 @@ impl Argument {
             Format::Unsigned(64)
         };
         let mut when = match source {
-            Source::Returned => Place::Return,
-            Source::Argument(_) | Source::Field(_) => Place::Entry,
+            Source::Returned => CopiedAt::Return,
+            Source::Argument(_) | Source::Field(_) => CopiedAt::Entry,
         };
         if walk.take("@") {
             let place = walk.place();
             when = match walk.next() {
-                Some(Token::Word("return")) => Place::Return,
-                Some(Token::Word("entry")) if source != Source::Returned => Place::Entry,
+                Some(Token::Word("return")) => CopiedAt::Return,
+                Some(Token::Word("entry")) if source != Source::Returned => CopiedAt::Entry,
                 _ => return Err(Located::new(place, "expected 'return' or 'entry'")),
             };
-            if when == Place::Return && matches!(source, Source::Argument(_)) && !pointed {
+            if when == CopiedAt::Return && matches!(source, Source::Argument(_)) && !pointed {
                 return Err(Located::new(
                     place,
                     "arguments are not available at the return, but what they point to is: write *argN",

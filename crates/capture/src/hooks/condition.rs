@@ -4,7 +4,7 @@
 //! without loops of its own can evaluate.
 
 use super::{
-    Argument, Format, Located, Place, Source,
+    Argument, CopiedAt, Format, Located, Source,
     lex::{Token, Walk},
 };
 
@@ -352,6 +352,6 @@ impl Condition {
     pub fn needs_return(&self, arguments: &[Argument]) -> bool {
         (self.alternatives.iter().flatten())
             .filter_map(|term| arguments.get(term.argument))
-            .any(|argument| argument.place == Place::Return)
+            .any(|argument| argument.place == CopiedAt::Return)
     }
 }

@@ -1,8 +1,8 @@
-//! From TOML to hooks. Every mistake is told with its place; what is not known is a mistake.
+//! From TOML to hooks. Every mistake is reported with its place; anything unknown is a mistake.
 
 use super::{
-    Aggregate, Argument, Condition, Error, Hook, Hooks, Located, MOST_ARGUMENTS, MOST_BYTES,
-    MOST_HOOKS, Measure, Place, Probe, Source, Target, Way,
+    Aggregate, Argument, Condition, CopiedAt, Error, Hook, Hooks, Located, MOST_ARGUMENTS,
+    MOST_BYTES, MOST_HOOKS, Measure, Probe, ProbeKind, Source, Target,
 };
 use event::{Category, Kind, Layer};
 use std::ops::Range;
@@ -185,7 +185,7 @@ impl<'a> Reading<'a> {
             );
             return Err(self.wrong(if argument.hidden { "when" } else { "args" }, what));
         }
-        let late = (hook.arguments.iter()).find(|argument| argument.place == Place::Return);
+        let late = (hook.arguments.iter()).find(|argument| argument.place == CopiedAt::Return);
         if let Some(argument) = late
             && !at_return
         {
@@ -203,11 +203,13 @@ impl<'a> Reading<'a> {
                         uretprobe)";
             return Err(self.wrong("when", what));
         }
-        let points = (hook.probes.iter()).filter(|p| matches!(p.way, Way::Tracepoint | Way::Usdt));
+        let points = (hook.probes.iter())
+            .filter(|p| matches!(p.way, ProbeKind::Tracepoint | ProbeKind::Usdt));
         if hook.time && points.count() > 0 {
             return Err(self.wrong("time", "tracepoints and markers have no return"));
         }
-        let calls = (hook.probes.iter()).any(|p| matches!(p.way, Way::Uprobe | Way::Uretprobe));
+        let calls =
+            (hook.probes.iter()).any(|p| matches!(p.way, ProbeKind::Uprobe | ProbeKind::Uretprobe));
         if hook.everywhere && calls {
             let what = "library functions are recorded only in traced processes: drop this key, and use -a to record \
                         all processes";
@@ -227,7 +229,7 @@ impl<'a> Reading<'a> {
         if !aggregate.needs_return(&hook.arguments) {
             return Ok(());
         }
-        let moment = |probe: &Probe| matches!(probe.way, Way::Tracepoint | Way::Usdt);
+        let moment = |probe: &Probe| matches!(probe.way, ProbeKind::Tracepoint | ProbeKind::Usdt);
         if hook.probes.iter().any(moment) {
             let what = "tracepoints and markers have no return and no duration";
             return Err(self.wrong("aggregate", what));
@@ -304,7 +306,7 @@ impl<'a> Reading<'a> {
             None => Ok(None),
             Some(item) => match item.as_str() {
                 Some(value) => Ok(Some((value, item.span()))),
-                None => Err(self.wrong(key, "expected a text")),
+                None => Err(self.wrong(key, "expected a string")),
             },
         }
     }

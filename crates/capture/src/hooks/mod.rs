@@ -16,11 +16,11 @@ mod probe;
 mod tests;
 
 pub use aggregate::{Aggregate, Measure};
-pub use argument::{Argument, Format, Place, Source};
+pub use argument::{Argument, CopiedAt, Format, Source};
 pub use condition::{Compare, Condition, MOST_TERMS, Term};
 pub use error::{Error, Located};
 pub use line::LineError;
-pub use probe::{Probe, Target, Way};
+pub use probe::{Probe, ProbeKind, Target};
 
 use event::{Category, Kind, Layer};
 
@@ -54,7 +54,7 @@ pub struct Hook {
     pub stack: bool,
     /// The run fails if it cannot be attached.
     pub required: bool,
-    /// Seen in every process, not only in the traced ones: interrupts come to whoever runs.
+    /// Seen in every process, not only in the traced ones: interrupts come to whatever runs.
     pub everywhere: bool,
     pub arguments: Vec<Argument>,
     pub condition: Option<Condition>,

@@ -1,18 +1,18 @@
 //! One back end's way into the merge.
 
-use super::Message;
+use super::{Entry, Message};
 use crate::{Sink, SinkError};
 use event::{Backend, Record};
 use std::sync::mpsc::SyncSender;
 
-/// Records that are handed on together.
+/// Entries that are handed on together.
 const BATCH: usize = 256;
 
 /// Takes one back end's records. Dropping it says that no more will come.
 pub struct Inlet {
     source: usize,
     sender: SyncSender<Message>,
-    kept: Vec<Record>,
+    kept: Vec<Entry>,
 }
 
 impl Inlet {
@@ -31,8 +31,19 @@ impl Inlet {
         if self.kept.is_empty() {
             return Ok(());
         }
-        let records = std::mem::take(&mut self.kept);
-        self.send(Message::Records(self.source, records))
+        let entries = std::mem::take(&mut self.kept);
+        self.send(Message::Entries(self.source, entries))
+    }
+
+    fn keep(&mut self, entry: Entry) -> Result<(), SinkError> {
+        if self.kept.capacity() == 0 {
+            self.kept.reserve_exact(BATCH);
+        }
+        self.kept.push(entry);
+        if self.kept.len() >= BATCH {
+            return self.hand_on();
+        }
+        Ok(())
     }
 
     fn send(&self, message: Message) -> Result<(), SinkError> {
@@ -49,19 +60,16 @@ impl Sink for Inlet {
         self.send(Message::Begin(self.source, backends))
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
-        self.give(record.clone())
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
+        self.keep(Entry::Record(record.clone()))
     }
 
     fn give(&mut self, record: Record) -> Result<(), SinkError> {
-        if self.kept.capacity() == 0 {
-            self.kept.reserve_exact(BATCH);
-        }
-        self.kept.push(record);
-        if self.kept.len() >= BATCH {
-            return self.hand_on();
-        }
-        Ok(())
+        self.keep(Entry::Record(record))
+    }
+
+    fn thread_begins(&mut self, pid: u32, tid: u32, ns: u64) -> Result<(), SinkError> {
+        self.keep(Entry::ThreadBegins { pid, tid, ns })
     }
 
     fn until(&mut self, ns: u64) {

@@ -1,9 +1,11 @@
 //! Several back ends, one trace: their records in the order of time, ids that are unique, and each
-//! call inside the one that encloses it, whoever saw it.
+//! call inside the one that encloses it, from whatever source.
 //!
 //! Every back end writes into an [`Inlet`] as if it were alone. One thread takes what all of them
-//! wrote, waits until no earlier record can come, and writes on.
+//! wrote, waits until no earlier record can come, and writes on. What is inside what is found out behind it
+//! ([`Nested`]), and for a back end that is alone likewise.
 
+mod ids;
 mod inlet;
 mod nesting;
 mod order;
@@ -12,6 +14,7 @@ mod run;
 mod tests;
 
 pub use inlet::Inlet;
+pub use nesting::Nested;
 pub use run::Merged;
 
 use crate::Sink;
@@ -33,10 +36,26 @@ enum Message {
         calls: bool,
     },
     Begin(usize, Vec<Backend>),
-    Records(usize, Vec<Record>),
+    Entries(usize, Vec<Entry>),
     /// No record older than this will come.
     Until(usize, u64),
     Done(usize),
+}
+
+/// What a source hands in, in its own order of time.
+#[derive(Debug)]
+enum Entry {
+    Record(Record),
+    ThreadBegins { pid: u32, tid: u32, ns: u64 },
+}
+
+impl Entry {
+    fn ts(&self) -> u64 {
+        match self {
+            Entry::Record(record) => record.ts(),
+            Entry::ThreadBegins { ns, .. } => *ns,
+        }
+    }
 }
 
 /// Merges the records of several back ends into one sink.

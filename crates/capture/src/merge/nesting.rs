@@ -1,114 +1,143 @@
-//! Ids that are unique across sources, and which call lies inside which.
+//! Which span is inside which: the one place where records get their parents and depths, whatever the source.
+//!
+//! It is the last stage before the trace, behind the merge where there is one: records come in the order of time, with
+//! ids that are final, and without parents.
 
-use event::{Event, Extent, Kind, Layer, Meaning, Record};
+use crate::{Sink, SinkError};
+use ahash::RandomState;
+use event::{Backend, Event, Extent, Kind, Layer, Record};
 use std::collections::HashMap;
 
-/// Threads with calls under way that are remembered; processes that were killed leave some behind.
-const MOST_THREADS: usize = 16_384;
-/// Calls under way on one thread: deeper ones are recorded without a parent.
+/// Threads that are remembered; processes that were killed leave calls behind that never end.
+const MOST_THREADS: usize = 1 << 16;
+/// Calls under way on one thread: nothing is inside deeper ones.
 const MOST_OPEN: usize = 4_096;
 /// Calls whose caller seemed to end before them: clocks of two sources differ a little.
 const MOST_OUTLIVING: usize = 16;
 
-/// Gives records their final ids, parents and depths.
+/// Passes records on with their parents and depths.
+pub struct Nested<S> {
+    sink: S,
+    nesting: Nesting,
+}
+
+impl<S: Sink> Nested<S> {
+    pub fn new(sink: S) -> Self {
+        Nested {
+            sink,
+            nesting: Nesting::default(),
+        }
+    }
+
+    pub fn into_inner(self) -> S {
+        self.sink
+    }
+}
+
+impl<S: Sink> Sink for Nested<S> {
+    fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
+        self.sink.begin(backend)
+    }
+
+    fn begin_all(&mut self, backends: Vec<Backend>) -> Result<(), SinkError> {
+        self.sink.begin_all(backends)
+    }
+
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
+        if let Record::Event(event) = record {
+            self.nesting.place(event);
+        }
+        self.sink.write(record)
+    }
+
+    fn thread_begins(&mut self, pid: u32, tid: u32, _: u64) -> Result<(), SinkError> {
+        self.nesting.thread_begins(pid, tid);
+        Ok(())
+    }
+
+    fn until(&mut self, ns: u64) {
+        self.sink.until(ns);
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        self.sink.flush()
+    }
+}
+
+/// The spans that are open, by thread.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
-    /// How many sources there are: ids of source n are n + 1, n + 1 + stride, …
-    stride: u64,
-    /// The source whose calls GPU work names as its cause.
-    calls: usize,
-    threads: HashMap<(u32, u32), Thread>,
-    /// Counts the records, to tell threads that were forgotten by their program.
+    threads: HashMap<(u32, u32), Thread, RandomState>,
+    /// Counts the events, to tell threads that were forgotten by their program.
     clock: u64,
 }
 
 #[derive(Debug, Default)]
 struct Thread {
-    open: Vec<Place>,
-    outliving: Vec<Place>,
+    /// Outermost first.
+    open: Vec<OpenSpan>,
+    outliving: Vec<OpenSpan>,
     seen: u64,
 }
 
-/// Where an open span lies.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct OpenSpan {
     id: u64,
     parent: Option<u64>,
     depth: u32,
     correlation: Option<u64>,
-    is_call: bool,
+    role: Role,
+}
+
+/// What a span is to those inside of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Call,
+    /// A range ends when the program says so, whatever call it was begun in.
+    Range,
+    /// Of the kernel: the only ones that interrupts lie in.
+    Kernel,
+    Other,
 }
 
 impl Nesting {
-    pub fn new(sources: usize, calls: usize) -> Self {
-        Nesting {
-            stride: sources.max(1) as u64,
-            calls,
-            ..Nesting::default()
-        }
-    }
-
-    /// The id that a source's id has in the trace.
-    pub fn id(&self, source: usize, id: u64) -> u64 {
-        id.saturating_sub(1)
-            .saturating_mul(self.stride)
-            .saturating_add(source as u64 + 1)
-    }
-
-    pub fn place(&mut self, source: usize, record: &mut Record) {
-        self.clock += 1;
-        match record {
-            Record::Event(event) => {
-                // A call that stands for itself; GPU work names its call by the id that the call's source gave.
-                let own = event.layer != Layer::Gpu && event.correlation == Some(event.id);
-                event.id = self.id(source, event.id);
-                if own {
-                    event.correlation = Some(event.id);
-                }
-                if event.layer == Layer::Gpu {
-                    let cause = event.correlation.map(|cause| self.id(self.calls, cause));
-                    event.correlation = cause;
-                }
-                if on_a_thread(event) {
-                    self.place_event(event);
-                } else {
-                    event.parent = event.parent.map(|parent| self.id(source, parent));
-                }
-            }
-            Record::Meaning(Meaning { op, .. }) => *op = self.id(source, *op),
-            Record::Lost(_) => {}
-        }
-    }
-
-    fn place_event(&mut self, event: &mut Event) {
-        let key = (event.pid, event.tid);
-        let under_way = self.threads.contains_key(&key);
-        if !under_way && event.extent != Extent::Open {
-            (event.parent, event.depth) = (None, 0);
+    pub fn place(&mut self, event: &mut Event) {
+        // The GPU has no threads of the host.
+        if matches!(event.layer, Layer::Gpu | Layer::Device) || !event.kind.nests() {
             return;
         }
-        if !under_way && self.threads.len() >= MOST_THREADS {
-            self.forget();
-        }
-        let thread = self.threads.entry(key).or_default();
+        self.clock += 1;
+        let key = thread_of(event);
+        let thread = match self.threads.get_mut(&key) {
+            Some(thread) => thread,
+            None if event.extent != Extent::Open => return,
+            None => {
+                if self.threads.len() >= MOST_THREADS {
+                    self.forget();
+                }
+                self.threads.entry(key).or_default()
+            }
+        };
         thread.seen = self.clock;
         match event.extent {
             Extent::Open => {
-                let place = thread.inside(event);
-                place.give(event);
+                let span = thread.inside(event);
+                span.settle(event);
                 if thread.open.len() < MOST_OPEN {
-                    thread.open.push(place);
+                    thread.open.push(span);
                 }
             }
-            Extent::Instant => thread.inside(event).give(event),
+            Extent::Instant => thread.inside(event).settle(event),
             Extent::Closed(_) => match thread.close(event.id) {
-                Some(place) => place.give(event),
-                None => thread.inside(event).give(event),
+                Some(span) => span.settle(event),
+                None => thread.inside(event).settle(event),
             },
         }
-        if thread.open.is_empty() && thread.outliving.is_empty() {
-            self.threads.remove(&key);
-        }
+    }
+
+    /// What the thread of this number left open was another's, or another program's.
+    pub fn thread_begins(&mut self, pid: u32, tid: u32) {
+        self.threads.remove(&(pid, tid));
     }
 
     #[cfg(test)]
@@ -116,8 +145,12 @@ impl Nesting {
         self.threads.len()
     }
 
-    /// The half that was quiet for longest.
+    /// Those without open spans, and the half of the others that was quiet for longest.
     fn forget(&mut self) {
+        self.threads.retain(|_, thread| !thread.open.is_empty());
+        if self.threads.len() < MOST_THREADS / 2 {
+            return;
+        }
         let mut seen: Vec<u64> = self.threads.values().map(|thread| thread.seen).collect();
         let middle = seen.len() / 2;
         let (_, middle, _) = seen.select_nth_unstable(middle);
@@ -127,58 +160,76 @@ impl Nesting {
 }
 
 impl Thread {
-    /// The place of something that begins now.
-    fn inside(&self, event: &Event) -> Place {
-        let is_call = is_call(event);
-        let around = self.open.last();
-        let below_calls = matches!(event.layer, Layer::Syscall | Layer::Kernel);
-        let call = self.open.iter().find(|open| open.is_call);
-        Place {
+    /// Where something is that begins now.
+    fn inside(&self, event: &Event) -> OpenSpan {
+        // An interrupt lies in no call: it only comes then.
+        let is_interrupt = event.kind == Kind::Interrupt;
+        let around = match is_interrupt {
+            true => (self.open.iter()).rposition(|open| open.role == Role::Kernel),
+            false => self.open.len().checked_sub(1),
+        };
+        let below_calls = matches!(event.layer, Layer::Syscall | Layer::Kernel) && !is_interrupt;
+        let call = || self.open.iter().find(|open| open.role == Role::Call);
+        OpenSpan {
             id: event.id,
-            parent: around.map(|open| open.id),
-            depth: around.map_or(0, |open| open.depth.saturating_add(1)),
-            correlation: if below_calls {
-                call.map(|call| call.id)
-            } else {
-                event.correlation
+            parent: around.map(|around| self.open[around].id),
+            depth: around.map_or(0, |around| around as u32 + 1),
+            correlation: match below_calls {
+                true => call().map(|call| call.id),
+                false => event.correlation,
             },
-            is_call,
+            role: Role::of(event),
         }
     }
 
-    /// Takes out the span that has ended. What seems to be still open inside of it will end in a
-    /// moment, or was left without an end.
-    fn close(&mut self, id: u64) -> Option<Place> {
-        if let Some(at) = self.open.iter().rposition(|open| open.id == id) {
-            let mut inside = self.open.split_off(at).into_iter();
-            let place = inside.next();
-            self.outliving.extend(inside);
+    /// Takes out the span that has ended. Calls that seem to be still open inside of it will end in a moment, or were
+    /// left without an end.
+    fn close(&mut self, id: u64) -> Option<OpenSpan> {
+        if self.open.last().is_some_and(|open| open.id == id) {
+            return self.open.pop();
+        }
+        let Some(at) = self.open.iter().rposition(|open| open.id == id) else {
+            let at = self.outliving.iter().position(|open| open.id == id)?;
+            return Some(self.outliving.remove(at));
+        };
+        let closed = self.open.remove(at);
+        if closed.role != Role::Range {
+            for inside in self.open.split_off(at) {
+                match inside.role {
+                    Role::Range => self.open.push(inside),
+                    _ => self.outliving.push(inside),
+                }
+            }
             let surplus = self.outliving.len().saturating_sub(MOST_OUTLIVING);
             self.outliving.drain(..surplus);
-            return place;
         }
-        let at = self.outliving.iter().position(|open| open.id == id)?;
-        Some(self.outliving.remove(at))
+        Some(closed)
     }
 }
 
-impl Place {
-    fn give(&self, event: &mut Event) {
+impl OpenSpan {
+    fn settle(&self, event: &mut Event) {
         (event.parent, event.depth) = (self.parent, self.depth);
         // What only the end knows stays.
         event.correlation = self.correlation.or(event.correlation);
     }
 }
 
-/// The GPU has no threads of the host, and an interrupt lies in no call: it only comes then.
-fn on_a_thread(event: &Event) -> bool {
-    !matches!(event.layer, Layer::Gpu | Layer::Device)
-        && event.kind != Kind::Interrupt
-        && event.kind.nests()
+impl Role {
+    fn of(event: &Event) -> Role {
+        match event.layer {
+            _ if event.kind == Kind::Range => Role::Range,
+            Layer::Runtime | Layer::Driver | Layer::Library => Role::Call,
+            Layer::Kernel | Layer::Os => Role::Kernel,
+            _ => Role::Other,
+        }
+    }
 }
 
-/// A range lies around calls, and is none.
-fn is_call(event: &Event) -> bool {
-    matches!(event.layer, Layer::Runtime | Layer::Driver | Layer::Library)
-        && event.kind != Kind::Range
+/// Every processor has a thread 0.
+fn thread_of(event: &Event) -> (u32, u32) {
+    match (event.tid, event.cpu) {
+        (0, Some(cpu)) => (u32::MAX, cpu),
+        (tid, _) => (event.pid, tid),
+    }
 }

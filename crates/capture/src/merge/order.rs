@@ -1,6 +1,7 @@
 //! Which record is next: the earliest of all sources, once nothing earlier can come.
 
-use event::{Name, Record, Reorder};
+use super::Entry;
+use event::{Name, Reorder};
 use std::collections::VecDeque;
 
 /// Records kept while a source is behind; beyond, they are let go and latecomers counted.
@@ -10,7 +11,7 @@ const MOST_KEPT: usize = 1 << 20;
 #[derive(Debug)]
 struct Source {
     name: Name,
-    records: VecDeque<Record>,
+    entries: VecDeque<Entry>,
     /// It says how far it is; others are taken to be a window behind the clock.
     told: Option<u64>,
     done: bool,
@@ -20,8 +21,10 @@ struct Source {
 #[derive(Debug)]
 pub(super) struct Order {
     sources: Vec<Source>,
-    /// Each source that has records, by the time of its first.
+    /// Each source that has records, by the time of its first, but for the one whose turn it is.
     next: Reorder<usize>,
+    /// The source of the last entry, if its next one comes before all others'.
+    turn: Option<(u64, usize)>,
     kept: usize,
 }
 
@@ -30,6 +33,7 @@ impl Default for Order {
         Order {
             sources: Vec::new(),
             next: Reorder::new(usize::MAX),
+            turn: None,
             kept: 0,
         }
     }
@@ -39,7 +43,7 @@ impl Order {
     pub fn add(&mut self, name: Name) {
         self.sources.push(Source {
             name,
-            records: VecDeque::new(),
+            entries: VecDeque::new(),
             told: None,
             done: false,
         });
@@ -53,13 +57,17 @@ impl Order {
         self.sources.get(source).map(|source| &source.name)
     }
 
-    pub fn push(&mut self, place: usize, records: Vec<Record>) {
+    pub fn push(&mut self, place: usize, entries: Vec<Entry>) {
         if let Some(source) = self.sources.get_mut(place) {
-            if let (true, Some(first)) = (source.records.is_empty(), records.first()) {
+            if let (true, Some(first)) = (source.entries.is_empty(), entries.first()) {
+                // It may come before the one whose turn it would have been.
+                if let Some((time, turn)) = self.turn.take() {
+                    self.next.push_ranked(time, turn as u32, turn);
+                }
                 self.next.push_ranked(first.ts(), place as u32, place);
             }
-            self.kept += records.len();
-            source.records.extend(records);
+            self.kept += entries.len();
+            source.entries.extend(entries);
         }
     }
 
@@ -81,13 +89,13 @@ impl Order {
 
     /// When the earliest record that waits is of.
     pub fn earliest(&self) -> Option<u64> {
-        self.next.earliest()
+        (self.turn.map(|(time, _)| time)).or_else(|| self.next.earliest())
     }
 
     /// Nothing older than this is left or will come; None when nothing at all will.
     pub fn passed(&self, idle: u64) -> Option<u64> {
         let left = self.sources.iter().filter_map(|source| {
-            let first = source.records.front().map(Record::ts);
+            let first = source.entries.front().map(Entry::ts);
             first.or_else(|| (!source.done).then(|| source.told.unwrap_or(idle)))
         });
         left.min()
@@ -95,22 +103,30 @@ impl Order {
 
     /// The next record and its source. `idle` is the moment before which a source that says
     /// nothing has nothing.
-    pub fn next(&mut self, idle: u64) -> Option<(usize, Record)> {
-        let time = self.next.earliest()?;
+    pub fn next(&mut self, idle: u64) -> Option<(usize, Entry)> {
+        let time = self.earliest()?;
         let passed = |source: &Source| {
             // A source's own records come in their order: one that waits is the earliest of it.
-            source.done || !source.records.is_empty() || source.told.unwrap_or(idle) >= time
+            source.done || !source.entries.is_empty() || source.told.unwrap_or(idle) >= time
         };
         if self.kept <= MOST_KEPT && !self.sources.iter().all(passed) {
             return None;
         }
-        let (_, place) = self.next.next(u64::MAX)?;
+        let (_, place) = match self.turn.take() {
+            Some(turn) => turn,
+            None => self.next.next(u64::MAX)?,
+        };
         self.kept -= 1;
         let source = &mut self.sources[place];
-        let record = source.records.pop_front()?;
-        if let Some(following) = source.records.front() {
-            self.next.push_ranked(following.ts(), place as u32, place);
+        let entry = source.entries.pop_front()?;
+        if let Some(following) = source.entries.front() {
+            let time = following.ts();
+            if self.next.would_be_next(time, place as u32) {
+                self.turn = Some((time, place));
+            } else {
+                self.next.push_ranked(time, place as u32, place);
+            }
         }
-        Some((place, record))
+        Some((place, entry))
     }
 }

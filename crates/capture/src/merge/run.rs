@@ -1,11 +1,11 @@
 //! The merging thread: takes what the inlets hand in and writes it on in order.
 
-use super::Message;
-use super::nesting::Nesting;
+use super::ids::Ids;
 use super::order::Order;
+use super::{Entry, Message};
 use crate::clock::monotonic;
 use crate::{Sink, SinkError};
-use event::{Backend, Record};
+use event::Backend;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) struct Run<S> {
     /// Who has begun, by source: a merge inside of this one speaks for several.
     begun: Vec<Vec<Backend>>,
     /// From the first record on.
-    nesting: Option<Nesting>,
+    ids: Option<Ids>,
     latest: u64,
     flushed: u64,
 }
@@ -54,7 +54,7 @@ impl<S: Sink> Run<S> {
             order: Order::default(),
             calls: None,
             begun: Vec::new(),
-            nesting: None,
+            ids: None,
             latest: 0,
             flushed: monotonic(),
         }
@@ -91,7 +91,7 @@ impl<S: Sink> Run<S> {
                     begun.extend(backends);
                 }
             }
-            Message::Records(source, records) => self.order.push(source, records),
+            Message::Entries(source, entries) => self.order.push(source, entries),
             Message::Until(source, ns) => self.order.until(source, ns),
             Message::Done(source) => self.order.done(source),
         }
@@ -99,16 +99,16 @@ impl<S: Sink> Run<S> {
 
     fn write_on(&mut self, now: u64) {
         let idle = now.saturating_sub(self.window);
-        if self.nesting.is_some() || self.may_begin(now) {
-            while let Some((source, record)) = self.order.next(idle) {
-                self.write(source, record);
+        if self.ids.is_some() || self.may_begin(now) {
+            while let Some((source, entry)) = self.order.next(idle) {
+                self.write(source, entry);
             }
         }
         // What is merged may be a part of a larger merge, which waits for it.
         if let Some(passed) = self.order.passed(idle) {
             self.merged.sink.until(passed);
         }
-        if now.saturating_sub(self.flushed) > FLUSH_EVERY && self.nesting.is_some() {
+        if now.saturating_sub(self.flushed) > FLUSH_EVERY && self.ids.is_some() {
             self.flushed = now;
             self.flush();
         }
@@ -124,8 +124,8 @@ impl<S: Sink> Run<S> {
             || now.saturating_sub(earliest) > WAIT_FOR_BEGIN.max(self.window)
     }
 
-    fn begin(&mut self) -> &mut Nesting {
-        if self.nesting.is_none() {
+    fn begin(&mut self) -> Ids {
+        if self.ids.is_none() {
             let mut all = Vec::new();
             for (source, begun) in self.begun.iter_mut().enumerate() {
                 if begun.is_empty() {
@@ -141,19 +141,29 @@ impl<S: Sink> Run<S> {
                 self.merged.failure.get_or_insert(why);
             }
         }
-        self.nesting
-            .get_or_insert_with(|| Nesting::new(self.order.len(), self.calls.unwrap_or(0)))
+        *(self.ids).get_or_insert_with(|| Ids::new(self.order.len(), self.calls.unwrap_or(0)))
     }
 
-    fn write(&mut self, source: usize, mut record: Record) {
-        self.begin().place(source, &mut record);
-        self.merged.late += u64::from(record.ts() < self.latest);
-        self.latest = self.latest.max(record.ts());
-        if self.merged.failure.is_some() {
+    fn write(&mut self, source: usize, entry: Entry) {
+        let ids = self.begin();
+        let written = match entry {
+            Entry::ThreadBegins { pid, tid, ns } => self.merged.sink.thread_begins(pid, tid, ns),
+            Entry::Record(mut record) => {
+                ids.make_unique(source, &mut record);
+                self.merged.late += u64::from(record.ts() < self.latest);
+                self.latest = self.latest.max(record.ts());
+                match self.merged.failure {
+                    Some(_) => {
+                        self.merged.unwritten += 1;
+                        Ok(())
+                    }
+                    None => self.merged.sink.give(record),
+                }
+            }
+        };
+        if let Err(why) = written {
             self.merged.unwritten += 1;
-        } else if let Err(why) = self.merged.sink.write(&record) {
-            self.merged.unwritten += 1;
-            self.merged.failure = Some(why);
+            self.merged.failure.get_or_insert(why);
         }
     }
 
@@ -169,8 +179,8 @@ impl<S: Sink> Run<S> {
         for source in 0..self.order.len() {
             self.order.done(source);
         }
-        while let Some((source, record)) = self.order.next(u64::MAX) {
-            self.write(source, record);
+        while let Some((source, entry)) = self.order.next(u64::MAX) {
+            self.write(source, entry);
         }
         self.begin();
         self.flush();

@@ -22,7 +22,7 @@ impl Sink for Kept {
         Ok(())
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         let mut records = self.records.lock().unwrap();
         if self.room.is_some_and(|room| records.len() >= room) {
             return Err(std::io::Error::other("no room").into());
@@ -78,8 +78,8 @@ fn lines(kept: &Kept) -> Vec<String> {
     records.iter().map(line).collect()
 }
 
-fn merge(kept: &Kept) -> Merge<Kept> {
-    Merge::new(kept.clone(), WINDOW).expect("a thread")
+fn merge(kept: &Kept) -> Merge<Nested<Kept>> {
+    Merge::new(Nested::new(kept.clone()), WINDOW).expect("a thread")
 }
 
 /// Two sources of one back end are merged, and that into all others: nobody overtakes what waits
@@ -96,21 +96,21 @@ fn a_merge_inside_of_a_merge_is_waited_for() {
     let start = crate::clock::monotonic();
     // The other source has not begun: the inner merge keeps this for a second.
     ioctls
-        .write(&span(1, Layer::Syscall, start + 10, Extent::Open))
+        .give(span(1, Layer::Syscall, start + 10, Extent::Open))
         .unwrap();
     ioctls.until(start + 20);
     std::thread::sleep(Duration::from_millis(50));
     calls
-        .write(&span(1, Layer::Driver, start, Extent::Open))
+        .give(span(1, Layer::Driver, start, Extent::Open))
         .unwrap();
     calls
-        .write(&span(1, Layer::Driver, start, Extent::Closed(100)))
+        .give(span(1, Layer::Driver, start, Extent::Closed(100)))
         .unwrap();
     calls.until(start + 1_000);
     // Longer than the window, shorter than that second.
     std::thread::sleep(3 * WINDOW);
     ioctls
-        .write(&span(1, Layer::Syscall, start + 10, Extent::Closed(5)))
+        .give(span(1, Layer::Syscall, start + 10, Extent::Closed(5)))
         .unwrap();
     drop((ioctls, silent));
     inner.finish().sink.finish();
@@ -141,7 +141,7 @@ fn an_ioctl_lies_in_the_call_that_made_it() {
         span(2, Layer::Syscall, 200, Extent::Open),
         span(2, Layer::Syscall, 200, Extent::Closed(1)),
     ] {
-        ioctls.write(&record).unwrap();
+        ioctls.give(record).unwrap();
     }
     drop(ioctls);
     let mut closed = Event::new(2, Layer::Driver, Category::Memory, "cuMemAlloc_v2", 20);
@@ -159,7 +159,7 @@ fn an_ioctl_lies_in_the_call_that_made_it() {
         Meaning::of(&closed, What::Memory(memory)).into(),
         span(1, Layer::Runtime, 10, Extent::Closed(90)),
     ] {
-        calls.write(&record).unwrap();
+        calls.give(record).unwrap();
     }
     calls.finish();
     let merged = merge.finish();
@@ -189,17 +189,17 @@ fn clocks_that_differ_a_little_lose_nothing() {
     let mut merge = merge(&kept);
     let (mut calls, mut ioctls) = (merge.source("preload"), merge.source("syscall"));
     calls
-        .write(&span(1, Layer::Driver, 10, Extent::Open))
+        .give(span(1, Layer::Driver, 10, Extent::Open))
         .unwrap();
     calls
-        .write(&span(1, Layer::Driver, 10, Extent::Closed(20)))
+        .give(span(1, Layer::Driver, 10, Extent::Closed(20)))
         .unwrap();
     ioctls
-        .write(&span(1, Layer::Syscall, 20, Extent::Open))
+        .give(span(1, Layer::Syscall, 20, Extent::Open))
         .unwrap();
     // It seems to end after the call that it was made in.
     ioctls
-        .write(&span(1, Layer::Syscall, 20, Extent::Closed(15)))
+        .give(span(1, Layer::Syscall, 20, Extent::Closed(15)))
         .unwrap();
     drop((calls, ioctls));
     merge.finish();
@@ -212,19 +212,19 @@ fn what_is_no_thread_of_the_host_is_left_alone() {
     let mut merge = merge(&kept);
     let (mut calls, mut gpu) = (merge.source_of_calls("preload"), merge.source("cupti"));
     calls
-        .write(&span(1, Layer::Driver, 10, Extent::Open))
+        .give(span(1, Layer::Driver, 10, Extent::Open))
         .unwrap();
     let Record::Event(mut work) = span(1, Layer::Gpu, 12, Extent::Closed(5)) else {
         unreachable!()
     };
     work.correlation = Some(77);
-    gpu.write(&work.into()).unwrap();
+    gpu.give(work.into()).unwrap();
     let Record::Event(mut interrupt) = span(2, Layer::Os, 18, Extent::Instant) else {
         unreachable!()
     };
     interrupt.kind = Kind::Interrupt;
-    gpu.write(&interrupt.into()).unwrap();
-    gpu.write(&span(3, Layer::Os, 19, Extent::Instant)).unwrap();
+    gpu.give(interrupt.into()).unwrap();
+    gpu.give(span(3, Layer::Os, 19, Extent::Instant)).unwrap();
     drop((calls, gpu));
     merge.finish();
     assert_eq!(
@@ -252,13 +252,13 @@ fn records_wait_for_a_source_that_says_where_it_is() {
     for step in 0..3 {
         let at = now + step;
         quick
-            .write(&span(step + 1, Layer::Syscall, at, Extent::Instant))
+            .give(span(step + 1, Layer::Syscall, at, Extent::Instant))
             .unwrap();
     }
     quick.flush().unwrap();
     std::thread::sleep(WINDOW * 3);
     assert!(lines(&kept).is_empty(), "the slow one is still before them");
-    slow.write(&span(1, Layer::Driver, now - 5, Extent::Instant))
+    slow.give(span(1, Layer::Driver, now - 5, Extent::Instant))
         .unwrap();
     slow.until(now + 1);
     let waited = std::time::Instant::now();
@@ -285,7 +285,7 @@ fn a_sink_that_fails_does_not_stop_the_sources() {
     let mut source = merge.source("preload");
     for id in 1..=1000 {
         source
-            .write(&span(id, Layer::Driver, id, Extent::Instant))
+            .give(span(id, Layer::Driver, id, Extent::Instant))
             .unwrap();
     }
     let lost = Lost {
@@ -296,7 +296,7 @@ fn a_sink_that_fails_does_not_stop_the_sources() {
         pid: None,
         tid: None,
     };
-    source.write(&lost.into()).unwrap();
+    source.give(lost.into()).unwrap();
     drop(source);
     let merged = merge.finish();
     assert_eq!(merged.unwritten, 999);
@@ -310,7 +310,7 @@ fn late_records_are_written_and_counted() {
     let mut source = merge.source("preload");
     for at in [5, 9, 7] {
         source
-            .write(&span(at, Layer::Driver, at, Extent::Instant))
+            .give(span(at, Layer::Driver, at, Extent::Instant))
             .unwrap();
     }
     drop(source);
@@ -321,14 +321,112 @@ fn late_records_are_written_and_counted() {
 
 #[test]
 fn threads_that_died_are_forgotten() {
-    let mut nesting = nesting::Nesting::new(1, 0);
-    for tid in 0..100_000 {
+    let mut nesting = nesting::Nesting::default();
+    for tid in 0..200_000 {
         let Record::Event(mut event) = span(u64::from(tid) + 1, Layer::Driver, 1, Extent::Open)
         else {
             unreachable!()
         };
         event.tid = tid;
-        nesting.place(0, &mut event.into());
+        nesting.place(&mut event);
     }
-    assert!(nesting.threads() <= 16_384);
+    assert!(nesting.threads() <= 1 << 16);
+}
+
+/// A source that is alone: no merge, the same parents.
+fn alone(kept: &Kept, records: Vec<Record>) -> Vec<String> {
+    let mut nested = Nested::new(kept.clone());
+    for record in records {
+        nested.give(record).unwrap();
+    }
+    lines(kept)
+}
+
+#[test]
+fn a_thread_that_begins_lies_in_nothing_that_was_left_open() {
+    let kept = Kept::default();
+    let mut merge = merge(&kept);
+    let (mut calls, other) = (merge.source("preload"), merge.source("syscall"));
+    calls
+        .give(span(1, Layer::Driver, 10, Extent::Open))
+        .unwrap();
+    // Another program in the same process: the first never returned from its call.
+    calls.thread_begins(1, 2, 20).unwrap();
+    calls
+        .give(span(2, Layer::Driver, 20, Extent::Open))
+        .unwrap();
+    calls
+        .give(span(3, Layer::Driver, 21, Extent::Open))
+        .unwrap();
+    drop((calls, other));
+    merge.finish();
+    let expected = ["driver B 1/0@0~0", "driver B 3/0@0~0", "driver B 5/3@1~0"];
+    assert_eq!(lines(&kept), expected);
+}
+
+#[test]
+fn ranges_outlive_the_calls_that_they_were_begun_in() {
+    let range = |id, start, extent| {
+        let Record::Event(mut event) = span(id, Layer::Library, start, extent) else {
+            unreachable!()
+        };
+        event.kind = Kind::Range;
+        Record::Event(event)
+    };
+    let records = vec![
+        span(1, Layer::Driver, 10, Extent::Open),
+        range(2, 11, Extent::Open),
+        span(1, Layer::Driver, 10, Extent::Closed(10)),
+        span(3, Layer::Driver, 30, Extent::Open),
+        // It ends inside of a call, which goes on.
+        range(2, 11, Extent::Closed(20)),
+        span(4, Layer::Driver, 33, Extent::Instant),
+        span(3, Layer::Driver, 30, Extent::Closed(9)),
+    ];
+    let expected = [
+        "driver B 1/0@0~0",
+        "library B 2/1@1~0",
+        "driver E 1/0@0~0",
+        "driver B 3/2@1~0",
+        "library E 2/1@1~0",
+        "driver i 4/3@1~0",
+        "driver E 3/2@1~0",
+    ];
+    assert_eq!(alone(&Kept::default(), records), expected);
+}
+
+#[test]
+fn interrupts_lie_in_the_kernels_functions_and_in_no_call() {
+    let on = |cpu: u32, tid: u32, id, layer, start, extent| {
+        let Record::Event(mut event) = span(id, layer, start, extent) else {
+            unreachable!()
+        };
+        (event.tid, event.cpu) = (tid, Some(cpu));
+        if layer == Layer::Os {
+            event.kind = Kind::Interrupt;
+        }
+        Record::Event(event)
+    };
+    let records = vec![
+        on(0, 2, 1, Layer::Driver, 10, Extent::Open),
+        on(0, 2, 2, Layer::Os, 11, Extent::Instant),
+        on(0, 2, 3, Layer::Kernel, 12, Extent::Open),
+        on(0, 2, 4, Layer::Os, 13, Extent::Open),
+        on(0, 2, 5, Layer::Kernel, 14, Extent::Instant),
+        // Every processor has a thread 0.
+        on(0, 0, 6, Layer::Kernel, 20, Extent::Open),
+        on(1, 0, 7, Layer::Kernel, 21, Extent::Instant),
+        on(0, 0, 8, Layer::Kernel, 22, Extent::Instant),
+    ];
+    let expected = [
+        "driver B 1/0@0~0",
+        "os i 2/0@0~0",
+        "kernel B 3/1@1~1",
+        "os B 4/3@2~0",
+        "kernel i 5/4@3~1",
+        "kernel B 6/0@0~0",
+        "kernel i 7/0@0~0",
+        "kernel i 8/6@1~0",
+    ];
+    assert_eq!(alone(&Kept::default(), records), expected);
 }

@@ -19,16 +19,16 @@ use std::time::Duration;
 /// From one sample to the next.
 const PERIOD: u64 = 100_000_000;
 
-/// Samples until it is told to stop.
+/// Samples until it is asked to stop.
 pub struct Sampler<S> {
     /// Dropped to stop.
     stop: Sender<()>,
-    thread: JoinHandle<(S, Report)>,
+    thread: JoinHandle<(S, NvmlReport)>,
 }
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct NvmlReport {
     pub gpus: usize,
     pub samples: u64,
     /// Why there are none.
@@ -46,7 +46,7 @@ impl<S: Sink> Sampler<S> {
                 sink,
                 deadline,
                 next_id: 1,
-                report: Report::default(),
+                report: NvmlReport::default(),
             };
             sampling.begin();
             // It takes a moment, which the program need not wait for.
@@ -62,7 +62,7 @@ impl<S: Sink> Sampler<S> {
         Ok(Sampler { stop, thread })
     }
 
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, NvmlReport) {
         drop(self.stop);
         self.thread
             .join()
@@ -74,7 +74,7 @@ struct Sampling<S> {
     sink: S,
     deadline: Deadline,
     next_id: u64,
-    report: Report,
+    report: NvmlReport,
 }
 
 impl<S: Sink> Sampling<S> {
@@ -158,7 +158,7 @@ impl<S: Sink> Sampling<S> {
         self.report.samples += 1;
         if self.report.failure.is_some() {
             self.report.unwritten += 1;
-        } else if let Err(why) = self.sink.write(&Record::Event(event)) {
+        } else if let Err(why) = self.sink.give(Record::Event(event)) {
             self.report.unwritten += 1;
             self.report.failure = Some(why);
         }

@@ -3,8 +3,8 @@
 use super::{Sampler, available};
 use crate::notes::counted;
 use crate::source::{
-    About, Auto, Finding, Joining, OtherTools, Outcome, Outlet, Part, RunOptions, Running, Source,
-    SourceError, Unavailable,
+    About, Auto, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, RunOptions,
+    Running, Source, SourceError, Unavailable,
 };
 
 pub struct Nvml;
@@ -42,10 +42,8 @@ impl Source for Nvml {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let found = match available() {
-            Ok(()) => Ok("samples ten times a second".to_owned()),
-            Err(why) => Err(why.to_string()),
-        };
+        let words = |()| "samples ten times a second".to_owned();
+        let found = available().map(words).map_err(Obstacle::from_error);
         vec![Finding::new(Part::Driver, "NVML", found)]
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub struct Report {
+pub struct PreloadReport {
     pub processes: Vec<Process>,
     /// Each library once, as the process that had most of it hooked had it.
     pub libraries: Vec<Library>,
@@ -139,7 +139,7 @@ fn overhead(processes: &Processes, calls: u64) -> Option<Overhead> {
     })
 }
 
-impl Report {
+impl PreloadReport {
     pub(super) fn new(
         processes: &Processes,
         totals: Totals,
@@ -167,7 +167,7 @@ impl Report {
             .note()
             .into_iter()
             .for_each(|note| notes.say(note));
-        Report {
+        PreloadReport {
             processes: (processes.images().iter().enumerate())
                 .map(|(place, image)| Process {
                     command: processes.command(place).to_vec(),

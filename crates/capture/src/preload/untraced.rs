@@ -1,4 +1,4 @@
-//! Finds processes of the traced command that use CUDA and are not traced: whoever started them
+//! Finds processes of the traced command that use CUDA and are not traced: their parent
 //! cleared their environment, or gave them another root, where the injected library is not. Looks at
 //! /proc from time to time, so one that lives for less than a moment goes unnamed.
 
@@ -37,10 +37,10 @@ impl Watch {
         let thread = std::thread::Builder::new()
             .name("untraced".into())
             .spawn(move || {
-                let mut found = Found {
+                let mut found = UntracedProcesses {
                     library,
                     session,
-                    ..Found::default()
+                    ..UntracedProcesses::default()
                 };
                 while !stopped.load(Ordering::Acquire) {
                     std::thread::park_timeout(LOOK);
@@ -64,7 +64,7 @@ impl Watch {
 }
 
 #[derive(Default)]
-struct Found {
+struct UntracedProcesses {
     library: Option<PathBuf>,
     session: PathBuf,
     /// What each process was when it was last looked at, and whether there is more to learn of it.
@@ -81,7 +81,7 @@ enum Verdict {
     Named,
 }
 
-impl Found {
+impl UntracedProcesses {
     fn look(&mut self, proc: &Path, root: u32) {
         let mut waiting = children(proc, root);
         let mut seen = 0;
@@ -208,7 +208,7 @@ mod tests {
         );
         process(proc, 4, "", "", cuda);
         process(proc, 9, "", "", cuda);
-        let mut found = Found::default();
+        let mut found = UntracedProcesses::default();
         found.look(proc, 1);
         let named = "process 4 (/bin/program4) uses CUDA (libcuda.so.1)";
         let lines = found.notes.lines();
@@ -218,7 +218,7 @@ mod tests {
         process(proc, 3, "", "A=1\0", cuda);
         found.look(proc, 1);
         found.look(proc, 1);
-        let many = "2 processes use CUDA and were not traced (-v lists them)";
+        let many = "2 processes use CUDA but were not traced (-v lists them)";
         assert_eq!(found.notes.lines(), [many]);
         assert!(found.notes.details()[1].contains("/bin/program3"));
     }
@@ -248,10 +248,10 @@ mod tests {
         for pid in [4, 6] {
             fs::create_dir(proc.join(format!("{pid}/root"))).expect("a folder");
         }
-        let mut found = Found {
+        let mut found = UntracedProcesses {
             library: Some("/cache/libours.so".into()),
             session: "/dev/shm/x".into(),
-            ..Found::default()
+            ..UntracedProcesses::default()
         };
         found.look(proc, 1);
         let mut notes = found.notes.details();
@@ -260,7 +260,7 @@ mod tests {
         assert!(notes[0].starts_with("process 3 ") && notes[0].contains("loader"));
         for (note, pid) in notes[1..].iter().zip([4, 5]) {
             assert!(note.starts_with(&format!("process {pid} ")), "{note}");
-            assert!(note.ends_with("run cutrace inside of it"), "{note}");
+            assert!(note.ends_with("run cutrace inside it"), "{note}");
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
     fn hostile_trees_end() {
         let proc = tempfile::tempdir().expect("a folder");
         process(proc.path(), 1, "1 1 x -5 99999999999", "", "");
-        let mut found = Found::default();
+        let mut found = UntracedProcesses::default();
         found.look(proc.path(), 1);
         assert_eq!(found.notes.lines(), [""; 0]);
     }

@@ -16,7 +16,7 @@ mod running;
 mod window;
 pub mod words;
 
-pub use about::{About, Auto, Finding, Library, OtherTools, Part, Provides, Unavailable};
+pub use about::{About, Auto, Finding, Library, Obstacle, OtherTools, Part, Provides, Unavailable};
 pub use error::{RunError, SourceError};
 pub use options::{Carried, Methods, RunOptions, Softgpu, Subject};
 pub use outcome::{Outcome, Results, Together};
@@ -66,7 +66,7 @@ pub trait Source: Sync {
         Vec::new()
     }
 
-    /// What looks at every record on its way into the trace, whoever wrote it. [`Results::complete`] gets it back.
+    /// What looks at every record on its way into the trace, from any source. [`Results::complete`] gets it back.
     fn onlooker(&self, _run: &RunOptions) -> Option<Box<dyn Onlooker>> {
         None
     }

@@ -1,7 +1,8 @@
-//! Where sources write: one alone straight into the trace, several through a merge.
+//! Where sources write: one alone straight into the trace, several through a merge; behind both, records get their
+//! parents and depths.
 
 use super::{RunError, SourceRef};
-use crate::{Inlet, Merge, Sink, SinkError, trace_file::TraceFile};
+use crate::{Inlet, Merge, Nested, Sink, SinkError, trace_file::TraceFile};
 use event::{Backend, Record};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ const WINDOW: Duration = Duration::from_millis(200);
 
 /// What one source writes into.
 pub enum Outlet {
-    Alone(Box<TraceFile>),
+    Alone(Box<Nested<TraceFile>>),
     Merged(Inlet),
 }
 
@@ -30,7 +31,7 @@ impl Sink for Outlet {
         }
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         match self {
             Outlet::Alone(file) => file.write(record),
             Outlet::Merged(inlet) => inlet.write(record),
@@ -41,6 +42,13 @@ impl Sink for Outlet {
         match self {
             Outlet::Alone(file) => file.give(record),
             Outlet::Merged(inlet) => inlet.give(record),
+        }
+    }
+
+    fn thread_begins(&mut self, pid: u32, tid: u32, ns: u64) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.thread_begins(pid, tid, ns),
+            Outlet::Merged(inlet) => inlet.thread_begins(pid, tid, ns),
         }
     }
 
@@ -59,11 +67,11 @@ impl Sink for Outlet {
     }
 }
 
-/// The trace, as it is to be had back from the sources.
+/// The trace, as the sources give it back.
 pub(super) enum Joint {
     /// The only source has it.
     Lent,
-    Merge(Merge<TraceFile>),
+    Merge(Merge<Nested<TraceFile>>),
 }
 
 /// What the joint itself has to say.
@@ -78,6 +86,7 @@ pub(super) fn outlets(
     file: TraceFile,
     sources: &[SourceRef],
 ) -> Result<(Vec<Outlet>, Joint), RunError> {
+    let file = Nested::new(file);
     if sources.len() == 1 {
         return Ok((vec![Outlet::Alone(Box::new(file))], Joint::Lent));
     }
@@ -98,7 +107,7 @@ impl Joint {
         let mut alone = None;
         for outlet in outlets {
             match outlet {
-                Outlet::Alone(file) => alone = Some(*file),
+                Outlet::Alone(file) => alone = Some(file.into_inner()),
                 Outlet::Merged(inlet) => inlet.finish(),
             }
         }
@@ -110,7 +119,7 @@ impl Joint {
                     unwritten: merged.unwritten,
                     failure: merged.failure,
                 };
-                Ok((merged.sink, joined))
+                Ok((merged.sink.into_inner(), joined))
             }
             _ => Err(RunError::NoTrace),
         }

@@ -6,8 +6,8 @@ use crate::{
     ebpf::EBPF,
     launch::Preparation,
     source::{
-        About, Auto, Finding, Joining, OtherTools, Outcome, Outlet, Part, Provides, RunOptions,
-        Running, Source, SourceError, Unavailable,
+        About, Auto, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, Provides,
+        RunOptions, Running, Source, SourceError, Unavailable,
     },
 };
 use event::Selection;
@@ -70,12 +70,12 @@ impl Source for Syscall {
     fn findings(&self) -> Vec<Finding> {
         let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
         let ptrace = match yama.as_deref().map(str::trim) {
-            Ok("3") => {
-                Err("ptrace is off until the next boot (kernel.yama.ptrace_scope = 3)".to_owned())
-            }
-            Ok("2") if !doctor::is_root() => {
-                Err("only root may use it: sudo sysctl kernel.yama.ptrace_scope=1".to_owned())
-            }
+            Ok("3") => Err(Obstacle::new(
+                "ptrace is off until the next boot (kernel.yama.ptrace_scope = 3)",
+            )),
+            Ok("2") if !doctor::is_root() => Err(Obstacle::new(
+                "only root may use it: sudo sysctl kernel.yama.ptrace_scope=1",
+            )),
             Ok(scope) => Ok(format!(
                 "--method=syscall (kernel.yama.ptrace_scope = {scope})"
             )),

@@ -3,16 +3,16 @@
 mod broken;
 pub mod destination;
 pub mod latest;
+mod live_counts;
 mod pack;
 mod redact;
 mod room;
-mod seen;
 mod unfinished;
 
 pub use broken::Missing;
 pub use destination::{Destination, DestinationError};
+pub use live_counts::{LiveCounts, Stage};
 pub use room::size;
-pub use seen::{Seen, Stage};
 pub use unfinished::{Unfinished, UnfinishedError};
 
 use crate::{Sink, SinkError, notes::counted};
@@ -66,7 +66,7 @@ pub struct TraceFile {
     /// None once the writer has it.
     file: Option<File>,
     writer: Option<Writer>,
-    /// Instead of the writer where somebody looks on: lines as they happen.
+    /// Instead of the writer where a person looks on: lines as they happen.
     live: Option<Box<dyn Show>>,
     /// What makes those lines.
     show: Option<MakeShow>,
@@ -74,7 +74,7 @@ pub struct TraceFile {
     reader: Option<Box<dyn Onlooker>>,
     /// See all that comes, written or not.
     onlookers: Vec<Box<dyn Onlooker>>,
-    seen: Arc<Seen>,
+    seen: Arc<LiveCounts>,
     /// The command's process, once it is there; 0 before.
     process: Arc<AtomicU32>,
     /// Where not all that is known is to be written.
@@ -152,12 +152,12 @@ impl TraceFile {
         self.show = Some(show);
     }
 
-    /// Lets somebody read what is written.
+    /// Adds a reader of what is written.
     pub fn read_by(&mut self, reader: Box<dyn Onlooker>) {
         self.reader = Some(reader);
     }
 
-    /// Lets somebody see all that comes.
+    /// Adds an onlooker to all that comes.
     pub fn look_on(&mut self, onlooker: Box<dyn Onlooker>) {
         self.onlookers.push(onlooker);
     }
@@ -172,7 +172,7 @@ impl TraceFile {
     }
 
     /// What it holds so far, for others to look at meanwhile.
-    pub fn seen(&self) -> Arc<Seen> {
+    pub fn seen(&self) -> Arc<LiveCounts> {
         self.seen.clone()
     }
 
@@ -400,7 +400,7 @@ impl Sink for TraceFile {
     }
 
     /// Never fails: the program goes on when the trace cannot, and what is missing is counted.
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         if let Record::Lost(lost) = record {
             self.lost = self.lost.saturating_add(lost.count);
         }
@@ -562,7 +562,7 @@ mod tests {
     fn write_late(file: &mut TraceFile) {
         for (id, start) in [(1, 100), (2, 300), (3, 200), (4, 400), (5, 150)] {
             let event = Event::new(id, Layer::Driver, Category::Query, "cuCtxGetId", start);
-            file.write(&Record::Event(event)).expect("written");
+            file.give(Record::Event(event)).expect("written");
         }
     }
 

@@ -3,8 +3,8 @@
 use super::{Watch, available};
 use crate::notes::counted;
 use crate::source::{
-    About, Auto, Finding, Joining, Outcome, Outlet, Part, RunOptions, Running, Source, SourceError,
-    Unavailable,
+    About, Auto, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
+    SourceError, Unavailable,
 };
 
 pub struct Uvm;
@@ -39,7 +39,7 @@ impl Source for Uvm {
 
     fn findings(&self) -> Vec<Finding> {
         let words = |()| "faults and migrations (--method uvm)".to_owned();
-        let found = available().map(words);
+        let found = available().map(words).map_err(Obstacle::from_error);
         vec![Finding::new(Part::Driver, "managed memory", found)]
     }
 
@@ -73,7 +73,7 @@ impl Running for Watching {
         }
         let details = format!(
             "cutrace: managed memory of {}: {}, {} lost\n",
-            counted(report.processes as u64, "process", "processes"),
+            counted(report.processes, "process", "processes"),
             counted(report.events, "event", "events"),
             report.lost
         );

@@ -128,7 +128,7 @@ impl Lane {
         }
     }
 
-    /// Where a span that begins now lies: below all that are open, in the first free row.
+    /// Where a span that begins now is: below all that are open, in the first free row.
     /// None: too deep.
     pub fn free_depth(&self) -> Option<usize> {
         let free = self.open.iter().position(Option::is_none);
@@ -160,7 +160,7 @@ impl Lane {
         Some((depth, span))
     }
 
-    /// Where a span lies whose beginning was not seen: the first row that was free all the while.
+    /// Where a span is whose beginning was not seen: the first row that was free all the while.
     pub fn free_since(&self, start: u64) -> usize {
         let free = |depth: &usize| {
             self.ends.get(*depth).is_none_or(|&end| end <= start)

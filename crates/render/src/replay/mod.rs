@@ -39,7 +39,7 @@ pub struct Replay<W: Write> {
     last: Option<(u32, u32)>,
     /// Processes whose lines were written.
     pids: BTreeSet<u32>,
-    /// What they are called, where somebody can say it.
+    /// What they are called, where it is known.
     names: HashMap<u32, Option<String>>,
     /// The call whose line is not written yet: its meaning may come next.
     waiting: Option<u64>,
@@ -93,7 +93,7 @@ impl<W: Write> Replay<W> {
             })
     }
 
-    /// Whether any of it lies in the time asked for.
+    /// Whether any of it is in the time asked for.
     fn in_time(&self, start: u64, end: u64) -> bool {
         let (start, end) = (
             start.saturating_sub(self.start),

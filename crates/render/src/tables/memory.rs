@@ -9,7 +9,7 @@ use crate::{
     units::{bytes, count, counted},
 };
 use analyse::{
-    Place, Report,
+    CallSite, Report,
     frees::BadFree,
     leaks::{Judged, Leak},
     memory::SpaceUse,
@@ -211,7 +211,7 @@ fn leak_row(section: &Section<'_>, report: &Report, leak: &Leak) -> [Cell; 6] {
 }
 
 /// The function, and what else tells the place from others.
-pub(super) fn place_words(place: &Place) -> String {
+pub(super) fn place_words(place: &CallSite) -> String {
     match (place.stack.first(), place.size_bytes) {
         (Some(frame), _) => format!("{} < {frame}", place.function),
         (None, Some(size)) => format!("{} of {}", place.function, bytes(size)),

@@ -8,7 +8,7 @@ use crate::{
 };
 use analyse::{
     HostKind, Report,
-    transfers::{TimedBy, Way},
+    transfers::{DirectionTotals, TimedBy},
 };
 
 /// Rows shown of each table.
@@ -136,7 +136,7 @@ fn sizes(section: &mut Section<'_>, report: &Report) {
         .right("Bytes")
         .right("Time in calls")
         .left("");
-    let most = |way: &Way| way.sizes.iter().map(|bin| bin.count).max().unwrap_or(1);
+    let most = |way: &DirectionTotals| way.sizes.iter().map(|bin| bin.count).max().unwrap_or(1);
     for way in &report.transfers.directions {
         let most = most(way);
         for bin in &way.sizes {

@@ -315,7 +315,7 @@ impl<'a> Input<'a> {
             .ok_or("a column is missing")?;
         self.next_node += 1;
         if length != self.rows as i64 || !(0..=length).contains(&nulls) {
-            return Err("a column of another length than its batch");
+            return Err("a column whose length differs from its batch's");
         }
         Ok(nulls as usize)
     }
@@ -348,7 +348,7 @@ impl<'a> Input<'a> {
             .zip(usize::try_from(length).ok());
         let bytes =
             bytes.and_then(|(offset, length)| self.body.get(offset..offset.checked_add(length)?));
-        let bytes = bytes.ok_or("a column lies outside of its batch")?;
+        let bytes = bytes.ok_or("a column that extends beyond its batch")?;
         if self.packed == Packed::Not || bytes.is_empty() {
             unpacked.extend_from_slice(bytes);
             return Ok(());
@@ -374,7 +374,7 @@ impl<'a> Input<'a> {
         let mut decoder = lz4_flex::frame::FrameDecoder::new(packed).take(size + 1);
         match decoder.read_to_end(unpacked) {
             Ok(_) if unpacked.len() as u64 == size => Ok(()),
-            Ok(_) => Err("a column that unpacks to another length"),
+            Ok(_) => Err("a column that unpacks to the wrong length"),
             Err(_) => Err("a column that cannot be unpacked"),
         }
     }
@@ -431,7 +431,7 @@ impl<'a> Input<'a> {
                 offsets: offsets.into_iter().map(|end| end as usize).collect(),
             })
         } else {
-            Err("texts that lie outside of their column")
+            Err("strings that extend beyond their column")
         }
     }
 }

@@ -56,7 +56,7 @@ impl Decoder {
     }
 
     fn decode(&mut self) -> Result<(), &'static str> {
-        let no_sense = "a message whose header makes no sense";
+        let no_sense = "a message with an invalid header";
         let message = arrow_ipc::root_as_message(&self.unit.header).map_err(|_| no_sense)?;
         let header = message.header_as_record_batch().ok_or(no_sense)?;
         self.dictionaries.follow(&self.unit.dictionaries);
@@ -100,7 +100,7 @@ impl Decoder {
             Class::Summary => {
                 let summary = serde_json::from_str(details.ok_or("a summary without details")?);
                 let summary =
-                    summary.map_err(|error| format!("a summary of another kind: {error}"))?;
+                    summary.map_err(|error| format!("a summary that cannot be read: {error}"))?;
                 Ok(Row::Summary(Box::new(summary)))
             }
             class => {

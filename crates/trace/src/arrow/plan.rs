@@ -1,4 +1,4 @@
-//! What a stream's schema says, checked: which of its columns are ours, and how each one lies
+//! What a stream's schema says, checked: which of its columns are ours, and how each one is laid out
 //! in the batches.
 
 use super::{
@@ -97,7 +97,7 @@ impl Plan {
         let Some(layout) = layout(field) else {
             let name: String = name.chars().take(40).collect();
             let what =
-                format!("an Arrow stream whose column {name:?} has a type that traces have not");
+                format!("an Arrow stream whose column {name:?} has a type that traces do not use");
             return Err(Error::NotATrace(what.into()));
         };
         if let Layout::Keys { dictionary, .. } = layout {
@@ -199,7 +199,7 @@ fn read_meta(schema: Schema<'_>) -> Result<Option<(Meta, u32)>> {
         }),
         found => {
             let mut meta: Meta = serde_json::from_value(value).map_err(|error| {
-                Error::NotATrace(format!("its head is of another kind: {error}").into())
+                Error::NotATrace(format!("its head cannot be read: {error}").into())
             })?;
             // The rows' version is the file's own, and no part of what the trace says.
             let version = meta.version;

@@ -193,7 +193,7 @@ fn triple(sizes: [Option<u32>; 3]) -> Option<[u32; 3]> {
 }
 
 /// The plan has seen to it that numbers are numbers and texts are texts.
-const OTHER_TYPE: &str = "a value of another type than its column";
+const OTHER_TYPE: &str = "a value of the wrong type for its column";
 
 fn raw(cells: &Cells, row: usize) -> Result<(u64, bool), Problem> {
     match &cells.values {
@@ -208,7 +208,7 @@ fn raw(cells: &Cells, row: usize) -> Result<(u64, bool), Problem> {
 fn uint(cells: &Cells, row: usize) -> Result<u64, Problem> {
     match raw(cells, row)? {
         (value, false) => Ok(value),
-        (_, true) => Err("a negative number where none can be".into()),
+        (_, true) => Err("a negative number where only positive ones are allowed".into()),
     }
 }
 
@@ -229,7 +229,7 @@ fn word(cells: &Cells, row: usize) -> Result<Word<'_>, Problem> {
             let key = keys.get(row).and_then(|&key| usize::try_from(key).ok());
             let name = key.and_then(|key| names.get(key));
             Ok(Word::Shared(
-                name.ok_or("a key that its dictionary has not")?,
+                name.ok_or("a key that is not in its dictionary")?,
             ))
         }
         _ => Ok(Word::Text(Cow::Borrowed(text(cells, row)?))),
@@ -241,7 +241,7 @@ pub fn text(cells: &Cells, row: usize) -> Result<&str, Problem> {
         Values::Texts { text, offsets } => {
             let range = offsets.get(row).zip(offsets.get(row + 1));
             let text = range.and_then(|(&start, &end)| text.get(start..end));
-            Ok(text.ok_or("a text that begins inside a character")?)
+            Ok(text.ok_or("a string that begins inside a character")?)
         }
         Values::Names { .. } => match word(cells, row)? {
             Word::Shared(name) => Ok(name),

@@ -236,7 +236,7 @@ fn read_line(
                 Line::Taken
             }
             Err(error) => {
-                Line::Damaged(format!("a \"summary\" line of another kind: {error}").into())
+                Line::Damaged(format!("a \"summary\" line that cannot be read: {error}").into())
             }
         },
         class => match shaper.record(class, &mut fields) {

@@ -28,14 +28,14 @@ const SUBMISSION: u64 = 5_000;
 const STEP: u64 = 2_000;
 
 /// A context that work was seen in.
-pub struct Known {
+pub struct TimedContext {
     pub handle: usize,
     device: i32,
     is_primary: bool,
     reference: Reference,
 }
 
-impl Known {
+impl TimedContext {
     pub fn is_primary_of(&self, device: i32) -> bool {
         self.is_primary && self.device == device
     }
@@ -44,14 +44,14 @@ impl Known {
 struct Reader {
     /// None: nothing is read, yet or any more.
     times: Option<TimesFile>,
-    contexts: Vec<Known>,
+    contexts: Vec<TimedContext>,
     unfinished: u64,
     /// What had come by when the rate was last looked at, and when that was.
     came: (u64, u64),
     told: [u64; 3],
 }
 
-/// Whoever holds it may use the driver in contexts of the program: they do not end meanwhile.
+/// Its holder may use the driver in contexts of the program: they do not end meanwhile.
 static READER: Mutex<Reader> = Mutex::new(Reader {
     times: None,
     contexts: Vec::new(),
@@ -70,7 +70,7 @@ pub fn start(times: TimesFile) {
     reader.came = (hot::counts().0, monotonic());
 }
 
-/// Whether times of the context, which is current, can be told; makes it so if it is new.
+/// Whether times of the context, which is current, can be read; makes it so if it is new.
 pub fn knows(context: usize) -> bool {
     let mut reader = reader();
     if reader.times.is_none() {
@@ -87,7 +87,7 @@ pub fn knows(context: usize) -> bool {
     let Some(reference) = Reference::new() else {
         return false;
     };
-    reader.contexts.push(Known {
+    reader.contexts.push(TimedContext {
         handle: context,
         device,
         is_primary: primary(device) == Some(context),
@@ -125,7 +125,7 @@ pub fn is_inactive(device: i32) -> bool {
 
 /// A call that may end contexts: what is known of them is read before, and forgotten if they ended.
 pub fn ending(
-    which: impl Fn(&Known) -> bool,
+    which: impl Fn(&TimedContext) -> bool,
     call: impl Fn() -> i32,
     ended: impl Fn(i32) -> bool,
 ) -> i32 {
@@ -305,7 +305,7 @@ impl Reader {
     }
 }
 
-impl Known {
+impl TimedContext {
     /// Start, end and how wrong they may be, and the clock's part of that; or why they cannot be told.
     fn times(&self, pending: &Pending) -> Result<((u64, u64, u64), u64), i32> {
         let reached = self.reference.at(pending.before, pending.marked)?;
@@ -315,7 +315,7 @@ impl Known {
     }
 }
 
-/// An event lies before the work, not at its beginning. What the host knows narrows it: the work cannot
+/// An event is before the work, not at its beginning. What the host knows narrows it: the work cannot
 /// have begun before its call, and if it waited for the call, its beginning is known as well as that.
 fn bounds(pending: &Pending, before: u64, length: u64, error: u64) -> (u64, u64, u64) {
     let behind = before.saturating_add(length);

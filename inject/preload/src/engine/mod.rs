@@ -35,15 +35,15 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering;
 
 /// What the engine keeps between scans.
-struct Kept {
+struct EngineState {
     hooks: Option<hooks::Hooks>,
 }
 
-struct Shared(UnsafeCell<Kept>);
+struct Shared(UnsafeCell<EngineState>);
 // SAFETY: scans are serialised by the loader's lock.
 unsafe impl Sync for Shared {}
 
-static KEPT: Shared = Shared(UnsafeCell::new(Kept { hooks: None }));
+static KEPT: Shared = Shared(UnsafeCell::new(EngineState { hooks: None }));
 
 /// The entry point.
 ///
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
             thunks::start(stage.stack_entry);
         }
         if stage.late {
-            report::say(b"note injected after CUDA was loaded: earlier calls were not seen\n");
+            report::say(b"note injected after CUDA was loaded: earlier calls were not recorded\n");
         }
         nvtx::start(stage, &options);
         // SAFETY: one thread at a time.
@@ -110,7 +110,7 @@ extern "C" fn scan() {
         // SAFETY: one thread at a time. Leaked, for it may be half changed.
         unsafe { core::mem::forget((*KEPT.0.get()).hooks.take()) };
         report::say(
-            b"note the injected library failed while hooking; later libraries are not traced\n",
+            b"note the injected library failed while hooking; libraries loaded later are not traced\n",
         );
     }
     counters::spent_since(begin);

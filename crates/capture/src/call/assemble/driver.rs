@@ -18,7 +18,7 @@ const MOST_HELD: usize = 64 << 10;
 
 /// Records that wait.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct WaitingRecords {
     records: Vec<Record>,
     launches: Vec<Nameless>,
     until: u64,
@@ -37,14 +37,13 @@ struct Nameless {
     time: u64,
 }
 
-impl Held {
-    /// Whether a record was taken to wait.
-    pub(super) fn takes(&mut self, record: &Record) -> bool {
-        let waits = self.until > 0;
-        if waits {
-            self.records.push(record.clone());
-        }
-        waits
+impl WaitingRecords {
+    pub(super) fn waits(&self) -> bool {
+        self.until > 0
+    }
+
+    pub(super) fn keep(&mut self, record: Record) {
+        self.records.push(record);
     }
 
     pub(super) fn is_over(&self, time: u64) -> bool {
@@ -227,7 +226,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             if let Record::Meaning(meaning) = &mut record {
                 hosts::say_unknown(&mut meaning.what);
             }
-            self.put(&record);
+            self.put(record);
         }
     }
 }

@@ -16,7 +16,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         for handle in meaning::kernel_handles(&call.event, form) {
             let thread = &self.rings[ring];
             let (process, image, pid) = (thread.process, thread.image, thread.pid);
-            if super::kernel_name(&self.states, &self.origin, image, pid, handle).is_some() {
+            if super::observe::kernel_name(&self.states, &self.origin, image, pid, handle).is_some()
+            {
                 continue;
             }
             let start = call.event.start;
@@ -29,7 +30,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
     }
 
-    /// The kernel whose function of the host is at an address, or is what the address lies in.
+    /// The kernel whose function of the host is at an address, or is what the address is in.
     fn stub(
         &mut self,
         image: Option<usize>,

@@ -87,20 +87,34 @@ fn sized(config: &[Arg], kernel: Name) -> Option<Launch> {
     let shared = ["sharedMemBytes", "sharedMem", "dynamicSmemBytes"];
     Some(Launch {
         kernel,
-        grid: sizes(config, "gridDim")?,
-        block: sizes(config, "blockDim")?,
+        grid: sizes(config, &GRID)?,
+        block: sizes(config, &BLOCK)?,
         shared: shared.iter().find_map(|name| number(config, name))?,
     })
 }
 
-/// `gridDim` as one value, or as `gridDimX`, `gridDimY` and `gridDimZ`.
-fn sizes(args: &[Arg], name: &str) -> Option<[u32; 3]> {
-    let list = field(args, name);
+/// A size in three dimensions: its name as one value, and those of its parts.
+struct Dimensions {
+    whole: &'static str,
+    parts: [&'static str; 3],
+}
+
+const GRID: Dimensions = Dimensions {
+    whole: "gridDim",
+    parts: ["gridDimX", "gridDimY", "gridDimZ"],
+};
+const BLOCK: Dimensions = Dimensions {
+    whole: "blockDim",
+    parts: ["blockDimX", "blockDimY", "blockDimZ"],
+};
+
+fn sizes(args: &[Arg], names: &Dimensions) -> Option<[u32; 3]> {
+    let list = field(args, names.whole);
     let mut sizes = [0; 3];
     for (place, size) in sizes.iter_mut().enumerate() {
         let found = match list {
             Some(Value::List(list)) => list.get(place)?.as_u64()?,
-            _ => number(args, &format!("{name}{}", ["X", "Y", "Z"][place]))?,
+            _ => number(args, names.parts[place])?,
         };
         *size = u32::try_from(found).ok()?;
     }

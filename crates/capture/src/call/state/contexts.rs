@@ -2,8 +2,8 @@
 
 use super::ProcessState;
 use crate::call::role::ContextStep;
+use ahash::AHashMap;
 use event::{Event, Value};
-use std::collections::HashMap;
 
 const MOST_CONTEXTS: usize = 1 << 16;
 const MOST_STREAMS: usize = 1 << 20;
@@ -16,11 +16,11 @@ const SPECIAL_STREAMS: u64 = 2;
 #[derive(Debug, Default)]
 pub struct Contexts {
     /// Contexts and the devices they are on.
-    devices: HashMap<u64, u32>,
+    devices: AHashMap<u64, u32>,
     /// The contexts that the runtime uses.
-    primary: HashMap<u32, u64>,
+    primary: AHashMap<u32, u64>,
     /// Streams and the contexts, or else devices, they were made in.
-    streams: HashMap<u64, (Option<u64>, Option<u32>)>,
+    streams: AHashMap<u64, (Option<u64>, Option<u32>)>,
 }
 
 impl Contexts {
@@ -60,7 +60,7 @@ impl ThreadState {
         of_context.copied().or(self.device)
     }
 
-    /// A call that succeeded changed, or told, what is current.
+    /// A call that succeeded changed, or returned, what is current.
     pub fn step(&mut self, step: ContextStep, call: &Event, process: &mut ProcessState) {
         let number = |name: &str| call.arg(name).and_then(Value::as_u64);
         let device = |name: &str| number(name).and_then(|device| u32::try_from(device).ok());

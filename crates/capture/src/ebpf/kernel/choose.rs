@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     ebpf::{EbpfError, attach::Calls, layout::SPEC_AT_RETURN, maps::Maps},
-    hooks::{Hook, Probe, Target, Way},
+    hooks::{Hook, Probe, ProbeKind, Target},
     kernel::{Btf, Function, Functions, Tracefs, base_name, lore_of_group, resolve, silence},
     notes::Notes,
 };
@@ -66,7 +66,7 @@ struct Wanted {
     hook: usize,
     /// Which of the hook's probes.
     probe: usize,
-    way: Way,
+    way: ProbeKind,
     name: Box<str>,
     module: Option<Box<str>>,
     address: u64,
@@ -300,8 +300,8 @@ impl<'a> Choice<'a> {
     }
 
     fn attach_functions(&mut self, wanted: Vec<Wanted>) -> Result<(), EbpfError> {
-        let (through_fentry, mut rest): (Vec<Wanted>, Vec<Wanted>) =
-            (wanted.into_iter()).partition(|wanted| matches!(wanted.way, Way::Fentry | Way::Fexit));
+        let (through_fentry, mut rest): (Vec<Wanted>, Vec<Wanted>) = (wanted.into_iter())
+            .partition(|wanted| matches!(wanted.way, ProbeKind::Fentry | ProbeKind::Fexit));
         // Those that cannot be had the way they were asked for are had another way.
         for wanted in through_fentry {
             if self.by_fentry(&wanted).is_err() {
@@ -321,7 +321,7 @@ impl<'a> Choice<'a> {
             return Ok(());
         }
         for wanted in rest {
-            let asked_for_fentry = matches!(wanted.way, Way::Fentry | Way::Fexit);
+            let asked_for_fentry = matches!(wanted.way, ProbeKind::Fentry | ProbeKind::Fexit);
             let done = (!asked_for_fentry && self.by_fentry(&wanted).is_ok())
                 || match self.by_kprobe(&wanted) {
                     Ok(()) => true,

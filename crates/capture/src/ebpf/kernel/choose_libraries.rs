@@ -1,4 +1,4 @@
-//! Of hooks on functions of libraries and programs: which are meant, in which files, and how they are attached.
+//! Of hooks on functions of libraries and programs: which ones match, in which files, and how they are attached.
 
 use super::{
     choose::{Choice, MOST_SINGLE},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     ebpf::{
-        attach::{Calls, Probe as Uprobe, Way as UprobeWay},
+        attach::{AttachMode as UprobeWay, Calls, Probe as Uprobe},
         changed::Changes,
         layout::{MEASURE_DURATION, MEASURE_RESULT, SPEC_INSTANT},
         library,

@@ -1,4 +1,4 @@
-//! Of hooks on markers (usdt): which are meant, in which files, and what of them can be read.
+//! Of hooks on markers (usdt): which ones match, in which files, and what of them can be read.
 
 use super::{
     choose::{Choice, MOST_SINGLE},
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ebpf::{
-        attach::Way,
+        attach::AttachMode,
         markers::{self, Marker},
     },
     library::find,
@@ -149,7 +149,7 @@ impl Choice<'_> {
     ) -> Result<&'static str, Refusal> {
         loop {
             let programs = self.marks()?;
-            if programs.way == Way::Single && marks.len() > MOST_SINGLE {
+            if programs.way == AttachMode::Single && marks.len() > MOST_SINGLE {
                 return Err(Refusal::OneByOne {
                     count: marks.len(),
                     what: "markers",

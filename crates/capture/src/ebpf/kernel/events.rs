@@ -1,4 +1,4 @@
-//! From records to events: beginnings and returns are joined, calls nested by their thread.
+//! From records to events: beginnings and returns are joined by their thread.
 
 use super::{choose::Subject, names::Names};
 use crate::ebpf::layout::{Head, KIND_ENTER, KIND_INSTANT, KIND_RETURN, KIND_STACK, MOST_FRAMES};
@@ -79,9 +79,6 @@ impl Events {
                 {
                     event.stack = frames;
                 }
-                let open = self.threads.get(&thread).map_or(&[][..], Vec::as_slice);
-                event.depth = open.len() as u32;
-                event.parent = open.last().map(|open| open.event.id);
                 if head.kind == KIND_INSTANT {
                     return Some(event.into());
                 }

@@ -7,8 +7,8 @@ use crate::{
     hooks::Hook,
     kernel::{Btf, Tracefs},
     source::{
-        About, Finding, Joining, OtherTools, Outcome, Outlet, Part, RunOptions, Running, Source,
-        SourceError, SourceRef, Unavailable, words,
+        About, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, RunOptions, Running,
+        Source, SourceError, SourceRef, Unavailable, words,
     },
     syscall::SYSCALL,
 };
@@ -51,7 +51,7 @@ impl Source for Kernel {
         doctor::rights().map(drop).map_err(Unavailable::because)
     }
 
-    /// Without the driver there is little to hook that somebody would not have named.
+    /// Without the driver there is little to hook that the user would not have named.
     fn left_out_of_all(&self, _run: &RunOptions) -> Option<String> {
         (!has_driver()).then(|| "NVIDIA's driver is not loaded".into())
     }
@@ -151,45 +151,46 @@ fn has_driver() -> bool {
     modules.lines().any(|line| line.starts_with("nvidia "))
 }
 
-fn tracefs() -> Result<String, String> {
+fn tracefs() -> Result<String, Obstacle> {
     match Tracefs::find() {
         Some(tracefs) => Ok(tracefs.folder().display().to_string()),
-        None if doctor::is_root() => {
-            Err("type: mount -t tracefs nodev /sys/kernel/tracing".to_owned())
-        }
-        None => Err("not mounted, or readable by root only: try sudo cutrace doctor".to_owned()),
+        None if doctor::is_root() => Err(Obstacle::new(
+            "type: mount -t tracefs nodev /sys/kernel/tracing",
+        )),
+        None => Err(Obstacle::new(
+            "not mounted, or readable by root only: try sudo cutrace doctor",
+        )),
     }
 }
 
-fn types() -> Result<String, String> {
+fn types() -> Result<String, Obstacle> {
     match Path::new("/sys/kernel/btf/vmlinux").exists() {
         true => {
             let driver = Btf::has_module("nvidia");
             let words = if driver { " and of nvidia.ko" } else { "" };
             Ok(format!("types of the kernel{words}"))
         }
-        false => Err(
-            "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF), which fentry and argument names need"
-                .to_owned(),
-        ),
+        false => Err(Obstacle::new(
+            "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF), which fentry and argument names need",
+        )),
     }
 }
 
-fn symbols() -> Result<String, String> {
+fn symbols() -> Result<String, Obstacle> {
     match doctor::tells_addresses() {
         true => Ok("/proc/kallsyms shows addresses".to_owned()),
-        false => {
-            Err("/proc/kallsyms hides addresses from this user (kernel.kptr_restrict)".to_owned())
-        }
+        false => Err(Obstacle::new(
+            "/proc/kallsyms hides addresses from this user (kernel.kptr_restrict)",
+        )),
     }
 }
 
-fn lockdown() -> Result<String, String> {
+fn lockdown() -> Result<String, Obstacle> {
     match doctor::lockdown() {
         None => Ok("the kernel is not locked down".to_owned()),
-        Some(level) => Err(format!(
+        Some(level) => Err(Obstacle::new(format!(
             "lockdown is on ({level}), which forbids probes on kernel functions; boot with lockdown=none or without Secure Boot"
-        )),
+        ))),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     Deadline, Sink, SinkError,
     clock::monotonic,
     ebpf::{
-        EbpfError, Whose,
+        EbpfError, ProcessFilter,
         layout::{
             COUNT_FAULTS, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_INSTANT, COUNT_UNSAVED,
             FILTER_TREE, Head, KIND_EXIT, Settings,
@@ -66,7 +66,7 @@ pub struct Options {
     pub off_processor: bool,
     /// Every process, not only those that are followed.
     pub everyone: bool,
-    pub whose: Whose,
+    pub whose: ProcessFilter,
     /// Calls that begin later are left out.
     pub deadline: Deadline,
 }
@@ -83,7 +83,7 @@ pub struct Watch {
 }
 
 /// What a watch has to say at its end.
-pub struct Report {
+pub struct KernelReport {
     /// Hooks that were attached, of how many.
     pub hooks: Count,
     pub missing: Vec<String>,
@@ -100,7 +100,7 @@ pub struct Report {
 pub struct Watching<S> {
     maps: Arc<Maps>,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(S, Report)>,
+    thread: JoinHandle<(S, KernelReport)>,
 }
 
 impl Watch {
@@ -209,7 +209,7 @@ impl<S: Sink> Watching<S> {
     }
 
     /// Stops recording, writes what there is, detaches.
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, KernelReport) {
         self.stop.store(true, Ordering::Release);
         self.thread
             .join()
@@ -366,17 +366,17 @@ impl<S: Sink> Reading<S> {
                 continue;
             }
             if let Some(record) = self.events.take(&bytes, &self.names) {
-                self.write(&record);
+                self.write(record);
             }
         }
     }
 
-    fn write(&mut self, record: &Record) {
+    fn write(&mut self, record: Record) {
         if self.failure.is_some() {
             self.unwritten += 1;
             return;
         }
-        if let Err(failure) = self.sink.write(record) {
+        if let Err(failure) = self.sink.give(record) {
             self.failure = Some(failure);
             self.unwritten += 1;
         }
@@ -395,11 +395,11 @@ impl<S: Sink> Reading<S> {
                 tid: None,
             });
             self.lost = lost;
-            self.write(&record);
+            self.write(record);
         }
     }
 
-    fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, Report) {
+    fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, KernelReport) {
         let mut notes = watch.attachments.notes.clone();
         if let Err(error) = read {
             notes.say(format!("the kernel's records could not be read: {error}"));
@@ -434,7 +434,7 @@ impl<S: Sink> Reading<S> {
         if let Err(failure) = self.sink.flush() {
             self.failure.get_or_insert(failure);
         }
-        let report = Report {
+        let report = KernelReport {
             hooks: watch.hooks(),
             missing: watch.attachments.missing.clone(),
             details: watch.attachments.details.clone(),
@@ -451,19 +451,27 @@ impl<S: Sink> Reading<S> {
 /// Groups that are hooked only if they are named: they are many, or nothing of NVIDIA's.
 const SPECIAL: [&str; 2] = ["page_faults", "other_drivers"];
 
+/// A group of the driver's functions that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown group '{unknown}' (choose from {})", known.join(", "))]
+pub struct UnknownGroup {
+    unknown: String,
+    known: Vec<String>,
+}
+
 /// The driver's functions of these groups; if none is named, of all but the special ones.
-pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, String> {
+pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, UnknownGroup> {
     let all = Hooks::of_driver().hooks;
     let known = |group: &String| {
         group == "all" || all.iter().any(|hook| hook.group.as_ref() == Some(group))
     };
     if let Some(unknown) = groups.iter().find(|group| !known(group)) {
-        let mut names: Vec<&str> = all.iter().filter_map(|h| h.group.as_deref()).collect();
-        names.dedup();
-        return Err(format!(
-            "unknown group '{unknown}' (choose from {})",
-            names.join(", ")
-        ));
+        let mut known: Vec<String> = all.iter().filter_map(|hook| hook.group.clone()).collect();
+        known.dedup();
+        return Err(UnknownGroup {
+            unknown: unknown.clone(),
+            known,
+        });
     }
     let wanted = |hook: &Hook| {
         let group = hook.group.as_deref().unwrap_or_default();

@@ -104,7 +104,7 @@ impl<'a> Elf<'a> {
     }
 
     fn take(&self, description: &[u8], found: &mut Markers) {
-        let Some(said) = Said::of(description) else {
+        let Some(said) = NoteFields::of(description) else {
             return found.refuse("?".into(), "its note cannot be read");
         };
         match self.marker(&said) {
@@ -113,7 +113,7 @@ impl<'a> Elf<'a> {
         }
     }
 
-    fn marker(&self, said: &Said<'_>) -> Result<Marker, &'static str> {
+    fn marker(&self, said: &NoteFields<'_>) -> Result<Marker, &'static str> {
         // The file may have been moved after it was linked; the notes were not.
         let moved = match self.base {
             Some(base) if said.base != 0 => base.wrapping_sub(said.base),
@@ -163,7 +163,7 @@ impl<'a> Elf<'a> {
         segment.offset.checked_add(address - segment.address)
     }
 
-    /// How far behind a place a variable lies.
+    /// How far behind a place a variable is.
     fn behind(&self, location: u64, name: &str) -> Result<i64, &'static str> {
         let symbols = self.symbols.get_or_init(|| self.symbols());
         match symbols.get(name.as_bytes()) {
@@ -207,7 +207,7 @@ impl Markers {
 }
 
 /// What a note says.
-struct Said<'a> {
+struct NoteFields<'a> {
     location: u64,
     base: u64,
     semaphore: u64,
@@ -216,7 +216,7 @@ struct Said<'a> {
     arguments: &'a str,
 }
 
-impl<'a> Said<'a> {
+impl<'a> NoteFields<'a> {
     fn of(description: &'a [u8]) -> Option<Self> {
         let (addresses, texts) = description.split_at_checked(24)?;
         let address = |at: usize| {
@@ -230,7 +230,7 @@ impl<'a> Said<'a> {
         if provider.is_empty() || name.is_empty() || arguments.is_none() && !rest.is_empty() {
             return None;
         }
-        Some(Said {
+        Some(NoteFields {
             location: address(0),
             base: address(8),
             semaphore: address(16),

@@ -13,20 +13,26 @@ pub struct AttachTo {
 const KINDS: [&str; 4] = ["uprobe", "uretprobe", "kprobe", "kretprobe"];
 const LAUNCH: &str = "cudaLaunchKernel";
 
-impl FromStr for AttachTo {
-    type Err = String;
+/// Why a text says nothing about where a program goes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AttachToError {
+    #[error("PROGRAM=uprobe:LIB:FUNCTION, uretprobe:…, kprobe:KERNEL or kretprobe:KERNEL")]
+    Form,
+    #[error("{0} runs on the GPU: attach it with kprobe:KERNEL or kretprobe:KERNEL")]
+    RunsOnGpu(String),
+}
 
-    fn from_str(text: &str) -> Result<AttachTo, String> {
-        let form = "PROGRAM=uprobe:LIB:FUNCTION, uretprobe:…, kprobe:KERNEL or kretprobe:KERNEL";
-        let (program, place) = text.split_once('=').ok_or(form)?;
-        let (kind, target) = place.split_once(':').ok_or(form)?;
+impl FromStr for AttachTo {
+    type Err = AttachToError;
+
+    fn from_str(text: &str) -> Result<AttachTo, AttachToError> {
+        let (program, place) = text.split_once('=').ok_or(AttachToError::Form)?;
+        let (kind, target) = place.split_once(':').ok_or(AttachToError::Form)?;
         if program.is_empty() || target.is_empty() || !KINDS.contains(&kind) {
-            return Err(form.into());
+            return Err(AttachToError::Form);
         }
         if program.starts_with("cuda__") && kind.starts_with('u') {
-            return Err(format!(
-                "{program} runs on the GPU: attach it with kprobe:KERNEL or kretprobe:KERNEL"
-            ));
+            return Err(AttachToError::RunsOnGpu(program.to_owned()));
         }
         Ok(AttachTo {
             program: program.to_owned(),
@@ -93,7 +99,7 @@ impl<'a> Places<'a> {
         (Some(format!("{section}/{LAUNCH}")), Some(note))
     }
 
-    /// Whether somebody asked for another place than the section says.
+    /// Whether another place was asked for than the section says.
     pub fn is_moved(&self, program: &str) -> bool {
         let found = self.found.borrow();
         found.iter().any(|one| one.name == program && one.is_moved)
@@ -183,7 +189,7 @@ mod tests {
     fn a_stub_is_said_to_stand_for_its_kernel() {
         let places = Places::new(&[], b"");
         assert_eq!(places.section("cuda__p", "kprobe/cuda__Z1kPf"), None);
-        let note = "program cuda__p: cuda__Z1kPf stands for the kernel k(float*)";
+        let note = "program cuda__p: cuda__Z1kPf is read as the kernel k(float*)";
         assert_eq!(places.notes(), [note]);
     }
 }

@@ -64,7 +64,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Object, Vec<String>), ObjectError> {
     Ok((object, places.notes()))
 }
 
-/// `kernels` are meant in place of those that the sections name; that of memory accesses names none.
+/// `kernels` replace those that the sections name; that of memory accesses names none.
 pub fn load(
     bytes: &[u8],
     kernels: Option<&Pattern>,
@@ -221,7 +221,8 @@ fn set(
                 "--set {name}: the object has no such map; it has {names}"
             )));
         };
-        let entries = (setting.entries(&object.maps[number])).map_err(BadObject::Option)?;
+        let entries = (setting.entries(&object.maps[number]))
+            .map_err(|why| BadObject::Option(why.to_string()))?;
         // The kernel's own maps are filled by the kernel.
         if let Some(map) = host.maps.iter_mut().find(|map| map.index == number) {
             map.initial.extend(entries);

@@ -1,6 +1,6 @@
 //! Events, arguments and meanings that hand-made records become.
 
-use super::{Call, RingFile};
+use super::{RawCall, RingFile};
 use crate::call::Assembler;
 use crate::call::Limits;
 use crate::call::item::Batch;
@@ -9,7 +9,7 @@ use crate::preload::clock::TscClock;
 use crate::preload::drain::Reader;
 use crate::preload::namespace::Namespaces;
 use crate::preload::process::Processes;
-use crate::{Deadline, Sink, SinkError};
+use crate::{Deadline, Nested, Sink, SinkError};
 use event::{Arg, Backend, ClockPair, Extent, Record, Value, What};
 use std::fs;
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ impl Sink for Kept {
         Ok(())
     }
 
-    fn write(&mut self, record: &Record) -> Result<(), SinkError> {
+    fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         if self.room.is_some_and(|room| self.records.len() >= room) {
             return Err(std::io::Error::other("no space left").into());
         }
@@ -97,7 +97,7 @@ impl Traced {
         }) as u16
     }
 
-    /// A call that is entered and left; returns nothing but success or what it is told to.
+    /// A call that is entered and left; returns nothing but success or what it is asked to.
     pub fn call(
         &mut self,
         thread: usize,
@@ -122,12 +122,12 @@ impl Traced {
         let function = self.id(name);
         // Deeper calls come later: the stack grows down.
         let stack_pointer = 0x5000_0000 - enter as u32;
-        let call = Call {
+        let call = RawCall {
             function,
             stack_pointer,
             args,
             payload,
-            ..Call::default()
+            ..RawCall::default()
         };
         self.ring(thread).begin(enter, call)
     }
@@ -161,7 +161,7 @@ impl Traced {
             processes,
             clock: clock(),
         };
-        let mut assembler = Assembler::new(origin, self.limits.clone(), sink);
+        let mut assembler = Assembler::new(origin, self.limits.clone(), Nested::new(sink));
         for (ring, (_, reader)) in self.rings.iter_mut().enumerate() {
             assembler.add_ring(reader.ring().pid, reader.ring().tid);
             let mut batch = Batch {
@@ -173,7 +173,7 @@ impl Traced {
         }
         assembler.advance(u64::MAX);
         let (sink, totals, ..) = assembler.into_parts();
-        (sink.records, totals)
+        (sink.into_inner().records, totals)
     }
 }
 
@@ -458,9 +458,9 @@ fn calls_in_flight_stay_open_and_unwound_ones_say_so() {
     let mut traced = Traced::new();
     let thread = traced.thread(7, 7);
     let function = traced.id("cuCtxSynchronize");
-    let same_depth = |function| Call {
+    let same_depth = |function| RawCall {
         function,
-        ..Call::default()
+        ..RawCall::default()
     };
     traced.ring(thread).begin(10, same_depth(function));
     traced.ring(thread).begin(30, same_depth(function));

@@ -1,4 +1,4 @@
-//! What calls mean, told exactly once, whichever layers are seen.
+//! What calls mean, reported exactly once, whichever layers are seen.
 
 use super::calls::{Traced, lines};
 use cuda::capture::{Item, plan};
@@ -23,7 +23,7 @@ impl Script {
         }
     }
 
-    /// A call that is left at once. Arguments past the fourth word and what lies behind pointers
+    /// A call that is left at once. Arguments past the fourth word and what pointers lead to
     /// are given by the parameters' names; other words are 1.
     fn call(&mut self, name: &'static str, args: [u64; 4], pieces: &[Piece]) {
         let open = self.begin(name, args, pieces);
@@ -61,8 +61,8 @@ fn payload(name: &str, pieces: &[Piece]) -> Vec<u8> {
     let word_of = |wanted: &str| {
         let index = table.parameters.iter().position(|row| row.name == wanted);
         match words[index.unwrap_or_else(|| panic!("{name} has no {wanted}"))] {
-            cuda::capture::Place::Words { first, .. } => first,
-            cuda::capture::Place::Vector { .. } => panic!("a float"),
+            cuda::capture::ParameterLocation::Words { first, .. } => first,
+            cuda::capture::ParameterLocation::Vector { .. } => panic!("a float"),
         }
     };
     let mut payload = Vec::new();

@@ -5,8 +5,8 @@ use capture::{
     Deadline, Sink, SinkError,
     clock::monotonic,
     source::{
-        About, Finding, Joining, Outcome, Outlet, Part, Results, RunOptions, Running, Source,
-        SourceError, Unavailable,
+        About, Finding, Joining, Obstacle, Outcome, Outlet, Part, Results, RunOptions, Running,
+        Source, SourceError, Unavailable,
     },
 };
 use event::{Arg, Backend, Category, Event, Kind, Layer, Record};
@@ -47,7 +47,7 @@ impl Source for Load {
     fn findings(&self) -> Vec<Finding> {
         let found = match read() {
             Ok(_) => Ok("the machine's load (--method load)".to_owned()),
-            Err(why) => Err(why.to_string()),
+            Err(why) => Err(Obstacle::from_error(why)),
         };
         vec![Finding::new(Part::Kernel, "load", found)]
     }

@@ -32,7 +32,7 @@ static INTERPRETER: AtomicPtr<Interpreter> = AtomicPtr::new(core::ptr::null_mut(
 /// A frame as it was found.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Found {
+pub struct CodeFrame {
     /// The code object; 0: there were more frames than are kept.
     pub code: u64,
     /// Tells one code object from another at the same place.
@@ -42,7 +42,7 @@ pub struct Found {
     pub entry: bool,
 }
 
-impl Found {
+impl CodeFrame {
     /// What tells frames of one code object apart.
     pub fn mark(&self) -> u64 {
         (self.offset as u64) << 1 | u64::from(self.entry)
@@ -58,9 +58,7 @@ pub fn consider(object: &Object) {
         return;
     };
     let Some(layout) = layout_of(object) else {
-        report::say(
-            b"note Python's frames are not shown: its version is not one of CPython 3.9 to 3.14\n",
-        );
+        report::say(b"note Python frames are not shown: only CPython 3.9 to 3.14 is supported\n");
         return;
     };
     let interpreter = Interpreter {
@@ -139,7 +137,7 @@ impl Source for Careful {
 
 /// The calling thread's frames, innermost first; how many. A signal handler may have interrupted
 /// the interpreter half-way through a change.
-pub fn walk(out: &mut [Found], in_signal: bool) -> usize {
+pub fn walk(out: &mut [CodeFrame], in_signal: bool) -> usize {
     let Some(interpreter) = interpreter() else {
         return 0;
     };
@@ -158,7 +156,7 @@ fn walk_from(
     source: &impl Source,
     interpreter: &Interpreter,
     state: u64,
-    out: &mut [Found],
+    out: &mut [CodeFrame],
 ) -> usize {
     let layout = &interpreter.layout;
     let mut frame = state;
@@ -191,7 +189,7 @@ fn one(
     source: &impl Source,
     layout: &Layout,
     frame: u64,
-    out: &mut [Found],
+    out: &mut [CodeFrame],
     count: &mut usize,
     last: usize,
 ) -> Option<u64> {
@@ -214,7 +212,7 @@ fn one(
         put(
             out,
             count,
-            Found {
+            CodeFrame {
                 code: 0,
                 check: 0,
                 offset: -1,
@@ -239,7 +237,7 @@ fn one(
     put(
         out,
         count,
-        Found {
+        CodeFrame {
             code,
             check,
             offset,
@@ -281,7 +279,7 @@ fn identity(source: &impl Source, layout: &Layout, code: u64) -> Option<u64> {
     Some(sum)
 }
 
-fn put(out: &mut [Found], count: &mut usize, found: Found) {
+fn put(out: &mut [CodeFrame], count: &mut usize, found: CodeFrame) {
     if let Some(to) = out.get_mut(*count) {
         *to = found;
         *count += 1;
@@ -289,7 +287,7 @@ fn put(out: &mut [Found], count: &mut usize, found: Found) {
 }
 
 /// A code object's name and file. False: it is none, and no frame is believed from now on.
-pub fn describe(found: &Found, text: &mut Text) -> bool {
+pub fn describe(found: &CodeFrame, text: &mut Text) -> bool {
     let Some(interpreter) = interpreter() else {
         return false;
     };
@@ -311,7 +309,7 @@ pub fn describe(found: &Found, text: &mut Text) -> bool {
             .is_null()
     {
         report::note(
-            b"note Python's frames are not shown: this interpreter keeps them in another way\n",
+            b"note Python frames are not shown: this interpreter stores them differently\n",
         );
     }
     described
@@ -321,7 +319,7 @@ pub fn describe(found: &Found, text: &mut Text) -> bool {
 const LONGEST_CODE: i64 = 1 << 24;
 
 /// The line a frame is at; 0: not known.
-pub fn line(found: &Found) -> u32 {
+pub fn line(found: &CodeFrame) -> u32 {
     let Some(interpreter) = interpreter().filter(|_| found.code != 0) else {
         return 0;
     };

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 
 /// All that are set must hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Whose {
+pub struct ProcessFilter {
     /// Processes that run as this user.
     pub user: Option<u32>,
     /// The id of a cgroup; processes in it and in those below it.
     pub cgroup: Option<u64>,
 }
 
-impl Whose {
+impl ProcessFilter {
     pub fn is_anybodys(&self) -> bool {
-        *self == Whose::default()
+        *self == ProcessFilter::default()
     }
 
     /// Whether a process may be meant, as far as can be told: others are left alone from the start.
@@ -119,7 +119,7 @@ mod tests {
             (None, None)
         );
         let why = cgroup(Path::new("/no/such/group")).expect_err("none");
-        assert!(why.to_string().contains("version 2"), "{why}");
+        assert!(why.to_string().contains("v2"), "{why}");
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         let own = std::process::id();
         // SAFETY: a question without side effects.
         let user = unsafe { libc::getuid() };
-        let of = |user, cgroup| Whose { user, cgroup }.may_mean(own);
+        let of = |user, cgroup| ProcessFilter { user, cgroup }.may_mean(own);
         assert!(of(None, None) && of(Some(user), None));
         assert!(!of(Some(user + 1), None));
         if let Some(groups) = groups_of(own) {
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn what_is_not_set_filters_nothing() {
         let mut settings = Settings::default();
-        Whose::default().narrow(&mut settings);
+        ProcessFilter::default().narrow(&mut settings);
         assert_eq!(settings, Settings::default());
-        let whose = Whose {
+        let whose = ProcessFilter {
             user: Some(0),
             cgroup: Some(7),
         };

@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 #[derive(Default)]
 pub struct Around {
     launched: Launched,
-    /// Where somebody will ask whose memory an address is in.
+    /// Where it matters whose memory an address is in.
     allocations: Option<Allocations>,
 }
 
@@ -42,7 +42,7 @@ impl Onlooker for Around {
 }
 
 /// What there is to say when the program has ended.
-pub struct Found {
+pub struct ProbeResults {
     pub notes: Notes,
     pub dumps: Vec<MapDump>,
     pub rings: Vec<RingTotals>,
@@ -58,7 +58,7 @@ pub struct Found {
     pub unprobed: Unprobed,
 }
 
-impl Found {
+impl ProbeResults {
     /// Says of accesses in whose memory they were, now that all of it is known; what there is to note of it.
     fn name_accesses(&mut self, allocations: &Allocations) -> Option<String> {
         self.accesses = accesses(&self.dumps, |pid, address| {
@@ -75,11 +75,7 @@ impl Found {
         (allocations.forgotten > 0).then(|| {
             format!(
                 "{} not tracked: accesses there are shown without a name",
-                counted(
-                    allocations.forgotten as u64,
-                    "allocation was",
-                    "allocations were"
-                )
+                counted(allocations.forgotten, "allocation was", "allocations were")
             )
         })
     }
@@ -93,13 +89,13 @@ impl Found {
             event.tid = access.pid;
             event.context = Some(access.context.into());
             event.args = access.details();
-            sink.write(&event.into())?;
+            sink.give(event.into())?;
         }
         Ok(())
     }
 }
 
-impl Results for Found {
+impl Results for ProbeResults {
     fn complete(&mut self, trace: &mut TraceFile, said: &mut Together) {
         let Some(around) = trace.onlooker::<Around>() else {
             return;

@@ -1,0 +1,158 @@
+//! The beginning of a call becomes an event.
+
+use super::{Assembler, Begin, OpenCall, taken};
+use crate::Sink;
+use crate::call::filter::Filter;
+use crate::call::item::Payload;
+use crate::call::origin::Origin;
+use crate::call::remote;
+use crate::call::signature::{Signature, Words};
+use event::{Arg, Event, Extent, Layer, Name, Record, Value};
+use std::sync::Arc;
+
+impl<O: Origin, S: Sink> Assembler<O, S> {
+    pub(super) fn begin(&mut self, ring: usize, signature: Arc<Signature>, begin: Begin<'_>) {
+        let thread = &mut self.rings[ring];
+        let ended = taken(&mut thread.ended, begin.sequence);
+        let payload = match ended {
+            Some(bytes) => Some(Payload::Pieces(bytes)),
+            None if begin.complete => Some(begin.payload.into()),
+            None => None,
+        };
+        let words = signature.words(begin.args, begin.payload);
+        let mut event = Event::new(
+            self.next_id,
+            signature.layer,
+            signature.category,
+            signature.name.clone(),
+            begin.time,
+        );
+        self.next_id += 1;
+        event.extent = Extent::Open;
+        (event.pid, event.tid) = (thread.pid, thread.tid);
+        event.args = signature.arguments(&words, payload.as_deref());
+        if let Some(payload) = &payload {
+            complete_text(thread.pid, &signature, &words, payload, &mut event.args);
+        }
+        event.context = thread.state.context();
+        event.device = thread.state.device(&self.states.all[thread.process]);
+        event.stream = signature
+            .stream(&words)
+            .or_else(|| stream_in_config(&event).map(|stream| signature.default_stream(stream)));
+        self.place(ring, &mut event);
+        if let Some(device) = signature.device(&words) {
+            (event.device, event.context) = (Some(device), None);
+        }
+        let thread = &self.rings[ring];
+        event.stack = begin.stack;
+        let caller = match self.limits.hosts {
+            true => event.stack.first().map(|frame| frame.address),
+            false => None,
+        };
+        // One address alone was not asked for: it is there for the kernel's name.
+        if caller.is_some() && (event.stack.iter()).all(|frame| Some(frame.address) == caller) {
+            event.stack.clear();
+        }
+        let mut hidden = signature.hidden
+            || leads_to(thread.open.last(), &signature)
+            || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
+            || self.limits.deadline.leaves_out(begin.time);
+        if !hidden && self.limits.sample > 1 && !self.is_in_sample(&signature.name) {
+            self.totals.not_sampled += 1;
+            hidden = true;
+        }
+        self.totals.recorded += 1;
+        if !hidden {
+            self.totals.calls += 1;
+            let thread = &mut self.rings[ring];
+            let around = thread.open.last().map(|call| &*call.signature);
+            self.totals
+                .for_cupti
+                .begin(&mut thread.asked, &signature, &words, around);
+        }
+        let mut record = Record::Event(event);
+        if !hidden {
+            self.write(&mut record);
+        }
+        let Record::Event(event) = record else {
+            return;
+        };
+        self.rings[ring].open.push(OpenCall {
+            sequence: begin.sequence,
+            event,
+            signature,
+            words,
+            payload,
+            hidden,
+            caller,
+            below: Vec::new(),
+            inner: Vec::new(),
+            domain: None,
+        });
+    }
+
+    /// The first call of a function, and every so many from there on; all of those that others are understood by.
+    fn is_in_sample(&mut self, name: &Name) -> bool {
+        if let Some(calls) = self.sampled.get_mut(name) {
+            let before = calls.map(|calls| calls.is_multiple_of(u64::from(self.limits.sample)));
+            *calls = calls.map(|calls| calls + 1);
+            return before.unwrap_or(true);
+        }
+        let calls = Filter::stands_alone(name).then_some(1);
+        self.sampled.insert(name.clone(), calls);
+        true
+    }
+
+    /// Device and context of a call: those of its stream where that is known, else the thread's.
+    pub(super) fn place(&self, ring: usize, call: &mut Event) {
+        let thread = &self.rings[ring];
+        let process = &self.states.all[thread.process];
+        let of_stream = call
+            .stream
+            .and_then(|stream| process.contexts.of_stream(stream));
+        if let Some((context, device)) = of_stream {
+            call.context = context.or(call.context);
+            call.device = device.or(call.device);
+        }
+    }
+}
+
+/// Whether the call around is of a function that only leads to this one: another library's under the same
+/// name, a stub or a wrapper. Both are one call.
+fn leads_to(around: Option<&OpenCall>, signature: &Arc<Signature>) -> bool {
+    matches!(signature.layer, Layer::Runtime | Layer::Driver)
+        && around.is_some_and(|around| {
+            around.signature.name == signature.name && !Arc::ptr_eq(&around.signature, signature)
+        })
+}
+
+/// The stream in a launch's description.
+pub(super) fn stream_in_config(call: &Event) -> Option<u64> {
+    let Value::Map(config) = call.arg("config")? else {
+        return None;
+    };
+    let stream = config
+        .iter()
+        .find(|field| matches!(&*field.name, "hStream" | "stream"))?;
+    stream.value.as_u64()
+}
+
+/// Texts that were cut are read whole from the process, if it still lives.
+pub(super) fn complete_text(
+    pid: u32,
+    signature: &Signature,
+    words: &Words,
+    payload: &[u8],
+    args: &mut [Arg],
+) {
+    let Some((name, address)) = signature.cut_text(words, payload) else {
+        return;
+    };
+    let cut = args.iter_mut().find(|arg| arg.name == *name);
+    if let Some(Value::Str(text)) = cut.map(|arg| &mut arg.value) {
+        *text = match remote::read_text(pid, address) {
+            Some(whole) if whole.starts_with(&**text) => whole.into(),
+            _ => format!("{text}…").into(),
+        };
+    }
+}
