@@ -209,7 +209,7 @@ fn a_newer_version_is_refused() {
             error,
             Error::Version {
                 found: 7,
-                supported: 1
+                supported: 2
             }
         ),
         "{error}"

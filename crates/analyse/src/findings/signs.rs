@@ -122,9 +122,14 @@ impl SignSweep {
         &mut self.threads[place]
     }
 
+    /// A call of which no more needs to be known has ended.
+    pub fn count(&mut self, thread: ThreadId) {
+        self.thread(thread).calls += 1;
+    }
+
     /// A call of the runtime or driver has ended that is in no other one.
     pub fn call(&mut self, event: &Event, ended: &Ended) {
-        self.thread(ended.thread).calls += 1;
+        self.count(ended.thread);
         if let Some(status) = event.status.as_ref().filter(|status| status.code != 0) {
             self.failed(event, ended, status);
         }

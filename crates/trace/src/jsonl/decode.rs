@@ -109,6 +109,7 @@ impl Decode for Decoder {
             let at = At {
                 line: batch.origin.lines,
                 byte: (self.at - first) as u32,
+                ..At::default()
             };
             let bytes = &rest[..length];
             let start = self.at - first;
