@@ -277,7 +277,7 @@ fn slips_are_answered_with_what_was_meant() {
     refused(&["report", "sumary"], &["'sumary'", "summary, perhaps?"]);
     refused(
         &["report", "top", "memory", &layers()],
-        &["one part at a time"],
+        &["one section at a time"],
     );
     refused(
         &["report", &within("")],

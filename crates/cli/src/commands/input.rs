@@ -134,7 +134,7 @@ impl Input {
     pub fn show(self, output: &mut dyn Output) -> Result<()> {
         let mut progress = Progress::new(self.streams);
         let summary = self.read(|record| Ok(output.record(record)?), &mut progress)?;
-        progress.last("cutrace: all is read; writing");
+        progress.last("cutrace: everything is read; writing");
         Ok(output.finish(summary.as_ref())?)
     }
 }
@@ -223,7 +223,7 @@ impl Drop for Progress {
 pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
         let Some(newest) = newest(Path::new(FOLDER)) else {
-            bail!("no trace was named and {FOLDER}/ has none: record one with cutrace ./app");
+            bail!("{FOLDER}/ has no trace yet: record one with cutrace ./app, or name one");
         };
         say!("cutrace: reading {}", newest.display());
         return Ok(vec![newest]);
