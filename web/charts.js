@@ -79,7 +79,7 @@ const charts = (() => {
       return { total, node: el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, tables.swatch(name), `${name}${gpu ? ' · GPU' : ''}`), histogram({ bars, color: `var(--cat-${name})`, title }), el('figcaption', { class: 'hint' }, title.slice(title.indexOf(':') + 2))) };
     });
     list.sort((a, b) => b.total - a.total);
-    if (list.length === 0) return [el('p', { class: 'quiet' }, 'No operation with a duration in this trace.')];
+    if (list.length === 0) return [el('p', { class: 'quiet' }, 'This trace contains no operation with a duration.')];
     return list.map((entry) => entry.node);
   }
 

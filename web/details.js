@@ -93,14 +93,14 @@ const details = (() => {
       el('h3', {}, el('i', { class: 'swatch', style: { background: `var(--cat-${timeline.categories[ref.row.category[ref.i]]})` } }), title[0]),
       facts(rest),
       around.length > 0 && el('p', {}, 'Inside ', around.map((target, index) => [index > 0 && ' › ', jump(target, timeline.short[target.row.name[target.i]])])),
-      others.length > 0 && el('h4', {}, 'Belongs together'),
+      others.length > 0 && el('h4', {}, 'Related'),
       others.length > 0 && el('ul', {}, others),
       el(
         'p',
         { class: 'actions' },
-        el('button', { onclick: () => view.reveal(ref) }, 'Zoom to it'),
-        el('button', { onclick: () => next(report, view, ref, -1) }, 'Previous of this name'),
-        el('button', { onclick: () => next(report, view, ref, 1) }, 'Next of this name'),
+        el('button', { onclick: () => view.reveal(ref) }, 'Zoom to this'),
+        el('button', { onclick: () => next(report, view, ref, -1) }, 'Previous with this name'),
+        el('button', { onclick: () => next(report, view, ref, 1) }, 'Next with this name'),
       ),
     ];
   }
@@ -178,14 +178,14 @@ const details = (() => {
     return [
       el('h3', {}, `${format.time(range.to - range.from)} from ${format.moment(range.from, (range.to - range.from) / 100)}`),
       categories.length === 0
-        ? el('p', { class: 'quiet' }, 'Nothing traced in this stretch.')
+        ? el('p', { class: 'quiet' }, 'Nothing was traced in this range.')
         : el(
             'div',
             { class: 'columns' },
             el(
               'table',
               { class: 'small' },
-              el('caption', {}, 'By category. Outermost calls only: nested ones are not counted twice.'),
+              el('caption', {}, 'By category. Outermost calls only, so that nested ones are not counted twice.'),
               el('thead', {}, el('tr', {}, ['category', 'begun', 'host time', 'GPU time'].map((title) => el('th', { scope: 'col' }, title)))),
               el(
                 'tbody',
@@ -206,7 +206,7 @@ const details = (() => {
               el(
                 'table',
                 { class: 'small' },
-                el('caption', {}, sum.summarised ? 'By name, of the longest spans that are kept one by one.' : 'By name, nested calls included.'),
+                el('caption', {}, sum.summarised ? 'By name, for the longest spans, which are drawn individually.' : 'By name, nested calls included.'),
                 el('thead', {}, el('tr', {}, ['name', 'begun', 'time'].map((title) => el('th', { scope: 'col' }, title)))),
                 el(
                   'tbody',
@@ -226,7 +226,7 @@ const details = (() => {
       el(
         'p',
         { class: 'actions' },
-        el('button', { onclick: () => view.show(range.from, range.to) }, 'Zoom to it'),
+        el('button', { onclick: () => view.show(range.from, range.to) }, 'Zoom to this'),
         el('button', { onclick: () => view.selectRange(null) }, 'Clear'),
       ),
     ];

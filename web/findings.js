@@ -7,8 +7,8 @@ const findings = (() => {
 
   function create(report, go) {
     const list = report.report?.findings;
-    if (!Array.isArray(list)) return el('p', { class: 'quiet' }, 'This report holds no findings.');
-    if (list.length === 0) return el('p', { class: 'quiet' }, 'Nothing stands out: no rule found a problem in this trace.');
+    if (!Array.isArray(list)) return el('p', { class: 'quiet' }, 'This report contains no findings.');
+    if (list.length === 0) return el('p', { class: 'quiet' }, 'No problems found in this trace.');
     return el('ol', { class: 'findings' }, list.map((finding, index) => one(finding, index, go)));
   }
 
@@ -25,7 +25,7 @@ const findings = (() => {
         { class: 'body' },
         el('p', {}, finding.detail),
         el('p', { class: 'advice' }, finding.advice),
-        finding.confidence && el('p', { class: 'quiet' }, `How sure: ${SURE[finding.confidence] ?? finding.confidence}.`),
+        finding.confidence && el('p', { class: 'quiet' }, `Confidence: ${SURE[finding.confidence] ?? finding.confidence}.`),
         el('div', { class: 'foot' }, evidence(finding, go), el('button', { type: 'button', class: 'link', onclick: show, 'aria-label': `Show in the timeline: ${finding.title}` }, 'Show in the timeline →')),
       ),
     );
@@ -43,7 +43,7 @@ const findings = (() => {
   }
 
   function cost(finding) {
-    if (finding.cost_per_step_ns != null) return el('span', {}, `${format.time(finding.cost_per_step_ns)} a step, ${format.share(finding.share)}`);
+    if (finding.cost_per_step_ns != null) return el('span', {}, `${format.time(finding.cost_per_step_ns)} per step, ${format.share(finding.share)}`);
     if (finding.cost_ns != null) return el('span', {}, `${format.time(finding.cost_ns)}, ${format.share(finding.share)}`);
     if (finding.cost_bytes != null) return el('span', {}, format.bytes(finding.cost_bytes));
     return null;

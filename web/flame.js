@@ -60,9 +60,9 @@ const flame = (() => {
       rows.style.height = `${depth * HEIGHT}px`;
       dom.replace(
         body,
-        root.total === 0 && el('p', { class: 'quiet' }, 'No call with a duration in this trace.'),
+        root.total === 0 && el('p', { class: 'quiet' }, 'This trace contains no call with a duration.'),
         root.total > 0 && rows,
-        root.total > 0 && el('p', { class: 'hint' }, 'Width is time, summed over threads. Press a box to see it alone; press one above it to go back.'),
+        root.total > 0 && el('p', { class: 'hint' }, 'Width is time, summed over threads. Click a box to zoom in; click one above it to go back.'),
       );
 
       function box(node, x, w, row, above) {

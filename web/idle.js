@@ -26,8 +26,8 @@ const idleView = (() => {
 
   function create(report, go, view) {
     const idle = report.report?.idle;
-    if (!idle) return el('p', { class: 'quiet' }, 'Nothing is known of the GPU’s work in this trace.');
-    if (!report.watched.gpu) return el('p', { class: 'quiet' }, 'Neither CUDA calls nor GPU times were traced: when the GPU was idle is not known. Record with ', el('code', {}, '--method=auto'), ', or with preload in the list.');
+    if (!idle) return el('p', { class: 'quiet' }, 'This trace says nothing about GPU work.');
+    if (!report.watched.gpu) return el('p', { class: 'quiet' }, 'GPU idle time is unknown, because neither CUDA calls nor GPU times were traced. Record with ', el('code', {}, '--method=auto'), ', or add preload to the list.');
     const gaps = idle.gaps ?? [];
     const stretch = (gap) => ({ from: go.relative(gap.start_ns), to: go.relative(gap.end_ns) });
     view.scene.marks = gaps.map((gap) => ({ ...stretch(gap), label: `GPU idle ${format.time(gap.length_ns)}` }));
@@ -35,7 +35,7 @@ const idleView = (() => {
     const total = parts(idle.host).reduce((sum, part) => sum + part.time, 0);
     const kernel = (work) => work?.short_name ?? work?.name;
     const table = tables.create({
-      caption: 'The longest gaps. Press one to see it in the timeline.',
+      caption: 'The longest gaps. Click one to see it in the timeline.',
       rows: gaps,
       page: 10,
       sort: 1,
@@ -53,11 +53,11 @@ const idleView = (() => {
       el(
         'p',
         {},
-        `${measured ? 'From the GPU’s own times' : 'Estimated from launches, as the trace has no GPU times: the GPU was idle at least so long'}: busy `,
+        `${measured ? 'Measured on the GPU' : 'Estimated from launches, because the trace has no GPU times (idle time is at least this)'}: busy `,
         el('strong', {}, format.share(idle.busy_share)),
-        ` of ${format.time(idle.wall_ns)}, idle ${format.time(idle.idle_ns)}, in ${format.plural(idle.gap_count, 'gap', 'gaps')} between works, the longest ${format.time(idle.longest_gap_ns)}. Another workload could have had `,
+        ` of ${format.time(idle.wall_ns)}, idle ${format.time(idle.idle_ns)}, in ${format.plural(idle.gap_count, 'gap', 'gaps')} between work, longest ${format.time(idle.longest_gap_ns)}. Another workload could have used `,
         el('strong', {}, format.time(idle.opportunity_ns)),
-        ` of it, in gaps of ${format.time(idle.opportunity_min_gap_ns)} and longer.`,
+        ` of it, in gaps of ${format.time(idle.opportunity_min_gap_ns)} or longer.`,
       ),
       total > 0 && bar(idle.host, total),
       el('div', { class: 'columns', style: { marginTop: '10px' } }, el('div', { style: { flex: '3 1 560px' } }, table.node), histogram(idle)),
@@ -80,7 +80,7 @@ const idleView = (() => {
       const label = bucket.below_ns == null ? 'longer' : `< ${format.time(bucket.below_ns)}`;
       return { value: bucket.total_ns, label, tip: `${label}: ${format.plural(bucket.count, 'gap', 'gaps')}, ${format.time(bucket.total_ns)}` };
     });
-    return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, 'Idle time by length of gap'), charts.histogram({ bars, color: 'var(--accent)', title: `Idle time by length of gap: ${bars.filter((entry) => entry.value > 0).map((entry) => entry.tip).join('; ')}`, labelEvery: 2, height: 150 }));
+    return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, 'Idle time by gap length'), charts.histogram({ bars, color: 'var(--accent)', title: `Idle time by gap length: ${bars.filter((entry) => entry.value > 0).map((entry) => entry.tip).join('; ')}`, labelEvery: 2, height: 150 }));
   }
 
   return { create };

@@ -5,11 +5,11 @@ const keys = (() => {
     ['W  S', 'zoom in, zoom out'],
     ['A  D', 'earlier, later'],
     ['F', 'everything'],
-    ['← →  ↑ ↓', 'in the timeline: the next call, the call inside or around; with nothing selected, move the view'],
-    ['Enter', 'zoom to what is selected; select the longest'],
+    ['← →  ↑ ↓', 'in the timeline: the next or previous call, the call inside or around it; with nothing selected, move the view'],
+    ['Enter', 'zoom to the selection; with nothing selected, select the longest call'],
     ['Esc', 'close, clear'],
     ['/', 'search; Enter goes from match to match'],
-    ['N  Shift N', 'the next match, the one before'],
+    ['N  Shift N', 'next match, previous match'],
     ['T', 'to the timeline'],
     ['?', 'this list'],
   ];
@@ -20,8 +20,8 @@ const keys = (() => {
       dialog,
       el('h2', { id: 'help-title' }, 'Keys'),
       el('dl', {}, LIST.map(([key, what]) => [el('dt', {}, key.split('  ').map((one) => el('kbd', {}, one))), el('dd', {}, what)])),
-      el('p', {}, 'Mouse: the wheel zooms, drag selects a stretch of time and sums it up, Shift and drag moves, a double click zooms to a call. Drag the strip above the timeline to move through the whole run.'),
-      el('p', { class: 'quiet' }, 'A red edge marks a call that failed. Cells that are not full height sum up many calls. The address keeps what you see: copy it to come back.'),
+      el('p', {}, 'Mouse: the wheel zooms, dragging selects a time range and sums it up, Shift and drag moves the view, a double click zooms to a call. Drag the strip above the timeline to move through the whole run.'),
+      el('p', { class: 'quiet' }, 'A red edge marks a failed call. Cells that are not full height combine many calls. The page address stores the current view: copy it to return to it.'),
       el('p', { class: 'actions' }, el('button', { type: 'button', autofocus: true, onclick: () => dialog.close() }, 'Close')),
     );
     byId('help-open').addEventListener('click', () => dialog.showModal());

@@ -53,7 +53,7 @@ function start(report) {
   const flames = flame.create(report, go);
   dom.replace(byId('environment-body'), environment.create(report));
   dom.replace(byId('timeline-text-body'), words.table(report, view));
-  dom.replace(byId('footer'), words.aggregation(timeline).map((line) => el('p', {}, line)), el('p', {}, `Made by cutrace${meta.cutrace ? ` ${meta.cutrace}` : ''}. This file is complete: it loads nothing and sends nothing.`));
+  dom.replace(byId('footer'), words.aggregation(timeline).map((line) => el('p', {}, line)), el('p', {}, `Made by cutrace${meta.cutrace ? ` ${meta.cutrace}` : ''}. This file is self-contained: it loads nothing and sends nothing.`));
 
   const find = search.create(report, view, { tab, flames });
   go.setSearch = find.set;
@@ -76,9 +76,9 @@ function title(meta, report) {
   const lost = Math.max(report.summary?.lost ?? 0, report.timeline.lost_total);
   dom.replace(
     byId('badges'),
-    simulated && el('span', { class: 'badge', title: 'softgpu, a software device: no time here is a GPU’s' }, 'simulated GPU'),
+    simulated && el('span', { class: 'badge', title: 'softgpu, a software device: times are not those of a GPU' }, 'simulated GPU'),
     lost > 0 && el('span', { class: 'badge bad' }, `${format.count(lost)} events lost`),
-    !report.summary && el('span', { class: 'badge bad', title: 'The trace has no tail' }, 'cut off'),
+    !report.summary && el('span', { class: 'badge bad', title: 'The trace has no summary at its end' }, 'cut off'),
   );
   dom.replace(byId('nav'), SECTIONS.map(([id, label]) => el('a', { href: `#${id}`, data: { goto: id } }, label)));
   document.addEventListener('click', (event) => {
@@ -195,5 +195,5 @@ function fromPlace(view) {
 }
 
 data.load().then(start, (error) => {
-  dom.replace(byId('notices'), el('p', { class: 'notice bad', role: 'alert' }, `This report could not be read: ${error}. It needs a browser of 2023 or newer.`));
+  dom.replace(byId('notices'), el('p', { class: 'notice bad', role: 'alert' }, `This report could not be read: ${error}. It needs a browser from 2023 or later.`));
 });

@@ -5,7 +5,7 @@ const memoryView = (() => {
 
   function create(report, go) {
     const memory = report.report?.memory;
-    if (!memory || !memory.allocations) return el('p', { class: 'quiet' }, report.watched.calls ? 'No allocation in this trace.' : 'CUDA calls were not traced: allocations are not known.');
+    if (!memory || !memory.allocations) return el('p', { class: 'quiet' }, report.watched.calls ? 'This trace contains no allocations.' : 'CUDA calls were not traced, so allocations are unknown.');
     const end = Math.max(report.timeline.end_ns, 1);
     const at = go.relative;
     const spaces = (memory.spaces ?? []).filter((space) => space.curve?.peaks?.length > 0);
@@ -16,18 +16,18 @@ const memoryView = (() => {
         el('div', { class: 'stack-labels' }, spaces.map((space) => el('button', { class: 'link', onclick: () => go.moment(at(space.peak_at_ns)) }, el('i', { class: 'swatch', style: { background: COLORS[space.space] ?? 'var(--cat-other)' } }), `${space.space ?? 'unknown'}: peak ${format.bytes(space.peak_bytes)}, ${format.bytes(space.live_bytes)} live at the end`))),
         charts.levels({ series, end, unit: format.bytes, title: `Memory in use over time: ${label}`, open: go.moment }),
       ),
-      el('div', { class: 'columns', style: { marginTop: '10px' } }, holders('Leaks', leakNote(memory.leaks), memory.leaks?.groups, go), holders('What is live at the end', null, memory.holders, go)),
+      el('div', { class: 'columns', style: { marginTop: '10px' } }, holders('Leaks', leakNote(memory.leaks), memory.leaks?.groups, go), holders('Live at the end', null, memory.holders, go)),
       badFrees(memory.bad_frees, go),
-      memory.fragmentation && el('p', { class: 'quiet' }, `Fragmentation hint: at ${format.time(at(memory.fragmentation.at_ns))}, ${format.bytes(memory.fragmentation.live_bytes)} of live memory lay in ${format.bytes(memory.fragmentation.block_held_bytes)} of blocks of ${format.bytes(memory.fragmentation.block_bytes)}.`),
+      memory.fragmentation && el('p', { class: 'quiet' }, `Fragmentation hint: at ${format.time(at(memory.fragmentation.at_ns))}, ${format.bytes(memory.fragmentation.live_bytes)} of live memory were spread over ${format.bytes(memory.fragmentation.block_held_bytes)} in blocks of ${format.bytes(memory.fragmentation.block_bytes)}.`),
     ];
   }
 
   function leakNote(leaks) {
-    return { program_ended: 'The program ended by itself: what it held then, it never freed.', program_failed: 'The program failed: only memory that kept growing is called a leak.', end_unknown: 'How the program ended is not known: only memory that kept growing is called a leak.', events_lost: 'Events were lost, frees perhaps among them: only memory that kept growing is called a leak.', calls_left_out: 'Calls were left out of the trace (-e, --min-duration), and frees with them: what was leaked is not known.' }[leaks?.judged];
+    return { program_ended: 'The program exited normally: memory that it still held was never freed.', program_failed: 'The program failed: only memory that kept growing counts as a leak.', end_unknown: 'It is not known how the program ended: only memory that kept growing counts as a leak.', events_lost: 'Events were lost, perhaps including frees: only memory that kept growing counts as a leak.', calls_left_out: 'Calls were left out of the trace (-e, --min-duration), frees among them: leaks are unknown.' }[leaks?.judged];
   }
 
   function holders(title, note, list, go) {
-    if (!list?.length) return title === 'Leaks' ? el('div', { class: 'panel' }, el('h3', {}, note?.startsWith('Calls were left out') ? 'Leaks: not known' : 'No leak found'), el('p', { class: 'quiet' }, note ?? '')) : null;
+    if (!list?.length) return title === 'Leaks' ? el('div', { class: 'panel' }, el('h3', {}, note?.startsWith('Calls were left out') ? 'Leaks: unknown' : 'No leak found'), el('p', { class: 'quiet' }, note ?? '')) : null;
     return el('div', { class: 'panel scroll-x' },
       el('h3', {}, title), note && el('p', { class: 'hint' }, note),
       el('table', { class: 'small' },

@@ -19,7 +19,7 @@ const samplesView = (() => {
     return devices.map((device) => {
       const mine = rows.filter((row) => (row.device ?? null) === device);
       const pictures = PICTURES.map((picture) => one(picture, mine, device, end, go)).filter(Boolean);
-      return pictures.length > 0 && el('div', { style: { marginTop: '14px' } }, el('h3', {}, `GPU ${device ?? ''}, as sampled`), el('div', { class: 'samples' }, pictures));
+      return pictures.length > 0 && el('div', { style: { marginTop: '14px' } }, el('h3', {}, `GPU ${device ?? ''}, sampled`), el('div', { class: 'samples' }, pictures));
     });
   }
 
@@ -28,13 +28,13 @@ const samplesView = (() => {
       .map(([name, label, category]) => ({ row: rows.find((row) => row.name === name), label, color: `var(--cat-${category})` }))
       .filter((line) => line.row?.curve?.peaks?.length > 0);
     if (found.length === 0) return null;
-    const told = found.map(({ row, label }) => `${label} ${picture.unit(row.least)} to ${picture.unit(row.most)}, ${picture.unit(row.mean)} on average`);
+    const labels = found.map(({ row, label }) => `${label} ${picture.unit(row.least)} to ${picture.unit(row.most)}, ${picture.unit(row.mean)} on average`);
     const series = found.map(({ row, label, color }) => ({ label, color, bin: row.curve.bin_ns, values: row.curve.peaks, final: row.last }));
-    const title = `${picture.title} of GPU ${device ?? ''} over time: ${told.join('; ')}`;
+    const title = `${picture.title} of GPU ${device ?? ''} over time: ${labels.join('; ')}`;
     return el('figure', { class: 'panel', style: { margin: 0 } },
       el('h3', {}, picture.title),
       charts.levels({ series, end, unit: picture.unit, title, width: 560, height: 130, marks: 4, top: picture.top, open: go.moment }),
-      el('figcaption', { class: 'hint' }, found.map(({ color }, index) => [el('i', { class: 'swatch', style: { background: color } }), `${told[index]}. `])));
+      el('figcaption', { class: 'hint' }, found.map(({ color }, index) => [el('i', { class: 'swatch', style: { background: color } }), `${labels[index]}. `])));
   }
 
   return { create };

@@ -48,7 +48,7 @@ const tables = (() => {
     function draw() {
       dom.replace(body, filtered.slice(0, shown).map(line));
       if (filtered.length === 0) {
-        dom.replace(body, el('tr', {}, el('td', { colspan: columns.length, class: 'quiet' }, rows.length === 0 ? 'Nothing of this kind in the trace.' : 'Nothing matches the search.')));
+        dom.replace(body, el('tr', {}, el('td', { colspan: columns.length, class: 'quiet' }, rows.length === 0 ? 'None in this trace.' : 'Nothing matches the search.')));
       }
       const left = filtered.length - shown;
       dom.replace(

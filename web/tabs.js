@@ -15,7 +15,7 @@ const tabs = (() => {
       if (Array.isArray(rows) && (rows.length > 0 || ['functions', 'kernels', 'longest'].includes(id))) list.push({ id, title, rows, ...options });
     };
     add('functions', 'Functions', found.functions?.functions, {
-      caption: 'Calls of the host by name. Total time counts nested calls of other functions, self time does not.',
+      caption: 'Host calls by name. Total time includes nested calls of other functions, self time does not.',
       sort: 3,
       search: (row) => `${row.name} ${row.category} ${row.layer}`,
       open: (row) => go.operation(row.max_op_id, row.name),
@@ -34,7 +34,7 @@ const tabs = (() => {
       ],
     });
     add('kernels', 'Kernels', found.functions?.kernels, {
-      caption: 'Work on the GPU by name, instances of one template that do the same together; their full names under the pointer. Executions may overlap: their sum is not GPU busy time.',
+      caption: 'GPU work by name; instances of one template that do the same are combined (hover to see their full names). Executions may overlap, so their sum is not GPU busy time.',
       sort: 4,
       search: (row) => `${row.short_name} ${row.name} ${row.category} ${(row.variants ?? []).join(' ')}`,
       open: (row) => (row.executions > 0 ? go.operation(row.max_op_id, row.name) : go.kernel(row)),
@@ -52,7 +52,7 @@ const tabs = (() => {
     });
     const longest = [...(found.functions?.longest ?? []), ...(found.functions?.longest_gpu ?? [])];
     add('longest', 'Longest operations', found.functions ? longest : null, {
-      caption: 'Single calls and single pieces of GPU work.',
+      caption: 'Single calls and single GPU operations.',
       sort: 1,
       search: (row) => `${row.short_name ?? ''} ${row.name} ${row.category} ${row.layer} ${row.op_id}`,
       open: (row) => go.operation(row.op_id, row.name, row),
@@ -67,7 +67,7 @@ const tabs = (() => {
       ],
     });
     add('categories', 'Categories', found.categories?.categories, {
-      caption: 'Host time by what calls are about. Busy: at least one thread was in such a call.',
+      caption: 'Host time by category. Busy: at least one thread was in such a call.',
       sort: 4,
       search: (row) => row.category,
       open: (row) => go.category(row.category),
@@ -82,7 +82,7 @@ const tabs = (() => {
       ],
     });
     add('layers', 'Layers', found.categories?.layers, {
-      caption: 'Host time by where it was seen, from the program down to the driver.',
+      caption: 'Host time by layer, from the program down to the driver.',
       sort: 3,
       search: (row) => row.layer,
       columns: [
@@ -95,7 +95,7 @@ const tabs = (() => {
       ],
     });
     add('below', 'Below the API', found.correlation?.functions, {
-      caption: 'Where calls spend their time: in user space, in system calls, in the driver’s kernel modules; and the GPU work they start.',
+      caption: 'Where calls spend their time (user space, system calls, the driver’s kernel modules), and the GPU work they start.',
       sort: 2,
       search: (row) => `${row.name} ${row.layer}`,
       open: (row) => go.operation(row.syscall_op_id, row.name),
@@ -128,7 +128,7 @@ const tabs = (() => {
       ],
     });
     add('copy-places', 'Copies by place', found.transfers?.places, {
-      caption: 'Where most bytes are copied.',
+      caption: 'The places that copy most.',
       sort: 3,
       search: (row) => `${row.place?.function} ${(row.place?.stack ?? []).join(' ')}`,
       open: (row) => go.operation(row.op_id, row.place?.function),
@@ -142,7 +142,7 @@ const tabs = (() => {
       ],
     });
     add('threads', 'Threads', report.timeline.lanes.filter((lane) => lane.kind === 'thread' && lane.spans > 0), {
-      caption: 'Busy: inside some traced call.',
+      caption: 'Busy: inside a traced call.',
       sort: 3,
       search: (row) => `${row.pid} ${row.tid}`,
       open: (row) => go.lane(row),
@@ -167,7 +167,7 @@ const tabs = (() => {
       ],
     });
     add('blocks', 'Inside kernels', (found.blocks ?? []).flatMap((row) => row.multiprocessors.map((one) => ({ ...one, device: row.device, name: row.name }))), {
-      caption: (found.blocks ?? []).map((row) => `${format.count(row.count)} ${row.name}s, as probes inside kernels saw them: at most ${format.count(row.most_at_once)} at once; one took p50 ${format.time(row.p50_ns)}, p99 ${format.time(row.p99_ns)}, at most ${format.time(row.longest_ns)}.`).join(' '),
+      caption: (found.blocks ?? []).map((row) => `${format.count(row.count)} ${row.name}s, recorded by probes inside kernels: at most ${format.count(row.most_at_once)} at once; durations: p50 ${format.time(row.p50_ns)}, p99 ${format.time(row.p99_ns)}, at most ${format.time(row.longest_ns)}.`).join(' '),
       sort: 2,
       search: (row) => `SM ${row.sm} ${row.device ?? ''} ${row.name}`,
       open: (row) => go.lane(report.timeline.lanes.find((lane) => lane.kind === 'probes' && lane.sm === row.sm && lane.device === (row.device ?? 0))),
@@ -237,7 +237,7 @@ const tabs = (() => {
   function failures(row, go) {
     if (!row.failed) return '0';
     if (row.failed_op_id == null) return el('span', { class: 'bad' }, format.count(row.failed));
-    return el('button', { class: 'link', title: 'The first that failed', onclick: () => go.operation(row.failed_op_id, row.name) }, format.count(row.failed));
+    return el('button', { class: 'link', title: 'The first one that failed', onclick: () => go.operation(row.failed_op_id, row.name) }, format.count(row.failed));
   }
 
   // The tab list and its panels, as the pattern for tabs has it: arrows move between tabs.

@@ -64,14 +64,14 @@ const words = (() => {
     const lines = [];
     if (timeline.aggregated > 0) {
       lines.push(
-        `${format.count(timeline.kept)} spans are kept one by one, the longest of every row. The other ${format.count(timeline.aggregated)} are summed up in cells of ${format.time(timeline.cell_ns)}: a cell shows the category that took most of its time, and is as high as it was full.`,
+        `${format.count(timeline.kept)} spans are drawn individually, the longest of every row. The other ${format.count(timeline.aggregated)} are combined into cells of ${format.time(timeline.cell_ns)}: a cell shows the category that took most of its time, and its height shows how full it was.`,
       );
     } else {
-      lines.push(`All ${format.count(timeline.kept)} spans are kept one by one.`);
+      lines.push(`All ${format.count(timeline.kept)} spans are drawn individually.`);
     }
-    if (timeline.names_left_out > 0) lines.push('The trace has more names than a page holds: some are shown as “(other names)”.');
-    if (timeline.unplaced > 0) lines.push(`${format.count(timeline.unplaced)} spans lie deeper than 64 levels and are drawn in the last one.`);
-    if (timeline.lost_total > 0) lines.push(`${format.count(timeline.lost_total)} events were lost when they were recorded; red marks on the axis show when.`);
+    if (timeline.names_left_out > 0) lines.push('The trace has more names than fit on the page: some are shown as “(other names)”.');
+    if (timeline.unplaced > 0) lines.push(`${format.count(timeline.unplaced)} spans are nested deeper than 64 levels and are drawn at the last one.`);
+    if (timeline.lost_total > 0) lines.push(`${format.count(timeline.lost_total)} events were lost during recording; red marks on the axis show when.`);
     return lines;
   }
 

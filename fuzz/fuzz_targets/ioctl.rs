@@ -4,7 +4,7 @@
 #![no_main]
 
 use nvidia_ioctl::{
-    Call, DeviceFile, Handles, MOST_BYTES, Memory, Version, argument_size, wanted,
+    IoctlCall, DeviceFile, Handles, MOST_BYTES, Memory, Version, argument_size, wanted,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -44,7 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
     while !rest.is_empty() {
         let cmd = take(&mut rest, 4).iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
         let [before, after, inner, reply] = std::array::from_fn(|_| block(&mut rest));
-        let mut call = Call {
+        let mut call = IoctlCall {
             file,
             cmd,
             version,
@@ -64,7 +64,7 @@ fuzz_target!(|bytes: &[u8]| {
         let (now, then): (Vec<_>, Vec<_>) = memory.iter().map(|[now, then]| (*now, *then)).unzip();
         call.memory = &now;
         call.memory_after = &then;
-        let early = handles.decode(&Call { after: None, ..call });
+        let early = handles.decode(&IoctlCall { after: None, ..call });
         assert!(early.status.is_none());
         let (decoded, facts) = handles.returned(&call);
         let line = decoded.line_with_details();

@@ -45,7 +45,7 @@ else
     timeout 30 nvidia-cuda-mps-control -d || { say "skipped: the control daemon did not start: $(tail -n 2 "$CUDA_MPS_LOG_DIRECTORY"/*.log 2>/dev/null)"; exit 0; }
     ours=1
     say "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)"
-    say "doctor: $("$cutrace" doctor | grep 'GPU alone')"
+    say "doctor: $("$cutrace" doctor | grep 'without MPS')"
 fi
 for method in preload,cupti preload,events; do
     say "== two processes, $method"

@@ -39,7 +39,7 @@ test('an empty trace is a page, too', async () => {
   const page = await open('empty.html');
   assert.deepEqual(page.problems, []);
   assert.match(await page.locator('#headline').innerText(), /Wall time/);
-  assert.match(await page.locator('#panel-functions').innerText(), /Nothing of this kind/);
+  assert.match(await page.locator('#panel-functions').innerText(), /None in this trace/);
   for (const key of ['w', 's', 'a', 'd', 'f', 'Escape']) await page.keyboard.press(key);
   await page.locator('#timeline-canvas').focus();
   for (const key of ['Enter', 'ArrowLeft', 'ArrowDown', 'End']) await page.keyboard.press(key);
@@ -54,8 +54,8 @@ test('what nobody looked for is not said to be nothing', async () => {
   assert.match(headline, /CUDA API calls\s+–\s+not traced/i);
   assert.match(headline, /GPU busy\s+–\s+not traced/i);
   assert.doesNotMatch(headline, /Kernel launches|Transferred/i);
-  assert.match(await page.locator('#idle-body').innerText(), /when the GPU was idle is not known/);
-  assert.match(await page.locator('#memory-body').innerText(), /allocations are not known/);
+  assert.match(await page.locator('#idle-body').innerText(), /GPU idle time is unknown/);
+  assert.match(await page.locator('#memory-body').innerText(), /allocations are unknown/);
   assert.equal(await page.locator('#phases').innerText(), '');
   await page.context().close();
 });
@@ -83,7 +83,7 @@ test('ten thousand threads scroll', async () => {
 test('a dense trace shows what dominates, and says what it summed up', async () => {
   const page = await open('dense.html');
   assert.deepEqual(page.problems, []);
-  assert.match(await page.locator('#footer').innerText(), /summed up in cells/);
+  assert.match(await page.locator('#footer').innerText(), /combined into cells/);
   const drawn = await colors(page, { x: 200, y: 60, width: 1000, height: 100 });
   assert.ok(drawn.length > 4);
   const canvas = page.locator('#timeline-canvas');

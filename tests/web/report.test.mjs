@@ -69,7 +69,7 @@ test('the timeline is told in words as it moves', async () => {
   assert.match(await live.innerText(), /sync|init|kernel|memory|transfer|module/);
   const first = await page.locator('#timeline-detail').innerText();
   await page.keyboard.press('ArrowRight');
-  assert.notEqual(await page.locator('#timeline-detail').innerText(), first, 'arrows walk from call to call');
+  assert.notEqual(await page.locator('#timeline-detail').innerText(), first, 'arrows move between calls');
   await page.keyboard.press('ArrowDown');
   assert.match(await page.locator('#timeline-detail').innerText(), /Inside/);
   await page.keyboard.press('Escape');
@@ -196,7 +196,7 @@ test('dragging selects a stretch and sums it up', async () => {
   const panel = page.locator('#timeline-detail');
   assert.match(await panel.innerText(), /By category/);
   assert.match(await panel.innerText(), /kernel/);
-  await panel.getByRole('button', { name: 'Zoom to it' }).click();
+  await panel.getByRole('button', { name: 'Zoom to this' }).click();
   const part = await view(page);
   // 200 of the plot's 1,222 pixels of 121 ms.
   assert.ok(Math.abs(width(part) / 1e6 - 19.8) < 1, `${width(part)}`);

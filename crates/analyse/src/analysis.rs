@@ -1,8 +1,8 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Categories, Correlation, Ended, Functions, Gpu, Idle, Known, Managed, Nesting, Open, Overview,
-    Phases, Ranges, Role, SymbolId, Symbols,
+    Categories, Correlation, Ended, Functions, Gpu, Idle, Managed, Nesting, Open, Overview, Phases,
+    Ranges, Role, SpanHistory, SymbolId, Symbols,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
@@ -104,7 +104,7 @@ impl Report {
         let left_out = &self.summary.as_ref()?.left_out;
         (self.idle.basis == Basis::Launches && !left_out.is_empty()).then(|| {
             format!(
-                "not known: calls were left out ({}) and the trace has no GPU times",
+                "unknown: calls were left out ({}) and the trace has no GPU times",
                 left_out.join(", ")
             )
         })
@@ -331,8 +331,9 @@ impl Analysis {
     }
 
     fn end(&mut self, event: &Event, role: Role, ended: &Ended) {
-        self.overview.event(event, ended.known == Known::Nothing);
-        if ended.known == Known::Nothing {
+        self.overview
+            .event(event, ended.known == SpanHistory::Nothing);
+        if ended.known == SpanHistory::Nothing {
             self.count_caller(event, ended.thread, 0);
         }
         self.functions.end(event, ended);
@@ -358,11 +359,11 @@ impl Analysis {
             self.outside.end(ended.thread, ended.end);
         }
         self.host.changed(ended.end, ended.thread, &self.nesting);
-        if ended.known == Known::Nothing {
+        if ended.known == SpanHistory::Nothing {
             self.phases.begin(event);
         }
         if ended.outermost_in_category {
-            if ended.known == Known::Nothing {
+            if ended.known == SpanHistory::Nothing {
                 self.idle.begin(event, ended.symbol, role, &mut self.host);
             }
             self.idle.end(event, ended.symbol, role, &mut self.host);

@@ -41,12 +41,12 @@ const MOST_MULTIPROCESSORS: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct BlockSweep {
-    rows: Vec<Seen>,
+    rows: Vec<KernelBlocks>,
     /// The row of the last one: the next is often of the same.
     latest: usize,
 }
 
-struct Seen {
+struct KernelBlocks {
     row: BlockRow,
     durations: Quantiles,
     busy: LateUnion,
@@ -60,13 +60,14 @@ impl BlockSweep {
         let Some(sm) = event.cpu.filter(|_| event.layer == Layer::Device) else {
             return;
         };
-        let is_it = |seen: &Seen| seen.row.device == event.device && seen.row.name == event.name;
+        let is_it =
+            |seen: &KernelBlocks| seen.row.device == event.device && seen.row.name == event.name;
         if !self.rows.get(self.latest).is_some_and(is_it) {
             self.latest = match self.rows.iter().position(is_it) {
                 Some(place) => place,
                 None if self.rows.len() >= MOST_ROWS => return,
                 None => {
-                    self.rows.push(Seen::new(event));
+                    self.rows.push(KernelBlocks::new(event));
                     self.rows.len() - 1
                 }
             };
@@ -84,16 +85,16 @@ impl BlockSweep {
 
     /// By GPU; multiprocessors in their order.
     pub fn finish(self) -> Vec<BlockRow> {
-        let mut rows: Vec<BlockRow> = self.rows.into_iter().map(Seen::finish).collect();
+        let mut rows: Vec<BlockRow> = self.rows.into_iter().map(KernelBlocks::finish).collect();
         rows.retain(|row| row.count > 0);
         rows.sort_by(|a, b| (a.device, &a.name).cmp(&(b.device, &b.name)));
         rows
     }
 }
 
-impl Seen {
-    fn new(event: &Event) -> Seen {
-        Seen {
+impl KernelBlocks {
+    fn new(event: &Event) -> KernelBlocks {
+        KernelBlocks {
             row: BlockRow {
                 device: event.device,
                 name: event.name.clone(),

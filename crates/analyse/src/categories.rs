@@ -5,7 +5,7 @@
 //! how long at least one thread was in such a call, which is what a share of the wall time can
 //! be taken of.
 
-use crate::{Began, Ended, Known, Nesting, ThreadId, Union, Wall};
+use crate::{Began, Ended, Nesting, SpanHistory, ThreadId, Union, Wall};
 use event::{Category, Event, Layer};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -145,7 +145,7 @@ impl Time {
     #[inline]
     fn add(&mut self, ended: &Ended, outermost: bool) {
         // Of what was given up before, all but its last part has been counted.
-        let first = ended.known != Known::GivenUp;
+        let first = ended.known != SpanHistory::GivenUp;
         self.calls += u64::from(first);
         self.self_ns = self.self_ns.saturating_add(ended.self_ns);
         if outermost {
@@ -306,8 +306,8 @@ impl CategoriesSweep {
 /// Ends a span's part of a union; of spans whose beginning was not seen all of it is told now.
 fn close(union: &mut Union, ended: &Ended) {
     match ended.known {
-        Known::Begun => union.end(ended.end),
-        Known::Nothing | Known::GivenUp => union.add(ended.start, ended.end),
+        SpanHistory::Begun => union.end(ended.end),
+        SpanHistory::Nothing | SpanHistory::GivenUp => union.add(ended.start, ended.end),
     }
 }
 

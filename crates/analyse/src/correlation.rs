@@ -83,7 +83,7 @@ pub(crate) struct CorrelationSweep {
     layers: [(u64, u64); Layer::ALL.len()],
     functions: Vec<Sums>,
     tree: CallTree,
-    calls: Vec<Option<Call>>,
+    calls: Vec<Option<CorrelatedCall>>,
     linked: u64,
     unlinked: u64,
     delays: Quantiles,
@@ -103,7 +103,7 @@ struct Sums {
 
 /// A call that names a correlation.
 #[derive(Clone, Copy)]
-struct Call {
+struct CorrelatedCall {
     pid: u32,
     correlation: u64,
     symbol: SymbolId,
@@ -131,7 +131,7 @@ impl CorrelationSweep {
         {
             let outer = open.iter().find(|open| is_call(open.layer));
             let outer = outer.map_or(symbol, |open| open.symbol);
-            self.remember(Call {
+            self.remember(CorrelatedCall {
                 pid: event.pid,
                 correlation,
                 symbol,
@@ -143,7 +143,7 @@ impl CorrelationSweep {
         nesting.set_node(thread, event.id, node);
     }
 
-    fn remember(&mut self, call: Call) {
+    fn remember(&mut self, call: CorrelatedCall) {
         if self.calls.is_empty() {
             self.calls.resize(PLACES, None);
         }
@@ -151,7 +151,7 @@ impl CorrelationSweep {
         self.calls[place] = Some(call);
     }
 
-    fn call_of(&self, pid: u32, correlation: u64) -> Option<Call> {
+    fn call_of(&self, pid: u32, correlation: u64) -> Option<CorrelatedCall> {
         let call = (*self.calls.get(place_of(pid, correlation))?)?;
         (call.pid == pid && call.correlation == correlation).then_some(call)
     }
@@ -160,7 +160,7 @@ impl CorrelationSweep {
     #[inline]
     pub fn end(&mut self, ended: &Ended) {
         let layer = &mut self.layers[ended.layer as usize];
-        let first = ended.known != crate::Known::GivenUp;
+        let first = ended.known != crate::SpanHistory::GivenUp;
         layer.0 += u64::from(first);
         layer.1 = layer.1.saturating_add(ended.self_ns);
         self.tree.add(

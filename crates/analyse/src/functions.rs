@@ -1,7 +1,8 @@
 //! Functions by the time they took, and the longest operations of all.
 
 use crate::{
-    Ended, Known, Longest, Quantiles, SymbolId, Symbols, overview::failed, passed::FunctionPassed,
+    Ended, Longest, Quantiles, SpanHistory, SymbolId, Symbols, overview::failed,
+    passed::FunctionPassed,
 };
 use event::{Category, Event, Layer, Name};
 use serde::Serialize;
@@ -175,7 +176,7 @@ impl FunctionsSweep {
     pub fn end(&mut self, event: &Event, ended: &Ended) {
         let duration = ended.duration_ns.unwrap_or(0);
         let stats = self.stats(ended.symbol);
-        if ended.known == Known::GivenUp {
+        if ended.known == SpanHistory::GivenUp {
             stats.calls = stats.calls.saturating_sub(1);
             stats.open = stats.open.saturating_sub(1);
         }

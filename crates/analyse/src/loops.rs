@@ -129,12 +129,12 @@ struct Vote {
     warm_times: Quantiles,
     /// The same one by one, while they are few.
     single: Vec<u64>,
-    seen: Seen,
+    seen: LoopSnapshots,
 }
 
 /// What had passed at some of a loop's marks, each with the steps of its thread by then.
 #[derive(Default)]
-struct Seen {
+struct LoopSnapshots {
     /// At the first mark, and after the first few iterations, which are often slower.
     first: Option<(Arc<Passed>, u64)>,
     warm: Option<(Arc<Passed>, u64)>,
@@ -153,7 +153,7 @@ const ENOUGH_WARM: f64 = 3.0;
 /// Marks at which the memory held is kept.
 const MOST_HELD: usize = 128;
 
-impl Seen {
+impl LoopSnapshots {
     /// An iteration has ended.
     fn turn(
         &mut self,
@@ -262,7 +262,7 @@ impl LoopSweep {
                 if vote.iterations >= FEWEST && (share >= LEAST_SHARE || no_chance) {
                     let mut one = vote.shown(symbols.name(symbol), same_steps);
                     (one.pid, one.tid, one.share_of_steps) = (pid, tid, share);
-                    found.push(Found {
+                    found.push(LoopCandidate {
                         clean: vote.misses <= 1 + vote.iterations / 200,
                         covered: vote.covered() as f64,
                         one,
@@ -282,7 +282,7 @@ impl LoopSweep {
     }
 }
 
-struct Found {
+struct LoopCandidate {
     one: Loop,
     covered: f64,
     /// It was hardly ever broken: loops inside another are, whenever that turns.
@@ -290,10 +290,10 @@ struct Found {
 }
 
 /// The loop that is meant, then the others, one for each length.
-fn chosen(found: Vec<Found>) -> Vec<Loop> {
+fn chosen(found: Vec<LoopCandidate>) -> Vec<Loop> {
     let best = found.iter().map(|found| found.covered).fold(0.0, f64::max);
-    let nearly = |found: &&Found| found.covered >= NEARLY * best;
-    let often = |found: &&Found| found.one.iterations >= ENOUGH;
+    let nearly = |found: &&LoopCandidate| found.covered >= NEARLY * best;
+    let often = |found: &&LoopCandidate| found.one.iterations >= ENOUGH;
     // The shortest that is clean, and of those as long the first.
     let shortest = |same_steps: bool, fewest: u64| {
         let clean = found.iter().filter(nearly).filter(|found| found.clean);
@@ -328,7 +328,7 @@ fn chosen(found: Vec<Found>) -> Vec<Loop> {
         return Vec::new();
     };
     let mut loops = vec![steady.one.clone()];
-    for Found { one, .. } in found {
+    for LoopCandidate { one, .. } in found {
         let known = |other: &Loop| {
             (other.pid, other.tid, other.steps_per_iteration)
                 == (one.pid, one.tid, one.steps_per_iteration)

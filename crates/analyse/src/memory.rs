@@ -9,7 +9,7 @@ use crate::gauge::{Curve, Gauge};
 use crate::leaks::{self, Leaks};
 use crate::passed::MemoryPassed;
 use crate::rate::{Rate, Rates};
-use crate::sites::{Place, Sites, may_mean};
+use crate::sites::{CallSite, Sites, may_mean};
 use ahash::RandomState;
 use event::{Event, Extent, Meaning, MemoryOp, MemorySpace, Name, Record, Summary, Value, What};
 use serde::Serialize;
@@ -90,7 +90,7 @@ pub struct Use {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Holder {
     pub pid: u32,
-    pub place: Place,
+    pub place: CallSite,
     pub space: Option<MemorySpace>,
     pub count: u64,
     pub bytes: u64,

@@ -83,7 +83,7 @@ pub struct Began {
 
 /// What was known of a span when it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
+pub enum SpanHistory {
     /// It was open.
     Begun,
     /// Nothing: its beginning was not seen.
@@ -107,7 +107,7 @@ pub struct Ended {
     /// Its time without that of the spans inside it on the same thread.
     pub self_ns: u64,
     pub depth: u32,
-    pub known: Known,
+    pub known: SpanHistory,
     pub outermost_in_category: bool,
     pub outermost_in_layer: bool,
     /// It lies inside a call of the same function.
@@ -272,9 +272,9 @@ impl Nesting {
         duration: u64,
     ) -> Ended {
         let known = match self.given_up.remove(&event.id) {
-            Some(found) if found.symbol == symbol && found.was_told => Known::GivenUp,
+            Some(found) if found.symbol == symbol && found.was_told => SpanHistory::GivenUp,
             // The end of another function by the same id is no end of what was told.
-            _ => Known::Nothing,
+            _ => SpanHistory::Nothing,
         };
         let end = event.start.saturating_add(duration);
         let slot = &mut self.threads.list[thread as usize];
@@ -329,8 +329,8 @@ impl Ended {
     /// What it adds to totals: its length, or of what was given up before, the rest of it.
     pub fn further_ns(&self) -> u64 {
         match self.known {
-            Known::GivenUp => self.self_ns,
-            Known::Begun | Known::Nothing => {
+            SpanHistory::GivenUp => self.self_ns,
+            SpanHistory::Begun | SpanHistory::Nothing => {
                 (self.duration_ns).unwrap_or(self.end.saturating_sub(self.start))
             }
         }
@@ -399,7 +399,7 @@ impl Open {
             duration_ns: duration,
             self_ns: self.self_ns,
             depth: depth as u32,
-            known: Known::Begun,
+            known: SpanHistory::Begun,
             outermost_in_category: self.outermost_in_category(),
             outermost_in_layer: self.outermost_in_layer(),
             recursive: self.recursive,

@@ -58,7 +58,7 @@ pub(crate) struct RangeSweep {
     processes: HashMap<u32, Vec<(u64, u32)>>,
     sets: Vec<Box<[u32]>>,
     set_numbers: HashMap<Box<[u32]>, u32>,
-    calls: Vec<Option<Call>>,
+    calls: Vec<Option<CallInRanges>>,
     marks: u64,
     left_out: u64,
 }
@@ -69,7 +69,7 @@ struct Row {
 }
 
 #[derive(Clone, Copy)]
-struct Call {
+struct CallInRanges {
     pid: u32,
     correlation: u64,
     set: u32,
@@ -181,7 +181,7 @@ impl RangeSweep {
         if self.calls.is_empty() {
             self.calls.resize(PLACES, None);
         }
-        self.calls[place_of(event.pid, correlation)] = Some(Call {
+        self.calls[place_of(event.pid, correlation)] = Some(CallInRanges {
             pid: event.pid,
             correlation,
             set,

@@ -18,7 +18,7 @@ const MOST_FRAMES: usize = 32;
 
 /// A place that calls come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct CallSite {
     pub function: Name,
     /// The size asked for, where it is what tells places apart.
     pub size_bytes: Option<u64>,
@@ -46,12 +46,12 @@ pub(crate) struct Sites {
     index: HashMap<Key, u32, RandomState>,
     keys: Vec<Key>,
     stacks: HashMap<u64, Vec<String>, RandomState>,
-    latest: HashMap<(u32, u32), Call, RandomState>,
+    latest: HashMap<(u32, u32), LatestCall, RandomState>,
 }
 
 /// What the latest call of a thread was, which its meaning will refer to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Call {
+pub(crate) struct LatestCall {
     pub id: u64,
     /// Nanoseconds it took.
     pub duration: u64,
@@ -68,7 +68,7 @@ impl Sites {
         if self.latest.len() >= MOST_THREADS {
             self.latest.clear();
         }
-        let call = Call {
+        let call = LatestCall {
             id: event.id,
             duration,
             stack,
@@ -77,7 +77,7 @@ impl Sites {
     }
 
     /// The call that a meaning speaks of, if it was the thread's latest.
-    pub fn call(&self, pid: u32, tid: u32, op: u64) -> Option<Call> {
+    pub fn call(&self, pid: u32, tid: u32, op: u64) -> Option<LatestCall> {
         (self.latest.get(&(pid, tid)).copied()).filter(|call| call.id == op)
     }
 
@@ -106,7 +106,7 @@ impl Sites {
     }
 
     /// The number of the place that calls `function`, in this call where it is known.
-    pub fn site(&mut self, function: &Name, call: Option<Call>, size: u64) -> u32 {
+    pub fn site(&mut self, function: &Name, call: Option<LatestCall>, size: u64) -> u32 {
         let by = match call.and_then(|call| call.stack) {
             Some(stack) => By::Stack(stack),
             None => By::Size(size),
@@ -129,9 +129,9 @@ impl Sites {
         })
     }
 
-    pub fn place(&self, site: u32) -> Place {
+    pub fn place(&self, site: u32) -> CallSite {
         let key = &self.keys[site as usize];
-        Place {
+        CallSite {
             function: key.function.clone(),
             size_bytes: match key.by {
                 By::Size(size) => Some(size),

@@ -8,11 +8,11 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 pub struct Longest<T> {
     limit: usize,
     told: u64,
-    heap: BinaryHeap<Reverse<Kept<T>>>,
+    heap: BinaryHeap<Reverse<Ranked<T>>>,
 }
 
 #[derive(Debug, Clone)]
-struct Kept<T> {
+struct Ranked<T> {
     length: u64,
     /// Earlier is greater.
     order: Reverse<u64>,
@@ -46,7 +46,7 @@ impl<T> Longest<T> {
             self.heap.pop();
         }
         self.told += 1;
-        self.heap.push(Reverse(Kept {
+        self.heap.push(Reverse(Ranked {
             length,
             order: Reverse(self.told),
             item,
@@ -60,21 +60,21 @@ impl<T> Longest<T> {
     }
 }
 
-impl<T> PartialEq for Kept<T> {
+impl<T> PartialEq for Ranked<T> {
     fn eq(&self, other: &Self) -> bool {
         (self.length, self.order) == (other.length, other.order)
     }
 }
 
-impl<T> Eq for Kept<T> {}
+impl<T> Eq for Ranked<T> {}
 
-impl<T> PartialOrd for Kept<T> {
+impl<T> PartialOrd for Ranked<T> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Kept<T> {
+impl<T> Ord for Ranked<T> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.length, self.order).cmp(&(other.length, other.order))
     }

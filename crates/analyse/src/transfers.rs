@@ -6,8 +6,8 @@
 
 use crate::pinned::{HostKind, HostMemory};
 use crate::rate::{Rate, Rates};
-use crate::sites::{Place, Sites, may_mean};
-use crate::told::ToldAtEnd;
+use crate::sites::{CallSite, Sites, may_mean};
+use crate::union_by_end::UnionByEnd;
 use ahash::RandomState;
 use event::{Category, Direction, Event, Extent, Kind, Layer, Meaning, Record, Transfer, What};
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub struct Transfers {
     /// That time, call by call, over the run.
     pub rate: Rate,
     /// One a direction, most bytes first.
-    pub directions: Vec<Way>,
+    pub directions: Vec<DirectionTotals>,
     /// Where most bytes are copied.
     pub places: Vec<CopyPlace>,
     /// Copies between the same two addresses, again and again.
@@ -40,7 +40,7 @@ pub struct Transfers {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Way {
+pub struct DirectionTotals {
     pub direction: Direction,
     pub count: u64,
     pub bytes: u64,
@@ -92,7 +92,7 @@ pub struct SizeBin {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CopyPlace {
-    pub place: Place,
+    pub place: CallSite,
     pub direction: Direction,
     pub count: u64,
     pub bytes: u64,
@@ -125,9 +125,9 @@ struct Tally {
     waited: u64,
     waited_ns: u64,
     call_ns: u64,
-    by_calls: ToldAtEnd,
+    by_calls: UnionByEnd,
     by_calls_bytes: u128,
-    on_gpu: ToldAtEnd,
+    on_gpu: UnionByEnd,
     on_gpu_count: u64,
     sizes: [(u64, u64, u64); 65],
 }
@@ -141,9 +141,9 @@ impl Default for Tally {
             waited: 0,
             waited_ns: 0,
             call_ns: 0,
-            by_calls: ToldAtEnd::default(),
+            by_calls: UnionByEnd::default(),
             by_calls_bytes: 0,
-            on_gpu: ToldAtEnd::default(),
+            on_gpu: UnionByEnd::default(),
             on_gpu_count: 0,
             sizes: [(0, 0, 0); 65],
         }
@@ -173,8 +173,8 @@ struct Pair {
 #[derive(Debug, Default)]
 pub struct TransferSweep {
     ways: HashMap<Direction, Tally, RandomState>,
-    busy_calls: ToldAtEnd,
-    busy_gpu: ToldAtEnd,
+    busy_calls: UnionByEnd,
+    busy_gpu: UnionByEnd,
     sites: Sites,
     places: HashMap<(u32, Direction), PlaceTally, RandomState>,
     pairs: HashMap<Pair, Repeated, RandomState>,
@@ -402,7 +402,7 @@ impl TransferSweep {
 }
 
 impl Tally {
-    fn report(self, direction: Direction, host: &crate::pinned::HostUses) -> Way {
+    fn report(self, direction: Direction, host: &crate::pinned::HostUses) -> DirectionTotals {
         let bytes = crate::memory::clamp(self.bytes);
         // The GPU's times count where it told of all the copies that were asked for.
         let (timed_by, busy_ns, timed_bytes) = if self.on_gpu_count > 0
@@ -416,7 +416,7 @@ impl Tally {
             (TimedBy::Nothing, 0, 0)
         };
         let rate = u128::from(timed_bytes) * 1_000_000_000;
-        Way {
+        DirectionTotals {
             direction,
             count: self.count,
             bytes,

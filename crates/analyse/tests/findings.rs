@@ -268,7 +268,8 @@ fn allocation_in_the_loop_and_a_leak_in_it() {
         leak.title
     );
     assert!(
-        leak.detail.contains("by cuMemAlloc_v2 (64 KiB each)"),
+        leak.detail
+            .contains("cuMemAlloc_v2 (64 KiB each) allocates most of it"),
         "{}",
         leak.detail
     );
@@ -332,7 +333,7 @@ fn one_long_gap_and_many_short_ones() {
     assert!(
         pause
             .detail
-            .contains("in its own code or waiting for something else"),
+            .contains("in its own code, or waiting for something else"),
         "{}",
         pause.detail
     );
@@ -461,7 +462,7 @@ fn two_processes_on_one_gpu() {
     assert!(
         found
             .title
-            .contains("GPU 0 changes between contexts 299 times")
+            .contains("GPU 0 switches between contexts 299 times")
     );
 }
 

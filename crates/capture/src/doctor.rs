@@ -9,11 +9,12 @@ use crate::{
         objects::{self, Compiled},
     },
     kernel::{Functions, Tracefs},
+    source::Obstacle,
 };
 use std::fs;
 
 /// A thing's name, and words about how it works, or why it does not.
-pub type Found = (&'static str, Result<String, String>);
+pub type Examined = (&'static str, Result<String, Obstacle>);
 
 /// A function that every kernel has, with a place for probes.
 const FUNCTION: &str = "vfs_open";
@@ -40,7 +41,7 @@ pub fn tells_addresses() -> bool {
 }
 
 /// What this user may do.
-pub fn rights() -> Result<String, String> {
+pub fn rights() -> Result<String, Obstacle> {
     const CAP_SYS_PTRACE: u32 = 19;
     const CAP_SYS_ADMIN: u32 = 21;
     const CAP_PERFMON: u32 = 38;
@@ -64,18 +65,19 @@ pub fn rights() -> Result<String, String> {
     if (has(CAP_BPF) && has(CAP_PERFMON)) || has(CAP_SYS_ADMIN) {
         return Ok(list(held));
     }
-    Err(format!(
-        "no {}: type sudo cutrace …, or give them to a copy: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep CUTRACE",
+    Err(Obstacle::new(format!(
+        "missing {}: use sudo cutrace …, or grant them to the binary: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep CUTRACE",
         list(lacking)
-    ))
+    )))
 }
 
 /// eBPF's abilities, one by one.
-pub fn ebpf() -> Vec<Found> {
+pub fn ebpf() -> Vec<Examined> {
     let Some(level) = lockdown() else {
         return tried();
     };
-    let because = |why: String| format!("the kernel is locked down ({level}): {why}");
+    let because =
+        |why: Obstacle| Obstacle::new(format!("the kernel is locked down ({level}): {why}"));
     let found = tried().into_iter();
     found
         .map(|(name, found)| (name, found.map_err(because)))
@@ -101,12 +103,12 @@ pub fn refusals() -> Refusals {
     let why_not = |names: &[&str]| {
         // Nothing works without the first.
         if let Some((_, Err(why))) = found.first() {
-            return Some(why.clone());
+            return Some(why.to_string());
         }
         let of_kind = || found.iter().filter(|(name, _)| names.contains(name));
         let works = of_kind().any(|(_, found)| found.is_ok());
         let mut reasons = of_kind().filter_map(|(_, found)| found.as_ref().err());
-        reasons.next().filter(|_| !works).cloned()
+        (reasons.next().filter(|_| !works)).map(Obstacle::to_string)
     };
     Refusals {
         libraries: why_not(&["uprobe", "uprobe_multi", "session"]),
@@ -115,10 +117,10 @@ pub fn refusals() -> Refusals {
     }
 }
 
-fn tried() -> Vec<Found> {
+fn tried() -> Vec<Examined> {
     let maps = match Maps::create(1 << 16) {
         Ok(maps) => maps,
-        Err(error) => return vec![("BPF", Err(first_line(&error)))],
+        Err(error) => return vec![("BPF", Err(Obstacle::new(first_line(&error))))],
     };
     // Nothing is recorded: what is attached here only counts as attached.
     let disabled = Settings {
@@ -126,21 +128,24 @@ fn tried() -> Vec<Found> {
         ..Settings::default()
     };
     if let Err(error) = maps.set(&disabled) {
-        return vec![("BPF", Err(first_line(&error)))];
+        return vec![("BPF", Err(Obstacle::new(first_line(&error))))];
     }
-    let mut found = vec![("BPF", Ok("maps and programs can be made".to_owned()))];
+    let mut found = vec![("BPF", Ok("maps and programs can be created".to_owned()))];
     let tries = Tries::new(&maps);
     let words = |tried: Result<(), TryError>, words: &str| match tried {
         Ok(()) => Ok(words.to_owned()),
-        Err(why) => Err(why.to_string()),
+        Err(why) => Err(Obstacle::from_error(why)),
     };
     found.push((
         "uprobe",
-        words(tries.uprobe(), "functions of libraries, one by one"),
+        words(tries.uprobe(), "library functions, attached one by one"),
     ));
     found.push((
         "uprobe_multi",
-        words(tries.uprobe_multi(), "all functions of a library at once"),
+        words(
+            tries.uprobe_multi(),
+            "library functions, all attached at once",
+        ),
     ));
     found.push(("session", loads(objects::SESSION, &maps, "call_session")));
     let tracepoint = match Tracefs::find() {
@@ -166,31 +171,31 @@ fn tried() -> Vec<Found> {
         "kprobe",
         tried(
             &|| tries.kprobe(address),
-            "functions of the driver, one by one",
+            "driver functions, attached one by one",
         ),
     ));
     found.push((
         "kprobe_multi",
         tried(
             &|| tries.kprobe_multi(address),
-            "functions of the driver, all at once",
+            "driver functions, all attached at once",
         ),
     ));
     found.push((
         "fentry",
         tried(
             &|| tries.fentry(FUNCTION),
-            "functions of the driver, with the least cost",
+            "driver functions, at the lowest cost",
         ),
     ));
     found
 }
 
-fn loads(object: Compiled, maps: &Maps, program: &str) -> Result<String, String> {
+fn loads(object: Compiled, maps: &Maps, program: &str) -> Result<String, Obstacle> {
     match objects::load(object, maps, &[program], |_| Ok(())) {
-        Ok(_) => Ok("a call's beginning and its return in one probe".to_owned()),
-        Err(_) => {
-            Err("not in this kernel (6.13 has it): two probes a function are used".to_owned())
-        }
+        Ok(_) => Ok("entry and return of a call in one probe".to_owned()),
+        Err(_) => Err(Obstacle::new(
+            "not in this kernel (needs 6.13): two probes per function are used instead",
+        )),
     }
 }

@@ -46,7 +46,7 @@ pub fn find(library: &str, first: &[PathBuf]) -> Vec<PathBuf> {
     if !library.contains('/') {
         return in_folders(first, |file| is_named(named, file));
     }
-    let mut found = Found::default();
+    let mut found = LibraryPaths::default();
     for folder in first {
         found.add_from(folder, |file| is_named(named, file));
     }
@@ -59,9 +59,9 @@ pub fn find(library: &str, first: &[PathBuf]) -> Vec<PathBuf> {
 /// What to say when nothing was found.
 pub fn not_found(library: &str) -> String {
     match library.contains('/') {
-        true => format!("no file {library} here"),
+        true => format!("no such file: {library}"),
         false => format!(
-            "no library {library} along the loader's path or in wheels; name it by its path"
+            "library {library} is neither on the loader's path nor in a Python wheel; give its full path"
         ),
     }
 }
@@ -77,7 +77,7 @@ fn in_folders(first: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> 
     let more = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = first.iter().cloned().chain(env::split_paths(&more));
     let folders = folders.chain(FOLDERS.iter().map(PathBuf::from));
-    let mut found = Found::default();
+    let mut found = LibraryPaths::default();
     for folder in folders.chain(in_wheels()) {
         found.add_from(&folder, &wanted);
     }
@@ -86,12 +86,12 @@ fn in_folders(first: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> 
 
 /// Files, each once: one library has several names.
 #[derive(Default)]
-struct Found {
+struct LibraryPaths {
     seen: BTreeSet<PathBuf>,
     paths: Vec<PathBuf>,
 }
 
-impl Found {
+impl LibraryPaths {
     fn add(&mut self, path: PathBuf) {
         if let Ok(real) = fs::canonicalize(&path)
             && real.is_file()

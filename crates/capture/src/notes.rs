@@ -7,6 +7,12 @@ pub struct Topic {
     pub many: &'static str,
 }
 
+/// A number with its noun: `1 kernel`, `2 kernels`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    let noun = if number == 1 { one } else { many };
+    format!("{number} {noun}")
+}
+
 /// Kept of a topic, and of all that has none.
 const MOST: usize = 4096;
 const MOST_PLAIN: usize = 64;

@@ -12,7 +12,7 @@ pub enum SinkError {
     /// The format that they are written in.
     #[error(transparent)]
     Trace(#[from] trace::Error),
-    #[error("the thread that merges the back ends' records is gone")]
+    #[error("the thread that merges the sources' records has died")]
     MergeGone,
 }
 

@@ -227,7 +227,7 @@ fn as_root() {
         return skip("what root sees needs root");
     }
     let left_out = [
-        "left out: syscall: ebpf sees the same system calls",
+        "left out: syscall: ebpf records the same system calls",
         "left out: kernel:",
     ];
     all_layers(false, &left_out);

@@ -27,7 +27,7 @@ fn a_wrong_file_is_told_with_its_place() {
     .expect("written");
     let name = file.to_str().expect("UTF-8");
     let expected = format!(
-        "cutrace: {name}:3:9: 'size' is not among the hook's args, which are none\n 3 | when = \"size > 1\"\n   |         ^\n"
+        "cutrace: {name}:3:9: 'size' is not among the hook's args, which is empty\n 3 | when = \"size > 1\"\n   |         ^\n"
     );
     let (out, error, code) = said(&["hooks", "check", name]);
     assert_eq!((&*out, &*error, code), ("", &*expected, Some(2)));
@@ -45,7 +45,7 @@ fn examples_are_checked_and_old_names_answered() {
     assert!(out.ends_with(": 2 hooks, no mistakes\n"), "{out}");
     let (_, error, code) = said(&["probes", "kprobe:nv_mem_alloc"]);
     assert_eq!(code, Some(1));
-    assert!(error.contains("memory of the GPU: rmapiAlloc"), "{error}");
+    assert!(error.contains("GPU memory: rmapiAlloc"), "{error}");
 }
 
 /// What a run would be refused is said before: of kinds of probes, and of names.
@@ -137,7 +137,7 @@ fn the_doctor_looks_at_everything() {
     assert_eq!((&*error, code), ("", Some(0)));
     for thing in [
         "driver",
-        "GPU alone",
+        "without MPS",
         "CUPTI",
         "NVML",
         "FECS",

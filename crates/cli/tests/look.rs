@@ -92,7 +92,7 @@ fn tables_in_a_pipe_are_whole() {
 fn sentences_in_a_pipe_are_whole_lines() {
     let path = repository().join("fixtures/traces/demo.jsonl");
     let trace = path.to_str().expect("UTF-8");
-    let detail = "Most of it is allocated by cuMemAlloc_v2 (256 KiB each)";
+    let detail = "cuMemAlloc_v2 (256 KiB each) allocates most of it";
     for part in ["findings", "summary"] {
         let piped = shown(&["report", part, trace]);
         let narrow = shown(&["report", part, trace, "--width", "80"]);

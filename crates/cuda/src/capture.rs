@@ -190,7 +190,7 @@ impl Plan {
 
 /// Where a parameter's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ParameterLocation {
     /// In consecutive words.
     Words { first: u8, count: u8 },
     /// In a vector register.
@@ -198,7 +198,7 @@ pub enum Place {
 }
 
 /// Where each parameter of a function is, in order.
-pub fn places(function: &'static Function) -> impl Iterator<Item = Place> {
+pub fn places(function: &'static Function) -> impl Iterator<Item = ParameterLocation> {
     // Results of more than 16 bytes are written where a hidden first argument points.
     let hidden = function.returns.kind == Kind::Struct && function.returns.size > 16;
     let mut registers = usize::from(hidden);
@@ -208,7 +208,7 @@ pub fn places(function: &'static Function) -> impl Iterator<Item = Place> {
         let kind = parameter.kind;
         if kind.kind == Kind::Float {
             vectors += 1;
-            return Place::Vector {
+            return ParameterLocation::Vector {
                 register: vectors - 1,
             };
         }
@@ -221,7 +221,7 @@ pub fn places(function: &'static Function) -> impl Iterator<Item = Place> {
             stack += words;
             stack - words
         };
-        Place::Words {
+        ParameterLocation::Words {
             first: first as u8,
             count: words as u8,
         }
@@ -236,7 +236,7 @@ pub fn stack_words(function: &'static Function) -> usize {
 /// How many words of arguments are in general registers.
 pub fn register_words(function: &'static Function) -> usize {
     let ends = places(function).map(|place| match place {
-        Place::Words { first, count } if usize::from(first) < REGISTER_WORDS => {
+        ParameterLocation::Words { first, count } if usize::from(first) < REGISTER_WORDS => {
             usize::from(first) + usize::from(count)
         }
         _ => 0,
@@ -247,8 +247,8 @@ pub fn register_words(function: &'static Function) -> usize {
 fn words(function: &'static Function) -> usize {
     places(function)
         .map(|place| match place {
-            Place::Words { first, count } => usize::from(first) + usize::from(count),
-            Place::Vector { .. } => 0,
+            ParameterLocation::Words { first, count } => usize::from(first) + usize::from(count),
+            ParameterLocation::Vector { .. } => 0,
         })
         .max()
         .unwrap_or(0)
@@ -310,7 +310,7 @@ fn push_arguments(plan: &mut Plan, function: &'static Function) {
         plan.push(Item::Arg { index: index as u8 });
     }
     for place in places(function) {
-        if let Place::Vector { register } = place {
+        if let ParameterLocation::Vector { register } = place {
             plan.push(Item::Vector { register });
         }
     }
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn structs_by_value_take_the_words_the_convention_gives_them() {
         let launch = crate::function("cudaLaunchKernel").unwrap();
-        let word = |first, count| Place::Words { first, count };
+        let word = |first, count| ParameterLocation::Words { first, count };
         assert!(places(launch).eq([
             word(0, 1),
             word(1, 2),
@@ -399,7 +399,7 @@ mod tests {
             assert!(plan.payload_slots() <= MAX_PAYLOAD_SLOTS);
             // An EGL frame passed by value has more words than a plan has items.
             let vectors = places(function)
-                .filter(|place| matches!(place, Place::Vector { .. }))
+                .filter(|place| matches!(place, ParameterLocation::Vector { .. }))
                 .count();
             let wanted = words(function).saturating_sub(SLOT_WORDS) + vectors;
             let wanted = wanted.min(MAX_ITEMS);

@@ -24,11 +24,11 @@ pub const NONE: u32 = u32::MAX;
 
 /// What one record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Record {
+pub enum Activity {
     Kernel(Kernel),
     Copy(Copy),
     Fill(Fill),
-    Call(Call),
+    Call(ApiCall),
     Synchronisation(Synchronisation),
     Overhead(Overhead),
     Counter(Counter),
@@ -38,7 +38,7 @@ pub enum Record {
 
 /// When work ran and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct WorkPlacement {
     pub start: u64,
     pub end: u64,
     pub device: u32,
@@ -52,7 +52,7 @@ pub struct Place {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kernel {
-    pub place: Place,
+    pub place: WorkPlacement,
     /// The address of its name in the process.
     pub name: u64,
     pub registers: u16,
@@ -66,7 +66,7 @@ pub struct Kernel {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Copy {
-    pub place: Place,
+    pub place: WorkPlacement,
     pub bytes: u64,
     /// CUPTI_ACTIVITY_MEMCPY_KIND
     pub kind: u8,
@@ -79,7 +79,7 @@ pub struct Copy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fill {
-    pub place: Place,
+    pub place: WorkPlacement,
     pub bytes: u64,
     pub value: u32,
     pub memory: u16,
@@ -87,7 +87,7 @@ pub struct Fill {
 
 /// A call of the driver's or the runtime's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Call {
+pub struct ApiCall {
     pub is_runtime: bool,
     pub number: u32,
     pub start: u64,
@@ -184,17 +184,17 @@ pub fn is_kernel(kind: u32) -> bool {
     matches!(kind, KERNEL | CONCURRENT_KERNEL)
 }
 
-impl Record {
+impl Activity {
     /// Reads one record of exactly these bytes.
-    pub fn read(bytes: &[u8]) -> Record {
+    pub fn read(bytes: &[u8]) -> Activity {
         let fields = Fields(bytes);
         let kind = fields.word(0);
         if least(kind).is_none_or(|least| bytes.len() < least) {
-            return Record::Other(kind);
+            return Activity::Other(kind);
         }
         match kind {
-            KERNEL | CONCURRENT_KERNEL => Record::Kernel(Kernel {
-                place: Place {
+            KERNEL | CONCURRENT_KERNEL => Activity::Kernel(Kernel {
+                place: WorkPlacement {
                     start: fields.long(16),
                     end: fields.long(24),
                     device: fields.word(40),
@@ -212,7 +212,7 @@ impl Record {
                 dynamic_shared: fields.word(80),
                 local: fields.word(84),
             }),
-            MEMCPY => Record::Copy(Copy {
+            MEMCPY => Activity::Copy(Copy {
                 place: fields.copy_place(44, 64, 72),
                 bytes: fields.long(8),
                 kind: fields.byte(4),
@@ -220,7 +220,7 @@ impl Record {
                 to: fields.byte(6),
                 devices: None,
             }),
-            MEMCPY2 => Record::Copy(Copy {
+            MEMCPY2 => Activity::Copy(Copy {
                 place: fields.copy_place(60, 72, 80),
                 bytes: fields.long(8),
                 kind: fields.byte(4),
@@ -228,13 +228,13 @@ impl Record {
                 to: fields.byte(6),
                 devices: Some((fields.word(44), fields.word(52))),
             }),
-            MEMSET => Record::Fill(Fill {
+            MEMSET => Activity::Fill(Fill {
                 place: fields.copy_place(44, 64, 72),
                 bytes: fields.long(8),
                 value: fields.word(4),
                 memory: fields.half(50),
             }),
-            DRIVER | RUNTIME => Record::Call(Call {
+            DRIVER | RUNTIME => Activity::Call(ApiCall {
                 is_runtime: kind == RUNTIME,
                 number: fields.word(4),
                 start: fields.long(8),
@@ -242,7 +242,7 @@ impl Record {
                 thread: fields.word(28),
                 correlation: fields.word(32),
             }),
-            SYNCHRONIZATION => Record::Synchronisation(Synchronisation {
+            SYNCHRONIZATION => Activity::Synchronisation(Synchronisation {
                 kind: fields.word(4),
                 start: fields.long(8),
                 end: fields.long(16),
@@ -251,12 +251,12 @@ impl Record {
                 stream: fields.word(32),
                 event: fields.word(36),
             }),
-            OVERHEAD => Record::Overhead(Overhead {
+            OVERHEAD => Activity::Overhead(Overhead {
                 kind: fields.word(4),
                 start: fields.long(24),
                 end: fields.long(32),
             }),
-            UNIFIED_MEMORY_COUNTER => Record::Counter(Counter {
+            UNIFIED_MEMORY_COUNTER => Activity::Counter(Counter {
                 kind: fields.word(4),
                 value: fields.long(8),
                 start: fields.long(16),
@@ -265,15 +265,15 @@ impl Record {
                 from: fields.word(40),
                 to: fields.word(44),
             }),
-            kind => Record::Other(kind),
+            kind => Activity::Other(kind),
         }
     }
 }
 
 impl Fields<'_> {
     /// Where copies and fills ran: alike but for where the last fields are.
-    fn copy_place(&self, correlation: usize, node: usize, graph: usize) -> Place {
-        Place {
+    fn copy_place(&self, correlation: usize, node: usize, graph: usize) -> WorkPlacement {
+        WorkPlacement {
             start: self.long(16),
             end: self.long(24),
             device: self.word(32),
@@ -398,10 +398,10 @@ mod tests {
             for length in 0..256 {
                 let mut bytes = [0xff; 256];
                 bytes[..4].copy_from_slice(&kind.to_le_bytes());
-                let read = Record::read(&bytes[..length]);
+                let read = Activity::read(&bytes[..length]);
                 if length < 32 {
                     assert!(
-                        matches!(read, Record::Other(_)),
+                        matches!(read, Activity::Other(_)),
                         "{kind} {length}: {read:?}"
                     );
                 }

@@ -7,8 +7,8 @@ pub const FOLDER_VARIABLE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 pub const USUAL_FOLDER: &str = "/tmp/nvidia-mps";
 
 /// What it means for GPU times that a process is a client.
-pub const CLIENT: &str = "under MPS: kernels of other clients may run on the GPU at the same time, so times are of a \
-     shared GPU, and an idle GPU is only one that this program left idle";
+pub const CLIENT: &str = "under MPS: kernels of other clients may run on the GPU at the same time, so times are those \
+     of a shared GPU, and idle only means that this program left it idle";
 
 /// Whether a file is one of the service's.
 pub fn is_in(folder: &[u8], file: &[u8]) -> bool {

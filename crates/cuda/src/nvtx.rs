@@ -10,7 +10,7 @@ use crate::capture::{Item, Plan, When};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum NvtxStep {
     /// A range of the thread begins.
     Push,
     /// The domain's innermost range of the thread ends.
@@ -42,39 +42,39 @@ pub const LONG_TEXT: u16 = crate::capture::TEXT_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     pub name: &'static str,
-    pub call: Call,
+    pub call: NvtxStep,
     pub room: Room,
 }
 
-const fn function(name: &'static str, call: Call, room: Room) -> Function {
+const fn function(name: &'static str, call: NvtxStep, room: Room) -> Function {
     Function { name, call, room }
 }
 
 /// All of them; the injected library numbers them so.
 pub const FUNCTIONS: [Function; 12] = [
-    function("nvtxRangePush", Call::Push, Room::None),
-    function("nvtxRangePush.short", Call::Push, Room::Short),
-    function("nvtxRangePush.long", Call::Push, Room::Long),
-    function("nvtxRangeStart", Call::Start, Room::None),
-    function("nvtxRangeStart.short", Call::Start, Room::Short),
-    function("nvtxRangeStart.long", Call::Start, Room::Long),
-    function("nvtxMark", Call::Mark, Room::None),
-    function("nvtxMark.short", Call::Mark, Room::Short),
-    function("nvtxMark.long", Call::Mark, Room::Long),
-    function("nvtxRangePop", Call::Pop, Room::None),
-    function("nvtxRangeEnd", Call::End, Room::None),
-    function("nvtxName", Call::Name, Room::Long),
+    function("nvtxRangePush", NvtxStep::Push, Room::None),
+    function("nvtxRangePush.short", NvtxStep::Push, Room::Short),
+    function("nvtxRangePush.long", NvtxStep::Push, Room::Long),
+    function("nvtxRangeStart", NvtxStep::Start, Room::None),
+    function("nvtxRangeStart.short", NvtxStep::Start, Room::Short),
+    function("nvtxRangeStart.long", NvtxStep::Start, Room::Long),
+    function("nvtxMark", NvtxStep::Mark, Room::None),
+    function("nvtxMark.short", NvtxStep::Mark, Room::Short),
+    function("nvtxMark.long", NvtxStep::Mark, Room::Long),
+    function("nvtxRangePop", NvtxStep::Pop, Room::None),
+    function("nvtxRangeEnd", NvtxStep::End, Room::None),
+    function("nvtxName", NvtxStep::Name, Room::Long),
 ];
 
 /// The number of a function, its place in [`FUNCTIONS`].
-pub const fn number(call: Call, room: Room) -> usize {
+pub const fn number(call: NvtxStep, room: Room) -> usize {
     match call {
-        Call::Push => room as usize,
-        Call::Start => 3 + room as usize,
-        Call::Mark => 6 + room as usize,
-        Call::Pop => 9,
-        Call::End => 10,
-        Call::Name => 11,
+        NvtxStep::Push => room as usize,
+        NvtxStep::Start => 3 + room as usize,
+        NvtxStep::Mark => 6 + room as usize,
+        NvtxStep::Pop => 9,
+        NvtxStep::End => 10,
+        NvtxStep::Name => 11,
     }
 }
 
@@ -98,7 +98,7 @@ impl Function {
         };
         let more = [Item::Arg { index: 4 }, Item::Arg { index: 5 }];
         match (self.call, self.room) {
-            (Call::Pop | Call::End, _) => Plan::of(&[]),
+            (NvtxStep::Pop | NvtxStep::End, _) => Plan::of(&[]),
             (_, Room::None) => Plan::of(&more),
             (_, Room::Short) => Plan::of(&[more[0], more[1], text(SHORT_TEXT)]),
             (_, Room::Long) => Plan::of(&[more[0], more[1], text(LONG_TEXT)]),

@@ -1,7 +1,7 @@
 //! How every parameter of every function is shown, so that nothing stays undecoded in silence: the
 //! snapshots list all of them, and each that is an address only has its reason here.
 
-use cuda::capture::{Item, MAX_ITEMS, Place, Plan, places, plan_of};
+use cuda::capture::{Item, MAX_ITEMS, ParameterLocation, Plan, places, plan_of};
 use cuda::{Function, Kind, Type, attributes};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,11 +32,11 @@ fn by_kind(kind: &Type) -> String {
 fn shown(function: &'static Function, index: usize, plan: &Plan) -> Option<String> {
     let row = &function.parameters[index];
     let word = match places(function).nth(index)? {
-        Place::Words { count, .. } if usize::from(count) > MAX_ITEMS => {
+        ParameterLocation::Words { count, .. } if usize::from(count) > MAX_ITEMS => {
             return Some("too long to show".into());
         }
-        Place::Words { first, .. } => first,
-        Place::Vector { .. } => return Some("float".into()),
+        ParameterLocation::Words { first, .. } => first,
+        ParameterLocation::Vector { .. } => return Some("float".into()),
     };
     let target = row.kind.pointee();
     let mut nested = "";

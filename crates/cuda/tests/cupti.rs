@@ -1,6 +1,6 @@
 //! Records of every version of CUPTI that is known (`fixtures/cupti`), read by one set of offsets.
 
-use cuda::cupti::{self, Record};
+use cuda::cupti::{self, Activity};
 
 /// A value for each field.
 fn mark(field: &str) -> u64 {
@@ -39,16 +39,16 @@ fn every_version_is_read_alike() {
             bytes[at] = mark(field) as u8;
         }
         bytes[..4].copy_from_slice(&number.to_le_bytes());
-        check(&Record::read(&bytes), line);
+        check(&Activity::read(&bytes), line);
         versions.insert(version.to_owned());
     }
     assert!(versions.len() >= 10, "{versions:?}");
 }
 
-fn check(record: &Record, line: &str) {
+fn check(record: &Activity, line: &str) {
     let m = |field: &str| mark(field);
     let w = |field: &str| mark(field) as u32;
-    let place = |place: &cupti::Place| {
+    let place = |place: &cupti::WorkPlacement| {
         let found = [
             u64::from(place.device),
             u64::from(place.context),
@@ -72,7 +72,7 @@ fn check(record: &Record, line: &str) {
         assert_eq!(found, fields.map(mark), "{line}");
     };
     match record {
-        Record::Kernel(kernel) => {
+        Activity::Kernel(kernel) => {
             place(&kernel.place);
             assert_eq!(kernel.name, m("name"), "{line}");
             assert_eq!(u64::from(kernel.registers), m("registersPerThread"));
@@ -85,7 +85,7 @@ fn check(record: &Record, line: &str) {
             );
             assert_eq!(memory, marks, "{line}");
         }
-        Record::Copy(copy) => {
+        Activity::Copy(copy) => {
             place(&copy.place);
             assert_eq!(copy.bytes, m("bytes"), "{line}");
             let kinds = (copy.kind.into(), copy.from.into(), copy.to.into());
@@ -94,21 +94,21 @@ fn check(record: &Record, line: &str) {
                 assert_eq!(devices, (w("srcDeviceId"), w("dstDeviceId")), "{line}");
             }
         }
-        Record::Fill(fill) => {
+        Activity::Fill(fill) => {
             place(&fill.place);
             assert_eq!((fill.bytes, fill.value), (m("bytes"), w("value")), "{line}");
             assert_eq!(u64::from(fill.memory), m("memoryKind"), "{line}");
         }
-        Record::Call(call) => {
+        Activity::Call(call) => {
             let found = (call.number, call.thread, call.correlation);
             assert_eq!(found, (w("cbid"), w("threadId"), w("correlationId")));
             assert_eq!((call.start, call.end), (m("start"), m("end")), "{line}");
         }
-        Record::Overhead(overhead) => {
+        Activity::Overhead(overhead) => {
             let found = (overhead.kind, overhead.start, overhead.end);
             assert_eq!(found, (w("overheadKind"), m("start"), m("end")), "{line}");
         }
-        Record::Synchronisation(sync) => {
+        Activity::Synchronisation(sync) => {
             let found = [
                 sync.kind,
                 sync.correlation,
@@ -126,7 +126,7 @@ fn check(record: &Record, line: &str) {
             assert_eq!(found, fields.map(w), "{line}");
             assert_eq!((sync.start, sync.end), (m("start"), m("end")), "{line}");
         }
-        Record::Counter(counter) => {
+        Activity::Counter(counter) => {
             let found = (counter.kind, counter.from, counter.to);
             assert_eq!(found, (w("counterKind"), w("srcId"), w("dstId")), "{line}");
             let found = [counter.value, counter.start, counter.end, counter.address];
@@ -136,6 +136,6 @@ fn check(record: &Record, line: &str) {
                 "{line}"
             );
         }
-        Record::Other(kind) => panic!("{kind} was not understood: {line}"),
+        Activity::Other(kind) => panic!("{kind} was not understood: {line}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::instruction::{
     Alu, Atomic, BadInstruction, Callee, Condition, Instruction, Operation, Order, PSEUDO_MAP,
-    PSEUDO_MAP_VALUE, Raw, Source, Wide,
+    PSEUDO_MAP_VALUE, Raw, Source, Undecodable, Wide,
 };
 
 /// Decodes a whole program. Calls of functions and constants of maps are resolved already: the former
@@ -39,13 +39,13 @@ struct Decoder<'a> {
     position_of: Vec<Option<usize>>,
 }
 
-type Decoded<T = Operation> = Result<T, String>;
+type Decoded<T = Operation> = Result<T, Undecodable>;
 
 impl Decoder<'_> {
     fn operation(&self, slot: usize) -> Decoded {
         let raw = self.raw[slot];
         if raw.dst > 10 || raw.src > 10 {
-            return Err(format!("no register r{}", raw.dst.max(raw.src)));
+            return Err(Undecodable::Register(raw.dst.max(raw.src)));
         }
         match raw.code & 7 {
             0 => self.constant(slot, raw),
@@ -54,7 +54,7 @@ impl Decoder<'_> {
             3 => match raw.code >> 5 {
                 3 => store(raw, Source::Register(raw.src)),
                 6 => atomic(raw),
-                mode => Err(format!("store of unknown mode {mode}")),
+                mode => Err(Undecodable::StoreMode(mode)),
             },
             4 => alu(raw, false),
             7 => alu(raw, true),
@@ -65,14 +65,11 @@ impl Decoder<'_> {
 
     fn constant(&self, slot: usize, raw: Raw) -> Decoded {
         if !raw.is_wide() {
-            return Err("packet access (BPF_ABS, BPF_IND): there are no packets on a GPU".into());
+            return Err(Undecodable::PacketAccess);
         }
-        let high = self
-            .raw
-            .get(slot + 1)
-            .ok_or("a 16-byte constant is cut short")?;
+        let high = self.raw.get(slot + 1).ok_or(Undecodable::CutConstant)?;
         if high.code != 0 || high.dst != 0 || high.src != 0 || high.offset != 0 {
-            return Err("the second half of a 16-byte constant is not empty".into());
+            return Err(Undecodable::FullSecondHalf);
         }
         let value = match raw.src {
             0 => Wide::Number(
@@ -83,9 +80,9 @@ impl Decoder<'_> {
                 map: raw.immediate as u32 as usize,
                 offset: high.immediate as u32,
             },
-            3 => return Err("a kernel variable (ksym): there is no kernel on a GPU".into()),
-            4 => return Err("the address of a function (callbacks are not supported)".into()),
-            other => return Err(format!("a constant of unknown kind {other}")),
+            3 => return Err(Undecodable::KernelVariable),
+            4 => return Err(Undecodable::FunctionAddress),
+            other => return Err(Undecodable::ConstantKind(other)),
         };
         writable(raw.dst)?;
         Ok(Operation::Constant {
@@ -99,7 +96,7 @@ impl Decoder<'_> {
         usize::try_from(target)
             .ok()
             .and_then(|target| self.position_of.get(target).copied().flatten())
-            .ok_or_else(|| format!("jump to {target}, which is no instruction"))
+            .ok_or(Undecodable::JumpTarget(target))
     }
 
     fn jump(&self, slot: usize, raw: Raw, wide: bool) -> Decoded {
@@ -117,18 +114,18 @@ impl Decoder<'_> {
             }
             (8, true) => {
                 return match raw.src {
-                    _ if from_register => Err("call of a register".into()),
+                    _ if from_register => Err(Undecodable::RegisterCall),
                     0 => Ok(Operation::Call(Callee::Helper(raw.immediate as u32))),
                     1 => {
                         let target = self.target(slot, i64::from(raw.immediate))?;
                         Ok(Operation::Call(Callee::Function(target)))
                     }
-                    2 => Err("call of a kernel function (kfunc)".into()),
-                    other => Err(format!("call of unknown kind {other}")),
+                    2 => Err(Undecodable::KernelFunction),
+                    other => Err(Undecodable::CallKind(other)),
                 };
             }
             (9, true) => return Ok(Operation::Exit),
-            (14, _) => return Err("may_goto".into()),
+            (14, _) => return Err(Undecodable::MayGoto),
             _ => {}
         }
         let condition = match operator {
@@ -143,7 +140,7 @@ impl Decoder<'_> {
             11 => Condition::LessEqual,
             12 => Condition::SignedLess,
             13 => Condition::SignedLessEqual,
-            _ => return Err(format!("unknown jump {:#04x}", raw.code)),
+            _ => return Err(Undecodable::Jump(raw.code)),
         };
         Ok(Operation::Branch {
             condition,
@@ -165,7 +162,7 @@ fn source(raw: Raw) -> Source {
 
 fn writable(dst: u8) -> Decoded<()> {
     if dst == 10 {
-        Err("r10, the frame pointer, is read-only".into())
+        Err(Undecodable::FramePointer)
     } else {
         Ok(())
     }
@@ -185,7 +182,7 @@ fn load(raw: Raw) -> Decoded {
     let signed = match raw.code >> 5 {
         3 => false,
         4 if bytes < 8 => true,
-        mode => return Err(format!("load of unknown mode {mode}")),
+        mode => return Err(Undecodable::LoadMode(mode)),
     };
     writable(raw.dst)?;
     Ok(Operation::Load {
@@ -199,7 +196,7 @@ fn load(raw: Raw) -> Decoded {
 
 fn store(raw: Raw, value: Source) -> Decoded {
     if raw.code >> 5 != 3 {
-        return Err(format!("store of unknown mode {}", raw.code >> 5));
+        return Err(Undecodable::StoreMode(raw.code >> 5));
     }
     Ok(Operation::Store {
         base: raw.dst,
@@ -212,7 +209,7 @@ fn store(raw: Raw, value: Source) -> Decoded {
 fn atomic(raw: Raw) -> Decoded {
     let bytes = size(raw.code);
     if bytes < 4 {
-        return Err(format!("an atomic of {bytes} bytes"));
+        return Err(Undecodable::AtomicSize(bytes));
     }
     let (operator, fetch) = match raw.immediate {
         0x00 => (Atomic::Add, false),
@@ -225,7 +222,7 @@ fn atomic(raw: Raw) -> Decoded {
         0xa1 => (Atomic::Xor, true),
         0xe1 => (Atomic::Exchange, true),
         0xf1 => (Atomic::CompareExchange, true),
-        other => return Err(format!("unknown atomic {other:#x}")),
+        other => return Err(Undecodable::Atomic(other)),
     };
     if fetch && operator != Atomic::CompareExchange {
         writable(raw.src)?;
@@ -263,7 +260,7 @@ fn alu(raw: Raw, wide: bool) -> Decoded {
         (11, 0) => Alu::Move,
         (11, bits @ (8 | 16 | 32)) if bits < width => {
             let Source::Register(src) = src else {
-                return Err("a sign-extending move of a constant".into());
+                return Err(Undecodable::SignedConstant);
             };
             let bits = bits as u8;
             return Ok(Operation::MoveSigned {
@@ -273,21 +270,21 @@ fn alu(raw: Raw, wide: bool) -> Decoded {
                 src,
             });
         }
-        (11, 1) => return Err("a cast between address spaces (arenas)".into()),
+        (11, 1) => return Err(Undecodable::AddressSpace),
         (12, 0) => Alu::ShiftRightSigned,
         (operator, offset) => {
-            return Err(format!("unknown arithmetic {operator:#x}, offset {offset}"));
+            return Err(Undecodable::Arithmetic { operator, offset });
         }
     };
     if let Source::Immediate(value) = src {
         match operator {
             Alu::Div | Alu::SignedDiv | Alu::Mod | Alu::SignedMod if value == 0 => {
-                return Err("division by the constant 0".into());
+                return Err(Undecodable::DivisionByZero);
             }
             Alu::ShiftLeft | Alu::ShiftRight | Alu::ShiftRightSigned
                 if !(0..i32::from(width)).contains(&value) =>
             {
-                return Err(format!("shift of {width} bits by {value}"));
+                return Err(Undecodable::Shift { width, by: value });
             }
             _ => {}
         }
@@ -303,7 +300,7 @@ fn alu(raw: Raw, wide: bool) -> Decoded {
 fn swap(raw: Raw, wide: bool) -> Decoded {
     let order = match (wide, raw.code & 8 != 0) {
         (true, false) => Order::Always,
-        (true, true) => return Err("unknown byte swap".into()),
+        (true, true) => return Err(Undecodable::Swap),
         (false, false) => Order::ToLittle,
         (false, true) => Order::ToBig,
     };
@@ -311,7 +308,7 @@ fn swap(raw: Raw, wide: bool) -> Decoded {
         16 => 16,
         32 => 32,
         64 => 64,
-        other => return Err(format!("byte swap of {other} bits")),
+        other => return Err(Undecodable::SwapWidth(other)),
     };
     Ok(Operation::Swap {
         order,

@@ -1,5 +1,16 @@
 //! Formats of trace_printk: which conversions they have, and how a line reads.
 
+/// Why a text is no format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    #[error("a width of {0} digits")]
+    Width(usize),
+    #[error("the format ends in the midst of a conversion")]
+    Cut,
+    #[error("%{0} is not known (known: d i u x X p c s, with l or ll)")]
+    Conversion(char),
+}
+
 /// One `%…` of a format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Conversion {
@@ -16,7 +27,7 @@ enum Part<'a> {
 }
 
 /// The letters of a format's conversions, in order; or what is wrong with it.
-pub fn conversions(format: &str) -> Result<Vec<char>, String> {
+pub fn conversions(format: &str) -> Result<Vec<char>, FormatError> {
     Ok(parts(format)?
         .into_iter()
         .filter_map(|part| match part {
@@ -26,7 +37,7 @@ pub fn conversions(format: &str) -> Result<Vec<char>, String> {
         .collect())
 }
 
-fn parts(format: &str) -> Result<Vec<Part<'_>>, String> {
+fn parts(format: &str) -> Result<Vec<Part<'_>>, FormatError> {
     let mut parts = Vec::new();
     let mut rest = format;
     while let Some(at) = rest.find('%') {
@@ -41,19 +52,17 @@ fn parts(format: &str) -> Result<Vec<Part<'_>>, String> {
             .find(|c: char| !(c.is_ascii_digit() || "-+ #0".contains(c)))
             .unwrap_or(tail.len());
         if width > 8 {
-            return Err(format!("a width of {width} digits"));
+            return Err(FormatError::Width(width));
         }
         let (flags, tail) = tail.split_at(width);
         let longs = tail.chars().take_while(|&c| c == 'l').count();
         let halves = tail[longs..].chars().take_while(|&c| c == 'h').count();
         let tail = &tail[longs + halves..];
         let Some(letter) = tail.chars().next() else {
-            return Err("the format ends in the midst of a conversion".into());
+            return Err(FormatError::Cut);
         };
         if !"diuxXpcs".contains(letter) || longs > 2 || halves > 2 {
-            return Err(format!(
-                "%{letter} is not known (known: d i u x X p c s, with l or ll)"
-            ));
+            return Err(FormatError::Conversion(letter));
         }
         let bytes = if longs > 0 || letter == 'p' { 8 } else { 4 };
         parts.push(Part::Conversion(Conversion {

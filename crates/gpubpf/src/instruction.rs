@@ -166,7 +166,62 @@ pub enum Callee {
 #[error("instruction {slot}: {reason}")]
 pub struct BadInstruction {
     pub slot: u32,
-    pub reason: String,
+    pub reason: Undecodable,
+}
+
+/// Why a slot is no instruction that runs on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Undecodable {
+    #[error("no register r{0}")]
+    Register(u8),
+    #[error("load of unknown mode {0}")]
+    LoadMode(u8),
+    #[error("store of unknown mode {0}")]
+    StoreMode(u8),
+    #[error("packet access (BPF_ABS, BPF_IND): there are no packets on a GPU")]
+    PacketAccess,
+    #[error("a 16-byte constant is cut short")]
+    CutConstant,
+    #[error("the second half of a 16-byte constant is not empty")]
+    FullSecondHalf,
+    #[error("a kernel variable (ksym): there is no kernel on a GPU")]
+    KernelVariable,
+    #[error("the address of a function (callbacks are not supported)")]
+    FunctionAddress,
+    #[error("a constant of unknown kind {0}")]
+    ConstantKind(u8),
+    #[error("jump to {0}, which is no instruction")]
+    JumpTarget(i64),
+    #[error("unknown jump {0:#04x}")]
+    Jump(u8),
+    #[error("may_goto")]
+    MayGoto,
+    #[error("call of a register")]
+    RegisterCall,
+    #[error("call of a kernel function (kfunc)")]
+    KernelFunction,
+    #[error("call of unknown kind {0}")]
+    CallKind(u8),
+    #[error("r10, the frame pointer, is read-only")]
+    FramePointer,
+    #[error("an atomic of {0} bytes")]
+    AtomicSize(u8),
+    #[error("unknown atomic {0:#x}")]
+    Atomic(i32),
+    #[error("a sign-extending move of a constant")]
+    SignedConstant,
+    #[error("a cast between address spaces (arenas)")]
+    AddressSpace,
+    #[error("unknown arithmetic {operator:#x}, offset {offset}")]
+    Arithmetic { operator: u8, offset: i16 },
+    #[error("division by the constant 0")]
+    DivisionByZero,
+    #[error("shift of {width} bits by {by}")]
+    Shift { width: i16, by: i32 },
+    #[error("unknown byte swap")]
+    Swap,
+    #[error("byte swap of {0} bits")]
+    SwapWidth(i32),
 }
 
 /// The eight bytes of a slot.

@@ -22,7 +22,7 @@ pub(super) const ATTACH_GPUS: u8 = 212;
 
 /// One ioctl.
 #[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
+pub struct IoctlCall<'a> {
     pub file: DeviceFile,
     pub cmd: u32,
     pub version: Version,
@@ -64,7 +64,7 @@ pub fn argument_size(file: DeviceFile, cmd: u32, version: Version) -> usize {
 /// The memory that a call's struct points to and that is not among `call.memory` yet. Ask again
 /// when it has been read: a wrapped request points to a struct that points further. Two rounds are
 /// enough. Read the same ranges after the call for `memory_after`.
-pub fn wanted(call: &Call<'_>) -> Vec<Range> {
+pub fn wanted(call: &IoctlCall<'_>) -> Vec<Range> {
     let request = Request::new(call);
     let mut ranges = Vec::new();
     if call.file.is_frontend() && Ioc::split(call.cmd).number == XFER && !request.wrapped {
@@ -138,7 +138,7 @@ impl Parameters<'_> {
 }
 
 impl<'a> Request<'a> {
-    pub fn new(call: &Call<'a>) -> Request<'a> {
+    pub fn new(call: &IoctlCall<'a>) -> Request<'a> {
         let ioc = Ioc::split(call.cmd);
         let mut request = Request {
             file: call.file,
@@ -186,7 +186,7 @@ impl<'a> Request<'a> {
         paths.iter().find_map(|path| self.word(path))
     }
 
-    fn unwrap_xfer(&mut self, call: &Call<'a>) {
+    fn unwrap_xfer(&mut self, call: &IoctlCall<'a>) {
         let Some(xfer) = xfer(call.before) else {
             return;
         };
@@ -243,7 +243,7 @@ impl<'a> Request<'a> {
         });
     }
 
-    fn find_parameters(&mut self, call: &Call<'a>) {
+    fn find_parameters(&mut self, call: &IoctlCall<'a>) {
         let Some(range) = self.points_to() else {
             return;
         };

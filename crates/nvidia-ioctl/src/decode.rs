@@ -3,7 +3,7 @@
 use event::{Arg, Category, Value};
 
 use super::call::{
-    ATTACH_GPUS, CARD_INFO, Call, Parameters, RM_ALLOC, RM_ALLOC_MEMORY, RM_ALLOC_OBJECT,
+    ATTACH_GPUS, CARD_INFO, IoctlCall, Parameters, RM_ALLOC, RM_ALLOC_MEMORY, RM_ALLOC_OBJECT,
     RM_CONTROL, RM_FREE, RM_VID_HEAP_CONTROL, Request,
 };
 use super::category;
@@ -89,13 +89,13 @@ pub fn short_control(name: &str) -> &str {
 }
 
 /// Decodes a call by itself: handles are numbers. With [`Handles::decode`] they have names.
-pub fn decode(call: &Call<'_>) -> Decoded {
+pub fn decode(call: &IoctlCall<'_>) -> Decoded {
     Handles::default().decode(call)
 }
 
 impl Handles {
     /// Decodes a call, naming the handles that are known.
-    pub fn decode(&self, call: &Call<'_>) -> Decoded {
+    pub fn decode(&self, call: &IoctlCall<'_>) -> Decoded {
         self.describe(&Request::new(call))
     }
 

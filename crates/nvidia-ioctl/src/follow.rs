@@ -1,7 +1,7 @@
 //! Follows calls that have returned: learns handles, and says what the calls did.
 
 use super::call::{
-    Call, RM_ALLOC, RM_ALLOC_MEMORY, RM_ALLOC_OBJECT, RM_CONTROL, RM_DUP_OBJECT, RM_FREE,
+    IoctlCall, RM_ALLOC, RM_ALLOC_MEMORY, RM_ALLOC_OBJECT, RM_CONTROL, RM_DUP_OBJECT, RM_FREE,
     RM_MAP_MEMORY, RM_VID_HEAP_CONTROL, Request,
 };
 use super::class::ObjectKind;
@@ -13,7 +13,7 @@ use super::status::NvStatus;
 
 impl Handles {
     /// Decodes a call that has returned and learns from it. Facts are of calls that succeeded.
-    pub fn returned(&mut self, call: &Call<'_>) -> (Decoded, Vec<Fact>) {
+    pub fn returned(&mut self, call: &IoctlCall<'_>) -> (Decoded, Vec<Fact>) {
         let request = Request::new(call);
         // What is freed has its name only before, what is made only after.
         let early = request.is(RM_FREE).then(|| self.describe(&request));

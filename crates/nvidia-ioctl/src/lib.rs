@@ -47,7 +47,7 @@ mod tables;
 mod text;
 mod version;
 
-pub use call::{Call, MOST_BYTES, Memory, Range, argument_size, wanted};
+pub use call::{IoctlCall, MOST_BYTES, Memory, Range, argument_size, wanted};
 pub use class::{ObjectKind, class_name};
 pub use decode::{Decoded, Subject, decode, short_control};
 pub use facts::Fact;

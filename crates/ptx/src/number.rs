@@ -3,16 +3,36 @@
 
 use crate::token::Kind;
 
+/// Why a text that begins with a digit is no number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NumberError {
+    #[error("expected {digits} hexadecimal digits after {prefix}")]
+    ExactDigits { digits: u8, prefix: &'static str },
+    #[error("`{0}` inside a number")]
+    Inside(char),
+    #[error("the integer does not fit 64 bits")]
+    TooLarge,
+    #[error("expected digits after the radix prefix")]
+    NoDigits,
+    #[error("`{0}` is not a number")]
+    NotANumber(String),
+}
+
 /// Reads the literal at the start of `bytes`: its kind and its length.
-pub(crate) fn scan_number(bytes: &[u8]) -> Result<(Kind, usize), String> {
+pub(crate) fn scan_number(bytes: &[u8]) -> Result<(Kind, usize), NumberError> {
     let (kind, len) = match bytes {
         [b'0', b'f' | b'F', ..] => {
-            let bits = exact_hex(&bytes[2..], 8).ok_or("expected 8 hexadecimal digits after 0f")?;
+            let bits = exact_hex(&bytes[2..], 8).ok_or(NumberError::ExactDigits {
+                digits: 8,
+                prefix: "0f",
+            })?;
             (Kind::Float32(bits as u32), 10)
         }
         [b'0', b'd' | b'D', ..] => {
-            let bits =
-                exact_hex(&bytes[2..], 16).ok_or("expected 16 hexadecimal digits after 0d")?;
+            let bits = exact_hex(&bytes[2..], 16).ok_or(NumberError::ExactDigits {
+                digits: 16,
+                prefix: "0d",
+            })?;
             (Kind::Float64(bits), 18)
         }
         [b'0', b'x' | b'X', ..] => integer(bytes, 2, 16)?,
@@ -24,9 +44,7 @@ pub(crate) fn scan_number(bytes: &[u8]) -> Result<(Kind, usize), String> {
         },
     };
     match bytes.get(len) {
-        Some(b) if b.is_ascii_alphanumeric() || *b == b'_' => {
-            Err(format!("`{}` inside a number", *b as char))
-        }
+        Some(b) if b.is_ascii_alphanumeric() || *b == b'_' => Err(NumberError::Inside(*b as char)),
         _ => Ok((kind, len)),
     }
 }
@@ -38,11 +56,10 @@ fn exact_hex(bytes: &[u8], digits: usize) -> Option<u64> {
     Some(fold_digits(text, 16)?.0)
 }
 
-fn integer(bytes: &[u8], prefix: usize, radix: u32) -> Result<(Kind, usize), String> {
-    let (value, digits) =
-        fold_digits(&bytes[prefix..], radix).ok_or("the integer does not fit 64 bits")?;
+fn integer(bytes: &[u8], prefix: usize, radix: u32) -> Result<(Kind, usize), NumberError> {
+    let (value, digits) = fold_digits(&bytes[prefix..], radix).ok_or(NumberError::TooLarge)?;
     if digits == 0 {
-        return Err("expected digits after the radix prefix".into());
+        return Err(NumberError::NoDigits);
     }
     let mut len = prefix + digits;
     let suffix = bytes.get(len) == Some(&b'U');
@@ -90,10 +107,10 @@ fn decimal_float_len(bytes: &[u8]) -> Option<usize> {
     float.then_some(len)
 }
 
-fn decimal_float(bytes: &[u8]) -> Result<Kind, String> {
-    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+fn decimal_float(bytes: &[u8]) -> Result<Kind, NumberError> {
+    let text = String::from_utf8_lossy(bytes);
     let value: f64 = text
         .parse()
-        .map_err(|_| format!("`{text}` is not a number"))?;
+        .map_err(|_| NumberError::NotANumber(text.into_owned()))?;
     Ok(Kind::Float64(value.to_bits()))
 }

@@ -95,7 +95,7 @@ impl<'a> Lexer<'a> {
             },
             Some(b) if b.is_ascii_digit() => {
                 let (kind, len) = scan_number(&bytes[start..])
-                    .map_err(|message| ParseError::new(line, message))?;
+                    .map_err(|why| ParseError::new(line, why.to_string()))?;
                 self.at += len;
                 kind
             }

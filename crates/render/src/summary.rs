@@ -96,7 +96,7 @@ fn sampled(text: &mut String, report: &Report) {
         let made = (report.overview.counts.api_calls).saturating_add(sampled.not_recorded);
         let _ = writeln!(
             text,
-            "    Sampled: 1 of {} calls of a function is recorded; {} calls were made in all",
+            "    Sampled: 1 in {} calls of each function is recorded; {} calls were made in total",
             sampled.one_of,
             count(made)
         );
@@ -212,7 +212,7 @@ fn tail(text: &mut String, run: &RunSummary) {
     }
     text.push('\n');
     if counts.library_calls > 0 {
-        let _ = writeln!(text, "Calls of other libraries: {}", counts.library_calls);
+        let _ = writeln!(text, "Calls to other libraries: {}", counts.library_calls);
     }
     if let Some(failed) = tables::failed_calls(&run.report) {
         let _ = writeln!(text, "Calls that failed: {}", printable(&failed));
@@ -224,14 +224,14 @@ fn tail(text: &mut String, run: &RunSummary) {
     if let Some(overhead) = &run.overhead {
         let _ = writeln!(
             text,
-            "Cost in the program: {:.1} ns a call as measured here, about {:.3} ms in all",
+            "Overhead in the program: {:.1} ns per call, about {:.3} ms in total",
             overhead.per_event_ns,
             overhead.total_ns as f64 / 1e6
         );
     }
     let _ = writeln!(
         text,
-        "Tracer's own CPU time: {:.3} s in {:.3} s of run",
+        "Tracer CPU time: {:.3} s in a run of {:.3} s",
         run.tracer_cpu.as_secs_f64(),
         run.elapsed.as_secs_f64()
     );

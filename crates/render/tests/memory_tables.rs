@@ -124,7 +124,7 @@ fn runs_that_were_watched_in_different_ways_are_told_apart() {
     assert!(!text("preload", "preload").contains("recorded by"));
     let other = text("preload", "syscall");
     assert!(
-        other.contains("A was recorded by preload, B by syscall"),
+        other.contains("A was recorded with preload, B with syscall"),
         "{other}"
     );
 }

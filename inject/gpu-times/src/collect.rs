@@ -255,10 +255,8 @@ impl Collector {
         let calls = match functions.choose_calls(is_wanted, true) {
             Some(chosen) if chosen > 0 => Calls::Chosen,
             _ => {
-                // Each call of the API costs then, not only those that cause work.
-                for kind in [cupti::DRIVER, cupti::RUNTIME] {
-                    let _ = functions.enable(kind);
-                }
+                // Each call of the driver costs then, not only those that cause work.
+                let _ = functions.enable(cupti::DRIVER);
                 Calls::All
             }
         };
@@ -293,10 +291,7 @@ impl Collector {
             Calls::Chosen => {
                 functions.choose_calls(is_wanted, false);
             }
-            Calls::All => {
-                functions.disable(cupti::DRIVER);
-                functions.disable(cupti::RUNTIME);
-            }
+            Calls::All => functions.disable(cupti::DRIVER),
         }
         functions.use_system_threads(false);
     }

@@ -88,7 +88,7 @@ impl std::str::FromStr for Conditions {
         parser.blanks();
         match parser.peek() {
             None => Ok(Conditions(conditions)),
-            Some(_) => parser.fail("a comma or the end must follow"),
+            Some(_) => parser.fail("expected a comma or the end"),
         }
     }
 }
@@ -145,8 +145,8 @@ impl Parser<'_> {
         let above = match self.peek() {
             Some('>') => true,
             Some('<') => false,
-            Some('=') => return self.fail("a condition compares with > or <"),
-            _ => return self.fail("> or < must follow the name"),
+            Some('=') => return self.fail("compare with > or <"),
+            _ => return self.fail("expected > or < after the name"),
         };
         self.at += 1;
         let or_equal = self.peek() == Some('=');
@@ -170,7 +170,7 @@ impl Parser<'_> {
                 self.at += 1;
                 let name = self.word(|character| character != quote);
                 if self.peek().is_none() {
-                    return self.fail_at(start, "the quote is not closed");
+                    return self.fail_at(start, "unclosed quote");
                 }
                 self.at += 1;
                 name
@@ -180,7 +180,7 @@ impl Parser<'_> {
         if name.is_empty() {
             return self.fail_at(
                 start,
-                "a name must stand here, such as total, sync or cuMemAlloc.p50",
+                "expected a name, such as total, sync or cuMemAlloc.p50",
             );
         }
         if self.peek() != Some('.') {
@@ -209,7 +209,7 @@ impl Parser<'_> {
         let start = self.at;
         let digits = self.word(|character| character.is_ascii_digit() || character == '.');
         let Ok(number) = digits.parse::<f64>() else {
-            return self.fail_at(start, "a number must stand here, such as +5%, +3ms or 2GiB");
+            return self.fail_at(start, "expected a number, such as +5%, +3ms or 2GiB");
         };
         self.blanks();
         let place = self.at;
@@ -232,8 +232,9 @@ impl Parser<'_> {
             "MB" => (1e6, Some(Unit::Bytes)),
             "GB" => (1e9, Some(Unit::Bytes)),
             other => {
-                let problem =
-                    format!("'{other}' is no unit: %, ns, us, ms, s, min, B, KiB, MiB, GiB");
+                let problem = format!(
+                    "unknown unit '{other}' (use %, ns, us, ms, s, min, B, KiB, MiB or GiB)"
+                );
                 return self.fail_at(place, problem);
             }
         };
@@ -253,7 +254,7 @@ pub enum CheckError {
         condition: String,
         source: MetricError,
     },
-    #[error("'{condition}': a number of {is} cannot be held against one of {given}")]
+    #[error("'{condition}': cannot compare {is} with {given}")]
     Unit {
         condition: String,
         is: &'static str,
@@ -379,7 +380,7 @@ mod tests {
             ("sync.p75>1ms", 5, "'p75' is not one of"),
             ("total>5%,", 9, "a name must stand here"),
             ("total>5% sync>1", 9, "a comma or the end"),
-            ("\"open>5%", 0, "the quote is not closed"),
+            ("\"open>5%", 0, "unclosed quote"),
             ("total>1.2.3ms", 6, "a number must stand here"),
         ] {
             let error = text.parse::<Conditions>().unwrap_err();

@@ -1,8 +1,8 @@
 //! What the reader must know of the trace before believing the rest.
 
-use super::{Draft, Finding, Seen, Severity, words};
+use super::{Draft, Finding, FindingInput, Severity, words};
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let overview = &seen.report.overview;
     if overview.lost > 0 {
         let kept = overview.events.saturating_add(overview.lost);
@@ -15,11 +15,10 @@ pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                     seen,
                     format!("{} lost", words::count(overview.lost, "event was", "events were")),
                     format!(
-                        "{} of what happened. Counts and times are lower than they were, and a free or \
-                         an allocation may be missing.",
+                        "{} of all events. Counts and times are too low, and an allocation or a free may be missing.",
                         words::percent(overview.lost as f64 / kept.max(1) as f64)
                     ),
-                    "Trace less (-e with the categories of interest), or give the tracer more room.",
+                    "Record fewer calls (select categories with -e), or give cutrace larger buffers.",
                 ),
         );
     }
@@ -31,11 +30,11 @@ pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 .at_least(Severity::Note)
                 .say(
                     seen,
-                    format!("{not_followed} live allocations were only counted"),
-                    "More were live at once than are followed one by one: bytes in use are right, but \
-                     leaks among them have no place."
+                    format!("{not_followed} live allocations were counted but not tracked"),
+                    "Too many were live at once to track each one: the bytes in use are correct, but leaks among them \
+                     cannot be located."
                         .to_owned(),
-                    "Look at a shorter run.",
+                    "Record a shorter run.",
                 ),
         );
     }

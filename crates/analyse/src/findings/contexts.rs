@@ -1,13 +1,13 @@
 //! Contexts that threads, or the GPU, change between all the time.
 
-use super::{Draft, Finding, Seen, limits, words};
+use super::{Draft, Finding, FindingInput, limits, words};
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(thrash(seen));
     found.extend(on_gpu(seen));
 }
 
-fn thrash(seen: &Seen<'_>) -> Option<Finding> {
+fn thrash(seen: &FindingInput<'_>) -> Option<Finding> {
     let contexts = &seen.report.contexts;
     let thread = contexts.threads.first()?;
     let cost = contexts.set_ns.min(seen.wall());
@@ -27,9 +27,9 @@ fn thrash(seen: &Seen<'_>) -> Option<Finding> {
             .between(thread.from_ns, thread.to_ns)
             .say(
                 seen,
-                format!("The current context changes {} times", contexts.switches),
+                format!("The current context is switched {} times", contexts.switches),
                 format!(
-                    "{} calls that set, push or pop a context took {}. Thread {} changes most: {} times{}.",
+                    "{} calls that set, push or pop a context took {}. Thread {} switches most: {} times{}.",
                     contexts.set_calls,
                     words::time(contexts.set_ns),
                     thread.tid,
@@ -39,13 +39,13 @@ fn thrash(seen: &Seen<'_>) -> Option<Finding> {
                         words::time(mean)
                     )),
                 ),
-                "Give each context, or device, a thread of its own, or do all work of one before going \
-                 to the next. One primary context a device is usually enough.",
+                "Give each context or device its own thread, or finish the work of one before switching to the next. \
+                 One primary context per device is usually enough.",
             ),
     )
 }
 
-fn on_gpu(seen: &Seen<'_>) -> Option<Finding> {
+fn on_gpu(seen: &FindingInput<'_>) -> Option<Finding> {
     let gpu = (seen.report.contexts.gpus.iter()).max_by_key(|gpu| gpu.switches)?;
     let seconds = seen.wall() as f64 / 1e9;
     if gpu.switches < limits::GPU_SWITCHES
@@ -63,16 +63,15 @@ fn on_gpu(seen: &Seen<'_>) -> Option<Finding> {
             .number("processes", gpu.processes)
             .say(
                 seen,
-                format!("{device} changes between contexts {} times", gpu.switches),
+                format!("{device} switches between contexts {} times", gpu.switches),
                 format!(
-                    "Of {} operations of {}, {} followed one of another context. The GPU works for one \
-                     context at a time, and each change costs it time.",
+                    "Of {} operations from {}, {} came after one from another context. The GPU runs one context at a \
+                     time, and each switch costs time.",
                     gpu.operations,
                     words::count(gpu.processes, "process", "processes"),
                     gpu.switches
                 ),
-                "Processes that share a GPU run side by side under MPS; within one process use one \
-                 context and several streams.",
+                "Run processes that share a GPU under MPS; within one process, use one context and several streams.",
             ),
     )
 }

@@ -2,13 +2,13 @@
 
 use super::expected::why;
 use super::signs::Failure;
-use super::{Confidence, Draft, Finding, Seen, Severity, words};
+use super::{Confidence, Draft, Finding, FindingInput, Severity, words};
 
 /// Kinds of failure named.
 const MOST_NAMED: usize = 5;
 pub const OUT_OF_MEMORY: i64 = 2;
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let failures = || (seen.signs.failures.iter()).filter(|failure| why(failure).is_none());
     let crash = failures()
         .filter(|failure| sticky(failure.code).is_some())
@@ -24,12 +24,12 @@ pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 /// Errors after which every call of the process fails: what the kernel did.
 fn sticky(code: i64) -> Option<&'static str> {
     Some(match code {
-        214 => "hit a memory error that the hardware could not correct (ECC)",
-        700 => "accessed memory that is not its own",
+        214 => "hit an uncorrectable memory error (ECC)",
+        700 => "accessed memory outside its allocations",
         702 => "ran longer than the display's watchdog allows",
         710 => "failed an assertion",
         714 => "overflowed its stack",
-        715 => "ran into an illegal instruction",
+        715 => "executed an illegal instruction",
         716 => "accessed memory at a misaligned address",
         717 => "accessed memory in the wrong address space",
         718 => "jumped to an invalid address",
@@ -45,7 +45,7 @@ fn error_name(failure: &Failure) -> String {
     }
 }
 
-fn crashed(seen: &Seen<'_>, first: &Failure) -> Finding {
+fn crashed(seen: &FindingInput<'_>, first: &Failure) -> Finding {
     let what = sticky(first.code).unwrap_or("failed");
     let title = match first.launched.first() {
         Some(kernel) => format!(
@@ -71,20 +71,24 @@ fn crashed(seen: &Seen<'_>, first: &Failure) -> Finding {
             seen,
             title,
             format!(
-                "{} returned {}, and every CUDA call of the process fails after that.{before} Launches \
-                 return before their kernels run, so it may also be an earlier kernel.",
+                "{} returned {}, and every later CUDA call of the process fails too.{before} Launches return before \
+                 their kernels run, so an earlier kernel may be the cause.",
                 first.function,
                 error_name(first),
             ),
-            "Run once with CUDA_LAUNCH_BLOCKING=1: the call that fails is then the launch itself. \
-             compute-sanitizer names the thread and the address.",
+            "Run it with CUDA_LAUNCH_BLOCKING=1, so that the failing launch itself returns the error. \
+             compute-sanitizer shows the thread and the address.",
         )
 }
 
-fn out_of_memory(seen: &Seen<'_>, first: &Failure) -> Finding {
+fn out_of_memory(seen: &FindingInput<'_>, first: &Failure) -> Finding {
     let held = (seen.report.memory.device()).map_or(0, |space| space.peak_bytes);
     let asked = match first.asked_bytes {
-        Some(size) => format!("{} of {} more failed", first.function, words::bytes(size)),
+        Some(size) => format!(
+            "{} of another {} failed",
+            first.function,
+            words::bytes(size)
+        ),
         None => format!("{} failed", first.function),
     };
     let largest = seen
@@ -102,8 +106,7 @@ fn out_of_memory(seen: &Seen<'_>, first: &Failure) -> Finding {
         });
     let ended = match seen.report.overview.exit {
         Some(0) => {
-            " The program went on and ended well: a caching allocator frees what it holds and \
-                     tries again."
+            " The program continued and exited with 0: caching allocators free cached memory and retry."
         }
         _ => "",
     };
@@ -129,13 +132,13 @@ fn out_of_memory(seen: &Seen<'_>, first: &Failure) -> Finding {
                 words::count(first.count, "allocation failed", "allocations failed"),
                 error_name(first),
             ),
-            "Use smaller batches, free what is not needed, or recompute instead of keeping. `cutrace \
-             report memory` lists who holds what.",
+            "Use smaller batches, free what you no longer need, or recompute instead of storing. `cutrace report \
+             memory` lists what holds the memory.",
         )
 }
 
 /// Errors of other kinds after which the program went on.
-fn ignored(seen: &Seen<'_>) -> Option<Finding> {
+fn ignored(seen: &FindingInput<'_>) -> Option<Finding> {
     // A failure after which the thread called nothing more was not passed over. Frees have a finding
     // of their own, and so have crashes and full memory.
     let ignored: Vec<_> = (seen.signs.failures.iter())
@@ -170,18 +173,18 @@ fn ignored(seen: &Seen<'_>) -> Option<Finding> {
             .say(
                 seen,
                 format!(
-                    "{} failed and the program went on, first {} with {}",
+                    "{} failed and the program continued; the first was {} with {}",
                     words::count(count, "call", "calls"),
                     first.function,
                     error_name(first),
                 ),
                 format!(
-                    "{}. After the first kind's last failure the thread made {} more.",
+                    "{}. After the last failure of the first kind, the thread made {} more.",
                     named.join(", "),
                     words::count(first.calls_after, "call", "calls"),
                 ),
-                "Check what every call returns. A launch's own error comes from cudaGetLastError(); what \
-                 its kernel did wrong comes from a later call.",
+                "Check the return value of every call. cudaGetLastError() returns a launch's own error; errors inside \
+                 its kernel come from a later call.",
             ),
     )
 }

@@ -19,15 +19,15 @@ pub(crate) fn why(failure: &Failure) -> Option<&'static str> {
     let family = family(&failure.function);
     let asks = asks(family);
     Some(match failure.code {
-        NOT_READY => "the answer of a query: work goes on",
+        NOT_READY => "a query's normal answer: work is still running",
         // cuLibraryUnload, cuDevicePrimaryCtxRelease, cuMemFree from destructors.
-        DEINITIALIZED => "the process is ending, and the driver has ended before the library",
-        PEER_ACCESS_ENABLED => "peer access is enabled already",
-        HOST_MEMORY_REGISTERED => "the memory is registered already",
+        DEINITIALIZED => "the process is exiting, and the driver shut down before the library",
+        PEER_ACCESS_ENABLED => "peer access is already enabled",
+        HOST_MEMORY_REGISTERED => "the memory is already registered",
         NOT_FOUND | NOT_SUPPORTED
             if asks || family.contains("GetExportTable") || family.contains("GetProc") =>
         {
-            "asks whether there is such a function or attribute"
+            "asks whether a function or attribute exists"
         }
         NOT_INITIALIZED if asks => "asks before CUDA is initialised",
         INVALID_CONTEXT | INVALID_VALUE if family.contains("Pointer") => {
@@ -39,7 +39,7 @@ pub(crate) fn why(failure: &Failure) -> Option<&'static str> {
         }
         INVALID_VALUE if asks => "asks whether something is valid",
         _ if matches!(family, "cudaGetLastError" | "cudaPeekAtLastError") => {
-            "repeats an error that another call has returned"
+            "repeats an error that another call returned"
         }
         _ => return None,
     })

@@ -1,6 +1,6 @@
 //! The GPU without work while the program uses it, and what the host did meanwhile.
 
-use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
 use crate::HostTime;
 use crate::idle::{Basis, Gap, GapPlace};
 use crate::working::Working;
@@ -8,7 +8,7 @@ use crate::working::Working;
 /// Gaps that get a finding of their own.
 const MOST_GAPS: usize = 3;
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let Some(working) = seen.working() else {
         return;
     };
@@ -44,7 +44,7 @@ pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
 }
 
 /// The loop stands still now and then.
-fn pauses(seen: &Seen<'_>, working: &Working) -> Option<Finding> {
+fn pauses(seen: &FindingInput<'_>, working: &Working) -> Option<Finding> {
     if (working.pauses_ns as f64) < limits::MEDIUM_SHARE * seen.wall() as f64 {
         return None;
     }
@@ -65,25 +65,24 @@ fn pauses(seen: &Seen<'_>, working: &Working) -> Option<Finding> {
                 match working.pauses {
                     1 => format!("The loop stops once for {}", words::time(working.pauses_ns)),
                     pauses => format!(
-                        "The loop stops {pauses} times, together for {}",
+                        "The loop stops {pauses} times, for {} in total",
                         words::time(working.pauses_ns)
                     ),
                 },
                 format!(
-                    "{} between steps in which the GPU has nothing to do for more than four steps' time. \
-                     {}{}",
+                    "{} between steps in which the GPU is idle for longer than four steps. {}{}",
                     words::count(working.pauses, "gap", "gaps"),
                     in_gap(longest),
                     basis(seen),
                 ),
-                "Compiling for a new shape, evaluating, saving a checkpoint or collecting garbage do \
-                 this. See what the program does there (`cutrace view`, or --stack).",
+                "Compiling for a new shape, evaluating, saving a checkpoint and garbage collection do this. See what \
+                 the program does there (`cutrace view`, or --stack).",
             ),
     )
 }
 
 /// Without steps: single gaps that stand out.
-fn long_gaps(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+fn long_gaps(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let between: Vec<_> = (seen.report.idle.gaps.iter())
         .filter(|gap| gap.place == GapPlace::Between)
         .collect();
@@ -123,14 +122,14 @@ fn in_gap(gap: &Gap) -> String {
         .filter_map(|(word, work)| Some(format!("{word} {}", words::kernel(&work.as_ref()?.name))))
         .collect();
     format!(
-        "The longest, {}, comes {}. {}",
+        "The longest, {}, is {}. {}",
         words::time(gap.length_ns),
         around.join(" and "),
         host_words(&gap.host, gap.length_ns)
     )
 }
 
-fn one_gap(seen: &Seen<'_>, gap: &Gap) -> Finding {
+fn one_gap(seen: &FindingInput<'_>, gap: &Gap) -> Finding {
     Draft::new("idle-gap", seen)
         .costs(gap.length_ns)
         .shown_by(around(gap))
@@ -143,17 +142,17 @@ fn one_gap(seen: &Seen<'_>, gap: &Gap) -> Finding {
         .say(
             seen,
             format!(
-                "The GPU had nothing to do for {}",
+                "The GPU was idle for {}",
                 words::time(gap.length_ns)
             ),
             format!("One gap. {}{}", in_gap(gap), basis(seen)),
-            "Nothing repeats in this run, so this may be set-up that happens once. If the program waits \
-             here each time, prepare the next work while the GPU has some.",
+            "Nothing repeats in this run, so this may be one-time set-up. If the program waits here every time, \
+             prepare the next work while the GPU is busy.",
         )
 }
 
 /// The GPU waits for the host again and again.
-fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
+fn waiting(seen: &FindingInput<'_>, working: &Working, idle: u64) -> Finding {
     let share = words::percent(working.share(idle));
     let once_a_step = working.step.is_some()
         && working.long_gaps_ns.saturating_mul(2) >= idle
@@ -163,11 +162,11 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
     let (id, title) = match (&working.step, once_a_step) {
         (Some(_), _) if in_time => (
             "host-bound",
-            format!("The GPU is idle {share} of each step, though its work is queued in time"),
+            format!("The GPU is idle {share} of each step, although its work is queued in time"),
         ),
         (Some(_), true) => (
             "starved",
-            format!("The GPU waits {share} of each step for the host's next piece of work"),
+            format!("The GPU waits {share} of each step for the host to submit the next work"),
         ),
         (Some(_), false) => (
             "host-bound",
@@ -175,7 +174,7 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
         ),
         (None, _) => (
             "idle-gpu",
-            format!("The GPU is idle {share} of the time between its first work and its last"),
+            format!("The GPU is idle {share} of the time between its first and last work"),
         ),
     };
     let ops = (seen.report.idle.gaps.iter())
@@ -183,7 +182,7 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
         .filter_map(|gap| Some(gap.after.as_ref()?.op_id));
     let mut detail = match &working.step {
         Some(step) => format!(
-            "Of a step of {} the GPU works {}. ",
+            "In a step of {} the GPU works {}. ",
             words::time(step.mean_ns),
             words::time((working.busy_ns as f64 / working.steps()) as u64),
         ),
@@ -233,7 +232,7 @@ fn waiting(seen: &Seen<'_>, working: &Working, idle: u64) -> Finding {
 }
 
 /// Whether it can be said of most work on the GPU when it was asked for.
-fn calls_are_known(seen: &Seen<'_>) -> bool {
+fn calls_are_known(seen: &FindingInput<'_>) -> bool {
     let pace = &seen.report.gpu.pace;
     let known = pace.launch_bound.saturating_add(pace.gpu_bound);
     seen.report.idle.basis == Basis::GpuTimes
@@ -247,7 +246,7 @@ fn host_words(host: &HostTime, whole: u64) -> String {
         .filter(|(_, ns)| *ns as f64 >= 0.1 * whole as f64)
         .map(|(what, ns)| {
             let what = match *what {
-                "nothing traced" => "in its own code or waiting for something else",
+                "nothing traced" => "in its own code, or waiting for something else",
                 what => what,
             };
             let share = (*ns as f64 / whole.max(1) as f64).min(1.0);
@@ -260,35 +259,39 @@ fn host_words(host: &HostTime, whole: u64) -> String {
     format!("The host meanwhile: {}.", largest.join(", "))
 }
 
-fn basis(seen: &Seen<'_>) -> &'static str {
+fn basis(seen: &FindingInput<'_>) -> &'static str {
     match seen.report.idle.basis {
         Basis::GpuTimes => "",
-        Basis::Launches => " Without GPU times in the trace this is the least it can be.",
+        Basis::Launches => " The trace has no GPU times, so this is a lower bound.",
     }
 }
 
 fn advice(host: &HostTime, once_a_step: bool) -> &'static str {
     match host.parts().first().map(|(what, _)| *what) {
         Some("copying") => {
-            "The GPU waits for copies: make them async, from pinned memory, in another stream, one \
-             round ahead of the kernels."
+            "The GPU waits for copies: use async copies from pinned memory in another stream, one step ahead of the \
+             kernels."
         }
-        Some("allocating") => "Allocate before the loop, or from a pool in stream order.",
+        Some("allocating") => {
+            "Allocate before the loop, or use a stream-ordered pool (cudaMallocAsync)."
+        }
         Some("synchronising") => {
             "The host waits for the GPU before it launches more. Launch the next work before waiting, \
              and read results back later or less often."
         }
-        Some("launching") => "Launching is the limit: use CUDA graphs or fewer, larger kernels.",
+        Some("launching") => {
+            "Launching is the bottleneck: use CUDA graphs or fewer, larger kernels."
+        }
         Some("loading code") => {
             "Code is loaded or compiled while the loop runs: launch every kernel once before it starts."
         }
         _ if once_a_step => {
-            "Look at what the program does there. If it makes the next batch, do that in other threads or \
-             processes, ahead of time (in PyTorch: DataLoader with num_workers and pin_memory)."
+            "Look at what the program does there. If it prepares the next batch, do that ahead of time in other \
+             threads or processes (in PyTorch: DataLoader with num_workers and pin_memory)."
         }
         _ => {
-            "The program's own code between launches is the limit (Python, as a rule). Launch more with \
-             less of it: larger batches, torch.compile or CUDA graphs."
+            "The program's own code between launches is the bottleneck (usually Python). Do more work per launch: \
+             larger batches, torch.compile or CUDA graphs."
         }
     }
 }

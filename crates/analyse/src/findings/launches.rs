@@ -1,17 +1,17 @@
 //! How kernels are launched: waited for one by one, too small to be worth it, or held in line by the
 //! default stream.
 
-use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
 use crate::{Role, Working};
 use event::Category;
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(sync_each_launch(seen));
     found.extend(small_launches(seen));
     found.extend(default_stream(seen));
 }
 
-fn sync_each_launch(seen: &Seen<'_>) -> Option<Finding> {
+fn sync_each_launch(seen: &FindingInput<'_>) -> Option<Finding> {
     let (launches, waits) = (seen.signs.launches, &seen.signs.waits);
     let share = waits.after_one as f64 / launches.max(1) as f64;
     // What is lost is time in which the GPU had nothing to do, no more.
@@ -35,23 +35,22 @@ fn sync_each_launch(seen: &Seen<'_>) -> Option<Finding> {
             .between(waits.from, waits.to)
             .say(
                 seen,
-                format!("{} of {launches} launches are waited for at once", waits.after_one),
+                format!("{} of {launches} launches are followed by an immediate wait", waits.after_one),
                 format!(
-                    "After {} launches the program waited before it did anything else: {} in the \
-                     waiting calls, and then {} until the next launch, in which the GPU had nothing \
-                     to do.",
+                    "After {} launches the program waited before it did anything else: {} in the waiting calls, then \
+                     {} until the next launch, during which the GPU was idle.",
                     waits.after_one,
                     words::time(waits.wait_ns),
                     words::time(cost)
                 ),
-                "Launch kernels one after the other into one stream, which keeps their order, and \
-                 wait once, where the host needs the result. To check for errors, wait only in debug \
-                 builds. Events order work between streams without the host.",
+                "Launch kernels one after another into one stream, which keeps their order, and wait once, when the \
+                 host needs the result. Wait to check for errors in debug builds only. Use events to order work \
+                 between streams without the host.",
             ),
     )
 }
 
-fn small_launches(seen: &Seen<'_>) -> Option<Finding> {
+fn small_launches(seen: &FindingInput<'_>) -> Option<Finding> {
     let rows = &seen.report.functions.kernels;
     let timed: u64 = rows.iter().map(|row| row.executions).sum();
     if timed > 0 {
@@ -62,7 +61,7 @@ fn small_launches(seen: &Seen<'_>) -> Option<Finding> {
 }
 
 /// The GPU's times say that kernels are shorter than their launches.
-fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
+fn short_kernels(seen: &FindingInput<'_>) -> Option<Finding> {
     let short: Vec<_> = (seen.report.functions.kernels.iter())
         .filter(|row| row.category == Category::Kernel && row.executions > 0)
         .filter(|row| row.p50_ns < limits::SHORT_KERNEL_NS)
@@ -111,8 +110,8 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
                     words::time(time / count.max(1))
                 ),
                 format!(
-                    "Launching one takes the host {}, so the GPU waits: it was busy {} of {}. Most \
-                     frequent: {} ({} times, half of them in {} or less).",
+                    "One launch takes the host {}, so the GPU waits: it was busy {} of {}. Most frequent: {} ({} \
+                     times, half of them in {} or less).",
                     words::time(per_launch),
                     words::time(working.busy_ns),
                     words::time(working.length_ns),
@@ -126,7 +125,7 @@ fn short_kernels(seen: &Seen<'_>) -> Option<Finding> {
 }
 
 /// Most launches of the working time are graphs already.
-fn mostly_graphs(seen: &Seen<'_>, working: &Working) -> bool {
+fn mostly_graphs(seen: &FindingInput<'_>, working: &Working) -> bool {
     let sum = |graphs: bool| {
         let launches = working.calls.iter().filter(|row| {
             let graph = row.name.contains("GraphLaunch");
@@ -143,7 +142,7 @@ fn mostly_graphs(seen: &Seen<'_>, working: &Working) -> bool {
 }
 
 /// Without the GPU's times: the host spends its time launching.
-fn busy_launching(seen: &Seen<'_>) -> Option<Finding> {
+fn busy_launching(seen: &FindingInput<'_>) -> Option<Finding> {
     let signs = seen.signs;
     let working = seen.working()?;
     let (from, to, length) = (working.from_ns, working.to_ns, working.length_ns);
@@ -178,7 +177,7 @@ fn busy_launching(seen: &Seen<'_>) -> Option<Finding> {
             .say(
                 seen,
                 format!(
-                    "Launching takes the host {} of the working time",
+                    "The host spends {} of the working time launching",
                     words::percent(share)
                 ),
                 format!(
@@ -194,10 +193,10 @@ fn busy_launching(seen: &Seen<'_>) -> Option<Finding> {
     )
 }
 
-const ADVICE: &str = "Record the sequence once as a CUDA graph (stream capture) and launch that: one call \
-    instead of many. Or fuse small kernels, or give each more work.";
+const ADVICE: &str = "Record the sequence once as a CUDA graph (stream capture) and launch that: one call instead of \
+    many. Or fuse small kernels, or give each one more work.";
 
-fn default_stream(seen: &Seen<'_>) -> Option<Finding> {
+fn default_stream(seen: &FindingInput<'_>) -> Option<Finding> {
     let mixed = seen.signs.streams.first()?;
     let all = mixed.default + mixed.others;
     if mixed.changes < limits::STREAM_CHANGES || mixed.default.min(mixed.others) * 10 < all {
@@ -211,8 +210,8 @@ fn default_stream(seen: &Seen<'_>) -> Option<Finding> {
         .number("changes", mixed.changes)
         .between(mixed.from, mixed.to);
     let mut detail = format!(
-        "Process {} launched {} kernels into the default stream and {} into other streams, changing \
-         between them {} times. Work in the default stream waits for all of theirs, and theirs for it.",
+        "Process {} launched {} kernels into the default stream and {} into other streams, switching between them {} \
+         times. Work in the default stream waits for the other streams, and they wait for it.",
         mixed.pid, mixed.default, mixed.others, mixed.changes
     );
     if gpu.all.operations > 0 {
@@ -229,16 +228,16 @@ fn default_stream(seen: &Seen<'_>) -> Option<Finding> {
         let cost = default.min(others);
         draft = draft.costs(cost).number("default_stream_busy_ns", default);
         detail.push_str(&format!(
-            " On the GPU nothing of it overlapped: {} in the default stream, {} in others.",
+            " None of it overlapped on the GPU: {} in the default stream, {} in others.",
             words::time(default),
             words::time(others)
         ));
     }
     Some(draft.at_least(Severity::Low).say(
         seen,
-        format!("The default stream holds up the others {} times", mixed.changes),
+        format!("The default stream blocks the others {} times", mixed.changes),
         detail,
-        "Give every independent sequence a stream of its own made with cudaStreamNonBlocking, or build \
-         with --default-stream per-thread, and order what depends on each other with events.",
+        "Give every independent sequence its own stream, created with cudaStreamNonBlocking, or build with \
+         --default-stream per-thread, and use events to order dependent work.",
     ))
 }

@@ -2,8 +2,8 @@
 //! stay because of little.
 
 use super::errors::OUT_OF_MEMORY;
-use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
-use crate::Place;
+use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
+use crate::CallSite;
 use crate::frees::BadFree;
 use crate::leaks::{Judged, Leak};
 use crate::memory::Holder;
@@ -12,14 +12,14 @@ use crate::working::Working;
 /// Leaking places that get a finding of their own.
 const MOST_LEAKS: usize = 4;
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(allocation_in_loop(seen));
     leaks(seen, found);
     found.extend(bad_frees(seen));
     found.extend(fragmentation(seen));
 }
 
-fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
+fn allocation_in_loop(seen: &FindingInput<'_>) -> Option<Finding> {
     let working = seen.working()?;
     let (from, to) = (working.from_ns, working.to_ns);
     let (mut allocations, mut frees, mut time) = (0u64, 0u64, 0u64);
@@ -74,7 +74,7 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
                 seen,
                 match per_iteration {
                     Some(each) => format!("Each step allocates memory {each:.1} times"),
-                    None => format!("{allocations} allocations while the GPU is used"),
+                    None => format!("{allocations} allocations while the GPU is in use"),
                 },
                 format!(
                     "{allocations} allocations and {}{each}, in {}; {calls} of them by {}. Allocating may wait for the GPU, and so may freeing.",
@@ -82,13 +82,13 @@ fn allocation_in_loop(seen: &Seen<'_>) -> Option<Finding> {
                     words::time(time),
                     function.function,
                 ),
-                "Allocate once before the loop and use it again, or take memory from a pool in stream \
-                 order (cudaMallocAsync, cuMemAllocAsync), which does not wait.",
+                "Allocate once before the loop and reuse it, or use a stream-ordered pool (cudaMallocAsync, \
+                 cuMemAllocAsync), which does not wait.",
             ),
     )
 }
 
-fn leaks(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+fn leaks(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let leaks = &seen.report.memory.leaks;
     if leaks.judged == Judged::CallsLeftOut {
         return;
@@ -136,21 +136,21 @@ fn leaks(seen: &Seen<'_>, found: &mut Vec<Finding>) {
                 seen,
                 format!("{} never freed", words::bytes(bytes)),
                 format!(
-                    "{} from {} still held memory {how}. Most: {} by {}{}.",
+                    "{} from {} still held memory {how}. The largest: {} by {}{}.",
                     words::count(count, "allocation", "allocations"),
                     words::count(kept.len() as u64, "place", "places"),
                     words::bytes(largest.holder.bytes),
                     largest.holder.place.function,
                     place_words(&largest.holder.place),
                 ),
-                "It was not seen to grow, and the driver takes it back when the process ends. In a \
-                 library or a server, free it.",
+                "It did not grow, and the driver releases it when the process exits. In a library or a server, free \
+                 it.",
             ),
     );
 }
 
 /// Memory that grows with every step.
-fn growing(seen: &Seen<'_>, working: &Working, growth: u64) -> Finding {
+fn growing(seen: &FindingInput<'_>, working: &Working, growth: u64) -> Finding {
     let (from, to) = working.held_bytes;
     let inside = |holder: &&Holder| holder.last_at_ns > working.from_ns;
     let holder = (seen.report.memory.holders.iter())
@@ -158,7 +158,7 @@ fn growing(seen: &Seen<'_>, working: &Working, growth: u64) -> Finding {
         .max_by_key(|holder| holder.bytes);
     let place = holder.map_or(String::new(), |holder| {
         format!(
-            " Most of it is allocated by {}{}: {} in {}.",
+            " {}{} allocates most of it: {} in {}.",
             holder.place.function,
             place_words(&holder.place),
             words::bytes(holder.bytes),
@@ -167,8 +167,8 @@ fn growing(seen: &Seen<'_>, working: &Working, growth: u64) -> Finding {
     });
     let pool = seen.framework().map_or(String::new(), |framework| {
         format!(
-            " {framework}'s caching allocator asks for more only when nothing that it holds fits, so \
-             tensors are kept."
+            " {framework}'s caching allocator requests more only when no cached block fits, so something is keeping \
+             tensors alive."
         )
     });
     Draft::new("leak", seen)
@@ -184,25 +184,25 @@ fn growing(seen: &Seen<'_>, working: &Working, growth: u64) -> Finding {
             seen,
             format!("GPU memory grows by {} with each step", words::bytes(growth)),
             format!(
-                "From {} to {} over {:.0} steps, in every part of them.{place}{pool}",
+                "From {} to {} over {:.0} steps, growing throughout.{place}{pool}",
                 words::bytes(from),
                 words::bytes(to),
                 working.steps(),
             ),
-            "Find what keeps a reference to each step's results: a list that is appended to, a loss that \
-             is summed up with its graph, hooks, caches without a limit. --stack names the callers.",
+            "Find what keeps references to each step's results: a list that grows, a loss summed with its graph \
+             attached, hooks, unbounded caches. --stack shows the callers.",
         )
 }
 
 /// What a framework's allocator holds for its next use.
-fn pool(seen: &Seen<'_>, framework: &str) -> Option<Finding> {
+fn pool(seen: &FindingInput<'_>, framework: &str) -> Option<Finding> {
     let device = seen.report.memory.device()?;
     let most = device.peak_bytes;
     // Where memory ran out, that finding says who holds it, and nobody knows whether it should.
     let full = (seen.signs.failures.iter()).any(|failure| failure.code == OUT_OF_MEMORY);
     // It is known not to leak only if it does not grow with the steps.
     let steady = match seen.steps() {
-        Some(_) => ", and it does not grow with the steps: no leak",
+        Some(_) => ", and it does not grow from step to step: no leak",
         None => "",
     };
     (most >= limits::POOL_BYTES && !full).then(|| {
@@ -219,15 +219,14 @@ fn pool(seen: &Seen<'_>, framework: &str) -> Option<Finding> {
                     words::bytes(most)
                 ),
                 format!(
-                    "It keeps freed memory for the next use{steady}. How much of it is in use only the \
-                     framework knows."
+                    "It keeps freed memory for reuse{steady}. Only the framework knows how much of it is in use."
                 ),
-                "torch.cuda.memory_summary() and its like say what is in use.",
+                "torch.cuda.memory_summary() and similar functions show what is in use.",
             )
     })
 }
 
-fn growing_leak(seen: &Seen<'_>, leak: &Leak) -> Finding {
+fn growing_leak(seen: &FindingInput<'_>, leak: &Leak) -> Finding {
     let holder = &leak.holder;
     let span = holder.last_at_ns - holder.first_at_ns;
     let per_second = (u128::from(holder.bytes) * 1_000_000_000).checked_div(u128::from(span));
@@ -245,20 +244,20 @@ fn growing_leak(seen: &Seen<'_>, leak: &Leak) -> Finding {
             seen,
             format!("{} leaked by {}", words::bytes(holder.bytes), holder.place.function),
             format!(
-                "{} of the {} allocations made there{} were never freed, and {} kernels were launched \
-                 between the first and the last: it grows by {} a second.",
+                "{} of the {} allocations made there{} were never freed, with {} kernel launches between the first and \
+                 the last: it grows by {} per second.",
                 holder.count,
                 holder.allocations,
                 place_words(&holder.place),
                 holder.launches_between,
                 words::bytes(rate),
             ),
-            "Free it at the end of each round, or allocate it once and use it again.",
+            "Free it at the end of each iteration, or allocate it once and reuse it.",
         )
 }
 
 /// Where it was, as far as the trace tells.
-fn place_words(place: &Place) -> String {
+fn place_words(place: &CallSite) -> String {
     match (place.stack.as_slice(), place.size_bytes) {
         // The innermost frames may be the library's own: the first few say where in the program.
         ([first, rest @ ..], _) => {
@@ -274,7 +273,7 @@ fn place_words(place: &Place) -> String {
     }
 }
 
-fn bad_frees(seen: &Seen<'_>) -> Option<Finding> {
+fn bad_frees(seen: &FindingInput<'_>) -> Option<Finding> {
     let frees = &seen.report.memory.bad_frees;
     let first = frees.bad.first()?;
     // With events lost, an allocation between two frees may be among them.
@@ -300,7 +299,7 @@ fn bad_frees(seen: &Seen<'_>) -> Option<Finding> {
     let doubt = if certain {
         String::new()
     } else {
-        format!(" {lost} events were lost: an allocation may be among them.")
+        format!(" {lost} events were lost, possibly including an allocation.")
     };
     let last = frees.bad.last().map_or(first.at_ns, |bad| bad.at_ns);
     Some(
@@ -318,13 +317,13 @@ fn bad_frees(seen: &Seen<'_>) -> Option<Finding> {
                     first.function,
                     first.pid
                 ),
-                "Find who frees the pointer first: two owners of one buffer, or a buffer freed by a \
-                 function of another kind than the one that made it.",
+                "Find who frees the pointer first: one buffer may have two owners, or the free function may not match \
+                 the allocation function.",
             ),
     )
 }
 
-fn fragmentation(seen: &Seen<'_>) -> Option<Finding> {
+fn fragmentation(seen: &FindingInput<'_>) -> Option<Finding> {
     let hint = seen.report.memory.fragmentation?;
     let wasted = hint.block_held_bytes.saturating_sub(hint.live_bytes);
     let live = hint.live_bytes as f64 / hint.block_held_bytes.max(1) as f64;
@@ -343,15 +342,15 @@ fn fragmentation(seen: &Seen<'_>) -> Option<Finding> {
             .between(hint.at_ns, hint.at_ns)
             .say(
                 seen,
-                format!("About {} held by little", words::bytes(wasted)),
+                format!("About {} lost to fragmentation", words::bytes(wasted)),
                 format!(
-                    "{} of live device memory lay scattered over blocks of {} in all. That is reckoned \
-                     with blocks of {}, as the driver hands memory out; it is a hint, not a measurement.",
+                    "{} of live device memory were spread over blocks of {} in total. This assumes that the driver \
+                     allocates in blocks of {}; it is an estimate, not a measurement.",
                     words::bytes(hint.live_bytes),
                     words::bytes(hint.block_held_bytes),
                     words::bytes(hint.block_bytes),
                 ),
-                "Allocate what lives long first and together, and take short-lived buffers from a pool.",
+                "Allocate long-lived buffers first and together, and take short-lived ones from a pool.",
             ),
     )
 }

@@ -101,12 +101,12 @@ impl Confidence {
 }
 
 /// What rules look at.
-pub(crate) struct Seen<'a> {
+pub(crate) struct FindingInput<'a> {
     pub report: &'a Report,
     pub signs: &'a Signs,
 }
 
-impl Seen<'_> {
+impl FindingInput<'_> {
     fn wall(&self) -> u64 {
         self.report.overview.wall_ns
     }
@@ -181,7 +181,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(id: &'static str, seen: &Seen<'_>) -> Self {
+    fn new(id: &'static str, seen: &FindingInput<'_>) -> Self {
         let overview = &seen.report.overview;
         Draft {
             id,
@@ -258,7 +258,7 @@ impl Draft {
         self
     }
 
-    fn say(self, seen: &Seen<'_>, title: String, detail: String, advice: &str) -> Finding {
+    fn say(self, seen: &FindingInput<'_>, title: String, detail: String, advice: &str) -> Finding {
         let steps = (seen.steps().filter(|_| self.in_steps)).map(|working| working.steps());
         let whole = if steps.is_some() {
             seen.whole()
@@ -327,8 +327,8 @@ pub(crate) fn failures(signs: &Signs) -> Vec<FailureRow> {
 
 /// Everything that is worth saying of a report, worst first.
 pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
-    let seen = Seen { report, signs };
-    let rules: [fn(&Seen<'_>, &mut Vec<Finding>); 8] = [
+    let seen = FindingInput { report, signs };
+    let rules: [fn(&FindingInput<'_>, &mut Vec<Finding>); 8] = [
         transfers::look,
         launches::look,
         memory::look,

@@ -1,11 +1,11 @@
 //! What only the beginning costs: CUDA that starts, contexts that are made, code that is loaded and
 //! compiled. It happens once, so it is never called idle time.
 
-use super::{Draft, Finding, Seen, Severity, limits, words};
+use super::{Draft, Finding, FindingInput, Severity, limits, words};
 use crate::functions::FunctionRow;
 use event::{Category, Layer};
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(start_up(seen));
 }
 
@@ -21,7 +21,7 @@ fn starts(row: &FunctionRow, category: Category) -> bool {
             .any(|word| row.name.contains(word))
 }
 
-fn start_up(seen: &Seen<'_>) -> Option<Finding> {
+fn start_up(seen: &FindingInput<'_>) -> Option<Finding> {
     let rows: Vec<_> = (seen.report.functions.functions.iter())
         .filter(is_api)
         .collect();
@@ -50,7 +50,7 @@ fn start_up(seen: &Seen<'_>) -> Option<Finding> {
         (init_ns, format!("starting CUDA {}", words::time(init_ns))),
         (
             context_ns,
-            format!("making contexts {}", words::time(context_ns)),
+            format!("creating contexts {}", words::time(context_ns)),
         ),
         (
             code_ns,
@@ -98,15 +98,14 @@ fn start_up(seen: &Seen<'_>) -> Option<Finding> {
                     match before {
                         0 => String::new(),
                         before => format!(
-                            " The working time begins {} after the start; what else happens until then \
-                             is the program's own.",
+                            " The working time begins {} after the start; the rest of that time is the program's own.",
                             words::time(before)
                         ),
                     }
                 ),
-                "Leave it out of measurements. To shorten it: build code for the GPU at hand \
-                 (-arch=sm_NN), so that no PTX is compiled at load; keep the compile cache \
-                 (CUDA_CACHE_MAXSIZE); load lazily (CUDA_MODULE_LOADING=LAZY).",
+                "Leave it out of measurements. To shorten it, build for your GPU (-arch=sm_NN), so that no PTX is \
+                 compiled at load; keep the compile cache (CUDA_CACHE_MAXSIZE); load lazily \
+                 (CUDA_MODULE_LOADING=LAZY).",
             ),
     )
 }

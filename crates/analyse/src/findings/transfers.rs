@@ -1,20 +1,20 @@
 //! Copies that hold a program up: too much, too small, or from memory that must be copied twice.
 
-use super::{Confidence, Draft, Finding, Seen, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
 use crate::idle::Basis;
 use crate::pinned::HostKind;
 use crate::transfers::{CopyPlace, TimedBy};
 use crate::working::Working;
 use event::{Category, Direction};
 
-pub fn look(seen: &Seen<'_>, found: &mut Vec<Finding>) {
+pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(transfer_bound(seen));
     found.extend(pageable(seen));
     found.extend(small(seen));
 }
 
 /// Copies take much of the working time.
-fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
+fn transfer_bound(seen: &FindingInput<'_>) -> Option<Finding> {
     let transfers = &seen.report.transfers;
     let working = seen.working()?;
     let (from, to, length) = (working.from_ns, working.to_ns, working.length_ns);
@@ -47,19 +47,19 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
             words::time((length as f64 / working.steps()) as u64),
         ),
         Some(_) => format!(
-            "{} of copying in {} of steps, by {}",
+            "{} of copying in {} of steps, in {}",
             words::time(time),
             words::time(length),
             words::count(copies, "copy", "copies"),
         ),
         None => format!(
-            "{} of copying in the {} from the GPU's first work to its last",
+            "{} of copying in the {} between the GPU's first and last work",
             words::time(time),
             words::time(length),
         ),
     };
     let mut detail = format!(
-        "{where_to}. Most of it: {} by {}, in the whole run {} in {}.",
+        "{where_to}. Most of it: {} by {}, over the whole run {} in {}.",
         words::count(largest.count, "copy", "copies"),
         largest.place.function,
         words::bytes(largest.bytes),
@@ -74,13 +74,12 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
                 pair.count
             ));
             ops.extend([pair.first_op_id, pair.last_op_id]);
-            "If what is copied does not change, copy it once and keep it on the device. What must be \
-             copied every time: from pinned memory with an async copy in a stream of its own, so that \
-             it overlaps the kernels."
+            "If the data does not change, copy it once and keep it on the device. If it must be copied every time, use \
+             async copies from pinned memory in a separate stream, so that they overlap the kernels."
         }
         None => {
-            "Copy from pinned memory with async copies in a stream of their own, so that they overlap \
-             the kernels; keep on the device what the next kernel needs anyway."
+            "Use async copies from pinned memory in a separate stream, so that they overlap the kernels, and keep data \
+             that the next kernel needs on the device."
         }
     };
     Some(
@@ -110,7 +109,7 @@ fn transfer_bound(seen: &Seen<'_>) -> Option<Finding> {
                     match working.step {
                         Some(_) if in_steps => "each step",
                         Some(_) => "the loop's time, between its steps",
-                        None => "the time the GPU is used",
+                        None => "the time the GPU is in use",
                     }
                 ),
                 detail,
@@ -128,7 +127,7 @@ fn each_step(working: &Working, calls: u64) -> bool {
 }
 
 /// Copies from or to pageable memory: the driver copies them once more, through a buffer of its own.
-fn pageable(seen: &Seen<'_>) -> Option<Finding> {
+fn pageable(seen: &FindingInput<'_>) -> Option<Finding> {
     let transfers = &seen.report.transfers;
     let mut sums = (0u64, 0u64, 0u64);
     for way in &transfers.directions {
@@ -178,8 +177,8 @@ fn pageable(seen: &Seen<'_>) -> Option<Finding> {
         })
         .collect();
     let mut detail = format!(
-        "{} moved {} from or to memory that is not pinned, in {} of the working time; {} used \
-         pinned memory. Largest: {} by {}.",
+        "{} moved {} from or to memory that is not pinned, taking {} of the working time; {} used pinned memory. \
+         Largest: {} by {}.",
         words::count(count, "copy", "copies"),
         words::bytes(bytes),
         words::time(time),
@@ -208,15 +207,15 @@ fn pageable(seen: &Seen<'_>) -> Option<Finding> {
                 seen,
                 format!("{} copied from or to pageable memory", words::bytes(bytes)),
                 detail,
-                "Allocate the host side with cuMemHostAlloc or cudaMallocHost, or register it once \
-                 with cuMemHostRegister: the driver need not copy it through its own buffer, and \
-                 async copies can overlap kernels.",
+                "Allocate the host side with cuMemHostAlloc or cudaMallocHost, or register it once with \
+                 cuMemHostRegister. The driver then need not copy through its own buffer, and async copies can overlap \
+                 kernels.",
             ),
     )
 }
 
 /// Many copies that are too small to be worth their latency.
-fn small(seen: &Seen<'_>) -> Option<Finding> {
+fn small(seen: &FindingInput<'_>) -> Option<Finding> {
     let (mut count, mut bytes, mut time) = (0u64, 0u64, 0u64);
     let mut waited = 0u64;
     for way in &seen.report.transfers.directions {
@@ -263,12 +262,12 @@ fn small(seen: &Seen<'_>) -> Option<Finding> {
                     words::bytes(limits::SMALL_COPY)
                 ),
                 format!(
-                    "Together {}, in {}: their time is latency, not bandwidth.{most}",
+                    "{} in total, in {}: they pay for latency, not bandwidth.{most}",
                     words::bytes(bytes),
                     words::time(time)
                 ),
-                "Gather what is copied into one buffer and copy it at once, pass small values as \
-                 kernel arguments, or let kernels read pinned host memory directly.",
+                "Collect the data in one buffer and copy it once, pass small values as kernel arguments, or let \
+                 kernels read pinned host memory directly.",
             ),
     )
 }

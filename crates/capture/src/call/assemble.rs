@@ -48,7 +48,7 @@ pub struct Assembler<O: Origin, S> {
     by_name: HashMap<(Name, Option<String>), Arc<Signature>>,
     symbols: Option<Symbols>,
     stubs: Stubs,
-    held: driver::Held,
+    held: driver::WaitingRecords,
     next_id: u64,
     /// How many calls of a function there were, where only one of many is shown; None: all are.
     sampled: HashMap<Name, Option<u64>>,
@@ -95,7 +95,7 @@ struct Thread<T> {
     short: HashSet<u64>,
     stacks: Stacks,
     /// Calls of NVTX that have not returned.
-    told: Vec<ranges::Told>,
+    told: Vec<ranges::NvtxCall>,
 }
 
 struct OpenCall {
@@ -129,7 +129,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             by_name: HashMap::new(),
             symbols: None,
             stubs: Stubs::default(),
-            held: driver::Held::default(),
+            held: driver::WaitingRecords::default(),
             next_id: 1,
             sampled: HashMap::new(),
             refreshed: false,
@@ -295,10 +295,10 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 }
             }
             Step::End { result, .. } => {
-                self.end(ring, time, item.sequence, Left::Returned(*result));
+                self.end(ring, time, item.sequence, CallEnd::Returned(*result));
             }
-            Step::Unwound { .. } => self.end(ring, time, item.sequence, Left::Unwound),
-            Step::Unseen { .. } => self.end(ring, time, item.sequence, Left::Unseen),
+            Step::Unwound { .. } => self.end(ring, time, item.sequence, CallEnd::Unwound),
+            Step::Unseen { .. } => self.end(ring, time, item.sequence, CallEnd::Unseen),
             Step::Lost { count } => self.lost(ring, time, *count),
         }
     }
@@ -424,7 +424,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     }
 
     /// The call returned that, or never returned.
-    fn end(&mut self, ring: usize, time: u64, sequence: u64, left: Left) {
+    fn end(&mut self, ring: usize, time: u64, sequence: u64, left: CallEnd) {
         if !self.rings[ring].told.is_empty() && self.range_end(ring, time, sequence) {
             return;
         }
@@ -451,15 +451,15 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let duration = time.saturating_sub(call.event.start);
         call.event.extent = Extent::Closed(duration);
         let mut meanings = match left {
-            Left::Unwound => {
+            CallEnd::Unwound => {
                 call.event.outputs = vec![Arg::new("unwound", true)];
                 std::mem::take(&mut call.below)
             }
-            Left::Unseen => {
+            CallEnd::Unseen => {
                 call.event.outputs = vec![Arg::new("entry_only", true)];
                 std::mem::take(&mut call.below)
             }
-            Left::Returned(result) => {
+            CallEnd::Returned(result) => {
                 call.event.status = call.signature.status(result);
                 if call.payload.is_none() {
                     // It was still running when its beginning was written.
@@ -787,7 +787,7 @@ fn taken(ended: &mut HashMap<u64, Box<[u8]>>, sequence: u64) -> Option<Box<[u8]>
 }
 
 /// How a call ended.
-enum Left {
+enum CallEnd {
     Returned(u32),
     /// By an exception or a longjmp.
     Unwound,

@@ -39,7 +39,7 @@ pub struct DriverNames {
     /// Known handles that were learnt from, and whether their names are the driver's own for certain.
     taught: HashMap<u64, (Name, bool)>,
     searches: u32,
-    found: HashMap<u64, Found>,
+    found: HashMap<u64, CachedName>,
     /// Handles without names, in the order in which they came.
     nameless: Vec<u64>,
     /// So many of them were compared last.
@@ -60,7 +60,7 @@ struct Class {
 }
 
 #[derive(Debug)]
-struct Found {
+struct CachedName {
     /// When the launch began for which it was looked at.
     time: u64,
     generation: u32,
@@ -68,7 +68,7 @@ struct Found {
 }
 
 /// What paths of a class say of a handle.
-enum Said {
+enum PathReading {
     Nothing,
     Name(Name),
     Different,
@@ -148,7 +148,7 @@ impl DriverNames {
         if self.found.len() >= MOST_FOUND {
             self.found.clear();
         }
-        let found = Found {
+        let found = CachedName {
             time,
             generation: self.generation,
             name: name.clone(),
@@ -166,21 +166,23 @@ impl DriverNames {
                 continue;
             }
             let mut said = class.say(&mut reader, handle);
-            if matches!(said, Said::Different) && self.weed(place, memory) {
+            if matches!(said, PathReading::Different) && self.weed(place, memory) {
                 said = self.classes[place].say(&mut reader, handle);
             }
             let class = &self.classes[place];
             match said {
-                Said::Nothing => {}
-                Said::Different => return None,
-                Said::Name(said) if name.as_ref().is_some_and(|name| *name != said) => return None,
-                Said::Name(said) if class.agreed && self.is_taken(handle, &said) => {
+                PathReading::Nothing => {}
+                PathReading::Different => return None,
+                PathReading::Name(said) if name.as_ref().is_some_and(|name| *name != said) => {
+                    return None;
+                }
+                PathReading::Name(said) if class.agreed && self.is_taken(handle, &said) => {
                     // A text that several share is no kernel's name.
                     self.classes.remove(place);
                     self.generation += 1;
                     return None;
                 }
-                Said::Name(said) => name = Some(said),
+                PathReading::Name(said) => name = Some(said),
             }
         }
         name
@@ -317,15 +319,15 @@ impl Class {
     }
 
     /// All paths that lead to a name must lead to the same, and most must lead to one.
-    fn say(&self, reader: &mut Reader<'_>, handle: u64) -> Said {
+    fn say(&self, reader: &mut Reader<'_>, handle: u64) -> PathReading {
         let names = self.paths.iter().map(|path| path.name(reader, handle));
         let names: Vec<String> = names.flatten().collect();
         match names.first() {
-            Some(first) if names.iter().any(|name| name != first) => Said::Different,
-            Some(_) if 2 * names.len() < self.paths.len() => Said::Nothing,
-            Some(first) if self.agreed && !is_mangled(first) => Said::Nothing,
-            Some(first) => Said::Name(demangled(first)),
-            None => Said::Nothing,
+            Some(first) if names.iter().any(|name| name != first) => PathReading::Different,
+            Some(_) if 2 * names.len() < self.paths.len() => PathReading::Nothing,
+            Some(first) if self.agreed && !is_mangled(first) => PathReading::Nothing,
+            Some(first) => PathReading::Name(demangled(first)),
+            None => PathReading::Nothing,
         }
     }
 }

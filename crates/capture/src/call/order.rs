@@ -13,7 +13,7 @@ const MOST_KEPT: usize = 1 << 20;
 pub struct Order {
     rings: Vec<VecDeque<Rc<Batch>>>,
     /// The place in each ring's first batch.
-    places: Vec<Place>,
+    places: Vec<Cursor>,
     /// Each ring that has steps, by the time of its first, but for the one whose turn it is.
     next: Reorder<usize>,
     /// The ring of the last step, if its next one comes before all others'.
@@ -25,13 +25,13 @@ pub struct Order {
 
 /// A place in a batch.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Cursor {
     item: usize,
     /// The item is a whole call, whose beginning has been taken and whose end has not.
     begun: bool,
 }
 
-impl Place {
+impl Cursor {
     /// When the step comes that is next here.
     fn time(self, item: &Item) -> u64 {
         match item.step {
@@ -42,15 +42,15 @@ impl Place {
 
     /// The step that is next, and the place after it. A whole call comes as itself and then as its
     /// end, for other threads' steps lie in between.
-    fn take(self, item: &Item) -> (Item, Place) {
-        let after = Place {
+    fn take(self, item: &Item) -> (Item, Cursor) {
+        let after = Cursor {
             item: self.item + 1,
             begun: false,
         };
         match item.step {
             Step::Whole { .. } if !self.begun => {
                 let begun = true;
-                (item.clone(), Place { begun, ..self })
+                (item.clone(), Cursor { begun, ..self })
             }
             Step::Whole { result, .. } => {
                 let step = Step::End {
@@ -93,7 +93,7 @@ impl Order {
         let ring = batch.ring;
         if self.rings.len() <= ring {
             self.rings.resize_with(ring + 1, VecDeque::new);
-            self.places.resize(ring + 1, Place::default());
+            self.places.resize(ring + 1, Cursor::default());
         }
         if self.rings[ring].is_empty() {
             self.wait(to_host(first.time), ring);
@@ -127,7 +127,7 @@ impl Order {
             let done = self.rings[ring].pop_front();
             self.done
                 .extend(done.filter(|_| self.done.len() < MOST_DONE));
-            self.places[ring] = Place::default();
+            self.places[ring] = Cursor::default();
         }
         let place = self.places[ring];
         let following = self.rings[ring]

@@ -2,7 +2,7 @@
 
 use super::signature::Words;
 use super::value::{Part, attribute, in_bytes, in_parts, in_word, list, little_endian, text};
-use cuda::capture::{Count, Item, Place, Plan, When, places};
+use cuda::capture::{Count, Item, ParameterLocation, Plan, When, places};
 use cuda::{Direction, Enum, Function, Kind, Type, attributes};
 use event::{Arg, Name, Value};
 
@@ -11,7 +11,7 @@ pub struct Parameter {
     pub name: Name,
     pub kind: &'static Type,
     direction: Direction,
-    place: Place,
+    place: ParameterLocation,
     captured: Option<Captured>,
     /// An array that the struct behind this points to.
     nested: Option<Nested>,
@@ -105,8 +105,8 @@ pub fn parameters(table: &'static Function, plan: &Plan) -> Vec<Parameter> {
     let rows = table.parameters.iter().zip(places(table)).enumerate();
     rows.map(|(index, (row, place))| {
         let word = match place {
-            Place::Words { first, .. } => Some(first),
-            Place::Vector { .. } => None,
+            ParameterLocation::Words { first, .. } => Some(first),
+            ParameterLocation::Vector { .. } => None,
         };
         Parameter {
             name: row.name.into(),
@@ -165,7 +165,7 @@ fn captured(
             Item::Gathered { arg, count, .. } if arg == word => {
                 let key = attributes::of_values(table, index)?;
                 let names = table.parameters.get(key)?.kind.pointee()?.enumeration()?;
-                let Place::Words { first, .. } = places(table).nth(key)? else {
+                let ParameterLocation::Words { first, .. } = places(table).nth(key)? else {
                     return None;
                 };
                 let keys = placed.iter().find(|(_, item)| match item {
@@ -257,8 +257,8 @@ fn key(table: &'static Function, index: usize) -> Option<(u8, &'static Enum)> {
     let key = attributes::of_value(table, index).or_else(union)?;
     let names = table.parameters.get(key)?.kind.enumeration()?;
     match places(table).nth(key)? {
-        Place::Words { first, .. } => Some((first, names)),
-        Place::Vector { .. } => None,
+        ParameterLocation::Words { first, .. } => Some((first, names)),
+        ParameterLocation::Vector { .. } => None,
     }
 }
 
@@ -288,7 +288,7 @@ impl Parameter {
 
     pub fn word(&self, words: &Words) -> Option<u64> {
         match self.place {
-            Place::Words { first, count: 1 } => words.get(first.into()),
+            ParameterLocation::Words { first, count: 1 } => words.get(first.into()),
             _ => None,
         }
     }
@@ -296,8 +296,8 @@ impl Parameter {
     /// The value itself.
     pub fn passed(&self, words: &Words) -> Option<Value> {
         let (first, count) = match self.place {
-            Place::Words { first, count } => (first, count),
-            Place::Vector { register } => {
+            ParameterLocation::Words { first, count } => (first, count),
+            ParameterLocation::Vector { register } => {
                 return Some(in_word(self.kind, words.vector(register.into())?));
             }
         };

@@ -73,7 +73,7 @@ impl Stacks {
         symbols: &mut Symbols,
     ) -> Arc<[Frame]> {
         match self.stacks.get(&stack) {
-            None => Arc::new([cut("this stack is no longer known")]),
+            None => Arc::new([cut("stack no longer available")]),
             Some(Stack::Named(frames)) => frames.clone(),
             Some(Stack::Raw { native, python }) => {
                 let native = native_frames(native, time, objects, symbols);
@@ -97,8 +97,8 @@ impl Stacks {
                     line: Some(found.line).filter(|line| *line > 0),
                     ..Frame::default()
                 },
-                None if found.code == 0 => cut("there are more Python frames"),
-                None => cut("a Python frame that is not known"),
+                None if found.code == 0 => cut("more Python frames not recorded"),
+                None => cut("unknown Python frame"),
             };
             if let Some(group) = groups.last_mut() {
                 group.push(frame);
@@ -135,8 +135,8 @@ fn native_frames(
     let mut interrupted = false;
     for &address in addresses {
         match address {
-            MARK_DEEP => frames.push(cut("there are more frames")),
-            MARK_LOST => frames.push(cut("nothing tells who called this")),
+            MARK_DEEP => frames.push(cut("more frames not recorded")),
+            MARK_LOST => frames.push(cut("callers unknown")),
             MARK_GUESSED => frames.push(cut("frames may be missing here")),
             MARK_SIGNAL => frames.push(Frame {
                 symbol: Some("<signal handler called>".into()),

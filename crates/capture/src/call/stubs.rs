@@ -39,11 +39,11 @@ struct Kernels {
     /// Read once they are needed: there may be hundreds of thousands.
     functions: Option<Option<Functions>>,
     /// What was asked before: launches come by the million.
-    answers: HashMap<Place, Option<Kernel>>,
+    answers: HashMap<StubAddress, Option<Kernel>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+enum StubAddress {
     /// Where a function begins.
     Start(u64),
     /// Where a call in it returns to.
@@ -61,12 +61,13 @@ struct Functions {
 impl Stubs {
     /// The kernel whose function begins at an address of a file.
     pub fn at(&mut self, path: &Name, address: u64) -> Option<Kernel> {
-        self.of(path).find(path, Place::Start(address))
+        self.of(path).find(path, StubAddress::Start(address))
     }
 
     /// The kernel that is launched by the call that returns to an address of a file.
     pub fn around(&mut self, path: &Name, return_address: u64) -> Option<Kernel> {
-        self.of(path).find(path, Place::Return(return_address))
+        self.of(path)
+            .find(path, StubAddress::Return(return_address))
     }
 
     fn of(&mut self, path: &Name) -> &mut Kernels {
@@ -88,13 +89,13 @@ impl Kernels {
         }
     }
 
-    fn find(&mut self, path: &str, place: Place) -> Option<Kernel> {
+    fn find(&mut self, path: &str, place: StubAddress) -> Option<Kernel> {
         if let Some(known) = self.answers.get(&place) {
             return known.clone();
         }
         let registered = self.registered.as_ref().and_then(|registered| match place {
-            Place::Start(address) => registered.at(address),
-            Place::Return(address) => registered.launched(address),
+            StubAddress::Start(address) => registered.at(address),
+            StubAddress::Return(address) => registered.launched(address),
         });
         let registered = registered.map(|name| Kernel {
             name: demangled(name),
@@ -106,8 +107,8 @@ impl Kernels {
                 .get_or_insert_with(|| Functions::read(path))
                 .as_ref()?;
             let name = match place {
-                Place::Start(address) => functions.at(address),
-                Place::Return(address) => functions.around(address),
+                StubAddress::Start(address) => functions.at(address),
+                StubAddress::Return(address) => functions.around(address),
             }?;
             let certain = false;
             Some(Kernel { name, certain })

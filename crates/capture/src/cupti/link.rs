@@ -34,7 +34,7 @@ pub struct Cause {
 
 /// What a call meant, where the work itself does not say it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Meant {
+pub enum CallMeaning {
     Kernel(Name),
     Copy(Direction, u64),
 }
@@ -42,18 +42,18 @@ pub enum Meant {
 #[derive(Debug)]
 struct Entry {
     cause: Cause,
-    meant: Option<Meant>,
+    meant: Option<CallMeaning>,
 }
 
 /// Calls that have been seen and not been asked for yet; shared by who sees them and who asks.
 #[derive(Debug, Clone, Default)]
 pub struct Calls {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<CallsByThread>>,
     waits: bool,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct CallsByThread {
     threads: HashMap<(u32, u32), VecDeque<Entry>>,
     /// Every call that ended before this has been seen.
     until: u64,
@@ -62,21 +62,21 @@ struct Seen {
 
 /// What is known of a call that CUPTI told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum CauseLookup {
     Call(Cause),
     /// It may come yet.
     NotYet,
     Never,
 }
 
-impl Seen {
+impl CallsByThread {
     fn is_complete(&self, ns: u64) -> bool {
         self.until > ns.saturating_add(GRACE)
     }
 }
 
 impl Calls {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, CallsByThread> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,8 +118,8 @@ impl Calls {
     /// What a call meant that has been added; the calls inside of it, which came before, mean the same.
     pub fn meant(&self, meaning: &Meaning) {
         let meant = match &meaning.what {
-            What::Launch(launch) => Meant::Kernel(launch.kernel.clone()),
-            What::Transfer(transfer) => Meant::Copy(transfer.direction, transfer.size),
+            What::Launch(launch) => CallMeaning::Kernel(launch.kernel.clone()),
+            What::Transfer(transfer) => CallMeaning::Copy(transfer.direction, transfer.size),
             What::Memory(_) => return,
         };
         let mut seen = self.lock();
@@ -139,7 +139,7 @@ impl Calls {
     }
 
     /// What a call meant that was found here.
-    pub fn meaning_of(&self, pid: u32, tid: u32, call: &Cause) -> Option<Meant> {
+    pub fn meaning_of(&self, pid: u32, tid: u32, call: &Cause) -> Option<CallMeaning> {
         let seen = self.lock();
         let thread = seen.threads.get(&(pid, tid))?;
         let near = call.end.saturating_sub(DISORDER)..=call.end.saturating_add(DISORDER);
@@ -157,14 +157,14 @@ impl Calls {
     }
 
     /// The call that CUPTI saw on that thread from `start` to `end`. `slack`: how wrong times are.
-    pub fn find(&self, pid: u32, tid: u32, span: (u64, u64), slack: u64) -> Found {
+    pub fn find(&self, pid: u32, tid: u32, span: (u64, u64), slack: u64) -> CauseLookup {
         let seen = self.lock();
         let (_, end) = span;
         let complete = seen.is_complete(end);
         let missing = if complete {
-            Found::Never
+            CauseLookup::Never
         } else {
-            Found::NotYet
+            CauseLookup::NotYet
         };
         let Some(thread) = seen.threads.get(&(pid, tid)) else {
             return missing;
@@ -178,8 +178,8 @@ impl Calls {
         };
         match best {
             // A call around it may not have been seen to end yet, but it is no better than this.
-            Some(best) if best.layer == Layer::Driver || complete => Found::Call(best),
-            Some(_) => Found::NotYet,
+            Some(best) if best.layer == Layer::Driver || complete => CauseLookup::Call(best),
+            Some(_) => CauseLookup::NotYet,
             None => missing,
         }
     }

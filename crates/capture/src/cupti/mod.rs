@@ -19,4 +19,4 @@ mod work;
 pub use link::Calls;
 pub use source::{CUPTI, EVENTS};
 pub use tap::Tap;
-pub use watch::{CuptiError, Recording, Report, Session};
+pub use watch::{CuptiError, CuptiReport, Recording, Session};

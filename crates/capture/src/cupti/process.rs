@@ -1,10 +1,10 @@
 //! One process's GPU times: what its frames say, and work that waits for its call.
 
-use super::link::{Calls, Cause, Found};
+use super::link::{Calls, Cause, CauseLookup};
 use super::timed::{self, Waiting, narrow};
 use crate::call::demangled;
 use crate::preload::Namespaces;
-use cuda::cupti::{Call, NONE, Place, Record};
+use cuda::cupti::{Activity, ApiCall, NONE, WorkPlacement};
 use event::{ClockMap, ClockPair, Direction, Name, gpu_times as frames};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -35,11 +35,11 @@ pub struct Process {
     pub clock: ClockMap,
     names: HashMap<u64, Name>,
     /// Calls by correlation, with the causes that were found, oldest first.
-    calls: HashMap<u32, (Call, Option<Found>)>,
+    calls: HashMap<u32, (ApiCall, Option<CauseLookup>)>,
     order: VecDeque<u32>,
     /// Those of them whose causes have not been found yet.
     unresolved: VecDeque<u32>,
-    waiting: VecDeque<(u64, Record)>,
+    waiting: VecDeque<(u64, Activity)>,
     /// Work that events were put around.
     timed: VecDeque<Waiting>,
     /// Of such work: what came by, what was timed, what was never reached; how wrong times may be.
@@ -145,15 +145,15 @@ impl Process {
             let Some(record) = rest.get(..length) else {
                 return;
             };
-            match Record::read(record) {
-                Record::Call(call) => self.call(call),
-                work @ (Record::Kernel(_)
-                | Record::Copy(_)
-                | Record::Fill(_)
-                | Record::Synchronisation(_)) => {
+            match Activity::read(record) {
+                Activity::Call(call) => self.call(call),
+                work @ (Activity::Kernel(_)
+                | Activity::Copy(_)
+                | Activity::Fill(_)
+                | Activity::Synchronisation(_)) => {
                     self.waiting.push_back((now, work));
                 }
-                Record::Overhead(overhead) if self.own_cost.len() < MOST_NOTES => {
+                Activity::Overhead(overhead) if self.own_cost.len() < MOST_NOTES => {
                     let took = overhead.end.saturating_sub(overhead.start);
                     let (times, sum) = self.own_cost.entry(overhead.kind).or_default();
                     (*times, *sum) = (*times + 1, sum.saturating_add(took));
@@ -165,7 +165,7 @@ impl Process {
         }
     }
 
-    fn call(&mut self, mut call: Call) {
+    fn call(&mut self, mut call: ApiCall) {
         call.thread = self.thread(call.thread);
         if self.calls.insert(call.correlation, (call, None)).is_none() {
             self.order.push_back(call.correlation);
@@ -184,7 +184,7 @@ impl Process {
         for _ in 0..self.unresolved.len() {
             if let Some(correlation) = self.unresolved.pop_front()
                 && self.calls.contains_key(&correlation)
-                && self.cause(correlation, calls) == Found::NotYet
+                && self.cause(correlation, calls) == CauseLookup::NotYet
             {
                 self.unresolved.push_back(correlation);
             }
@@ -199,9 +199,9 @@ impl Process {
             let told = self.calls.contains_key(&correlation) && self.waiting.len() < MOST_WAITING;
             let patient = !last && (told || now.saturating_sub(since) < PATIENCE);
             match self.cause(correlation, calls) {
-                Found::NotYet if patient => self.waiting.push_back((since, record)),
-                Found::Call(cause) => done.extend(self.work(&record, Some(cause))),
-                Found::NotYet | Found::Never => done.extend(self.work(&record, None)),
+                CauseLookup::NotYet if patient => self.waiting.push_back((since, record)),
+                CauseLookup::Call(cause) => done.extend(self.work(&record, Some(cause))),
+                CauseLookup::NotYet | CauseLookup::Never => done.extend(self.work(&record, None)),
             }
         }
         self.take_timed(calls, now, last, &mut done);
@@ -245,13 +245,13 @@ impl Process {
         self.clock.to_host(time).unwrap_or(time)
     }
 
-    fn cause(&mut self, correlation: u32, calls: &Calls) -> Found {
+    fn cause(&mut self, correlation: u32, calls: &Calls) -> CauseLookup {
         let Some((call, found)) = self.calls.get_mut(&correlation) else {
-            return Found::NotYet;
+            return CauseLookup::NotYet;
         };
         let to_host = |time| self.clock.to_host(time).unwrap_or(time);
         match found {
-            Some(found @ (Found::Call(_) | Found::Never)) => *found,
+            Some(found @ (CauseLookup::Call(_) | CauseLookup::Never)) => *found,
             _ => {
                 let span = (to_host(call.start), to_host(call.end));
                 let slack = self.clock.error().clamp(100, 2_000);
@@ -262,12 +262,12 @@ impl Process {
         }
     }
 
-    fn work(&mut self, record: &Record, cause: Option<Cause>) -> Option<Work> {
+    fn work(&mut self, record: &Activity, cause: Option<Cause>) -> Option<Work> {
         let place = place(record);
         match record {
-            Record::Kernel(_) => self.counts.kernels += 1,
-            Record::Copy(_) => self.counts.copies += 1,
-            Record::Synchronisation(_) => self.counts.waits += 1,
+            Activity::Kernel(_) => self.counts.kernels += 1,
+            Activity::Copy(_) => self.counts.copies += 1,
+            Activity::Synchronisation(_) => self.counts.waits += 1,
             _ => self.counts.fills += 1,
         }
         if place.start == 0 || place.end < place.start {
@@ -276,12 +276,12 @@ impl Process {
         }
         self.counts.unlinked += u64::from(cause.is_none());
         let (context, stream) = match record {
-            Record::Synchronisation(_) => self.waited_for(place, cause),
+            Activity::Synchronisation(_) => self.waited_for(place, cause),
             _ => self.names_of(place, cause),
         };
         let thread = (self.calls.get(&place.correlation)).map(|(call, _)| call.thread);
         let name = match record {
-            Record::Kernel(kernel) => self.names.get(&kernel.name).cloned(),
+            Activity::Kernel(kernel) => self.names.get(&kernel.name).cloned(),
             _ => None,
         };
         Some(Work {
@@ -300,7 +300,7 @@ impl Process {
 
     /// The context and the stream that were waited for. Such a call teaches nothing: the stream may be
     /// of another context than the call.
-    fn waited_for(&self, place: Place, cause: Option<Cause>) -> (u64, Option<u64>) {
+    fn waited_for(&self, place: WorkPlacement, cause: Option<Cause>) -> (u64, Option<u64>) {
         let context = self.contexts.get(&place.context).copied();
         let context = context.or(cause.and_then(|cause| cause.context));
         let stream = (place.stream != NONE).then(|| {
@@ -312,7 +312,7 @@ impl Process {
     }
 
     /// The context and the stream as the program calls them: its calls teach them.
-    fn names_of(&mut self, place: Place, cause: Option<Cause>) -> (u64, Option<u64>) {
+    fn names_of(&mut self, place: WorkPlacement, cause: Option<Cause>) -> (u64, Option<u64>) {
         let mut context = self.contexts.get(&place.context).copied();
         if let Some(named) = cause.and_then(|cause| cause.context) {
             self.contexts.insert(place.context, named);
@@ -346,7 +346,7 @@ pub struct Work {
     pub thread: Option<u32>,
     pub start: u64,
     pub end: u64,
-    pub record: Record,
+    pub record: Activity,
     /// Told by events, not by CUPTI.
     pub timed: Option<ByEvents>,
     /// A kernel's.
@@ -368,19 +368,19 @@ pub struct ByEvents {
     pub direction: Option<Direction>,
 }
 
-pub fn place(record: &Record) -> Place {
+pub fn place(record: &Activity) -> WorkPlacement {
     match record {
-        Record::Kernel(kernel) => kernel.place,
-        Record::Copy(copy) => copy.place,
-        Record::Fill(fill) => fill.place,
-        Record::Synchronisation(sync) => Place {
+        Activity::Kernel(kernel) => kernel.place,
+        Activity::Copy(copy) => copy.place,
+        Activity::Fill(fill) => fill.place,
+        Activity::Synchronisation(sync) => WorkPlacement {
             start: sync.start,
             end: sync.end,
             context: sync.context,
             stream: sync.stream,
             correlation: sync.correlation,
-            ..Place::default()
+            ..WorkPlacement::default()
         },
-        _ => Place::default(),
+        _ => WorkPlacement::default(),
     }
 }

@@ -1,12 +1,13 @@
 //! GPU times, as two sources: a library that the driver loads collects them, by CUPTI or by events.
 
-use super::{CuptiError, Recording, Report, Session};
+use super::{CuptiError, CuptiReport, Recording, Session};
 use crate::{
     library,
+    notes::counted,
     preload::PRELOAD,
     source::{
-        About, Auto, Finding, Joining, Library, OtherTools, Outcome, Outlet, Part, Provides,
-        RunOptions, Running, Source, SourceError, SourceRef, Unavailable, words,
+        About, Auto, Finding, Joining, Library, Obstacle, OtherTools, Outcome, Outlet, Part,
+        Provides, RunOptions, Running, Source, SourceError, SourceRef, Unavailable, words,
     },
 };
 use cuda::mps;
@@ -21,9 +22,9 @@ pub static EVENTS: Events = Events;
 static ABOUT_CUPTI: About = About {
     name: "cupti",
     help: "when work ran on the GPU",
-    shows: "when work ran on the GPU, and whose call it was",
+    shows: "when work ran on the GPU, and which call started it",
     document: Some("docs/GPU-TIMES.md"),
-    needs: "a libcupti; without one, `events` does it less exactly",
+    needs: "libcupti; falls back to the less exact `events` without it",
     provides: Provides {
         gpu_times: true,
         waits: true,
@@ -48,10 +49,10 @@ static ABOUT_CUPTI: About = About {
 
 static ABOUT_EVENTS: About = About {
     name: "events",
-    help: "the same without CUPTI, by events around the work, less exactly",
-    shows: "when work ran on the GPU, by CUDA events around it; `cupti` takes them by itself where it has to",
+    help: "the same without CUPTI, from CUDA events around the work; less exact",
+    shows: "when work ran on the GPU, from CUDA events around it; `cupti` falls back to this when it has to",
     document: Some("docs/GPU-TIMES.md"),
-    needs: "preload beside it",
+    needs: "preload as well",
     provides: Provides {
         gpu_times: true,
         ..Provides::NOTHING
@@ -85,7 +86,7 @@ impl Source for Cupti {
     fn findings(&self) -> Vec<Finding> {
         vec![
             Finding::new(Part::Driver, "CUPTI", installed()),
-            Finding::new(Part::Driver, "GPU alone", alone()),
+            Finding::new(Part::Driver, "without MPS", alone()),
         ]
     }
 
@@ -108,17 +109,16 @@ impl Source for Events {
     }
 
     fn left_out_of_all(&self, _run: &RunOptions) -> Option<String> {
-        Some("cupti takes them where it has to".into())
+        Some("cupti falls back to it when it has to".into())
     }
 
     fn clash(&self, list: &[SourceRef]) -> Option<String> {
         if list.contains(&(&CUPTI as SourceRef)) {
-            let words = "--method: cupti falls back to events by itself; name one of them";
+            let words = "--method: cupti already falls back to events; name only one of them";
             return Some(words.into());
         }
         (!list.contains(&(&PRELOAD as SourceRef))).then(|| {
-            "--method=events: it is the injected library that records them; type: --method preload,events"
-                .into()
+            "--method=events needs the injected library: use --method preload,events".into()
         })
     }
 
@@ -132,7 +132,7 @@ impl Source for Events {
 }
 
 /// Whether programs of this user get the GPU through the Multi-Process Service.
-fn alone() -> Result<String, String> {
+fn alone() -> Result<String, Obstacle> {
     let folder = env::var_os(mps::FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
     let folder = folder.unwrap_or_else(|| mps::USUAL_FOLDER.into());
     // The kernel's list of local sockets: a folder may outlive its daemon, a socket does not.
@@ -142,17 +142,17 @@ fn alone() -> Result<String, String> {
         mps::is_in(folder.as_bytes(), path)
     });
     match served {
-        false => Ok("no MPS control daemon runs for this user".to_owned()),
-        true => Err(format!(
-            "an MPS control daemon runs ({}): programs are {}",
+        false => Ok("no MPS control daemon is running for this user".to_owned()),
+        true => Err(Obstacle::new(format!(
+            "an MPS control daemon is running ({}): programs run {}",
             folder.display(),
             mps::CLIENT
-        )),
+        ))),
     }
 }
 
 /// The libcupti that programs without one of their own would get, and its version.
-fn installed() -> Result<String, String> {
+fn installed() -> Result<String, Obstacle> {
     let installed = library::installed(Some("uprobe:libcupti.so*:*"), &[]);
     let toolkits = ["extras/CUPTI/lib64", "lib64"].map(|folder| {
         Path::new("/usr/local/cuda")
@@ -163,16 +163,14 @@ fn installed() -> Result<String, String> {
         .chain(toolkits)
         .find_map(|path| Some((fs::canonicalize(&path).ok()?, path)));
     let Some((file, path)) = found else {
-        let words = "no libcupti.so along the loader's path or in /usr/local/cuda; one that a program brings is found \
-                     when it runs, and without any GPU times are those of events";
-        return Err(words.to_owned());
+        let words = "no libcupti.so on the loader's path or in /usr/local/cuda; if the program does not bring its own, \
+                     GPU times come from CUDA events";
+        return Err(Obstacle::new(words));
     };
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let version = name.trim_start_matches("libcupti.so").trim_matches('.');
     let path = path.display();
-    Ok(format!(
-        "{path}, version {version}: times of work on the GPU"
-    ))
+    Ok(format!("{path}, version {version}: GPU times"))
 }
 
 fn collect(
@@ -201,8 +199,8 @@ fn collect(
     let hindrance = environment.is_none().then(|| {
         let theirs = existing.unwrap_or_default();
         format!(
-            "no GPU times: CUDA_INJECTION64_PATH names another tool's library, {}, and the driver loads one \
-             only: unset it to have them",
+            "no GPU times: CUDA_INJECTION64_PATH names another tool's library, {}, and the driver loads only one: \
+             unset it to get GPU times",
             theirs.display()
         )
     });
@@ -242,7 +240,7 @@ impl Running for Collecting {
     }
 }
 
-fn details(report: &Report) -> String {
+fn details(report: &CuptiReport) -> String {
     let mut text = String::new();
     for (pid, about) in &report.processes {
         let about = about.as_deref().unwrap_or("none");
@@ -252,29 +250,36 @@ fn details(report: &Report) -> String {
     if !report.clocks.is_empty() {
         let graphs = match counts.graphs {
             0 => String::new(),
-            graphs => format!(", {graphs} graphs"),
+            graphs => format!(", {}", counted(graphs, "graph", "graphs")),
         };
         let waits = match counts.waits {
             0 => String::new(),
-            waits => format!(", {waits} waits for it"),
+            waits => format!(", {}", counted(waits, "wait for it", "waits for it")),
+        };
+        let linked = match counts.unlinked {
+            0 => "all linked to their calls".to_owned(),
+            unlinked => format!("{unlinked} not linked to a call"),
         };
         let _ = writeln!(
             text,
-            "cutrace: on the GPU: {} kernels, {} copies, {} memsets{graphs}{waits}; the calls of {} are not known",
-            counts.kernels, counts.copies, counts.fills, counts.unlinked,
+            "cutrace: on the GPU: {}, {}, {}{graphs}{waits}, {linked}",
+            counted(counts.kernels, "kernel", "kernels"),
+            counted(counts.copies, "copy", "copies"),
+            counted(counts.fills, "memset", "memsets"),
         );
     }
     for (what, (times, took)) in &report.own_cost {
         let took = *took as f64 / 1e6;
         let _ = writeln!(
             text,
-            "cutrace: time of the driver's and CUPTI's own: {what}: {took:.3} ms, {times} times"
+            "cutrace: overhead in the driver and CUPTI: {what}: {took:.3} ms, {}",
+            counted(*times, "time", "times")
         );
     }
     for clock in &report.clocks {
         let _ = writeln!(
             text,
-            "cutrace: GPU times by {} are right within {} ns",
+            "cutrace: GPU times from {} are accurate to {} ns",
             clock.source, clock.error_ns
         );
     }

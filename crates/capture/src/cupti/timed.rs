@@ -1,8 +1,8 @@
 //! Work that events were put around: its call is found as for CUPTI's, and says what the work was.
 
-use super::link::{Calls, Found, Meant};
+use super::link::{CallMeaning, Calls, CauseLookup};
 use super::process::{ByEvents, Work};
-use cuda::cupti::{Copy, Fill, Kernel, NONE, Place, Record};
+use cuda::cupti::{Activity, Copy, Fill, Kernel, NONE, WorkPlacement};
 use event::gpu_times::{TIMED_BYTES, Timed};
 
 /// Both times were taken inside of the call: one that ended just before is another.
@@ -37,9 +37,9 @@ impl Waiting {
         let thread = narrow(piece.thread);
         let found = calls.find(pid, thread, (piece.given, piece.taken), SLACK);
         let cause = match found {
-            Found::Call(cause) => Some(cause),
-            Found::NotYet if patient => return None,
-            Found::NotYet | Found::Never => None,
+            CauseLookup::Call(cause) => Some(cause),
+            CauseLookup::NotYet if patient => return None,
+            CauseLookup::NotYet | CauseLookup::Never => None,
         };
         let meant = cause.and_then(|cause| calls.meaning_of(pid, thread, &cause));
         // What the runtime's call around the driver's meant is told when that has ended.
@@ -47,36 +47,36 @@ impl Waiting {
         if says_more && meant.is_none() && patient && !calls.is_complete(piece.taken) {
             return None;
         }
-        let place = Place {
+        let place = WorkPlacement {
             start: piece.start,
             end: piece.end,
             device: narrow(piece.device),
             correlation: NONE,
-            ..Place::default()
+            ..WorkPlacement::default()
         };
         let (mut name, mut direction) = (None, None);
         let mut bytes = piece.bytes;
         match meant {
-            Some(Meant::Kernel(kernel)) => name = Some(kernel),
-            Some(Meant::Copy(towards, size)) => {
+            Some(CallMeaning::Kernel(kernel)) => name = Some(kernel),
+            Some(CallMeaning::Copy(towards, size)) => {
                 direction = Some(towards);
                 bytes = size;
             }
             None => {}
         }
         let record = match piece.kind {
-            Timed::COPY => Record::Copy(Copy {
+            Timed::COPY => Activity::Copy(Copy {
                 place,
                 bytes,
                 ..Copy::default()
             }),
-            Timed::FILL => Record::Fill(Fill {
+            Timed::FILL => Activity::Fill(Fill {
                 place,
                 bytes,
                 value: narrow(piece.value),
                 ..Fill::default()
             }),
-            _ => Record::Kernel(Kernel {
+            _ => Activity::Kernel(Kernel {
                 place,
                 grid: piece.grid.map(narrow),
                 block: piece.block.map(narrow),

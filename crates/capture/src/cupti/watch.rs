@@ -5,7 +5,7 @@ use super::link::Calls;
 use super::process::{Counts, Process};
 use super::work;
 use crate::clock::monotonic;
-use crate::notes::{Notes, Topic};
+use crate::notes::{Notes, Topic, counted};
 use crate::preload::counters::CounterPage;
 use crate::preload::{Folder, PreloadError, thread_time};
 use crate::{Deadline, Sink, SinkError};
@@ -92,7 +92,7 @@ impl Session {
             waiting: Reorder::new(MOST_KEPT),
             next_id: 1,
             told: 0,
-            report: Report::default(),
+            report: CuptiReport::default(),
         };
         let thread = {
             let stop = stop.clone();
@@ -116,13 +116,13 @@ impl Session {
 pub struct Recording<S> {
     _folder: Folder,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(S, Report)>,
+    thread: JoinHandle<(S, CuptiReport)>,
 }
 
 impl<S> Recording<S> {
     /// Reads what is left and stops. Call it when the program has ended, and when all calls have
     /// been seen.
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, CuptiReport) {
         self.stop.store(true, Ordering::Release);
         self.thread.thread().unpark();
         self.thread
@@ -133,7 +133,7 @@ impl<S> Recording<S> {
 
 /// What there is to say at the end.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct CuptiReport {
     /// Processes that used CUDA: their ids, and what libcupti they had.
     pub processes: Vec<(u32, Option<String>)>,
     pub counts: Counts,
@@ -149,8 +149,8 @@ pub struct Report {
 }
 
 static KILLED: Topic = Topic {
-    one: "process {} did not end in order: work of its last 100 ms may have no GPU times",
-    many: "{} processes did not end in order: work of their last 100 ms may have no GPU times",
+    one: "process {} was killed or crashed: work of its last 100 ms may have no GPU times",
+    many: "{} processes were killed or crashed: work of their last 100 ms may have no GPU times",
 };
 static DAMAGED: Topic = Topic {
     one: "process {}: its GPU times are damaged",
@@ -170,11 +170,11 @@ struct Watch<S> {
     waiting: Reorder<Event>,
     next_id: u64,
     told: u64,
-    report: Report,
+    report: CuptiReport,
 }
 
 impl<S: Sink> Watch<S> {
-    fn run(mut self, stop: &AtomicBool) -> (S, Report) {
+    fn run(mut self, stop: &AtomicBool) -> (S, CuptiReport) {
         let backend = Backend {
             name: "cupti".into(),
             ..Backend::default()
@@ -310,7 +310,7 @@ impl<S: Sink> Watch<S> {
         let mut processes: Vec<&(Frames, Process)> = self.files.values().flatten().collect();
         processes.sort_by_key(|(_, process)| process.pid);
         let (mut error, mut pairs) = (0, 0);
-        let (mut counted, mut timed_error) = ([0u64; 3], 0);
+        let (mut in_all, mut timed_error) = ([0u64; 3], 0);
         let mut dropped = self.counters.lost();
         for (frames, process) in processes {
             report.processes.push((process.pid, process.about.clone()));
@@ -325,7 +325,7 @@ impl<S: Sink> Watch<S> {
                 (*all, *sum) = (*all + times, sum.saturating_add(*took));
             }
             timed_error = timed_error.max(process.timed_error);
-            for (sum, more) in counted.iter_mut().zip(process.counted) {
+            for (sum, more) in in_all.iter_mut().zip(process.counted) {
                 *sum = sum.saturating_add(more);
             }
             counts.unlinked += process.counts.unlinked;
@@ -345,15 +345,17 @@ impl<S: Sink> Watch<S> {
         }
         if dropped > 0 {
             report.notes.say(format!(
-                "GPU times of {dropped} pieces of work are missing: the session's folder (usually /dev/shm) was full, \
-                 or CUPTI had no room"
+                "{} no times: the session folder (usually in /dev/shm) was full, or CUPTI \
+                 ran out of buffers",
+                counted(dropped, "GPU operation has", "GPU operations have")
             ));
         }
         if report.counts.untimed > 0 {
             let untimed = report.counts.untimed;
-            report
-                .notes
-                .say(format!("GPU work that CUPTI gave no times of: {untimed}"));
+            report.notes.say(format!(
+                "CUPTI gave no times for {}",
+                counted(untimed, "GPU operation", "GPU operations")
+            ));
         }
         if pairs > 0 {
             report.clocks.push(ClockError {
@@ -362,7 +364,7 @@ impl<S: Sink> Watch<S> {
                 pairs: pairs.try_into().unwrap_or(u32::MAX),
             });
         }
-        let [came, timed, unfinished] = counted;
+        let [came, timed, unfinished] = in_all;
         if timed > 0 {
             report.clocks.push(ClockError {
                 source: "events".into(),
@@ -372,8 +374,8 @@ impl<S: Sink> Watch<S> {
         }
         if came > timed || unfinished > 0 {
             report.notes.say(format!(
-                "GPU times by events: {} of {came} pieces of work were timed; the others came too fast, in \
-                 streams that were being captured, or had not ended",
+                "CUDA events timed {} of {came} GPU operations; the others came too fast, were in a stream being \
+                 captured, or had not ended",
                 timed.saturating_sub(unfinished)
             ));
         }

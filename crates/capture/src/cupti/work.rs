@@ -1,24 +1,24 @@
 //! The GPU's work as events.
 
 use super::process::Work;
-use cuda::cupti::{self, Copy, Fill, Kernel, NONE, Place, Record, Synchronisation};
+use cuda::cupti::{self, Activity, Copy, Fill, Kernel, NONE, Synchronisation, WorkPlacement};
 use event::{Arg, Category, Direction, Event, Extent, Kind, Layer, Name, Value};
 
 /// The event of a piece of work, under its id.
 pub fn event(work: &Work, id: u64) -> Event {
-    if let Record::Synchronisation(sync) = &work.record {
+    if let Activity::Synchronisation(sync) = &work.record {
         return of_wait(work, sync, id);
     }
     let is_graph = work.timed.is_some_and(|timed| timed.is_graph);
     let (category, name, place, args) = match &work.record {
-        Record::Kernel(kernel) if is_graph => {
+        Activity::Kernel(kernel) if is_graph => {
             (Category::Graph, "graph".into(), kernel.place, Vec::new())
         }
-        Record::Kernel(kernel) => {
+        Activity::Kernel(kernel) => {
             let name = work.name.clone().unwrap_or_else(|| "a kernel".into());
             (Category::Kernel, name, kernel.place, of_kernel(kernel))
         }
-        Record::Copy(copy) => match work.timed {
+        Activity::Copy(copy) => match work.timed {
             Some(timed) => (
                 Category::Transfer,
                 timed.direction.map_or("memcpy".into(), copied),
@@ -32,8 +32,13 @@ pub fn event(work: &Work, id: u64) -> Event {
                 of_copy(copy),
             ),
         },
-        Record::Fill(fill) => (Category::Memory, "memset".into(), fill.place, of_fill(fill)),
-        _ => (Category::Other, "work".into(), Place::default(), Vec::new()),
+        Activity::Fill(fill) => (Category::Memory, "memset".into(), fill.place, of_fill(fill)),
+        _ => (
+            Category::Other,
+            "work".into(),
+            WorkPlacement::default(),
+            Vec::new(),
+        ),
     };
     let mut event = Event::new(id, Layer::Gpu, category, name, work.start);
     event.extent = Extent::Closed(work.end.saturating_sub(work.start));

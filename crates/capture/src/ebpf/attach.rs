@@ -19,7 +19,7 @@ pub struct Probe {
 
 /// How probes are attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum AttachMode {
     /// One link of many probes, for beginnings and returns (6.13).
     Session,
     /// Two of them (6.6).
@@ -28,27 +28,27 @@ pub enum Way {
     Single,
 }
 
-impl Way {
+impl AttachMode {
     pub fn as_str(self) -> &'static str {
         match self {
-            Way::Session => "uprobe session",
-            Way::Multi => "uprobe multi",
-            Way::Single => "uprobe",
+            AttachMode::Session => "uprobe session",
+            AttachMode::Multi => "uprobe multi",
+            AttachMode::Single => "uprobe",
         }
     }
 }
 
 /// The programs for calls, loaded, and their links. Dropped, the probes are gone.
 pub struct Calls {
-    pub way: Way,
+    pub way: AttachMode,
     object: Object,
     links: Vec<Link>,
 }
 
 impl Calls {
     /// `from` is the first way to try.
-    pub fn load(maps: &Maps, from: Way) -> Result<Self, EbpfError> {
-        let ways = [Way::Session, Way::Multi, Way::Single];
+    pub fn load(maps: &Maps, from: AttachMode) -> Result<Self, EbpfError> {
+        let ways = [AttachMode::Session, AttachMode::Multi, AttachMode::Single];
         let mut refused = None;
         for way in ways.into_iter().skip_while(|way| *way != from) {
             match load(maps, way) {
@@ -62,7 +62,8 @@ impl Calls {
                 Err(error) => refused = Some(error),
             }
         }
-        Err(refused.unwrap_or_else(|| EbpfError::NothingToTrace("no way to attach".into())))
+        Err(refused
+            .unwrap_or_else(|| EbpfError::NothingToTrace("no supported way to attach".into())))
     }
 
     /// Puts probes into a file. All of them, or none.
@@ -72,8 +73,8 @@ impl Calls {
         let before = self.links.len();
         let attached = match self.way {
             // Its program keeps the kernel from returns that are not wanted.
-            Way::Session => self.multi("call_session", &path, probes, false, true),
-            Way::Multi => self
+            AttachMode::Session => self.multi("call_session", &path, probes, false, true),
+            AttachMode::Multi => self
                 .multi("enter_multi", &path, probes, false, false)
                 .and_then(|()| {
                     let returns: Vec<Probe> =
@@ -83,7 +84,7 @@ impl Calls {
                     }
                     self.multi("return_multi", &path, &returns, true, false)
                 }),
-            Way::Single => probes.iter().try_for_each(|probe| {
+            AttachMode::Single => probes.iter().try_for_each(|probe| {
                 self.single("enter_one", &path, probe, false)?;
                 if probe.returns {
                     self.single("return_one", &path, probe, true)?;
@@ -160,12 +161,12 @@ impl Calls {
     }
 }
 
-fn load(maps: &Maps, way: Way) -> Result<Object, EbpfError> {
+fn load(maps: &Maps, way: AttachMode) -> Result<Object, EbpfError> {
     let plain = |_: &mut _| Ok(());
     match way {
-        Way::Session => objects::load(SESSION, maps, &["call_session"], plain),
-        Way::Multi => objects::load(CALLS, maps, &["enter_multi", "return_multi"], plain),
-        Way::Single => {
+        AttachMode::Session => objects::load(SESSION, maps, &["call_session"], plain),
+        AttachMode::Multi => objects::load(CALLS, maps, &["enter_multi", "return_multi"], plain),
+        AttachMode::Single => {
             let programs = ["enter_one", "return_one"];
             objects::load(CALLS, maps, &programs, plain)
                 .or_else(|_| objects::load(CALLS_PLAIN, maps, &programs, plain))

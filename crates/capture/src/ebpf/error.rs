@@ -10,18 +10,18 @@ pub enum EbpfError {
     )]
     NotAllowed { what: String, source: io::Error },
     #[error(
-        "the kernel is locked down ({0}): its BPF programs may not read memory; boot with lockdown=none, or without secure boot"
+        "the kernel is locked down ({0}), so BPF programs may not read memory; boot with lockdown=none or without Secure Boot"
     )]
     LockedDown(String),
     #[error("this kernel has no BPF: {0}")]
     NoBpf(io::Error),
-    #[error("cannot make the BPF map {name}: {source}")]
+    #[error("cannot create the BPF map {name}: {source}")]
     Map {
         name: &'static str,
         source: libbpf_rs::Error,
     },
     #[error(
-        "the kernel does not take the BPF programs of {object}: {source}{}{}",
+        "the kernel rejected the BPF programs in {object}: {source}{}{}",
         refused(source),
         shown(log)
     )]
@@ -35,7 +35,7 @@ pub enum EbpfError {
         what: String,
         source: libbpf_rs::Error,
     },
-    #[error("{} is no library that can be read: {why}", path.display())]
+    #[error("cannot read {} as a library: {why}", path.display())]
     Library { path: PathBuf, why: String },
     #[error("{0}")]
     NothingToTrace(String),
@@ -46,7 +46,7 @@ pub enum EbpfError {
 fn refused(source: &libbpf_rs::Error) -> &'static str {
     match source.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
-            "\nbesides CAP_BPF this takes CAP_PERFMON; type: sudo cutrace …"
+            "\nthis needs CAP_PERFMON as well as CAP_BPF; type: sudo cutrace …"
         }
         _ => "",
     }
@@ -56,8 +56,8 @@ fn refused(source: &libbpf_rs::Error) -> &'static str {
 fn rights(source: &libbpf_rs::Error) -> &'static str {
     match source.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => {
-            "\nonly root may read /sys/kernel/tracing, and without it this takes the kernel's BTF and \
-             CAP_PERFMON; type: sudo cutrace …"
+            "\nonly root may read /sys/kernel/tracing; without it, this needs kernel BTF and CAP_PERFMON; type: sudo \
+             cutrace …"
         }
         _ => "",
     }

@@ -34,7 +34,7 @@ pub fn pretends_to_lack(section: &str) -> Result<bool, EbpfError> {
     match version(text) {
         Some(version) => Ok(since(section) > version),
         None => Err(EbpfError::NothingToTrace(format!(
-            "{PRETEND} is '{text}': expected a kernel's version, as 5.15"
+            "{PRETEND} is '{text}': expected a kernel version such as 5.15"
         ))),
     }
 }

@@ -112,7 +112,7 @@ impl Library {
         let left = (before - self.functions.len()) as u64;
         if left > 0 {
             self.hooked = self.hooked.saturating_sub(left);
-            let why = "changed in memory: another cutrace already records them";
+            let why = "patched in memory: another cutrace already records them";
             *self.skipped.entry(why.into()).or_default() += left;
         }
         left
@@ -359,14 +359,18 @@ fn choose(
 }
 
 /// Where in the file a function is, and where its probe goes.
-struct Place {
+struct ProbeSite {
     entry: u64,
     offset: u64,
     first: usize,
     probe_end: usize,
 }
 
-fn place(one: &Candidate<'_>, segments: &[Segment], bytes: &[u8]) -> Result<Place, &'static str> {
+fn place(
+    one: &Candidate<'_>,
+    segments: &[Segment],
+    bytes: &[u8],
+) -> Result<ProbeSite, &'static str> {
     let holds = |segment: &&Segment| {
         one.address
             .checked_sub(segment.address)
@@ -393,7 +397,7 @@ fn place(one: &Candidate<'_>, segments: &[Segment], bytes: &[u8]) -> Result<Plac
     } else {
         probe_point::offset(code)
     };
-    Ok(Place {
+    Ok(ProbeSite {
         entry,
         offset,
         first: probe_point::instruction_bytes(code, 0),

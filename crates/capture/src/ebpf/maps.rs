@@ -257,7 +257,7 @@ fn create(
     MapHandle::create(kind, Some(name), key, value, entries, &options).map_err(
         |source| match source.kind() {
             libbpf_rs::ErrorKind::PermissionDenied => EbpfError::NotAllowed {
-                what: "making a BPF map".into(),
+                what: "creating a BPF map".into(),
                 source: io::Error::last_os_error(),
             },
             _ if io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) => {

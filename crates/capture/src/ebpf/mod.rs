@@ -6,7 +6,6 @@ mod changed;
 pub mod error;
 pub mod kernel;
 mod kernels;
-mod known;
 pub mod layout;
 pub mod library;
 mod loader;
@@ -16,6 +15,7 @@ pub mod markers;
 pub mod objects;
 mod places;
 mod probe_point;
+mod process_filter;
 mod processes;
 mod reader;
 mod session;
@@ -24,15 +24,15 @@ mod source;
 pub mod spec;
 mod stopping;
 mod system;
+mod tables;
 mod watch;
-mod whose;
 
-pub use attach::Way;
+pub use attach::AttachMode;
 pub use error::EbpfError;
-pub use session::{Options, Recording, Report, Target, available, start};
+pub use process_filter::{CgroupError, ProcessFilter, cgroup};
+pub use session::{EbpfReport, Options, Recording, Target, available, start};
 pub use source::{EBPF, in_pid_namespace};
 pub use watch::Ended;
-pub use whose::{CgroupError, Whose, cgroup};
 
 #[cfg(test)]
 mod tests {

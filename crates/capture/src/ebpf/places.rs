@@ -38,11 +38,11 @@ struct Segment {
 
 /// The assembling thread's side.
 #[derive(Default)]
-pub struct Known {
+pub struct LoadedCode {
     objects: HashMap<u32, Objects>,
 }
 
-impl Known {
+impl LoadedCode {
     pub fn of(&self, pid: u32) -> Option<&Objects> {
         self.objects.get(&pid)
     }
@@ -138,7 +138,7 @@ mod tests {
     fn our_own_functions_are_where_they_are() {
         let own = std::process::id();
         let mut places = Places::default();
-        let mut known = Known::default();
+        let mut known = LoadedCode::default();
         for change in places.look(own, 5).expect("there") {
             known.take(own, &change);
         }

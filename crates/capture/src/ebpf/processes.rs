@@ -43,9 +43,9 @@ pub struct LoaderError {
 enum WithoutProbe {
     #[error("{0}")]
     Unreadable(io::Error),
-    #[error("it has no function that tells of libraries")]
+    #[error("it has no function that announces loaded libraries")]
     NoFunction,
-    #[error("another cutrace has patched it in the memory of a program")]
+    #[error("another cutrace has patched it in a program's memory")]
     Patched,
     #[error("{0}")]
     Refused(Arc<EbpfError>),

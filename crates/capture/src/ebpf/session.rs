@@ -2,21 +2,22 @@
 //! there is to say of it at the end.
 
 use super::EbpfError;
-use super::attach::{Calls, Way};
-use super::known::{Known, Seen};
+use super::attach::{AttachMode, Calls};
 use super::layout::{FILTER_TREE, Settings};
 use super::library::Wanted;
 use super::maps::{Maps, Room};
+use super::process_filter::ProcessFilter;
 use super::processes::{Following, mount_tracefs};
 use super::system::System;
+use super::tables::{LocalTables, SharedTables};
 use super::watch::{Attached, Ended, Message, WITHOUT_HOLD, Watch};
-use super::whose::Whose;
 use crate::call::item::{Batch, Item, Step};
 use crate::call::{Assembler, Filter, Limits, Totals};
 use crate::clock::monotonic;
 use crate::ioctl::{Decoder, loaded_driver};
 use crate::launch::block_signals;
 use crate::notes::Notes;
+use crate::notes::counted;
 use crate::preload::{Library, Process};
 use crate::syscall::Events;
 use crate::{Deadline, Inlet, Merge, Sink, SinkError};
@@ -44,7 +45,7 @@ pub struct Options {
     pub target: Target,
     /// Processes run already: what they loaded was not seen, and kernels are named by the host's functions.
     pub running: bool,
-    pub whose: Whose,
+    pub whose: ProcessFilter,
     /// Calls that come with their stacks.
     pub stacks: Option<Filter>,
     /// System calls on the driver's files.
@@ -54,7 +55,7 @@ pub struct Options {
     /// Bytes of the ring, a power of two.
     pub ring_bytes: Option<u32>,
     /// The first way of attaching to try.
-    pub way: Option<Way>,
+    pub way: Option<AttachMode>,
 }
 
 /// Whose calls are recorded.
@@ -79,7 +80,7 @@ const MOST_FRAMES: usize = 1 << 20;
 /// A session that is being watched.
 pub struct Recording<S> {
     maps: Arc<Maps>,
-    known: Arc<Known>,
+    known: Arc<SharedTables>,
     stop: Arc<AtomicBool>,
     watcher: JoinHandle<Ended>,
     assembler: JoinHandle<(S, Totals, u64, Duration)>,
@@ -87,7 +88,7 @@ pub struct Recording<S> {
 
 /// What a session has to say of itself at its end.
 #[derive(Debug)]
-pub struct Report {
+pub struct EbpfReport {
     pub processes: Vec<Process>,
     pub libraries: Vec<Library>,
     pub notes: Notes,
@@ -148,12 +149,12 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
             true => Some(beside(scope, || System::start(&maps, driver))?),
             false => None,
         };
-        let calls = Calls::load(&maps, options.way.unwrap_or(Way::Session));
+        let calls = Calls::load(&maps, options.way.unwrap_or(AttachMode::Session));
         let following = joined(following.join());
         let system = system.map(|thread| joined(thread.join()));
         Ok::<_, EbpfError>((calls?, following?, system.transpose()?))
     })?;
-    let known = Arc::new(Known::default());
+    let known = Arc::new(SharedTables::default());
     if let Some(why) = &following.without_hold {
         known.lock().notes.about(&WITHOUT_HOLD, why.to_string());
     }
@@ -200,7 +201,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
             watch.run(&stop)
         })?
     };
-    let seen = Seen::new(known.clone());
+    let seen = LocalTables::new(known.clone());
     let calls = system_options(options);
     let assembler = if options.system_calls {
         let mut merge =
@@ -266,7 +267,7 @@ impl<S: Sink> Recording<S> {
     }
 
     /// Takes what is left in the ring, takes the probes off, and stops.
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, EbpfReport) {
         self.stop.store(true, Ordering::Release);
         let ended = joined(self.watcher.join());
         let (sink, totals, system_calls, cpu) = joined(self.assembler.join());
@@ -274,20 +275,20 @@ impl<S: Sink> Recording<S> {
         let mut notes = state.notes.clone();
         if ended.late_loads > 0 {
             notes.say(format!(
-                "{} loads of libraries went on before probes were in them: calls may be missing",
-                ended.late_loads
+                "{} before probes were attached: first calls may be missing",
+                counted(ended.late_loads, "library ran", "libraries ran")
             ));
         }
         if ended.lost_ends > 0 {
             notes.say(format!(
-                "the returns of {} calls were lost",
-                ended.lost_ends
+                "{} no recorded return",
+                counted(ended.lost_ends, "call has", "calls have")
             ));
         }
         if ended.faults > 0 {
             notes.say(format!(
-                "{} pieces of arguments could not be read and are missing or zero",
-                ended.faults
+                "{} could not be read: missing or shown as zero",
+                counted(ended.faults, "argument", "arguments")
             ));
         }
         totals
@@ -295,7 +296,7 @@ impl<S: Sink> Recording<S> {
             .note()
             .into_iter()
             .for_each(|note| notes.say(note));
-        let report = Report {
+        let report = EbpfReport {
             processes: state.processes.clone(),
             libraries: state.libraries.clone(),
             notes,
@@ -322,7 +323,7 @@ fn system_options(options: &Options) -> crate::syscall::Options {
 }
 
 fn assemble_all<S: Sink, T: Sink>(
-    seen: Seen,
+    seen: LocalTables,
     limits: Limits,
     sink: S,
     mut system: Option<Events<T>>,

@@ -3,6 +3,7 @@
 use super::{EbpfError, Options, Recording, Target, available, start};
 use crate::{
     doctor,
+    notes::counted,
     preload::{Filter, Process},
     source::{
         About, Auto, Finding, Joining, OtherTools, Outcome, Outlet, Part, Provides, RunOptions,
@@ -17,11 +18,11 @@ pub static EBPF: Ebpf = Ebpf;
 
 static ABOUT: About = About {
     name: "ebpf",
-    help: "both calls and system calls, seen from the kernel (root)",
-    shows: "the same calls and system calls without touching the program; running processes (`-p PID`), all of them \
-            (`-a`), a user's, a cgroup's",
+    help: "CUDA calls and system calls, recorded from the kernel (root)",
+    shows: "the same calls and system calls without touching the program; works on running processes (`-p PID`), the \
+            whole machine (`-a`), a user or a cgroup",
     document: Some("docs/EBPF.md"),
-    needs: "root, or two capabilities",
+    needs: "root, or CAP_BPF and CAP_PERFMON",
     provides: Provides {
         calls: true,
         requests: true,
@@ -32,7 +33,7 @@ static ABOUT: About = About {
             "bcc", "bpf", "bpftrace", "uprobe", "uprobes", "usdt", "libbpf",
         ],
         method: "ebpf",
-        what: "probes in the CUDA libraries and system calls, by the kernel; needs root",
+        what: "kernel probes on the CUDA libraries and on system calls; needs root",
     }),
     ..About::EMPTY
 };
@@ -133,21 +134,24 @@ impl Running for Watching {
         let ended = &report.ended;
         let _ = writeln!(
             details,
-            "cutrace: {} calls seen, {} lost; probes attached in {:?}, taken off in {:?}",
-            ended.calls, ended.lost, ended.attach, ended.detach
+            "cutrace: {} seen, {} lost; probes attached in {:?}, detached in {:?}",
+            counted(ended.calls, "call", "calls"),
+            ended.lost,
+            ended.attach,
+            ended.detach
         );
         if ended.short > 0 {
             let _ = writeln!(
                 details,
-                "cutrace: {} calls were shorter than --min-duration and left no record",
-                ended.short
+                "cutrace: {} shorter than --min-duration not recorded",
+                counted(ended.short, "call", "calls")
             );
         }
         let not_sampled = ended.not_sampled;
         let mut notes = words::lines(&report.notes, &mut details);
         if in_pid_namespace() {
-            let why = "ebpf sees nothing from inside a PID namespace (a container): the kernel gives it the machine's \
-                       process numbers; run cutrace outside, or the container with --pid=host";
+            let why = "ebpf cannot match processes from inside a PID namespace (a container): run cutrace outside the \
+                       container, or start the container with --pid=host";
             notes.insert(0, why.into());
         } else if report.libraries.is_empty() && self.calls {
             let what = "no CUDA call: no CUDA library (libcuda, libcudart) was loaded";

@@ -6,7 +6,7 @@ use super::layout::{Head, KIND_SYSCALL_ENTER};
 use super::maps::Maps;
 use super::objects::{self, Compiled, SYSCALLS, SYSCALLS_BTF};
 use crate::ioctl::{DriverFiles, Opened, PLAYED, Payload, Request};
-use crate::syscall::{Call, Frame};
+use crate::syscall::{Frame, SystemCall};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use nvidia_ioctl::{DeviceFile, Version, argument_size};
 use std::collections::HashMap;
@@ -176,7 +176,7 @@ fn read_one(head: &Head, body: &[u8], files: &mut Files) -> Option<Vec<(u64, Fra
         {
             files.learn(pid, fd, opened);
         }
-        let call = Call::Open {
+        let call = SystemCall::Open {
             name: "openat",
             path,
             flags: word(2),
@@ -219,7 +219,7 @@ fn read_one(head: &Head, body: &[u8], files: &mut Files) -> Option<Vec<(u64, Fra
     let call = match number {
         libc::SYS_ioctl => {
             let fd = word(0) as i32;
-            Call::Ioctl {
+            SystemCall::Ioctl {
                 request: Request {
                     opened: files.of(pid, fd, head.time)?,
                     fd,
@@ -231,7 +231,7 @@ fn read_one(head: &Head, body: &[u8], files: &mut Files) -> Option<Vec<(u64, Fra
         }
         libc::SYS_mmap => {
             let fd = word(4) as i32;
-            Call::Map {
+            SystemCall::Map {
                 opened: files.of(pid, fd, head.time)?,
                 fd,
                 length: word(1),
@@ -243,7 +243,7 @@ fn read_one(head: &Head, body: &[u8], files: &mut Files) -> Option<Vec<(u64, Fra
             let fd = word(0) as i32;
             let opened = files.of(pid, fd, head.time)?;
             files.opened.remove(&(pid, fd));
-            Call::Close { opened, fd }
+            SystemCall::Close { opened, fd }
         }
         _ => return None,
     };

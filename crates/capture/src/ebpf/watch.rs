@@ -2,9 +2,8 @@
 //! while they wait.
 
 use super::EbpfError;
-use super::attach::{Calls, Probe, Way};
+use super::attach::{AttachMode, Calls, Probe};
 use super::changed::Changes;
-use super::known::Known;
 use super::layout::{
     COUNT_FAULTS, COUNT_LATE, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_SYSTEM, COUNT_SHORT,
     COUNT_UNSAMPLED, COUNT_UNSAVED, Head, KIND_ENTER, KIND_EXEC, KIND_EXIT, KIND_FORK, KIND_LOADED,
@@ -21,6 +20,7 @@ use super::short::Short;
 use super::spec::Description;
 use super::stopping::Stopping;
 use super::system::{self, Files, System};
+use super::tables::SharedTables;
 use crate::Deadline;
 use crate::call::item::Batch;
 use crate::call::{Filter, Named};
@@ -90,7 +90,7 @@ pub struct Attached {
     pub following: Following,
     /// None: system calls are not asked for.
     pub system: Option<System>,
-    pub known: Arc<Known>,
+    pub known: Arc<SharedTables>,
     pub deadline: Deadline,
 }
 
@@ -101,7 +101,7 @@ pub struct Watch {
     system: Option<System>,
     system_files: Files,
     wanted: Wanted,
-    known: Arc<Known>,
+    known: Arc<SharedTables>,
     deadline: Deadline,
     reader: Reader,
     /// Files that have been looked into.
@@ -317,13 +317,14 @@ impl Watch {
         let Some(mut found) = library::read(&file, &mapped.path, &self.wanted) else {
             return;
         };
-        if self.calls.way == Way::Single && self.wanted.filter.is_none() {
+        if self.calls.way == AttachMode::Single && self.wanted.filter.is_none() {
             let before = found.functions.len();
             found.functions.retain(|one| Filter::is_telling(&one.name));
             let left = (before - found.functions.len()) as u64;
             if left > 0 {
                 found.hooked = found.hooked.saturating_sub(left);
-                let why = "left out: this kernel attaches probes one by one; name them with -e";
+                let why =
+                    "not hooked: this kernel attaches probes one by one; select functions with -e";
                 *found.skipped.entry(why.into()).or_default() += left;
             }
         }
@@ -419,10 +420,10 @@ impl Watch {
         let mut attached = self.calls.attach(file, path, &probes);
 
         // A kernel may take programs that it then does not attach.
-        while attached.is_err() && self.calls.way != Way::Single && self.calls.is_unused() {
+        while attached.is_err() && self.calls.way != AttachMode::Single && self.calls.is_unused() {
             let next = match self.calls.way {
-                Way::Session => Way::Multi,
-                Way::Multi | Way::Single => Way::Single,
+                AttachMode::Session => AttachMode::Multi,
+                AttachMode::Multi | AttachMode::Single => AttachMode::Single,
             };
             self.calls = Calls::load(&self.maps, next)?;
             attached = self.calls.attach(file, path, &probes);
@@ -576,32 +577,32 @@ impl Watch {
 }
 
 pub(super) static ALREADY_RECORDED: Topic = Topic {
-    one: "not traced: {}: another cutrace already records it, or another tool has patched it, and a probe on patched \
-          code would crash that program",
-    many: "not traced: functions of {} libraries: another cutrace already records them, or another tool has patched \
-           them, and a probe on patched code would crash that program",
+    one: "not traced: {}: another cutrace or another tool has patched it, and a probe on patched code would crash the \
+          program",
+    many: "not traced: functions of {} libraries: another cutrace or another tool has patched them, and a probe on \
+           patched code would crash the program",
 };
 
 pub(super) static WITHOUT_DURATIONS: Topic = Topic {
-    one: "durations are not recorded for {}: it can throw C++ exceptions, and a return probe would end the program; \
-          use --method=preload for durations",
-    many: "durations are not recorded for functions of {} libraries: they can throw C++ exceptions, and a return probe \
-           would end the program; use --method=preload for durations",
+    one: "no durations for {}: it can throw C++ exceptions, and a return probe would kill the program; use \
+          --method=preload for durations",
+    many: "no durations for functions of {} libraries: they can throw C++ exceptions, and a return probe would kill \
+           the program; use --method=preload for durations",
 };
 
 pub static WITHOUT_HOLD: Topic = Topic {
-    one: "libraries that are loaded later are not seen, or too late: {}",
-    many: "libraries that are loaded later by {} loaders are not seen, or too late",
+    one: "libraries loaded later may be missed, or lose their first calls: {}",
+    many: "libraries loaded later by {} loaders may be missed, or lose their first calls",
 };
 
 static BEFORE_LOADER: Topic = Topic {
-    one: "{} was there before its program's loader was known: first calls may be missing",
-    many: "{} libraries were there before their programs' loaders were known: first calls may be missing",
+    one: "{} was loaded before its program's loader was hooked: its first calls may be missing",
+    many: "{} libraries were loaded before their programs' loaders were hooked: their first calls may be missing",
 };
 
 static NO_SYMBOLS: Topic = Topic {
-    one: "{}: no functions that can be probed: it has no symbols for them",
-    many: "{} files have no functions that can be probed: they have no symbols for them",
+    one: "{} has no symbols, so none of its functions can be probed",
+    many: "{} files have no symbols, so none of their functions can be probed",
 };
 
 static NOT_TRACED: Topic = Topic {

@@ -10,4 +10,4 @@ mod watch;
 pub use record::{Step, Switch, decode};
 pub use rm::RmError;
 pub use source::FECS;
-pub use watch::{Report, Watch, available};
+pub use watch::{FecsReport, Watch, available};

@@ -106,7 +106,7 @@ impl Client {
     /// The GPUs, in the order of their places on the bus.
     pub fn gpus(&self) -> Result<Vec<Gpu>, RmError> {
         let mut ids = [0xffu8; 4 * 32];
-        let what = "the GPUs that are attached";
+        let what = "listing attached GPUs";
         self.control(self.root, GET_ATTACHED_IDS, &mut ids, what)?;
         let ids = ids.chunks(4).map(|id| word(id, 0));
         let mut ids: Vec<u32> = ids.filter(|id| *id != u32::MAX).collect();
@@ -188,7 +188,7 @@ impl Client {
 
     /// Memory that the driver writes and we read; its handle, and where it is.
     pub fn memory(&self, gpu: Gpu, bytes: usize) -> Result<(u32, Mapped), RmError> {
-        let what = "memory for an event buffer";
+        let what = "allocating memory for an event buffer";
         let mut params = [0u8; 128];
         params[..4].copy_from_slice(&OWNER.to_le_bytes());
         params[24..28].copy_from_slice(&LOCATION_PCI.to_le_bytes());
@@ -235,7 +235,12 @@ impl Client {
     /// The GPU's clock, in nanoseconds.
     pub fn gpu_time(&self, gpu: Gpu) -> Result<u64, RmError> {
         let mut time = [0; 8];
-        self.control(gpu.subdevice, TIMER_GET_TIME, &mut time, "the GPU's time")?;
+        self.control(
+            gpu.subdevice,
+            TIMER_GET_TIME,
+            &mut time,
+            "reading the GPU's time",
+        )?;
         Ok(u64::from_le_bytes(time))
     }
 }

@@ -1,9 +1,10 @@
 //! Context switches of the GPUs, as a source.
 
 use super::{Watch, watch};
+use crate::notes::counted;
 use crate::source::{
-    About, Finding, Joining, Outcome, Outlet, Part, RunOptions, Running, Source, SourceError,
-    Unavailable,
+    About, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
+    SourceError, Unavailable,
 };
 
 pub struct Fecs;
@@ -12,8 +13,8 @@ pub static FECS: Fecs = Fecs;
 
 static ABOUT: About = About {
     name: "fecs",
-    help: "whose context has the GPU, from the driver",
-    shows: "the context switches of the GPU, of every process on it",
+    help: "which context is on the GPU, from the driver",
+    shows: "the GPU's context switches, for all processes on it",
     needs: "a GPU",
     ..About::EMPTY
 };
@@ -30,12 +31,12 @@ impl Source for Fecs {
 
     /// It tells of every process on the GPU, not of the traced ones alone.
     fn left_out_of_all(&self, _run: &RunOptions) -> Option<String> {
-        Some("it has to be asked for by name".into())
+        Some("it must be named explicitly".into())
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let words = |()| "whose context has the GPU (--method fecs)".to_owned();
-        let found = watch::available().map(words);
+        let words = |()| "which context is on the GPU (--method fecs)".to_owned();
+        let found = watch::available().map(words).map_err(Obstacle::from_error);
         vec![Finding::new(Part::Driver, "FECS", found)]
     }
 
@@ -57,11 +58,13 @@ impl Running for Watching {
         let refused = report.refused.iter();
         Some(Outcome {
             notes: refused
-                .map(|why| format!("context switches of the GPU were not watched: {why}"))
+                .map(|why| format!("GPU context switches were not recorded: {why}"))
                 .collect(),
             details: format!(
-                "cutrace: context switches of {} GPUs: {} events, {} lost\n",
-                report.gpus, report.events, report.lost
+                "cutrace: context switches of {}: {}, {} lost\n",
+                counted(report.gpus as u64, "GPU", "GPUs"),
+                counted(report.events, "event", "events"),
+                report.lost
             ),
             clocks: report.clocks,
             unwritten: report.unwritten,

@@ -3,7 +3,7 @@
 use super::record::{BYTES, Step, Switch, decode};
 use super::rm::{Client, Gpu, Mapped, RmError};
 use crate::clock::monotonic;
-use crate::held::Held;
+use crate::ordered_writer::OrderedWriter;
 use crate::{Deadline, Sink, SinkError};
 use event::{
     Arg, Backend, Category, ClockError, ClockMap, ClockPair, ClockRules, Event, Extent, Kind,
@@ -37,12 +37,12 @@ const KEEP_OLDEST: u32 = 1;
 /// Watches the GPUs' context switches.
 pub struct Watch<S> {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(S, Report)>,
+    thread: JoinHandle<(S, FecsReport)>,
 }
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct FecsReport {
     pub gpus: usize,
     pub events: u64,
     pub lost: u64,
@@ -54,11 +54,8 @@ pub struct Report {
 }
 
 /// Whether there is a driver that may offer it.
-pub fn available() -> Result<(), String> {
-    let client = Client::open().map_err(|why| why.to_string())?;
-    Buffers::open(client)
-        .map(drop)
-        .map_err(|why| why.to_string())
+pub fn available() -> Result<(), RmError> {
+    Buffers::open(Client::open()?).map(drop)
 }
 
 impl<S: Sink> Watch<S> {
@@ -69,12 +66,12 @@ impl<S: Sink> Watch<S> {
             .name("cutrace-fecs".into())
             .spawn(move || {
                 crate::launch::block_signals();
-                Watching::new(Held::new(sink, deadline)).run(&stopped)
+                Watching::new(OrderedWriter::new(sink, deadline)).run(&stopped)
             })?;
         Ok(Watch { stop, thread })
     }
 
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, FecsReport) {
         self.stop.store(true, Ordering::Release);
         self.thread
             .join()
@@ -123,7 +120,7 @@ impl Buffer {
         ] {
             params[place..place + 4].copy_from_slice(&value.to_le_bytes());
         }
-        let what = "an event buffer";
+        let what = "creating an event buffer";
         let handle = client.allocate(client.root(), EVENT_BUFFER, &mut params, what)?;
         let bind = |everybody: u8| {
             let mut params = [0u8; 24];
@@ -195,24 +192,24 @@ impl Buffer {
 }
 
 struct Watching<S> {
-    held: Held<S>,
+    held: OrderedWriter<S>,
     /// When a context got a GPU, by the GPU's clock.
     open: HashMap<(u32, u32, u32), u64>,
     next_id: u64,
-    report: Report,
+    report: FecsReport,
 }
 
 impl<S: Sink> Watching<S> {
-    fn new(held: Held<S>) -> Self {
+    fn new(held: OrderedWriter<S>) -> Self {
         Watching {
             held,
             open: HashMap::new(),
             next_id: 1,
-            report: Report::default(),
+            report: FecsReport::default(),
         }
     }
 
-    fn run(mut self, stop: &AtomicBool) -> (S, Report) {
+    fn run(mut self, stop: &AtomicBool) -> (S, FecsReport) {
         let backend = Backend {
             name: "fecs".into(),
             ..Backend::default()

@@ -29,13 +29,13 @@ pub struct MapDump {
     spec: Map,
     bytes: Vec<u8>,
     /// Of a map of the host's kernel, which has no memory to be shown.
-    held: Option<Held>,
+    held: Option<MapContents>,
     /// What it is, in words.
     pub kind: String,
 }
 
 /// Keys of a map, each with its values.
-pub type Held = Vec<(Vec<u8>, Vec<Vec<u8>>)>;
+pub type MapContents = Vec<(Vec<u8>, Vec<Vec<u8>>)>;
 
 /// A key and its values.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl MapDump {
         name: &str,
         kind: &str,
         [key_size, value_size, max_entries]: [u32; 3],
-        held: Held,
+        held: MapContents,
     ) -> MapDump {
         let spec = Map {
             name: name.to_owned(),

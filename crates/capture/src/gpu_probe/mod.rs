@@ -6,7 +6,6 @@
 
 mod allocations;
 mod clock;
-mod found;
 mod host;
 mod intervals;
 mod live_pins;
@@ -15,6 +14,7 @@ mod notes;
 pub mod programs;
 mod reading;
 mod records;
+mod results;
 mod ring;
 mod source;
 mod unprobed;
@@ -22,7 +22,6 @@ pub mod words;
 
 pub use allocations::{Allocation, Allocations};
 pub use clock::DeviceClock;
-pub use found::Found;
 pub use host::{Host, HostError, HostFound, HostMap, HostPart, HostProgram};
 pub use intervals::{Interval, ShowInterval};
 pub use live_pins::{PinError, file_name, in_file_name, put, spec};
@@ -30,6 +29,7 @@ pub use maps::{Entry, LiveMap, MapDump, dumps, is_set, live_maps};
 pub use notes::{KernelNotes, Notes};
 pub use programs::Probes;
 pub use reading::{MapReading, ReadingCause, map_readings};
+pub use results::ProbeResults;
 pub use ring::{Raw, RingTotals, Rings, Source, Taker};
 pub use source::PROBES;
 pub use unprobed::Unprobed;
@@ -47,7 +47,7 @@ const VARIABLE: &str = "CUTRACE_GPU_PROBES";
 pub enum ProbeError {
     #[error(transparent)]
     Folder(#[from] crate::preload::PreloadError),
-    #[error("cannot write the orders for GPU probes: {0}")]
+    #[error("cannot write the instructions for GPU probes: {0}")]
     Orders(io::Error),
 }
 

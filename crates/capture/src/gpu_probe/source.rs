@@ -1,13 +1,13 @@
 //! Probes inside kernels as a source: their rings become events, their maps are kept for the end.
 
 use super::{
-    Found, Host, HostError, Notes, ProbeError, Rings, Session, dumps,
-    found::Around,
+    Host, HostError, Notes, ProbeError, ProbeResults, Rings, Session, dumps,
     intervals::Intervals,
     live_pins::{LivePins, PinError},
     map_readings,
     programs::{Probes, Stopped},
     records::{CHUNKS, Decoder, Queue},
+    results::Around,
     unprobed::Unprobed,
     words,
 };
@@ -33,16 +33,16 @@ pub static PROBES: ProbesInKernels = ProbesInKernels;
 static ABOUT: About = About {
     name: "probes",
     typed: Some("`cutrace gpu`"),
-    help: "programs inside kernels",
-    shows: "your eBPF programs inside CUDA kernels, thread by thread",
+    help: "eBPF programs inside kernels",
+    shows: "your eBPF programs inside CUDA kernels, run by each GPU thread",
     document: Some("docs/GPU-PROBES.md"),
-    needs: "PTX in the program",
+    needs: "kernels with PTX",
     by_method: false,
     carries: &[Library::GpuProbes],
     other_tools: Some(OtherTools {
         words: &["ncu", "nsight-compute", "sanitizer"],
         method: "auto",
-        what: "and `cutrace gpu` looks inside kernels",
+        what: "`cutrace gpu` looks inside kernels",
     }),
     ..About::EMPTY
 };
@@ -90,7 +90,7 @@ impl Source for ProbesInKernels {
     ) -> Result<Box<dyn Running>, SourceError> {
         let Some(probes) = run.probes.clone() else {
             return Err(SourceError::in_words(
-                "cutrace gpu puts probes into kernels",
+                "use cutrace gpu to put probes into kernels",
             ));
         };
         let mut outlet = joining.outlet;
@@ -189,7 +189,7 @@ impl Running for Probing {
             })
             .collect();
         let said = words::notes(&self.probes, &notes, &dumps, &rings, &readings);
-        let found = Found {
+        let found = ProbeResults {
             notes,
             dumps,
             rings,

@@ -62,12 +62,12 @@ impl Unprobed {
         if nothing_ran && notes.probed.is_empty() && !notes.sass_only.is_empty() {
             found.notes.push(match notes.sass_only.iter().next() {
                 Some((kernel, place)) if notes.sass_only.len() == 1 => format!(
-                    "nothing was probed: {} is machine code (SASS) only in {}, and did not run",
+                    "nothing was probed: {} is only machine code (SASS) in {}, and did not run",
                     short(kernel),
                     library(place)
                 ),
                 _ => format!(
-                    "nothing was probed: {} kernels match, are machine code (SASS) only, and did not run",
+                    "nothing was probed: {} kernels match, but they are only machine code (SASS) and did not run",
                     notes.sass_only.len()
                 ),
             });
@@ -82,19 +82,19 @@ impl Unprobed {
         let note = match &*groups {
             [] => return,
             [(place, [kernel])] => format!(
-                "{kernel} of {} is machine code (SASS) only, and ran without probes. {INSTEAD}",
+                "{kernel} in {} is only machine code (SASS) and ran without probes. {INSTEAD}",
                 library(place)
             ),
             groups => {
                 let mut parts: Vec<String> = (groups.iter().take(MOST_LINES))
-                    .map(|(place, kernels)| format!("{} of {}", kernels.len(), library(place)))
+                    .map(|(place, kernels)| format!("{} in {}", kernels.len(), library(place)))
                     .collect();
                 if let Some(rest) = groups.get(MOST_LINES..).filter(|rest| !rest.is_empty()) {
                     let kernels: usize = rest.iter().map(|(_, kernels)| kernels.len()).sum();
-                    parts.push(format!("{kernels} of {} more libraries", rest.len()));
+                    parts.push(format!("{kernels} in {} more libraries", rest.len()));
                 }
                 format!(
-                    "{all} kernels are machine code (SASS) only, and ran without probes: {} (-v lists them). {INSTEAD}",
+                    "{all} kernels are only machine code (SASS) and ran without probes: {} (-v lists them). {INSTEAD}",
                     parts.join(", ")
                 )
             }
@@ -135,7 +135,7 @@ impl Unprobed {
         if !rest.is_empty() {
             let kernels: usize = rest.iter().map(|(_, kernels)| kernels.len()).sum();
             self.notes.push(format!(
-                "{kernels} more kernels ran without probes, of {} more {of} (-v lists them)",
+                "{kernels} more kernels ran without probes, for {} more {of} (-v lists them)",
                 rest.len()
             ));
         }
@@ -224,8 +224,8 @@ mod tests {
             found.notes,
             [
                 format!(
-                    "3 kernels are machine code (SASS) only, and ran without probes: 2 of libtorch_cuda.so, \
-                     1 of libcublas.so (-v lists them). {INSTEAD}"
+                    "3 kernels are only machine code (SASS) and ran without probes: 2 in libtorch_cuda.so, 1 in \
+                     libcublas.so (-v lists them). {INSTEAD}"
                 ),
                 "r ran without probes: it has no registers left".to_owned(),
             ]
@@ -239,7 +239,7 @@ mod tests {
             ]
         );
         let found = Unprobed::of(&notes, &launched(&["gemm"]));
-        let only = "gemm of libcublas.so is machine code (SASS) only, and ran without probes. ";
+        let only = "gemm in libcublas.so is only machine code (SASS) and ran without probes. ";
         assert_eq!(found.notes, [format!("{only}{INSTEAD}")]);
     }
 
@@ -250,18 +250,17 @@ mod tests {
         let sass: Vec<(&str, &str)> = kernels.iter().map(|(k, l)| (&**k, &**l)).collect();
         let names: Vec<&str> = kernels.iter().map(|(k, _)| &**k).collect();
         let found = Unprobed::of(&noted(&sass, &[]), &launched(&names));
-        let libraries = "1 of l0, 1 of l1, 1 of l2, 1 of l3, 5 of 5 more libraries (-v lists them)";
+        let libraries = "1 in l0, 1 in l1, 1 in l2, 1 in l3, 5 in 5 more libraries (-v lists them)";
         assert!(found.notes[0].contains(libraries), "{:?}", found.notes);
         assert_eq!((found.notes.len(), found.details.len()), (1, 9));
         let refused: Vec<(&str, &str)> = sass.clone();
         let found = Unprobed::of(&noted(&[], &refused), &launched(&names));
         assert_eq!(found.notes.len(), MOST_LINES + 1);
-        let last = "5 more kernels ran without probes, of 5 more reasons (-v lists them)";
+        let last = "5 more kernels ran without probes, for 5 more reasons (-v lists them)";
         assert_eq!(found.notes[MOST_LINES], last);
         assert_eq!(found.details.len(), 5);
         let nothing = Unprobed::of(&noted(&sass, &[]), &launched(&[]));
-        let words =
-            "nothing was probed: 9 kernels match, are machine code (SASS) only, and did not run";
+        let words = "nothing was probed: 9 kernels match, but they are only machine code (SASS) and did not run";
         assert_eq!(nothing.notes, [words]);
         assert_eq!(
             Unprobed::of(&noted(&[], &[]), &launched(&["x"])),

@@ -2,6 +2,7 @@
 
 use super::{MapDump, MapReading, Notes, Probes, ReadingCause, RingTotals};
 use crate::clock::monotonic;
+use crate::notes::counted;
 use ptx::device::map_kind;
 use ptx::rewrite::{nearest, readable};
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub fn notes(
         let name = dump.map.map_or("printk", |map| probes.map_name(map));
         match dump.ring() {
             Some(ring) if ring.lost > 0 => all.push(format!(
-                "ring {name}: {} of {} records found no room; give it more with --ring N",
+                "ring {name}: {} of {} records did not fit; enlarge it with --ring N",
                 ring.lost,
                 ring.lost + ring.head
             )),
@@ -36,8 +37,8 @@ pub fn notes(
         }
         if dump.refused() > 0 {
             all.push(format!(
-                "map {name} was full: {} keys were refused",
-                dump.refused()
+                "map {name} was full: {} refused",
+                counted(dump.refused(), "insert was", "inserts were")
             ));
         }
     }
@@ -47,8 +48,8 @@ pub fn notes(
             .map
             .map_or("printk", |map| probes.map_name(map));
         all.push(format!(
-            "ring {name}: {} records were begun and not finished",
-            total.unfinished
+            "ring {name}: {} started but never finished",
+            counted(total.unfinished as u64, "record was", "records were")
         ));
     }
     all
@@ -59,13 +60,13 @@ fn early(reading: &MapReading) -> Option<String> {
     match &reading.why {
         ReadingCause::End => None,
         ReadingCause::Signal(signal) => Some(format!(
-            "{signal} ended process {}: its maps are as they were when the signal came, perhaps with kernels running",
+            "{signal} ended process {}: its maps were read when the signal arrived, possibly with kernels still running",
             reading.pid
         )),
         ReadingCause::Interval => {
             let ago = Duration::from_nanos(monotonic().saturating_sub(reading.at));
             Some(format!(
-                "process {} was gone before its maps could be read at its end: they are of {:.1} s before",
+                "process {} ended before its maps could be read: the maps shown are {:.1} s older than its end",
                 reading.pid,
                 ago.as_secs_f64()
             ))
@@ -106,10 +107,10 @@ pub fn unread(probes: &Probes, notes: &Notes, dumps: &[MapDump]) -> Option<Strin
     match &*pids {
         [] => None,
         [pid] => Some(format!(
-            "maps of process {pid} are missing: it was gone before they could be read from the device"
+            "maps of process {pid} are missing: it ended before they could be read from the device"
         )),
         many => Some(format!(
-            "maps of {} processes are missing: they were gone before their maps could be read from the device",
+            "maps of {} processes are missing: the processes ended before their maps could be read from the device",
             many.len()
         )),
     }
@@ -134,9 +135,9 @@ fn not_found(probes: &Probes, notes: &Notes) -> Vec<String> {
             }
         }
         let hint = if near.is_empty() {
-            "the program loaded none".to_owned()
+            "the program loaded no kernels".to_owned()
         } else {
-            format!("there are: {}", near.join(", "))
+            format!("the nearest are: {}", near.join(", "))
         };
         let line = format!("no kernel {} was loaded; {hint}", probe.kernels.text());
         if !lines.contains(&line) {

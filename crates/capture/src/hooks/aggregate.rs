@@ -1,6 +1,6 @@
 //! What is computed in the kernel instead of recording calls: `count`, `hist(duration)`, `hist(arg1)`.
 
-use super::{Argument, Format, Located, Place, Source};
+use super::{Argument, CopiedAt, Format, Located, Source};
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,8 @@ pub enum Measure {
     Argument(usize),
 }
 
-const KNOWN: &str = "count, hist(duration), hist(argN), hist(retval), hist(NAME) with one of args";
+const KNOWN: &str =
+    "choose count, hist(duration), hist(argN), hist(retval) or hist(NAME) with NAME from args";
 
 impl Aggregate {
     /// Reads it; what it measures is added to the hook's arguments unless it is there.
@@ -57,10 +58,10 @@ impl Aggregate {
         };
         let argument = &arguments[place];
         if argument.format == Format::Text {
-            return Err(Located::new(5, "a histogram is of numbers, not of texts"));
+            return Err(Located::new(5, "a histogram needs a number, not a string"));
         }
-        if argument.place == Place::Return && argument.source != Source::Returned {
-            let what = "a histogram is of what is known when the function begins, of retval, or of duration";
+        if argument.place == CopiedAt::Return && argument.source != Source::Returned {
+            let what = "a histogram can use arguments at entry, retval or duration";
             return Err(Located::new(5, what));
         }
         Ok(Aggregate::Histogram(Measure::Argument(place)))

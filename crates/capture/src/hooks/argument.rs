@@ -16,7 +16,7 @@ pub struct Argument {
     /// The value is a pointer; what lies so many bytes behind it is meant.
     pub pointed: Option<u16>,
     pub format: Format,
-    pub place: Place,
+    pub place: CopiedAt,
     /// A condition needs it, the reader does not.
     pub hidden: bool,
 }
@@ -32,7 +32,7 @@ pub enum Source {
 
 /// When it is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CopiedAt {
     Entry,
     Return,
 }
@@ -83,7 +83,7 @@ impl Argument {
         let mut walk = Walk::new(text)?;
         let pointed = walk.take("*");
         if walk.take("*") {
-            return Err(Located::new(1, "one pointer can be followed, not two"));
+            return Err(Located::new(1, "only one pointer can be followed"));
         }
         let place = walk.place();
         let source = match walk.next() {
@@ -100,28 +100,33 @@ impl Argument {
             let place = walk.place();
             match walk.next() {
                 Some(Token::Word(word)) => Format::parse(word).ok_or_else(|| {
-                    Located::new(place, format!("'{word}' is not a type: {FORMATS}"))
+                    Located::new(place, format!("'{word}' is not a type: use {FORMATS}"))
                 })?,
-                _ => return Err(Located::new(place, format!("expected a type: {FORMATS}"))),
+                _ => {
+                    return Err(Located::new(
+                        place,
+                        format!("expected a type: use {FORMATS}"),
+                    ));
+                }
             }
         } else {
             Format::Unsigned(64)
         };
         let mut when = match source {
-            Source::Returned => Place::Return,
-            Source::Argument(_) | Source::Field(_) => Place::Entry,
+            Source::Returned => CopiedAt::Return,
+            Source::Argument(_) | Source::Field(_) => CopiedAt::Entry,
         };
         if walk.take("@") {
             let place = walk.place();
             when = match walk.next() {
-                Some(Token::Word("return")) => Place::Return,
-                Some(Token::Word("entry")) if source != Source::Returned => Place::Entry,
+                Some(Token::Word("return")) => CopiedAt::Return,
+                Some(Token::Word("entry")) if source != Source::Returned => CopiedAt::Entry,
                 _ => return Err(Located::new(place, "expected 'return' or 'entry'")),
             };
-            if when == Place::Return && matches!(source, Source::Argument(_)) && !pointed {
+            if when == CopiedAt::Return && matches!(source, Source::Argument(_)) && !pointed {
                 return Err(Located::new(
                     place,
-                    "at its return a function's arguments are gone; what they point to is not: write *argN",
+                    "arguments are not available at the return, but what they point to is: write *argN",
                 ));
             }
         }
@@ -149,7 +154,7 @@ fn source(word: &str, place: usize) -> Result<Source, Located> {
             Ok(number @ 0..=11) => Ok(Source::Argument(number)),
             _ => Err(Located::new(
                 place,
-                format!("{word}: the first is arg0, the last arg11"),
+                format!("{word}: arguments are arg0 to arg11"),
             )),
         },
         None => {
@@ -173,7 +178,7 @@ fn offset(walk: &mut Walk<'_>, pointed: bool) -> Result<u16, Located> {
     if !pointed {
         return Err(Located::new(
             place,
-            "an offset is of what a pointer points to: write *argN+16",
+            "an offset applies to what a pointer points to: write *argN+16",
         ));
     }
     let place = walk.place();

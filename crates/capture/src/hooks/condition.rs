@@ -4,7 +4,7 @@
 //! without loops of its own can evaluate.
 
 use super::{
-    Argument, Format, Located, Place, Source,
+    Argument, CopiedAt, Format, Located, Source,
     lex::{Token, Walk},
 };
 
@@ -106,7 +106,7 @@ impl Condition {
         let alternatives = alternatives(&tree).ok_or_else(|| {
             Located::new(
                 0,
-                format!("more than {MOST_TERMS} comparisons when written out as alternatives"),
+                format!("the condition expands to more than {MOST_TERMS} comparisons"),
             )
         })?;
         Ok(Condition { alternatives })
@@ -220,7 +220,7 @@ impl Reading<'_, '_> {
             Some(Token::Number(_)) => {
                 return Err(Located::new(
                     place,
-                    "the argument stands on the left: size > 4096",
+                    "write the argument on the left: size > 4096",
                 ));
             }
             _ => return Err(Located::new(place, "expected the name of an argument")),
@@ -253,7 +253,7 @@ impl Reading<'_, '_> {
             value = match self.walk.next() {
                 Some(Token::Number(number)) if negative => {
                     if !signed {
-                        let what = "this argument is never negative: give it a type such as i32";
+                        let what = "this argument is unsigned: give it a signed type such as i32";
                         return Err(Located::new(place, what));
                     }
                     number.wrapping_neg()
@@ -281,11 +281,11 @@ impl Reading<'_, '_> {
         let different = match self.walk.next() {
             Some(Token::Sign("==")) => negated,
             Some(Token::Sign("!=")) => !negated,
-            _ => return Err(Located::new(place, "a text is compared by == or !=")),
+            _ => return Err(Located::new(place, "compare strings with == or !=")),
         };
         let place = self.walk.place();
         let Some(Token::Text(text)) = self.walk.next() else {
-            return Err(Located::new(place, "expected a text in quotes"));
+            return Err(Located::new(place, "expected a quoted string"));
         };
         let mut bytes = text.as_bytes().to_vec();
         match bytes.last() {
@@ -295,7 +295,10 @@ impl Reading<'_, '_> {
             _ => bytes.push(0),
         }
         if bytes.is_empty() || bytes.len() > LONGEST_TEXT {
-            let what = format!("a text of 1 to {} bytes can be compared", LONGEST_TEXT - 1);
+            let what = format!(
+                "only strings of 1 to {} bytes can be compared",
+                LONGEST_TEXT - 1
+            );
             return Err(Located::new(place, what));
         }
         let terms = bytes.chunks(8).enumerate().map(|(number, part)| {
@@ -330,7 +333,7 @@ impl Reading<'_, '_> {
         if matches!(written.source, Source::Field(_)) {
             let names: Vec<&str> = self.arguments.iter().map(|a| a.name.as_str()).collect();
             let among = match names.is_empty() {
-                true => ", which are none".to_owned(),
+                true => ", which is empty".to_owned(),
                 false => format!(": {}", names.join(", ")),
             };
             let what = format!("'{word}' is not among the hook's args{among}");
@@ -349,6 +352,6 @@ impl Condition {
     pub fn needs_return(&self, arguments: &[Argument]) -> bool {
         (self.alternatives.iter().flatten())
             .filter_map(|term| arguments.get(term.argument))
-            .any(|argument| argument.place == Place::Return)
+            .any(|argument| argument.place == CopiedAt::Return)
     }
 }

@@ -1,8 +1,8 @@
 //! From TOML to hooks. Every mistake is told with its place; what is not known is a mistake.
 
 use super::{
-    Aggregate, Argument, Condition, Error, Hook, Hooks, Located, MOST_ARGUMENTS, MOST_BYTES,
-    MOST_HOOKS, Measure, Place, Probe, Source, Target, Way,
+    Aggregate, Argument, Condition, CopiedAt, Error, Hook, Hooks, Located, MOST_ARGUMENTS,
+    MOST_BYTES, MOST_HOOKS, Measure, Probe, ProbeKind, Source, Target,
 };
 use event::{Category, Kind, Layer};
 use std::ops::Range;
@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Hooks, Error> {
                 .or(item.span()),
         );
         if key != "hook" {
-            let what = format!("'{key}' is not known here: a hooks file holds [[hook]] tables");
+            let what = format!("unknown key '{key}': a hooks file contains [[hook]] tables");
             return Err(Error::at(text, place, what));
         }
         let Item::ArrayOfTables(tables) = item else {
@@ -72,14 +72,13 @@ fn fits(argument: &Argument, probes: &[Probe]) -> Result<(), Located> {
     match &argument.source {
         Source::Field(field) if !probes.iter().all(points) => {
             let what = format!(
-                "'{field}' is no argument of a function (arg0 … arg11, retval); \
-                 only tracepoints have named fields"
+                "'{field}' is not a function argument (arg0 … arg11, retval); only tracepoints have named fields"
             );
             Err(Located::new(0, what))
         }
         Source::Argument(_) | Source::Returned if probes.iter().any(points) => Err(Located::new(
             0,
-            "a tracepoint has fields: write a field's name",
+            "a tracepoint has no argN: use a field name",
         )),
         _ => Ok(()),
     }
@@ -103,7 +102,7 @@ impl<'a> Reading<'a> {
         for (key, item) in self.table.iter() {
             if !KEYS.contains(&key) {
                 let place = self.key_place(key, item);
-                let what = format!("'{key}' is not known; a hook has {}", KEYS.join(", "));
+                let what = format!("unknown key '{key}'; a hook has {}", KEYS.join(", "));
                 return Err(Error::at(self.text, place, what));
             }
         }
@@ -172,7 +171,8 @@ impl<'a> Reading<'a> {
         let at_return = hook.time || hook.probes.iter().all(|probe| probe.way.is_return());
         let only_return = hook.probes.iter().all(|probe| probe.way.is_return());
         if !only_return && hook.probes.iter().any(|probe| probe.way.is_return()) {
-            let what = "a hook's probes are all of returns, or none is: what can be read differs";
+            let what =
+                "a hook cannot mix return probes with others, because they read different values";
             return Err(self.wrong("probe", what));
         }
         let early = (hook.arguments.iter()).find(|argument| argument.source != Source::Returned);
@@ -180,13 +180,12 @@ impl<'a> Reading<'a> {
             && only_return
         {
             let what = format!(
-                "{}: at its return a function's arguments are gone; retval is there, or write time = true \
-                 with a probe of its beginning",
+                "{}: arguments are not available at the return; use retval, or an entry probe with time = true",
                 argument.name
             );
             return Err(self.wrong(if argument.hidden { "when" } else { "args" }, what));
         }
-        let late = (hook.arguments.iter()).find(|argument| argument.place == Place::Return);
+        let late = (hook.arguments.iter()).find(|argument| argument.place == CopiedAt::Return);
         if let Some(argument) = late
             && !at_return
         {
@@ -200,21 +199,20 @@ impl<'a> Reading<'a> {
             && condition.needs_return(&hook.arguments)
             && !only_return
         {
-            let what = "what is known only at the return can decide over return probes only \
-                        (kretprobe, fexit, uretprobe)";
+            let what = "this condition needs the return value, so it works only with return probes (kretprobe, fexit, \
+                        uretprobe)";
             return Err(self.wrong("when", what));
         }
-        let points = (hook.probes.iter()).filter(|p| matches!(p.way, Way::Tracepoint | Way::Usdt));
+        let points = (hook.probes.iter())
+            .filter(|p| matches!(p.way, ProbeKind::Tracepoint | ProbeKind::Usdt));
         if hook.time && points.count() > 0 {
-            return Err(self.wrong(
-                "time",
-                "a tracepoint is a moment, and so is a marker: it has no return",
-            ));
+            return Err(self.wrong("time", "tracepoints and markers have no return"));
         }
-        let calls = (hook.probes.iter()).any(|p| matches!(p.way, Way::Uprobe | Way::Uretprobe));
+        let calls =
+            (hook.probes.iter()).any(|p| matches!(p.way, ProbeKind::Uprobe | ProbeKind::Uretprobe));
         if hook.everywhere && calls {
-            let what = "calls of a library's functions are told of the processes that are traced: \
-                        leave this out, and record with -a to see those of all";
+            let what = "library functions are recorded only in traced processes: drop this key, and use -a to record \
+                        all processes";
             return Err(self.wrong("process", what));
         }
         Ok(())
@@ -225,22 +223,20 @@ impl<'a> Reading<'a> {
             return Ok(());
         };
         if hook.stack {
-            let what = "with aggregate no call is recorded, and so no stack: drop one of them";
+            let what = "aggregate records no calls, so there is no stack: drop one of them";
             return Err(self.wrong("stack", what));
         }
         if !aggregate.needs_return(&hook.arguments) {
             return Ok(());
         }
-        let moment = |probe: &Probe| matches!(probe.way, Way::Tracepoint | Way::Usdt);
+        let moment = |probe: &Probe| matches!(probe.way, ProbeKind::Tracepoint | ProbeKind::Usdt);
         if hook.probes.iter().any(moment) {
-            let what =
-                "a tracepoint is a moment, and so is a marker: it has no return and no duration";
+            let what = "tracepoints and markers have no return and no duration";
             return Err(self.wrong("aggregate", what));
         }
         let is_duration = *aggregate == Aggregate::Histogram(Measure::Duration);
         if is_duration && hook.probes.iter().any(|probe| probe.way.is_return()) {
-            let what =
-                "a duration begins where the function begins: write kprobe:, fentry: or uprobe:";
+            let what = "a duration needs an entry probe: write kprobe:, fentry: or uprobe:";
             return Err(self.wrong("aggregate", what));
         }
         Ok(())
@@ -257,7 +253,7 @@ impl<'a> Reading<'a> {
         let values: Vec<&Value> = match item.as_value() {
             Some(Value::Array(list)) => list.iter().collect(),
             Some(value) => vec![value],
-            None => return Err(self.wrong("probe", "expected a text, or a list of texts")),
+            None => return Err(self.wrong("probe", "expected a string or a list of strings")),
         };
         if values.is_empty() || values.len() > 64 {
             return Err(self.wrong("probe", "expected 1 to 64 probes"));
@@ -265,7 +261,7 @@ impl<'a> Reading<'a> {
         let mut probes = Vec::new();
         for value in values {
             let Some(written) = value.as_str() else {
-                let what = "expected a text, or a list of texts";
+                let what = "expected a string or a list of strings";
                 return Err(Error::at(self.text, start(value.span()), what));
             };
             let probe = Probe::parse(written)
@@ -285,7 +281,7 @@ impl<'a> Reading<'a> {
         let mut arguments = Vec::new();
         for (name, item) in table.iter() {
             let Some(written) = item.as_str() else {
-                let what = "expected a text: \"arg1:u64\"";
+                let what = "expected a string: \"arg1:u64\"";
                 return Err(Error::at(self.text, start(item.span()), what));
             };
             let argument = Argument::parse(name, written)
@@ -336,7 +332,7 @@ impl<'a> Reading<'a> {
             Some(word) => Ok(Some(*word)),
             None => {
                 let names: Vec<&str> = all.iter().map(|word| name(*word)).collect();
-                let what = format!("'{value}' is no {key}: {}", names.join(", "));
+                let what = format!("unknown {key} '{value}' (choose from {})", names.join(", "));
                 Err(self.wrong(key, what))
             }
         }

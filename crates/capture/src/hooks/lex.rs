@@ -40,7 +40,7 @@ pub fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, Located> {
             length
         } else if first == '"' || first == '\'' {
             let end = rest[1..].find(first);
-            let end = end.ok_or_else(|| Located::new(place, "a text that does not end"))?;
+            let end = end.ok_or_else(|| Located::new(place, "unterminated string"))?;
             found.push((place, Token::Text(&rest[1..=end])));
             end + 2
         } else if first.is_alphabetic() || first == '_' {
@@ -51,8 +51,7 @@ pub fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, Located> {
             length
         } else {
             let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign));
-            let sign =
-                sign.ok_or_else(|| Located::new(place, format!("'{first}' means nothing here")))?;
+            let sign = sign.ok_or_else(|| Located::new(place, format!("unexpected '{first}'")))?;
             found.push((place, Token::Sign(sign)));
             sign.len()
         };
@@ -126,7 +125,7 @@ impl<'a> Walk<'a> {
     pub fn finish(&self) -> Result<(), Located> {
         match self.peek() {
             None => Ok(()),
-            Some(_) => Err(Located::new(self.place(), "nothing was expected here")),
+            Some(_) => Err(Located::new(self.place(), "expected nothing more here")),
         }
     }
 }

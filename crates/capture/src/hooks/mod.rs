@@ -16,11 +16,11 @@ mod probe;
 mod tests;
 
 pub use aggregate::{Aggregate, Measure};
-pub use argument::{Argument, Format, Place, Source};
+pub use argument::{Argument, CopiedAt, Format, Source};
 pub use condition::{Compare, Condition, MOST_TERMS, Term};
 pub use error::{Error, Located};
 pub use line::LineError;
-pub use probe::{Probe, Target, Way};
+pub use probe::{Probe, ProbeKind, Target};
 
 use event::{Category, Kind, Layer};
 

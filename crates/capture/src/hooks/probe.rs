@@ -7,12 +7,12 @@ use std::fmt;
 /// Where to look, and by which means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    pub way: Way,
+    pub way: ProbeKind,
     pub target: Target,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum ProbeKind {
     /// A function of a library or program: at its entry.
     Uprobe,
     /// At its return.
@@ -50,18 +50,18 @@ pub enum Target {
     },
 }
 
-const WAYS: [(&str, &str, Way); 8] = [
-    ("uprobe", "u", Way::Uprobe),
-    ("uretprobe", "ur", Way::Uretprobe),
-    ("usdt", "U", Way::Usdt),
-    ("kprobe", "k", Way::Kprobe),
-    ("kretprobe", "kr", Way::Kretprobe),
-    ("fentry", "f", Way::Fentry),
-    ("fexit", "fr", Way::Fexit),
-    ("tracepoint", "t", Way::Tracepoint),
+const WAYS: [(&str, &str, ProbeKind); 8] = [
+    ("uprobe", "u", ProbeKind::Uprobe),
+    ("uretprobe", "ur", ProbeKind::Uretprobe),
+    ("usdt", "U", ProbeKind::Usdt),
+    ("kprobe", "k", ProbeKind::Kprobe),
+    ("kretprobe", "kr", ProbeKind::Kretprobe),
+    ("fentry", "f", ProbeKind::Fentry),
+    ("fexit", "fr", ProbeKind::Fexit),
+    ("tracepoint", "t", ProbeKind::Tracepoint),
 ];
 
-impl Way {
+impl ProbeKind {
     pub fn as_str(self) -> &'static str {
         WAYS.iter()
             .find(|(_, _, way)| *way == self)
@@ -74,22 +74,25 @@ impl Way {
             .find(|(long, short, _)| *long == word || *short == word);
         // What bpftrace called fentry and fexit for some years.
         match word {
-            "kfunc" => Some(Way::Fentry),
-            "kretfunc" => Some(Way::Fexit),
+            "kfunc" => Some(ProbeKind::Fentry),
+            "kretfunc" => Some(ProbeKind::Fexit),
             _ => found.map(|(_, _, way)| *way),
         }
     }
 
     /// Only the return is seen.
     pub fn is_return(self) -> bool {
-        matches!(self, Way::Uretprobe | Way::Kretprobe | Way::Fexit)
+        matches!(
+            self,
+            ProbeKind::Uretprobe | ProbeKind::Kretprobe | ProbeKind::Fexit
+        )
     }
 
     /// A function of the kernel.
     pub fn is_kernel_function(self) -> bool {
         matches!(
             self,
-            Way::Kprobe | Way::Kretprobe | Way::Fentry | Way::Fexit
+            ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Fentry | ProbeKind::Fexit
         )
     }
 }
@@ -108,18 +111,21 @@ impl Probe {
                 "expected a probe: uprobe:LIB:FUNCTION, kprobe:[MODULE:]FUNCTION, tracepoint:GROUP:NAME …",
             )
         })?;
-        let way = Way::parse(word).ok_or_else(|| {
+        let way = ProbeKind::parse(word).ok_or_else(|| {
             let known: Vec<&str> = WAYS.iter().map(|way| way.0).collect();
-            let what = format!("'{word}' is not a kind of probe: {}", known.join(", "));
+            let what = format!(
+                "unknown probe type '{word}' (choose from {})",
+                known.join(", ")
+            );
             Located::new(0, what)
         })?;
         let start = word.len() + 1;
         let target = match way {
-            Way::Uprobe | Way::Uretprobe => {
+            ProbeKind::Uprobe | ProbeKind::Uretprobe => {
                 let (library, function) = last_split(rest, start, "LIB:FUNCTION")?;
                 Target::Library { library, function }
             }
-            Way::Usdt => {
+            ProbeKind::Usdt => {
                 let (place, name) = last_split(rest, start, "LIB:PROVIDER:NAME")?;
                 let (library, provider) = last_split(&place, start, "LIB:PROVIDER:NAME")?;
                 Target::Usdt {
@@ -128,7 +134,7 @@ impl Probe {
                     name,
                 }
             }
-            Way::Kprobe | Way::Kretprobe | Way::Fentry | Way::Fexit => {
+            ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Fentry | ProbeKind::Fexit => {
                 let (module, function) = match rest.split_once(':') {
                     Some((module, function)) => (Some(module.to_owned()), function),
                     None => (None, rest),
@@ -149,7 +155,7 @@ impl Probe {
                     function: function.to_owned(),
                 }
             }
-            Way::Tracepoint => match rest.split_once(':') {
+            ProbeKind::Tracepoint => match rest.split_once(':') {
                 Some((group, name))
                     if is_of_tracefs(group) && is_of_tracefs(name) && !group.contains('*') =>
                 {

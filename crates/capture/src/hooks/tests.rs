@@ -48,35 +48,35 @@ when  = "size > 4096"
                 &Source::Argument(1),
                 None,
                 Format::Unsigned(64),
-                Place::Entry
+                CopiedAt::Entry
             ),
             (
                 "name",
                 &Source::Argument(2),
                 None,
                 Format::Text,
-                Place::Entry
+                CopiedAt::Entry
             ),
             (
                 "dev",
                 &Source::Argument(0),
                 Some(16),
                 Format::Unsigned(32),
-                Place::Entry
+                CopiedAt::Entry
             ),
             (
                 "out",
                 &Source::Argument(3),
                 Some(8),
                 Format::Signed(32),
-                Place::Return
+                CopiedAt::Return
             ),
             (
                 "result",
                 &Source::Returned,
                 None,
                 Format::Signed(32),
-                Place::Return
+                CopiedAt::Return
             ),
         ]
     );
@@ -179,7 +179,7 @@ fn mistakes_are_told_with_their_place() {
         (
             "[hooks]\n".to_owned(),
             "line 1, column",
-            "'hooks' is not known here",
+            "unknown key 'hooks'",
         ),
         ("[hook]\n".to_owned(), "line 1, column", "two brackets"),
         (
@@ -200,7 +200,7 @@ fn mistakes_are_told_with_their_place() {
         (
             hook("args = { size = \"arg12\" }"),
             "line 3, column 18",
-            "the last arg11",
+            "arg0 to arg11",
         ),
         (
             hook("args = { size = \"length\" }"),
@@ -210,7 +210,7 @@ fn mistakes_are_told_with_their_place() {
         (
             hook("args = { size = 4 }"),
             "line 3, column 17",
-            "expected a text",
+            "expected a string",
         ),
         (
             hook("args = { r = \"retval\" }"),
@@ -218,7 +218,7 @@ fn mistakes_are_told_with_their_place() {
             "add time = true",
         ),
         (hook("time = \"yes\""), "line 3, column 8", "true or false"),
-        (hook("tim = true"), "line 3, column 1", "'tim' is not known"),
+        (hook("tim = true"), "line 3, column 1", "unknown key 'tim'"),
         (
             hook("type = \"sheduler\""),
             "line 3, column 8",
@@ -232,7 +232,7 @@ fn mistakes_are_told_with_their_place() {
         (
             hook("when = \"arg1 > -1\""),
             "line 3, column 16",
-            "never negative",
+            "unsigned",
         ),
         (
             hook("when = \"4 < arg1\""),
@@ -252,7 +252,7 @@ fn mistakes_are_told_with_their_place() {
         (
             "[[hook]]\nprobe = [\"kprobe:a\", \"kretprobe:a\"]\n".to_owned(),
             "line 2, column 9",
-            "all of returns, or none",
+            "a hook cannot mix return probes",
         ),
         (
             "[[hook]]\nprobe = \"kretprobe:a\"\nargs = { a = \"arg0\" }\n".to_owned(),
@@ -262,7 +262,7 @@ fn mistakes_are_told_with_their_place() {
         (
             "[[hook]]\nprobe = \"tracepoint:a:b\"\ntime = true\n".to_owned(),
             "line 3, column 8",
-            "a tracepoint is a moment",
+            "tracepoints and markers have no return",
         ),
         (
             "[[hook]]\nprobe = \"uprobe:libc.so.6:open\"\nprocess = \"any\"\n".to_owned(),
@@ -272,7 +272,7 @@ fn mistakes_are_told_with_their_place() {
         (
             hook("args = { n = \"arg0:str\" }\nwhen = \"n == 1\""),
             "line 4, column 14",
-            "expected a text in quotes",
+            "expected a quoted string",
         ),
     ] {
         let said = error(&text);

@@ -20,12 +20,12 @@ pub struct Opened {
 #[derive(Debug, Default)]
 pub struct DriverFiles {
     uvm_major: Option<u32>,
-    known: HashMap<(u32, i32), Known>,
+    known: HashMap<(u32, i32), CachedDescriptor>,
     paths: HashMap<String, Name>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedDescriptor {
     opened: Opened,
     /// CLOCK_MONOTONIC when it was looked up.
     at: u64,
@@ -58,7 +58,7 @@ impl DriverFiles {
         if self.known.len() >= MOST_KNOWN {
             self.known.clear();
         }
-        let known = Known {
+        let known = CachedDescriptor {
             opened: opened.clone(),
             at: now,
         };

@@ -12,7 +12,7 @@ pub use errno::errno_name;
 pub use files::{DriverFiles, Opened};
 
 use event::{Arg, Category, Event, Ioctl, Kind, Layer, Name, Status, Value};
-use nvidia_ioctl::{Call, Fact, Handles, Memory, Range, Version, argument_size, wanted};
+use nvidia_ioctl::{Fact, Handles, IoctlCall, Memory, Range, Version, argument_size, wanted};
 
 /// An ioctl that was made.
 #[derive(Debug, Clone)]
@@ -61,8 +61,8 @@ fn call<'a>(
     version: Version,
     before: &'a Payload,
     memory: &'a [Memory<'a>],
-) -> Call<'a> {
-    Call {
+) -> IoctlCall<'a> {
+    IoctlCall {
         file: request.opened.file,
         cmd: request.cmd,
         version,
@@ -164,7 +164,7 @@ impl Decoder {
         result: i64,
     ) -> Vec<Fact> {
         let (memory, memory_after) = (before.memory(), after.memory());
-        let (decoded, facts) = self.handles.returned(&Call {
+        let (decoded, facts) = self.handles.returned(&IoctlCall {
             after: Some(&after.argument),
             memory_after: &memory_after,
             ..call(request, self.driver.version, before, &memory)

@@ -20,23 +20,23 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "nv_mem_alloc",
-        "no driver has had it; memory of the GPU: rmapiAllocWithSecInfo, pmaAllocatePages; of the host: nv_alloc_pages; the kernel's heap: os_alloc_mem",
+        "no driver has had it; GPU memory: rmapiAllocWithSecInfo, pmaAllocatePages; host memory: nv_alloc_pages; kernel heap: os_alloc_mem",
     ),
     (
         "nv_mem_free",
-        "no driver has had it; memory of the GPU: rmapiFreeWithSecInfo; of the host: nv_free_pages; the kernel's heap: os_free_mem",
+        "no driver has had it; GPU memory: rmapiFreeWithSecInfo; host memory: nv_free_pages; kernel heap: os_free_mem",
     ),
     (
         "nv_schedule_work",
-        "no driver has had it; work of the driver itself: nv_kthread_q_schedule_q_item, os_queue_work_item; launches pass the kernel by",
+        "no driver has had it; the driver's own work: nv_kthread_q_schedule_q_item, os_queue_work_item; launches bypass the kernel",
     ),
     (
         "nv_queue_work",
-        "no driver has had it; work of the driver itself: nv_kthread_q_schedule_q_item, os_queue_work_item",
+        "no driver has had it; the driver's own work: nv_kthread_q_schedule_q_item, os_queue_work_item",
     ),
     (
         "os_schedule_work",
-        "no driver has had it; work of the driver itself: os_queue_work_item, nv_kthread_q_schedule_q_item",
+        "no driver has had it; the driver's own work: os_queue_work_item, nv_kthread_q_schedule_q_item",
     ),
     (
         "nv_create_context",
@@ -44,7 +44,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "nv_destroy_context",
-        "no driver has had it; contexts go with rmapiFreeWithSecInfo",
+        "no driver has had it; rmapiFreeWithSecInfo frees contexts",
     ),
     (
         "nv_bind_context_dma",
@@ -52,7 +52,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "nv_dma_exec_command",
-        "no driver has had it; work is submitted by writing to mapped memory, without any function of the kernel",
+        "no driver has had it; work is submitted by writing to mapped memory, without calling the kernel",
     ),
     (
         "nv_gpu_scheduler_schedule",
@@ -93,7 +93,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "nv_wait_for_*",
-        "no driver for this kind of machine has had it; programs wait for the GPU in user space, or by poll() on the driver's files: nvidia_poll; --waits records when",
+        "no driver for this architecture has had it; programs wait for the GPU in user space, or by poll() on the driver's files: nvidia_poll; --waits records when",
     ),
     (
         "nv_bind_context*",
@@ -109,7 +109,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ),
     (
         "nv*mem*",
-        "memory of the GPU: rmapiAllocWithSecInfo, pmaAllocatePages; of the host: nv_alloc_pages; the kernel's heap: os_alloc_mem",
+        "GPU memory: rmapiAllocWithSecInfo, pmaAllocatePages; host memory: nv_alloc_pages; kernel heap: os_alloc_mem",
     ),
 ];
 
@@ -133,7 +133,7 @@ pub fn lore_of_group(group: &str) -> Option<&'static str> {
             "no kernel has had this group; the real one is gpu_mem:gpu_mem_total, which NVIDIA's driver never fires: report memory shows what programs allocate",
         ),
         "nvidia" => Some(
-            "nvidia:nvidia_dev_xid is the driver's only tracepoint; the open driver has it from 575 on, while it is loaded",
+            "the driver's only tracepoint is nvidia:nvidia_dev_xid; the open driver has it from 575 on, while loaded",
         ),
         _ => None,
     }
@@ -151,7 +151,7 @@ pub const SILENT: [(&str, &str); 3] = [
     ),
     (
         "gpu_scheduler",
-        "NVIDIA's driver has a scheduler of its own: other drivers fire it",
+        "NVIDIA's driver has its own scheduler; other drivers fire it",
     ),
 ];
 

@@ -30,7 +30,7 @@ impl fmt::Display for Missing {
             Missing::NoFunction(name, Some(truth)) => write!(to, "no function {name}: {truth}"),
             Missing::NoFunction(name, None) => write!(
                 to,
-                "no function {name} in this kernel: inlined by the compiler, or of another version"
+                "no function {name} in this kernel: the compiler inlined it, or another version has it"
             ),
             Missing::NoMatch(glob, None) => write!(to, "no function matches {glob}"),
             Missing::NoMatch(glob, Some(truth)) => {
@@ -38,7 +38,7 @@ impl fmt::Display for Missing {
             }
             Missing::NotTraceable(name) => write!(
                 to,
-                "{name} is notrace: it was built without a place for probes"
+                "{name} is notrace: it was built without room for probes"
             ),
         }
     }

@@ -28,12 +28,12 @@ pub enum LaunchError {
         source: io::Error,
     },
     #[error(
-        "{}: a folder with ':' or ';' in its name cannot be in LD_LIBRARY_PATH; move it to another place",
+        "{}: LD_LIBRARY_PATH cannot take a folder with ':' or ';' in its name; rename or move it",
         .0.display()
     )]
     UnusableFolder(PathBuf),
     #[error(
-        "{}: a path with ':' or a space in it cannot be in LD_PRELOAD; set XDG_CACHE_HOME to another folder",
+        "{}: LD_PRELOAD cannot take a path with ':' or a space in it; set XDG_CACHE_HOME to another folder",
         .0.display()
     )]
     UnusableLibrary(PathBuf),

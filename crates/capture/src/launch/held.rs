@@ -28,7 +28,7 @@ pub struct Preparation {
 }
 
 /// A command that has its process, and waits in it.
-pub struct Held {
+pub struct HeldCommand {
     program: OsString,
     pid: libc::pid_t,
     go: Option<OwnedFd>,
@@ -38,7 +38,7 @@ pub struct Held {
 }
 
 /// Makes the command's process and holds it before its beginning.
-pub fn hold(command: &Command, preparation: &Preparation) -> Result<Held, LaunchError> {
+pub fn hold(command: &Command, preparation: &Preparation) -> Result<HeldCommand, LaunchError> {
     let start = |source| LaunchError::Start {
         program: command.program.clone(),
         source,
@@ -73,7 +73,7 @@ pub fn hold(command: &Command, preparation: &Preparation) -> Result<Held, Launch
     let mut ready = 0u8;
     // SAFETY: one byte, with room for it. If it does not come, the child is gone, as wait will say.
     retried(|| unsafe { libc::read(failure.as_raw_fd(), (&raw mut ready).cast(), 1) });
-    Ok(Held {
+    Ok(HeldCommand {
         program: command.program.clone(),
         pid,
         go: Some(go),
@@ -82,7 +82,7 @@ pub fn hold(command: &Command, preparation: &Preparation) -> Result<Held, Launch
     })
 }
 
-impl Held {
+impl HeldCommand {
     pub fn pid(&self) -> u32 {
         self.pid as u32
     }
@@ -124,7 +124,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldCommand {
     /// A command that was never let go ends: it has not begun.
     fn drop(&mut self) {
         if self.pid != 0 && self.go.take().is_some() {

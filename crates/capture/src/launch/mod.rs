@@ -13,7 +13,7 @@ pub mod user;
 mod wait;
 
 pub use error::LaunchError;
-pub use held::{Held, Preparation, User, hold};
+pub use held::{HeldCommand, Preparation, User, hold};
 pub use outlast::{outlast, until_enough};
 pub use signals::block_signals;
 pub use softgpu::add_softgpu;

@@ -28,7 +28,7 @@ pub struct OtherUser {
 pub enum UserError {
     #[error("--user: only root can run commands as another user; type: sudo cutrace …")]
     NotRoot,
-    #[error("--user: there is no user with the number {0} here")]
+    #[error("--user: no user has the ID {0} here")]
     Unknown(u32),
 }
 

@@ -24,14 +24,14 @@ pub(super) struct Nesting {
 
 #[derive(Debug, Default)]
 struct Thread {
-    open: Vec<Place>,
-    outliving: Vec<Place>,
+    open: Vec<OpenSpan>,
+    outliving: Vec<OpenSpan>,
     seen: u64,
 }
 
 /// Where an open span lies.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct OpenSpan {
     id: u64,
     parent: Option<u64>,
     depth: u32,
@@ -128,12 +128,12 @@ impl Nesting {
 
 impl Thread {
     /// The place of something that begins now.
-    fn inside(&self, event: &Event) -> Place {
+    fn inside(&self, event: &Event) -> OpenSpan {
         let is_call = is_call(event);
         let around = self.open.last();
         let below_calls = matches!(event.layer, Layer::Syscall | Layer::Kernel);
         let call = self.open.iter().find(|open| open.is_call);
-        Place {
+        OpenSpan {
             id: event.id,
             parent: around.map(|open| open.id),
             depth: around.map_or(0, |open| open.depth.saturating_add(1)),
@@ -148,7 +148,7 @@ impl Thread {
 
     /// Takes out the span that has ended. What seems to be still open inside of it will end in a
     /// moment, or was left without an end.
-    fn close(&mut self, id: u64) -> Option<Place> {
+    fn close(&mut self, id: u64) -> Option<OpenSpan> {
         if let Some(at) = self.open.iter().rposition(|open| open.id == id) {
             let mut inside = self.open.split_off(at).into_iter();
             let place = inside.next();
@@ -162,7 +162,7 @@ impl Thread {
     }
 }
 
-impl Place {
+impl OpenSpan {
     fn give(&self, event: &mut Event) {
         (event.parent, event.depth) = (self.parent, self.depth);
         // What only the end knows stays.

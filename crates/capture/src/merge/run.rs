@@ -131,7 +131,7 @@ impl<S: Sink> Run<S> {
                 if begun.is_empty() {
                     begun.push(Backend {
                         name: self.order.name(source).map_or("?", |name| name).into(),
-                        missing: vec!["had nothing attached when the trace began".into()],
+                        missing: vec!["nothing was attached when the trace began".into()],
                         ..Backend::default()
                     });
                 }

@@ -30,7 +30,7 @@ const MOST_GPUS: u32 = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum NvmlError {
-    #[error("libnvidia-ml.so.1 is not here ({0})")]
+    #[error("cannot load libnvidia-ml.so.1 ({0})")]
     Missing(String),
     #[error("libnvidia-ml.so.1 has no {0}")]
     Function(&'static str),

@@ -23,12 +23,12 @@ const PERIOD: u64 = 100_000_000;
 pub struct Sampler<S> {
     /// Dropped to stop.
     stop: Sender<()>,
-    thread: JoinHandle<(S, Report)>,
+    thread: JoinHandle<(S, NvmlReport)>,
 }
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct NvmlReport {
     pub gpus: usize,
     pub samples: u64,
     /// Why there are none.
@@ -46,7 +46,7 @@ impl<S: Sink> Sampler<S> {
                 sink,
                 deadline,
                 next_id: 1,
-                report: Report::default(),
+                report: NvmlReport::default(),
             };
             sampling.begin();
             // It takes a moment, which the program need not wait for.
@@ -62,7 +62,7 @@ impl<S: Sink> Sampler<S> {
         Ok(Sampler { stop, thread })
     }
 
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, NvmlReport) {
         drop(self.stop);
         self.thread
             .join()
@@ -74,7 +74,7 @@ struct Sampling<S> {
     sink: S,
     deadline: Deadline,
     next_id: u64,
-    report: Report,
+    report: NvmlReport,
 }
 
 impl<S: Sink> Sampling<S> {

@@ -1,9 +1,10 @@
 //! Samples of what the GPUs do, beside the calls: as a source.
 
 use super::{Sampler, available};
+use crate::notes::counted;
 use crate::source::{
-    About, Auto, Finding, Joining, OtherTools, Outcome, Outlet, Part, RunOptions, Running, Source,
-    SourceError, Unavailable,
+    About, Auto, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, RunOptions,
+    Running, Source, SourceError, Unavailable,
 };
 
 pub struct Nvml;
@@ -12,13 +13,13 @@ pub static NVML: Nvml = Nvml;
 
 static ABOUT: About = About {
     name: "nvml",
-    help: "samples of what the GPUs do",
-    shows: "samples of the GPU, ten a second: how busy it is, its memory, clocks, power and temperature",
+    help: "GPU utilisation, memory, clocks, power (samples)",
+    shows: "ten samples a second of each GPU: utilisation, memory, clocks, power and temperature",
     needs: "a GPU",
     other_tools: Some(OtherTools {
         words: &["nvidia-smi", "dcgm", "smi"],
         method: "nvml",
-        what: "samples of what the GPUs do",
+        what: "GPU utilisation, memory, clocks, power (samples)",
     }),
     ..About::EMPTY
 };
@@ -41,10 +42,8 @@ impl Source for Nvml {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let found = match available() {
-            Ok(()) => Ok("samples ten times a second".to_owned()),
-            Err(why) => Err(why.to_string()),
-        };
+        let words = |()| "samples ten times a second".to_owned();
+        let found = available().map(words).map_err(Obstacle::from_error);
         vec![Finding::new(Part::Driver, "NVML", found)]
     }
 
@@ -64,10 +63,11 @@ impl Running for Sampling {
     fn finish(self: Box<Self>) -> Option<Outcome> {
         let (outlet, report) = self.0.finish();
         let details = match &report.refused {
-            Some(why) => format!("cutrace: no samples of GPUs: {why}\n"),
+            Some(why) => format!("cutrace: no GPU samples: {why}\n"),
             None => format!(
-                "cutrace: {} samples of {} GPUs by NVML\n",
-                report.samples, report.gpus
+                "cutrace: {} of {} from NVML\n",
+                counted(report.samples, "sample", "samples"),
+                counted(report.gpus as u64, "GPU", "GPUs")
             ),
         };
         Some(Outcome {

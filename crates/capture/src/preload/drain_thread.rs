@@ -29,7 +29,7 @@ pub enum Message {
     Batch(Batch),
     /// Lines of a process that cannot write its own file. `file`: which of the files of rings they
     /// came by, and whose that is.
-    Said {
+    ProcessLines {
         file: usize,
         owner: u32,
         pid: u32,
@@ -95,13 +95,13 @@ struct Source {
     number: usize,
     arena: Arena,
     /// By their place in the directory.
-    rings: Vec<Found>,
+    rings: Vec<ArenaEntry>,
     /// How far its text has been read.
     read: u64,
     asked: Instant,
 }
 
-enum Found {
+enum ArenaEntry {
     Nothing,
     /// `number`: the ring's, for the thread that has it now; None once that has ended.
     Ring {
@@ -339,7 +339,7 @@ impl Drainer<'_> {
         while let Some((pid, lines)) = source.arena.text(&mut source.read) {
             let (owner, namespace) = (source.arena.pid, source.arena.namespace);
             let (owner, _) = self.namespaces.thread(namespace, owner, owner);
-            let _ = self.messages.send(Message::Said {
+            let _ = self.messages.send(Message::ProcessLines {
                 file: source.number,
                 owner,
                 pid,
@@ -352,7 +352,7 @@ impl Drainer<'_> {
     fn drain(&mut self, source: &mut Source, over: bool) -> Moved {
         let mut moved = Moved::Little;
         let Source { arena, rings, .. } = source;
-        rings.resize_with(arena.taken() as usize, || Found::Nothing);
+        rings.resize_with(arena.taken() as usize, || ArenaEntry::Nothing);
         for (index, found) in rings.iter_mut().enumerate() {
             let index = index as u32;
             // Asked before draining, too.
@@ -369,12 +369,12 @@ impl Drainer<'_> {
             }
             if self.empty(reader, number).is_err() {
                 let _ = self.messages.send(Message::Damaged);
-                *found = Found::GivenUp;
+                *found = ArenaEntry::GivenUp;
                 continue;
             }
             if state == RingState::Ended {
                 reader.finish();
-                if let Found::Ring { number, .. } = found {
+                if let ArenaEntry::Ring { number, .. } = found {
                     *number = None;
                 }
                 arena.give_back(index);
@@ -388,17 +388,17 @@ impl Drainer<'_> {
         &mut self,
         arena: &Arena,
         index: u32,
-        found: &'r mut Found,
+        found: &'r mut ArenaEntry,
     ) -> Option<(&'r mut Reader, usize)> {
         let is_new = match found {
-            Found::GivenUp => return None,
-            Found::Nothing => true,
-            Found::Ring { number, .. } => number.is_none(),
+            ArenaEntry::GivenUp => return None,
+            ArenaEntry::Nothing => true,
+            ArenaEntry::Ring { number, .. } => number.is_none(),
         };
         if is_new {
             let Some(ring) = arena.ring(index) else {
                 let _ = self.messages.send(Message::Damaged);
-                *found = Found::GivenUp;
+                *found = ArenaEntry::GivenUp;
                 return None;
             };
             let (pid, tid) = (self.namespaces).thread(ring.namespace, ring.pid, ring.tid);
@@ -406,12 +406,12 @@ impl Drainer<'_> {
             let new = self.count;
             self.count += 1;
             match found {
-                Found::Ring { reader, number } => {
+                ArenaEntry::Ring { reader, number } => {
                     reader.renew(ring);
                     *number = Some(new);
                 }
                 _ => {
-                    *found = Found::Ring {
+                    *found = ArenaEntry::Ring {
                         reader: Box::new(Reader::new(ring)),
                         number: Some(new),
                     }
@@ -419,7 +419,7 @@ impl Drainer<'_> {
             }
         }
         match found {
-            Found::Ring {
+            ArenaEntry::Ring {
                 reader,
                 number: Some(number),
             } => Some((reader, *number)),

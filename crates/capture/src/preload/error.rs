@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PreloadError {
-    #[error("no folder with room for the session:\n  {}\nset TMPDIR to a folder that you can write", .0.join("\n  "))]
+    #[error("no folder has room for the session:\n  {}\nset TMPDIR to a folder that you can write to", .0.join("\n  "))]
     NoFolder(Vec<String>),
     #[error("cannot write {}: {source}", path.display())]
     Options { path: PathBuf, source: io::Error },
-    #[error("{what} {text:?} cannot be passed on: it has a line break in it")]
+    #[error("{what} {text:?} cannot contain a line break")]
     LineBreak { what: &'static str, text: String },
     #[error(
-        "{}: a path with ':' or a space in it cannot be in LD_PRELOAD; set XDG_CACHE_HOME to another folder",
+        "{}: LD_PRELOAD cannot take a path with ':' or a space in it; set XDG_CACHE_HOME to another folder",
         .0.display()
     )]
     UnusablePath(PathBuf),

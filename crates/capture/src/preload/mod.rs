@@ -31,7 +31,7 @@ pub use error::PreloadError;
 pub(crate) use folder::Folder;
 pub(crate) use namespace::Namespaces;
 pub use process::Library;
-pub use report::{Process, Report, missing};
+pub use report::{PreloadReport, Process, missing};
 pub(crate) use session::thread_time;
 pub use session::{Options, Recording, Session};
 pub use source::PRELOAD;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 /// Shared by whoever reads numbers, so that all agree.
 #[derive(Debug, Clone)]
-pub struct Namespaces(Arc<Mutex<Known>>);
+pub struct Namespaces(Arc<Mutex<ProcessTable>>);
 
 #[derive(Debug)]
-struct Known {
+struct ProcessTable {
     proc: PathBuf,
     /// Ours; None: /proc does not say.
     own: Option<u64>,
@@ -46,7 +46,7 @@ impl Namespaces {
     }
 
     pub fn new(proc: &Path) -> Self {
-        Namespaces(Arc::new(Mutex::new(Known {
+        Namespaces(Arc::new(Mutex::new(ProcessTable {
             own: namespace_of(&proc.join("self")),
             proc: proc.to_owned(),
             processes: HashMap::new(),
@@ -86,7 +86,7 @@ impl Namespaces {
     }
 }
 
-impl Known {
+impl ProcessTable {
     /// None: it is of our own namespace, or cannot be found.
     fn process(&mut self, namespace: u64, pid: u32) -> Option<&mut Outer> {
         let own = self.own?;

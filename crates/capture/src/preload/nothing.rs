@@ -31,17 +31,17 @@ impl Nothing {
     }
 
     pub fn words(&self) -> String {
-        let cannot = "and cannot be traced from inside";
+        let cannot = "so cutrace cannot trace it from inside";
         let Some(path) = found_in_path(&self.program) else {
             return format!("{NO_CALL}the program loaded no CUDA library");
         };
         let name = path.display();
         let mode = fs::metadata(&path).map_or(0, |found| found.permissions().mode());
         if mode & 0o6000 != 0 {
-            return format!("{NO_CALL}{name} changes its user when it starts {cannot}");
+            return format!("{NO_CALL}{name} is setuid or setgid, {cannot}");
         }
         if is_static(&path) == Some(true) {
-            return format!("{NO_CALL}{name} is statically linked {cannot}");
+            return format!("{NO_CALL}{name} is statically linked, {cannot}");
         }
         let mut words = format!(
             "{NO_CALL}the program loaded no CUDA library (libcuda, libcudart), or did so in a process that \
@@ -50,7 +50,7 @@ impl Nothing {
         if let Some((library, functions)) = &self.library {
             let _ = write!(
                 words,
-                "; nor a library {library} with functions {functions} whose entries can be changed (--lib)"
+                "; nor did it load a library {library} with functions {functions} that can be hooked (--lib)"
             );
         }
         if !self.simulated && !Path::new("/proc/driver/nvidia").exists() {

@@ -18,7 +18,7 @@ pub fn environment(library: &Path, say: Option<fn(&str)>) -> Option<(OsString, O
             if let Some(say) = say {
                 let tool = PathBuf::from(tool);
                 say(&format!(
-                    "cutrace: NVTX ranges are left to {}, which {VARIABLE} names: unset it to have them in the trace",
+                    "cutrace: NVTX ranges go to {}, named by {VARIABLE}: unset it to record them in the trace",
                     tool.display()
                 ));
             }

@@ -3,14 +3,14 @@
 use super::process::{Library, Processes};
 use crate::SinkError;
 use crate::call::Totals;
-use crate::notes::{Notes, Topic};
+use crate::notes::{Notes, Topic, counted};
 use crate::process_name;
 use event::{Backend, ClockError, Hooks, Overhead, ProcessName};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub struct Report {
+pub struct PreloadReport {
     pub processes: Vec<Process>,
     /// Each library once, as the process that had most of it hooked had it.
     pub libraries: Vec<Library>,
@@ -46,8 +46,8 @@ static TOPICS: [(&str, Topic); 4] = [
     (
         "changed-file",
         Topic {
-            one: "{} is not hooked: its file is gone or has changed",
-            many: "{} libraries are not hooked: their files are gone or have changed",
+            one: "{} is not hooked: its file was deleted or changed",
+            many: "{} libraries are not hooked: their files were deleted or changed",
         },
     ),
     (
@@ -121,8 +121,10 @@ pub(super) fn backend(libraries: &[Library]) -> Backend {
 /// What was left alone in each library, and why.
 pub fn missing(libraries: &[Library]) -> Vec<String> {
     let reasons = libraries.iter().flat_map(|library| {
-        (library.skipped.iter())
-            .map(|(reason, count)| format!("{}: {count} functions: {reason}", library.short_name()))
+        (library.skipped.iter()).map(|(reason, count)| {
+            let functions = counted(*count, "function", "functions");
+            format!("{}: {functions}: {reason}", library.short_name())
+        })
     });
     reasons.collect()
 }
@@ -137,7 +139,7 @@ fn overhead(processes: &Processes, calls: u64) -> Option<Overhead> {
     })
 }
 
-impl Report {
+impl PreloadReport {
     pub(super) fn new(
         processes: &Processes,
         totals: Totals,
@@ -155,7 +157,9 @@ impl Report {
         }
         if damaged > 0 {
             notes.say(format!(
-                "{damaged} rings held what cutrace does not write and were given up"
+                "{} invalid data and {} dropped",
+                counted(damaged, "ring contained", "rings contained"),
+                if damaged == 1 { "was" } else { "were" }
             ));
         }
         totals
@@ -163,7 +167,7 @@ impl Report {
             .note()
             .into_iter()
             .for_each(|note| notes.say(note));
-        Report {
+        PreloadReport {
             processes: (processes.images().iter().enumerate())
                 .map(|(place, image)| Process {
                     command: processes.command(place).to_vec(),

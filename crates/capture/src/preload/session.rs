@@ -9,13 +9,14 @@ use super::folder::Folder;
 use super::namespace::Namespaces;
 use super::origin::Traced;
 use super::process::Processes;
-use super::report::Report;
+use super::report::PreloadReport;
 use super::untraced::Watch;
 use crate::call::item::Batch;
 use crate::call::{Assembler, Filter, Limits};
 use crate::clock::monotonic;
 use crate::files;
 use crate::launch::block_signals;
+use crate::notes::counted;
 use crate::{Deadline, Sink};
 use event::{ClockError, ClockPair};
 use std::ffi::{OsStr, OsString};
@@ -179,12 +180,12 @@ pub struct Recording<S> {
     stop: Arc<AtomicBool>,
     drainer: JoinHandle<Duration>,
     untraced: Watch,
-    assembler: JoinHandle<(S, Report)>,
+    assembler: JoinHandle<(S, PreloadReport)>,
 }
 
 impl<S: Sink> Recording<S> {
     /// Takes what is left in the rings and stops. Call it when the program has ended.
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, PreloadReport) {
         self.stop.store(true, Ordering::Release);
         let drain_time = self
             .drainer
@@ -205,7 +206,7 @@ fn assemble_all<S: Sink>(
     used: &SyncSender<Batch>,
     ahead: &Ahead,
     counters: &CounterPage,
-) -> (S, Report) {
+) -> (S, PreloadReport) {
     let window = assembler.limits().min_duration.saturating_add(WINDOW);
     let mut unreadable = Vec::new();
     let mut flushed = monotonic();
@@ -221,7 +222,7 @@ fn assemble_all<S: Sink>(
                     let _ = used.try_send(batch);
                 }
             }
-            Message::Said {
+            Message::ProcessLines {
                 file,
                 owner,
                 pid,
@@ -254,20 +255,22 @@ fn assemble_all<S: Sink>(
         error_ns: clock.error(),
         pairs: clock.pairs(),
     };
-    let mut report = Report::new(&processes, totals, error, damaged);
+    let mut report = PreloadReport::new(&processes, totals, error, damaged);
     report.add_overhead(clock.length(counters.spent()));
     if let [(path, why), ..] = &*unreadable {
         report.notes.say(format!(
-            "the calls of {} processes are not in the trace: {}: {why}",
-            unreadable.len(),
+            "the calls of {} are not in the trace: {}: {why}",
+            counted(unreadable.len() as u64, "process", "processes"),
             path.display()
         ));
     }
     if still_running > 0 {
-        let what = "were still running when the command ended, and are traced no longer";
-        report
-            .notes
-            .say(format!("processes that {what}: {still_running}"));
+        let processes = counted(
+            still_running as u64,
+            "process was still running when the command ended and is",
+            "processes were still running when the command ended and are",
+        );
+        report.notes.say(format!("{processes} no longer traced"));
     }
     report.tracer_cpu = thread_time();
     (sink, report)

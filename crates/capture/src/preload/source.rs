@@ -18,7 +18,7 @@ pub static PRELOAD: Preload = Preload;
 
 static ABOUT: About = About {
     name: "preload",
-    help: "every CUDA call, by a library in the program",
+    help: "every CUDA call, recorded by a library inside the program",
     shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges",
     provides: Provides {
         calls: true,
@@ -37,7 +37,7 @@ static ABOUT: About = About {
             "hooks",
         ],
         method: "preload",
-        what: "every CUDA call, by a library in the program",
+        what: "every CUDA call, recorded by a library inside the program",
     }),
     ..About::EMPTY
 };
@@ -65,7 +65,7 @@ impl Source for Preload {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let words = "every CUDA call, of programs that are started by cutrace";
+        let words = "every CUDA call of programs started by cutrace";
         vec![Finding::new(
             Part::WithoutRoot,
             "preload",
@@ -143,7 +143,7 @@ impl Running for Injected {
         let clock = &report.clock;
         let _ = writeln!(
             details,
-            "cutrace: times are right within {} ns ({} clock pairs)",
+            "cutrace: times are accurate to {} ns ({} clock pairs)",
             clock.error_ns, clock.pairs
         );
         let mut notes = words::lines(&report.notes, &mut details);

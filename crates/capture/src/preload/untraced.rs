@@ -20,7 +20,7 @@ const MOST_NAMED: usize = 64;
 
 static UNTRACED: Topic = Topic {
     one: "{}",
-    many: "{} processes use CUDA and were not traced",
+    many: "{} processes use CUDA but were not traced",
 };
 
 pub struct Watch {
@@ -37,10 +37,10 @@ impl Watch {
         let thread = std::thread::Builder::new()
             .name("untraced".into())
             .spawn(move || {
-                let mut found = Found {
+                let mut found = UntracedProcesses {
                     library,
                     session,
-                    ..Found::default()
+                    ..UntracedProcesses::default()
                 };
                 while !stopped.load(Ordering::Acquire) {
                     std::thread::park_timeout(LOOK);
@@ -64,7 +64,7 @@ impl Watch {
 }
 
 #[derive(Default)]
-struct Found {
+struct UntracedProcesses {
     library: Option<PathBuf>,
     session: PathBuf,
     /// What each process was when it was last looked at, and whether there is more to learn of it.
@@ -81,7 +81,7 @@ enum Verdict {
     Named,
 }
 
-impl Found {
+impl UntracedProcesses {
     fn look(&mut self, proc: &Path, root: u32) {
         let mut waiting = children(proc, root);
         let mut seen = 0;
@@ -137,12 +137,11 @@ impl Found {
                     fs::exists(folder.join("root").join(path)).unwrap_or(true)
                 };
                 if !is_there(ours) || !is_there(&self.session) {
-                    "it runs in another root (a container), where cutrace's files are not: run cutrace \
-                     inside of it"
+                    "it runs in another root (a container) that does not have cutrace's files: run cutrace inside it"
                 } else if is_loaded {
                     return Verdict::Traced;
                 } else {
-                    "its loader did not take cutrace's library (LD_PRELOAD)"
+                    "its loader did not load cutrace's library (LD_PRELOAD)"
                 }
             }
         };
@@ -150,7 +149,7 @@ impl Found {
         self.named += 1;
         self.notes.about(
             &UNTRACED,
-            format!("process {pid} ({program}) uses CUDA ({library}) and was not traced: {why}"),
+            format!("process {pid} ({program}) uses CUDA ({library}) but was not traced: {why}"),
         );
         Verdict::Named
     }
@@ -209,7 +208,7 @@ mod tests {
         );
         process(proc, 4, "", "", cuda);
         process(proc, 9, "", "", cuda);
-        let mut found = Found::default();
+        let mut found = UntracedProcesses::default();
         found.look(proc, 1);
         let named = "process 4 (/bin/program4) uses CUDA (libcuda.so.1)";
         let lines = found.notes.lines();
@@ -249,10 +248,10 @@ mod tests {
         for pid in [4, 6] {
             fs::create_dir(proc.join(format!("{pid}/root"))).expect("a folder");
         }
-        let mut found = Found {
+        let mut found = UntracedProcesses {
             library: Some("/cache/libours.so".into()),
             session: "/dev/shm/x".into(),
-            ..Found::default()
+            ..UntracedProcesses::default()
         };
         found.look(proc, 1);
         let mut notes = found.notes.details();
@@ -269,7 +268,7 @@ mod tests {
     fn hostile_trees_end() {
         let proc = tempfile::tempdir().expect("a folder");
         process(proc.path(), 1, "1 1 x -5 99999999999", "", "");
-        let mut found = Found::default();
+        let mut found = UntracedProcesses::default();
         found.look(proc.path(), 1);
         assert_eq!(found.notes.lines(), [""; 0]);
     }

@@ -135,16 +135,31 @@ pub enum Part {
     Kernel,
 }
 
+/// Why something does not work on this machine, and what to type about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Obstacle(String);
+
+impl Obstacle {
+    pub fn new(words: impl Into<String>) -> Self {
+        Obstacle(words.into())
+    }
+
+    pub fn from_error(why: impl std::error::Error) -> Self {
+        Obstacle(why.to_string())
+    }
+}
+
 /// A line of `doctor`: one thing, and words about how it works, or why it does not.
 #[derive(Debug)]
 pub struct Finding {
     pub part: Part,
     pub name: &'static str,
-    pub found: Result<String, String>,
+    pub found: Result<String, Obstacle>,
 }
 
 impl Finding {
-    pub fn new(part: Part, name: &'static str, found: Result<String, String>) -> Self {
+    pub fn new(part: Part, name: &'static str, found: Result<String, Obstacle>) -> Self {
         Finding { part, name, found }
     }
 }

@@ -41,6 +41,6 @@ pub enum RunError {
     Process { pid: u32, source: io::Error },
     #[error(transparent)]
     Merge(io::Error),
-    #[error("a back end lost its trace")]
+    #[error("a source lost its trace")]
     NoTrace,
 }

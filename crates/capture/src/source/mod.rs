@@ -16,7 +16,7 @@ mod running;
 mod window;
 pub mod words;
 
-pub use about::{About, Auto, Finding, Library, OtherTools, Part, Provides, Unavailable};
+pub use about::{About, Auto, Finding, Library, Obstacle, OtherTools, Part, Provides, Unavailable};
 pub use error::{RunError, SourceError};
 pub use options::{Carried, Methods, RunOptions, Softgpu, Subject};
 pub use outcome::{Outcome, Results, Together};

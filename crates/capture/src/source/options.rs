@@ -2,7 +2,7 @@
 
 use super::{Library, SourceError, SourceRef, Unavailable};
 use crate::{
-    ebpf::Whose,
+    ebpf::ProcessFilter,
     gpu_probe::Probes,
     hooks::Hook,
     launch::{self, Command, OtherUser},
@@ -63,7 +63,8 @@ impl Carried {
     /// It is there if a source that was taken says that it carries it.
     pub fn path(&self, library: Library) -> Result<&PathBuf, SourceError> {
         let mut found = self.0.iter().filter(|(known, _)| *known == library);
-        let missing = || SourceError::in_words(format!("the library {library:?} is not unpacked"));
+        let missing =
+            || SourceError::in_words(format!("the library {library:?} has not been unpacked"));
         found.next().map(|(_, path)| path).ok_or_else(missing)
     }
 }
@@ -73,7 +74,7 @@ impl Carried {
 pub struct RunOptions {
     pub subject: Subject,
     /// Of all processes only some.
-    pub whose: Whose,
+    pub whose: ProcessFilter,
     /// Who the command runs as, if not as we do.
     pub user: Option<OtherUser>,
     pub methods: Methods,
@@ -152,7 +153,7 @@ impl RunOptions {
     pub fn can_be_entered(&self) -> Result<(), Unavailable> {
         match self.pid() {
             Some(_) => Err(Unavailable::because(
-                "it cannot enter a process that runs already",
+                "it cannot be loaded into a running process",
             )),
             None => self.is_not_the_machine(),
         }

@@ -32,7 +32,7 @@ impl Plan {
         };
         plan.add_asked_for(run, registry)?;
         if run.waits && !plan.has(|about| about.provides.waits) {
-            let words = "left out: waits: CUPTI tells them, and is not used in this run (--method=preload,cupti)";
+            let words = "left out: waits: they need CUPTI (--method=preload,cupti)";
             plan.left_out.push(words.into());
         }
         Ok(plan)
@@ -229,7 +229,7 @@ mod tests {
             fake("calls", true, Auto::No),
             fake("broken", false, Auto::No),
             Fake {
-                not_in_all: Some("it has to be asked for by name"),
+                not_in_all: Some("it must be named explicitly"),
                 ..fake("rare", true, Auto::No)
             },
         ]);
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(plan.names(), ["calls"]);
         let left_out = [
             "left out: broken: not here: type: sudo cutrace …",
-            "left out: rare: it has to be asked for by name",
+            "left out: rare: it must be named explicitly",
         ];
         assert_eq!(plan.left_out, left_out);
     }

@@ -127,9 +127,9 @@ mod tests {
         let known = SOURCES.by_method().count();
         assert_eq!(plan.sources.len() + plan.left_out.len(), known);
         for words in [
-            "left out: preload: it cannot enter a process that runs already",
-            "left out: cupti: it cannot enter a process that runs already",
-            "left out: events: it cannot enter a process that runs already",
+            "left out: preload: it cannot be loaded into a running process",
+            "left out: cupti: it cannot be loaded into a running process",
+            "left out: events: it cannot be loaded into a running process",
         ] {
             assert!(plan.left_out.iter().any(|line| line == words), "{words}");
         }

@@ -4,29 +4,31 @@ use std::io;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SyscallError {
-    #[error("cannot start the tracer's process: {0}")]
+    #[error("cannot start the tracer process: {0}")]
     Start(io::Error),
     #[error(
-        "process {pid} is traced already by process {by} ({name}); a process has one tracer: end that one first"
+        "process {pid} is already traced by process {by} ({name}), and can have only one tracer: stop that one first"
     )]
     Taken { pid: u32, by: u32, name: String },
     #[error("process {0} does not exist")]
     NoProcess(u32),
     #[error(
-        "process {pid} may not be traced: {}", advice(.scope)
+        "no permission to trace process {pid}: {}", advice(.scope)
     )]
     Refused { pid: u32, scope: Option<u32> },
-    #[error("nothing may be traced: {}", advice(&Some(*.0)))]
+    #[error("no permission to trace anything: {}", advice(&Some(*.0)))]
     Forbidden(u32),
     #[error("process {pid} cannot be traced: {source}")]
     Attach { pid: u32, source: io::Error },
-    #[error("the tracer's process is gone")]
+    #[error("the tracer process has died")]
     Gone,
 }
 
 fn advice(scope: &Option<u32>) -> &'static str {
     match scope {
-        Some(0) | None => "it is another user's, or a container forbids ptrace; try as root",
+        Some(0) | None => {
+            "it belongs to another user, or the container forbids ptrace; try as root"
+        }
         Some(1) => {
             "kernel.yama.ptrace_scope is 1, which allows only children; start the program with \
              cutrace, or use sudo"

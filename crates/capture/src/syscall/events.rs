@@ -1,6 +1,6 @@
 //! What the tracer told becomes events.
 
-use super::frame::{Call, Frame, Unseen};
+use super::frame::{Frame, SystemCall, Unseen};
 use super::lasting::Lasting;
 use super::session::Options;
 use crate::ioctl::{self, Decoder, Payload, Request};
@@ -115,21 +115,21 @@ impl<S: Sink> Events<S> {
         }
     }
 
-    fn begin(&mut self, time: u64, pid: u32, tid: u32, call: Call) {
+    fn begin(&mut self, time: u64, pid: u32, tid: u32, call: SystemCall) {
         let id = self.next_id;
         self.next_id += 1;
         let (mut event, ioctl) = match call {
-            Call::Ioctl { request, before } => {
+            SystemCall::Ioctl { request, before } => {
                 self.totals.ioctls += 1;
                 let event = self.decoder.begun(id, time, &request, &before);
                 (event, Some((request, before)))
             }
-            Call::Open { name, path, flags } => {
+            SystemCall::Open { name, path, flags } => {
                 let mut event = ioctl::plain(id, time, name, Category::Init);
                 event.args = vec![Arg::new("path", path), Arg::new("flags", open_flags(flags))];
                 (event, None)
             }
-            Call::Map {
+            SystemCall::Map {
                 opened,
                 fd,
                 length,
@@ -146,12 +146,12 @@ impl<S: Sink> Events<S> {
                 ];
                 (event, None)
             }
-            Call::Close { opened, fd } => {
+            SystemCall::Close { opened, fd } => {
                 let mut event = ioctl::plain(id, time, "close", Category::Other);
                 event.args = vec![Arg::new("fd", fd), Arg::new("path", opened.path)];
                 (event, None)
             }
-            Call::Unmap {
+            SystemCall::Unmap {
                 opened,
                 address,
                 length,

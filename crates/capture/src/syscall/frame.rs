@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A system call, as it begins.
 #[derive(Debug, Clone)]
-pub enum Call {
+pub enum SystemCall {
     Ioctl {
         request: Request,
         before: Payload,
@@ -42,7 +42,7 @@ pub enum Frame {
         time: u64,
         pid: u32,
         tid: u32,
-        call: Call,
+        call: SystemCall,
     },
     End {
         time: u64,
@@ -164,22 +164,22 @@ impl Put<'_> {
         self.bytes(opened.path.as_bytes());
     }
 
-    fn call(&mut self, call: &Call) {
+    fn call(&mut self, call: &SystemCall) {
         match call {
-            Call::Ioctl { request, before } => {
+            SystemCall::Ioctl { request, before } => {
                 self.byte(0);
                 self.opened(&request.opened);
                 self.numbers(&[request.fd as u64, request.cmd.into(), request.argument]);
                 self.payload(before);
             }
-            Call::Open { name, path, flags } => {
+            SystemCall::Open { name, path, flags } => {
                 self.byte(1);
                 let place = OPEN_NAMES.iter().position(|known| known == name);
                 self.byte(place.unwrap_or(0) as u8);
                 self.bytes(path.as_bytes());
                 self.number(*flags);
             }
-            Call::Map {
+            SystemCall::Map {
                 opened,
                 fd,
                 length,
@@ -190,12 +190,12 @@ impl Put<'_> {
                 self.opened(opened);
                 self.numbers(&[*fd as u64, *length, *protection, *offset]);
             }
-            Call::Close { opened, fd } => {
+            SystemCall::Close { opened, fd } => {
                 self.byte(3);
                 self.opened(opened);
                 self.number(*fd as u64);
             }
-            Call::Unmap {
+            SystemCall::Unmap {
                 opened,
                 address,
                 length,
@@ -226,7 +226,7 @@ pub fn take(bytes: &[u8]) -> Result<Option<(Frame, usize)>, Malformed> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the tracer's process wrote what makes no sense")]
+#[error("the tracer process sent invalid data")]
 pub struct Malformed;
 
 struct Take<'a>(&'a [u8]);
@@ -283,9 +283,9 @@ impl Take<'_> {
         })
     }
 
-    fn call(&mut self) -> Option<Call> {
+    fn call(&mut self) -> Option<SystemCall> {
         Some(match self.byte()? {
-            0 => Call::Ioctl {
+            0 => SystemCall::Ioctl {
                 request: Request {
                     opened: self.opened()?,
                     fd: self.number()? as i32,
@@ -294,23 +294,23 @@ impl Take<'_> {
                 },
                 before: self.payload()?,
             },
-            1 => Call::Open {
+            1 => SystemCall::Open {
                 name: OPEN_NAMES.get(usize::from(self.byte()?))?,
                 path: self.text()?,
                 flags: self.number()?,
             },
-            2 => Call::Map {
+            2 => SystemCall::Map {
                 opened: self.opened()?,
                 fd: self.number()? as i32,
                 length: self.number()?,
                 protection: self.number()?,
                 offset: self.number()?,
             },
-            3 => Call::Close {
+            3 => SystemCall::Close {
                 opened: self.opened()?,
                 fd: self.number()? as i32,
             },
-            4 => Call::Unmap {
+            4 => SystemCall::Unmap {
                 opened: self.opened()?,
                 address: self.number()?,
                 length: self.number()?,
@@ -377,7 +377,7 @@ mod tests {
         };
         vec![
             Frame::Attached(-1),
-            begin(Call::Ioctl {
+            begin(SystemCall::Ioctl {
                 request: Request {
                     opened: opened(),
                     fd: -1,
@@ -386,23 +386,23 @@ mod tests {
                 },
                 before: payload.clone(),
             }),
-            begin(Call::Open {
+            begin(SystemCall::Open {
                 name: "openat",
                 path: "/dev/nvidiactl".into(),
                 flags: 2,
             }),
-            begin(Call::Map {
+            begin(SystemCall::Map {
                 opened: opened(),
                 fd: 9,
                 length: 4096,
                 protection: 3,
                 offset: 0,
             }),
-            begin(Call::Close {
+            begin(SystemCall::Close {
                 opened: opened(),
                 fd: 9,
             }),
-            begin(Call::Unmap {
+            begin(SystemCall::Unmap {
                 opened: opened(),
                 address: 0x7000_0000_0000,
                 length: 4096,

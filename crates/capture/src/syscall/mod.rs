@@ -15,10 +15,10 @@ mod lasting;
 mod process;
 mod ptrace;
 mod ranges;
+mod read_back;
 mod reading;
 mod session;
 mod source;
-mod told;
 mod traced;
 mod tracer;
 mod watched;
@@ -26,10 +26,10 @@ mod watched;
 pub use error::SyscallError;
 pub(crate) use events::Events;
 pub use frame::Malformed;
-pub(crate) use frame::{Call, Frame};
-pub use session::{Options, Recording, Report, Session};
+pub(crate) use frame::{Frame, SystemCall};
+pub use read_back::records_of;
+pub use session::{Options, Recording, Session, SyscallReport};
 pub use source::SYSCALL;
-pub use told::records_of;
 
 /// Whether commands can be traced here: the same is not known of other users' processes.
 pub fn available() -> Result<(), SyscallError> {

@@ -48,12 +48,12 @@ pub struct Recording<S> {
     tracer: libc::pid_t,
     /// It is to let go of what it traces.
     lets_go: bool,
-    reader: JoinHandle<(S, Report)>,
+    reader: JoinHandle<(S, SyscallReport)>,
 }
 
 /// What there is to say at the end.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct SyscallReport {
     pub ioctls: u64,
     pub calls: u64,
     /// How often a thread was stopped.
@@ -162,7 +162,7 @@ impl Session {
 impl<S: Sink> Recording<S> {
     /// The command has ended, or nobody wants to know any more. A process that was attached to is
     /// let go; the tracer stays with children that go on, silently.
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, SyscallReport) {
         self.stop.store(true, Ordering::Release);
         // The flag and the wait for the next stop are not one step: once may be too early.
         while self.lets_go && !self.reader.is_finished() {
@@ -236,7 +236,7 @@ fn read_all<S: Sink>(
     mut events: Events<S>,
     stop: Arc<AtomicBool>,
     board: Board,
-) -> (S, Report) {
+) -> (S, SyscallReport) {
     let (chunks, received) = sync_channel(CHUNKS_AHEAD);
     let ahead = std::thread::spawn(move || {
         block_signals();
@@ -246,7 +246,7 @@ fn read_all<S: Sink>(
     let mut notes = Vec::new();
     loop {
         if let Err(why) = take_all(&mut bytes, &mut events) {
-            notes.push(format!("{why}: no more system calls were recorded"));
+            notes.push(format!("{why}: system calls after this were not recorded"));
             break;
         }
         match received.recv() {
@@ -267,8 +267,8 @@ fn read_all<S: Sink>(
     drop(received);
     events.finish();
     if events.taken_over {
-        let what = "the process that traces system calls (cutrace-ptrace) was killed, and another took \
-                    over: in the moment between, calls into the driver failed with ENOSYS";
+        let what = "the process that traces system calls (cutrace-ptrace) was killed and replaced: in between, system \
+                    calls into the driver failed with ENOSYS";
         notes.push(what.into());
     }
     let still_running = ahead.join().unwrap_or(true);
@@ -286,7 +286,7 @@ fn read_all<S: Sink>(
     if let Some(why) = why_unseen {
         notes.push(unseen_text(unseen.len(), why));
     }
-    let report = Report {
+    let report = SyscallReport {
         ioctls,
         calls,
         stops,
@@ -302,11 +302,11 @@ fn read_all<S: Sink>(
 
 fn unseen_text(count: usize, why: Unseen) -> String {
     let why = match why {
-        Unseen::OwnFilters => "has seccomp filters of its own",
+        Unseen::OwnFilters => "has its own seccomp filters",
         Unseen::Refused => "refused a second seccomp filter",
     };
     let whose = match count {
-        1 => "one process and its children: it".to_owned(),
+        1 => "1 process and its children: it".to_owned(),
         _ => format!("{count} processes and their children: the first"),
     };
     format!("close and munmap were not recorded in {whose} {why}")

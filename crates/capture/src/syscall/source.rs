@@ -6,8 +6,8 @@ use crate::{
     ebpf::EBPF,
     launch::Preparation,
     source::{
-        About, Auto, Finding, Joining, OtherTools, Outcome, Outlet, Part, Provides, RunOptions,
-        Running, Source, SourceError, Unavailable,
+        About, Auto, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, Provides,
+        RunOptions, Running, Source, SourceError, Unavailable,
     },
 };
 use event::Selection;
@@ -19,12 +19,12 @@ pub static SYSCALL: Syscall = Syscall;
 
 static ABOUT: About = About {
     name: "syscall",
-    help: "system calls on the driver's files, by ptrace",
+    help: "system calls on the driver's files, with ptrace",
     shows: "what libcuda asks of the kernel driver, decoded: `RM_CONTROL …GPFIFO_GET_WORK_SUBMIT_TOKEN → ok`",
     document: Some("docs/IOCTLS.md"),
     caution: Some(
-        "syscall stops threads in a process of its own (cutrace-ptrace), which must not be killed with kill -9: \
-         another takes over at once, but calls into the driver that are made in that moment fail with ENOSYS.",
+        "syscall stops threads from a separate process (cutrace-ptrace). Do not kill it with kill -9: another takes \
+         over at once, but system calls into the driver fail with ENOSYS until it does.",
     ),
     provides: Provides {
         requests: true,
@@ -33,7 +33,7 @@ static ABOUT: About = About {
     other_tools: Some(OtherTools {
         words: &["strace", "ptrace", "seccomp", "ioctl", "ioctls"],
         method: "syscall",
-        what: "system calls into the driver, by ptrace",
+        what: "system calls into the driver, with ptrace",
     }),
     ..About::EMPTY
 };
@@ -64,18 +64,18 @@ impl Source for Syscall {
 
     fn left_out_of_all(&self, run: &RunOptions) -> Option<String> {
         let better = EBPF.available(run).is_ok();
-        better.then(|| "ebpf sees the same system calls, and stops nothing for it".into())
+        better.then(|| "ebpf records the same system calls without stopping the program".into())
     }
 
     fn findings(&self) -> Vec<Finding> {
         let yama = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
         let ptrace = match yama.as_deref().map(str::trim) {
-            Ok("3") => {
-                Err("ptrace is off until the next boot (kernel.yama.ptrace_scope = 3)".to_owned())
-            }
-            Ok("2") if !doctor::is_root() => {
-                Err("for root only: sudo sysctl kernel.yama.ptrace_scope=1".to_owned())
-            }
+            Ok("3") => Err(Obstacle::new(
+                "ptrace is off until the next boot (kernel.yama.ptrace_scope = 3)",
+            )),
+            Ok("2") if !doctor::is_root() => Err(Obstacle::new(
+                "only root may use it: sudo sysctl kernel.yama.ptrace_scope=1",
+            )),
             Ok(scope) => Ok(format!(
                 "--method=syscall (kernel.yama.ptrace_scope = {scope})"
             )),
@@ -158,8 +158,8 @@ impl Running for Tracing {
         let mut notes = report.notes;
         if report.still_running {
             notes.push(
-                "some of the command's processes go on; a small process (cutrace-ptrace) stays \
-                 until they end, because their calls into the driver need it"
+                "some of the command's processes are still running; a small process (cutrace-ptrace) stays until they \
+                 end, because their system calls into the driver need it"
                     .into(),
             );
         }

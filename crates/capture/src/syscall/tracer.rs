@@ -5,7 +5,7 @@
 //! they live, and without a tracer their calls would fail.
 
 use super::filter::Stop;
-use super::frame::{self, Call, Frame};
+use super::frame::{self, Frame, SystemCall};
 use super::inject::Injection;
 use super::ptrace::{self, Resume, Syscall};
 use super::ranges::Ranges;
@@ -344,7 +344,7 @@ impl Tracer {
         }
     }
 
-    fn begin(&mut self, tid: libc::pid_t, call: Call) {
+    fn begin(&mut self, tid: libc::pid_t, call: SystemCall) {
         let time = monotonic();
         ptrace::resume(tid, Resume::ToSyscall, 0);
         let pid = self.process(tid);
@@ -355,13 +355,13 @@ impl Tracer {
             call: call.clone(),
         });
         let inside = match call {
-            Call::Ioctl { request, before } => Inside::Ioctl {
+            SystemCall::Ioctl { request, before } => Inside::Ioctl {
                 argument: request.argument,
                 before,
             },
-            Call::Open { .. } => Inside::Open,
-            Call::Map { opened, length, .. } => Inside::Map { opened, length },
-            Call::Close { .. } | Call::Unmap { .. } => Inside::Ends,
+            SystemCall::Open { .. } => Inside::Open,
+            SystemCall::Map { opened, length, .. } => Inside::Map { opened, length },
+            SystemCall::Close { .. } | SystemCall::Unmap { .. } => Inside::Ends,
         };
         self.threads.entry(tid).or_default().inside = Some(inside);
     }
@@ -451,7 +451,7 @@ impl Tracer {
         stop: Stop,
         arguments: [u64; 6],
         now: u64,
-    ) -> Option<Call> {
+    ) -> Option<SystemCall> {
         let pid = self.process(tid);
         match stop {
             Stop::Ioctl => {
@@ -471,14 +471,14 @@ impl Tracer {
                 };
                 let before = before(tid, &request, self.driver.version);
                 self.driver.learn(&request, &before);
-                Some(Call::Ioctl { request, before })
+                Some(SystemCall::Ioctl { request, before })
             }
             Stop::Open => open(tid, "open", arguments[0], arguments[1]),
             Stop::Openat => open(tid, "openat", arguments[1], arguments[2]),
             Stop::Openat2 => open(tid, "openat2", arguments[1], 0),
             Stop::Mmap => {
                 let fd = arguments[4] as i32;
-                Some(Call::Map {
+                Some(SystemCall::Map {
                     opened: self.files.of(pid, fd, now)?,
                     fd,
                     length: arguments[1],
@@ -492,11 +492,11 @@ impl Tracer {
                 self.files.forget(pid, fd);
                 let opened = self.files.of(pid, fd, now)?;
                 self.files.forget(pid, fd);
-                Some(Call::Close { opened, fd })
+                Some(SystemCall::Close { opened, fd })
             }
             Stop::Munmap => {
                 let [address, length, ..] = arguments;
-                Some(Call::Unmap {
+                Some(SystemCall::Unmap {
                     opened: self.ranges.unmapped(pid, address, length)?,
                     address,
                     length,
@@ -568,10 +568,10 @@ impl Tracer {
     }
 }
 
-fn open(tid: libc::pid_t, name: &'static str, path: u64, flags: u64) -> Option<Call> {
+fn open(tid: libc::pid_t, name: &'static str, path: u64, flags: u64) -> Option<SystemCall> {
     let path = ptrace::read_text(tid, path, LONGEST_PATH);
     let file = path.rsplit(|byte| *byte == b'/').next()?;
-    file.starts_with(b"nvidia").then(|| Call::Open {
+    file.starts_with(b"nvidia").then(|| SystemCall::Open {
         name,
         path: String::from_utf8_lossy(&path).into_owned(),
         flags,

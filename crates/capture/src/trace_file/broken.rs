@@ -1,6 +1,7 @@
 //! A trace whose disk was full before its end: what is in it is counted, what is missing is said in it.
 
 use super::{Onlooker, destination::is_stream, stop_at};
+use crate::notes::counted;
 use event::{Meta, Summary, Tally};
 use std::{fmt, fs::File, path::Path};
 use trace::{Format, Reader};
@@ -34,7 +35,11 @@ impl Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let least = if self.is_exact { "" } else { "at least " };
-        write!(f, "{least}{} events are not in it", self.events)
+        write!(
+            f,
+            "{least}{} not in it",
+            counted(self.events, "event is", "events are")
+        )
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
 pub enum DestinationError {
     /// There is no place for a trace that was given no name.
     #[error(
-        "cannot write {}, nor where temporary files go: {source}; choose another place with -o FILE",
+        "cannot write {}, nor to the temporary folder: {source}; choose another place with -o FILE",
         path.display()
     )]
     Nowhere { path: PathBuf, source: io::Error },
@@ -25,7 +25,7 @@ pub enum DestinationError {
     #[error("cannot write {}: {words}", path.display())]
     NoFolder { path: PathBuf, words: String },
     #[error(
-        "-o fd:{0}: use a descriptor of its own, 3 or above: cutrace -o fd:3 ./app 3>trace.jsonl"
+        "-o fd:{0}: use a separate descriptor, 3 or above: cutrace -o fd:3 ./app 3>trace.jsonl"
     )]
     Standard(RawFd),
     #[error("-o fd:{0}: it is not open; type: cutrace -o fd:{0} ./app {0}>trace.jsonl")]

@@ -3,19 +3,19 @@
 mod broken;
 pub mod destination;
 pub mod latest;
+mod live_counts;
 mod pack;
 mod redact;
 mod room;
-mod seen;
 mod unfinished;
 
 pub use broken::Missing;
 pub use destination::{Destination, DestinationError};
+pub use live_counts::{LiveCounts, Stage};
 pub use room::size;
-pub use seen::{Seen, Stage};
 pub use unfinished::{Unfinished, UnfinishedError};
 
-use crate::{Sink, SinkError};
+use crate::{Sink, SinkError, notes::counted};
 use broken::Cut;
 use destination::is_stream;
 use event::{Backend, Meta, Record, Summary, Tally, Watched};
@@ -74,7 +74,7 @@ pub struct TraceFile {
     reader: Option<Box<dyn Onlooker>>,
     /// See all that comes, written or not.
     onlookers: Vec<Box<dyn Onlooker>>,
-    seen: Arc<Seen>,
+    seen: Arc<LiveCounts>,
     /// The command's process, once it is there; 0 before.
     process: Arc<AtomicU32>,
     /// Where not all that is known is to be written.
@@ -172,7 +172,7 @@ impl TraceFile {
     }
 
     /// What it holds so far, for others to look at meanwhile.
-    pub fn seen(&self) -> Arc<Seen> {
+    pub fn seen(&self) -> Arc<LiveCounts> {
         self.seen.clone()
     }
 
@@ -279,8 +279,7 @@ impl TraceFile {
             stop_at(&mut summary, kept, missing, &self.meta);
             let written = size(self.written.load(Ordering::Relaxed));
             notes.push(format!(
-                "{STOPPED} at {written} because {limit}: the {missing} events after that are not in the \
-                 trace and count as lost"
+                "{STOPPED} at {written} because {limit}: the {missing} events after that are missing and count as lost"
             ));
         }
         let written = match self.failure.take() {
@@ -334,14 +333,15 @@ impl TraceFile {
         }
         let written = self.written.load(Ordering::Relaxed);
         let why = if is_stream(&self.path) || !self.path.is_file() {
-            "only a file can be put in order".to_owned()
+            "only a regular file can be sorted".to_owned()
         } else if self.room.as_ref().is_some_and(|room| !room.has(0, written)) {
-            "the disk has no room for a second copy, in which they would be".to_owned()
+            "the disk has no room for a sorted copy".to_owned()
         } else {
             trace::put_in_order(&self.path).err()?.to_string()
         };
         Some(format!(
-            "{late} records are slightly out of the order of time: {why}"
+            "{} slightly out of time order: {why}",
+            counted(late, "record is", "records are")
         ))
     }
 }
@@ -530,7 +530,7 @@ impl TraceFile {
             cause = why.source();
         }
         self.not_packed = Some(format!(
-            "the trace stays JSON lines, which are large: Arrow cannot be written: {words}"
+            "the trace stays in the larger JSON lines format, because writing Arrow failed: {words}"
         ));
     }
 

@@ -23,7 +23,7 @@ use trace::{Format, Reader, Writer};
 /// Why a trace stays JSON lines.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
-    #[error("{} is there already", .0.display())]
+    #[error("{} already exists", .0.display())]
     IsThere(PathBuf),
     #[error("{}", path.display())]
     Lines { path: PathBuf, source: io::Error },
@@ -33,7 +33,7 @@ pub enum PackError {
     Trace(#[from] trace::Error),
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("the thread that writes Arrow has failed")]
+    #[error("the thread that writes Arrow failed")]
     Thread,
     #[error("given up")]
     GivenUp,

@@ -17,5 +17,5 @@ mod words;
 
 pub use entry::{Entry, Layout, What, decode};
 pub use source::UVM;
-pub use watch::{Report, Watch, available};
+pub use watch::{UvmReport, Watch, available};
 pub use words::{Processors, event};

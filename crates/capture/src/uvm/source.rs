@@ -1,9 +1,10 @@
 //! Managed memory, as a source: the driver's events of the processes below this one.
 
 use super::{Watch, available};
+use crate::notes::counted;
 use crate::source::{
-    About, Auto, Finding, Joining, Outcome, Outlet, Part, RunOptions, Running, Source, SourceError,
-    Unavailable,
+    About, Auto, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
+    SourceError, Unavailable,
 };
 
 pub struct Uvm;
@@ -12,8 +13,8 @@ pub static UVM: Uvm = Uvm;
 
 static ABOUT: About = About {
     name: "uvm",
-    help: "faults and migrations of managed memory, from the driver",
-    shows: "faults and migrations of managed memory",
+    help: "page faults and migrations of managed memory, from the driver",
+    shows: "page faults and migrations of managed memory",
     needs: "a GPU",
     ..About::EMPTY
 };
@@ -38,7 +39,7 @@ impl Source for Uvm {
 
     fn findings(&self) -> Vec<Finding> {
         let words = |()| "faults and migrations (--method uvm)".to_owned();
-        let found = available().map(words);
+        let found = available().map(words).map_err(Obstacle::from_error);
         vec![Finding::new(Part::Driver, "managed memory", found)]
     }
 
@@ -61,17 +62,20 @@ impl Running for Watching {
         let (outlet, report) = self.0.finish();
         let refused = report.refused.iter();
         let mut notes: Vec<String> = refused
-            .map(|why| format!("managed memory was not watched: {why}"))
+            .map(|why| format!("managed memory was not recorded: {why}"))
             .collect();
         if report.unknown > 0 {
             let count = report.unknown;
             notes.push(format!(
-                "the driver told {count} things of managed memory that are not known"
+                "the driver reported {} of unknown types",
+                counted(count, "managed-memory event", "managed-memory events")
             ));
         }
         let details = format!(
-            "cutrace: managed memory of {} processes: {} events, {} lost\n",
-            report.processes, report.events, report.lost
+            "cutrace: managed memory of {}: {}, {} lost\n",
+            counted(report.processes as u64, "process", "processes"),
+            counted(report.events, "event", "events"),
+            report.lost
         );
         Some(Outcome {
             notes,

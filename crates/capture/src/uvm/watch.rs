@@ -10,7 +10,7 @@ use super::tracker::{TOOLS, Tracker};
 use super::tree::Tree;
 use super::words::{Processors, event};
 use crate::clock::monotonic;
-use crate::held::Held;
+use crate::ordered_writer::OrderedWriter;
 use crate::{Deadline, Sink, SinkError};
 use event::{Backend, ClockError, Layer, Lost, Record};
 use std::collections::HashMap;
@@ -35,12 +35,12 @@ const HELD: u64 = 100_000_000;
 pub struct Watch<S> {
     stop: Arc<AtomicBool>,
     pid: mpsc::Sender<u32>,
-    thread: JoinHandle<(S, Report)>,
+    thread: JoinHandle<(S, UvmReport)>,
 }
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct UvmReport {
     /// Processes whose events were taken.
     pub processes: u64,
     pub events: u64,
@@ -54,14 +54,19 @@ pub struct Report {
     pub failure: Option<SinkError>,
 }
 
+/// The driver's file for tools could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("{TOOLS}: {0}")]
+pub struct NoTools(#[source] io::Error);
+
 /// Whether the driver offers this to us.
-pub fn available() -> Result<(), String> {
+pub fn available() -> Result<(), NoTools> {
     fs::File::options()
         .read(true)
         .write(true)
         .open(TOOLS)
         .map(drop)
-        .map_err(|why| format!("{}: {why}", TOOLS))
+        .map_err(NoTools)
 }
 
 impl<S: Sink> Watch<S> {
@@ -74,7 +79,7 @@ impl<S: Sink> Watch<S> {
             .name("cutrace-uvm".into())
             .spawn(move || {
                 crate::launch::block_signals();
-                Watching::new(Held::new(sink, deadline), &pids, draining).run(&stopped)
+                Watching::new(OrderedWriter::new(sink, deadline), &pids, draining).run(&stopped)
             })?;
         Ok(Watch { stop, pid, thread })
     }
@@ -85,7 +90,7 @@ impl<S: Sink> Watch<S> {
         let _ = self.pid.send(pid);
     }
 
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, UvmReport) {
         self.stop.store(true, Ordering::Release);
         self.thread.thread().unpark();
         self.thread
@@ -95,7 +100,7 @@ impl<S: Sink> Watch<S> {
 }
 
 struct Watching<'a, S> {
-    held: Held<S>,
+    held: OrderedWriter<S>,
     pids: &'a mpsc::Receiver<u32>,
     tree: Tree,
     followed: HashMap<u32, Followed>,
@@ -104,7 +109,7 @@ struct Watching<'a, S> {
     refused: HashMap<u32, u32>,
     next_id: u64,
     clock: RawClock,
-    report: Report,
+    report: UvmReport,
 }
 
 struct Followed {
@@ -116,7 +121,7 @@ struct Followed {
 }
 
 impl<'a, S: Sink> Watching<'a, S> {
-    fn new(held: Held<S>, pids: &'a mpsc::Receiver<u32>, draining: Draining) -> Self {
+    fn new(held: OrderedWriter<S>, pids: &'a mpsc::Receiver<u32>, draining: Draining) -> Self {
         Watching {
             held,
             pids,
@@ -126,11 +131,11 @@ impl<'a, S: Sink> Watching<'a, S> {
             refused: HashMap::new(),
             next_id: 1,
             clock: RawClock::now(),
-            report: Report::default(),
+            report: UvmReport::default(),
         }
     }
 
-    fn run(mut self, stop: &AtomicBool) -> (S, Report) {
+    fn run(mut self, stop: &AtomicBool) -> (S, UvmReport) {
         let backend = Backend {
             name: "uvm".into(),
             ..Backend::default()

@@ -2,7 +2,7 @@
 
 use super::calls::{flood, flood_options};
 use super::common::{Kept, compile, ready, run};
-use capture::ebpf::{self, Options, Way};
+use capture::ebpf::{self, AttachMode, Options};
 use capture::launch::Exit;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -45,7 +45,7 @@ fn nothing_is_left_attached() {
         return;
     };
     let (program, _) = flood();
-    for way in [Way::Session, Way::Multi, Way::Single] {
+    for way in [AttachMode::Session, AttachMode::Multi, AttachMode::Single] {
         let mut child = Command::new(&program)
             .arg("until-eof")
             .stdin(Stdio::piped())
@@ -65,7 +65,7 @@ fn nothing_is_left_attached() {
         }
         assert!(!during.iter().any(is_gone), "{way:?}");
         // Vanished while it was watched.
-        if way == Way::Multi {
+        if way == AttachMode::Multi {
             child.kill().expect("there");
             child.wait().expect("ended");
         }

@@ -1,7 +1,7 @@
 //! Calls of library functions: every one is seen, with its result.
 
 use super::common::{compile, drivers, ready, run};
-use capture::ebpf::{Options, Way};
+use capture::ebpf::{AttachMode, Options};
 use capture::launch::Exit;
 use std::collections::HashMap;
 use std::path::Path;
@@ -61,7 +61,7 @@ fn every_export_of_real_drivers_is_seen_with_its_result() {
         };
         let read = || std::fs::read_to_string(&output).expect("written");
         let plain = answers(&read());
-        for way in [Way::Session, Way::Multi] {
+        for way in [AttachMode::Session, AttachMode::Multi] {
             let options = Options {
                 way: Some(way),
                 ..Options::default()
@@ -126,7 +126,7 @@ pub fn flood() -> (std::path::PathBuf, std::path::PathBuf) {
     (program, library)
 }
 
-pub fn flood_options(ring_bytes: Option<u32>, way: Way) -> Options {
+pub fn flood_options(ring_bytes: Option<u32>, way: AttachMode) -> Options {
     Options {
         libraries: vec![("libflood.so".into(), "flood_*".into())],
         ring_bytes,
@@ -145,9 +145,9 @@ fn what_two_threads_make_is_kept_or_counted_as_lost() {
     const EACH: u64 = 60_000;
     // A ring that is far too small, so that much is lost; and one that is not.
     for (ring, way) in [
-        (Some(64 << 10), Way::Session),
-        (Some(64 << 10), Way::Multi),
-        (None, Way::Session),
+        (Some(64 << 10), AttachMode::Session),
+        (Some(64 << 10), AttachMode::Multi),
+        (None, AttachMode::Session),
     ] {
         let options = flood_options(ring, way);
         let (exit, kept, report) = run(&options, &[&program, &EACH.to_string()]);
@@ -180,7 +180,7 @@ fn a_process_that_runs_already_is_traced_and_goes_on_undisturbed() {
         .expect("started");
     std::thread::sleep(std::time::Duration::from_millis(50));
     let recording = capture::ebpf::start(
-        &flood_options(None, Way::Session),
+        &flood_options(None, AttachMode::Session),
         super::common::Kept::default(),
     )
     .expect("attached");

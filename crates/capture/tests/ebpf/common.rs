@@ -1,6 +1,6 @@
 //! Runs programs under the kernel's eyes and keeps what was seen.
 
-use capture::ebpf::{self, Options, Report};
+use capture::ebpf::{self, EbpfReport, Options};
 use capture::launch::{Command, Exit, Preparation, hold};
 use capture::{Sink, SinkError};
 use event::{Backend, Event, Extent, Record};
@@ -83,7 +83,7 @@ pub fn ready() -> Option<MutexGuard<'static, ()>> {
 }
 
 /// Runs a command to its end.
-pub fn run(options: &Options, words: &[&str]) -> (Exit, Kept, Report) {
+pub fn run(options: &Options, words: &[&str]) -> (Exit, Kept, EbpfReport) {
     let command = Command {
         program: words[0].into(),
         args: words[1..].iter().map(Into::into).collect(),

@@ -3,7 +3,7 @@
 
 use super::calls::{flood, flood_options};
 use super::common::{HERE, compile, drivers, ready, run};
-use capture::ebpf::{Options, Way};
+use capture::ebpf::{AttachMode, Options};
 use capture::launch::Exit;
 use event::Value;
 use std::fs;
@@ -76,7 +76,10 @@ fn a_program_under_another_root_with_a_loader_of_its_own() {
         root.path().display(),
         program.display()
     );
-    let (exit, kept, report) = run(&flood_options(None, Way::Session), &["sh", "-c", &shell]);
+    let (exit, kept, report) = run(
+        &flood_options(None, AttachMode::Session),
+        &["sh", "-c", &shell],
+    );
     assert_eq!(exit, Exit::Code(0));
     let paths: Vec<&str> = report.libraries.iter().map(|one| &*one.path).collect();
     let name = library.file_name().and_then(|name| name.to_str());

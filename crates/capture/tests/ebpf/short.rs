@@ -1,7 +1,7 @@
 //! Calls that are too short leave no record: they are counted in the kernel.
 
 use crate::common::{compile, ready, run};
-use capture::ebpf::{Options, Way};
+use capture::ebpf::{AttachMode, Options};
 use capture::launch::Exit;
 use event::Extent;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn short_calls_leave_no_record_and_long_ones_are_in_their_places() {
     let program = compile("short.c", "short", &["-L", &folder, &run_path, "-lshort"]);
     let program = program.display().to_string();
     let shortest = Duration::from_millis(150);
-    for way in [Way::Session, Way::Multi, Way::Single] {
+    for way in [AttachMode::Session, AttachMode::Multi, AttachMode::Single] {
         let options = Options {
             libraries: vec![("libshort.so".into(), "short_*".into())],
             filter: Some(capture::preload::Filter::parse("short_*")),

@@ -2,7 +2,7 @@
 
 use super::calls::{flood, flood_options};
 use super::common::{Kept, ready};
-use capture::ebpf::{self, Options, Target, Way, Whose};
+use capture::ebpf::{self, AttachMode, Options, ProcessFilter, Target};
 use capture::launch::{Command, Exit, Preparation, User, hold};
 use std::collections::HashSet;
 use std::fs;
@@ -47,7 +47,7 @@ fn ended(line: &str, nobody: bool) -> u32 {
 }
 
 /// What is recorded of everybody's calls while `run` runs, by process.
-fn record(way: Way, whose: Whose, run: impl FnOnce()) -> Vec<u32> {
+fn record(way: AttachMode, whose: ProcessFilter, run: impl FnOnce()) -> Vec<u32> {
     let options = Options {
         target: Target::All,
         whose,
@@ -74,11 +74,11 @@ fn one_users_calls() {
         folder.path().display(),
         program.display()
     );
-    for way in [Way::Session, Way::Multi] {
+    for way in [AttachMode::Session, AttachMode::Multi] {
         for user in [NOBODY, 0] {
-            let whose = Whose {
+            let whose = ProcessFilter {
                 user: Some(user),
-                ..Whose::default()
+                ..ProcessFilter::default()
             };
             let mut pids = (0, 0);
             let seen = record(way, whose, || {
@@ -140,15 +140,15 @@ fn one_cgroups_calls() {
         });
         ended(&format!("{enter}exec {} {EACH}", program.display()), false)
     };
-    let whose = Whose {
+    let whose = ProcessFilter {
         cgroup: Some(ebpf::cgroup(&group.0).expect("known")),
-        ..Whose::default()
+        ..ProcessFilter::default()
     };
     // By its name alone it is the same.
     let name = Path::new("/").join(group.0.file_name().expect("a name"));
     assert_eq!(ebpf::cgroup(&name).ok(), whose.cgroup);
     let mut meant = HashSet::new();
-    let seen = record(Way::Session, whose, || {
+    let seen = record(AttachMode::Session, whose, || {
         within(None);
         meant.insert(within(Some(&group.0)));
         meant.insert(within(Some(&group.0.join("below"))));

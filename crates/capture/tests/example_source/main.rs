@@ -4,7 +4,7 @@
 mod load;
 
 use capture::{
-    ebpf::Whose,
+    ebpf::ProcessFilter,
     launch::Exit,
     source::{self, Methods, Plan, Registry, RunOptions, Subject},
     syscall,
@@ -97,9 +97,9 @@ fn the_line_is_all_that_the_command_line_needs() {
     assert!(plan.names().contains(&"load"), "{plan:?}");
     // Its refusal has the same words wherever it is asked for.
     let words = "it cannot tell users and cgroups apart (--uid, --cgroup)";
-    everything.whose = Whose {
+    everything.whose = ProcessFilter {
         user: Some(1),
-        ..Whose::default()
+        ..ProcessFilter::default()
     };
     let plan = Plan::of(&everything, SOURCES).expect("a plan");
     let left_out = format!("left out: load: {words}");

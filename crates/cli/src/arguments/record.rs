@@ -6,7 +6,7 @@ use super::{
     sizes, times, usage,
 };
 use capture::{
-    ebpf::Whose,
+    ebpf::ProcessFilter,
     source::{Methods, RunOptions, Subject},
 };
 use std::{
@@ -211,7 +211,7 @@ impl WhoLine {
             usage("--uid and --cgroup narrow -a down: cutrace -a --uid USER");
         }
         run.duration = self.duration;
-        run.whose = Whose {
+        run.whose = ProcessFilter {
             user: self.user,
             cgroup: self.cgroup,
         };

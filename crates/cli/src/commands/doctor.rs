@@ -4,7 +4,7 @@ use crate::without_numbers;
 use anyhow::Result;
 use capture::{
     library,
-    source::{Finding, Part, SOURCES},
+    source::{Finding, Obstacle, Part, SOURCES},
 };
 use std::{fmt::Write as _, fs, process::ExitCode};
 
@@ -26,10 +26,10 @@ pub fn run() -> Result<ExitCode> {
         let _ = writeln!(text, "\n{title}");
         for Finding { name, found, .. } in findings.iter().filter(|it| it.part == part) {
             let (mark, words) = match found {
-                Ok(words) => ("yes", words),
-                Err(why) => ("no ", why),
+                Ok(words) => ("yes", words.clone()),
+                Err(why) => ("no ", why.to_string()),
             };
-            let _ = writeln!(text, "  {name:<14} {mark}  {}", without_numbers(words));
+            let _ = writeln!(text, "  {name:<14} {mark}  {}", without_numbers(&words));
         }
     }
     super::print(text.as_bytes())
@@ -79,16 +79,19 @@ impl Abilities {
         let attaching = "attaching to running programs";
         let driver = "functions of the kernel driver";
         let rest = match (self.rights, self.libraries, self.functions) {
-            (true, true, true) if self.gpu => format!(", so can {driver} and running programs"),
+            // Without a GPU there is no driver to look into.
+            (false, ..) if !self.gpu => format!("; {attaching} needs root"),
             (true, true, _) if !self.gpu => format!("; {attaching} works"),
-            (true, true, _) => format!("; {attaching} works, recording {driver} does not"),
+            (true, false, _) if !self.gpu => format!("; {attaching} does not work here"),
+            (false, ..) => format!("; {attaching} and recording {driver} need root"),
+            (true, true, true) => format!(", so can {driver} and running programs"),
+            (true, true, false) => format!("; {attaching} works, recording {driver} does not"),
             (true, false, true) => {
                 format!("; {driver} can be recorded, {attaching} does not work")
             }
             (true, false, false) => {
                 format!("; {attaching} does not work here, nor does recording {driver}")
             }
-            (false, ..) => format!("; {attaching} and recording {driver} need root"),
         };
         format!("{begin}{rest}.")
     }
@@ -105,11 +108,11 @@ fn list(things: &[&str]) -> String {
 /// What the sources need of a GPU.
 fn driver() -> Vec<Finding> {
     let version = fs::read_to_string("/proc/driver/nvidia/version")
-        .map_err(|_| "no NVIDIA driver is loaded".to_owned());
+        .map_err(|_| Obstacle::new("no NVIDIA driver is loaded"));
     let version = version.map(|text| text.lines().next().unwrap_or_default().trim().to_owned());
     let files = match fs::metadata("/dev/nvidiactl") {
         Ok(_) => Ok("/dev/nvidiactl exists".to_owned()),
-        Err(_) => Err("no /dev/nvidiactl; nvidia-modprobe makes it".to_owned()),
+        Err(_) => Err(Obstacle::new("no /dev/nvidiactl; nvidia-modprobe makes it")),
     };
     let found = library::installed(None, &[]);
     let list = |name: &str| {
@@ -119,7 +122,7 @@ fn driver() -> Vec<Finding> {
         });
         let paths: Vec<String> = found.map(|path| path.display().to_string()).collect();
         match paths.is_empty() {
-            true => Err(format!("no {name}* where the loader looks")),
+            true => Err(Obstacle::new(format!("no {name}* where the loader looks"))),
             false => Ok(paths.join(", ")),
         }
     };
@@ -169,7 +172,7 @@ mod tests {
             (
                 Abilities { gpu: false, ..user },
                 "No GPU here, but softgpu is ready: cutrace --sim ./app records CUDA calls, GPU times and system calls; \
-                 attaching to running programs and recording functions of the kernel driver need root.",
+                 attaching to running programs needs root.",
             ),
             (
                 Abilities { gpu: false, ..ALL },
@@ -205,7 +208,7 @@ mod tests {
             let found = if works {
                 Ok(String::new())
             } else {
-                Err(String::new())
+                Err(Obstacle::new(""))
             };
             Finding::new(Part::Ebpf, name, found)
         };

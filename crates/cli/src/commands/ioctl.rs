@@ -3,7 +3,7 @@
 use crate::arguments::Ioctl;
 use anyhow::Result;
 use event::{Arg, Value};
-use nvidia_ioctl::{self, Call, Decoded, DeviceFile, Ioc, Known, Memory, Subject, Version};
+use nvidia_ioctl::{self, Decoded, DeviceFile, Ioc, IoctlCall, Known, Memory, Subject, Version};
 use std::fmt::Write as _;
 use std::{fs, process::ExitCode};
 
@@ -42,7 +42,7 @@ fn describe(options: &Ioctl, here: Option<Version>) -> String {
     };
     let bytes = options.bytes.as_deref().unwrap_or_default();
     let memory = parameters(options, bytes);
-    let decoded = nvidia_ioctl::decode(&Call {
+    let decoded = nvidia_ioctl::decode(&IoctlCall {
         file,
         cmd: options.cmd,
         version,

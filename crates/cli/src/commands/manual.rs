@@ -102,11 +102,16 @@ fn page(name: &str) -> Result<Vec<u8>> {
     let synopsis = synopsis(verb);
     let man = Man::new(verb.clone())
         .title(file_name(name).to_uppercase())
+        // An empty one would be left out, and the next words be taken for it.
+        .date(version::DATE)
         .source(format!("cutrace {}", version::VERSION))
         .manual("cutrace manual");
     let mut text = Vec::new();
     man.render_title(&mut text)?;
-    man.render_name_section(&mut text)?;
+    match name {
+        "" => Man::new(verb.clone().about(NAME)).render_name_section(&mut text)?,
+        _ => man.render_name_section(&mut text)?,
+    }
     text.extend(synopsis);
     man.render_description_section(&mut text)?;
     match name {
@@ -206,6 +211,9 @@ fn end(page: &Page) -> Vec<u8> {
     roff.to_roff().into_bytes()
 }
 
+/// cutrace(1) in one line, as apropos(1) lists it.
+const NAME: &str = "record what a CUDA program does, from API calls down to GPU threads";
+
 const ENVIRONMENT: [(&str, &str); 2] = [
     (
         "NO_COLOR",
@@ -265,6 +273,7 @@ mod tests {
     #[test]
     fn cutrace_1_lists_the_verbs() {
         let text = text("");
+        assert!(text.contains(&format!("\ncutrace \\- {NAME}\n")), "{text}");
         for page in pages().filter(|page| !page.verb.is_empty() && !page.verb.contains(' ')) {
             let name = file_name(page.verb).replace('-', "\\-");
             assert!(text.contains(&name), "{name}: {text}");

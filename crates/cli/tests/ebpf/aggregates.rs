@@ -295,7 +295,7 @@ fn a_hook_that_cannot_be_attached_ends_the_run_before_it_begins() {
         ("kprobe:nv_mem_alloc=count", "no driver has had it"),
         (
             "kprobe:nv_wait_for_*",
-            "no driver for this kind of machine has had it",
+            "no driver for this architecture has had it",
         ),
         (
             "tracepoint:gpu:gpu_mem_total=count",

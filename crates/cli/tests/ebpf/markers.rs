@@ -90,9 +90,9 @@ fn are_all_there(lines: &[Value], said: &str) {
     );
     // What could not be read is said, and why.
     for part in [
-        "demo:plain: arg10 (8f@%xmm0) is no whole number of 1, 2, 4 or 8 bytes: its events come without it",
-        "not hooked: undecided: demo:plain: its condition cannot be decided: arg10",
-        "demo:heard: it has 1 arguments: its events come without it",
+        "demo:plain: arg10 (8f@%xmm0) is not an integer of 1, 2, 4 or 8 bytes: recorded without it",
+        "not hooked: undecided: demo:plain: its condition cannot be evaluated: arg10",
+        "demo:heard: it has 1 argument: recorded without it",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }

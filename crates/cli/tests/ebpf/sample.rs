@@ -75,7 +75,7 @@ fn what_is_not_in_the_sample_is_counted() {
             .expect("started");
         let report = String::from_utf8_lossy(&report.stdout).into_owned();
         assert!(
-            report.contains("Sampled: 1 of 50 calls of a function"),
+            report.contains("Sampled: 1 in 50 calls of each function"),
             "{report}"
         );
     }

@@ -99,7 +99,7 @@ fn exceptions_and_jumps_pass_through_probed_functions() {
         assert_eq!(output.stdout, plain.stdout, "{way:?}");
         let said = String::from_utf8_lossy(&output.stderr);
         let note =
-            "libthrows.so: it can throw C++ exceptions, and a return probe would end the program";
+            "libthrows.so: it can throw C++ exceptions, and a return probe would kill the program";
         assert!(said.contains(note), "{way:?}: {said}");
         let lines = read(&trace);
         // An older kernel's threads do not wait long enough for their probes.

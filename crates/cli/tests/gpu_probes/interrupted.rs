@@ -174,7 +174,7 @@ fn maps_that_died_with_the_program_are_said_to_be_missing() {
         Some(libc::SIGKILL),
         "{said}"
     );
-    let note = " are missing: it was gone before they could be read from the device";
+    let note = " are missing: it ended before they could be read from the device";
     assert!(said.contains(note), "{said}");
     assert!(!said.contains("threads that entered"), "{said}");
 }

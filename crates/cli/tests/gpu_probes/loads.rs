@@ -107,7 +107,7 @@ fn kernels_without_ptx_are_named_and_left_alone() {
         // softgpu runs PTX only: the kernel did not run, and nobody says that it did.
         let line = said
             .lines()
-            .find(|line| line.contains(" is machine code (SASS) only in "));
+            .find(|line| line.contains(" is only machine code (SASS) in "));
         let is_true = |line: &str| {
             line.starts_with("Note: nothing was probed: version is")
                 && line.contains(place)

@@ -48,7 +48,7 @@ fn records_need_no_context_and_branches_choose_texts() {
         "third of 1..",
     ];
     assert_eq!(lines, expected);
-    let note = "cuda__Z9vectorAddPKfS0_Pfi stands for the kernel vectorAdd(";
+    let note = "cuda__Z9vectorAddPKfS0_Pfi is read as the kernel vectorAdd(";
     assert!(ran.words().contains(note), "{}", ran.words());
 }
 
@@ -127,7 +127,7 @@ fn a_bare_uprobe_goes_to_launches_or_where_it_is_told() {
         return;
     };
     assert_eq!(ran.numbers("launches"), [3], "{}", ran.words());
-    let note = "names no function, and it is about launches: taken for uprobe:cudaLaunchKernel";
+    let note = "names no function, so it is attached to uprobe:cudaLaunchKernel";
     assert!(ran.words().contains(note), "{}", ran.words());
     let place = "launched_by_cudaLaunchKernel=uprobe:libcudart.so:cudaDeviceSynchronize";
     let Some(ran) = published(&["--attach", place], "vaddn 2 4 3") else {

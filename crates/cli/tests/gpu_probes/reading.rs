@@ -74,7 +74,7 @@ fn maps_are_read_before_ctrl_c_ends_the_program() {
         assert_eq!(ran.status.signal(), Some(libc::SIGINT), "{how}: {said}");
         assert!(said.contains(ALL), "{how}: {said}");
         assert!(said.contains("2,560 threads that left\n"), "{how}: {said}");
-        let note = ": its maps are as they were when the signal came";
+        let note = ": its maps were read when the signal arrived";
         assert!(
             said.contains("Note: SIGINT ended process "),
             "{how}: {said}"
@@ -149,7 +149,7 @@ fn what_was_read_last_is_shown_of_a_program_that_was_killed() {
         .nth(1)
         .expect("a report");
     assert!(end.contains(ALL), "{}", ran.said);
-    let note = " was gone before its maps could be read at its end: they are of ";
+    let note = " ended before its maps could be read: the maps shown are ";
     assert!(end.contains(note), "{}", ran.said);
 }
 

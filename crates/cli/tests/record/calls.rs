@@ -52,7 +52,7 @@ fn the_summary_counts_what_the_program_did() {
     let overhead = &run.summary()["overhead"];
     assert!(overhead["per_event_ns"].as_f64() > Some(1.0), "{overhead}");
     assert!(
-        stderr.contains("Cost in the program: "),
+        stderr.contains("Overhead in the program: "),
         "measured where the program ran: {stderr}"
     );
 }

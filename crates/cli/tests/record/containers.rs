@@ -102,7 +102,7 @@ fn cutrace_inside_of_a_container_sees_all() {
     let inside = ["--method=ebpf", "--", "/bin/losses", "held", "20"];
     let run = container.run(&[], &[&RECORD[..], &inside].concat());
     assert!(run.output.status.success(), "{}", run.stderr());
-    let why = "ebpf sees nothing from inside a PID namespace";
+    let why = "ebpf cannot match processes from inside a PID namespace";
     assert!(run.stderr().contains(why), "{}", run.stderr());
 }
 
@@ -142,10 +142,10 @@ fn a_program_in_a_container_that_cutrace_is_not_in_is_named() {
     );
     let run = container.run(&outside, &[&shell, "-c", &set]);
     assert!(run.output.status.success(), "{}", run.stderr());
-    let words = "and was not traced: it runs in another root (a container)";
+    let words = "but was not traced: it runs in another root (a container)";
     assert!(run.stderr().contains(words), "{}", run.stderr());
     assert!(
-        run.stderr().contains("run cutrace inside of it"),
+        run.stderr().contains("run cutrace inside it"),
         "{}",
         run.stderr()
     );

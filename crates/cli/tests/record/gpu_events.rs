@@ -104,7 +104,7 @@ fn work_is_counted_and_has_its_calls_and_names() {
         let mut report = super::cutrace();
         let report = report.args(["report", "gpu"]).arg(run.trace()).output();
         let told = String::from_utf8_lossy(&report.expect("cutrace runs").stdout).into_owned();
-        let words = format!("{} of them were timed by events", found.len());
+        let words = format!("{} of them were timed with CUDA events", found.len());
         assert!(told.contains(&words), "{told}");
         let clocks = run.summary()["clocks"].as_array().expect("clocks");
         assert!(

@@ -19,7 +19,7 @@ fn assert_ordered(run: &Run) {
         }
     }
     let times = run.lines.iter().filter_map(|line| line["ts"].as_f64());
-    let said = run.stderr().contains("out of the order of time");
+    let said = run.stderr().contains("out of time order");
     assert_eq!(times.is_sorted(), !said, "{}", run.stderr());
     assert_eq!(run.summary()["lost"], 0);
 }

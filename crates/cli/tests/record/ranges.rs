@@ -150,7 +150,7 @@ fn a_tool_of_the_users_keeps_its_place() {
     let run = taken("/nowhere/libtool.so");
     assert!(run.output.status.success());
     assert_eq!(run.of_type("range").count(), 0);
-    let said = "NVTX ranges are left to /nowhere/libtool.so";
+    let said = "NVTX ranges go to /nowhere/libtool.so";
     assert!(run.stderr().contains(said), "{}", run.stderr());
     assert!(
         taken("").of_type("range").count() > 0,

@@ -149,8 +149,8 @@ fn a_size_is_not_exceeded_and_what_is_left_out_is_lost() {
         assert!(calls > 1000 && lost > 1000, "{name:?}: {calls} calls");
         assert!(said.contains(&format!("Events lost: {lost}\n")), "{said}");
         let words = format!(
-            "the trace reached --max-size 1.5 MB: the {lost} events after that are not in the trace \
-             and count as lost\n"
+            "the trace reached --max-size 1.5 MB: the {lost} events after that are missing and \
+             count as lost\n"
         );
         assert!(said.contains("Note: recording stopped at 1."), "{said}");
         assert!(said.contains(&words), "{said}");

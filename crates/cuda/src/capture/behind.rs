@@ -1,7 +1,7 @@
 //! What is worth copying from behind pointers: values, structs or the parts of them that matter,
 //! strings, and the first elements of arrays.
 
-use super::{Count, Item, Place, Plan, TEXT_BYTES, When, places};
+use super::{Count, Item, ParameterLocation, Plan, TEXT_BYTES, When, places};
 use crate::attributes;
 use crate::lookup::family;
 use crate::model::{Direction, Extent, Function, Kind, Parameter, Struct};
@@ -97,7 +97,7 @@ const SUMMED: &[(&str, &str)] = &[
 pub fn push(function: &'static Function, plan: &mut Plan) {
     for ((index, parameter), place) in function.parameters.iter().enumerate().zip(places(function))
     {
-        let Place::Words { first, count: 1 } = place else {
+        let ParameterLocation::Words { first, count: 1 } = place else {
             continue;
         };
         if attributes::of_value(function, index).is_some() {
@@ -226,7 +226,7 @@ fn push_struct(layout: &'static Struct, arg: u8, at: When, plan: &mut Plan) {
 
 fn count(function: &'static Function, index: u8) -> Option<Count> {
     let row = function.parameters.get(usize::from(index))?;
-    let Place::Words { first, count: 1 } = places(function).nth(index.into())? else {
+    let ParameterLocation::Words { first, count: 1 } = places(function).nth(index.into())? else {
         return None;
     };
     let (held, behind) = match row.kind.pointee() {

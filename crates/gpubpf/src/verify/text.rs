@@ -109,7 +109,7 @@ impl Walk<'_> {
         };
         let found = self.text(state, at, index as u8 + 1, Some(size))?;
         let text = &self.texts[found.choices[0].0 as usize];
-        let letters = conversions(text).map_err(|why| (Reason::BadFormat, why))?;
+        let letters = conversions(text).map_err(|why| (Reason::BadFormat, why.to_string()))?;
         let room = match helper.number {
             helper::TRACE_PRINTK => 3,
             _ => 12,

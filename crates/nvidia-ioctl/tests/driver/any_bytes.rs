@@ -1,6 +1,8 @@
 //! Any bytes decode to something.
 
-use nvidia_ioctl::{Call, DeviceFile, Handles, MOST_BYTES, Memory, Version, argument_size, wanted};
+use nvidia_ioctl::{
+    DeviceFile, Handles, IoctlCall, MOST_BYTES, Memory, Version, argument_size, wanted,
+};
 use proptest::prelude::*;
 
 fn files() -> impl Strategy<Value = DeviceFile> {
@@ -47,12 +49,12 @@ proptest! {
         let mut handles = Handles::default();
         for (cmd, before, after) in &calls {
             // Whatever the struct points to holds bytes as well.
-            let bare = Call { file, cmd: *cmd, version, before, after: Some(after), memory: &[], memory_after: &[] };
+            let bare = IoctlCall { file, cmd: *cmd, version, before, after: Some(after), memory: &[], memory_after: &[] };
             let ranges = wanted(&bare);
             prop_assert!(ranges.iter().all(|range| range.length <= MOST_BYTES));
             prop_assert!(argument_size(file, *cmd, version) <= MOST_BYTES);
             let memory: Vec<Memory> = ranges.iter().map(|range| Memory { address: range.address, bytes: after }).collect();
-            let call = Call { memory: &memory, memory_after: &memory, ..bare };
+            let call = IoctlCall { memory: &memory, memory_after: &memory, ..bare };
             let (decoded, facts) = handles.returned(&call);
             prop_assert!(!decoded.line_with_details().is_empty());
             prop_assert!(decoded.line_with_details().chars().all(|letter| !letter.is_control()));

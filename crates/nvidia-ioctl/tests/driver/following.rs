@@ -2,7 +2,7 @@
 
 use super::layouts::version;
 use super::versions::bytes;
-use nvidia_ioctl::{Call, Decoded, DeviceFile, Handles, Memory};
+use nvidia_ioctl::{Decoded, DeviceFile, Handles, IoctlCall, Memory};
 
 const CLIENT: u32 = 0xc1d0_0001;
 const ALLOC: u32 = 0xc030_462b;
@@ -17,7 +17,7 @@ impl Driver {
             address: 0x1000,
             bytes: parameters,
         }];
-        let (decoded, facts) = self.0.returned(&Call {
+        let (decoded, facts) = self.0.returned(&IoctlCall {
             file: DeviceFile::Control,
             cmd,
             version: version("580"),
@@ -139,7 +139,7 @@ fn the_older_heap_requests_are_followed_too() {
 fn while_a_call_is_under_way_nothing_is_learned() {
     let mut driver = Driver::start();
     let outer = bytes(48, &[(0, CLIENT), (4, 2), (8, 3), (12, 0x40)]);
-    let call = Call {
+    let call = IoctlCall {
         file: DeviceFile::Control,
         cmd: ALLOC,
         version: version("580"),

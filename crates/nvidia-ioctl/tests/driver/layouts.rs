@@ -1,7 +1,7 @@
 //! Sizes and the place of the status of every request, by driver version: what was compiled from
 //! the headers of each against what is known of the drivers.
 
-use nvidia_ioctl::{Call, DeviceFile, Known, NvStatus, Version, argument_size, decode, known};
+use nvidia_ioctl::{DeviceFile, IoctlCall, Known, NvStatus, Version, argument_size, decode, known};
 
 /// number, name, bytes, offset of the status. The sizes of driver 580.
 const ESCAPES: &[(u32, &str, u32, Option<usize>)] = &[
@@ -113,7 +113,7 @@ fn refused(
     let mut bytes = vec![0; size];
     bytes[at..at + 4].copy_from_slice(&0x1fu32.to_le_bytes());
     let before = vec![0; size];
-    let decoded = decode(&Call {
+    let decoded = decode(&IoctlCall {
         file,
         cmd,
         version,
@@ -154,7 +154,7 @@ fn uvm_requests_have_their_name_size_and_status() {
         let name = format!("UVM_{name}");
         assert_eq!(found, (Some(&*name), Some(NvStatus(0x1f)), None));
     }
-    let bare = decode(&Call {
+    let bare = decode(&IoctlCall {
         file: DeviceFile::Uvm,
         cmd: 0x3000_0002,
         version: version("595"),

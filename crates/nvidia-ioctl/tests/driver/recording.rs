@@ -1,6 +1,6 @@
 //! Reads the recording of libcuda 580.159.04 on an H200: every open and ioctl with its bytes.
 
-use nvidia_ioctl::{Call, Decoded, DeviceFile, Fact, Handles, Memory, Version};
+use nvidia_ioctl::{Decoded, DeviceFile, Fact, Handles, IoctlCall, Memory, Version};
 use std::io::Read;
 use std::path::Path;
 
@@ -72,7 +72,7 @@ pub fn from_hex(text: &str) -> Vec<u8> {
 
 impl Recorded {
     /// Hands the call over as a tracer would.
-    pub fn with<T>(&self, act: impl FnOnce(&Call<'_>) -> T) -> T {
+    pub fn with<T>(&self, act: impl FnOnce(&IoctlCall<'_>) -> T) -> T {
         let memory = |after: bool| {
             self.inner.as_ref().map(|(address, before, reply)| Memory {
                 address: *address,
@@ -80,7 +80,7 @@ impl Recorded {
             })
         };
         let (before, after) = (memory(false), memory(true));
-        act(&Call {
+        act(&IoctlCall {
             file: self.file,
             cmd: self.cmd,
             version: version(),

@@ -1,7 +1,9 @@
 //! What the decoder makes of a real libcuda's start-up and of single API calls.
 
 use super::recording::{decoded, read};
-use nvidia_ioctl::{Call, DeviceFile, Fact, Handles, ObjectKind, Subject, argument_size, decode};
+use nvidia_ioctl::{
+    DeviceFile, Fact, Handles, IoctlCall, ObjectKind, Subject, argument_size, decode,
+};
 use std::collections::BTreeMap;
 
 #[test]
@@ -67,7 +69,7 @@ fn commands_without_a_name_say_what_they_are_about() {
     let line = |control: u32| {
         let mut bytes = [0u8; 32];
         bytes[8..12].copy_from_slice(&control.to_le_bytes());
-        decode(&Call {
+        decode(&IoctlCall {
             file: DeviceFile::Control,
             cmd: 0xc020_462a,
             version: super::recording::version(),
@@ -214,7 +216,7 @@ fn sizes_to_read_are_those_that_were_recorded() {
 fn what_structs_point_to_is_asked_for() {
     for recorded in read() {
         let ranges = recorded.with(|call| {
-            let bare = nvidia_ioctl::Call {
+            let bare = nvidia_ioctl::IoctlCall {
                 memory: &[],
                 memory_after: &[],
                 ..*call

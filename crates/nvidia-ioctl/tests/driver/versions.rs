@@ -1,7 +1,7 @@
 //! Structs of other versions than the recorded one: made by hand, field by field.
 
 use super::layouts::version;
-use nvidia_ioctl::{Call, DeviceFile, Memory, decode};
+use nvidia_ioctl::{DeviceFile, IoctlCall, Memory, decode};
 
 /// A buffer with some words in it.
 pub fn bytes(size: usize, words: &[(usize, u32)]) -> Vec<u8> {
@@ -17,7 +17,7 @@ fn line(file: DeviceFile, cmd: u32, text: &str, before: &[u8], memory: &[u8]) ->
         address: 0x1000,
         bytes: memory,
     }];
-    let decoded = decode(&Call {
+    let decoded = decode(&IoctlCall {
         file,
         cmd,
         version: version(text),

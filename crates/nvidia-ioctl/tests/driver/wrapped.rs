@@ -1,7 +1,7 @@
 //! Requests inside IOCTL_XFER_CMD: a pointer to a struct that may point further.
 
 use super::layouts::version;
-use nvidia_ioctl::{Call, DeviceFile, Handles, Memory, Range, decode, wanted};
+use nvidia_ioctl::{DeviceFile, Handles, IoctlCall, Memory, Range, decode, wanted};
 
 fn xfer(number: u32, size: u32, pointer: u64) -> Vec<u8> {
     [
@@ -18,7 +18,7 @@ fn a_wrapped_control_is_unwrapped_in_two_rounds() {
     let words: [u32; 8] = [1, 1, 0xa06c_0103, 0, 0x2000, 0, 8, 0];
     let control: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let parameters = 1500u64.to_le_bytes();
-    let call = |memory| Call {
+    let call = |memory| IoctlCall {
         file: DeviceFile::Gpu(0),
         cmd: 0xc010_46d3,
         version: version("580"),
@@ -64,7 +64,7 @@ fn wrapping_is_followed_once_and_bounded() {
         address: 0x1000,
         bytes: &inner,
     }];
-    let call = Call {
+    let call = IoctlCall {
         file: DeviceFile::Control,
         cmd: 0xc010_46d3,
         version: version("580"),
@@ -76,7 +76,7 @@ fn wrapping_is_followed_once_and_bounded() {
     assert_eq!(decode(&call).name, Some("NV_ESC_IOCTL_XFER_CMD"));
     assert_eq!(wanted(&call), []);
     let huge = xfer(0x2a, u32::MAX, 0x1000);
-    let huge = Call {
+    let huge = IoctlCall {
         before: &huge,
         memory: &[],
         ..call

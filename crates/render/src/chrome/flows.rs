@@ -10,13 +10,13 @@ const PLACES: usize = 65_536;
 
 #[derive(Default)]
 pub struct Flows {
-    calls: Vec<Option<Call>>,
+    calls: Vec<Option<FlowStart>>,
     arrows: u64,
 }
 
 /// A call that names a correlation, and where it is drawn.
 #[derive(Debug, Clone, Copy)]
-pub struct Call {
+pub struct FlowStart {
     process: u32,
     correlation: u64,
     pub op: u64,
@@ -30,7 +30,7 @@ pub struct Call {
 #[derive(Debug, Clone, Copy)]
 pub struct Arrow {
     pub id: u64,
-    pub call: Call,
+    pub call: FlowStart,
     /// When it ends: inside the work, and not before it begins.
     pub end: u64,
 }
@@ -44,7 +44,7 @@ impl Flows {
         if self.calls.is_empty() {
             self.calls.resize(PLACES, None);
         }
-        self.calls[place_of(event.pid, correlation)] = Some(Call {
+        self.calls[place_of(event.pid, correlation)] = Some(FlowStart {
             process: event.pid,
             correlation,
             op: event.id,

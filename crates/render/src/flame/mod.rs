@@ -81,7 +81,9 @@ impl<W: Write> Output for FlameSvg<W> {
         if lines.is_empty() {
             let what = match self.weight {
                 Weight::Time => "no call that took time",
-                Weight::GpuTime => "no GPU times: record with GPU times, or weigh by time",
+                Weight::GpuTime => {
+                    "no GPU times: record them (--method cupti), or use --weight time"
+                }
                 Weight::Bytes => "no call that copied or allocated",
             };
             return Err(io::Error::other(format!("nothing to draw: {what}")));

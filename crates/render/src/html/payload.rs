@@ -6,7 +6,7 @@ use super::{
     encode::{packed, varint, zigzag},
     flame::Node,
     lanes::{Lane, Owner},
-    rows::{Detail, Kept},
+    rows::{Detail, ExactSpan},
     timeline::Timeline,
 };
 use event::{Category, Direction, Layer, Name};
@@ -185,7 +185,7 @@ fn spans(out: &mut Vec<u8>, timeline: &Timeline) {
             before = span.start;
         }
     }
-    let mut column = |put: fn(&mut Vec<u8>, &Kept)| {
+    let mut column = |put: fn(&mut Vec<u8>, &ExactSpan)| {
         for span in rows.iter().flat_map(|row| &row.kept) {
             put(out, span);
         }
@@ -218,7 +218,7 @@ fn spans(out: &mut Vec<u8>, timeline: &Timeline) {
 }
 
 /// Ids that mostly count upwards.
-fn differences(out: &mut Vec<u8>, timeline: &Timeline, value: fn(&Kept) -> u64) {
+fn differences(out: &mut Vec<u8>, timeline: &Timeline, value: fn(&ExactSpan) -> u64) {
     for row in &timeline.rows.rows {
         let mut before = 0;
         for span in &row.kept {

@@ -23,7 +23,7 @@ pub enum Detail {
 
 /// A span kept exactly.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct ExactSpan {
     pub start: u64,
     pub duration: u64,
     /// Of it, spent in spans directly inside.
@@ -44,7 +44,7 @@ pub struct Kept {
 pub struct Row {
     pub lane: u32,
     pub depth: u32,
-    pub kept: Vec<Kept>,
+    pub kept: Vec<ExactSpan>,
     pub cells: Option<Cells>,
     /// Where there are cells, shorter spans are not kept.
     floor: u64,
@@ -76,7 +76,7 @@ impl Rows {
     }
 
     /// Adds a span; true if it is kept exactly, as the row's last.
-    pub fn add(&mut self, row: u32, span: Kept) -> bool {
+    pub fn add(&mut self, row: u32, span: ExactSpan) -> bool {
         let index = row as usize;
         self.rows[index].spans += 1;
         if self.rows[index].cells.is_some() {
@@ -160,7 +160,7 @@ impl Rows {
     }
 }
 
-fn stretch(span: &Kept) -> Stretch {
+fn stretch(span: &ExactSpan) -> Stretch {
     Stretch {
         start: span.start,
         duration: span.duration,
@@ -173,8 +173,8 @@ fn stretch(span: &Kept) -> Stretch {
 mod tests {
     use super::*;
 
-    fn span(start: u64, duration: u64) -> Kept {
-        Kept {
+    fn span(start: u64, duration: u64) -> ExactSpan {
+        ExactSpan {
             start,
             duration,
             inside: 0,

@@ -7,7 +7,7 @@ use super::{
     flame::{self, Flame},
     lanes::{Ended, Lanes, MAX_DEPTH, Open},
     names::Names,
-    rows::{Detail, Kept, Rows},
+    rows::{Detail, ExactSpan, Rows},
 };
 use event::{Direction, Event, Extent, Frame, Kind, Layer, Meaning, MemoryOp, Name, Record, What};
 
@@ -145,7 +145,7 @@ impl Timeline {
         self.place(
             index,
             depth,
-            Kept {
+            ExactSpan {
                 start,
                 duration,
                 inside,
@@ -167,7 +167,7 @@ impl Timeline {
         self.place(
             index,
             depth.min(MAX_DEPTH - 1),
-            Kept {
+            ExactSpan {
                 start,
                 duration: 0,
                 inside: 0,
@@ -183,7 +183,7 @@ impl Timeline {
         );
     }
 
-    fn place(&mut self, index: u32, depth: usize, span: Kept) {
+    fn place(&mut self, index: u32, depth: usize, span: ExactSpan) {
         let end = span.start.saturating_add(span.duration);
         self.end = self.end.max(end);
         let lane = &mut self.lanes.list[index as usize];
@@ -254,7 +254,7 @@ impl Timeline {
                 self.place(
                     index as u32,
                     depth,
-                    Kept {
+                    ExactSpan {
                         start: open.start,
                         duration,
                         inside,

@@ -48,8 +48,8 @@ pub fn calls(report: &Report, style: &Style) -> String {
     section.table(&table);
     section.more(shown, all);
     section.line(
-        "Self is a call's time without the calls below it. GPU work is listed below the call that started it and \
-         runs beside the host.",
+        "Self is a call's time without the calls below it. GPU work is listed below the call that started it and runs \
+         in parallel with the host.",
     );
     section.finish()
 }

@@ -41,8 +41,8 @@ pub fn categories(report: &Report, style: &Style) -> String {
     }
     section.table(&table);
     section.line(
-        "Total and average: calls inside others of their category not counted again. Self: \
-         without calls further in. Of wall: time in which some thread was in such a call.",
+        "Total and average count nested calls of the same category once. Self excludes nested calls. Of wall: time in \
+         which at least one thread was in such a call.",
     );
 
     section.heading("By layer");

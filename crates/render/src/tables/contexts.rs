@@ -16,7 +16,7 @@ pub fn contexts(report: &Report, style: &Style) -> String {
     let mut section = Section::new(style);
     section.heading("Contexts");
     if contexts.seen == 0 && contexts.gpus.is_empty() {
-        section.line("The trace names no context.");
+        section.line("The trace contains no contexts.");
         driver_objects::channels(&mut section, report);
         return section.finish();
     }
@@ -29,7 +29,7 @@ pub fn contexts(report: &Report, style: &Style) -> String {
         section.time(contexts.destruction_ns),
     ));
     section.line(&format!(
-        "Threads changed their current context {}; {} that set it took {}.",
+        "Threads switched their current context {}; {} that set it took {}.",
         counted(contexts.switches, "time", "times"),
         counted(contexts.set_calls, "call", "calls"),
         section.time(contexts.set_ns),
@@ -46,7 +46,7 @@ fn lives(section: &mut Section<'_>, report: &Report) {
     if rows.is_empty() {
         return;
     }
-    section.heading("Lives");
+    section.heading("Lifetimes");
     let mut table = Table::new()
         .right("Process")
         .left("Context")
@@ -78,11 +78,11 @@ fn threads(section: &mut Section<'_>, report: &Report) {
     if rows.is_empty() {
         return;
     }
-    section.heading("Changes by thread");
+    section.heading("Switches by thread");
     let mut table = Table::new()
         .right("Process")
         .right("Thread")
-        .right("Changes")
+        .right("Switches")
         .right("Calls")
         .right("Time")
         .right("Every")
@@ -105,15 +105,15 @@ fn threads(section: &mut Section<'_>, report: &Report) {
 
 fn gpus(section: &mut Section<'_>, report: &Report) {
     let rows = &report.contexts.gpus;
-    section.heading("Changes on the GPU");
+    section.heading("Switches on the GPU");
     if rows.is_empty() {
-        section.line("Not known: the trace has no GPU times.");
+        section.line("Unknown: the trace has no GPU times.");
         return;
     }
     let mut table = Table::new()
         .right("GPU")
         .right("Operations")
-        .right("Changes")
+        .right("Switches")
         .right("Processes");
     for row in rows.iter().take(ROWS) {
         table.row([

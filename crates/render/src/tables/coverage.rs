@@ -22,10 +22,10 @@ pub fn coverage(report: &Report, style: &Style) -> String {
     clocks(&mut section, report);
     if let Some(overhead) = (report.summary.as_ref()).and_then(|summary| summary.overhead.as_ref())
     {
-        section.heading("The tracer's own cost");
+        section.heading("Tracing overhead");
         let wall = report.overview.wall_ns;
         section.line(&format!(
-            "{} in the traced program's threads ({} of the wall time), {:.0} ns an event",
+            "{} in the traced program's threads ({} of the wall time), {:.0} ns per event",
             section.time(overhead.total_ns),
             share(overhead.total_ns, wall),
             overhead.per_event_ns
@@ -54,7 +54,7 @@ fn hooks(section: &mut Section<'_>, report: &Report) {
         ]);
     }
     if table.is_empty() {
-        section.line("The trace does not say what was hooked.");
+        section.line("The trace does not list what was hooked.");
     }
     section.table(&table);
     for backend in meta
@@ -92,34 +92,37 @@ fn missing(report: &Report, style: &Style) -> Vec<String> {
     let mut lines = vec![format!("Events lost: {}", count(overview.lost))];
     if overview.open_spans > 0 {
         lines.push(format!(
-            "Calls that never returned: {}; they count up to the trace's end",
+            "Calls that never returned: {}; counted up to the end of the trace",
             count(overview.open_spans)
         ));
     }
     if report.summary.is_none() {
-        lines.push("The trace has no end: it was cut off, or the tracer died".into());
+        lines
+            .push("The trace has no summary at its end: it was cut off, or the tracer died".into());
     }
     if !report.calls_watched() {
         lines.push("No CUDA calls were traced".into());
     }
     if !report.gpu_watched() {
-        lines.push("No GPU times: when the GPU worked is not known".into());
+        lines.push("No GPU times: GPU activity is unknown".into());
     } else if report.idle.basis == Basis::Launches {
-        lines.push("No GPU times: when the GPU worked is taken from launches and waits".into());
+        lines.push("No GPU times: GPU activity is estimated from launches and waits".into());
     }
     if !traced(Layer::Syscall) {
         lines.push("No system calls were traced".into());
     }
     if !traced(Layer::Kernel) {
-        lines.push("No functions of the kernel driver were traced".into());
+        lines.push("No kernel-driver functions were traced".into());
     }
     if overview.simulated {
-        lines.push("The device was softgpu, a software one: times are not a GPU's".into());
+        lines.push(
+            "The device was softgpu, which runs on the CPU: times are not those of a GPU".into(),
+        );
     }
     let before = report.meta.start_ns.saturating_sub(overview.start_ns);
     if report.meta.start_ns > 0 && before > 0 {
         lines.push(format!(
-            "Some events began up to {} before the tracer did",
+            "Some events began up to {} before the tracer started",
             time(before, style)
         ));
     }
@@ -137,7 +140,7 @@ fn clocks(section: &mut Section<'_>, report: &Report) {
     section.heading("Clocks, mapped to the host's CLOCK_MONOTONIC");
     let mut table = Table::new()
         .left("Source")
-        .right("Wrong by at most")
+        .right("Error at most")
         .right("Pairs");
     for clock in clocks {
         table.row([

@@ -28,16 +28,18 @@ pub fn diff(diff: &Diff, style: &Style) -> String {
             count(side.events)
         ));
         if side.lost > 0 {
-            section.line(&format!("   {} events of it were lost.", count(side.lost)));
+            section.line(&format!("   {} of its events were lost.", count(side.lost)));
         }
     }
     if diff.a.simulated != diff.b.simulated {
-        section.line("One of them ran on softgpu, a software device: their times do not compare.");
+        section.line(
+            "One of them ran on softgpu, which runs on the CPU: their times cannot be compared.",
+        );
     }
     let (a, b) = (&diff.a.backends, &diff.b.backends);
     if a != b && !a.is_empty() && !b.is_empty() {
         section.line(&format!(
-            "A was recorded by {}, B by {}: what only one of them sees looks new, or gone.",
+            "A was recorded with {}, B with {}: what only one of them records appears as new or gone.",
             a.join(", "),
             b.join(", ")
         ));
@@ -122,7 +124,7 @@ fn totals(section: &mut Section<'_>, heading: &str, changes: &[Change]) {
 
 fn iterations(section: &mut Section<'_>, diff: &Diff) {
     let Some(found) = &diff.iteration else {
-        section.line("No loop was found in at least one of them: steps cannot be compared.");
+        section.line("At least one of them has no loop, so steps cannot be compared.");
         return;
     };
     section.line(&format!(
@@ -147,10 +149,10 @@ fn significance_words(found: &Significance, what: &str) -> String {
         None => String::new(),
     };
     match found.verdict {
-        Verdict::Slower => format!("slower beyond chance ({p}, {samples})"),
-        Verdict::Faster => format!("faster beyond chance ({p}, {samples})"),
-        Verdict::Same => format!("no more than chance explains ({p}, {samples})"),
-        Verdict::NotEnough => format!("not enough to tell ({samples})"),
+        Verdict::Slower => format!("significantly slower ({p}, {samples})"),
+        Verdict::Faster => format!("significantly faster ({p}, {samples})"),
+        Verdict::Same => format!("no significant difference ({p}, {samples})"),
+        Verdict::NotEnough => format!("too few samples to tell ({samples})"),
     }
 }
 

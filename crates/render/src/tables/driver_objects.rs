@@ -11,8 +11,8 @@ use analyse::{
 };
 
 /// Where a reader looks for launches among ioctls.
-pub(super) const NO_LAUNCHES: &str = "Launches, asynchronous copies and event records are not among them: \
-     they are written into memory that the GPU shares with the program and make no system call.";
+pub(super) const NO_LAUNCHES: &str = "Launches, asynchronous copies and event records make no ioctl: the program \
+     writes them directly into memory that it shares with the GPU.";
 
 /// Memory as the driver sees it, beside what the program asked for.
 pub(super) fn memory(section: &mut Section<'_>, report: &Report) {
@@ -24,7 +24,7 @@ pub(super) fn memory(section: &mut Section<'_>, report: &Report) {
     let mut table = Table::new()
         .left("Memory")
         .right("Allocations")
-        .right("Asked")
+        .right("Requested")
         .right("Allocated")
         .right("Frees")
         .right("Freed")
@@ -51,8 +51,8 @@ pub(super) fn memory(section: &mut Section<'_>, report: &Report) {
     let asked = report.overview.counts.allocated_bytes;
     if report.overview.counts.allocations > 0 {
         section.line(&format!(
-            "The program's calls asked for {} in all; the driver allocated {} of GPU memory inside \
-             of calls that allocate, and {} elsewhere (contexts, modules, channels).",
+            "The program requested {} in total; the driver allocated {} of GPU memory inside allocation calls, and {} \
+             elsewhere (contexts, modules, channels).",
             bytes(asked),
             bytes(found.vram_in_allocations),
             bytes(found.vram.bytes.saturating_sub(found.vram_in_allocations)),
@@ -64,7 +64,7 @@ pub(super) fn memory(section: &mut Section<'_>, report: &Report) {
 fn ranges(section: &mut Section<'_>, found: &DriverObjects) {
     if found.ranges + found.ranges_freed > 0 {
         section.line(&format!(
-            "UVM: {} of {} made, {} freed.",
+            "UVM: {} of {} created, {} freed.",
             counted(found.ranges, "range", "ranges"),
             bytes(found.range_bytes),
             count(found.ranges_freed),
@@ -72,7 +72,7 @@ fn ranges(section: &mut Section<'_>, found: &DriverObjects) {
     }
     for one in &found.migrations {
         section.line(&format!(
-            "Moved to {} because the program asked: {} in {}.",
+            "Moved to {} at the program's request: {} in {}.",
             one.to,
             bytes(one.bytes),
             counted(one.times, "migration", "migrations"),
@@ -92,7 +92,7 @@ pub(super) fn channels(section: &mut Section<'_>, report: &Report) {
     if found.channels.created + found.groups.created + found.doorbells == 0 {
         return;
     }
-    section.heading("Channels, as the driver made them");
+    section.heading("Channels, as the driver created them");
     section.line(&format!(
         "{} created ({} destroyed) in {} ({} destroyed), {}.",
         counted(found.channels.created, "channel", "channels"),
@@ -111,7 +111,7 @@ pub(super) fn channels(section: &mut Section<'_>, report: &Report) {
     for one in &found.preemption {
         section.line(&format!(
             "Preemption: graphics {}, compute {} ({}).",
-            ["waits for idle", "in its middle"][usize::from(one.graphics != 0)],
+            ["waits for idle", "between instructions"][usize::from(one.graphics != 0)],
             match one.compute {
                 0 => "waits for idle",
                 1 => "between blocks",
@@ -121,7 +121,7 @@ pub(super) fn channels(section: &mut Section<'_>, report: &Report) {
         ));
     }
     section.line(&format!(
-        "{} mapped, {} given out: from then on work is submitted without system calls.",
+        "{} mapped, {} issued: from then on, work is submitted without system calls.",
         counted(found.doorbells, "doorbell", "doorbells"),
         counted(found.tokens, "token", "tokens"),
     ));

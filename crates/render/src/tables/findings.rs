@@ -14,14 +14,15 @@ pub fn findings(report: &Report, style: &Style) -> String {
     let mut section = Section::new(style);
     section.heading("Findings");
     if report.findings.is_empty() {
-        section.line("Nothing stands out.");
+        section.line("No problems found.");
         return section.finish();
     }
     for (number, finding) in report.findings.iter().enumerate() {
         one(&mut section, report, number + 1, finding);
     }
     if report.overview.simulated {
-        section.line("The device was softgpu, a software one: times are not a GPU's.");
+        section
+            .line("The device was softgpu, which runs on the CPU: times are not those of a GPU.");
     }
     section.finish()
 }
@@ -62,9 +63,9 @@ fn one(section: &mut Section<'_>, report: &Report, number: usize, finding: &Find
     let sure = finding.confidence.as_str();
     let time = |ns| crate::units::time(ns, style);
     let saves = match (finding.cost_ns, finding.cost_per_step_ns) {
-        (_, Some(each)) => format!("Saves {} of each step at most ({sure}).", time(each)),
-        (Some(ns), None) => format!("Saves {} at most ({sure}).", time(ns)),
-        (None, None) => format!("How sure: {sure}."),
+        (_, Some(each)) => format!("Saves at most {} per step ({sure}).", time(each)),
+        (Some(ns), None) => format!("Saves at most {} ({sure}).", time(ns)),
+        (None, None) => format!("Confidence: {sure}."),
     };
     section.indented(&saves);
     let mut place = format!("From {}", since_start(report, finding.from_ns, style));
@@ -91,7 +92,7 @@ fn headline(finding: &Finding, report: &Report, style: &Style) -> String {
         .iter()
         .any(|unit| title.ends_with(unit));
     if let Some(ns) = finding.cost_per_step_ns {
-        return format!("{title}: up to {} a step", crate::units::time(ns, style));
+        return format!("{title}: up to {} per step", crate::units::time(ns, style));
     }
     match (finding.cost_ns, finding.cost_bytes) {
         (Some(ns), _) if timed => {

@@ -24,7 +24,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
             format!(", {}", crate::units::bytes(bytes))
         });
         let kind = if found.simulated {
-            ", a software device: its times are not a GPU's"
+            ", a software device: its times are not those of a GPU"
         } else {
             ""
         };
@@ -35,7 +35,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
             section.line("The trace has no GPU times. What was launched, by name:");
             top::kernels(&mut section, report);
         } else {
-            section.line("The trace has no GPU times, and no launch.");
+            section.line("The trace has neither GPU times nor launches.");
         }
         blocks(&mut section, report);
         ranges(&mut section, report);
@@ -43,7 +43,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
     }
     let wall = report.overview.wall_ns;
     section.line(&format!(
-        "{} operations, busy {} of {} ({}); their times add up to {}, overlaps counted twice.",
+        "{} operations, busy {} of {} ({}); their times add up to {}, counting overlaps twice.",
         count(gpu.all.operations),
         section.time(gpu.all.busy_ns),
         section.time(wall),
@@ -53,7 +53,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
     let by_events = &gpu.by_events;
     if by_events.operations > 0 {
         section.line(&format!(
-            "{} of them were timed by events around them, not by CUPTI: their times may be wrong by {} on average.",
+            "{} of them were timed with CUDA events instead of CUPTI: their times may be off by {} on average.",
             count(by_events.operations),
             section.time(by_events.error_ns / by_events.operations),
         ));
@@ -96,9 +96,9 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         let copies = (gpu.categories.iter())
             .find(|row| row.category == Category::Transfer)
             .map_or(0, |row| row.work.busy_ns);
-        section.heading("Copies beside kernels");
+        section.heading("Copies that overlap kernels");
         section.line(&format!(
-            "{} of the {} in which something was copied ({}) kernels ran, too.",
+            "Kernels ran during {} of the {} spent copying ({}).",
             section.time(gpu.copies_beside_kernels_ns),
             section.time(copies),
             share(gpu.copies_beside_kernels_ns, copies),
@@ -111,7 +111,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
     section.heading("From call to GPU");
     if queue.linked > 0 {
         section.line(&format!(
-            "Work began p50 {}, p99 {}, at most {} (event {}) after its call began.",
+            "Work began p50 {}, p99 {}, max {} (event {}) after its call began.",
             section.time(queue.p50_ns),
             section.time(queue.p99_ns),
             section.time(queue.max_ns),
@@ -119,7 +119,7 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         ));
     }
     section.line(&format!(
-        "Work whose call is in the trace: {}; without: {}.",
+        "Work linked to its call: {}; not linked: {}.",
         count(queue.linked),
         count(queue.unlinked)
     ));
@@ -137,7 +137,7 @@ fn blocks(section: &mut Section<'_>, report: &Report) {
             _ => format!("Inside kernels, GPU {gpu}"),
         });
         section.line(&format!(
-            "{} {what} on {} multiprocessors, at most {} at once, {:.1} on average; one took p50 {}, p99 {}, at most {} (event {}).",
+            "{} {what} on {} multiprocessors, at most {} at once, {:.1} on average; durations: p50 {}, p99 {}, max {} (event {}).",
             count(row.count),
             row.multiprocessors.len(),
             count(row.most_at_once),
@@ -178,7 +178,7 @@ fn waits(section: &mut Section<'_>, report: &Report) {
         .left("What")
         .right("Count")
         .right("Sum")
-        .right("Some thread waited")
+        .right("Any thread waiting")
         .right("Longest")
         .right("Event");
     for row in waits {
@@ -204,8 +204,8 @@ fn pace(section: &mut Section<'_>, report: &Report) {
     }
     section.heading("Launch-bound or GPU-bound");
     section.line(&format!(
-        "Launched when the GPU had nothing left to do: {} ({}); it waited {} for them. Waiting when the GPU \
-         got to it: {} ({}).",
+        "Launched when the GPU was already idle: {} ({}); it waited {} for them. Already queued when the GPU got to \
+         them: {} ({}).",
         count(pace.launch_bound),
         share(pace.launch_bound, known),
         section.time(pace.waited_ns),

@@ -16,13 +16,13 @@ pub fn idle(report: &Report, style: &Style) -> String {
     let (all, wall) = (&idle.all, idle.wall_ns);
     section.heading("GPU idle time");
     if let Some(why) = report.idle_unknown() {
-        section.line(&format!("When the GPU was idle is {why}."));
+        section.line(&format!("GPU idle time is {why}."));
         return section.finish();
     }
     if !report.gpu_watched() {
         section.line(
-            "Neither CUDA calls nor GPU times were traced: when the GPU was idle is not known. \
-             Record with --method=auto, or with preload in the list.",
+            "GPU idle time is unknown, because neither CUDA calls nor GPU times were traced. Record with \
+             --method=auto, or add preload to the list.",
         );
         return section.finish();
     }
@@ -33,14 +33,14 @@ pub fn idle(report: &Report, style: &Style) -> String {
         ("Busy", all.busy_ns),
         ("Idle", all.idle_ns),
         ("  before the first work", all.leading_ns),
-        ("  between works", all.between_ns),
+        ("  between work", all.between_ns),
         ("  after the last work", all.trailing_ns),
     ] {
         table.row([what.to_owned(), section.time(ns), share(ns, wall)]);
     }
     section.table(&table);
     section.line(&format!(
-        "Another workload could have had {}: what is idle for {} or longer at a time.",
+        "Another workload could have used {}, in gaps of {} or longer.",
         section.time(idle.opportunity_ns),
         section.time(idle.opportunity_min_gap_ns),
     ));
@@ -139,10 +139,10 @@ fn round(ns: u64, style: &Style) -> String {
 
 pub(super) fn basis_words(basis: Basis) -> &'static str {
     match basis {
-        Basis::GpuTimes => "Basis: gpu_times, measured on the GPU.",
+        Basis::GpuTimes => "Measured on the GPU.",
         Basis::Launches => {
-            "Basis: launches. The trace has no GPU times: from a launch to the wait for it the GPU \
-             may have worked, so that idle time is at least this."
+            "Estimated from launches, because the trace has no GPU times: the GPU may work from a launch until the \
+             wait for it, so idle time is at least this."
         }
     }
 }

@@ -10,9 +10,9 @@ use event::Layer;
 
 /// Functions and commands shown.
 const ROWS: usize = 15;
-const WHY_OUTSIDE: &str = "Before the first: libraries that are being loaded. After the last: at the \
-    end. Threads without calls: those that libraries start for themselves. Between two: a function \
-    without a hook, as NVML's are (--lib 'libnvidia-ml.so*:nvml*' hooks them).";
+const WHY_OUTSIDE: &str = "Before the first call: libraries being loaded. After the last call: the program's exit. \
+    Threads without calls: started by libraries for themselves. Between two calls: functions without a hook, such as \
+    NVML's (--lib 'libnvidia-ml.so*:nvml*' hooks them).";
 
 pub fn ioctls(report: &Report, style: &Style) -> String {
     let mut section = Section::new(style);
@@ -55,7 +55,7 @@ fn below(section: &mut Section<'_>, report: &Report) {
     if rows.is_empty() {
         return;
     }
-    section.heading("A call on average: system calls inside it, and the rest in user space");
+    section.heading("Average call: time in system calls and in user space");
     let mut table = Table::new()
         .left("Function")
         .right("Calls")
@@ -88,7 +88,7 @@ fn commands(section: &mut Section<'_>, report: &Report) {
     let found = &report.ioctls;
     section.heading("ioctls by command");
     if found.calls == 0 {
-        section.line("none were traced; record with --kernel or --method syscall to see them");
+        section.line("none were traced; record them with --kernel or --method syscall");
         return;
     }
     let mut table = Table::new()
@@ -129,7 +129,7 @@ fn outside(section: &mut Section<'_>, report: &Report) {
     if found.calls == 0 {
         return;
     }
-    section.heading("ioctls in no API call");
+    section.heading("ioctls outside API calls");
     let mut table = Table::new()
         .left("Where")
         .right("Calls")
@@ -155,7 +155,7 @@ fn driver(section: &mut Section<'_>, report: &Report) {
     if rows.is_empty() {
         return;
     }
-    section.heading("Functions of the driver");
+    section.heading("Driver functions");
     let shown = section.rows(ROWS);
     super::top::functions(section, rows.iter().take(shown).copied());
     section.more(section.rows(ROWS), rows.len() as u64);

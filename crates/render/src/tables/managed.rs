@@ -15,7 +15,7 @@ pub fn managed(section: &mut Section, report: &Report) {
     }
     section.heading("Managed memory");
     section.line(&format!(
-        "Migrated {}; page faults: {} of the CPU, {} of the GPU.",
+        "Migrated {}; page faults: {} by the CPU, {} by the GPU.",
         bytes(managed.migrated_bytes),
         count(managed.cpu_faults),
         count(managed.gpu_faults),

@@ -9,7 +9,7 @@ use crate::{
     units::{bytes, count, counted},
 };
 use analyse::{
-    Place, Report,
+    CallSite, Report,
     frees::BadFree,
     leaks::{Judged, Leak},
     memory::SpaceUse,
@@ -25,7 +25,7 @@ pub fn memory(report: &Report, style: &Style) -> String {
     let mut section = Section::new(style);
     section.heading("Memory");
     if memory.allocations == 0 && memory.frees == 0 {
-        section.line("The trace holds no allocation.");
+        section.line("The trace contains no allocations.");
         managed(&mut section, report);
         return section.finish();
     }
@@ -40,13 +40,13 @@ pub fn memory(report: &Report, style: &Style) -> String {
     ));
     if memory.of_unknown_size > 0 {
         section.line(&format!(
-            "Of {} the trace does not say the size: those bytes are not counted.",
+            "The trace does not say the size of {}: those bytes are not counted.",
             counted(memory.of_unknown_size, "allocation", "allocations")
         ));
     }
     if memory.not_followed > 0 {
         section.line(&format!(
-            "Live and only counted, because there were too many to follow: {}.",
+            "Too many live allocations to track one by one: {} only counted.",
             counted(memory.not_followed, "allocation", "allocations")
         ));
     }
@@ -97,7 +97,7 @@ fn over_time(section: &mut Section<'_>, report: &Report) {
     if spaces.is_empty() {
         return;
     }
-    section.heading("Over time, all processes together");
+    section.heading("Over time, all processes");
     let mut table = Table::new().left("").left("").right("");
     let width = section.style.width.saturating_sub(26).clamp(8, 100);
     for space in spaces {
@@ -145,22 +145,22 @@ fn leaks(section: &mut Section<'_>, report: &Report) {
     section.heading("Never freed");
     let judged = match leaks.judged {
         Judged::ProgramEnded => {
-            "The program ended with status 0: what it held then was never freed."
+            "The program exited with status 0: memory that it still held was never freed."
         }
         Judged::ProgramFailed => {
-            "The program failed or was killed, so that what it held then says nothing. Only what \
-             grew is listed, and what contexts took with them."
+            "The program failed or was killed, so memory it still held is no evidence of a leak. Listed: memory that \
+             kept growing, and memory lost with its context."
         }
         Judged::EndUnknown => {
-            "The trace does not say how the program ended. Only what grew is listed, and what \
-             contexts took with them."
+            "The trace does not say how the program ended. Listed: memory that kept growing, and memory lost with its \
+             context."
         }
         Judged::CallsLeftOut => {
-            "Unknown: calls were left out of the trace (-e, --min-duration), and frees with them."
+            "Unknown: calls were left out of the trace (-e, --min-duration), frees among them."
         }
         Judged::EventsLost => {
-            "Events were lost, frees perhaps among them. Only what grew is listed, and what contexts \
-             took with them."
+            "Events were lost, perhaps including frees. Listed: memory that kept growing, and memory lost with its \
+             context."
         }
     };
     section.line(judged);
@@ -211,7 +211,7 @@ fn leak_row(section: &Section<'_>, report: &Report, leak: &Leak) -> [Cell; 6] {
 }
 
 /// The function, and what else tells the place from others.
-pub(super) fn place_words(place: &Place) -> String {
+pub(super) fn place_words(place: &CallSite) -> String {
     match (place.stack.first(), place.size_bytes) {
         (Some(frame), _) => format!("{} < {frame}", place.function),
         (None, Some(size)) => format!("{} of {}", place.function, bytes(size)),
@@ -223,14 +223,14 @@ fn bad_frees(section: &mut Section<'_>, report: &Report) {
     let frees = &report.memory.bad_frees;
     if frees.of_older_memory > 0 {
         section.line(&format!(
-            "{} frees of memory that was allocated before the trace began, or by calls it did not see.",
-            count(frees.of_older_memory)
+            "{} of memory allocated before the trace began, or by calls it did not record.",
+            counted(frees.of_older_memory, "free", "frees")
         ));
     }
     if frees.bad.is_empty() {
         return;
     }
-    section.heading("Frees that went wrong");
+    section.heading("Bad frees");
     let mut table = Table::new()
         .right("At")
         .right("Event")
@@ -239,9 +239,9 @@ fn bad_frees(section: &mut Section<'_>, report: &Report) {
         .left("Why");
     for bad in frees.bad.iter().take(ROWS) {
         let why = match bad.what {
-            BadFree::Twice => "freed before",
-            BadFree::OfAnotherProcess => "another process's",
-            BadFree::WrongFunction => "made by a function of another kind",
+            BadFree::Twice => "freed twice",
+            BadFree::OfAnotherProcess => "memory of another process",
+            BadFree::WrongFunction => "freed by the wrong function",
             BadFree::Refused => "refused",
         };
         let why = match &bad.error {

@@ -44,6 +44,6 @@ pub fn ranges(section: &mut Section, report: &Report) {
     section.table(&table);
     section.more(ROWS, ranges.ranges.len() as u64);
     if with_gpu {
-        section.line("GPU time: of the work that calls inside the range started, overlaps once.");
+        section.line("GPU time: time of the work that the range started, counting overlaps once.");
     }
 }

@@ -178,7 +178,7 @@ fn phases(section: &mut Section<'_>, report: &Report) {
     if let Some(steady) = found.loops.first() {
         let launches = (steady.launches_per_iteration * 10.0).round() / 10.0;
         section.line(&format!(
-            "The loop: {} iterations of {launches} launch{}, p50 {}, p99 {} each; each begins with {}",
+            "Loop: {} iterations of {launches} launch{}, p50 {}, p99 {} each, starting with {}",
             count(steady.iterations),
             if launches == 1.0 { "" } else { "es" },
             section.time(steady.p50_ns),
@@ -201,7 +201,7 @@ fn tail(section: &mut Section<'_>, report: &Report) {
     }
     if overview.counts.library_calls > 0 {
         section.line(&format!(
-            "Calls of other libraries: {}",
+            "Calls to other libraries: {}",
             count(overview.counts.library_calls)
         ));
     }

@@ -8,7 +8,7 @@ use crate::{
 };
 use analyse::{
     HostKind, Report,
-    transfers::{TimedBy, Way},
+    transfers::{DirectionTotals, TimedBy},
 };
 
 /// Rows shown of each table.
@@ -19,13 +19,13 @@ pub fn transfers(report: &Report, style: &Style) -> String {
     let mut section = Section::new(style);
     section.heading("Copies");
     if transfers.count == 0 {
-        section.line("The trace holds no copy.");
+        section.line("The trace contains no copies.");
         return section.finish();
     }
     let time = match transfers.busy_ns {
-        0 => "how long they went on is not known".into(),
+        0 => "their duration is unknown".into(),
         busy => format!(
-            "at least one went on for {} ({} of the run)",
+            "at least one was running for {} ({} of the run)",
             section.time(busy),
             share(busy, report.overview.wall_ns)
         ),
@@ -82,7 +82,7 @@ fn directions(section: &mut Section<'_>, report: &Report) {
         let time = (report.transfers.directions.iter())
             .fold(0u64, |sum, way| sum.saturating_add(way.waited_ns));
         section.line(&format!(
-            "{} waited for kernels first, {} in all: that is not counted as copying.",
+            "{} first waited for kernels, {} in total; that time is not counted as copying.",
             counted(waited, "copy", "copies"),
             section.time(time)
         ));
@@ -136,7 +136,7 @@ fn sizes(section: &mut Section<'_>, report: &Report) {
         .right("Bytes")
         .right("Time in calls")
         .left("");
-    let most = |way: &Way| way.sizes.iter().map(|bin| bin.count).max().unwrap_or(1);
+    let most = |way: &DirectionTotals| way.sizes.iter().map(|bin| bin.count).max().unwrap_or(1);
     for way in &report.transfers.directions {
         let most = most(way);
         for bin in &way.sizes {
@@ -156,7 +156,7 @@ fn sizes(section: &mut Section<'_>, report: &Report) {
 }
 
 fn places(section: &mut Section<'_>, report: &Report) {
-    section.heading("Where most is copied");
+    section.heading("Largest copies by place");
     let mut table = Table::new()
         .left("")
         .left("By")
@@ -195,7 +195,7 @@ fn repeated(section: &mut Section<'_>, report: &Report) {
     if repeated.is_empty() {
         return;
     }
-    section.heading("Between the same addresses, again and again");
+    section.heading("Repeated copies between the same addresses");
     let mut table = Table::new()
         .left("")
         .right("Size")

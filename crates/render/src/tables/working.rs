@@ -18,7 +18,7 @@ pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Workin
     match &working.step {
         Some(step) => section.line(&step_line(section, report, working, step)),
         None => section.line(&format!(
-            "From the first work to the last: {}, GPU busy {bound}{}{}",
+            "First to last GPU work: {}, GPU busy {bound}{}{}",
             section.time(working.length_ns),
             share(working.busy_ns, working.length_ns),
             waiting(report, working),
@@ -51,7 +51,7 @@ pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Workin
     }
     if working.pauses > 0 {
         section.line(&format!(
-            "Pauses between steps, not counted above: {}, {} in all, the longest {}",
+            "Pauses between steps, not counted above: {}, {} in total, longest {}",
             count(working.pauses),
             section.time(working.pauses_ns),
             section.time(working.longest_pause_ns),
@@ -59,7 +59,7 @@ pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Workin
     }
     if working.worth_having_ns > 0 && working.share(working.worth_having_ns) >= 0.01 {
         section.line(&format!(
-            "Another workload could have had {} of these {}, in gaps of up to {}",
+            "Another workload could have used {} of these {}, in gaps of up to {}",
             section.time(working.worth_having_ns),
             section.time(working.length_ns),
             section.time(working.longest_gap_ns),
@@ -139,7 +139,7 @@ fn run_line(section: &mut Section<'_>, report: &Report, working: &Working) {
     let rest = working.before_ns.saturating_add(working.after_ns);
     let work = wall.saturating_sub(rest);
     section.line(&format!(
-        "Run: {} = {} before {} + {} + {} after it; GPU busy {}{} of all",
+        "Run: {} = {} before {} + {} + {} after it; GPU busy {}{} of the run",
         section.time(wall),
         section.time(working.before_ns),
         match working.step {
@@ -154,7 +154,7 @@ fn run_line(section: &mut Section<'_>, report: &Report, working: &Working) {
     let unknown = report.overview.not_watched_ns;
     if unknown >= wall / 100 && unknown > 0 {
         section.line(&format!(
-            "Not watched: {} before hooks were in place and after they were removed",
+            "Not recorded: {} before hooks were attached and after they were removed",
             section.time(unknown)
         ));
     }
@@ -188,7 +188,7 @@ pub(super) fn tables(section: &mut Section<'_>, report: &Report, working: &Worki
         let mut table = Table::new()
             .names("Name")
             .right("Count")
-            .right(if own { "Own time" } else { "Time" })
+            .right(if own { "Self time" } else { "Time" })
             .right("Each");
         for row in rows.iter().take(most) {
             let time = if own { row.self_ns } else { row.total_ns };

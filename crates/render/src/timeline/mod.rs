@@ -106,9 +106,9 @@ impl<W: Write> Timeline<W> {
         let length = range.end - range.start;
         let column = units::time((length / columns as u64).max(1), &style);
         let all = units::time(length, &style);
-        let mut line = format!("{all} in all, {column} a column");
+        let mut line = format!("{all} in total, {column} per column");
         if line.chars().count() > width {
-            line = format!("{all} in all");
+            line = format!("{all} in total");
         }
         writeln!(self.out, "{line}")?;
         let pids = rows.iter().flat_map(Row::processes);

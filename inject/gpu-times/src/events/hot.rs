@@ -63,7 +63,7 @@ pub struct Pending {
 
 /// What the program's threads know of a context.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ContextEvents {
     pub spare: Vec<usize>,
     made: usize,
     /// By stream: events of one stream are reached in their order.
@@ -71,7 +71,7 @@ pub struct Seen {
 }
 
 static ACTIVE: AtomicBool = AtomicBool::new(false);
-static SEEN: Mutex<Option<HashMap<usize, Seen>>> = Mutex::new(None);
+static SEEN: Mutex<Option<HashMap<usize, ContextEvents>>> = Mutex::new(None);
 /// Pieces of work that came by, and those that events were put around.
 static CAME: AtomicU64 = AtomicU64::new(0);
 static TIMED: AtomicU64 = AtomicU64::new(0);
@@ -104,7 +104,7 @@ pub fn set_every(every: u64) {
     EVERY.store(every.max(1), Ordering::Relaxed);
 }
 
-pub fn seen() -> MutexGuard<'static, Option<HashMap<usize, Seen>>> {
+pub fn seen() -> MutexGuard<'static, Option<HashMap<usize, ContextEvents>>> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -216,9 +216,9 @@ fn pair(context: usize) -> Option<(usize, usize)> {
         } else {
             all.insert(
                 context,
-                Seen {
+                ContextEvents {
                     made: 2,
-                    ..Seen::default()
+                    ..ContextEvents::default()
                 },
             );
         }

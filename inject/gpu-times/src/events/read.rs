@@ -28,14 +28,14 @@ const SUBMISSION: u64 = 5_000;
 const STEP: u64 = 2_000;
 
 /// A context that work was seen in.
-pub struct Known {
+pub struct TimedContext {
     pub handle: usize,
     device: i32,
     is_primary: bool,
     reference: Reference,
 }
 
-impl Known {
+impl TimedContext {
     pub fn is_primary_of(&self, device: i32) -> bool {
         self.is_primary && self.device == device
     }
@@ -44,7 +44,7 @@ impl Known {
 struct Reader {
     /// None: nothing is read, yet or any more.
     times: Option<TimesFile>,
-    contexts: Vec<Known>,
+    contexts: Vec<TimedContext>,
     unfinished: u64,
     /// What had come by when the rate was last looked at, and when that was.
     came: (u64, u64),
@@ -87,7 +87,7 @@ pub fn knows(context: usize) -> bool {
     let Some(reference) = Reference::new() else {
         return false;
     };
-    reader.contexts.push(Known {
+    reader.contexts.push(TimedContext {
         handle: context,
         device,
         is_primary: primary(device) == Some(context),
@@ -125,7 +125,7 @@ pub fn is_inactive(device: i32) -> bool {
 
 /// A call that may end contexts: what is known of them is read before, and forgotten if they ended.
 pub fn ending(
-    which: impl Fn(&Known) -> bool,
+    which: impl Fn(&TimedContext) -> bool,
     call: impl Fn() -> i32,
     ended: impl Fn(i32) -> bool,
 ) -> i32 {
@@ -305,7 +305,7 @@ impl Reader {
     }
 }
 
-impl Known {
+impl TimedContext {
     /// Start, end and how wrong they may be, and the clock's part of that; or why they cannot be told.
     fn times(&self, pending: &Pending) -> Result<((u64, u64, u64), u64), i32> {
         let reached = self.reference.at(pending.before, pending.marked)?;

@@ -127,8 +127,10 @@ fn only_outputs(
 ) -> Option<([Output; 2], usize)> {
     let words = |row: &'static cuda::Function| {
         let ends = cuda::capture::places(row).map(|place| match place {
-            cuda::capture::Place::Words { first, count } => usize::from(first) + usize::from(count),
-            cuda::capture::Place::Vector { .. } => 0,
+            cuda::capture::ParameterLocation::Words { first, count } => {
+                usize::from(first) + usize::from(count)
+            }
+            cuda::capture::ParameterLocation::Vector { .. } => 0,
         });
         ends.max().unwrap_or(0)
     };

@@ -35,15 +35,15 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::Ordering;
 
 /// What the engine keeps between scans.
-struct Kept {
+struct EngineState {
     hooks: Option<hooks::Hooks>,
 }
 
-struct Shared(UnsafeCell<Kept>);
+struct Shared(UnsafeCell<EngineState>);
 // SAFETY: scans are serialised by the loader's lock.
 unsafe impl Sync for Shared {}
 
-static KEPT: Shared = Shared(UnsafeCell::new(Kept { hooks: None }));
+static KEPT: Shared = Shared(UnsafeCell::new(EngineState { hooks: None }));
 
 /// The entry point.
 ///

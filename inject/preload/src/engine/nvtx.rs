@@ -11,7 +11,7 @@ use super::thunks;
 use crate::layout::{GetExportTable, Stage};
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use cuda::nvtx::{Call, FUNCTIONS, LONG_TEXT, Room, SHORT_TEXT, Style, message_type, named};
+use cuda::nvtx::{FUNCTIONS, LONG_TEXT, NvtxStep, Room, SHORT_TEXT, Style, message_type, named};
 
 /// Numbers of functions that are ours: the first.
 pub const NUMBERS: usize = FUNCTIONS.len();
@@ -147,7 +147,7 @@ struct Attributes {
 }
 
 /// What is said of a range, a mark or a name.
-struct Said {
+struct Annotation {
     kind: u32,
     category: u32,
     text: Text,
@@ -163,9 +163,9 @@ enum Text {
     Handle(u64),
 }
 
-impl Said {
-    fn text(text: Text) -> Said {
-        Said {
+impl Annotation {
+    fn text(text: Text) -> Annotation {
+        Annotation {
             kind: message_type::TEXT,
             category: 0,
             text,
@@ -176,10 +176,10 @@ impl Said {
 
     /// # Safety
     /// As NVTX's functions ask of their callers.
-    unsafe fn attributes(of: *const Attributes) -> Said {
+    unsafe fn attributes(of: *const Attributes) -> Annotation {
         // SAFETY: by contract.
         let Some(of) = (unsafe { of.as_ref() }).filter(|of| of.size >= ATTRIBUTES) else {
-            return Said::text(Text::None);
+            return Annotation::text(Text::None);
         };
         let text = match of.message_type {
             1 => Text::Here(of.message as *const u8),
@@ -191,7 +191,7 @@ impl Said {
             color: (of.color_type == 1).then_some(of.color),
             payload_type: of.payload_type as u8,
         };
-        Said {
+        Annotation {
             kind: message_type::TEXT,
             category: of.category,
             text,
@@ -202,7 +202,7 @@ impl Said {
 
     /// # Safety
     /// The text is one.
-    unsafe fn record(&self, call: Call, domain: u64, number: u64) {
+    unsafe fn record(&self, call: NvtxStep, domain: u64, number: u64) {
         let made;
         let (message, kind, room) = match &self.text {
             Text::None => (0, message_type::NONE, Room::None),
@@ -254,7 +254,7 @@ unsafe fn narrow(text: *const u32) -> [u8; LONG_TEXT as usize] {
 }
 
 /// One call of ours, through its thunk: it leaves a record.
-fn record(call: Call, room: Room, words: [u64; 6]) {
+fn record(call: NvtxStep, room: Room, words: [u64; 6]) {
     type Recorded = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u32;
     if let Some(thunk) = thunks::of(cuda::nvtx::number(call, room)) {
         // SAFETY: a thunk whose row goes on to `recorded`.
@@ -266,7 +266,7 @@ fn record(call: Call, room: Room, words: [u64; 6]) {
 
 /// A text for something, which gets a handle.
 unsafe fn name(domain: u64, what: u32, handle: u64, text: Text) {
-    let said = Said {
+    let said = Annotation {
         kind: what,
         category: 0,
         text,
@@ -274,7 +274,7 @@ unsafe fn name(domain: u64, what: u32, handle: u64, text: Text) {
         payload: 0,
     };
     // SAFETY: by the caller's contract.
-    unsafe { said.record(Call::Name, domain, 0) };
+    unsafe { said.record(NvtxStep::Name, domain, 0) };
 }
 
 unsafe extern "C" fn mark_ex(attributes: *const Attributes) {
@@ -282,11 +282,11 @@ unsafe extern "C" fn mark_ex(attributes: *const Attributes) {
 }
 
 unsafe extern "C" fn mark_a(message: *const u8) {
-    unsafe { Said::text(Text::Here(message)).record(Call::Mark, 0, 0) }
+    unsafe { Annotation::text(Text::Here(message)).record(NvtxStep::Mark, 0, 0) }
 }
 
 unsafe extern "C" fn mark_w(message: *const u32) {
-    unsafe { Said::text(Text::Wide(message)).record(Call::Mark, 0, 0) }
+    unsafe { Annotation::text(Text::Wide(message)).record(NvtxStep::Mark, 0, 0) }
 }
 
 unsafe extern "C" fn start_ex(attributes: *const Attributes) -> u64 {
@@ -294,16 +294,16 @@ unsafe extern "C" fn start_ex(attributes: *const Attributes) -> u64 {
 }
 
 unsafe extern "C" fn start_a(message: *const u8) -> u64 {
-    unsafe { begin(0, &Said::text(Text::Here(message))) }
+    unsafe { begin(0, &Annotation::text(Text::Here(message))) }
 }
 
 unsafe extern "C" fn start_w(message: *const u32) -> u64 {
-    unsafe { begin(0, &Said::text(Text::Wide(message))) }
+    unsafe { begin(0, &Annotation::text(Text::Wide(message))) }
 }
 
-unsafe fn begin(domain: u64, said: &Said) -> u64 {
+unsafe fn begin(domain: u64, said: &Annotation) -> u64 {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    unsafe { said.record(Call::Start, domain, number) };
+    unsafe { said.record(NvtxStep::Start, domain, number) };
     number
 }
 
@@ -316,12 +316,12 @@ unsafe extern "C" fn push_ex(attributes: *const Attributes) -> i32 {
 }
 
 unsafe extern "C" fn push_a(message: *const u8) -> i32 {
-    unsafe { Said::text(Text::Here(message)).record(Call::Push, 0, 0) };
+    unsafe { Annotation::text(Text::Here(message)).record(NvtxStep::Push, 0, 0) };
     NOT_TRACKED
 }
 
 unsafe extern "C" fn push_w(message: *const u32) -> i32 {
-    unsafe { Said::text(Text::Wide(message)).record(Call::Push, 0, 0) };
+    unsafe { Annotation::text(Text::Wide(message)).record(NvtxStep::Push, 0, 0) };
     NOT_TRACKED
 }
 
@@ -338,24 +338,24 @@ unsafe extern "C" fn name_category_w(category: u32, text: *const u32) {
 }
 
 unsafe extern "C" fn domain_mark_ex(domain: u64, attributes: *const Attributes) {
-    unsafe { Said::attributes(attributes).record(Call::Mark, domain, 0) }
+    unsafe { Annotation::attributes(attributes).record(NvtxStep::Mark, domain, 0) }
 }
 
 unsafe extern "C" fn domain_start_ex(domain: u64, attributes: *const Attributes) -> u64 {
-    unsafe { begin(domain, &Said::attributes(attributes)) }
+    unsafe { begin(domain, &Annotation::attributes(attributes)) }
 }
 
 extern "C" fn domain_end(domain: u64, number: u64) {
-    record(Call::End, Room::None, [domain, number, 0, 0, 0, 0]);
+    record(NvtxStep::End, Room::None, [domain, number, 0, 0, 0, 0]);
 }
 
 unsafe extern "C" fn domain_push_ex(domain: u64, attributes: *const Attributes) -> i32 {
-    unsafe { Said::attributes(attributes).record(Call::Push, domain, 0) };
+    unsafe { Annotation::attributes(attributes).record(NvtxStep::Push, domain, 0) };
     NOT_TRACKED
 }
 
 extern "C" fn domain_pop(domain: u64) -> i32 {
-    record(Call::Pop, Room::None, [domain, 0, 0, 0, 0, 0]);
+    record(NvtxStep::Pop, Room::None, [domain, 0, 0, 0, 0, 0]);
     NOT_TRACKED
 }
 

@@ -114,22 +114,22 @@ unsafe extern "C" {
     static cutrace_real_syscall: AtomicUsize;
 }
 
-struct Way {
+struct WatchedFunction {
     name: &'static [u8],
     watch: usize,
     real: &'static AtomicUsize,
 }
 
-fn ways() -> [Way; 2] {
+fn ways() -> [WatchedFunction; 2] {
     // SAFETY: words of our own, changed by atomic operations only.
     unsafe {
         [
-            Way {
+            WatchedFunction {
                 name: b"prctl",
                 watch: cutrace_watch_prctl as *const () as usize,
                 real: &cutrace_real_prctl,
             },
-            Way {
+            WatchedFunction {
                 name: b"syscall",
                 watch: cutrace_watch_syscall as *const () as usize,
                 real: &cutrace_real_syscall,

@@ -18,7 +18,7 @@ const MOST_HELD: usize = 64 << 10;
 
 /// Records that wait.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct WaitingRecords {
     records: Vec<Record>,
     launches: Vec<Nameless>,
     until: u64,
@@ -37,7 +37,7 @@ struct Nameless {
     time: u64,
 }
 
-impl Held {
+impl WaitingRecords {
     /// Whether a record was taken to wait.
     pub(super) fn takes(&mut self, record: &Record) -> bool {
         let waits = self.until > 0;

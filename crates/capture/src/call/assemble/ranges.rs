@@ -10,12 +10,12 @@ use super::super::state::Handle;
 use super::super::value;
 use super::{Assembler, Begin, OpenCall, taken};
 use crate::Sink;
-use cuda::nvtx::{self, Call, Room, Style, message_type, named};
+use cuda::nvtx::{self, NvtxStep, Room, Style, message_type, named};
 use event::{Arg, Category, Event, Extent, Kind, Layer, Name, Record, Value};
 use std::sync::Arc;
 
 /// A call of NVTX that has not returned.
-pub struct Told {
+pub struct NvtxCall {
     sequence: u64,
     function: &'static nvtx::Function,
     signature: Arc<Signature>,
@@ -38,11 +38,11 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     ) {
         self.totals.recorded += 1;
         match function.call {
-            Call::Pop => self.pop(ring, begin.args[0], begin.time),
-            Call::End => self.end_range(ring, begin.args[1], begin.time),
+            NvtxStep::Pop => self.pop(ring, begin.args[0], begin.time),
+            NvtxStep::End => self.end_range(ring, begin.args[1], begin.time),
             _ => {}
         }
-        self.rings[ring].told.push(Told {
+        self.rings[ring].told.push(NvtxCall {
             sequence: begin.sequence,
             function,
             signature,
@@ -72,17 +72,17 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
         let hidden = told.signature.hidden || self.limits.deadline.leaves_out(time);
         match told.function.call {
-            Call::Pop | Call::End => {}
-            Call::Name => self.name_handle(ring, &told),
+            NvtxStep::Pop | NvtxStep::End => {}
+            NvtxStep::Name => self.name_handle(ring, &told),
             _ if hidden => {}
-            Call::Mark => self.mark(ring, time, &told),
-            Call::Push => self.push_range(ring, time, &told),
-            Call::Start => self.start_range(ring, time, &told),
+            NvtxStep::Mark => self.mark(ring, time, &told),
+            NvtxStep::Push => self.push_range(ring, time, &told),
+            NvtxStep::Start => self.start_range(ring, time, &told),
         }
         true
     }
 
-    fn name_handle(&mut self, ring: usize, told: &Told) {
+    fn name_handle(&mut self, ring: usize, told: &NvtxCall) {
         let [domain, _, what, handle] = told.args;
         let handle = match what as u32 {
             named::STRING => Handle::String(handle),
@@ -95,12 +95,12 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         self.states.all[process].ranges.name(handle, text);
     }
 
-    fn mark(&mut self, ring: usize, time: u64, told: &Told) {
+    fn mark(&mut self, ring: usize, time: u64, told: &NvtxCall) {
         let event = self.range_event(ring, time, Kind::Range, told);
         self.write(&Record::Event(event));
     }
 
-    fn push_range(&mut self, ring: usize, time: u64, told: &Told) {
+    fn push_range(&mut self, ring: usize, time: u64, told: &NvtxCall) {
         if self.rings[ring].open.len() >= DEEPEST {
             return;
         }
@@ -136,7 +136,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         self.write(&Record::Event(event));
     }
 
-    fn start_range(&mut self, ring: usize, time: u64, told: &Told) {
+    fn start_range(&mut self, ring: usize, time: u64, told: &NvtxCall) {
         let mut event = self.range_event(ring, time, Kind::ProcessRange, told);
         (event.parent, event.depth) = (None, 0);
         event.extent = Extent::Open;
@@ -163,7 +163,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     }
 
     /// A range or a mark, as an instant.
-    fn range_event(&mut self, ring: usize, time: u64, kind: Kind, told: &Told) -> Event {
+    fn range_event(&mut self, ring: usize, time: u64, kind: Kind, told: &NvtxCall) -> Event {
         let [domain, message, what, style] = told.args;
         let thread = &self.rings[ring];
         let text = |handle| {
@@ -217,7 +217,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     }
 }
 
-impl Told {
+impl NvtxCall {
     /// A word beyond the fourth.
     fn word(&self, index: usize) -> Option<u64> {
         let bytes = self.payload.get(8 * index.checked_sub(4)?..)?;

@@ -184,6 +184,6 @@ mod tests {
         assert_eq!(freed, [1, 3]);
         assert_eq!(memory.release(9), Some((2, MADE)));
         memory.create(4, None);
-        assert_eq!(memory.release(4), None, "another process's");
+        assert_eq!(memory.release(4), None, "memory of another process");
     }
 }

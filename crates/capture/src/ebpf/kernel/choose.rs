@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     ebpf::{EbpfError, attach::Calls, layout::SPEC_AT_RETURN, maps::Maps},
-    hooks::{Hook, Probe, Target, Way},
+    hooks::{Hook, Probe, ProbeKind, Target},
     kernel::{Btf, Function, Functions, Tracefs, base_name, lore_of_group, resolve, silence},
     notes::Notes,
 };
@@ -66,7 +66,7 @@ struct Wanted {
     hook: usize,
     /// Which of the hook's probes.
     probe: usize,
-    way: Way,
+    way: ProbeKind,
     name: Box<str>,
     module: Option<Box<str>>,
     address: u64,
@@ -146,7 +146,7 @@ impl<'a> Choice<'a> {
             if self.attached[number] {
                 self.made.taken += 1;
                 if !reasons.is_empty() {
-                    let line = format!("{}: taken after others were not: {reasons}", hook.title());
+                    let line = format!("{}: fallback; {reasons}", hook.title());
                     self.made.details.push(line);
                 }
             } else if hook.required {
@@ -185,7 +185,7 @@ impl<'a> Choice<'a> {
                     }
                 };
                 if resolved.functions.len() > MOST_FUNCTIONS {
-                    let reason = format!("{probe} means {} functions", resolved.functions.len());
+                    let reason = format!("{probe} matches {} functions", resolved.functions.len());
                     self.reasons[hook].push(reason);
                     return Ok(());
                 }
@@ -239,7 +239,7 @@ impl<'a> Choice<'a> {
             }
         };
         if found.iter().all(|function| function.address == 0) {
-            let reason = "the kernel does not tell this user where its functions are".to_owned();
+            let reason = "the kernel hides its function addresses from this user".to_owned();
             self.reasons[hook].push(reason);
             return Ok(());
         }
@@ -300,8 +300,8 @@ impl<'a> Choice<'a> {
     }
 
     fn attach_functions(&mut self, wanted: Vec<Wanted>) -> Result<(), EbpfError> {
-        let (through_fentry, mut rest): (Vec<Wanted>, Vec<Wanted>) =
-            (wanted.into_iter()).partition(|wanted| matches!(wanted.way, Way::Fentry | Way::Fexit));
+        let (through_fentry, mut rest): (Vec<Wanted>, Vec<Wanted>) = (wanted.into_iter())
+            .partition(|wanted| matches!(wanted.way, ProbeKind::Fentry | ProbeKind::Fexit));
         // Those that cannot be had the way they were asked for are had another way.
         for wanted in through_fentry {
             if self.by_fentry(&wanted).is_err() {
@@ -311,7 +311,7 @@ impl<'a> Choice<'a> {
         let rest = self.by_kprobe_multi(rest);
         if rest.len() > MOST_SINGLE {
             let reason = format!(
-                "{} functions, and this kernel attaches them one by one: name fewer than {MOST_SINGLE}",
+                "{} functions match, and this kernel attaches them one by one: choose fewer than {MOST_SINGLE}",
                 rest.len()
             );
             let hooks: HashSet<usize> = rest.iter().map(|wanted| wanted.hook).collect();
@@ -321,7 +321,7 @@ impl<'a> Choice<'a> {
             return Ok(());
         }
         for wanted in rest {
-            let asked_for_fentry = matches!(wanted.way, Way::Fentry | Way::Fexit);
+            let asked_for_fentry = matches!(wanted.way, ProbeKind::Fentry | ProbeKind::Fexit);
             let done = (!asked_for_fentry && self.by_fentry(&wanted).is_ok())
                 || match self.by_kprobe(&wanted) {
                     Ok(()) => true,
@@ -479,7 +479,7 @@ impl<'a> Choice<'a> {
     ) -> Result<(), Refusal> {
         let point = tracefs.tracepoint(group, name).map_err(|error| {
             let why = match error.kind() {
-                io::ErrorKind::NotFound => "this kernel and its modules do not have it".to_owned(),
+                io::ErrorKind::NotFound => "not in this kernel or its modules".to_owned(),
                 _ => error.to_string(),
             };
             Refusal::NoTracepoint {

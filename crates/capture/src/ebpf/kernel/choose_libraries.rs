@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     ebpf::{
-        attach::{Calls, Probe as Uprobe, Way as UprobeWay},
+        attach::{AttachMode as UprobeWay, Calls, Probe as Uprobe},
         changed::Changes,
         layout::{MEASURE_DURATION, MEASURE_RESULT, SPEC_INSTANT},
         library,
@@ -15,6 +15,7 @@ use crate::{
     },
     hooks::{Hook, Target},
     library::find,
+    notes::counted,
 };
 use event::Layer;
 use std::fs::File;
@@ -111,7 +112,10 @@ impl Choice<'_> {
                 self.made.notes.about(&WITHOUT_DURATIONS, subject);
             }
             let way = self.attach_library(&file, &shown, &probes)?;
-            let line = format!("{} functions of {shown} ({way})", probes.len());
+            let line = format!(
+                "{} of {shown} ({way})",
+                counted(probes.len() as u64, "function", "functions")
+            );
             self.made.details.push(line);
             found = true;
         }

@@ -8,10 +8,11 @@ use super::{
 };
 use crate::{
     ebpf::{
-        attach::Way,
+        attach::AttachMode,
         markers::{self, Marker},
     },
     library::find,
+    notes::counted,
 };
 use event::Layer;
 use std::{collections::HashSet, fs::File};
@@ -68,7 +69,10 @@ impl Choice<'_> {
                 continue;
             }
             let way = self.attach_marks(&file, &shown, &marks)?;
-            let line = format!("{} markers of {shown} ({way})", marks.len());
+            let line = format!(
+                "{} of {shown} ({way})",
+                counted(marks.len() as u64, "marker", "markers")
+            );
             self.made.details.push(line);
             found = true;
         }
@@ -108,7 +112,7 @@ impl Choice<'_> {
                 return Err(Refusal::Uncountable { marker: title, why });
             }
             shape.leave_out(number);
-            self.note(format!("{title}: {why}: its events come without it"));
+            self.note(format!("{title}: {why}: recorded without it"));
         }
         let number = self.maps.describe(&shape.spec)?;
         let number = u16::try_from(number).map_err(|_| Refusal::TooManyDescriptions)?;
@@ -145,7 +149,7 @@ impl Choice<'_> {
     ) -> Result<&'static str, Refusal> {
         loop {
             let programs = self.marks()?;
-            if programs.way == Way::Single && marks.len() > MOST_SINGLE {
+            if programs.way == AttachMode::Single && marks.len() > MOST_SINGLE {
                 return Err(Refusal::OneByOne {
                     count: marks.len(),
                     what: "markers",

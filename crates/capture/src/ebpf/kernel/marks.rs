@@ -3,7 +3,7 @@
 use super::refusal::Refusal;
 use crate::ebpf::{
     EbpfError,
-    attach::Way,
+    attach::AttachMode,
     layout::{Plain, Site},
     maps::Maps,
     objects::{self, MARKERS, MARKERS_PLAIN},
@@ -24,7 +24,7 @@ pub struct Mark {
 
 /// The programs for markers, loaded, and their links. Dropped, the probes are gone.
 pub struct Marks {
-    pub way: Way,
+    pub way: AttachMode,
     object: Object,
     links: Vec<Link>,
     sites: HashMap<Site, u16>,
@@ -35,7 +35,7 @@ impl Marks {
     pub fn load(maps: &Maps) -> Result<Self, EbpfError> {
         let multi = objects::load(MARKERS, maps, &["mark_multi"], |_| Ok(()));
         match multi {
-            Ok(object) => Ok(Self::of(Way::Multi, object)),
+            Ok(object) => Ok(Self::of(AttachMode::Multi, object)),
             Err(_) => Self::load_single(maps),
         }
     }
@@ -44,10 +44,10 @@ impl Marks {
         let programs = ["mark_one"];
         let object = objects::load(MARKERS, maps, &programs, |_| Ok(()))
             .or_else(|_| objects::load(MARKERS_PLAIN, maps, &programs, |_| Ok(())))?;
-        Ok(Self::of(Way::Single, object))
+        Ok(Self::of(AttachMode::Single, object))
     }
 
-    fn of(way: Way, object: Object) -> Self {
+    fn of(way: AttachMode, object: Object) -> Self {
         Marks {
             way,
             object,
@@ -58,7 +58,7 @@ impl Marks {
 
     /// A kernel may take programs that it then does not attach: the next way, if nothing is attached yet.
     pub fn fall_back(self, maps: &Maps) -> Result<Self, Self> {
-        if self.way != Way::Multi || !self.links.is_empty() {
+        if self.way != AttachMode::Multi || !self.links.is_empty() {
             return Err(self);
         }
         let Ok(mut next) = Self::load_single(maps) else {
@@ -101,8 +101,8 @@ impl Marks {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let before = self.links.len();
         let attached = match self.way {
-            Way::Single => marks.iter().try_for_each(|mark| self.single(&path, mark)),
-            Way::Multi | Way::Session => self.multi(&path, marks),
+            AttachMode::Single => marks.iter().try_for_each(|mark| self.single(&path, mark)),
+            AttachMode::Multi | AttachMode::Session => self.multi(&path, marks),
         };
         if attached.is_err() {
             self.links.truncate(before);

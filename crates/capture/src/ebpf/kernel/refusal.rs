@@ -42,17 +42,17 @@ pub enum Refusal {
     File { file: String, why: io::Error },
     #[error("no function of {library} matches {function}")]
     NoFunction { library: String, function: String },
-    #[error("conditions on what a library's function returns are not decided in the kernel")]
+    #[error("conditions on a library function's return value cannot be evaluated in the kernel")]
     ConditionAtReturn,
-    #[error("{file} can throw C++ exceptions, and a probe at the return would end the program")]
+    #[error("{file} can throw C++ exceptions, and a return probe would kill the program")]
     Throws { file: String },
     #[error(
-        "{function}: {file} can throw C++ exceptions, and a probe at the return would end the program: only count and \
+        "{function}: {file} can throw C++ exceptions, and a return probe would kill the program: only count and \
          hist(argN) work there"
     )]
     ThrowsWhenCounted { function: String, file: String },
     #[error(
-        "{count} {what} of {file}, and this kernel attaches them one by one: name fewer than {most}"
+        "{count} {what} in {file} match, and this kernel attaches them one by one: choose fewer than {most}"
     )]
     OneByOne {
         count: usize,
@@ -60,7 +60,7 @@ pub enum Refusal {
         file: String,
         most: usize,
     },
-    #[error("{count} markers of {file}: name fewer")]
+    #[error("{count} markers in {file} match: choose fewer")]
     TooManyMarkers { count: usize, file: String },
     #[error("no marker of {library} matches {provider}:{name}")]
     NoMarker {
@@ -68,17 +68,17 @@ pub enum Refusal {
         provider: String,
         name: String,
     },
-    #[error("{marker}: its condition cannot be decided: {why}")]
+    #[error("{marker}: its condition cannot be evaluated: {why}")]
     Undecidable { marker: String, why: String },
     #[error("{marker}: {why}")]
     Uncountable { marker: String, why: String },
     #[error("cannot attach to markers of {file}: {why}")]
     Markers { file: String, why: libbpf_rs::Error },
-    #[error("its markers have their arguments in more than {0} ways: name fewer")]
+    #[error("the markers pass their arguments in more than {0} different ways: choose fewer")]
     TooManySites(usize),
-    #[error("too many descriptions")]
+    #[error("too many hooks")]
     TooManyDescriptions,
-    #[error("more than {0} functions are counted in the kernel: name fewer")]
+    #[error("more than {0} functions to count in the kernel: choose fewer")]
     TooManyCounted(u32),
     /// Of several places none was left, for these reasons.
     #[error("{}", .0.join("; "))]
@@ -98,7 +98,7 @@ fn in_words(error: &io::Error) -> String {
         }
         Some(libc::EINVAL) => "the kernel refuses to probe it (notrace)".to_owned(),
         Some(libc::ENOENT) => "this kernel has no kprobes (CONFIG_KPROBES)".to_owned(),
-        Some(libc::EOPNOTSUPP) => "this kernel cannot".to_owned(),
+        Some(libc::EOPNOTSUPP) => "not supported by this kernel".to_owned(),
         _ => error.to_string(),
     }
 }

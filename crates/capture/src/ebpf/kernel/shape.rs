@@ -8,7 +8,9 @@ use crate::ebpf::layout::{
     STEP_MEMORY, STEP_POINT_TEXT, STEP_TEXT, STEP_TEXT_BEHIND, Spec, Step, VARYING_MOST,
     VARYING_ROOM,
 };
-use crate::hooks::{Aggregate, Argument, Compare, Condition, Format, Hook, Measure, Place, Source};
+use crate::hooks::{
+    Aggregate, Argument, Compare, Condition, CopiedAt, Format, Hook, Measure, Source,
+};
 use crate::kernel::Tracepoint;
 use event::{Arg, Name, Value};
 
@@ -51,11 +53,11 @@ enum From {
 pub enum ShapeError {
     #[error("the tracepoint has no field {0}; it has {1}")]
     NoField(String, String),
-    #[error("the field {0} is {1} bytes long: only numbers and texts can be read")]
+    #[error("field {0} is {1} bytes long: only numbers and strings can be read")]
     OddField(String, u16),
-    #[error("its arguments are more than a record holds")]
+    #[error("its arguments do not fit into one record")]
     TooMuch,
-    #[error("its condition asks for '{0}', which this kind of probe does not bring")]
+    #[error("its condition uses '{0}', which this kind of probe does not provide")]
     NotThere(String),
 }
 
@@ -172,10 +174,10 @@ impl Shape {
     pub fn arguments(&self, body: &[u8], result: u64) -> Vec<Arg> {
         let instant = self.spec.flags & (SPEC_INSTANT | SPEC_AT_RETURN) != 0;
         self.read(|from| match from {
-            From::Entry(at) => Some(Found::Number(bytes(body, at))),
-            From::EntryText(at) => Some(Found::Text(text(body, at))),
-            From::Result if instant => Some(Found::Number(result)),
-            From::State => Some(Found::Text(state(result).as_bytes())),
+            From::Entry(at) => Some(CapturedValue::Number(bytes(body, at))),
+            From::EntryText(at) => Some(CapturedValue::Text(text(body, at))),
+            From::Result if instant => Some(CapturedValue::Number(result)),
+            From::State => Some(CapturedValue::Text(state(result).as_bytes())),
             _ => None,
         })
     }
@@ -183,19 +185,19 @@ impl Shape {
     /// What a return brings.
     pub fn outputs(&self, body: &[u8], result: u64) -> Vec<Arg> {
         self.read(|from| match from {
-            From::Return(at) if !body.is_empty() => Some(Found::Number(bytes(body, at))),
-            From::ReturnText(at) if !body.is_empty() => Some(Found::Text(text(body, at))),
-            From::Result => Some(Found::Number(result)),
+            From::Return(at) if !body.is_empty() => Some(CapturedValue::Number(bytes(body, at))),
+            From::ReturnText(at) if !body.is_empty() => Some(CapturedValue::Text(text(body, at))),
+            From::Result => Some(CapturedValue::Number(result)),
             _ => None,
         })
     }
 
-    fn read<'a>(&self, find: impl Fn(From) -> Option<Found<'a>>) -> Vec<Arg> {
+    fn read<'a>(&self, find: impl Fn(From) -> Option<CapturedValue<'a>>) -> Vec<Arg> {
         let pieces = self.pieces.iter().filter(|piece| !piece.hidden);
         let found = pieces.filter_map(|piece| {
             let value = match find(piece.from)? {
-                Found::Number(number) => shown(number, piece.format),
-                Found::Text(text) => Value::from(&*String::from_utf8_lossy(text)),
+                CapturedValue::Number(number) => shown(number, piece.format),
+                CapturedValue::Text(text) => Value::from(&*String::from_utf8_lossy(text)),
             };
             Some(Arg::new(piece.name.clone(), value))
         });
@@ -213,7 +215,7 @@ fn state(number: u64) -> &'static str {
     }
 }
 
-enum Found<'a> {
+enum CapturedValue<'a> {
     Number(u64),
     Text(&'a [u8]),
 }
@@ -292,7 +294,7 @@ impl Draft {
     }
 
     fn argument(&mut self, argument: &Argument, word: u8, late: bool) -> Result<(), ShapeError> {
-        let at_return = argument.place == Place::Return && !late;
+        let at_return = argument.place == CopiedAt::Return && !late;
         let op = match (argument.format, argument.pointed) {
             (Format::Text, None) => STEP_TEXT,
             (Format::Text, Some(_)) => STEP_TEXT_BEHIND,

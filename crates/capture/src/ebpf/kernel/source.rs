@@ -7,8 +7,8 @@ use crate::{
     hooks::Hook,
     kernel::{Btf, Tracefs},
     source::{
-        About, Finding, Joining, OtherTools, Outcome, Outlet, Part, RunOptions, Running, Source,
-        SourceError, SourceRef, Unavailable, words,
+        About, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, RunOptions, Running,
+        Source, SourceError, SourceRef, Unavailable, words,
     },
     syscall::SYSCALL,
 };
@@ -22,11 +22,11 @@ pub static KERNEL: Kernel = Kernel;
 static ABOUT: About = About {
     name: "kernel",
     typed: Some("`--kernel`, `--hook PROBE`, `--hooks FILE`"),
-    help: "the driver's own functions, and what hooks ask for of the kernel (root)",
-    shows: "functions of nvidia.ko and nvidia-uvm.ko, interrupts, off-CPU time, and hooks of your own, counted in the \
-            kernel if you like",
+    help: "the driver's own functions, and kernel hooks of your own (root)",
+    shows: "functions of nvidia.ko and nvidia-uvm.ko, interrupts, off-CPU time, and hooks of your own, optionally only \
+            counted in the kernel",
     document: Some("docs/HOOKS.md"),
-    needs: "root, a kernel with probes",
+    needs: "root, and a kernel with kprobes",
     other_tools: Some(OtherTools {
         words: &[
             "kprobe",
@@ -151,42 +151,46 @@ fn has_driver() -> bool {
     modules.lines().any(|line| line.starts_with("nvidia "))
 }
 
-fn tracefs() -> Result<String, String> {
+fn tracefs() -> Result<String, Obstacle> {
     match Tracefs::find() {
         Some(tracefs) => Ok(tracefs.folder().display().to_string()),
-        None if doctor::is_root() => {
-            Err("type: mount -t tracefs nodev /sys/kernel/tracing".to_owned())
-        }
-        None => Err("not mounted, or for root only: try sudo cutrace doctor".to_owned()),
+        None if doctor::is_root() => Err(Obstacle::new(
+            "type: mount -t tracefs nodev /sys/kernel/tracing",
+        )),
+        None => Err(Obstacle::new(
+            "not mounted, or readable by root only: try sudo cutrace doctor",
+        )),
     }
 }
 
-fn types() -> Result<String, String> {
+fn types() -> Result<String, Obstacle> {
     match Path::new("/sys/kernel/btf/vmlinux").exists() {
         true => {
             let driver = Btf::has_module("nvidia");
-            let words = if driver { ", and of nvidia" } else { "" };
+            let words = if driver { " and of nvidia.ko" } else { "" };
             Ok(format!("types of the kernel{words}"))
         }
-        false => Err("this kernel does not tell its types (CONFIG_DEBUG_INFO_BTF); fentry and names of arguments need it".to_owned()),
+        false => Err(Obstacle::new(
+            "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF), which fentry and argument names need",
+        )),
     }
 }
 
-fn symbols() -> Result<String, String> {
+fn symbols() -> Result<String, Obstacle> {
     match doctor::tells_addresses() {
-        true => Ok("/proc/kallsyms tells addresses".to_owned()),
-        false => {
-            Err("/proc/kallsyms tells no addresses to this user (kernel.kptr_restrict)".to_owned())
-        }
+        true => Ok("/proc/kallsyms shows addresses".to_owned()),
+        false => Err(Obstacle::new(
+            "/proc/kallsyms hides addresses from this user (kernel.kptr_restrict)",
+        )),
     }
 }
 
-fn lockdown() -> Result<String, String> {
+fn lockdown() -> Result<String, Obstacle> {
     match doctor::lockdown() {
         None => Ok("the kernel is not locked down".to_owned()),
-        Some(level) => Err(format!(
-            "lockdown is on ({level}): no probes on the kernel's functions; boot with lockdown=none, or without secure boot"
-        )),
+        Some(level) => Err(Obstacle::new(format!(
+            "lockdown is on ({level}), which forbids probes on kernel functions; boot with lockdown=none or without Secure Boot"
+        ))),
     }
 }
 
@@ -221,7 +225,7 @@ impl Running for Hooked {
         let mut notes = words::lines(&report.notes, &mut details);
         if !report.missing.is_empty() {
             notes.push(format!(
-                "{} of {} hooks on the kernel were not to be had here; -v says which, and why",
+                "{} of {} kernel hooks could not be attached here; -v says which, and why",
                 report.missing.len(),
                 report.hooks.total
             ));

@@ -19,7 +19,7 @@ pub struct Tries<'a> {
 /// Why something does not work here.
 #[derive(Debug, thiserror::Error)]
 pub enum TryError {
-    #[error("this program's own mappings cannot be read")]
+    #[error("cannot read cutrace's own memory map")]
     NoMappings,
     #[error("no program")]
     NoProgram,
@@ -28,17 +28,17 @@ pub enum TryError {
     Load(#[from] EbpfError),
     #[error(transparent)]
     Uprobe(#[from] libbpf_rs::Error),
-    #[error("not in this kernel (6.6 has it): probes are attached one by one, which takes longer")]
+    #[error("not in this kernel (needs 6.6): probes are attached one by one, which takes longer")]
     NoUprobeMulti,
     #[error("tracefs is not mounted")]
     NoTracefs,
     #[error("{0}")]
     NoTracepoint(io::Error),
-    #[error("the kernel does not tell where its functions are")]
+    #[error("the kernel hides its function addresses")]
     NoAddresses,
     #[error(transparent)]
     Refused(Refusal),
-    #[error("not in this kernel (CONFIG_FPROBE, 5.18): kprobes are attached one by one")]
+    #[error("not in this kernel (needs 5.18 and CONFIG_FPROBE): kprobes are attached one by one")]
     NoKprobeMulti,
     #[error("kprobes are used instead: {}", first_line(.0))]
     NoFentry(EbpfError),

@@ -13,7 +13,7 @@ use crate::{
     Deadline, Sink, SinkError,
     clock::monotonic,
     ebpf::{
-        EbpfError, Whose,
+        EbpfError, ProcessFilter,
         layout::{
             COUNT_FAULTS, COUNT_LOST, COUNT_LOST_ENDS, COUNT_LOST_INSTANT, COUNT_UNSAVED,
             FILTER_TREE, Head, KIND_EXIT, Settings,
@@ -23,7 +23,7 @@ use crate::{
     },
     hooks::{Hook, Hooks},
     kernel::{Functions, Tracefs},
-    notes::{Notes, Topic},
+    notes::{Notes, Topic, counted},
 };
 use event::{Aggregate, Backend, Category, Hooks as Count, Kind, Layer, Lost, Record, Reorder};
 use libbpf_rs::{Object, RingBufferBuilder};
@@ -53,7 +53,7 @@ const LEAVING_NS: u64 = 5_000_000_000;
 
 static SILENT: Topic = Topic {
     one: "{}",
-    many: "{} hooks stayed silent",
+    many: "{} hooks never fired",
 };
 
 /// What to watch.
@@ -66,7 +66,7 @@ pub struct Options {
     pub off_processor: bool,
     /// Every process, not only those that are followed.
     pub everyone: bool,
-    pub whose: Whose,
+    pub whose: ProcessFilter,
     /// Calls that begin later are left out.
     pub deadline: Deadline,
 }
@@ -83,7 +83,7 @@ pub struct Watch {
 }
 
 /// What a watch has to say at its end.
-pub struct Report {
+pub struct KernelReport {
     /// Hooks that were attached, of how many.
     pub hooks: Count,
     pub missing: Vec<String>,
@@ -100,7 +100,7 @@ pub struct Report {
 pub struct Watching<S> {
     maps: Arc<Maps>,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(S, Report)>,
+    thread: JoinHandle<(S, KernelReport)>,
 }
 
 impl Watch {
@@ -115,8 +115,8 @@ impl Watch {
         match crate::doctor::lockdown() {
             // What it forbids is refused in many ways, none of which says so.
             Some(level) => Err(EbpfError::NothingToTrace(format!(
-                "the kernel is locked down ({level}), and lets nobody look into it: {why}\n\
-                 boot with lockdown=none, or without secure boot; --method=preload works as ever"
+                "the kernel is locked down ({level}) and forbids tracing: {why}\nboot with lockdown=none or without \
+                 Secure Boot; --method=preload still works"
             ))),
             None => attached,
         }
@@ -209,7 +209,7 @@ impl<S: Sink> Watching<S> {
     }
 
     /// Stops recording, writes what there is, detaches.
-    pub fn finish(self) -> (S, Report) {
+    pub fn finish(self) -> (S, KernelReport) {
         self.stop.store(true, Ordering::Release);
         self.thread
             .join()
@@ -399,33 +399,42 @@ impl<S: Sink> Reading<S> {
         }
     }
 
-    fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, Report) {
+    fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, KernelReport) {
         let mut notes = watch.attachments.notes.clone();
         if let Err(error) = read {
             notes.say(format!("the kernel's records could not be read: {error}"));
         }
-        for (what, count) in [
-            ("returns found no room in the ring", COUNT_LOST_ENDS),
-            ("arguments could not be read", COUNT_FAULTS),
+        for (one, many, count) in [
             (
-                "calls could not be remembered until they returned",
+                "return did not fit into the ring",
+                "returns did not fit into the ring",
+                COUNT_LOST_ENDS,
+            ),
+            (
+                "argument could not be read",
+                "arguments could not be read",
+                COUNT_FAULTS,
+            ),
+            (
+                "call could not be tracked until it returned",
+                "calls could not be tracked until they returned",
                 COUNT_UNSAVED,
             ),
         ] {
             let count = watch.maps.count(count);
             if count > 0 {
-                notes.say(format!("kernel: {count} {what}"));
+                notes.say(format!("kernel: {}", counted(count, one, many)));
             }
         }
         for (subject, count) in self.events.counted() {
             if let Some(why) = subject.silence.filter(|_| count == 0) {
-                notes.about(&SILENT, format!("{} stayed silent: {why}", subject.name));
+                notes.about(&SILENT, format!("{} never fired: {why}", subject.name));
             }
         }
         if let Err(failure) = self.sink.flush() {
             self.failure.get_or_insert(failure);
         }
-        let report = Report {
+        let report = KernelReport {
             hooks: watch.hooks(),
             missing: watch.attachments.missing.clone(),
             details: watch.attachments.details.clone(),
@@ -442,19 +451,27 @@ impl<S: Sink> Reading<S> {
 /// Groups that are hooked only if they are named: they are many, or nothing of NVIDIA's.
 const SPECIAL: [&str; 2] = ["page_faults", "other_drivers"];
 
+/// A group of the driver's functions that there is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown group '{unknown}' (choose from {})", known.join(", "))]
+pub struct UnknownGroup {
+    unknown: String,
+    known: Vec<String>,
+}
+
 /// The driver's functions of these groups; if none is named, of all but the special ones.
-pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, String> {
+pub fn driver_hooks(groups: &[String]) -> Result<Vec<Hook>, UnknownGroup> {
     let all = Hooks::of_driver().hooks;
     let known = |group: &String| {
         group == "all" || all.iter().any(|hook| hook.group.as_ref() == Some(group))
     };
     if let Some(unknown) = groups.iter().find(|group| !known(group)) {
-        let mut names: Vec<&str> = all.iter().filter_map(|h| h.group.as_deref()).collect();
-        names.dedup();
-        return Err(format!(
-            "no group {unknown}: there are {}",
-            names.join(", ")
-        ));
+        let mut known: Vec<String> = all.iter().filter_map(|hook| hook.group.clone()).collect();
+        known.dedup();
+        return Err(UnknownGroup {
+            unknown: unknown.clone(),
+            known,
+        });
     }
     let wanted = |hook: &Hook| {
         let group = hook.group.as_deref().unwrap_or_default();

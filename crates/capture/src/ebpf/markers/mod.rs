@@ -7,6 +7,7 @@ mod operand;
 mod tests;
 
 use super::layout::{MOST_OPERANDS, Operand, Site};
+use crate::notes::counted;
 use memmap2::Mmap;
 use std::{fmt, fs::File, io};
 
@@ -73,8 +74,11 @@ impl Marker {
     /// Why the argument of this number cannot be read, if it cannot.
     pub fn lacks(&self, number: usize) -> Option<String> {
         match self.arguments.get(number) {
-            _ if number >= MOST_OPERANDS => Some(format!("arg{number} is one too many")),
-            None => Some(format!("it has {} arguments", self.arguments.len())),
+            _ if number >= MOST_OPERANDS => Some(format!("there is no arg{number}")),
+            None => Some(format!(
+                "it has {}",
+                counted(self.arguments.len() as u64, "argument", "arguments")
+            )),
             Some(argument) => {
                 let why = argument.operand.err()?;
                 Some(format!("arg{number} ({}) is {why}", argument.text))

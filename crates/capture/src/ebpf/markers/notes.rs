@@ -78,14 +78,17 @@ impl<'a> Elf<'a> {
             return found;
         };
         let Ok(Some(mut notes)) = section.notes(LE, self.bytes) else {
-            found.refuse("?".into(), "the notes of markers cannot be read");
+            found.refuse(
+                "?".into(),
+                "its marker notes (.note.stapsdt) cannot be read",
+            );
             return found;
         };
         loop {
             match notes.next() {
                 Ok(Some(note)) if note.name() == OWNER && note.n_type(LE) == KIND => {
                     if found.markers.len() >= MOST_MARKERS {
-                        found.refuse("?".into(), "there are more than can be hooked");
+                        found.refuse("?".into(), "it has more markers than can be hooked");
                         return found;
                     }
                     self.take(note.desc(), &mut found);
@@ -101,7 +104,7 @@ impl<'a> Elf<'a> {
     }
 
     fn take(&self, description: &[u8], found: &mut Markers) {
-        let Some(said) = Said::of(description) else {
+        let Some(said) = NoteFields::of(description) else {
             return found.refuse("?".into(), "its note cannot be read");
         };
         match self.marker(&said) {
@@ -110,7 +113,7 @@ impl<'a> Elf<'a> {
         }
     }
 
-    fn marker(&self, said: &Said<'_>) -> Result<Marker, &'static str> {
+    fn marker(&self, said: &NoteFields<'_>) -> Result<Marker, &'static str> {
         // The file may have been moved after it was linked; the notes were not.
         let moved = match self.base {
             Some(base) if said.base != 0 => base.wrapping_sub(said.base),
@@ -119,13 +122,13 @@ impl<'a> Elf<'a> {
         let location = said.location.wrapping_add(moved);
         let offset = self
             .offset(location, PF_X, 1)
-            .ok_or("there is no code at its place")?;
+            .ok_or("there is no code at its address")?;
         // A breakpoint in the midst of an instruction would take the program down.
         let code = usize::try_from(offset)
             .ok()
             .and_then(|at| self.bytes.get(at..));
         if !code.is_some_and(is_nop) {
-            return Err("there is no empty instruction at its place");
+            return Err("there is no NOP at its address");
         }
         let semaphore = match said.semaphore {
             0 => None,
@@ -165,8 +168,8 @@ impl<'a> Elf<'a> {
         let symbols = self.symbols.get_or_init(|| self.symbols());
         match symbols.get(name.as_bytes()) {
             Some(Some(address)) => Ok(address.wrapping_sub(location) as i64),
-            Some(None) => Err("at an address by name, and the file has several of that name"),
-            None => Err("at an address by name, which the file does not tell"),
+            Some(None) => Err("at a symbol that the file defines more than once"),
+            None => Err("at a symbol that the file does not define"),
         }
     }
 
@@ -204,7 +207,7 @@ impl Markers {
 }
 
 /// What a note says.
-struct Said<'a> {
+struct NoteFields<'a> {
     location: u64,
     base: u64,
     semaphore: u64,
@@ -213,7 +216,7 @@ struct Said<'a> {
     arguments: &'a str,
 }
 
-impl<'a> Said<'a> {
+impl<'a> NoteFields<'a> {
     fn of(description: &'a [u8]) -> Option<Self> {
         let (addresses, texts) = description.split_at_checked(24)?;
         let address = |at: usize| {
@@ -227,7 +230,7 @@ impl<'a> Said<'a> {
         if provider.is_empty() || name.is_empty() || arguments.is_none() && !rest.is_empty() {
             return None;
         }
-        Some(Said {
+        Some(NoteFields {
             location: address(0),
             base: address(8),
             semaphore: address(16),

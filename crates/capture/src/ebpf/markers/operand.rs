@@ -5,8 +5,8 @@ use crate::ebpf::layout::{
     OPERAND_CONSTANT, OPERAND_MEMORY, OPERAND_REGISTER, Operand, REGISTER_NONE,
 };
 
-const UNKNOWN: &str = "nothing that is understood";
-const WIDE: &str = "no whole number of 1, 2, 4 or 8 bytes";
+const UNKNOWN: &str = "not understood";
+const WIDE: &str = "not an integer of 1, 2, 4 or 8 bytes";
 
 /// The instruction pointer, as the kernel keeps registers (in words).
 const INSTRUCTION: u8 = 16;

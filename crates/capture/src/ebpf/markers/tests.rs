@@ -139,11 +139,11 @@ fn what_would_take_a_program_down_is_refused() {
     };
     let named = |why| ("a:b".to_owned(), why);
     let ab = b"a\0b\0\0";
-    let nothing = named("there is no code at its place");
+    let nothing = named("there is no code at its address");
     for place in [0, HERE - 1, HERE + 0x100, DATA as u64 + AHEAD, u64::MAX] {
         assert_eq!(refused([place, BASE, 0], ab), nothing, "{place:#x}");
     }
-    let full = named("there is no empty instruction at its place");
+    let full = named("there is no NOP at its address");
     assert_eq!(refused([HERE + 16, BASE, 0], ab), full);
     let data = DATA as u64 + AHEAD;
     let lost = named("its counter is not in the file");
@@ -293,14 +293,14 @@ fn arguments_are_where_the_compiler_had_them() {
 #[test]
 fn what_is_no_argument_is_said_not_guessed() {
     for (text, why) in [
-        ("8f@%xmm0", "no whole number of 1, 2, 4 or 8 bytes"),
-        ("16@(%rax)", "no whole number of 1, 2, 4 or 8 bytes"),
+        ("8f@%xmm0", "not an integer of 1, 2, 4 or 8 bytes"),
+        ("16@(%rax)", "not an integer of 1, 2, 4 or 8 bytes"),
         ("8@%xmm1", "in a vector register"),
         ("8@$counter", "the address of something"),
         ("4@other(%rip)", "nowhere"),
         ("4@counter(%rax)", "at an address by name"),
         ("4@x@tpoff(%rip)", "at an address by name"),
-        ("4@%fs:16", "nothing that is understood"),
+        ("4@%fs:16", "not understood"),
     ] {
         assert_eq!(parsed(text), Err(why), "{text}");
     }

@@ -1,7 +1,7 @@
 //! What maps of the host hold at the end.
 
 use super::{HostMap, is_named};
-use crate::gpu_probe::maps::{Held, MapDump};
+use crate::gpu_probe::maps::{MapContents, MapDump};
 use libbpf_rs::{Map, MapCore, MapFlags, MapType, Object};
 
 /// Entries of one map that are read.
@@ -23,13 +23,13 @@ pub fn of(object: &Object, maps: &[HostMap]) -> Vec<MapDump> {
 }
 
 /// `None`: a map of another sort than keys and values.
-fn entries(map: &Map<'_>) -> Option<Held> {
+fn entries(map: &Map<'_>) -> Option<MapContents> {
     let per_processor = match map.map_type() {
         MapType::Hash | MapType::LruHash | MapType::Array => false,
         MapType::PercpuHash | MapType::LruPercpuHash | MapType::PercpuArray => true,
         _ => return None,
     };
-    let mut held = Held::new();
+    let mut held = MapContents::new();
     for key in map.keys().take(MOST_ENTRIES) {
         let values = if per_processor {
             map.lookup_percpu(&key, MapFlags::ANY).ok().flatten()

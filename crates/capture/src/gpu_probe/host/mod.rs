@@ -68,7 +68,7 @@ pub struct HostMap {
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     #[error(
-        "program {program} ({section}) runs on the host: {source}\nor leave the programs of the host out: --no-host"
+        "program {program} ({section}) runs on the host: {source}\nto run only the GPU programs: --no-host"
     )]
     NotAllowed {
         program: String,
@@ -84,7 +84,7 @@ pub enum HostError {
         source: libbpf_rs::Error,
     },
     #[error(
-        "program {program}: {section} does not say what to attach to: --attach {program}=uprobe:LIB:FUNCTION"
+        "program {program}: section {section} does not say what to attach to; use --attach {program}=uprobe:LIB:FUNCTION"
     )]
     Section { program: String, section: String },
     #[error("map {map} cannot be set: {source}")]
@@ -252,7 +252,7 @@ fn load(part: &HostPart) -> Result<Object, EbpfError> {
     objects::listen();
     let _ = objects::said();
     let failed = |source| EbpfError::Load {
-        object: "the host's part",
+        object: "setting up the host programs",
         source,
         log: objects::said(),
     };

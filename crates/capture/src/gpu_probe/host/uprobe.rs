@@ -144,7 +144,7 @@ impl Uprobe {
         let function = whole.split('(').next().unwrap_or(&whole);
         let function = function.rsplit(' ').next().unwrap_or(function);
         Some(format!(
-            "program {program} is for {function}: attached to what launches kernels here ({instead})"
+            "program {program} names {function}, which this program does not use: attached to the launch function it does use ({instead})"
         ))
     }
 

@@ -13,20 +13,26 @@ pub struct AttachTo {
 const KINDS: [&str; 4] = ["uprobe", "uretprobe", "kprobe", "kretprobe"];
 const LAUNCH: &str = "cudaLaunchKernel";
 
-impl FromStr for AttachTo {
-    type Err = String;
+/// Why a text says nothing about where a program goes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AttachToError {
+    #[error("PROGRAM=uprobe:LIB:FUNCTION, uretprobe:…, kprobe:KERNEL or kretprobe:KERNEL")]
+    Form,
+    #[error("{0} runs on the GPU: attach it with kprobe:KERNEL or kretprobe:KERNEL")]
+    RunsOnGpu(String),
+}
 
-    fn from_str(text: &str) -> Result<AttachTo, String> {
-        let form = "PROGRAM=uprobe:LIB:FUNCTION, uretprobe:…, kprobe:KERNEL or kretprobe:KERNEL";
-        let (program, place) = text.split_once('=').ok_or(form)?;
-        let (kind, target) = place.split_once(':').ok_or(form)?;
+impl FromStr for AttachTo {
+    type Err = AttachToError;
+
+    fn from_str(text: &str) -> Result<AttachTo, AttachToError> {
+        let (program, place) = text.split_once('=').ok_or(AttachToError::Form)?;
+        let (kind, target) = place.split_once(':').ok_or(AttachToError::Form)?;
         if program.is_empty() || target.is_empty() || !KINDS.contains(&kind) {
-            return Err(form.into());
+            return Err(AttachToError::Form);
         }
         if program.starts_with("cuda__") && kind.starts_with('u') {
-            return Err(format!(
-                "{program} runs on the GPU: attach it with kprobe:KERNEL or kretprobe:KERNEL"
-            ));
+            return Err(AttachToError::RunsOnGpu(program.to_owned()));
         }
         Ok(AttachTo {
             program: program.to_owned(),
@@ -87,8 +93,8 @@ impl<'a> Places<'a> {
             return (None, None);
         }
         let note = format!(
-            "program {program}: its section ({section}) names no function, and it is about launches: \
-             taken for {section}:{LAUNCH} (--attach {program}={section}:LIB:FUNCTION attaches it elsewhere)"
+            "program {program}: its section ({section}) names no function, so it is attached to {section}:{LAUNCH} \
+             (--attach {program}={section}:LIB:FUNCTION attaches it elsewhere)"
         );
         (Some(format!("{section}/{LAUNCH}")), Some(note))
     }
@@ -125,7 +131,7 @@ fn meant(program: &str, section: &str) -> Option<String> {
     let is_on_gpu = program.starts_with("cuda__") && kind.starts_with('k');
     (is_on_gpu && kernel != name).then(|| {
         format!(
-            "program {program}: {name} stands for the kernel {}",
+            "program {program}: {name} is read as the kernel {}",
             ptx::rewrite::readable(kernel)
         )
     })

@@ -10,10 +10,10 @@ mod shape;
 mod stopped;
 
 pub use accesses::{Access, LINE_BYTES, Line, Owner, accesses};
-pub use attach::AttachTo;
+pub use attach::{AttachTo, AttachToError};
 pub use object::{Loaded, ObjectOptions, load, parse};
 pub use ready::{Ready, Span, ThreadSpan};
-pub use settings::Setting;
+pub use settings::{EntriesError, FileError, Setting, SettingError};
 pub use shape::{Shape, is_time};
 pub use stopped::{Budgeted, Stopped};
 

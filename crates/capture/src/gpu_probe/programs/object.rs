@@ -162,13 +162,13 @@ pub fn load(
     for one in &orders.maps {
         if one.kind == map_kind::RING && one.value_size == 0 {
             return Err(BadObject::Map(format!(
-                "ring {} has no room for a record: give it a value, as large as its largest record",
+                "ring {} has no value type: give it one as large as its largest record",
                 one.name
             )));
         }
         if one.layout(&orders, 256).is_none() {
             return Err(BadObject::Map(format!(
-                "map {}: {} entries need more memory than a GPU has: make max_entries smaller",
+                "map {}: {} entries need more memory than a GPU has: reduce max_entries",
                 one.name, one.max_entries
             )));
         }
@@ -221,7 +221,8 @@ fn set(
                 "--set {name}: the object has no such map; it has {names}"
             )));
         };
-        let entries = (setting.entries(&object.maps[number])).map_err(BadObject::Option)?;
+        let entries = (setting.entries(&object.maps[number]))
+            .map_err(|why| BadObject::Option(why.to_string()))?;
         // The kernel's own maps are filled by the kernel.
         if let Some(map) = host.maps.iter_mut().find(|map| map.index == number) {
             map.initial.extend(entries);
@@ -232,8 +233,8 @@ fn set(
             fill(&object.maps[number], &mut maps[number], entries);
         } else {
             return Err(BadObject::Option(format!(
-                "--set {name}: only arrays that all threads share can be set before a kernel runs, and it \
-                 is of type {} ({})",
+                "--set {name}: only arrays shared by all threads can be set before a kernel runs; this map has type {} \
+                 ({})",
                 object.maps[number].kind.number(),
                 object.maps[number].kind.name()
             )));
@@ -323,7 +324,7 @@ impl Types {
                 let line = gpubpf::format::render(&format, values, of);
                 line.strip_suffix('\n').unwrap_or(&line).to_owned()
             }
-            None => format!("text {text} of a program that is not known"),
+            None => format!("unknown text {text}"),
         }
     }
 

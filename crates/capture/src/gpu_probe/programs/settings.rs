@@ -1,6 +1,11 @@
 //! What maps start with: `--set MAP[KEY]=VALUE`, as programs on the host would put it there.
 
-use std::{ops::Range, path::PathBuf, str::FromStr};
+use std::{
+    io,
+    ops::Range,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use gpubpf::Map;
 
@@ -25,41 +30,91 @@ enum What {
 /// Keys and values, in bytes.
 pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-impl FromStr for Setting {
-    type Err = String;
+/// Why a text is no setting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    #[error("MAP[KEY]=NUMBER, MAP[FROM..TO]=NUMBER,NUMBER… or MAP=@FILE")]
+    Form,
+    #[error("'{0}' is not a key")]
+    Key(String),
+    #[error("'{0}' is not a number")]
+    Number(String),
+}
 
-    fn from_str(text: &str) -> Result<Setting, String> {
-        let form = "MAP[KEY]=NUMBER, MAP[FROM..TO]=NUMBER,NUMBER… or MAP=@FILE";
-        let (place, value) = text.split_once('=').ok_or(form)?;
+/// Why a setting does not suit its map.
+#[derive(Debug, thiserror::Error)]
+pub enum EntriesError {
+    #[error("--set {map}: its keys are not numbers")]
+    Keys { map: String },
+    #[error("--set {map}[{key}]: it has {entries} entries")]
+    PastEnd { map: String, key: u64, entries: u32 },
+    #[error(
+        "--set {map}: a value of {bytes} bytes cannot hold {numbers} numbers of 1, 2, 4 or 8 bytes"
+    )]
+    Count {
+        map: String,
+        bytes: usize,
+        numbers: usize,
+    },
+    #[error("--set {map}: {number} does not fit in {bytes} bytes")]
+    TooLarge {
+        map: String,
+        number: i128,
+        bytes: usize,
+    },
+    #[error("--set {map}: {path}: {why}")]
+    File {
+        map: String,
+        path: String,
+        why: FileError,
+    },
+}
+
+/// Why a file has no values for a map.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("too large")]
+    TooLarge,
+    #[error("{bytes} bytes are not a whole number of {value_size}-byte values")]
+    Size { bytes: usize, value_size: usize },
+}
+
+impl FromStr for Setting {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Setting, SettingError> {
+        let (place, value) = text.split_once('=').ok_or(SettingError::Form)?;
         if let Some(file) = value.strip_prefix('@') {
             let what = What::File(file.into());
             let map = place.to_owned();
             return match place.is_empty() || file.is_empty() {
-                true => Err(form.into()),
+                true => Err(SettingError::Form),
                 false => Ok(Setting { map, what }),
             };
         }
         let (map, keys) = place
             .strip_suffix(']')
             .and_then(|place| place.split_once('['))
-            .ok_or(form)?;
+            .ok_or(SettingError::Form)?;
         let key = |text: &str| {
             let key = number(text).and_then(|key| u64::try_from(key).ok());
-            key.ok_or_else(|| format!("{text} is no key"))
+            key.ok_or_else(|| SettingError::Key(text.to_owned()))
         };
         let keys = match keys.split_once("..") {
             Some((from, to)) => key(from)?..key(to)?,
             None => {
                 let only = key(keys)?;
-                only..only.checked_add(1).ok_or(form)?
+                only..only.checked_add(1).ok_or(SettingError::Form)?
             }
         };
         if keys.is_empty() || keys.end - keys.start > MOST_KEYS || map.is_empty() {
-            return Err(form.into());
+            return Err(SettingError::Form);
         }
         let numbers = value
             .split(',')
-            .map(|text| number(text).ok_or_else(|| format!("{text} is no number")));
+            .map(|text| number(text).ok_or_else(|| SettingError::Number(text.to_owned())));
         Ok(Setting {
             map: map.to_owned(),
             what: What::Numbers(keys, numbers.collect::<Result<_, _>>()?),
@@ -85,20 +140,21 @@ fn number(text: &str) -> Option<i128> {
 
 impl Setting {
     /// For a map of these sizes.
-    pub fn entries(&self, map: &Map) -> Result<Entries, String> {
+    pub fn entries(&self, map: &Map) -> Result<Entries, EntriesError> {
         let name = &self.map;
         let (key_size, value_size) = (map.key_size as usize, map.value_size as usize);
         if key_size > 8 {
-            return Err(format!("--set {name}: its keys are no numbers"));
+            return Err(EntriesError::Keys { map: name.clone() });
         }
         let bytes_of = |key: u64| key.to_le_bytes()[..key_size].to_vec();
         let check = |key: u64| {
             let is_past_end = map.kind.is_array() && key >= map.max_entries.into();
             match is_past_end || key_size < 8 && key >> (8 * key_size) != 0 {
-                true => Err(format!(
-                    "--set {name}[{key}]: it has {} entries",
-                    map.max_entries
-                )),
+                true => Err(EntriesError::PastEnd {
+                    map: name.clone(),
+                    key,
+                    entries: map.max_entries,
+                }),
                 false => Ok(()),
             }
         };
@@ -112,20 +168,11 @@ impl Setting {
                     .collect())
             }
             What::File(path) => {
-                let failed = |why: &dyn std::fmt::Display| {
-                    format!("--set {name}: {}: {why}", path.display())
-                };
-                let bytes = std::fs::metadata(path).map_err(|why| failed(&why))?.len();
-                if bytes > MOST_BYTES {
-                    return Err(failed(&"too large"));
-                }
-                let bytes = std::fs::read(path).map_err(|why| failed(&why))?;
-                if value_size == 0 || bytes.is_empty() || !bytes.len().is_multiple_of(value_size) {
-                    let size = bytes.len();
-                    return Err(failed(&format!(
-                        "{size} bytes are no values of {value_size} each"
-                    )));
-                }
+                let bytes = values_in(path, value_size).map_err(|why| EntriesError::File {
+                    map: name.clone(),
+                    path: path.display().to_string(),
+                    why,
+                })?;
                 let values = bytes.chunks_exact(value_size);
                 check(values.len() as u64 - 1)?;
                 let entries = (0..).zip(values);
@@ -137,22 +184,40 @@ impl Setting {
     }
 }
 
+/// A file's bytes: some values of this size.
+fn values_in(path: &Path, value_size: usize) -> Result<Vec<u8>, FileError> {
+    if std::fs::metadata(path)?.len() > MOST_BYTES {
+        return Err(FileError::TooLarge);
+    }
+    let bytes = std::fs::read(path)?;
+    if value_size == 0 || bytes.is_empty() || !bytes.len().is_multiple_of(value_size) {
+        return Err(FileError::Size {
+            bytes: bytes.len(),
+            value_size,
+        });
+    }
+    Ok(bytes)
+}
+
 /// A value of as many numbers, each as large as the others.
-fn value(name: &str, numbers: &[i128], bytes: usize) -> Result<Vec<u8>, String> {
+fn value(name: &str, numbers: &[i128], bytes: usize) -> Result<Vec<u8>, EntriesError> {
     let each = bytes / numbers.len();
     if !matches!(each, 1 | 2 | 4 | 8) || each * numbers.len() != bytes {
-        return Err(format!(
-            "--set {name}: a value has {bytes} bytes, which are not {} numbers of 1, 2, 4 or 8",
-            numbers.len()
-        ));
+        return Err(EntriesError::Count {
+            map: name.to_owned(),
+            bytes,
+            numbers: numbers.len(),
+        });
     }
     let mut value = Vec::with_capacity(bytes);
     for number in numbers {
         let bits = 8 * each as u32;
         if !(-(1i128 << (bits - 1))..1i128 << bits).contains(number) {
-            return Err(format!(
-                "--set {name}: {number} does not fit in {each} bytes"
-            ));
+            return Err(EntriesError::TooLarge {
+                map: name.to_owned(),
+                number: *number,
+                bytes: each,
+            });
         }
         value.extend_from_slice(&number.to_le_bytes()[..each]);
     }
@@ -179,8 +244,8 @@ mod tests {
         }
     }
 
-    fn set(text: &str, map: &Map) -> Result<Entries, String> {
-        text.parse::<Setting>()?.entries(map)
+    fn set(text: &str, map: &Map) -> Result<Entries, Box<dyn std::error::Error>> {
+        Ok(text.parse::<Setting>()?.entries(map)?)
     }
 
     #[test]
@@ -194,7 +259,8 @@ mod tests {
         assert_eq!(entries[1].1, [1, 0, 0, 0, 2, 0, 0, 0, 0x30, 0, 0, 0]);
         let entries = set("m[0]=realtime-monotonic", &words).expect("an entry");
         assert!(entries[0].1.iter().any(|byte| *byte != 0));
-        assert_eq!(set("m[9]=1", &map(1, 4, 8)).map(|all| all.len()), Ok(1));
+        let entries = set("m[9]=1", &map(1, 4, 8)).expect("an entry");
+        assert_eq!(entries.len(), 1);
     }
 
     #[test]

@@ -74,8 +74,8 @@ impl Stopped {
         } = self;
         let unit = if *threads == 1 { "thread" } else { "threads" };
         format!(
-            "program {program} was stopped in {threads} {unit}, after {rounds} rounds of its loops: what it \
-             counted there is incomplete (--budget N allows more)"
+            "program {program} was stopped in {threads} {unit} after {rounds} loop iterations: its counts there are \
+             incomplete (raise the limit with --budget N)"
         )
     }
 }

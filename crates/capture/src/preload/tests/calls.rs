@@ -1,6 +1,6 @@
 //! Events, arguments and meanings that hand-made records become.
 
-use super::{Call, RingFile};
+use super::{RawCall, RingFile};
 use crate::call::Assembler;
 use crate::call::Limits;
 use crate::call::item::Batch;
@@ -122,12 +122,12 @@ impl Traced {
         let function = self.id(name);
         // Deeper calls come later: the stack grows down.
         let stack_pointer = 0x5000_0000 - enter as u32;
-        let call = Call {
+        let call = RawCall {
             function,
             stack_pointer,
             args,
             payload,
-            ..Call::default()
+            ..RawCall::default()
         };
         self.ring(thread).begin(enter, call)
     }
@@ -458,9 +458,9 @@ fn calls_in_flight_stay_open_and_unwound_ones_say_so() {
     let mut traced = Traced::new();
     let thread = traced.thread(7, 7);
     let function = traced.id("cuCtxSynchronize");
-    let same_depth = |function| Call {
+    let same_depth = |function| RawCall {
         function,
-        ..Call::default()
+        ..RawCall::default()
     };
     traced.ring(thread).begin(10, same_depth(function));
     traced.ring(thread).begin(30, same_depth(function));

@@ -1,6 +1,6 @@
 //! Which steps a ring's slots are, and which slots are given back.
 
-use super::{Call, RingFile};
+use super::{RawCall, RingFile};
 use crate::call::item::{Batch, Step, Within};
 use crate::call::order::Order;
 use crate::preload::arena::Arena;
@@ -38,10 +38,10 @@ fn steps(reader: &mut Reader) -> String {
     shown.join(" ")
 }
 
-fn at(stack_pointer: u32) -> Call<'static> {
-    Call {
+fn at(stack_pointer: u32) -> RawCall<'static> {
+    RawCall {
         stack_pointer,
-        ..Call::default()
+        ..RawCall::default()
     }
 }
 
@@ -123,9 +123,9 @@ fn rings_wrap_around_also_inside_a_payload() {
         let payload: Vec<u8> = (0..150).map(|byte| (byte as u64 + round) as u8).collect();
         let sequence = file.begin(
             100 * round,
-            Call {
+            RawCall {
                 payload: &payload,
-                ..Call::default()
+                ..RawCall::default()
             },
         );
         assert_eq!(sequence, expected);
@@ -153,9 +153,9 @@ fn rings_wrap_around_also_inside_a_payload() {
 #[test]
 fn the_payload_of_a_call_that_was_open_comes_with_its_end() {
     let (_folder, mut file, mut reader) = ring(8);
-    let call = Call {
+    let call = RawCall {
         payload: &[1; 60],
-        ..Call::default()
+        ..RawCall::default()
     };
     let sequence = file.begin(10, call);
     assert_eq!(steps(&mut reader), "B0@10?");
@@ -179,9 +179,9 @@ fn a_slot_that_is_reserved_but_not_filled_is_waited_for() {
     // A payload slot behind a filled call, still of an earlier lap.
     let sequence = file.begin(
         5,
-        Call {
+        RawCall {
             payload: &[1; 60],
-            ..Call::default()
+            ..RawCall::default()
         },
     );
     file.put(
@@ -320,10 +320,10 @@ fn a_full_ring_is_given_back_in_portions() {
 #[test]
 fn a_payload_within_the_slot_is_read_when_the_call_has_returned() {
     let (_folder, mut file, mut reader) = ring(16);
-    let call = |args| Call {
+    let call = |args| RawCall {
         args,
         flags: 3 << event::ring::WITHIN_SHIFT,
-        ..Call::default()
+        ..RawCall::default()
     };
     let payloads = |reader: &mut Reader| -> Vec<Vec<u8>> {
         let mut batch = Batch::default();
@@ -430,7 +430,7 @@ fn whenever_a_ring_is_read_it_says_the_same() {
                 match random(8) {
                     // A call from here: what was thrown through is above it on the stack no more.
                     0..=3 if depth < 5 => {
-                        let call = Call {
+                        let call = RawCall {
                             args: [1, 2, 0, 0],
                             flags: 3 << event::ring::WITHIN_SHIFT,
                             ..at(0x9000 - 0x100 * depth)

@@ -1,7 +1,7 @@
 //! Rings that no producer writes: whatever they hold, the tracer lives and stays small.
 
 use super::calls::Kept;
-use super::{Call, RingFile};
+use super::{RawCall, RingFile};
 use crate::call::item::Batch;
 use crate::preload::arena::Arena;
 use crate::preload::drain::{Corrupt, Reader};
@@ -109,7 +109,7 @@ fn impossible_positions_are_found_out() {
 fn a_payload_longer_than_any_is_found_out() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut file = RingFile::create(folder.path(), 1, 1, 16);
-    file.begin(5, Call::default());
+    file.begin(5, RawCall::default());
     for payloads in [1u16, 9, 255] {
         file.put(RING_HEADER_SIZE as u64 + 18, &payloads.to_le_bytes());
         let mut reader = Reader::new(file.open().expect("a ring"));

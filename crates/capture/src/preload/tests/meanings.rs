@@ -61,8 +61,8 @@ fn payload(name: &str, pieces: &[Piece]) -> Vec<u8> {
     let word_of = |wanted: &str| {
         let index = table.parameters.iter().position(|row| row.name == wanted);
         match words[index.unwrap_or_else(|| panic!("{name} has no {wanted}"))] {
-            cuda::capture::Place::Words { first, .. } => first,
-            cuda::capture::Place::Vector { .. } => panic!("a float"),
+            cuda::capture::ParameterLocation::Words { first, .. } => first,
+            cuda::capture::ParameterLocation::Vector { .. } => panic!("a float"),
         }
     };
     let mut payload = Vec::new();

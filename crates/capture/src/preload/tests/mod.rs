@@ -132,7 +132,7 @@ impl RingFile {
     }
 
     /// A call is entered; returns its sequence number.
-    pub fn begin(&mut self, enter: u64, call: Call<'_>) -> u64 {
+    pub fn begin(&mut self, enter: u64, call: RawCall<'_>) -> u64 {
         let sequence = self.head;
         let payloads = call.payload.len().div_ceil(PAYLOAD_BYTES) as u64;
         self.set_head(sequence + 1 + payloads);
@@ -179,17 +179,17 @@ impl RingFile {
     pub fn call(&mut self, times: std::ops::Range<u64>, function: u16, args: [u64; 4]) {
         let sequence = self.begin(
             times.start,
-            Call {
+            RawCall {
                 function,
                 args,
-                ..Call::default()
+                ..RawCall::default()
             },
         );
         self.end(sequence, times.end, 0);
     }
 }
 
-pub struct Call<'a> {
+pub struct RawCall<'a> {
     pub function: u16,
     pub stack_pointer: u32,
     pub args: [u64; 4],
@@ -198,9 +198,9 @@ pub struct Call<'a> {
     pub flags: u16,
 }
 
-impl Default for Call<'_> {
+impl Default for RawCall<'_> {
     fn default() -> Self {
-        Call {
+        RawCall {
             function: 0,
             stack_pointer: 0x1000_0000,
             args: [0; 4],

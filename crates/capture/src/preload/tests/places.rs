@@ -7,10 +7,10 @@ fn longs(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|each| each.to_le_bytes()).collect()
 }
 
-type Place = (String, Option<u32>, Option<u64>, Option<u64>);
+type CallPlace = (String, Option<u32>, Option<u64>, Option<u64>);
 
 /// Name, device, context and stream of each call's end.
-fn places(traced: Traced) -> Vec<Place> {
+fn places(traced: Traced) -> Vec<CallPlace> {
     let (records, _) = traced.finish();
     let place = |record: &Record| match record {
         Record::Event(event) if event.extent != Extent::Open => Some((
@@ -24,7 +24,7 @@ fn places(traced: Traced) -> Vec<Place> {
     records.iter().filter_map(place).collect()
 }
 
-fn of(all: &[Place], name: &str) -> Vec<String> {
+fn of(all: &[CallPlace], name: &str) -> Vec<String> {
     let shown = |value: Option<u64>| value.map_or("-".into(), |value| format!("{value:#x}"));
     all.iter()
         .filter(|place| place.0 == name)

@@ -1,7 +1,7 @@
 //! A whole session over hand-made files, with its threads and its clock.
 
 use super::calls::{Kept, lines};
-use super::{Call, RingFile};
+use super::{RawCall, RingFile};
 use crate::preload::clock::timestamp;
 use crate::preload::{Options, Session};
 use event::ring::RingState;
@@ -42,7 +42,7 @@ fn a_session_drains_while_the_program_runs_and_cleans_up() {
     ring.close();
     // A second thread, that dies in a call.
     let mut other = RingFile::create(&folder, 7, 8, 64);
-    other.begin(timestamp(), Call::default());
+    other.begin(timestamp(), RawCall::default());
     let (sink, report) = recording.finish();
     assert_eq!(
         sink.records.len(),
@@ -66,8 +66,7 @@ fn a_session_drains_while_the_program_runs_and_cleans_up() {
         report.hooks()
     );
     // The second thread's ring is still open on its side.
-    let running =
-        "processes that were still running when the command ended, and are traced no longer: 1";
+    let running = "1 process was still running when the command ended and is no longer traced";
     assert_eq!(report.notes.lines(), ["something odd", running]);
     assert_eq!(report.processes[0].exe, "/bin/app");
     assert!(report.clock.error_ns < 1_000_000, "{:?}", report.clock);
@@ -89,7 +88,7 @@ fn a_ring_serves_one_thread_after_the_other() {
         ring.set_dropped(u64::from(thread) + 1);
         // What an ended thread leaves in flight stays open, and is not the next one's.
         if thread % 2 == 1 {
-            ring.begin(timestamp(), Call::default());
+            ring.begin(timestamp(), RawCall::default());
         }
         ring.close();
         let begun = Instant::now();

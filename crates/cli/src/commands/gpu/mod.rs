@@ -17,7 +17,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use capture::{
     gpu_probe::{
-        Found,
+        ProbeResults,
         programs::{self, Loaded, ObjectOptions, Probes},
     },
     launch::user,
@@ -176,7 +176,7 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     options.record.run.probes = Some(probes.clone());
     let mut recorded = recording::record(&mut options.record)?;
     // The answer comes first: it is what was asked for.
-    if let Some(found) = recorded.said.results::<Found>() {
+    if let Some(found) = recorded.said.results::<ProbeResults>() {
         report::show(&probes, &found, &options);
         if let Some(folder) = &options.pin {
             pin::write(folder, &probes, &found.dumps)?;

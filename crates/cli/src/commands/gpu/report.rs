@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{arguments::Run, commands::style::stderr_style, say};
 use capture::gpu_probe::{
-    Found, KernelNotes, MapDump,
+    KernelNotes, MapDump, ProbeResults,
     programs::{Access, Probes, Ready, What},
     words::{notes, unread},
 };
@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 /// Multiprocessors, and kernels, that are shown.
 const MOST_SHOWN: usize = 32;
 
-pub fn show(probes: &Probes, found: &Found, options: &Run) {
+pub fn show(probes: &Probes, found: &ProbeResults, options: &Run) {
     let mut text = String::from("\n=== GPU PROBES ===\n");
     // With a summary, they are among its notes.
     if !options.record.is_summed_up() {
@@ -88,7 +88,7 @@ struct Kernels<'a> {
 }
 
 impl<'a> Kernels<'a> {
-    fn of(found: &'a Found, options: &Run) -> Self {
+    fn of(found: &'a ProbeResults, options: &Run) -> Self {
         let has_run = |name: &String| found.unprobed.probed.contains(name);
         let (ran, idle): (Vec<_>, Vec<_>) =
             (found.notes.probed.iter()).partition(|(name, _)| has_run(name));
@@ -156,7 +156,7 @@ fn named<'a>(kernels: &[(&String, &'a KernelNotes)], full: bool) -> Vec<(String,
 }
 
 /// What `gpu trace` has put into the trace.
-fn recorded(what: &str, found: &Found, text: &mut String) {
+fn recorded(what: &str, found: &ProbeResults, text: &mut String) {
     let read: u64 = found.rings.iter().map(|ring| ring.read).sum();
     let heads = found.dumps.iter().filter_map(MapDump::ring);
     let lost: u64 = heads.map(|ring| ring.lost).sum();
@@ -188,7 +188,7 @@ pub fn answer(
     text
 }
 
-fn rings(probes: &Probes, found: &Found, text: &mut String) {
+fn rings(probes: &Probes, found: &ProbeResults, text: &mut String) {
     for total in &found.rings {
         // Its lines are shown as such.
         let Some(name) = total.source.map.map(|map| probes.map_name(map)) else {

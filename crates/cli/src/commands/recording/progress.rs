@@ -4,7 +4,7 @@
 
 use capture::{
     launch::block_signals,
-    trace_file::{Seen, Stage},
+    trace_file::{LiveCounts, Stage},
 };
 use std::{
     io::{self, IsTerminal, Write},
@@ -46,7 +46,7 @@ pub struct Progress {
 impl Progress {
     /// None where nobody would see it. A terminal that the program writes to as well is its own until the
     /// program has ended: whatever is drawn there could end up in the middle of its words.
-    pub fn start(seen: Arc<Seen>, is_shared: bool) -> Option<Self> {
+    pub fn start(seen: Arc<LiveCounts>, is_shared: bool) -> Option<Self> {
         if !io::stderr().is_terminal() || std::env::var_os("TERM").is_some_and(|it| it == "dumb") {
             return None;
         }

@@ -32,7 +32,7 @@ static INTERPRETER: AtomicPtr<Interpreter> = AtomicPtr::new(core::ptr::null_mut(
 /// A frame as it was found.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Found {
+pub struct CodeFrame {
     /// The code object; 0: there were more frames than are kept.
     pub code: u64,
     /// Tells one code object from another at the same place.
@@ -42,7 +42,7 @@ pub struct Found {
     pub entry: bool,
 }
 
-impl Found {
+impl CodeFrame {
     /// What tells frames of one code object apart.
     pub fn mark(&self) -> u64 {
         (self.offset as u64) << 1 | u64::from(self.entry)
@@ -139,7 +139,7 @@ impl Source for Careful {
 
 /// The calling thread's frames, innermost first; how many. A signal handler may have interrupted
 /// the interpreter half-way through a change.
-pub fn walk(out: &mut [Found], in_signal: bool) -> usize {
+pub fn walk(out: &mut [CodeFrame], in_signal: bool) -> usize {
     let Some(interpreter) = interpreter() else {
         return 0;
     };
@@ -158,7 +158,7 @@ fn walk_from(
     source: &impl Source,
     interpreter: &Interpreter,
     state: u64,
-    out: &mut [Found],
+    out: &mut [CodeFrame],
 ) -> usize {
     let layout = &interpreter.layout;
     let mut frame = state;
@@ -191,7 +191,7 @@ fn one(
     source: &impl Source,
     layout: &Layout,
     frame: u64,
-    out: &mut [Found],
+    out: &mut [CodeFrame],
     count: &mut usize,
     last: usize,
 ) -> Option<u64> {
@@ -214,7 +214,7 @@ fn one(
         put(
             out,
             count,
-            Found {
+            CodeFrame {
                 code: 0,
                 check: 0,
                 offset: -1,
@@ -239,7 +239,7 @@ fn one(
     put(
         out,
         count,
-        Found {
+        CodeFrame {
             code,
             check,
             offset,
@@ -281,7 +281,7 @@ fn identity(source: &impl Source, layout: &Layout, code: u64) -> Option<u64> {
     Some(sum)
 }
 
-fn put(out: &mut [Found], count: &mut usize, found: Found) {
+fn put(out: &mut [CodeFrame], count: &mut usize, found: CodeFrame) {
     if let Some(to) = out.get_mut(*count) {
         *to = found;
         *count += 1;
@@ -289,7 +289,7 @@ fn put(out: &mut [Found], count: &mut usize, found: Found) {
 }
 
 /// A code object's name and file. False: it is none, and no frame is believed from now on.
-pub fn describe(found: &Found, text: &mut Text) -> bool {
+pub fn describe(found: &CodeFrame, text: &mut Text) -> bool {
     let Some(interpreter) = interpreter() else {
         return false;
     };
@@ -321,7 +321,7 @@ pub fn describe(found: &Found, text: &mut Text) -> bool {
 const LONGEST_CODE: i64 = 1 << 24;
 
 /// The line a frame is at; 0: not known.
-pub fn line(found: &Found) -> u32 {
+pub fn line(found: &CodeFrame) -> u32 {
     let Some(interpreter) = interpreter().filter(|_| found.code != 0) else {
         return 0;
     };

@@ -22,7 +22,7 @@ pub const RSP: u64 = 7;
 
 /// Where a register's value of the caller is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum RegisterRule {
     Same,
     Undefined,
     /// In memory, so far from the frame's address.
@@ -52,7 +52,7 @@ pub enum Cfa {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
     pub cfa: Cfa,
-    pub places: [Place; TRACKED],
+    pub places: [RegisterRule; TRACKED],
     /// The caller was interrupted, it did not call.
     pub signal: bool,
 }
@@ -82,7 +82,7 @@ impl Unwind {
                 register: RSP as u8,
                 offset: 8,
             },
-            places: [Place::Same; TRACKED],
+            places: [RegisterRule::Same; TRACKED],
             signal: common.signal,
         };
         let mut run = Run {
@@ -308,11 +308,11 @@ impl Run<'_> {
                 let register = reader.unsigned()?;
                 self.restore(register);
             }
-            0x07 => self.set(reader.unsigned()?, Place::Undefined),
-            0x08 => self.set(reader.unsigned()?, Place::Same),
+            0x07 => self.set(reader.unsigned()?, RegisterRule::Undefined),
+            0x08 => self.set(reader.unsigned()?, RegisterRule::Same),
             0x09 => {
                 let (register, other) = (reader.unsigned()?, reader.unsigned()?);
-                self.set(register, Place::Register(u8::try_from(other).ok()?));
+                self.set(register, RegisterRule::Register(u8::try_from(other).ok()?));
             }
             0x0a => {
                 *self.remembered.get_mut(self.depth)? = self.rule;
@@ -343,7 +343,7 @@ impl Run<'_> {
             0x10 => {
                 let register = reader.unsigned()?;
                 let expression = self.expression(reader)?;
-                self.set(register, Place::AtExpression(expression));
+                self.set(register, RegisterRule::AtExpression(expression));
             }
             0x11 => {
                 let (register, offset) = (reader.unsigned()?, reader.signed()?);
@@ -365,12 +365,12 @@ impl Run<'_> {
                     reader.signed()?
                 };
                 let offset = offset.checked_mul(self.common.data_factor)?;
-                self.set(register, Place::Is(i32::try_from(offset).ok()?));
+                self.set(register, RegisterRule::Is(i32::try_from(offset).ok()?));
             }
             0x16 => {
                 let register = reader.unsigned()?;
                 let expression = self.expression(reader)?;
-                self.set(register, Place::IsExpression(expression));
+                self.set(register, RegisterRule::IsExpression(expression));
             }
             // DW_CFA_GNU_args_size
             0x2e => {
@@ -381,12 +381,12 @@ impl Run<'_> {
         Some(())
     }
 
-    fn at(&self, offset: i64) -> Option<Place> {
+    fn at(&self, offset: i64) -> Option<RegisterRule> {
         let offset = offset.checked_mul(self.common.data_factor)?;
-        Some(Place::At(i32::try_from(offset).ok()?))
+        Some(RegisterRule::At(i32::try_from(offset).ok()?))
     }
 
-    fn set(&mut self, register: u64, place: Place) {
+    fn set(&mut self, register: u64, place: RegisterRule) {
         if let Some(slot) = tracked(register).and_then(|at| self.rule.places.get_mut(at)) {
             *slot = place;
         }
@@ -481,7 +481,7 @@ mod tests {
         let all = addresses.clone().count();
         for rule in addresses.filter_map(|address| unwind.rule(address)) {
             found += 1;
-            usual += usize::from(rule.places[RETURN] == Place::At(-8));
+            usual += usize::from(rule.places[RETURN] == RegisterRule::At(-8));
         }
         assert!(
             found * 10 > all * 9 && usual * 100 > found * 99,

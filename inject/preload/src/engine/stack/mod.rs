@@ -21,7 +21,7 @@ use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use event::note::{Note, PythonFrame};
 use memory::Memory;
-use note::Call;
+use note::NotedCall;
 use walker::{Room, Walker};
 
 pub fn start(stage: &Stage) {
@@ -92,7 +92,7 @@ extern "C" fn note_stack(
         walker.began = caller.rsp;
     }
     compiler_fence(Ordering::SeqCst);
-    let call = Call {
+    let call = NotedCall {
         function: function as u16,
         // The call's own record has the stack pointer at its entry.
         stack_pointer: (caller.rsp as u32).wrapping_sub(8),
@@ -107,7 +107,7 @@ extern "C" fn note_stack(
     walker.depth = depth;
 }
 
-fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: Call) {
+fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: NotedCall) {
     let loaded = loaded::generation();
     if walker.generation != loaded {
         walker.forget_rules();
@@ -143,12 +143,12 @@ fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, 
 fn note_new(
     thread: &mut Thread,
     walker: &mut Walker,
-    call: Call,
+    call: NotedCall,
     hash: u64,
     native: usize,
     mut frames: usize,
 ) {
-    let call = Call {
+    let call = NotedCall {
         time: clock::now(),
         ..call
     };
@@ -188,8 +188,8 @@ fn note_new(
 }
 
 /// In a signal handler that interrupted a walk: nothing that the walk uses is touched.
-fn note_once(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: Call) {
-    let call = Call {
+fn note_once(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: NotedCall) {
+    let call = NotedCall {
         time: clock::now(),
         ..call
     };
@@ -204,7 +204,7 @@ fn note_once(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: Ca
 
 fn write_stack(
     thread: &mut Thread,
-    call: Call,
+    call: NotedCall,
     room: &Room,
     stack: u32,
     native: usize,
@@ -222,7 +222,7 @@ fn write_stack(
     note::write(thread, call, note, parts)
 }
 
-fn write_code(thread: &mut Thread, call: Call, text: &python::Text, code: u32) -> bool {
+fn write_code(thread: &mut Thread, call: NotedCall, text: &python::Text, code: u32) -> bool {
     let note = Note::Code {
         code,
         name: text.name().len() as u16,

@@ -8,7 +8,7 @@ use event::ring::{CallSlot, FLAG_NOTE, PAYLOAD_BYTES, PayloadSlot};
 
 /// Which call a note belongs to.
 #[derive(Clone, Copy)]
-pub struct Call {
+pub struct NotedCall {
     pub function: u16,
     pub stack_pointer: u32,
     /// When; not asked for where nothing new is said.
@@ -16,7 +16,7 @@ pub struct Call {
 }
 
 /// False: there was no room.
-pub fn write(thread: &mut Thread, call: Call, note: Note, parts: [&[u8]; 2]) -> bool {
+pub fn write(thread: &mut Thread, call: NotedCall, note: Note, parts: [&[u8]; 2]) -> bool {
     let payloads = note.bytes().div_ceil(PAYLOAD_BYTES);
     let Some(first) = rings::reserve(thread, 1 + payloads as u64) else {
         return false;

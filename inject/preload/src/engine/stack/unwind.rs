@@ -4,7 +4,7 @@
 //! Runs in the traced program, on any thread, perhaps in a signal handler: no locks, no allocation,
 //! and no memory is read that may not be there.
 
-use super::cfi::{Cfa, Place, RETURN, Rule, TRACKED, tracked};
+use super::cfi::{Cfa, RETURN, RegisterRule, Rule, TRACKED, tracked};
 use super::expression::evaluate;
 use super::image::Image;
 use super::loaded;
@@ -79,14 +79,14 @@ impl CachedRule {
                 .ok()
                 .filter(|base| *base < FROM_RSP)?,
         };
-        if rule.signal || rule.places[RETURN] != Place::At(-8) {
+        if rule.signal || rule.places[RETURN] != RegisterRule::At(-8) {
             return None;
         }
         let mut saved = [0; TRACKED - 1];
         for (to, place) in saved.iter_mut().zip(&rule.places) {
             *to = match *place {
-                Place::Same => 0,
-                Place::At(offset) if offset < 0 && offset % 8 == 0 => {
+                RegisterRule::Same => 0,
+                RegisterRule::At(offset) if offset < 0 && offset % 8 == 0 => {
                     u8::try_from(offset / -8).ok()?
                 }
                 _ => return None,
@@ -219,7 +219,7 @@ fn step(
             *slot = simple;
         }
     };
-    if rule.places[RETURN] == Place::Undefined {
+    if rule.places[RETURN] == RegisterRule::Undefined {
         keep(CachedRule::outermost(address));
         return Step::End;
     }
@@ -283,15 +283,15 @@ fn follow_any(
         .enumerate()
     {
         let value = match *place {
-            Place::Same | Place::Undefined => *old,
-            Place::At(offset) => memory.read(cfa.wrapping_add(i64::from(offset) as u64))?,
-            Place::Is(offset) => cfa.wrapping_add(i64::from(offset) as u64),
-            Place::Register(register) => registers.get(register.into())?,
-            Place::AtExpression(expression) => {
+            RegisterRule::Same | RegisterRule::Undefined => *old,
+            RegisterRule::At(offset) => memory.read(cfa.wrapping_add(i64::from(offset) as u64))?,
+            RegisterRule::Is(offset) => cfa.wrapping_add(i64::from(offset) as u64),
+            RegisterRule::Register(register) => registers.get(register.into())?,
+            RegisterRule::AtExpression(expression) => {
                 let at = evaluate(image, expression, registers, memory, Some(cfa))?;
                 memory.read(at)?
             }
-            Place::IsExpression(expression) => {
+            RegisterRule::IsExpression(expression) => {
                 evaluate(image, expression, registers, memory, Some(cfa))?
             }
         };

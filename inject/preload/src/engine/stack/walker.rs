@@ -44,7 +44,7 @@ pub struct Walker {
 #[repr(C)]
 pub struct Room {
     pub native: [u64; MOST_NATIVE],
-    pub python: [python::Found; MOST_PYTHON],
+    pub python: [python::CodeFrame; MOST_PYTHON],
     pub words: [u64; MOST_PYTHON],
     pub chunk: [u64; CHUNK],
 }

@@ -7,7 +7,7 @@ use event::{Event, Extent, Record, Reorder};
 const MOST: usize = 1 << 20;
 
 /// Holds records and writes them in the order of time.
-pub(crate) struct Held<S> {
+pub(crate) struct OrderedWriter<S> {
     pub sink: S,
     deadline: Deadline,
     waiting: Reorder<Record>,
@@ -17,9 +17,9 @@ pub(crate) struct Held<S> {
     pub failure: Option<SinkError>,
 }
 
-impl<S: Sink> Held<S> {
+impl<S: Sink> OrderedWriter<S> {
     pub fn new(sink: S, deadline: Deadline) -> Self {
-        Held {
+        OrderedWriter {
             sink,
             deadline,
             waiting: Reorder::new(MOST),
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_comes_late_finds_its_place() {
-        let mut held = Held::new(Kept::default(), Deadline::default());
+        let mut held = OrderedWriter::new(Kept::default(), Deadline::default());
         let mut span = Event::new(1, Layer::Gpu, Category::Memory, "migration", 50);
         span.extent = Extent::Closed(30);
         held.push_whole(span);
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_begins_after_the_deadline_is_left_out() {
         let deadline = Deadline::default();
-        let mut held = Held::new(Kept::default(), deadline.clone());
+        let mut held = OrderedWriter::new(Kept::default(), deadline.clone());
         let fault = |at| Event::new(at, Layer::Gpu, Category::Memory, "fault", at);
         held.push_whole(fault(60));
         deadline.set(70);

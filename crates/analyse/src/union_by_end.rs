@@ -1,5 +1,5 @@
-//! The union of intervals that are told whole, when they end: a long one may reach back over several
-//! that were told before it.
+//! The union of intervals that become known when they end: a long one may reach back over several
+//! that ended before it.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 const MOST_PENDING: usize = 1 << 10;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ToldAtEnd {
+pub(crate) struct UnionByEnd {
     pending: VecDeque<(u64, u64)>,
     /// Of stretches that are no longer pending.
     settled: u64,
     settled_until: u64,
 }
 
-impl ToldAtEnd {
+impl UnionByEnd {
     pub fn add(&mut self, start: u64, end: u64) {
         let mut start = start.max(self.settled_until);
         let mut end = end;
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_long_one_covers_what_came_before() {
-        let mut union = ToldAtEnd::default();
+        let mut union = UnionByEnd::default();
         union.add(10, 20);
         union.add(30, 40);
         assert_eq!(union.length(), 20);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_was_settled_is_not_counted_again() {
-        let mut union = ToldAtEnd::default();
+        let mut union = UnionByEnd::default();
         for start in 0..3_000 {
             union.add(start * 10, start * 10 + 5);
         }
@@ -81,7 +81,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_the_number_of_moments_covered(intervals in prop::collection::vec((0u64..500, 0u64..60), 0..80)) {
-            let mut union = ToldAtEnd::default();
+            let mut union = UnionByEnd::default();
             let mut covered = [false; 600];
             for (start, length) in intervals {
                 union.add(start, start + length);

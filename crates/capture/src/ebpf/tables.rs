@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Shared between the two threads.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct SharedTables {
     state: Mutex<State>,
 }
 
@@ -30,7 +30,7 @@ pub struct State {
     pub adopting: usize,
 }
 
-impl Known {
+impl SharedTables {
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|held| held.into_inner())
     }
@@ -50,27 +50,27 @@ pub fn backend(libraries: &[Library]) -> Backend {
 }
 
 /// The assembling thread's copy.
-pub struct Seen {
-    known: Arc<Known>,
+pub struct LocalTables {
+    known: Arc<SharedTables>,
     functions: Vec<Named>,
     processes: Vec<Process>,
     places: HashMap<u32, usize>,
-    code: places::Known,
+    code: places::LoadedCode,
 }
 
-impl Seen {
-    pub fn new(known: Arc<Known>) -> Self {
-        Seen {
+impl LocalTables {
+    pub fn new(known: Arc<SharedTables>) -> Self {
+        LocalTables {
             known,
             functions: Vec::new(),
             processes: Vec::new(),
             places: HashMap::new(),
-            code: places::Known::default(),
+            code: places::LoadedCode::default(),
         }
     }
 }
 
-impl Origin for Seen {
+impl Origin for LocalTables {
     type Times = ();
 
     fn name(&self) -> &'static str {

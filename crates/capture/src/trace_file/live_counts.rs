@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// What has been seen so far, counted by whoever writes the trace.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct LiveCounts {
     events: AtomicU64,
     lost: AtomicU64,
     stage: AtomicU8,
@@ -32,7 +32,7 @@ impl Stage {
     ];
 }
 
-impl Seen {
+impl LiveCounts {
     pub fn add(&self, record: &Record) {
         match record {
             Record::Event(event) if event.extent != Extent::Open => {

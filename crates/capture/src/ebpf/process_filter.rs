@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 
 /// All that are set must hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Whose {
+pub struct ProcessFilter {
     /// Processes that run as this user.
     pub user: Option<u32>,
     /// The id of a cgroup; processes in it and in those below it.
     pub cgroup: Option<u64>,
 }
 
-impl Whose {
+impl ProcessFilter {
     pub fn is_anybodys(&self) -> bool {
-        *self == Whose::default()
+        *self == ProcessFilter::default()
     }
 
     /// Whether a process may be meant, as far as can be told: others are left alone from the start.
@@ -62,9 +62,9 @@ fn groups_of(pid: u32) -> Option<Vec<u64>> {
 /// Why a path names no cgroup.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    #[error("cgroups of version 2 are not mounted here")]
+    #[error("cgroup v2 is not mounted here")]
     NotMounted,
-    #[error("{} is no cgroup of version 2: a folder below {} is meant", path.display(), root.display())]
+    #[error("{} is not a v2 cgroup: give a directory below {}", path.display(), root.display())]
     NoCgroup { path: PathBuf, root: PathBuf },
 }
 
@@ -127,7 +127,7 @@ mod tests {
         let own = std::process::id();
         // SAFETY: a question without side effects.
         let user = unsafe { libc::getuid() };
-        let of = |user, cgroup| Whose { user, cgroup }.may_mean(own);
+        let of = |user, cgroup| ProcessFilter { user, cgroup }.may_mean(own);
         assert!(of(None, None) && of(Some(user), None));
         assert!(!of(Some(user + 1), None));
         if let Some(groups) = groups_of(own) {
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn what_is_not_set_filters_nothing() {
         let mut settings = Settings::default();
-        Whose::default().narrow(&mut settings);
+        ProcessFilter::default().narrow(&mut settings);
         assert_eq!(settings, Settings::default());
-        let whose = Whose {
+        let whose = ProcessFilter {
             user: Some(0),
             cgroup: Some(7),
         };

@@ -1,4 +1,4 @@
-//! What a tracer told, read back without one: for tests of the reader.
+//! Frames that a tracer wrote, read back without one: for tests of the reader.
 
 use super::events::Events;
 use super::frame::Malformed;
@@ -36,7 +36,7 @@ pub fn records_of(frames: &[u8], options: Options) -> Result<u64, Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::{self, Call, Frame};
+    use super::super::frame::{self, Frame, SystemCall};
     use super::*;
     use std::time::Duration;
 
@@ -44,7 +44,7 @@ mod tests {
     fn short_calls_become_no_records() {
         let mut frames = Vec::new();
         for (tid, lasts) in [(1, 10), (2, 1_000), (3, 20)] {
-            let call = Call::Open {
+            let call = SystemCall::Open {
                 name: "openat",
                 path: "/dev/nvidiactl".into(),
                 flags: 2,

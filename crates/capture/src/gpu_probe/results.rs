@@ -8,6 +8,7 @@ use super::{
 use crate::{
     Sink, SinkError,
     clock::monotonic,
+    notes::counted,
     source::{Results, Together},
     trace_file::{Onlooker, TraceFile},
 };
@@ -41,7 +42,7 @@ impl Onlooker for Around {
 }
 
 /// What there is to say when the program has ended.
-pub struct Found {
+pub struct ProbeResults {
     pub notes: Notes,
     pub dumps: Vec<MapDump>,
     pub rings: Vec<RingTotals>,
@@ -57,7 +58,7 @@ pub struct Found {
     pub unprobed: Unprobed,
 }
 
-impl Found {
+impl ProbeResults {
     /// Says of accesses in whose memory they were, now that all of it is known; what there is to note of it.
     fn name_accesses(&mut self, allocations: &Allocations) -> Option<String> {
         self.accesses = accesses(&self.dumps, |pid, address| {
@@ -73,8 +74,12 @@ impl Found {
         });
         (allocations.forgotten > 0).then(|| {
             format!(
-                "{} allocations were not remembered: what lies in them has no name",
-                allocations.forgotten
+                "{} not tracked: accesses there are shown without a name",
+                counted(
+                    allocations.forgotten as u64,
+                    "allocation was",
+                    "allocations were"
+                )
             )
         })
     }
@@ -94,7 +99,7 @@ impl Found {
     }
 }
 
-impl Results for Found {
+impl Results for ProbeResults {
     fn complete(&mut self, trace: &mut TraceFile, said: &mut Together) {
         let Some(around) = trace.onlooker::<Around>() else {
             return;
