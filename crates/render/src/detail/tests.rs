@@ -73,7 +73,7 @@ fn event(id: u64, lane: u8, name: u8, at: u64) -> Event {
     if gpu {
         (event.device, event.stream) = (Some(0), Some(lane.into()));
     }
-    event.correlation = (id % 3 == 0).then_some(id);
+    event.correlation = id.is_multiple_of(3).then_some(id);
     event
 }
 
@@ -112,7 +112,7 @@ fn records(steps: &[(Step, u16, bool)]) -> Vec<Record> {
                 } else {
                     ended.tid
                 };
-                ended.status = (ended.id % 2 == 0).then_some(Status {
+                ended.status = ended.id.is_multiple_of(2).then_some(Status {
                     code: (ended.id % 5) as i64 - 1,
                     name: None,
                 });

@@ -176,7 +176,10 @@ fn flatten(list: &mut Vec<Field>, prefix: &str, args: &[Arg], nesting: usize) {
 
 fn short(mut text: String) -> String {
     if text.len() > MAX_VALUE {
-        let end = text.floor_char_boundary(MAX_VALUE);
+        let mut end = MAX_VALUE;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
         text.truncate(end);
         text.push('…');
     }
