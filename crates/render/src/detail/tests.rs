@@ -224,7 +224,7 @@ fn whole(path: &Path, segment_records: u32) -> Whole {
     let mut builder = Builder::new(scan.meta().start_ns);
     let mut timeline = Timeline::new(scan.meta().start_ns);
     let mut any = false;
-    while let Some(stretch) = scan.next().expect("sound") {
+    while let Some(stretch) = scan.next_stretch().expect("sound") {
         if stretch.begins && std::mem::replace(&mut any, true) {
             builder.cut();
         }

@@ -79,7 +79,7 @@ impl Scan {
     }
 
     /// The next records; None at the end.
-    pub fn next(&mut self) -> Result<Option<Stretch<'_>>> {
+    pub fn next_stretch(&mut self) -> Result<Option<Stretch<'_>>> {
         // The batch that was handed out is given back first: a unit is known only with its records.
         if self.reader.next_batch()?.is_none() {
             return Ok(None);

@@ -87,7 +87,7 @@ pub fn read(path: &Path, parts: Parts) -> Result<Read> {
     let mut builder = Builder::new(scan.meta().start_ns);
     let mut progress = Progress::new(false);
     let mut any = false;
-    while let Some(stretch) = scan.next()? {
+    while let Some(stretch) = scan.next_stretch()? {
         if stretch.begins && std::mem::replace(&mut any, true) {
             builder.cut();
         }
