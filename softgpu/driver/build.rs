@@ -75,7 +75,7 @@ fn exports(names: &[String], implemented: &BTreeSet<String>) -> String {
         let _ = writeln!(declarations, "pub fn {name}();");
         let _ = writeln!(
             table,
-            "Export {{ name: c\"{name}\", address: linked::{name} }},"
+            "Export {{ #[cfg(test)] name: c\"{name}\", address: linked::{name} }},"
         );
     }
     format!(

@@ -123,7 +123,7 @@ pub fn call(name: &'static CStr, body: impl FnOnce() -> u32) -> u32 {
         name: name.as_ptr(),
         result,
         // SAFETY: a question without side effects.
-        thread: unsafe { libc::gettid() } as u32,
+        thread: unsafe { libc::syscall(libc::SYS_gettid) } as u32,
         ..Activity::nothing()
     });
     result

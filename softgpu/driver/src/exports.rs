@@ -1,6 +1,6 @@
 //! Every symbol of a real libcuda, and where it is here.
 
-use std::{cell::UnsafeCell, ffi::CStr};
+use std::cell::UnsafeCell;
 
 use super::{notice, result::NOT_SUPPORTED};
 
@@ -10,7 +10,8 @@ const NAMES: &str = include_str!("../../../fixtures/driver/libcuda-580.159.04.ex
 
 /// One function of libcuda.
 pub struct Export {
-    pub name: &'static CStr,
+    #[cfg(test)]
+    pub name: &'static std::ffi::CStr,
     pub address: unsafe extern "C" fn(),
 }
 

@@ -215,7 +215,8 @@ pub fn be_prompt() {
     // SAFETY: both calls concern this thread alone and take no memory.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        libc::setpriority(libc::PRIO_PROCESS, libc::gettid().cast_unsigned(), -10);
+        // This thread; not libc::gettid, which glibc has since 2.30.
+        libc::setpriority(libc::PRIO_PROCESS, 0, -10);
     }
 }
 

@@ -259,7 +259,7 @@ fn thread() -> u32 {
         return known;
     }
     // SAFETY: a question without side effects.
-    let id = unsafe { libc::gettid() } as u32;
+    let id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     THREAD.set(id);
     id
 }
