@@ -1,6 +1,6 @@
 # The two commands of the README. Each does its own set-up.
 
-.PHONY: demo test test-vm test-vm-driver build programs lint fuzz bench
+.PHONY: demo test test-vm test-vm-driver build package test-packages programs lint fuzz bench
 
 demo: build
 	@target/release/cutrace demo
@@ -8,6 +8,16 @@ demo: build
 build:
 	@scripts/setup-packages build
 	cargo build --release --locked --package cutrace --bin cutrace
+
+# A wheel, a tarball and a .deb in target/packages, for glibc 2.28 and newer: docs/INSTALL.md.
+package:
+	@scripts/setup-packages package
+	@packaging/build
+
+# Installs and runs them, in a root of Debian 11 too.
+test-packages:
+	@scripts/setup-packages test-packages
+	@tests/packages/run
 
 test:
 	@scripts/setup-packages test

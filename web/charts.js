@@ -1,11 +1,12 @@
 // Small charts in SVG: levels over time, and histograms on a logarithmic axis.
 
 const charts = (() => {
-  const WIDTH = 1400;
+  // As wide as the page is now: pictures that are stretched have letters of any size.
+  const whole = () => Math.max(320, Math.min(2500, byId('main').clientWidth - 70));
 
   // series: [{ label, color, bin, values }], values the highest level in each bin.
   // `top`: what the axis reaches at least; `marks`: how many times it tells, about.
-  function levels({ series, end, unit, title, width = WIDTH, height = 200, marks = 8, top = 1, open }) {
+  function levels({ series, end, unit, title, width = whole(), height = 200, marks = Math.min(10, width / 160), top = 1, open, hover }) {
     const left = 70;
     const bottom = 22;
     const most = Math.max(top, ...series.map((line) => line.values.reduce((high, value) => Math.max(high, value), 0)));
@@ -16,7 +17,7 @@ const charts = (() => {
       parts.push(svg('line', { class: part === 0 ? 'axis' : 'grid', x1: left, x2: width - 10, y1: y(most * part), y2: y(most * part) }));
       parts.push(svg('text', { x: left - 8, y: y(most * part) + 4, 'text-anchor': 'end' }, unit(Math.round(most * part))));
     }
-    const every = drawing.step(end, marks);
+    const every = scale.step(end, marks);
     for (let time = 0; time <= end; time += every) {
       parts.push(svg('text', { x: x(time), y: height - 6, 'text-anchor': time === 0 ? 'start' : 'middle' }, format.moment(time, every)));
     }
@@ -32,12 +33,23 @@ const charts = (() => {
       parts.push(svg('path', { d: path, fill: 'none', stroke: line.color, 'stroke-width': 1.6, 'vector-effect': 'non-scaling-stroke' }));
     }
     const picture = svg('svg', { class: 'chart', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': title }, svg('title', {}, title), parts);
+    const timeAt = (event) => {
+      const box = picture.getBoundingClientRect();
+      const at = ((event.clientX - box.left) / box.width) * width;
+      return Math.max(0, Math.min(end, ((at - left) / (width - left - 10)) * end));
+    };
     if (open) {
       picture.classList.add('clickable');
-      picture.addEventListener('click', (event) => {
-        const box = picture.getBoundingClientRect();
-        const at = ((event.clientX - box.left) / box.width) * width;
-        open(Math.max(0, Math.min(end, ((at - left) / (width - left - 10)) * end)));
+      picture.addEventListener('click', (event) => open(timeAt(event)));
+    }
+    if (hover) {
+      const cursor = svg('line', { class: 'cursor', x1: left, x2: left, y1: 8, y2: height - bottom, visibility: 'hidden' });
+      picture.append(cursor);
+      picture.addEventListener('pointermove', (event) => {
+        const time = timeAt(event);
+        for (const end of ['x1', 'x2']) cursor.setAttribute(end, x(time));
+        cursor.setAttribute('visibility', 'visible');
+        hover(time);
       });
     }
     return picture;
@@ -96,7 +108,7 @@ const charts = (() => {
         const label = format.bytes(2 ** power);
         bars.push({ value: bin?.count ?? 0, label, tip: `from ${label}: ${format.plural(bin?.count ?? 0, 'copy', 'copies')}, ${format.bytes(bin?.bytes ?? 0)}` });
       }
-      const title = `${way.direction}: ${format.plural(way.count, 'copy', 'copies')} of ${format.bytes(way.bytes)} in all`;
+      const title = `${way.direction}: ${format.plural(way.count, 'copy', 'copies')} of ${format.bytes(way.bytes)} in total`;
       return el('figure', { class: 'panel', style: { margin: 0 } }, el('h3', {}, tables.swatch('transfer'), `${way.direction} · size of copies`), histogram({ bars, color: 'var(--cat-transfer)', title, labelEvery: 3 }), el('figcaption', { class: 'hint' }, title.slice(title.indexOf(':') + 2)));
     });
   }

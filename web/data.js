@@ -3,13 +3,14 @@
 const data = (() => {
   const EMPTY = 255;
 
-  async function load() {
-    const report = JSON.parse(byId('data-report').textContent);
-    const text = atob(byId('data-timeline').textContent);
+  // `suffix`: '-1' for the second trace of `cutrace view A B`.
+  async function load(suffix = '') {
+    const report = JSON.parse(byId(`data-report${suffix}`).textContent);
+    const text = atob(byId(`data-timeline${suffix}`).textContent);
     const deflated = Uint8Array.from(text, (character) => character.charCodeAt(0));
     const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-    return { ...report, timeline: decode(bytes) };
+    return { ...report, served: report.server, server: null, timeline: decode(bytes) };
   }
 
   class Input {
@@ -54,13 +55,17 @@ const data = (() => {
     readSpans(input, rows);
     readCells(input, rows);
     timeline.flame = readFlame(input, timeline.flame);
+    timeline.texts = readTexts(input, rows, timeline.details);
     timeline.rows = rows;
     timeline.lanes.forEach((lane, index) => {
       lane.index = index;
       lane.rows = [];
     });
     for (const row of rows) timeline.lanes[row.lane].rows.push(row);
-    for (const lane of timeline.lanes) lane.rows.sort((a, b) => a.depth - b.depth);
+    for (const lane of timeline.lanes) {
+      lane.rows.sort((a, b) => a.depth - b.depth);
+      lane.rows.forEach((row, at) => (row.place = at));
+    }
     return timeline;
   }
 
@@ -93,6 +98,7 @@ const data = (() => {
       duration: new Float64Array(total),
       inside: new Float64Array(total),
       name: new Uint32Array(total),
+      label: new Uint32Array(total),
       category: new Uint8Array(total),
       open: new Uint8Array(total),
       layer: new Uint8Array(total),
@@ -116,6 +122,10 @@ const data = (() => {
     each(all.duration, () => input.varint());
     each(all.inside, () => input.varint());
     each(all.name, () => input.varint());
+    for (let i = 0; i < total; i++) {
+      const label = input.varint();
+      all.label[i] = label === 0 ? all.name[i] : label - 1;
+    }
     for (let i = 0; i < total; i++) {
       const byte = input.byte();
       all.category[i] = byte & 0x7f;
@@ -147,13 +157,16 @@ const data = (() => {
     for (let i = 0; i < total; i++) if (category[i] !== EMPTY) fill[i] = input.byte();
     for (let i = 0; i < total; i++) if (category[i] !== EMPTY) name[i] = input.varint();
     for (let i = 0; i < total; i++) if (category[i] !== EMPTY) count[i] = input.varint();
+    // How many of them have that name; odd: exactly, even: at least.
+    const most = new Uint32Array(total);
+    for (let i = 0; i < total; i++) if (category[i] !== EMPTY) most[i] = input.varint();
     let at = 0;
     for (const row of rows) {
       const part = (column) => column.subarray(at, at + row.cellCount);
       row.cells =
         row.cellCount === 0
           ? null
-          : { first: row.firstCell, category: part(category), fill: part(fill), name: part(name), count: part(count) };
+          : { first: row.firstCell, category: part(category), fill: part(fill), name: part(name), count: part(count), most: part(most) };
       at += row.cellCount;
     }
   }
@@ -166,8 +179,9 @@ const data = (() => {
         name: input.varint(),
         category: input.byte(),
         count: input.varint(),
-        total: input.varint(),
-        own: input.varint(),
+        // Time, bytes allocated, bytes moved.
+        total: [input.varint(), input.varint(), input.varint()],
+        own: [input.varint(), input.varint(), input.varint()],
         children: [],
       };
       node.up = node.parent >= 0 ? nodes[node.parent] : null;
@@ -175,6 +189,34 @@ const data = (() => {
       nodes.push(node);
     }
     return { host: nodes[0], gpu: nodes[1] };
+  }
+
+  // Details of spans: which text each has, and the texts, read when somebody asks.
+  function readTexts(input, rows, count) {
+    let last = 0;
+    for (const row of rows) {
+      row.text = new Uint32Array(row.kept);
+      for (let i = 0; i < row.kept; i++) {
+        const value = input.varint();
+        row.text[i] = value === 1 ? last + 1 : value === 0 ? 0 : value - 1;
+        last = Math.max(last, row.text[i]);
+      }
+    }
+    const ends = new Uint32Array(count + 1);
+    for (let i = 1; i <= count; i++) ends[i] = ends[i - 1] + input.varint();
+    const bytes = input.take(ends[count]);
+    const decoder = new TextDecoder();
+    let lower = null;
+    return {
+      get: (number) => decoder.decode(bytes.subarray(ends[number - 1], ends[number])),
+      // The texts in which something occurs, by number.
+      having(wanted) {
+        lower ??= Array.from({ length: count + 1 }, (_, number) => (number === 0 ? '' : decoder.decode(bytes.subarray(ends[number - 1], ends[number])).toLowerCase()));
+        const found = new Uint8Array(count + 1);
+        for (let number = 1; number <= count; number++) if (lower[number].includes(wanted)) found[number] = 1;
+        return found;
+      },
+    };
   }
 
   return { load, EMPTY };

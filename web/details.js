@@ -1,43 +1,68 @@
-// What is said about a span, a cell or a stretch of time: tooltip, side panel, totals of a range.
+// What is said about one span or cell: the tooltip, and the panel below the timeline.
 
 const details = (() => {
   const MOVED = 4;
+  const STACK = 6; // frames that are seen without asking
+  // Arguments of GPU work that are told in words.
+  const OF_KERNELS = ['grid', 'block', 'registers', 'static_shared', 'dynamic_shared', 'local', 'graph', 'node'];
+  const OF_COPIES = ['bytes', 'from', 'to'];
 
-  // `whole`: with whole names of kernels.
-  function lines(report, { row, i, cell }, whole) {
+  const labelOf = (timeline, { row, i }) => timeline.short[row.label[i]];
+
+  // 'N calls, mostly X (k of N)': what a cell sums up, and no more than is known.
+  function ofCell(timeline, cells, cell) {
+    const name = timeline.short[cells.name[cell]];
+    const count = cells.count[cell];
+    if (count === 0) return `${name}, begun earlier`;
+    const most = cells.most[cell] >> 1;
+    const exactly = cells.most[cell] & 1;
+    if (most === count) return count === 1 ? `1 call: ${name}` : `${format.count(count)} calls, all ${name}`;
+    if (most === 0) return `${format.plural(count, 'call', 'calls')}, most time in ${name}`;
+    return `${format.plural(count, 'call', 'calls')}, ${most * 2 > count ? 'mostly' : 'most often'} ${name} (${exactly ? '' : 'at least '}${format.count(most)} of ${format.count(count)})`;
+  }
+
+  // The facts of a tooltip: [label, value]; the first is the title.
+  function lines(report, { row, i, cell }) {
     const { timeline } = report;
     const lane = timeline.lanes[row.lane];
     if (i < 0) {
-      const from = (row.cells.first + cell) * timeline.cell_ns;
+      const width = row.cell_ns ?? timeline.cell_ns;
+      const from = (row.cells.first + cell) * width;
       return [
-        [`${format.count(row.cells.count[cell])} × ${timeline.short[row.cells.name[cell]]}`, null],
-        ['summary of', `${format.time(timeline.cell_ns)} from ${format.moment(from, timeline.cell_ns)}`],
+        [ofCell(timeline, row.cells, cell), null],
+        ['summary of', `${format.time(width)} from ${format.moment(from, width)}`],
         ['busy', format.share(row.cells.fill[cell] / 255)],
         ['mostly', timeline.categories[row.cells.category[cell]]],
         ['lane', lanes.fullLabel(lane)],
+        ['single calls', report.server ? 'zoom in' : 'detail needs cutrace view'],
       ];
     }
     const list = [
-      [timeline.short[row.name[i]], null],
-      ['duration', row.open[i] ? `${format.time(row.duration[i])}, never ended` : format.time(row.duration[i])],
+      [labelOf(timeline, { row, i }), null],
+      ['duration', durationOf(row, i)],
       ['self', format.time(row.duration[i] - row.inside[i])],
       ['start', format.moment(row.start[i], Math.max(1, row.duration[i] / 100))],
       ['category', timeline.categories[row.category[i]]],
       ['layer', timeline.layers[row.layer[i]]],
       ['lane', lanes.fullLabel(lane)],
     ];
-    const full = timeline.names[row.name[i]];
-    if (whole && full !== timeline.short[row.name[i]]) list.splice(1, 0, ['full name', full]);
-    const meaning = meant(timeline, row, i, whole);
+    const meaning = meant(timeline, row, i, false);
     if (meaning) list.splice(1, 0, meaning);
-    if (!Number.isNaN(row.status[i])) list.push(['status', row.status[i] === 0 ? '0, success' : `${row.status[i]}, failed`]);
+    if (!Number.isNaN(row.status[i])) list.push(['status', statusOf(row, i, eventOf.embedded(timeline, { row, i })?.result)]);
     list.push(['op_id', String(row.id[i])]);
-    if (row.correlation[i] !== 0) list.push(['correlation', String(row.correlation[i])]);
     return list;
   }
 
+  const durationOf = (row, i) => (row.open[i] ? `${format.time(row.duration[i])}, never ended` : format.time(row.duration[i]));
+
+  function statusOf(row, i, result) {
+    const code = row.status[i];
+    if (result) return code === 0 ? result : `${result} (${code}), failed`;
+    return code === 0 ? '0, success' : `${code}, failed`;
+  }
+
   function meant(timeline, row, i, whole) {
-    const kind = row.detail[i];
+    const kind = row.detail?.[i] ?? 0;
     if (kind === 0) return null;
     if (kind === 1) return ['kernel', (whole ? timeline.names : timeline.short)[row.amount[i]]];
     if (kind === 2) return ['allocated', format.bytes(row.amount[i])];
@@ -73,28 +98,53 @@ const details = (() => {
     return el(
       'dl',
       { class: 'facts' },
-      list.map(([label, value]) => [el('dt', {}, label), el('dd', {}, value)]),
+      list.filter(([, value]) => value != null && value !== '').map(([label, value]) => [el('dt', {}, label), el('dd', {}, value)]),
     );
   }
 
-  // The panel below the timeline, of one span.
-  function ofSpan(report, view, ref, linked) {
+  // The panel of one span. `known`: what eventOf says of it; null while the server is asked, or where nothing is known.
+  function ofSpan(report, view, ref, linked, known, waiting) {
     const { timeline } = report;
-    const [title, ...rest] = lines(report, ref, true);
-    const jump = (target, label) => el('button', { class: 'link', onclick: () => view.reveal(target) }, label);
-    const named = (target) => `${timeline.short[target.row.name[target.i]]}, ${format.time(target.row.duration[target.i])}`;
-    const around = spans.enclosing(timeline, ref);
-    const others = linked.map((target) => {
-      const after = target.row.start[target.i] - ref.row.start[ref.i];
-      const when = after >= 0 ? `begins ${format.time(after)} later` : `began ${format.time(-after)} earlier`;
-      return el('li', {}, jump(target, named(target)), ` on ${lanes.fullLabel(timeline.lanes[target.row.lane])}, ${when}`);
-    });
+    const { row, i } = ref;
+    const full = timeline.names[row.label[i]];
+    const title = labelOf(timeline, ref);
+    const sentence = request(known, title);
+    const kernel = kernelFacts(report, ref, linked, known, view.scene.shown);
+    const copy = copyFacts(report, ref, linked, known);
+    const list = [
+      full !== title && ['full name', full],
+      known?.name && known.name !== title && ['call', known.name],
+      kernel.length === 0 && copy.length === 0 && meant(timeline, row, i, true),
+      ['duration', durationOf(row, i)],
+      row.inside[i] > 0 && ['self', format.time(row.duration[i] - row.inside[i])],
+      ['start', format.moment(row.start[i], Math.max(1, row.duration[i] / 100))],
+      !Number.isNaN(row.status[i]) && ['result', statusOf(row, i, known?.result)],
+      ['category', timeline.categories[row.category[i]]],
+      ['layer', [timeline.layers[row.layer[i]], known?.type && known.type !== timeline.layers[row.layer[i]] && ` · ${known.type}`]],
+      ['lane', [lanes.fullLabel(timeline.lanes[row.lane]), known?.cpu != null && `, CPU ${known.cpu}`]],
+      known?.context && ['context', known.context],
+      ['op_id', String(row.id[i])],
+      row.correlation[i] !== 0 && ['correlation', String(row.correlation[i])],
+    ].filter(Boolean);
+    const failed = !Number.isNaN(row.status[i]) && row.status[i] !== 0;
+    const told = isGpu(timeline, ref) ? (kernel.length > 0 ? OF_KERNELS : copy.length > 0 ? OF_COPIES : []) : [];
+    const rest = (known?.arguments ?? []).filter((field) => !told.includes(field.name));
     return [
-      el('h3', {}, el('i', { class: 'swatch', style: { background: `var(--cat-${timeline.categories[ref.row.category[ref.i]]})` } }), title[0]),
-      facts(rest),
-      around.length > 0 && el('p', {}, 'Inside ', around.map((target, index) => [index > 0 && ' › ', jump(target, timeline.short[target.row.name[target.i]])])),
-      others.length > 0 && el('h4', {}, 'Related'),
-      others.length > 0 && el('ul', {}, others),
+      el('h3', {}, tables.swatch(timeline.categories[row.category[i]]), title, failed && el('span', { class: 'bad' }, ' failed')),
+      sentence && el('p', { class: 'mono request' }, sentence),
+      chain(report, view, ref, known),
+      el('div', { class: 'details-columns' },
+        block('What it is', facts(list)),
+        kernel.length > 0 && block('Kernel', facts(kernel)),
+        copy.length > 0 && block('Copy', facts(copy)),
+        known?.meaning?.ptr && block('Memory', facts([meant(timeline, row, i, true) ?? [known.meaning.op === 'free' ? 'freed' : 'allocated', format.bytes(known.meaning.size)], ['at', known.meaning.ptr], ['space', known.meaning.space]].filter(Boolean))),
+        rest.length > 0 && block('Arguments', fields(rest)),
+        known?.request?.fields.length > 0 && block('Request', fields(known.request.fields)),
+        known?.request && known.request.fields.length === 0 && block('Request', facts([['command', known.request.command], ...Object.entries(known.request.decoded)])),
+        known?.stack.length > 0 && block('Stack', stack(known.stack)),
+        caused(report, view, ref, linked, known)),
+      waiting && el('p', { class: 'quiet' }, 'Asking for arguments and stack …'),
+      !known && !waiting && el('p', { class: 'quiet' }, report.server ? 'The server did not say more about it.' : ['This file has no room for its arguments: detail needs ', el('code', {}, 'cutrace view'), '.']),
       el(
         'p',
         { class: 'actions' },
@@ -105,132 +155,151 @@ const details = (() => {
     ];
   }
 
+  const block = (title, ...children) => el('div', {}, el('h4', {}, title), children);
+
+  // An ioctl in one line: what it asked, of what, and what the driver answered.
+  function request(known, title) {
+    if (!known?.request) return null;
+    const { decoded, result, words } = known.request;
+    if (words) return words;
+    const control = decoded.control && !title.includes(decoded.control) ? ` (${decoded.control})` : '';
+    return `${title}${control}${decoded.object ? ` of ${decoded.object}` : ''} → ${result ?? 'not known'}`;
+  }
+
+  function fields(list) {
+    return el('table', { class: 'small fields' }, el('tbody', {}, list.map((field) =>
+      el('tr', {}, el('th', { scope: 'row' }, field.out && el('span', { class: 'quiet', title: 'set by the call' }, '→ '), field.name), el('td', { class: 'mono' }, field.value)))));
+  }
+
+  function stack(frames) {
+    const items = (list) => list.map((frame) => el('li', {}, frame));
+    if (frames.length <= STACK + 2) return el('ol', { class: 'frames mono' }, items(frames));
+    return [
+      el('ol', { class: 'frames mono' }, items(frames.slice(0, STACK))),
+      el('details', {}, el('summary', {}, `${frames.length - STACK} more frames`), el('ol', { class: 'frames mono', start: STACK + 1 }, items(frames.slice(STACK)))),
+    ];
+  }
+
+  const isGpu = (timeline, ref) => timeline.layers[ref.row.layer[ref.i]] === 'gpu';
+
+  // The call that handed GPU work over, or the work of a call.
+  const callOf = (timeline, linked) => linked.find((other) => !isGpu(timeline, other)) ?? null;
+
+  // The innermost range (NVTX) around a call: frameworks name their operators so.
+  function operatorOf(timeline, call, shown) {
+    const ranges = spans.enclosing(timeline, call, shown).filter((around) => eventOf.embedded(timeline, around)?.type === 'range');
+    return ranges.length > 0 ? labelOf(timeline, ranges.at(-1)) : null;
+  }
+
+  function kernelFacts(report, ref, linked, known, shown) {
+    const { timeline } = report;
+    const gpu = isGpu(timeline, ref);
+    if (timeline.categories[ref.row.category[ref.i]] !== 'kernel' && !known?.meaning?.grid) return [];
+    const call = gpu ? callOf(timeline, linked) : null;
+    const work = gpu ? null : linked.find((other) => isGpu(timeline, other));
+    const own = gpu ? known : ((work && eventOf.embedded(timeline, work)) ?? known?.work ?? known);
+    const launch = eventOf.launchOf(own, gpu ? call && eventOf.embedded(timeline, call) : known);
+    if (!launch) return [];
+    const sizes = (list) => `${list.map(format.count).join(' × ')} = ${format.count(list.reduce((product, side) => product * side, 1))}`;
+    const found = occupancy.of(launch, occupancy.limitsOf(timeline, timeline.lanes[ref.row.lane].device ?? eventDevice(known)));
+    const list = [
+      !gpu && ['kernel', known?.meaning?.kernel ?? (ref.row.detail?.[ref.i] === 1 ? timeline.names[ref.row.amount[ref.i]] : null)],
+      ['grid', `${sizes(launch.grid)} blocks`],
+      ['block', `${sizes(launch.block)} threads`],
+      ['shared memory', sharedWords(launch)],
+      launch.registers != null && ['registers', `${launch.registers} per thread`],
+      launch.local > 0 && ['local memory', `${format.bytes(launch.local)} per thread`],
+      found && ['occupancy', occupancy.words(found)],
+      found?.waves != null && ['waves', `${found.waves < 10 ? found.waves.toFixed(2) : format.count(Math.round(found.waves))} of blocks over all SMs`],
+      launch.graph != null && ['graph', `${launch.graph}${launch.node != null ? `, node ${launch.node}` : ''}`],
+    ];
+    const [from, to] = gpu ? [call, ref] : [ref, work];
+    list.push(['operator', from && operatorOf(timeline, from, shown)]);
+    list.push(['step', report.stepAt?.(from?.row.start[from.i], to?.row.start[to.i])?.toString()]);
+    if (from && to) list.push(['queue delay', queueDelay(from, to)]);
+    else if (known?.meaning?.queue_delay_ns != null) list.push(['queue delay', `${format.time(known.meaning.queue_delay_ns)} from the call to the start`]);
+    return list.filter(Boolean);
+  }
+
+  const eventDevice = (known) => known?.device ?? 0;
+
+  function sharedWords({ fixed, dynamic }) {
+    if (fixed == null && dynamic == null) return '0\u2009B';
+    const parts = [fixed > 0 && `${format.bytes(fixed)} static`, dynamic > 0 && `${format.bytes(dynamic)} dynamic`].filter(Boolean);
+    return parts.join(', ') || '0\u2009B';
+  }
+
+  // From the beginning of the call to the beginning of the work.
+  function queueDelay(call, work) {
+    const delay = work.row.start[work.i] - call.row.start[call.i];
+    return delay >= 0 ? `${format.time(delay)} from the call to the start` : 'began before its call, by the clocks’ error';
+  }
+
+  function copyFacts(report, ref, linked, known) {
+    const { timeline } = report;
+    if (timeline.categories[ref.row.category[ref.i]] !== 'transfer') return [];
+    const gpu = isGpu(timeline, ref);
+    const call = gpu ? callOf(timeline, linked) : ref;
+    const work = gpu ? ref : linked.find((other) => isGpu(timeline, other));
+    const ofWork = work && (work === ref ? known : eventOf.embedded(timeline, work));
+    const ofCall = call && (call === ref ? known : eventOf.embedded(timeline, call));
+    const kind = call?.row.detail?.[call.i] ?? 0;
+    const size = eventOf.number(eventOf.argument(ofWork, 'bytes')) ?? (kind >= MOVED ? call.row.amount[call.i] : eventOf.number(known?.meaning?.size));
+    if (size == null) return [];
+    const end = (memory, address) => [memory, address].filter(Boolean).join(', ') || null;
+    const timed = work ?? call;
+    const time = timed.row.duration[timed.i];
+    const memories = [eventOf.argument(ofWork, 'from'), eventOf.argument(ofWork, 'to')];
+    return [
+      ['direction', kind >= MOVED ? timeline.directions[kind - MOVED] : known?.meaning?.direction],
+      ['size', format.bytes(size)],
+      ['source', end(memories[0], ofCall?.meaning?.src)],
+      ['destination', end(memories[1], ofCall?.meaning?.dst)],
+      !memories.some(Boolean) && known?.meaning?.pinned != null && ['host memory', known.meaning.pinned ? 'pinned' : 'pageable'],
+      memories.some((memory) => memory === 'pinned' || memory === 'pageable') && ['host memory', memories.includes('pageable') ? 'pageable: the driver copies it through a buffer of its own' : 'pinned'],
+      time > 0 && ['bandwidth', `${format.rate((size / time) * 1e9)}${work ? ' on the GPU' : ' over the call'}`],
+      work && call && work !== call && ['queue delay', queueDelay(call, work)],
+    ].filter(Boolean);
+  }
+
+  // Outermost first: what it happened inside of.
+  function chain(report, view, ref, known) {
+    const { timeline } = report;
+    const around = spans.enclosing(timeline, ref, view.scene.shown);
+    const named = known?.parents?.length > around.length ? known.parents.map((parent) => [parent.name, () => view.revealId(parent.id)]) : around.map((target) => [labelOf(timeline, target), () => view.reveal(target)]);
+    return named.length > 0 && el('p', {}, 'Inside ', named.map(([name, open], index) => [index > 0 && ' › ', el('button', { class: 'link', onclick: open }, name)]));
+  }
+
+  // The GPU work of a call and when it ran; the call of GPU work.
+  function caused(report, view, ref, linked, known) {
+    const { timeline } = report;
+    const start = ref.row.start[ref.i];
+    const gpu = isGpu(timeline, ref);
+    const when = (at) => (at >= start ? `begins ${format.time(at - start)} later` : `began ${format.time(start - at)} earlier`);
+    let list = linked.slice(0, 50).map((target) => ({ name: labelOf(timeline, target), start: target.row.start[target.i], duration: target.row.duration[target.i], lane: timeline.lanes[target.row.lane], open: () => view.reveal(target) }));
+    if (known?.caused?.length > list.length) {
+      list = known.caused.slice(0, 50).map((work) => ({ name: work.name, start: work.start_ns, duration: work.duration_ns, lane: timeline.lanes[work.lane], open: () => view.revealId(work.id) }));
+    }
+    if (list.length === 0) return null;
+    return block(gpu ? 'Belongs to' : 'Caused on the GPU', el('ul', {}, list.map((target) =>
+      el('li', {}, el('button', { class: 'link', onclick: target.open }, `${target.name}, ${format.time(target.duration)}`), target.lane && ` on ${lanes.fullLabel(target.lane)}`, `, ${when(target.start)}`))));
+  }
+
   // The nearest span of the same name, in any row, before or after.
   function next(report, view, ref, by) {
-    const name = ref.row.name[ref.i];
+    const name = ref.row.label[ref.i];
     const start = ref.row.start[ref.i];
     let best = null;
-    for (const row of report.timeline.rows) {
+    for (const row of view.rows()) {
       for (let i = 0; i < row.kept; i++) {
         const away = (row.start[i] - start) * by;
         const later = away > 0 || (away === 0 && by * (row.index - ref.row.index) > 0);
-        if (row.name[i] !== name || !later) continue;
+        if (row.label[i] !== name || !later) continue;
         if (!best || away < best.away) best = { row, i, away };
       }
     }
     if (best) view.reveal({ row: best.row, i: best.i });
   }
 
-  // What a stretch of time holds: by category, and by name where spans are kept exactly.
-  function totals(timeline, { from, to }) {
-    const number = timeline.categories.length;
-    const sum = {
-      count: new Float64Array(number),
-      host: new Float64Array(number),
-      gpu: new Float64Array(number),
-      names: new Map(),
-      summarised: false,
-    };
-    const width = timeline.cell_ns;
-    for (const row of timeline.rows) {
-      const side = timeline.lanes[row.lane].device != null ? sum.gpu : sum.host;
-      const outer = row.depth === 0;
-      if (row.cells) {
-        sum.summarised = true;
-        const first = Math.max(0, Math.floor(from / width) - row.cells.first);
-        const last = Math.min(row.cellCount - 1, Math.ceil(to / width) - row.cells.first);
-        for (let i = first; i <= last; i++) {
-          const category = row.cells.category[i];
-          if (category === data.EMPTY) continue;
-          const left = (row.cells.first + i) * width;
-          const part = Math.max(0, Math.min(to, left + width) - Math.max(from, left)) / width;
-          sum.count[category] += row.cells.count[i] * part;
-          if (outer) side[category] += (row.cells.fill[i] / 255) * width * part;
-        }
-      }
-      for (let i = spans.firstAfter(row, from); i < row.kept && row.start[i] < to; i++) {
-        const inside = Math.max(0, Math.min(to, row.start[i] + row.duration[i]) - Math.max(from, row.start[i]));
-        const begins = row.start[i] >= from;
-        if (!row.cells) {
-          if (begins) sum.count[row.category[i]] += 1;
-          if (outer) side[row.category[i]] += inside;
-        }
-        const entry = sum.names.get(row.name[i]) ?? { count: 0, time: 0, longest: null };
-        entry.count += begins ? 1 : 0;
-        entry.time += inside;
-        if (!entry.longest || row.duration[i] > entry.longest.row.duration[entry.longest.i]) entry.longest = { row, i };
-        sum.names.set(row.name[i], entry);
-      }
-    }
-    return sum;
-  }
-
-  function ofRange(report, view, range) {
-    const { timeline } = report;
-    const sum = totals(timeline, range);
-    const about = sum.summarised ? '≈ ' : '';
-    const categories = timeline.categories
-      .map((category, index) => ({ category, count: sum.count[index], host: sum.host[index], gpu: sum.gpu[index] }))
-      .filter((line) => line.count > 0 || line.host + line.gpu > 0)
-      .sort((a, b) => b.host + b.gpu - a.host - a.gpu);
-    const names = [...sum.names].sort((a, b) => b[1].time - a[1].time).slice(0, 8);
-    const cell = (text) => el('td', { class: 'number' }, text);
-    return [
-      el('h3', {}, `${format.time(range.to - range.from)} from ${format.moment(range.from, (range.to - range.from) / 100)}`),
-      categories.length === 0
-        ? el('p', { class: 'quiet' }, 'Nothing was traced in this range.')
-        : el(
-            'div',
-            { class: 'columns' },
-            el(
-              'table',
-              { class: 'small' },
-              el('caption', {}, 'By category. Outermost calls only, so that nested ones are not counted twice.'),
-              el('thead', {}, el('tr', {}, ['category', 'begun', 'host time', 'GPU time'].map((title) => el('th', { scope: 'col' }, title)))),
-              el(
-                'tbody',
-                {},
-                categories.map((line) =>
-                  el(
-                    'tr',
-                    {},
-                    el('th', { scope: 'row' }, el('i', { class: 'swatch', style: { background: `var(--cat-${line.category})` } }), line.category),
-                    cell(about + format.count(Math.round(line.count))),
-                    cell(line.host > 0 ? about + format.time(line.host) : '–'),
-                    cell(line.gpu > 0 ? about + format.time(line.gpu) : '–'),
-                  ),
-                ),
-              ),
-            ),
-            names.length > 0 &&
-              el(
-                'table',
-                { class: 'small' },
-                el('caption', {}, sum.summarised ? 'By name, for the longest spans, which are drawn individually.' : 'By name, nested calls included.'),
-                el('thead', {}, el('tr', {}, ['name', 'begun', 'time'].map((title) => el('th', { scope: 'col' }, title)))),
-                el(
-                  'tbody',
-                  {},
-                  names.map(([name, entry]) =>
-                    el(
-                      'tr',
-                      {},
-                      el('th', { scope: 'row' }, el('button', { class: 'link', onclick: () => view.reveal(entry.longest) }, timeline.short[name])),
-                      cell(format.count(entry.count)),
-                      cell(format.time(entry.time)),
-                    ),
-                  ),
-                ),
-              ),
-          ),
-      el(
-        'p',
-        { class: 'actions' },
-        el('button', { onclick: () => view.show(range.from, range.to) }, 'Zoom to this'),
-        el('button', { onclick: () => view.selectRange(null) }, 'Clear'),
-      ),
-    ];
-  }
-
-  return { tooltip, ofSpan, ofRange, totals, facts };
+  return { tooltip, ofSpan, ofCell, facts, labelOf };
 })();

@@ -1,4 +1,4 @@
-// The flame graph: call paths, as wide as their time. Every box is a button: Tab and Enter work.
+// The flame graph: call paths, as wide as their time or their bytes. Every box is a button: Tab and Enter work.
 
 const flame = (() => {
   const HEIGHT = 19;
@@ -8,23 +8,30 @@ const flame = (() => {
     const { timeline } = report;
     const body = byId('flame-body');
     const tools = byId('flame-tools');
-    let root = timeline.flame.host.total > 0 || timeline.flame.gpu.total === 0 ? timeline.flame.host : timeline.flame.gpu;
+    const [TIME, ALLOCATED, MOVED] = [0, 1, 2];
+    const sides = [
+      ['Host time', timeline.flame.host, TIME],
+      ['GPU time', timeline.flame.gpu, TIME],
+      ['Bytes allocated', timeline.flame.host, ALLOCATED],
+      ['Bytes copied', timeline.flame.host, MOVED],
+      ['Bytes copied on the GPU', timeline.flame.gpu, MOVED],
+    ];
+    let side = sides.find(([, node, weight]) => node.total[weight] > 0) ?? sides[0];
+    let [, root, weight] = side;
     let focus = root;
     let matches = null;
+    const amount = (value) => (weight === TIME ? format.time(value) : format.bytes(value));
 
-    const sides = [
-      ['Host time', timeline.flame.host],
-      ['GPU time', timeline.flame.gpu],
-    ];
-    const buttons = sides.map(([title, node]) =>
-      el('button', { type: 'button', 'aria-pressed': String(node === root), disabled: node.total === 0, onclick: () => choose(node) }, title),
+    const buttons = sides.map((one) =>
+      el('button', { type: 'button', 'aria-pressed': String(one === side), disabled: one[1].total[one[2]] === 0, onclick: () => choose(one) }, one[0]),
     );
     dom.replace(tools, buttons);
 
-    function choose(node) {
-      root = node;
-      focus = node;
-      buttons.forEach((button, index) => button.setAttribute('aria-pressed', String(sides[index][1] === node)));
+    function choose(one) {
+      side = one;
+      [, root, weight] = one;
+      focus = root;
+      buttons.forEach((button, index) => button.setAttribute('aria-pressed', String(sides[index] === one)));
       draw();
     }
 
@@ -48,8 +55,8 @@ const flame = (() => {
         for (const [node, x, w] of level) {
           box(node, x, w, depth, false);
           let at = x;
-          for (const child of [...node.children].sort((a, b) => b.total - a.total)) {
-            const wide = node.total > 0 ? (child.total / node.total) * w : 0;
+          for (const child of [...node.children].sort((a, b) => b.total[weight] - a.total[weight])) {
+            const wide = node.total[weight] > 0 ? (child.total[weight] / node.total[weight]) * w : 0;
             if (wide >= 1.5) next.push([child, at, wide]);
             at += wide;
           }
@@ -60,16 +67,16 @@ const flame = (() => {
       rows.style.height = `${depth * HEIGHT}px`;
       dom.replace(
         body,
-        root.total === 0 && el('p', { class: 'quiet' }, 'This trace contains no call with a duration.'),
-        root.total > 0 && rows,
-        root.total > 0 && el('p', { class: 'hint' }, 'Width is time, summed over threads. Click a box to zoom in; click one above it to go back.'),
+        root.total[weight] === 0 && el('p', { class: 'quiet' }, 'This trace contains no call with a duration.'),
+        root.total[weight] > 0 && rows,
+        root.total[weight] > 0 && el('p', { class: 'hint' }, `Width is ${weight === TIME ? 'time, summed over threads' : weight === ALLOCATED ? 'bytes allocated' : 'bytes copied'}. Click a box to zoom in; click one above it to go back.`),
       );
 
       function box(node, x, w, row, above) {
         boxes += 1;
         const category = node.category === FRAME ? null : timeline.categories[node.category];
-        const part = root.total > 0 ? node.total / root.total : 0;
-        const tip = `${label(node)}: ${format.time(node.total)}, ${format.share(part)}${node.count ? `; self ${format.time(node.own)}, ${format.plural(node.count, 'call', 'calls')}` : ''}`;
+        const part = root.total[weight] > 0 ? node.total[weight] / root.total[weight] : 0;
+        const tip = `${label(node)}: ${amount(node.total[weight])}, ${format.share(part)}${node.count ? `; self ${amount(node.own[weight])}, ${format.plural(node.count, 'call', 'calls')}` : ''}`;
         const dim = (matches && !matches.has(node.name)) || above;
         const button = el(
           'button',

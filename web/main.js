@@ -11,25 +11,34 @@ const SECTIONS = [
   ['environment', 'Environment'],
 ];
 
-function start(report) {
+function start([report, other]) {
   const { meta, timeline } = report;
   title(meta, report);
 
   const detail = byId('timeline-detail');
   const live = byId('timeline-live');
   const tell = (text) => dom.replace(live, text);
-  const view = timelineView.create(report, {
+  // What is selected in a timeline is told below, whichever of two it is.
+  const hooksOf = (of, viewOf) => ({
+    half: other != null,
+    end: other && Math.max(timeline.end_ns, other.timeline.end_ns),
     selected(ref, linked) {
       detail.hidden = !ref;
       if (!ref) return;
-      dom.replace(detail, details.ofSpan(report, view, ref, linked));
-      tell(`${timeline.short[ref.row.name[ref.i]]}, ${format.time(ref.row.duration[ref.i])}, ${timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(timeline.lanes[ref.row.lane])}.`);
+      const view = viewOf();
+      const known = eventOf.embedded(of.timeline, ref);
+      const show = (told, waiting) => dom.replace(detail, details.ofSpan(of, view, ref, linked, told, waiting));
+      show(known, of.server != null);
+      if (of.server) ask(of, view, ref).then((told) => view.scene.selected === ref && show(told ?? known, false));
+      tell(`${details.labelOf(of.timeline, ref)}, ${format.time(ref.row.duration[ref.i])}, ${of.timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(of.timeline.lanes[ref.row.lane])}.`);
     },
-    ranged(range) {
-      detail.hidden = !range;
-      if (range) dom.replace(detail, details.ofRange(report, view, range));
+    ranged(stretch) {
+      detail.hidden = !stretch;
+      if (stretch) dom.replace(detail, range.panel(of, viewOf(), stretch));
     },
   });
+  const view = timelineView.create(report, hooksOf(report, () => view));
+  if (report.served) connect(report, view, 0);
   const tooltip = details.tooltip(report);
   timelineInput.attach(view, tooltip);
   overview.create(view);
@@ -53,10 +62,11 @@ function start(report) {
   const flames = flame.create(report, go);
   dom.replace(byId('environment-body'), environment.create(report));
   dom.replace(byId('timeline-text-body'), words.table(report, view));
-  dom.replace(byId('footer'), words.aggregation(timeline).map((line) => el('p', {}, line)), el('p', {}, `Made by cutrace${meta.cutrace ? ` ${meta.cutrace}` : ''}. This file is self-contained: it loads nothing and sends nothing.`));
+  dom.replace(byId('footer'), words.aggregation(timeline, report.server).map((line) => el('p', {}, line)), el('p', {}, `Made by cutrace${meta.cutrace ? ` ${meta.cutrace}` : ''}. ${report.served ? 'This page asks only the cutrace view that serves it.' : 'This file is self-contained: it loads nothing and sends nothing.'}`));
 
   const find = search.create(report, view, { tab, flames });
   go.setSearch = find.set;
+  if (other) compare.create([report, other], view, hooksOf, { tooltip: details.tooltip(other), find, connect });
   go.legend = legend;
   toolbar(view);
   theme();
@@ -65,6 +75,31 @@ function start(report) {
   place.changed(() => fromPlace(view));
   palette.onPaper(view.drawNow);
   document.documentElement.dataset.ready = 'true';
+}
+
+// A page of `cutrace view` asks its server for what it does not carry; without the server it goes on with what it has.
+function connect(report, view, trace) {
+  let gone = null;
+  report.server = serverOf.create(report, trace, (alive) => {
+    if (alive) gone?.remove();
+    else if (!gone?.isConnected) {
+      gone = el('p', { class: 'notice bad', role: 'alert' }, 'cutrace view has ended: this page goes on with what it has loaded. Start it again for the detail of single calls.');
+      byId('notices').append(gone);
+    }
+  });
+  finer.create(report, view);
+}
+
+// What the server knows of a selected span; of a launch, also what its kernel ran with. Arrows lead to what it caused.
+async function ask(report, view, ref) {
+  const known = await report.server.event(ref.row.id[ref.i]).catch(() => null);
+  if (!known) return null;
+  if (known.meaning?.kind === 'launch' && known.caused.length > 0) known.work ??= await report.server.event(known.caused[0].id).catch(() => null);
+  if (view.scene.selected === ref && view.scene.linked.length === 0) {
+    view.scene.linked = known.caused.map((work) => view.find.id(work.id) ?? view.finer.find(work.id)).filter(Boolean);
+    view.redraw();
+  }
+  return known;
 }
 
 function title(meta, report) {
@@ -98,7 +133,7 @@ function navigation(report, view, tabOf) {
   const showTimeline = () => byId('timeline').scrollIntoView({ block: 'start' });
   const go = {
     relative: (absolute) => Math.max(0, absolute - report.origin_ns),
-    known: (id) => view.find.id(id) != null,
+    known: (id) => report.server != null || view.find.id(id) != null,
     section(target) {
       const [id, table] = target.split(':');
       if (table) tabOf().choose(table);
@@ -110,6 +145,9 @@ function navigation(report, view, tabOf) {
       if (ref) {
         showTimeline();
         view.reveal(ref);
+      } else if (id != null && report.server) {
+        showTimeline();
+        view.revealId(id);
       } else if (known?.duration_ns != null) {
         showTimeline();
         const from = go.relative(known.start_ns);
@@ -166,6 +204,30 @@ function toolbar(view) {
   on('pan-left', () => view.pan(-0.2));
   on('pan-right', () => view.pan(0.2));
   on('zoom-fit', () => view.fit());
+  on('copy-link', () => copyLink(view));
+}
+
+// The address with the stretch in view, also when that is everything; where the clipboard is closed, for copying by hand.
+async function copyLink(view) {
+  const button = byId('copy-link');
+  const { from, to } = view.scene.view;
+  place.set({ from: Math.round(from), to: Math.round(to) });
+  const address = place.address();
+  const done = (text) => {
+    dom.replace(button, text);
+    setTimeout(() => dom.replace(button, 'Copy link'), 1500);
+  };
+  try {
+    await navigator.clipboard.writeText(address);
+    done('Copied');
+  } catch {
+    const field = el('textarea', { class: 'visually-hidden' });
+    field.value = address;
+    document.body.append(field);
+    field.select();
+    done(document.execCommand('copy') ? 'Copied' : 'Copy the address');
+    field.remove();
+  }
 }
 
 function theme() {
@@ -192,8 +254,9 @@ function fromPlace(view) {
   }
   if (to > from) view.show(from, to);
   else if (ref) view.reveal(ref);
+  if (!ref && Number.isFinite(op)) view.revealId(op);
 }
 
-data.load().then(start, (error) => {
+Promise.all([data.load(), byId('data-report-1') && data.load('-1')]).then(start, (error) => {
   dom.replace(byId('notices'), el('p', { class: 'notice bad', role: 'alert' }, `This report could not be read: ${error}. It needs a browser from 2023 or later.`));
 });

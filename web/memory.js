@@ -10,11 +10,13 @@ const memoryView = (() => {
     const at = go.relative;
     const spaces = (memory.spaces ?? []).filter((space) => space.curve?.peaks?.length > 0);
     const series = spaces.map((space) => ({ label: space.space ?? 'unknown', color: COLORS[space.space] ?? 'var(--cat-other)', bin: space.curve.bin_ns, values: space.curve.peaks, final: space.live_bytes }));
+    const heldAt = holding(report, go);
     const label = spaces.map((space) => `${space.space ?? 'unknown'} memory reaches ${format.bytes(space.peak_bytes)} at ${format.time(at(space.peak_at_ns))} and ends at ${format.bytes(space.live_bytes)}`).join('; ');
     return [
       el('div', { class: 'panel' },
         el('div', { class: 'stack-labels' }, spaces.map((space) => el('button', { class: 'link', onclick: () => go.moment(at(space.peak_at_ns)) }, el('i', { class: 'swatch', style: { background: COLORS[space.space] ?? 'var(--cat-other)' } }), `${space.space ?? 'unknown'}: peak ${format.bytes(space.peak_bytes)}, ${format.bytes(space.live_bytes)} live at the end`))),
-        charts.levels({ series, end, unit: format.bytes, title: `Memory in use over time: ${label}`, open: go.moment }),
+        charts.levels({ series, end, unit: format.bytes, title: `Memory in use over time: ${label}`, open: go.moment, hover: heldAt.show }),
+        heldAt.node,
       ),
       el('div', { class: 'columns', style: { marginTop: '10px' } }, holders('Leaks', leakNote(memory.leaks), memory.leaks?.groups, go), holders('Live at the end', null, memory.holders, go)),
       badFrees(memory.bad_frees, go),
@@ -22,8 +24,45 @@ const memoryView = (() => {
     ];
   }
 
+  // Who holds memory at the moment under the pointer, or at the peak.
+  function holding(report, go) {
+    const { allocations: list, short, stacks, frames, allocations_left_out: left } = report.timeline;
+    const node = el('div', { id: 'memory-holders', class: 'scroll-x' });
+    if (!list?.length) return { node, show() {} };
+
+    function show(at) {
+      const places = new Map();
+      let total = 0;
+      for (const one of list) {
+        if (one.from > at || (one.to != null && one.to <= at)) continue;
+        total += one.bytes;
+        const key = `${one.name} ${one.stack ?? ''} ${one.space ?? ''}`;
+        const place = places.get(key) ?? { ...one, sum: 0, count: 0 };
+        place.sum += one.bytes;
+        place.count += 1;
+        places.set(key, place);
+      }
+      const rows = [...places.values()].sort((a, b) => b.sum - a.sum).slice(0, 8);
+      dom.replace(node,
+        el('h3', {}, `At ${format.moment(at, report.timeline.end_ns / 1000)}: ${format.bytes(total)} in ${format.plural([...places.values()].reduce((sum, place) => sum + place.count, 0), 'allocation', 'allocations')}`),
+        left[0] > 0 && el('p', { class: 'hint' }, `${format.count(left[0])} small allocations, ${format.bytes(left[1])} and less each, are not in this list.`),
+        el('table', { class: 'small' },
+          el('thead', {}, el('tr', {}, ['bytes', 'count', 'space', 'held by', 'from'].map((head, index) => el('th', { scope: 'col', class: index < 2 ? 'number' : null }, head)))),
+          el('tbody', {}, rows.map((row) => el('tr', {},
+            el('td', { class: 'number' }, format.bytes(row.sum)),
+            el('td', { class: 'number' }, format.count(row.count)),
+            el('td', {}, row.space ?? '–'),
+            el('td', { class: 'name' }, el('button', { class: 'link', onclick: () => go.operation(row.op, null, { at_ns: report.origin_ns + row.from }) }, short[row.name])),
+            el('td', { class: 'name' }, row.stack == null ? '–' : frames[stacks[row.stack]?.[0]] ?? '–'))))));
+    }
+    const spaces = report.report.memory.spaces ?? [];
+    const peak = spaces.reduce((best, space) => (space.peak_bytes > (best?.peak_bytes ?? -1) ? space : best), null);
+    show(peak ? go.relative(peak.peak_at_ns) : 0);
+    return { node, show };
+  }
+
   function leakNote(leaks) {
-    return { program_ended: 'The program exited normally: memory that it still held was never freed.', program_failed: 'The program failed: only memory that kept growing counts as a leak.', end_unknown: 'It is not known how the program ended: only memory that kept growing counts as a leak.', events_lost: 'Events were lost, perhaps including frees: only memory that kept growing counts as a leak.', calls_left_out: 'Calls were left out of the trace (-e, --min-duration), frees among them: leaks are unknown.' }[leaks?.judged];
+    return { program_ended: 'The program exited normally: memory that it still held was never freed.', program_failed: 'The program failed: only memory that kept growing counts as a leak.', end_unknown: 'The trace does not say how the program ended: only memory that kept growing counts as a leak.', events_lost: 'Events were lost, perhaps including frees: only memory that kept growing counts as a leak.', calls_left_out: 'Calls were left out of the trace (-e, --min-duration), frees among them: leaks are unknown.' }[leaks?.judged];
   }
 
   function holders(title, note, list, go) {

@@ -9,7 +9,7 @@ const overview = (() => {
     const { timeline } = view.scene;
     let columns = null;
     let width = 0;
-    const left = drawing.GUTTER;
+    let left = scale.GUTTER;
     const plot = () => Math.max(1, width - left);
     const timeOf = (event) => ((event.offsetX - left) / plot()) * view.end;
 
@@ -73,7 +73,7 @@ const overview = (() => {
       context.fillStyle = colors.soft;
       context.font = '11px ui-sans-serif, system-ui, sans-serif';
       context.textBaseline = 'middle';
-      context.fillText(`whole run, ${format.time(timeline.end_ns)}`, 10, HEIGHT / 2);
+      context.fillText(left < 120 ? format.time(timeline.end_ns) : `whole run, ${format.time(timeline.end_ns)}`, 10, HEIGHT / 2);
       context.fillStyle = colors.accent;
       context.fillRect(Math.min(x0, width - 2), 0, 2, HEIGHT);
       context.fillRect(Math.max(x1 - 2, 0), 0, 2, HEIGHT);
@@ -87,6 +87,7 @@ const overview = (() => {
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       if (next !== width) {
         width = next;
+        left = scale.GUTTER;
         gather();
       }
       draw();

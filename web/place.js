@@ -27,6 +27,12 @@ const place = (() => {
     history.replaceState(null, '', hash ? `#${hash}` : location.pathname + location.search);
   }
 
+  // The whole address, as it is now.
+  function address() {
+    write();
+    return location.href;
+  }
+
   // Only when the user edits the address or follows a link: our own changes fire no event.
   function changed(listener) {
     addEventListener('hashchange', () => {
@@ -35,5 +41,5 @@ const place = (() => {
     });
   }
 
-  return { get, set, changed };
+  return { get, set, changed, address };
 })();

@@ -1,13 +1,30 @@
-// One search for everything: tables are filtered, the timeline and the flame graph dim the rest.
+// One search for everything: names, arguments and results. Tables are filtered, the timeline and the flame graph dim the
+// rest, and Enter walks from match to match.
 
 const search = (() => {
   function create(report, view, { tab, flames }) {
     const box = byId('search');
-    const { names, short } = report.timeline;
+    const status = byId('search-status');
+    const { timeline } = report;
     let timer = 0;
-    let hits = [];
+    let found = { total: 0, hits: [], more: false };
     let at = -1;
     let applied = null;
+    let asking = null;
+    const others = [];
+
+    // What matches by its name, and what by its details.
+    function matcher(timeline, wanted) {
+      const names = new Set();
+      timeline.names.forEach((name, index) => {
+        if (name.toLowerCase().includes(wanted) || timeline.short[index].toLowerCase().includes(wanted)) names.add(index);
+      });
+      const texts = timeline.texts.having(JSON.stringify(wanted).slice(1, -1));
+      return {
+        names,
+        span: (row, i) => names.has(row.name[i]) || names.has(row.label[i]) || (row.text && texts[row.text[i]] === 1) || (row.detail?.[i] === 1 && names.has(row.amount[i])),
+      };
+    }
 
     function apply() {
       clearTimeout(timer);
@@ -15,41 +32,74 @@ const search = (() => {
       if (wanted === (applied ?? '')) return;
       applied = wanted;
       place.set({ q: wanted || null });
-      const matches = wanted ? new Set(names.flatMap((name, index) => (name.toLowerCase().includes(wanted) || short[index].toLowerCase().includes(wanted) ? [index] : []))) : null;
+      const matches = wanted ? matcher(timeline, wanted) : null;
       view.scene.matches = matches;
-      hits = matches ? collect(matches) : [];
+      for (const other of others) {
+        other.scene.matches = wanted ? matcher(other.scene.timeline, wanted) : null;
+        other.redraw();
+      }
       at = -1;
-      tab.filter(wanted);
-      flames.highlight(matches);
+      found = matches ? collect(matches) : { total: 0, hits: [], more: false };
+      flames.highlight(matches?.names ?? null);
       view.redraw();
+      show();
+      if (report.server && wanted) ask(wanted);
     }
 
     // Matching spans by time, calls that launch a matching kernel among them.
     function collect(matches) {
-      const found = [];
-      for (const row of report.timeline.rows) {
+      const hits = [];
+      for (const row of timeline.rows) {
         for (let i = 0; i < row.kept; i++) {
-          if (matches.has(row.name[i]) || (row.detail[i] === 1 && matches.has(row.amount[i]))) found.push({ row, i });
+          if (matches.span(row, i)) hits.push({ ref: { row, i }, id: row.id[i], start: row.start[i], duration: row.duration[i], lane: row.lane, name: timeline.short[row.label[i]], category: timeline.categories[row.category[i]] });
         }
       }
-      return found.sort((a, b) => a.row.start[a.i] - b.row.start[b.i]);
+      hits.sort((a, b) => a.start - b.start);
+      return { total: hits.length, hits, more: false };
+    }
+
+    // The server knows all events, not only those that the page carries.
+    function ask(wanted) {
+      asking?.abort();
+      asking = new AbortController();
+      const told = (answer) => {
+        if (wanted !== applied) return;
+        const seen = found.hits[at]?.id;
+        found = answer;
+        at = seen == null ? -1 : answer.hits.findIndex((hit) => hit.id === seen);
+        show();
+      };
+      report.server.search(wanted, asking.signal, told).catch(() => {});
+    }
+
+    function show() {
+      const total = `${found.more ? 'at least ' : ''}${format.count(found.total)}`;
+      const text = !applied ? '' : found.total === 0 ? 'no match' : at < 0 ? `${total} ${found.total === 1 && !found.more ? 'match' : 'matches'}` : `match ${format.count(at + 1)} of ${total}`;
+      dom.replace(status, text);
+      status.hidden = text === '';
+      for (const id of ['search-back', 'search-on']) byId(id).hidden = found.hits.length === 0;
+      tab.filter(applied ?? '', new Set(found.hits.map((hit) => hit.name)), found);
+    }
+
+    function go(index) {
+      const hit = found.hits[index];
+      if (!hit) return;
+      at = index;
+      byId('timeline').scrollIntoView({ block: 'start' });
+      if (hit.ref) view.reveal(hit.ref);
+      else view.revealHit(hit);
+      show();
     }
 
     function next(by) {
-      if (hits.length === 0) return;
-      at = (at + by + hits.length) % hits.length;
-      byId('timeline').scrollIntoView({ block: 'start' });
-      view.reveal(hits[at]);
+      if (found.hits.length > 0) go((at + by + found.hits.length + (at < 0 && by < 0 ? 1 : 0)) % found.hits.length);
     }
 
     function set(text, jump) {
       box.value = text;
       apply();
-      if (!jump || hits.length === 0) return;
       // The longest is the one worth a look first.
-      at = hits.reduce((best, hit, index) => (hit.row.duration[hit.i] > hits[best].row.duration[hits[best].i] ? index : best), 0);
-      byId('timeline').scrollIntoView({ block: 'start' });
-      view.reveal(hits[at]);
+      if (jump && found.hits.length > 0) go(found.hits.reduce((best, hit, index) => (hit.duration > found.hits[best].duration ? index : best), 0));
     }
 
     box.addEventListener('input', () => {
@@ -68,11 +118,14 @@ const search = (() => {
       event.preventDefault();
       event.stopPropagation();
     });
+    byId('search-back').addEventListener('click', () => next(-1));
+    byId('search-on').addEventListener('click', () => next(1));
+    tab.onmatch((hit) => go(found.hits.indexOf(hit)));
     if (place.get('q')) {
       box.value = place.get('q');
       apply();
     }
-    return { set, next, focus: () => box.focus() };
+    return { set, next, focus: () => box.focus(), also: (other) => others.push(other) };
   }
 
   return { create };

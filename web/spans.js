@@ -76,14 +76,15 @@ const spans = (() => {
     };
   }
 
-  // The spans that enclose a span, outermost first.
-  function enclosing(timeline, { row, i }) {
+  // The spans that enclose a span, outermost first. `shown`: a row as it is drawn.
+  function enclosing(timeline, { row, i }, shown) {
     const chain = [];
     const lane = timeline.lanes[row.lane];
     const start = row.start[i];
     const end = start + row.duration[i];
-    for (const above of lane.rows) {
-      if (above.depth >= row.depth) break;
+    for (const whole of lane.rows) {
+      if (whole.depth >= row.depth) break;
+      const above = shown(whole);
       const j = at(above, start, 0);
       if (j >= 0 && above.start[j] <= start && above.start[j] + above.duration[j] >= end) chain.push({ row: above, i: j });
     }

@@ -3,14 +3,15 @@
 const tables = (() => {
   const PAGE = 60;
 
-  function create({ caption, columns, rows, sort, open, search, page = PAGE }) {
+  function create({ caption, columns, rows, sort, ascending, open, search, page = PAGE }) {
     const body = el('tbody');
     const more = el('p', { class: 'more' });
     const note = el('span', { role: 'status' });
     let by = columns[sort ?? 0];
-    let descending = by.number ?? false;
+    let descending = ascending ? false : (by.number ?? false);
     let shown = page;
     let wanted = '';
+    let names = null;
     let filtered = rows;
 
     const heads = columns.map((column) => {
@@ -39,7 +40,7 @@ const tables = (() => {
         if (column === by) heads[index].setAttribute('aria-sort', descending ? 'descending' : 'ascending');
         else heads[index].removeAttribute('aria-sort');
       });
-      filtered = wanted ? rows.filter((row) => search(row).toLowerCase().includes(wanted)) : rows;
+      filtered = wanted ? rows.filter((row) => search(row).toLowerCase().includes(wanted) || names?.has(row.short_name ?? row.name)) : rows;
       filtered = [...filtered].sort(compare);
       dom.replace(note, wanted ? `${format.count(filtered.length)} of ${format.count(rows.length)} match.` : '');
       draw();
@@ -76,14 +77,23 @@ const tables = (() => {
       return open ? dom.clickable(tr, () => open(row)) : tr;
     }
 
-    function filter(text) {
+    // By a text, or by the names of what was found by its arguments.
+    function filter(text, found) {
       wanted = text.trim().toLowerCase();
+      names = found;
+      shown = page;
+      update();
+    }
+
+    // Other rows.
+    function set(list) {
+      rows = list;
       shown = page;
       update();
     }
 
     update();
-    return { node: el('div', { class: 'panel scroll-x' }, table, more), filter, rows };
+    return { node: el('div', { class: 'panel scroll-x' }, table, more), filter, set, rows: () => rows };
   }
 
   const swatch = (category) => el('i', { class: 'swatch', title: category, style: { background: `var(--cat-${category})` } });

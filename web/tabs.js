@@ -50,6 +50,10 @@ const tabs = (() => {
         })),
       ],
     });
+    const put = (made) => made && list.push(made);
+    put(launches.shapes(report, go));
+    put(stepsView.create(report, go));
+    put(launches.requests(report, go));
     const longest = [...(found.functions?.longest ?? []), ...(found.functions?.longest_gpu ?? [])];
     add('longest', 'Longest operations', found.functions ? longest : null, {
       caption: 'Single calls and single GPU operations.',
@@ -240,38 +244,76 @@ const tabs = (() => {
     return el('button', { class: 'link', title: 'The first one that failed', onclick: () => go.operation(row.failed_op_id, row.name) }, format.count(row.failed));
   }
 
+  // What a search found, call by call.
+  function matches(report, onmatch) {
+    return {
+      id: 'matches',
+      title: 'Matches',
+      rows: [],
+      caption: 'What the search found, by time. Press one to see it in the timeline.',
+      sort: 1,
+      ascending: true,
+      search: () => '',
+      open: (row) => onmatch(row),
+      columns: [
+        named('name', (row) => row.name),
+        { title: 'start', key: (row) => row.start, number: true, show: (row) => format.moment(row.start, 1e3) },
+        time('duration', (row) => row.duration),
+        { title: 'lane', key: (row) => row.lane, show: (row) => (report.timeline.lanes[row.lane] ? lanes.fullLabel(report.timeline.lanes[row.lane]) : '–') },
+        { title: 'op_id', key: (row) => row.id, number: true, show: (row) => String(row.id) },
+      ],
+    };
+  }
+
   // The tab list and its panels, as the pattern for tabs has it: arrows move between tabs.
   function create(report, go, container, list) {
-    const made = all(report, go).map((options) => ({ id: options.id, title: options.title, table: tables.create(options) }));
-    const buttons = made.map(({ id, title, table }) =>
-      el('button', { type: 'button', role: 'tab', id: `tab-${id}`, 'aria-controls': `panel-${id}`, onclick: () => choose(id) }, title, ' ', el('span', { class: 'quiet' }, format.count(table.rows.length))),
+    let onmatch = () => {};
+    const made = [matches(report, (row) => onmatch(row)), ...all(report, go)].map((options) => ({ id: options.id, title: options.title, table: options.view ?? tables.create(options) }));
+    const found = made[0];
+    const number = (tab) => el('span', { class: 'quiet' }, format.count(tab.table.rows().length));
+    const buttons = made.map((tab) =>
+      el('button', { type: 'button', role: 'tab', id: `tab-${tab.id}`, 'aria-controls': `panel-${tab.id}`, onclick: () => choose(tab.id) }, tab.title, ' ', number(tab)),
     );
     const panels = made.map(({ id, table }) => el('div', { role: 'tabpanel', id: `panel-${id}`, 'aria-labelledby': `tab-${id}` }, table.node));
     dom.replace(list, buttons);
     dom.replace(container, panels);
+    buttons[0].hidden = true;
+    const first = made[1]?.id;
 
     function choose(id) {
-      const chosen = made.some((tab) => tab.id === id) ? id : made[0]?.id;
+      const chosen = made.some((tab, index) => tab.id === id && !buttons[index].hidden) ? id : first;
       made.forEach((tab, index) => {
         const front = tab.id === chosen;
         buttons[index].setAttribute('aria-selected', String(front));
         buttons[index].tabIndex = front ? 0 : -1;
         panels[index].hidden = !front;
       });
-      place.set({ tab: chosen === made[0]?.id ? null : chosen });
+      place.set({ tab: chosen === first ? null : chosen });
     }
 
     list.addEventListener('keydown', (event) => {
       const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!by) return;
-      const at = buttons.indexOf(document.activeElement);
-      const next = buttons[(at + by + buttons.length) % buttons.length];
+      const shown = buttons.filter((button) => !button.hidden);
+      const at = shown.indexOf(document.activeElement);
+      const next = shown[(at + by + shown.length) % shown.length];
       next.focus();
       next.click();
       event.preventDefault();
     });
+
+    // `names`: of what was found by its arguments; `result`: what was found.
+    function filter(wanted, names, result) {
+      for (const tab of made.slice(1)) tab.table.filter(wanted, names);
+      found.table.set(wanted ? result.hits : []);
+      dom.replace(buttons[0], found.title, ' ', number(found));
+      const gone = !wanted || result.hits.length === 0;
+      buttons[0].hidden = gone;
+      if (gone && !panels[0].hidden) choose(first);
+    }
+
     choose(place.get('tab'));
-    return { choose, filter: (wanted) => made.forEach(({ table }) => table.filter(wanted)) };
+    return { choose, filter, onmatch: (listener) => (onmatch = listener) };
   }
 
   return { create };

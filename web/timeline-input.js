@@ -5,6 +5,7 @@ const timelineInput = (() => {
     const { canvas, scene } = view;
     wheel(view);
     mouse(view, tooltip);
+    timelineTouch.attach(view);
     canvas.addEventListener('keydown', (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.altKey && ofSelection(view, event)) event.preventDefault();
     });
@@ -13,8 +14,8 @@ const timelineInput = (() => {
       const found = view.hit(event.offsetX, event.offsetY);
       if (found?.row && found.i >= 0) view.reveal(found);
       else if (found?.cell >= 0) {
-        const from = (found.row.cells.first + found.cell) * scene.timeline.cell_ns;
-        view.show(from, from + scene.timeline.cell_ns);
+        const from = (found.row.cells.first + found.cell) * (found.row.cell_ns ?? scene.timeline.cell_ns);
+        view.show(from, from + (found.row.cell_ns ?? scene.timeline.cell_ns));
       }
     });
   }
@@ -37,11 +38,11 @@ const timelineInput = (() => {
           outside = event.timeStamp;
           return;
         }
-        if (event.offsetX < drawing.GUTTER && !event.ctrlKey) return;
+        if (event.offsetX < scale.GUTTER && !event.ctrlKey) return;
         event.preventDefault();
         const unit = event.deltaMode === 1 ? 16 : 1;
         if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-          view.pan(((event.deltaX || event.deltaY) * unit) / (view.scene.width - drawing.GUTTER));
+          view.pan(((event.deltaX || event.deltaY) * unit) / (view.scene.width - scale.GUTTER));
         } else {
           const amount = Math.max(-240, Math.min(240, event.deltaY * unit));
           view.zoom(Math.exp(amount / 320), view.timeAt(event.offsetX));
@@ -56,29 +57,30 @@ const timelineInput = (() => {
     let drag = null;
 
     canvas.addEventListener('pointerdown', (event) => {
-      if (event.button > 1) return;
+      if (event.button > 1 || event.pointerType === 'touch') return;
       canvas.focus({ preventScroll: true });
       const panning = event.shiftKey || event.button === 1;
       drag = { x: event.offsetX, y: event.offsetY, panning, time: view.timeAt(event.offsetX), from: scene.view.from, moved: false };
-      if (event.offsetX >= drawing.GUTTER) canvas.setPointerCapture(event.pointerId);
+      if (event.offsetX >= scale.GUTTER) canvas.setPointerCapture(event.pointerId);
       if (panning) event.preventDefault();
     });
 
     canvas.addEventListener('pointermove', (event) => {
+      if (event.pointerType === 'touch') return;
       if (!drag) {
         hover(view, tooltip, event);
         return;
       }
       if (Math.abs(event.offsetX - drag.x) > 4) drag.moved = true;
-      if (!drag.moved || drag.x < drawing.GUTTER) return;
+      if (!drag.moved || drag.x < scale.GUTTER) return;
       tooltip.hide();
       if (drag.panning) {
-        const by = (drag.x - event.offsetX) / drawing.scale(scene);
+        const by = (drag.x - event.offsetX) / scale.of(scene);
         const span = scene.view.to - scene.view.from;
         const left = Math.min(Math.max(drag.from + by, 0), view.end - span);
         view.show(left, left + span);
       } else {
-        const time = view.timeAt(Math.max(drawing.GUTTER, event.offsetX));
+        const time = view.timeAt(Math.max(scale.GUTTER, event.offsetX));
         view.selectRange({ from: Math.max(0, Math.min(drag.time, time)), to: Math.min(view.end, Math.max(drag.time, time)) });
       }
     });
@@ -87,19 +89,7 @@ const timelineInput = (() => {
       const was = drag;
       drag = null;
       if (!was || was.moved) return;
-      const found = view.hit(event.offsetX, event.offsetY);
-      if (found?.group) {
-        found.group.collapsed = !found.group.collapsed;
-        view.relayout();
-      } else if (found?.row && found.i >= 0) {
-        view.select(found);
-      } else if (found?.cell >= 0) {
-        const from = (found.row.cells.first + found.cell) * scene.timeline.cell_ns;
-        view.selectRange({ from, to: from + scene.timeline.cell_ns });
-      } else {
-        view.select(null);
-        view.selectRange(null);
-      }
+      press(view, view.hit(event.offsetX, event.offsetY));
     });
 
     canvas.addEventListener('pointercancel', () => (drag = null));
@@ -110,9 +100,26 @@ const timelineInput = (() => {
     });
   }
 
+  // A click or a tap: a group opens or closes, a span or a cell is selected.
+  function press(view, found) {
+    if (found?.group) {
+      found.group.collapsed = !found.group.collapsed;
+      view.relayout();
+    } else if (found?.row && found.i >= 0) {
+      view.select(found);
+    } else if (found?.cell >= 0) {
+      const width = found.row.cell_ns ?? view.scene.timeline.cell_ns;
+      const from = (found.row.cells.first + found.cell) * width;
+      view.selectRange({ from, to: from + width });
+    } else {
+      view.select(null);
+      view.selectRange(null);
+    }
+  }
+
   function hover(view, tooltip, event) {
     const found = view.hit(event.offsetX, event.offsetY);
-    view.canvas.style.cursor = found?.group || found?.row ? 'pointer' : event.offsetX < drawing.GUTTER ? 'default' : 'crosshair';
+    view.canvas.style.cursor = found?.group || found?.row ? 'pointer' : event.offsetX < scale.GUTTER ? 'default' : 'crosshair';
     view.scene.hover = found?.row ? found : null;
     if (found?.row) tooltip.show(event.clientX, event.clientY, found);
     else tooltip.hide();
@@ -202,13 +209,13 @@ const timelineInput = (() => {
     const { row, i } = view.scene.selected;
     const lane = view.scene.timeline.lanes[row.lane];
     const time = row.start[i] + row.duration[i] / 2;
-    let rows = lane.rows;
-    let at = rows.indexOf(row) + by;
+    let rows = lane.rows.map(view.scene.shown);
+    let at = row.place + by;
     if (!rows[at] || spans.at(rows[at], time, row.duration[i] / 2) < 0) {
       const order = view.scene.layout.items.filter((item) => item.lane).map((item) => item.lane);
       const next = order[order.indexOf(lane) + by];
       if (!next) return;
-      rows = next.rows;
+      rows = next.rows.map(view.scene.shown);
       at = 0;
     }
     const target = rows[at];
@@ -221,7 +228,7 @@ const timelineInput = (() => {
   function selectLongest(view) {
     const { scene } = view;
     let best = null;
-    for (const row of scene.timeline.rows) {
+    for (const row of view.rows()) {
       for (let i = spans.firstAfter(row, scene.view.from); i < row.kept && row.start[i] <= scene.view.to; i++) {
         if (!best || row.duration[i] > best.row.duration[best.i]) best = { row, i };
       }
@@ -231,5 +238,5 @@ const timelineInput = (() => {
     view.select(best);
   }
 
-  return { attach, anywhere };
+  return { attach, anywhere, press };
 })();

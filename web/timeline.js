@@ -3,15 +3,16 @@
 const timelineView = (() => {
   const SHORTEST = 20; // nanoseconds
 
-  function create(report, hooks) {
+  // `second`: the other trace's timeline, with its own canvas; it keeps nothing in the address.
+  function create(report, hooks, second) {
     const { timeline, meta } = report;
-    const canvas = byId('timeline-canvas');
-    const scroller = byId('timeline-scroll');
-    const spacer = byId('timeline-spacer');
+    const { canvas, scroller, spacer } = second ?? { canvas: byId('timeline-canvas'), scroller: byId('timeline-scroll'), spacer: byId('timeline-spacer') };
+    const remember = (changes) => second == null && place.set(changes);
     const context = canvas.getContext('2d');
     const groups = lanes.groupsOf(timeline, meta, report.summary?.processes);
     const find = spans.finder(timeline);
-    const end = Math.max(timeline.end_ns, 1);
+    // Beside a longer trace there is as much time as that has.
+    const end = Math.max(hooks.end ?? timeline.end_ns, 1);
     const scene = {
       timeline,
       groups,
@@ -27,6 +28,8 @@ const timelineView = (() => {
       only: null,
       hover: null,
       marks: [],
+      // A row as it is drawn: finer where the server gave more.
+      shown: (row) => row,
     };
     let frame = 0;
     const listeners = [];
@@ -40,9 +43,10 @@ const timelineView = (() => {
 
     function resize() {
       const box = scroller.getBoundingClientRect();
-      const width = Math.max(320, scroller.clientWidth);
+      const width = Math.max(240, scroller.clientWidth);
       const height = Math.max(80, Math.round(box.height) - 2);
       const ratio = devicePixelRatio || 1;
+      scale.fit(width);
       scene.width = width;
       scene.height = height;
       canvas.width = Math.round(width * ratio);
@@ -55,15 +59,15 @@ const timelineView = (() => {
 
     function relayout() {
       scene.layout = lanes.layout(groups);
-      const wanted = scene.layout.height + drawing.AXIS + 8;
+      const wanted = scene.layout.height + scale.AXIS + 8;
       spacer.style.height = `${wanted}px`;
-      scroller.style.height = `min(${Math.max(wanted + 2, 110)}px, 68vh)`;
+      scroller.style.height = `min(${Math.max(wanted + 2, 110)}px, ${second || hooks.half ? 36 : 68}vh)`;
       resize();
     }
 
     function changed() {
       const whole = scene.view.from <= 0 && scene.view.to >= end;
-      place.set({
+      remember({
         from: whole ? null : Math.round(scene.view.from),
         to: whole ? null : Math.round(scene.view.to),
       });
@@ -98,25 +102,26 @@ const timelineView = (() => {
     }
 
     function timeAt(x) {
-      return scene.view.from + (x - drawing.GUTTER) / drawing.scale(scene);
+      return scene.view.from + (x - scale.GUTTER) / scale.of(scene);
     }
 
     // What lies below a point of the canvas.
     function hit(x, y) {
-      if (y < drawing.AXIS) return { axis: true, time: timeAt(x) };
-      const place = y - drawing.AXIS + scene.scroll;
+      if (y < scale.AXIS) return { axis: true, time: timeAt(x) };
+      const place = y - scale.AXIS + scene.scroll;
       const item = scene.layout.items[lanes.firstAt(scene.layout.items, place)];
       if (!item || place < item.y) return null;
       if (item.group) return { group: item.group };
-      if (x < drawing.GUTTER) return { lane: item.lane };
-      const row = item.lane.rows[Math.floor((place - item.y - 3) / lanes.ROW)];
-      if (!row) return { lane: item.lane };
+      if (x < scale.GUTTER) return { lane: item.lane };
+      const whole = item.lane.rows[Math.floor((place - item.y - 3) / lanes.ROW)];
+      if (!whole) return { lane: item.lane };
+      const row = scene.shown(whole);
       const time = timeAt(x);
-      const slack = 3 / drawing.scale(scene);
+      const slack = 3 / scale.of(scene);
       const i = spans.at(row, time, slack);
-      const seen = i >= 0 && (!row.cells || row.duration[i] * drawing.scale(scene) >= 1.5);
+      const seen = i >= 0 && (!row.cells || row.duration[i] * scale.of(scene) >= 1.5);
       if (seen) return { row, i, time };
-      const cell = spans.cellAt(row, time, timeline.cell_ns);
+      const cell = spans.cellAt(row, time, row.cell_ns ?? timeline.cell_ns);
       return cell >= 0 ? { row, i: -1, cell, time } : { lane: item.lane, time };
     }
 
@@ -126,8 +131,8 @@ const timelineView = (() => {
         lane.group.collapsed = false;
         relayout();
       }
-      const y = lane.y + lane.rows.indexOf(row) * lanes.ROW;
-      const room = scene.height - drawing.AXIS;
+      const y = lane.y + row.place * lanes.ROW;
+      const room = scene.height - scale.AXIS;
       if (y < scene.scroll || y + lanes.ROW * 2 > scene.scroll + room) {
         scroller.scrollTop = Math.max(0, y - room / 3);
         scene.scroll = scroller.scrollTop;
@@ -138,7 +143,7 @@ const timelineView = (() => {
       scene.selected = ref;
       scene.linked = ref ? find.linked(ref) : [];
       if (ref) scene.range = null;
-      place.set({ op: ref ? ref.row.id[ref.i] : null });
+      remember({ op: ref ? ref.row.id[ref.i] : null });
       hooks.selected(ref, scene.linked);
       redraw();
     }
@@ -184,6 +189,12 @@ const timelineView = (() => {
       canvas,
       scroller,
       find,
+      rows: () => timeline.rows.map(scene.shown),
+      revealId(id) {
+        const ref = find.id(id);
+        if (ref) reveal(ref);
+        return ref != null;
+      },
       show,
       zoom,
       pan,

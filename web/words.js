@@ -5,7 +5,7 @@ const words = (() => {
   function ofView(report, view) {
     const { timeline } = report;
     const { from, to } = view.scene.view;
-    const sum = details.totals(timeline, { from, to });
+    const sum = range.totals(timeline, { from, to });
     const total = sum.count.reduce((all, value) => all + value, 0);
     const times = timeline.categories.map((category, index) => [category, sum.host[index] + sum.gpu[index]]).sort((a, b) => b[1] - a[1]);
     const most = times[0]?.[1] > 0 ? `; most time in ${times[0][0]}` : '';
@@ -60,15 +60,17 @@ const words = (() => {
   }
 
   // What was left out of the picture, said in full.
-  function aggregation(timeline) {
+  function aggregation(timeline, served) {
     const lines = [];
     if (timeline.aggregated > 0) {
       lines.push(
-        `${format.count(timeline.kept)} spans are drawn individually, the longest of every row. The other ${format.count(timeline.aggregated)} are combined into cells of ${format.time(timeline.cell_ns)}: a cell shows the category that took most of its time, and its height shows how full it was.`,
+        `${format.count(timeline.kept)} spans are drawn individually. The other ${format.count(timeline.aggregated)} are combined into cells of ${format.time(timeline.cell_ns)}: a cell shows the category that took most of its time, and its height shows how full it was.`,
       );
+      if (!served) lines.push('Their detail needs cutrace view, which shows every call.');
     } else {
       lines.push(`All ${format.count(timeline.kept)} spans are drawn individually.`);
     }
+    if (timeline.without_details > 0 && !served) lines.push(`${format.count(timeline.without_details)} of these spans have no arguments here: the file has no room for more.`);
     if (timeline.names_left_out > 0) lines.push('The trace has more names than fit on the page: some are shown as “(other names)”.');
     if (timeline.unplaced > 0) lines.push(`${format.count(timeline.unplaced)} spans are nested deeper than 64 levels and are drawn at the last one.`);
     if (timeline.lost_total > 0) lines.push(`${format.count(timeline.lost_total)} events were lost during recording; red marks on the axis show when.`);

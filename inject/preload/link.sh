@@ -7,9 +7,11 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$target"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# One after the other in one folder: both have the same dependencies.
 for stage in stage engine; do
-    (cd "$root" && env -u RUSTC_WORKSPACE_WRAPPER ${CARGO:-cargo} rustc --quiet --release --lib --crate-type staticlib \
-        --package cutrace-preload --target-dir "$target/$stage" -- --cfg "cutrace_$stage" -C panic=abort)
+    (cd "$root" && env -u RUSTC_WORKSPACE_WRAPPER ${CARGO:-cargo} rustc --quiet --profile injected --lib --crate-type staticlib \
+        --package cutrace-preload --target-dir "$target" -- --cfg "cutrace_$stage" -C panic=abort)
+    cp "$target/injected/libpreload.a" "$work/$stage.a"
 done
 # Nothing is imported, and only what libcuda, NVTX and AddressSanitizer ask an injected library for is
 # exported: it must load into any process and change nothing there.
@@ -17,7 +19,7 @@ echo '{ global: InitializeInjection; InitializeInjectionNvtx2; __asan_default_op
 link() {
     stage=$1; shift
     ${CC:-cc} -shared -nostdlib -nostartfiles -o "$work/$stage.so" -Wl,--whole-archive \
-        "$target/$stage/release/libpreload.a" -Wl,--no-whole-archive -Wl,--gc-sections -Wl,--strip-all \
+        "$work/$stage.a" -Wl,--no-whole-archive -Wl,--gc-sections -Wl,--strip-all \
         -Wl,-z,defs -Wl,-z,now -Wl,--hash-style=both -Wl,--build-id=none "-Wl,--version-script=$work/exports.map" "$@"
 }
 link stage -Wl,-z,initfirst -Wl,-z,nodelete -Wl,-soname,libcutrace_preload.so

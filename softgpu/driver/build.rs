@@ -11,31 +11,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
+#[path = "exports/coverage.rs"]
+mod coverage;
+
 const EXPORTS: &str = "../../fixtures/driver/libcuda-580.159.04.exports";
 const RECORDED: &str = "../../fixtures/driver/h200-580.159.04.txt";
-
-/// cudbg* symbols that are code; all other cudbg* symbols are variables a debugger pokes at.
-const DEBUGGER_FUNCTIONS: [&str; 8] = [
-    "cudbgApiAttach",
-    "cudbgApiDetach",
-    "cudbgApiInit",
-    "cudbgGetAPI",
-    "cudbgGetAPIVersion",
-    "cudbgMain",
-    "cudbgReportDriverApiError",
-    "cudbgReportDriverInternalError",
-];
 
 fn main() {
     println!("cargo::rerun-if-changed={EXPORTS}");
     println!("cargo::rerun-if-changed={RECORDED}");
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=exports/coverage.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let names: Vec<String> = read(EXPORTS).lines().map(str::to_owned).collect();
     let recorded = read(RECORDED);
-    let mut implemented = BTreeSet::new();
-    find_implemented(Path::new("src"), &mut implemented);
+    let implemented = coverage::implemented(Path::new("src"));
     for name in &implemented {
         assert!(
             names.contains(name),
@@ -58,38 +49,12 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// Collects the names of lines `fn cuX(` and `fn cuX / cuX_ptsz(`, the forms of the api macros.
-fn find_implemented(folder: &Path, names: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).expect("src is readable") {
-        let path = entry.expect("src is readable").path();
-        if path.is_dir() {
-            find_implemented(&path, names);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            let text = fs::read_to_string(&path).expect("source is text");
-            for line in text.lines() {
-                let Some(rest) = line.trim_start().strip_prefix("fn cu") else {
-                    continue;
-                };
-                let Some((heads, _)) = rest.split_once('(') else {
-                    continue;
-                };
-                let heads = format!("cu{heads}");
-                for name in heads.split('/').map(str::trim) {
-                    if name[2..].starts_with(char::is_uppercase) {
-                        names.insert(name.to_owned());
-                    }
-                }
-            }
-        }
-    }
-}
-
 fn exports(names: &[String], implemented: &BTreeSet<String>) -> String {
     let mut stubs = String::new();
     let mut declarations = String::new();
     let mut table = String::new();
     for (number, name) in names.iter().enumerate() {
-        if name.starts_with("cudbg") && !DEBUGGER_FUNCTIONS.contains(&name.as_str()) {
+        if !coverage::is_function(name) {
             let bytes = if name == "cudbgInjectionPath" {
                 4096
             } else {
@@ -101,8 +66,7 @@ fn exports(names: &[String], implemented: &BTreeSet<String>) -> String {
             );
             continue;
         }
-        let done = implemented.contains(name);
-        if !done {
+        if !implemented.contains(name) {
             let _ = writeln!(
                 stubs,
                 "#[unsafe(no_mangle)] pub extern \"C\" fn {name}() -> u32 {{ super::unsupported({number}) }}"
@@ -111,7 +75,7 @@ fn exports(names: &[String], implemented: &BTreeSet<String>) -> String {
         let _ = writeln!(declarations, "pub fn {name}();");
         let _ = writeln!(
             table,
-            "Export {{ name: c\"{name}\", implemented: {done}, address: linked::{name} }},"
+            "Export {{ #[cfg(test)] name: c\"{name}\", address: linked::{name} }},"
         );
     }
     format!(
@@ -178,7 +142,7 @@ fn proc_addresses(recorded: &str, names: &[String]) -> String {
     }
     let functions: Vec<&String> = names
         .iter()
-        .filter(|n| !n.starts_with("cudbg") || DEBUGGER_FUNCTIONS.contains(&n.as_str()))
+        .filter(|name| coverage::is_function(name))
         .collect();
     let mut table = String::new();
     for (name, [default, legacy, per_thread]) in &answers {

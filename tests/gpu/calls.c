@@ -5,7 +5,7 @@
 //   launch 2300.0     an empty kernel
 //   copy 6700.0       4 KiB from the host
 // Built without CUDA: cc -O2 -o calls calls.c -ldl
-// "calls [SCALE [TRIVIAL]]": TRIVIAL calls in each of the first rounds, 200,000 unless told.
+// "calls [SCALE [TRIVIAL]]": TRIVIAL calls in each of the first rounds, 200,000 by default.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

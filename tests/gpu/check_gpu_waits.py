@@ -34,11 +34,11 @@ say(len(linked) == len(waits), f"waits with their calls: {len(linked)} of {len(w
 for (name, call), count in sorted(Counter((w[0]["name"], c[0]["name"]) for w, c in linked).items()):
     say(any(part in call for part in (KINDS[name] if isinstance(KINDS[name], tuple) else (KINDS[name],))), f"{count:7} {name} by {call}")
 outside = [w for w, c in linked if w[0]["ts"] < c[0]["ts"] - error or w[1]["ts"] > c[1]["ts"] + error]
-say(not outside, f"each lies inside its call ({len(outside)} do not)")
+say(not outside, f"each is inside its call ({len(outside)} do not)")
 streams = [w for w, c in linked if w[0]["name"] == "wait for stream" and w[0].get("stream") != c[0].get("stream")]
 say(not streams, f"each says the call's stream ({len(streams)} do not)")
 wanted = [c for c, _ in calls.values() if c["layer"] == "driver" and c["name"].startswith(("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"))]
 told = {w[0].get("correlation") for w, _ in linked}
 missing = [c for c in wanted if c["op_id"] not in told]
-say(not missing, f"each call that waits is told of: {len(wanted) - len(missing)} of {len(wanted)}")
+say(not missing, f"each call that waits is recorded: {len(wanted) - len(missing)} of {len(wanted)}")
 finish()

@@ -7,7 +7,7 @@
 # PLACES is tests/gpu/places.c, built: it says how the processors of this machine lie to each other. The program runs
 # on CORE (2), the tracer on OTHERS (4-15). "near" and "far" have the tracer on one processor, the one from which a
 # line of memory comes to CORE fastest, and slowest; "before" is the cutrace that BEFORE names, and "few" leaves the calls
-# out that only ask which device is current (-e). WAYS are plain and traced unless told.
+# out that only ask which device is current (-e). WAYS are plain and traced by default.
 set -u
 cutrace=${1:?usage: loop.sh CUTRACE PLACES [ROUNDS [BATCHES]]}
 places=${2:?usage: loop.sh CUTRACE PLACES [ROUNDS [BATCHES]]}

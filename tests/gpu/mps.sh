@@ -45,7 +45,7 @@ else
     timeout 30 nvidia-cuda-mps-control -d || { say "skipped: the control daemon did not start: $(tail -n 2 "$CUDA_MPS_LOG_DIRECTORY"/*.log 2>/dev/null)"; exit 0; }
     ours=1
     say "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader)"
-    say "doctor: $("$cutrace" doctor | grep 'GPU alone')"
+    say "doctor: $("$cutrace" doctor | grep 'without MPS')"
 fi
 for method in preload,cupti preload,events; do
     say "== two processes, $method"
@@ -61,7 +61,7 @@ for method in preload,cupti preload,events; do
         timeout "$limit" python3 "$here/$check" "$work/$one.jsonl" "$work/$one.said" >"$work/compared" || fail "process $one, $method"
         say "$(grep -E 'WRONG|ok ' "$work/compared" | head -n 8)"
         say "$(grep -E 'MPS|CUPTI|on the GPU|GPU times|lost' "$work/$one.summary" | cut -c1-240)"
-        [ -n "$sim" ] || grep -q "under MPS" "$work/$one.summary" || fail "process $one was not told of MPS ($method)"
+        [ -n "$sim" ] || grep -q "under MPS" "$work/$one.summary" || fail "process $one does not mention MPS ($method)"
     done
 done
 if [ -n "$ours" ]; then

@@ -2,7 +2,7 @@
 // it does to work on processor CORE, and how long a line of memory takes from one to the other and back.
 //   core 3 busy 1.82 line 21.4     busy beside CORE slows it to 1.82 of the time alone: the same core's other half
 // Built without CUDA: cc -O2 -pthread -o places places.c
-// "places [CORE]": 2 unless told.
+// "places [CORE]": 2 by default.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
 //   64 bytes, nobody reads   19.2 19.5
 //   64 bytes, drained        29.3 37.9
 //   32 bytes, drained        21.7 25.5
-// cc -O2 -pthread -o ring_lines ring_lines.c; ring_lines [WRITER_CPU READER_CPU], 2 and 4 unless told.
+// cc -O2 -pthread -o ring_lines ring_lines.c; ring_lines [WRITER_CPU READER_CPU], 2 and 4 by default.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

@@ -86,8 +86,8 @@ part "probes on PyTorch: kernels that exist as SASS only"
 timeout 60 "$cutrace" gpu count '*' --no-summary -o count.jsonl -- python3 train.py 1 >count.txt 2>&1
 tail -12 count.txt | cut -c1-200
 
-part "gpu trace --threads, blocks in reports"
-timeout 60 "$cutrace" gpu trace --threads vectorAdd --no-summary -o threads.jsonl -- "$programs/static/vector_add" >threads.txt 2>&1
+part "gpu trace --per-thread, blocks in reports"
+timeout 60 "$cutrace" gpu trace --per-thread vectorAdd --no-summary -o threads.jsonl -- "$programs/static/vector_add" >threads.txt 2>&1
 tail -6 threads.txt | cut -c1-160
 timeout 60 "$cutrace" gpu trace '*' --no-summary -o blocks.jsonl -- "$programs/static/vector_add" >blocks.txt 2>&1
 "$cutrace" report gpu blocks.jsonl | grep -iA8 block | head -20

@@ -74,4 +74,5 @@ def main():
     print("right" if batch[COUNT - 1] == 1.0 else "wrong")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -432,7 +432,7 @@ def required():
 
 
 def wrong_file():
-    """A wrong hooks file is told with line and column; a probe that means nothing, with the reason"""
+    """A wrong hooks file is reported with line and column; a probe that matches nothing, with the reason"""
     with open("/tmp/wrong.toml", "w") as file:
         file.write('[[hook]]\nprobe = "kprobe:f"\nwhen = "size > 1"\n')
     _, said, _ = record("--hooks", "/tmp/wrong.toml", expect=125)
@@ -473,7 +473,7 @@ def nobody():
 
 
 def doctor():
-    """doctor tells what this kernel can do"""
+    """doctor says what this kernel can do"""
     said, _ = run("doctor")
     for line in {
         "6.12": ["kprobe_multi   yes", "fentry         yes", "uprobe_multi   yes", "session        no"],

@@ -25,7 +25,12 @@ export async function blank() {
 
 // Opens a page of the report and waits until it has drawn itself. Whatever it complains of, and
 // whatever it asks the network for, is kept.
-export async function open(name, { hash = '', ...options } = {}) {
+export function open(name, { hash = '', ...options } = {}) {
+  return goTo(`${pathToFileURL(join(process.env.CUTRACE_PAGES, name))}${hash}`, options);
+}
+
+// The same of a page that is served.
+export async function goTo(address, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce', ...options });
   const page = await context.newPage();
   page.problems = [];
@@ -35,7 +40,7 @@ export async function open(name, { hash = '', ...options } = {}) {
   });
   page.on('pageerror', (error) => page.problems.push(String(error)));
   page.on('request', (request) => page.requests.push(request.url()));
-  await page.goto(`${pathToFileURL(join(process.env.CUTRACE_PAGES, name))}${hash}`);
+  await page.goto(address);
   await page.waitForSelector('html[data-ready]', { timeout: 20_000, state: 'attached' });
   return page;
 }

@@ -58,7 +58,7 @@ test('keys zoom and move, wherever the focus is', async () => {
   await page.context().close();
 });
 
-test('the timeline is told in words as it moves', async () => {
+test('the timeline is described in words as it moves', async () => {
   const page = await open(PAGE);
   await page.keyboard.press('w');
   const live = page.locator('#timeline-live');
@@ -161,7 +161,7 @@ test('a finding leads to its place', async () => {
   await page.context().close();
 });
 
-test('what the GPU was sampled at is drawn and told', async () => {
+test('GPU samples are drawn and described', async () => {
   const page = await open(PAGE);
   const pictures = page.locator('#samples-body figure');
   assert.equal(await pictures.count(), 4, 'the story has no temperature and no PCIe');
@@ -203,7 +203,7 @@ test('dragging selects a stretch and sums it up', async () => {
   await page.context().close();
 });
 
-test('hovering tells what lies there', async () => {
+test('hovering shows what is there', async () => {
   const page = await open(PAGE);
   const canvas = page.locator('#timeline-canvas');
   await canvas.scrollIntoViewIfNeeded();

@@ -10,13 +10,27 @@ const { chromium } = require('playwright-core');
 const [from, to] = process.argv.slice(2).map((folder) => resolve(folder));
 
 const browser = await chromium.launch({ executablePath: process.env.CUTRACE_CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] });
+// Each size in both themes. The wide, the narrow and the small ones show a selected call with its details.
+const SIZES = [
+  { name: '', width: 1440, height: 1150 },
+  { name: '-800', width: 800, height: 1100, details: true },
+  { name: '-2560', width: 2560, height: 1300, details: true },
+  { name: '-phone', width: 390, height: 844, details: true, hasTouch: true, isMobile: true, deviceScaleFactor: 2 },
+];
 for (const colorScheme of ['light', 'dark']) {
-  const page = await browser.newPage({ viewport: { width: 1440, height: 1150 }, colorScheme });
-  await page.goto(String(pathToFileURL(join(from, 'report.html'))));
-  await page.waitForSelector('html[data-ready]', { state: 'attached' });
-  await page.waitForTimeout(500);
-  await page.screenshot({ path: join(to, `report-${colorScheme}.png`) });
-  await page.close();
+  for (const { name, width, height, details, ...options } of SIZES) {
+    const context = await browser.newContext({ viewport: { width, height }, colorScheme, ...options });
+    const page = await context.newPage();
+    await page.goto(String(pathToFileURL(join(from, 'report.html'))));
+    await page.waitForSelector('html[data-ready]', { state: 'attached' });
+    if (details) {
+      await page.getByRole('tab', { name: /^Kernels/ }).click();
+      await page.locator('#panel-kernels tbody button').first().click();
+    }
+    await page.waitForTimeout(500);
+    await page.screenshot({ path: join(to, `report${name}-${colorScheme}.png`) });
+    await context.close();
+  }
 }
 
 const page = await browser.newPage({ viewport: { width: 1400, height: 900 }, deviceScaleFactor: 1.5 });

@@ -1,8 +1,8 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Categories, Correlation, Ended, Functions, Gpu, Idle, Managed, Nesting, Open, Overview, Phases,
-    Ranges, Role, SpanHistory, SymbolId, Symbols,
+    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, Managed, Nesting, Open, Overview,
+    Phases, Ranges, Role, SpanHistory, SymbolId, Symbols,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
@@ -76,14 +76,14 @@ pub const CALL_SOURCES: [&str; 2] = ["preload", "ebpf"];
 pub const REQUEST_SOURCES: [&str; 2] = ["syscall", "ebpf"];
 
 impl Report {
-    /// Whether somebody watched for CUDA calls: if nobody did, that there are none says nothing.
+    /// Whether CUDA calls were recorded: if not, that there are none says nothing.
     pub fn calls_watched(&self) -> bool {
         self.overview.counts.api_calls > 0
             || self.meta.backends.is_empty()
             || self.watched_by(&CALL_SOURCES)
     }
 
-    /// Whether somebody watched for requests to the kernel driver.
+    /// Whether requests to the kernel driver were recorded.
     pub fn requests_watched(&self) -> bool {
         self.overview.counts.has_kernel() || self.watched_by(&REQUEST_SOURCES)
     }
@@ -139,12 +139,12 @@ pub struct Analysis {
     meta: Meta,
     first: Option<u64>,
     last: u64,
-    symbols: Symbols,
-    nesting: Nesting,
+    pub(crate) symbols: Symbols,
+    pub(crate) nesting: Nesting,
     overview: OverviewSweep,
     categories: CategoriesSweep,
-    functions: FunctionsSweep,
-    gpu: GpuSweep,
+    pub(crate) functions: FunctionsSweep,
+    pub(crate) gpu: GpuSweep,
     pace: PaceSweep,
     memory: MemorySweep,
     transfers: TransferSweep,
@@ -160,7 +160,7 @@ pub struct Analysis {
     managed: ManagedSweep,
     samples: SampleSweep,
     blocks: BlockSweep,
-    signs: SignSweep,
+    pub(crate) signs: SignSweep,
     /// What copies are called as steps of a loop, by direction.
     copies: [SymbolId; Direction::ALL.len()],
     /// The call that ended last: a meaning belongs to it nearly always.
@@ -194,7 +194,7 @@ fn is_activity(layer: Layer) -> bool {
 }
 
 /// How many enclosing calls are looked at for one of the same kind.
-const DEEPEST_SIGN: usize = 64;
+pub(crate) const DEEPEST_SIGN: usize = 64;
 
 #[derive(Clone, Copy, Default)]
 struct EndedCall {
@@ -263,7 +263,7 @@ impl Analysis {
     }
 
     #[inline]
-    fn see(&mut self, start: u64, end: u64) {
+    pub(crate) fn see(&mut self, start: u64, end: u64) {
         self.first = Some(self.first.map_or(start, |first| first.min(start)));
         self.last = self.last.max(end);
     }
@@ -292,11 +292,11 @@ impl Analysis {
         match event.extent {
             Extent::Instant => {
                 self.overview.event(event, true);
-                self.functions.instant(event, symbol);
+                self.functions.instant(&Brief::of(event), symbol);
             }
             Extent::Open => self.begin(event, symbol, role),
             Extent::Closed(duration) => {
-                let ended = self.nesting.end(event, symbol, duration);
+                let ended = self.nesting.end(&Brief::of(event), symbol, duration);
                 self.give_up();
                 self.end(event, role, &ended);
             }
@@ -304,7 +304,7 @@ impl Analysis {
     }
 
     fn begin(&mut self, event: &Event, symbol: SymbolId, role: Role) {
-        let began = self.nesting.begin(event, symbol);
+        let began = self.nesting.begin(&Brief::of(event), symbol);
         self.give_up();
         if role == Role::Alloc {
             self.signs.asks(event, began.thread);
@@ -336,7 +336,7 @@ impl Analysis {
         if ended.known == SpanHistory::Nothing {
             self.count_caller(event, ended.thread, 0);
         }
-        self.functions.end(event, ended);
+        self.functions.end(&Brief::of(event), ended);
         if is_activity(event.layer) {
             self.categories.end(ended);
             if let Some(stream) = event.stream {
@@ -426,7 +426,7 @@ impl Analysis {
 
     /// Spans that were found to have no end.
     #[inline]
-    fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         if self.nesting.has_abandoned() {
             for ended in self.nesting.take_abandoned() {
                 self.unended(&ended);
@@ -471,7 +471,7 @@ impl Analysis {
             self.phases.gpu_step(event, symbol, &sums);
         }
         if let Extent::Closed(duration) = event.extent {
-            self.functions.gpu(event, symbol, duration);
+            self.functions.gpu(&Brief::of(event), symbol, duration);
             self.correlation.gpu(event, symbol, duration);
             self.ranges.gpu(event, duration);
             self.phases.work_until(event.start.saturating_add(duration));
@@ -600,7 +600,7 @@ impl Analysis {
     }
 }
 
-fn is_api(layer: Layer) -> bool {
+pub(crate) fn is_api(layer: Layer) -> bool {
     matches!(layer, Layer::Runtime | Layer::Driver)
 }
 

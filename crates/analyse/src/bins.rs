@@ -67,7 +67,7 @@ pub struct Bins<K> {
 }
 
 impl<K: Hash + Eq + Clone> Bins<K> {
-    /// A range that starts at `start` and grows with what is added. What lies before it is cut
+    /// A range that starts at `start` and grows with what is added. What is before it is cut
     /// off.
     pub fn from(start: u64) -> Self {
         Bins {
@@ -276,7 +276,7 @@ mod tests {
             }
         }
 
-        /// A range cuts off exactly what lies outside.
+        /// A range cuts off exactly what is outside.
         #[test]
         fn a_range_keeps_what_is_inside(from in 0..1_000u64, length in 1..1_000u64, spans in prop::collection::vec((0..2_000u64, 0..500u64), 0..50)) {
             let mut bins = Bins::within(from, from + length);

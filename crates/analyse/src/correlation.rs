@@ -20,7 +20,7 @@ pub struct Correlation {
     pub layers: Vec<LayerTime>,
     /// The sum of the layers' self times: time in which threads were in anything traced.
     pub host_ns: u64,
-    /// API and library functions, with what lies below them; most total time first.
+    /// API and library functions, with what is below them; most total time first.
     pub functions: Vec<FunctionBelow>,
     /// Who calls what.
     pub tree: Vec<CallNode>,

@@ -37,7 +37,7 @@ pub struct BadFreeCall {
     pub function: Name,
     pub pid: u32,
     pub ptr: Option<u64>,
-    /// The driver's word, where it refused.
+    /// The driver's error, where it refused.
     pub error: Option<Name>,
     pub op_id: u64,
     pub at_ns: u64,

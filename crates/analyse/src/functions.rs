@@ -1,10 +1,11 @@
 //! Functions by the time they took, and the longest operations of all.
 
+use crate::Brief;
 use crate::{
     Ended, Longest, Quantiles, SpanHistory, SymbolId, Symbols, overview::failed,
     passed::FunctionPassed,
 };
-use event::{Category, Event, Layer, Name};
+use event::{Category, Layer, Name};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -173,7 +174,7 @@ impl FunctionsSweep {
 
     /// A span on the host has ended.
     #[inline]
-    pub fn end(&mut self, event: &Event, ended: &Ended) {
+    pub fn end(&mut self, event: &Brief, ended: &Ended) {
         let duration = ended.duration_ns.unwrap_or(0);
         let stats = self.stats(ended.symbol);
         if ended.known == SpanHistory::GivenUp {
@@ -203,14 +204,14 @@ impl FunctionsSweep {
         }
     }
 
-    pub fn instant(&mut self, event: &Event, symbol: SymbolId) {
+    pub fn instant(&mut self, event: &Brief, symbol: SymbolId) {
         let stats = self.stats(symbol);
         stats.calls += 1;
         stats.note_failure(event);
     }
 
     /// GPU work has ended.
-    pub fn gpu(&mut self, event: &Event, symbol: SymbolId, duration: u64) {
+    pub fn gpu(&mut self, event: &Brief, symbol: SymbolId, duration: u64) {
         let stats = self.stats(symbol);
         stats.add(duration, event);
         stats.total_ns = stats.total_ns.saturating_add(duration);
@@ -287,7 +288,7 @@ impl FunctionsSweep {
 
 impl Stats {
     #[inline]
-    fn add(&mut self, duration: u64, event: &Event) {
+    fn add(&mut self, duration: u64, event: &Brief) {
         self.calls += 1;
         if self.durations.count() == 0 || duration > self.durations.greatest() {
             self.max_op = event.id;
@@ -312,7 +313,7 @@ impl Stats {
     }
 
     #[inline]
-    fn note_failure(&mut self, event: &Event) {
+    fn note_failure(&mut self, event: &Brief) {
         if failed(event) {
             self.failed += 1;
             self.failed_op = self.failed_op.or(Some(event.id));
@@ -354,7 +355,7 @@ impl Stats {
 }
 
 impl Single {
-    fn of(event: &Event, symbol: SymbolId, duration: u64, self_ns: u64, depth: u32) -> Self {
+    fn of(event: &Brief, symbol: SymbolId, duration: u64, self_ns: u64, depth: u32) -> Self {
         Single {
             op: event.id,
             symbol,

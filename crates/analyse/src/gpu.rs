@@ -145,10 +145,15 @@ pub(crate) enum GpuStep {
 
 /// Whether an event of the GPU is work: not a mark of its end, of memory or of a switch.
 pub(crate) fn is_work(event: &Event) -> bool {
-    event.kind == Kind::Gpu
-        && event.extent != Extent::Instant
+    is_work_of(event.kind, event.category, event.extent)
+}
+
+#[inline]
+pub(crate) fn is_work_of(kind: Kind, category: Category, extent: Extent) -> bool {
+    kind == Kind::Gpu
+        && extent != Extent::Instant
         && matches!(
-            event.category,
+            category,
             Category::Kernel
                 | Category::Transfer
                 | Category::Memory
@@ -202,6 +207,12 @@ impl GpuSweep {
             self.streams[place].1.add(event, step);
         }
         step
+    }
+
+    /// Work of which only the time is counted.
+    pub fn add_sum(&mut self, duration: u64) {
+        self.all.operations += 1;
+        self.all.sum_ns = self.all.sum_ns.saturating_add(duration);
     }
 
     /// What is no work may be a wait for some.

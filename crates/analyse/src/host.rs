@@ -247,7 +247,7 @@ impl HostSweep {
     }
 }
 
-/// What the thread is doing: its outermost CUDA call says it, for what lies inside serves that.
+/// What the thread is doing: its outermost CUDA call says it, for what is inside serves that.
 #[inline]
 fn kind_of(nesting: &Nesting, thread: ThreadId) -> u8 {
     let open = nesting.open(thread);

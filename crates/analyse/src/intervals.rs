@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-/// The union of intervals whose beginnings and ends are told in time order.
+/// The union of intervals whose beginnings and ends come in time order.
 ///
 /// Where the order is slightly wrong no moment counts twice, and nothing is negative.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Union {
         }
     }
 
-    /// Something of which only the end was told: it lay between these two moments.
+    /// Something of which only the end is known: it was between these two moments.
     pub fn add(&mut self, start: u64, end: u64) {
         if self.active == 0 {
             self.since = start.max(self.until);
@@ -63,7 +63,7 @@ impl Union {
     }
 }
 
-/// The union of intervals that are told when they are over, in about the order of their ends: a long
+/// The union of intervals that are reported when they are over, in about the order of their ends: a long
 /// one may fill gaps between short ones that came before it.
 #[derive(Debug, Clone, Default)]
 pub struct LateUnion {

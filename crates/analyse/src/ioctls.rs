@@ -71,7 +71,7 @@ impl IoctlSweep {
         }
         // The driver refuses in its struct; the system call succeeds all the same.
         let refused = text(ioctl, "status").is_some_and(|status| &*status != "NV_OK");
-        sums.failed += u64::from(refused || failed(event));
+        sums.failed += u64::from(refused || failed(&crate::Brief::of(event)));
         sums.total_ns = sums.total_ns.saturating_add(duration);
         if sums.times.count() == 0 || duration > sums.times.greatest() {
             sums.max_op = event.id;

@@ -8,6 +8,8 @@
 mod analysis;
 pub mod bins;
 pub mod blocks;
+mod brief;
+mod brief_sweep;
 mod call_tree;
 mod captures;
 pub mod categories;
@@ -51,6 +53,8 @@ pub mod working;
 
 pub use analysis::{Analysis, CALL_SOURCES, REQUEST_SOURCES, Report, Wall};
 pub use bins::Bins;
+pub use brief::Brief;
+pub use brief_sweep::TopSweep;
 pub use categories::Categories;
 pub use correlation::Correlation;
 pub use cuda::public_name;

@@ -40,7 +40,7 @@ pub struct Loop {
     pub max_ns: u64,
     /// The step that begins the longest iteration.
     pub max_op_id: u64,
-    /// What part of the thread's steps lies in it.
+    /// What part of the thread's steps is in it.
     pub share_of_steps: f64,
     /// Of all iterations, to compare two runs by.
     #[serde(skip)]
@@ -203,7 +203,7 @@ impl LoopSnapshots {
 
 /// Fewer iterations are no loop.
 const FEWEST: u64 = 3;
-/// With so many a loop need not be the greatest to be the one that is meant.
+/// With so many a loop need not be the greatest to be chosen.
 const ENOUGH: u64 = 8;
 /// A loop must have so much of what the best one has.
 const NEARLY: f64 = 0.9;
@@ -211,7 +211,7 @@ const NEARLY: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.3;
 /// A loop of the same steps may be so much longer than one of as many steps.
 const MUCH_LONGER: u64 = 8;
-/// So many of the same steps, often, are a loop that somebody wrote: compilers that try kernels out launch more,
+/// So many of the same steps, often, are a loop of the program: compilers that try kernels out launch more,
 /// but a few different ones at a time.
 const LONG: u64 = 16;
 const SHORT: u64 = 4;
@@ -289,7 +289,7 @@ struct LoopCandidate {
     clean: bool,
 }
 
-/// The loop that is meant, then the others, one for each length.
+/// The loop of the program, then the others, one for each length.
 fn chosen(found: Vec<LoopCandidate>) -> Vec<Loop> {
     let best = found.iter().map(|found| found.covered).fold(0.0, f64::max);
     let nearly = |found: &&LoopCandidate| found.covered >= NEARLY * best;

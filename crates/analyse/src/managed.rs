@@ -4,7 +4,7 @@ use event::{Event, Extent, Kind, Name, Value};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What the driver told of managed memory.
+/// What the driver reported about managed memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Managed {
     /// By direction and cause, most bytes first.

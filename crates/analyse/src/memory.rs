@@ -124,7 +124,7 @@ pub struct FunctionUse {
 pub struct Fragmentation {
     /// The size of block assumed.
     pub block_bytes: u64,
-    /// When the most was wasted: what was live, and what the blocks it lay in hold.
+    /// When the most was wasted: what was live, and what the blocks it was in hold.
     pub at_ns: u64,
     pub live_bytes: u64,
     pub block_held_bytes: u64,

@@ -5,17 +5,18 @@
 //! span. So the self times of a thread's spans add up to the time in which any was open, whatever
 //! is wrong with the records.
 
+use crate::Brief;
 use crate::{
     SymbolId,
     call_tree::{NO_NODE, NodeId},
 };
-use event::{Category, Event, Layer};
+use event::{Category, Layer};
 use std::collections::HashMap;
 
 #[derive(Debug, Clone, Copy)]
 struct GivenUp {
     symbol: SymbolId,
-    /// Among the spans that have not ended; not if it lay too deep to be kept open.
+    /// Among the spans that have not ended; not if it was too deep to be kept open.
     was_told: bool,
 }
 
@@ -55,7 +56,7 @@ pub struct Open {
     pub category: Category,
     pub start: u64,
     self_ns: u64,
-    /// What it lies in, as bits of the enumerations.
+    /// What it is in, as bits of the enumerations.
     categories_around: u16,
     layers_around: u8,
     recursive: bool,
@@ -110,7 +111,7 @@ pub struct Ended {
     pub known: SpanHistory,
     pub outermost_in_category: bool,
     pub outermost_in_layer: bool,
-    /// It lies inside a call of the same function.
+    /// It is inside a call of the same function.
     pub recursive: bool,
     pub below: Below,
     pub(crate) node: NodeId,
@@ -166,7 +167,7 @@ impl Nesting {
         !self.abandoned.is_empty()
     }
 
-    pub fn begin(&mut self, event: &Event, symbol: SymbolId) -> Began {
+    pub fn begin(&mut self, event: &Brief, symbol: SymbolId) -> Began {
         let thread = self.threads.of(event.pid, event.tid);
         self.give_up_stale(thread, event);
         let slot = &mut self.threads.list[thread as usize];
@@ -205,7 +206,7 @@ impl Nesting {
     }
 
     /// Spans that can no longer be open, as what begins says of itself.
-    fn give_up_stale(&mut self, thread: ThreadId, event: &Event) {
+    fn give_up_stale(&mut self, thread: ThreadId, event: &Brief) {
         self.parents_known |= event.parent.is_some();
         let open = &self.threads.list[thread as usize].open;
         let Some(last) = open.last() else { return };
@@ -243,7 +244,7 @@ impl Nesting {
     }
 
     /// A span ends. Spans inside it that are still open are given up.
-    pub fn end(&mut self, event: &Event, symbol: SymbolId, duration: u64) -> Ended {
+    pub fn end(&mut self, event: &Brief, symbol: SymbolId, duration: u64) -> Ended {
         let thread = self.threads.of(event.pid, event.tid);
         let end = event.start.saturating_add(duration);
         let open = &self.threads.list[thread as usize].open;
@@ -267,7 +268,7 @@ impl Nesting {
     fn end_unknown(
         &mut self,
         thread: ThreadId,
-        event: &Event,
+        event: &Brief,
         symbol: SymbolId,
         duration: u64,
     ) -> Ended {

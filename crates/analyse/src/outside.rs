@@ -94,7 +94,7 @@ impl OutsideSweep {
         &mut self.threads[at]
     }
 
-    /// An API call begins that lies in no other.
+    /// An API call begins that is in no other.
     pub fn begin(&mut self, thread: ThreadId, start: u64) {
         let thread = self.thread(thread);
         let since = std::mem::take(&mut thread.since);

@@ -1,5 +1,6 @@
 //! How much of everything a trace holds, in constant space but for the spans that are open.
 
+use crate::Brief;
 use crate::captures::Captures;
 use crate::{Nesting, Wall};
 use event::{Category, Event, Extent, Kind, Layer, Meaning, MemoryOp, Record, Summary, What};
@@ -65,12 +66,12 @@ impl OverviewSweep {
     pub fn event(&mut self, event: &Event, first: bool) {
         self.counts.event(event, first);
         self.events[event.layer as usize] += u64::from(first);
-        if failed(event) {
+        if failed(&Brief::of(event)) {
             self.failed[event.layer as usize] += 1;
         }
     }
 
-    /// A call of CUDA's API, by what it lies in.
+    /// A call of CUDA's API, by what it is in.
     #[inline]
     pub fn made_by(&mut self, caller: Caller) {
         match caller {
@@ -144,14 +145,13 @@ impl OverviewSweep {
 }
 
 /// Whether a call has failed. "Not ready" is the answer to a question, and no failure.
-pub(crate) fn failed(event: &Event) -> bool {
+#[inline]
+pub(crate) fn failed(event: &Brief) -> bool {
     const NOT_READY: i64 = 600;
-    match (&event.status, event.layer) {
+    match (event.status, event.layer) {
         (None, _) => false,
-        (Some(status), Layer::Runtime | Layer::Driver) => {
-            status.code != 0 && status.code != NOT_READY
-        }
-        (Some(status), _) => status.code != 0,
+        (Some(code), Layer::Runtime | Layer::Driver) => code != 0 && code != NOT_READY,
+        (Some(code), _) => code != 0,
     }
 }
 
@@ -277,7 +277,7 @@ impl Counts {
                 self.ioctl_time = self.ioctl_time.saturating_add(duration);
             }
             let api = matches!(event.layer, Layer::Runtime | Layer::Driver);
-            self.failed_calls += u64::from(api && failed(event));
+            self.failed_calls += u64::from(api && failed(&Brief::of(event)));
         }
     }
 

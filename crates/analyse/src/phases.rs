@@ -64,7 +64,7 @@ const LEAST_WORK: f64 = 0.25;
 /// Prefer the host's loop unless its window has less than this part of the work that the GPU's window has: launched ahead, the steps are over on the host when the first has begun on the GPU.
 const MUCH_LESS: f64 = 0.8;
 
-/// What part of all GPU work lies in the loop's window.
+/// What part of all GPU work is in the loop's window.
 fn work_in(found: &Loop, busy: u64) -> f64 {
     let Some(window) = &found.window else {
         return 0.0;

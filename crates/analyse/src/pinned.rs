@@ -1,4 +1,4 @@
-//! What kind of host memory copies use: pinned, pageable, or not to be told.
+//! What kind of host memory copies use: pinned, pageable, or unknown.
 //!
 //! Memory is pinned where an allocation or registration says so. Everything else is pageable, unless
 //! the trace may have missed one: it began late, lost events, or saw a registration it could not read.

@@ -18,7 +18,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Calls that ended between two moments, and their time there. Of a bin that lies only partly
+    /// Calls that ended between two moments, and their time there. Of a bin that is only partly
     /// inside, the same part counts.
     pub fn within(&self, from_ns: u64, to_ns: u64) -> (u64, u64) {
         let mut sums = (0.0, 0.0);

@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// Keeps the `limit` items of the greatest length. Of items as long as each other the first
-/// ones told are kept.
+/// ones reported are kept.
 #[derive(Debug, Clone)]
 pub struct Longest<T> {
     limit: usize,

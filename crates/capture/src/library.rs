@@ -37,7 +37,7 @@ pub fn installed(glob: Option<&str>, first: &[PathBuf]) -> Vec<PathBuf> {
     }
 }
 
-/// Libraries and programs by a name or a path, either of which may have globs. Without a version any is meant:
+/// Libraries and programs by a name or a path, either of which may have globs. Without a version, any matches:
 /// `libcuda.so` finds libcuda.so.1. A path also finds what folders of `first` have under its name.
 pub fn find(library: &str, first: &[PathBuf]) -> Vec<PathBuf> {
     let path = Path::new(library);

@@ -55,7 +55,7 @@ impl Notes {
         }
     }
 
-    /// What somebody else has to say, behind it.
+    /// Appends the notes of another.
     pub fn extend(&mut self, others: Notes) {
         for note in others.all {
             match note {

@@ -33,7 +33,7 @@ impl<S: Sink> OrderedWriter<S> {
         self.waiting.push(record.ts(), record);
     }
 
-    /// An event; of a span that is over, its beginning too. What it says of itself is told at its end.
+    /// An event; of a span that is over, its beginning too. What it says of itself is reported at its end.
     /// What begins when nothing is recorded is left out.
     pub fn push_whole(&mut self, event: Event) {
         if self.deadline.leaves_out(event.start) {

@@ -72,7 +72,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Somebody does something: who is it?
+    /// A process does something: which one is it?
     pub fn see(&mut self, pid: u32) {
         if !self.found.contains_key(&pid) && !self.unknown.contains(&pid) {
             self.look(pid);

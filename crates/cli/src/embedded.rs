@@ -2,9 +2,11 @@
 
 use anyhow::{Context, Result, bail};
 use capture::source::{Library, Softgpu};
+use fingerprint::fingerprint;
+use flate2::read::GzDecoder;
 use std::{
     env, fs,
-    io::{self, Write},
+    io::{self, Read, Write},
     os::{
         fd::AsRawFd,
         unix::{
@@ -21,9 +23,29 @@ const FORGOTTEN: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How exactly it is known when a folder was last used.
 const USED: Duration = Duration::from_secs(24 * 3600);
 
+mod fingerprint;
+
+/// A file that the build script has compressed.
 pub struct Embedded {
-    pub name: &'static str,
-    pub bytes: &'static [u8],
+    name: &'static str,
+    /// Of the file, unpacked.
+    size: usize,
+    fingerprint: u64,
+    packed: &'static [u8],
+}
+
+impl Embedded {
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(self.size);
+        GzDecoder::new(self.packed).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Whether a file has these contents. It may have been damaged: a full disk, a machine that went down.
+    fn is_at(&self, path: &Path) -> bool {
+        fs::read(path)
+            .is_ok_and(|found| found.len() == self.size && fingerprint(&found) == self.fingerprint)
+    }
 }
 
 mod built {
@@ -61,7 +83,8 @@ pub fn write_softgpu(folder: &Path) -> Result<Vec<&'static str>> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     for library in built::LIBRARIES {
         let path = folder.join(library.name);
-        fs::write(&path, library.bytes).with_context(|| path.display().to_string())?;
+        let written = library.bytes().and_then(|bytes| fs::write(&path, bytes));
+        written.with_context(|| path.display().to_string())?;
     }
     Ok(built::LIBRARIES
         .iter()
@@ -89,7 +112,7 @@ pub fn demo_program() -> Result<PathBuf> {
 pub fn cache_folder(kind: &str) -> Result<PathBuf> {
     let folder = private_cache()
         .context("neither XDG_CACHE_HOME nor HOME names a folder")?
-        .join(format!("{kind}-{:016x}", fingerprint(&[])));
+        .join(format!("{kind}-{:016x}", name_of_all(&[])));
     make(&folder, PRIVATE)?;
     Ok(folder)
 }
@@ -116,7 +139,7 @@ pub struct NoPlace {
 /// can change what is loaded into programs, and from which code can be mapped (not `noexec`). Named
 /// after the contents, so that versions never mix.
 fn unpacked(kind: &str, contents: &[Embedded]) -> Result<PathBuf> {
-    let name = format!("{kind}-{:016x}", fingerprint(contents));
+    let name = format!("{kind}-{:016x}", name_of_all(contents));
     let mut refused = Vec::new();
     for base in bases() {
         let folder = base.join(&name);
@@ -266,8 +289,7 @@ fn mappable(path: &Path) -> io::Result<()> {
 
 fn unpack(folder: &Path, what: &Embedded) -> Result<PathBuf> {
     let path = folder.join(what.name);
-    let is_there = || fs::read(&path).is_ok_and(|found| found == what.bytes);
-    if is_there() {
+    if what.is_at(&path) {
         mark_used(folder, SystemTime::now());
         return Ok(path);
     }
@@ -281,11 +303,11 @@ fn unpack(folder: &Path, what: &Embedded) -> Result<PathBuf> {
             .mode(0o755)
             .open(&aside)?;
         file.set_permissions(fs::Permissions::from_mode(0o755))?;
-        file.write_all(what.bytes)?;
+        file.write_all(&what.bytes()?)?;
         drop(file);
         // What a second cutrace was faster to put there stays: a program may have loaded it, and a
         // file of the same name would be another library to its loader.
-        if fs::hard_link(&aside, &path).is_ok() || is_there() {
+        if fs::hard_link(&aside, &path).is_ok() || what.is_at(&path) {
             return fs::remove_file(&aside);
         }
         fs::rename(&aside, &path)
@@ -340,17 +362,10 @@ fn forget_others(folder: &Path, now: SystemTime) {
     }
 }
 
-/// FNV-1a: a name for the contents, not a defence (the folder's owner is).
-fn fingerprint(contents: &[Embedded]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for part in contents {
-        for chunk in part.bytes.chunks(8) {
-            let mut word = [0u8; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    hash
+/// A number that names these contents together.
+fn name_of_all(contents: &[Embedded]) -> u64 {
+    let each = contents.iter().map(|part| part.fingerprint.to_le_bytes());
+    fingerprint(&each.collect::<Vec<_>>().concat())
 }
 
 #[cfg(test)]
@@ -381,6 +396,29 @@ mod tests {
         assert!(!old.exists());
         for kept in [own, in_use, recent, other_kind, not_ours] {
             assert!(kept.join("libsome.so").exists(), "{}", kept.display());
+        }
+    }
+
+    #[test]
+    fn what_is_carried_is_what_was_built_and_damage_is_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("library");
+        let all = [
+            built::DEMO,
+            built::PRELOAD,
+            built::GPU_TIMES,
+            built::GPU_PROBES,
+        ];
+        for embedded in all.iter().chain(built::LIBRARIES) {
+            let mut bytes = embedded.bytes().expect("unpacks");
+            fs::write(&path, &bytes).expect("written");
+            assert!(embedded.is_at(&path), "{}", embedded.name);
+            let at = bytes.len() / 2;
+            bytes[at] ^= 1;
+            fs::write(&path, &bytes).expect("written");
+            assert!(!embedded.is_at(&path), "{}", embedded.name);
+            fs::write(&path, &bytes[..at]).expect("written");
+            assert!(!embedded.is_at(&path), "{}", embedded.name);
         }
     }
 }

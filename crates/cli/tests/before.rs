@@ -69,7 +69,7 @@ fn selections_mean_something() {
     attempt.refuses(&["--stack=memroy"], "did you mean memory?");
     attempt.refuses(
         &["-e", "memory,!memory"],
-        "this excludes everything that it asks for",
+        "this excludes everything it includes",
     );
     for good in [
         "memory",

@@ -161,3 +161,20 @@ fn the_program_cat_is_traced_by_other_words() {
     let help = succeeds(&["cat", "--help"], folder.path());
     assert!(String::from_utf8_lossy(&help).contains("cutrace -- cat FILE"));
 }
+
+/// The one report that reads an Arrow trace by columns.
+#[test]
+fn top_is_the_same_of_rows_and_of_lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for path in fixtures() {
+        let path = path.to_str().expect("UTF-8");
+        succeeds(&["export", path, "-o", "packed.arrows"], folder.path());
+        for more in [&["--json"][..], &[]] {
+            let shown = |trace: &str| {
+                let words = [&["report", "top", trace], more].concat();
+                String::from_utf8(succeeds(&words, folder.path())).expect("UTF-8")
+            };
+            assert_eq!(shown("packed.arrows"), shown(path), "{path}");
+        }
+    }
+}

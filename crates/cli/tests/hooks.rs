@@ -137,7 +137,7 @@ fn the_doctor_looks_at_everything() {
     assert_eq!((&*error, code), ("", Some(0)));
     for thing in [
         "driver",
-        "GPU alone",
+        "without MPS",
         "CUPTI",
         "NVML",
         "FECS",

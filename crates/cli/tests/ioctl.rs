@@ -77,14 +77,14 @@ fn bad_words_are_explained() {
     for (words, said) in [
         (&["RM_FREE"][..], "a request is a number"),
         (&["0x1234567890"], "a request has 32 bits"),
-        (&["0xc0104629", "12x4"], "'x' is no hexadecimal digit"),
+        (&["0xc0104629", "12x4"], "'x' is not a hexadecimal digit"),
         (
             &["0xc0104629", "123"],
             "3 digits, an odd number: a byte has two",
         ),
         (
             &["0xc0104629", "--driver", "latest"],
-            "it looks like 580 or 580.159.04",
+            "(such as 580 or 580.159.04)",
         ),
         (
             &["34", "--uvm", "--path", "/dev/nvidia-uvm"],

@@ -274,10 +274,13 @@ fn slips_are_answered_with_what_was_meant() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let within = |name: &str| folder.path().join(name).display().to_string();
     fs::copy(layers(), within("one.jsonl")).expect("copied");
-    refused(&["report", "sumary"], &["'sumary'", "summary, perhaps?"]);
+    refused(
+        &["report", "sumary"],
+        &["'sumary'", "did you mean summary?"],
+    );
     refused(
         &["report", "top", "memory", &layers()],
-        &["one part at a time"],
+        &["one section at a time"],
     );
     refused(
         &["report", &within("")],
@@ -301,7 +304,7 @@ fn that_nothing_is_chosen_is_no_line_of_the_data() {
     let said = String::from_utf8_lossy(&nothing.stderr);
     assert!(nothing.status.success() && nothing.stdout.is_empty());
     assert!(said.contains("no events to show"), "{said}");
-    assert!(said.contains("-e nonsense: no category"), "{said}");
+    assert!(said.contains("-e nonsense: not a category"), "{said}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn a_device_without_an_end_is_no_input() {
     // What has an end is read, though there is nothing in it.
     let output = run(&["gpu", "check", "/dev/null"], folder.path());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("this is no ELF object"), "{said}");
+    assert!(said.contains("not an ELF object"), "{said}");
 }
 
 #[test]

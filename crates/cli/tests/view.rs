@@ -11,6 +11,8 @@ use std::{
 
 struct Served {
     child: Child,
+    /// With the trace, whose index is written beside it.
+    _folder: Option<tempfile::TempDir>,
     host: String,
     path: String,
 }
@@ -29,8 +31,15 @@ fn serve() -> Served {
 }
 
 fn serve_with(mut command: Command) -> Served {
+    let folder = tempfile::tempdir().expect("a folder");
+    command.arg(copied(folder.path()));
+    let mut served = serve_what(command);
+    served._folder = Some(folder);
+    served
+}
+
+fn serve_what(mut command: Command) -> Served {
     let mut child = command
-        .arg(repository().join("fixtures/traces/layers.jsonl"))
         .stderr(Stdio::piped())
         .spawn()
         .expect("cutrace runs");
@@ -47,6 +56,7 @@ fn serve_with(mut command: Command) -> Served {
         .expect("a path");
     Served {
         child,
+        _folder: None,
         host: host.to_owned(),
         path: format!("/{path}"),
     }
@@ -118,4 +128,316 @@ fn the_page_is_there_for_those_who_know_where() {
     noise.write_all(b"\xff\xfe\r\n\r\n").expect("sent");
     let page = served.ask("GET", &served.path, &served.host);
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+/// A trace in a folder of its own, as its index is written beside it.
+fn copied(folder: &std::path::Path) -> std::path::PathBuf {
+    let trace = folder.join("trace.jsonl");
+    let from = repository().join("fixtures/traces/layers.jsonl");
+    std::fs::copy(from, &trace).expect("copied");
+    trace
+}
+
+fn served(traces: &[&std::path::Path]) -> Served {
+    let mut command = cutrace();
+    command.args(["view", "--no-open"]).args(traces);
+    serve_what(command)
+}
+
+impl Served {
+    fn get(&self, below: &str) -> (String, String) {
+        let path = format!("{}{below}", self.path);
+        let answer = self.ask("GET", &path, &self.host);
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn json(&self, below: &str) -> serde_json::Value {
+        let (head, body) = self.get(below);
+        assert!(
+            head.starts_with("HTTP/1.1 200 OK\r\n"),
+            "{below}: {head}\n{body}"
+        );
+        assert!(
+            head.contains("application/json") && head.contains("no-store"),
+            "{head}"
+        );
+        serde_json::from_str(&body).expect("JSON")
+    }
+}
+
+#[test]
+fn the_page_can_ask_for_single_events() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = copied(folder.path());
+    let index = folder.path().join("trace.jsonl.index");
+    for again in [false, true] {
+        assert_eq!(index.exists(), again, "made at the first view");
+        let served = served(&[&trace]);
+        let (_, page) = served.get("");
+        assert!(page.contains("connect-src 'self'"));
+        assert!(page.contains(r#""server":{"api":1,"traces":1}"#));
+        let all = served.json("api/spans?trace=0&from=0&to=9000000000000000");
+        assert_eq!(all["complete"], true);
+        let rows = all["rows"].as_array().expect("rows");
+        let names = all["names"].as_array().expect("names");
+        assert!(!rows.is_empty());
+        let mut ids = Vec::new();
+        for row in rows {
+            for column in [
+                "start",
+                "duration",
+                "inside",
+                "name",
+                "label",
+                "category",
+                "layer",
+                "status",
+                "id",
+                "correlation",
+                "open",
+            ] {
+                assert_eq!(
+                    row[column].as_array().map(Vec::len),
+                    row["id"].as_array().map(Vec::len),
+                    "{column}"
+                );
+            }
+            ids.extend(
+                row["id"]
+                    .as_array()
+                    .expect("ids")
+                    .iter()
+                    .filter_map(serde_json::Value::as_u64),
+            );
+        }
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "nothing twice");
+        // Every one of them can be looked at, and is what the row said.
+        for id in &ids {
+            let event = served.json(&format!("api/event?trace=0&id={id}"));
+            assert_eq!(event["id"], *id);
+            assert!(names.contains(&event["name"]), "{event}");
+            assert!(event["lane"].is_u64() && event["depth"].is_u64(), "{event}");
+        }
+        let name = names[0].as_str().expect("a name");
+        let found = served.json(&format!("api/search?trace=0&q={name}"));
+        let matches = found["matches"].as_array().expect("matches");
+        assert!(!matches.is_empty() && found["total"] == matches.len());
+        let instances = served.json(&format!("api/instances?name={name}&by=duration&max=5"));
+        assert!(
+            instances["total"].as_u64() >= Some(1)
+                && !instances["matches"].as_array().expect("a list").is_empty()
+        );
+        let by_time = served.json(&format!("api/instances?name={name}&by=time"));
+        assert_eq!(
+            by_time["matches"].as_array().map(|list| list.len() as u64),
+            by_time["total"].as_u64()
+        );
+    }
+    // Whatever is in its place, the trace is viewed.
+    std::fs::write(&index, b"cutridx1 and then noise").expect("written");
+    let served = served(&[&trace]);
+    assert_eq!(
+        served.json("api/spans?from=0&to=9000000000000000")["complete"],
+        true
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = copied(folder.path());
+    let served = served(&[&trace]);
+    for (below, status) in [
+        ("api/spans", "400"),
+        ("api/spans?from=0&to=x", "400"),
+        ("api/spans?from=5&to=5", "400"),
+        ("api/spans?from=0&to=5&lanes=a", "400"),
+        ("api/spans?from=-1&to=5", "400"),
+        ("api/spans?from=0&to=5&trace=1", "404"),
+        ("api/spans?from=0&to=99999999999999999999999", "400"),
+        ("api/event", "400"),
+        ("api/event?id=18446744073709551615", "404"),
+        ("api/search", "400"),
+        ("api/search?q=", "400"),
+        ("api/search?q=%ff", "400"),
+        ("api/instances?name=x&by=size", "400"),
+        ("api", "404"),
+        ("api/../../etc/passwd", "404"),
+        ("trace.jsonl", "404"),
+        ("index.html", "404"),
+    ] {
+        let (head, body) = served.get(below);
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{below}: {head} {body}"
+        );
+    }
+    let path = format!("{}api/spans?from=0&to=5", served.path);
+    for (method, path, host) in [
+        ("POST", &*path, &*served.host),
+        ("OPTIONS", &path, &served.host),
+        ("GET", &path, "evil.example"),
+        ("GET", "/api/spans?from=0&to=5", &served.host),
+        (
+            "GET",
+            "/00000000000000000000000000000000/api/spans?from=0&to=5",
+            &served.host,
+        ),
+    ] {
+        let answer = served.ask(method, path, host);
+        assert!(answer.starts_with("HTTP/1.1 404"), "{method} {path} {host}");
+    }
+    // Lanes that are not there have no spans; huge limits are cut.
+    let none = served.json("api/spans?from=0&to=5&lanes=4000000000&limit=18446744073709551615");
+    assert_eq!(none["rows"], serde_json::json!([]));
+    assert_eq!(served.json("api/search?q=no+such+thing")["total"], 0);
+    assert_eq!(
+        served.json("api/search?q=a&from=18446744073709551615")["matches"],
+        serde_json::json!([])
+    );
+}
+
+/// More connections than are served at once, most of them silent: those that come later are told so, and when the silent ones have
+/// gone, everybody is served again.
+#[test]
+fn silent_and_many_clients_do_no_harm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = copied(folder.path());
+    let served = served(&[&trace]);
+    let mut silent: Vec<TcpStream> = (0..40)
+        .map(|_| TcpStream::connect(&served.host).expect("it listens"))
+        .collect();
+    // One of them sends a byte now and then.
+    let mut slow = silent.pop().expect("one");
+    for byte in b"GET /" {
+        let _ = slow.write_all(&[*byte]);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let refused = |stream: &mut TcpStream| {
+        let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(200)));
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer.starts_with("HTTP/1.1 503")
+    };
+    let count = silent
+        .iter_mut()
+        .filter_map(|stream| refused(stream).then_some(()))
+        .count();
+    assert!(count >= 1, "all of them were taken");
+    drop((silent, slow));
+    let began = std::time::Instant::now();
+    loop {
+        let mut stream = TcpStream::connect(&served.host).expect("it listens");
+        let _ = write!(
+            stream,
+            "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n",
+            served.path, served.host
+        );
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        if answer.starts_with("HTTP/1.1 200 OK") {
+            break;
+        }
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(60),
+            "{answer:.200}"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // Too long to be a request, and no request at all.
+    for noise in [
+        vec![b'a'; 100_000],
+        b"\r\n\r\n".to_vec(),
+        b"GET\r\n\r\n".to_vec(),
+    ] {
+        let mut stream = TcpStream::connect(&served.host).expect("it listens");
+        let _ = stream.write_all(&noise);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+    }
+    assert!(served.get("").0.starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn two_traces_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = copied(folder.path());
+    let after = folder.path().join("after.jsonl");
+    std::fs::copy(repository().join("fixtures/traces/demo.jsonl"), &after).expect("copied");
+    let served = served(&[&before, &after]);
+    let (_, page) = served.get("");
+    for part in [
+        r#""traces":2"#,
+        "id=\"data-report-1\"",
+        "id=\"data-timeline-1\"",
+        "id=\"data-diff\"",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let rows = |trace: u32| {
+        served.json(&format!(
+            "api/spans?trace={trace}&from=0&to=9000000000000000"
+        ))
+    };
+    assert_ne!(rows(0)["rows"], rows(1)["rows"]);
+}
+
+#[test]
+fn three_traces_need_to_be_merged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = copied(folder.path());
+    let mut command = cutrace();
+    command
+        .args(["view", "--no-open"])
+        .args([&trace, &trace, &trace]);
+    let output = command.output().expect("cutrace runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("--merge"),
+        "{said}"
+    );
+    let mut command = cutrace();
+    command
+        .args(["view", "--no-open", "--merge"])
+        .args([&trace, &trace]);
+    let served = serve_what(command);
+    let (_, page) = served.get("");
+    assert!(!page.contains("connect-src") && !page.contains(r#""server":"#));
+    assert!(
+        served
+            .get("api/spans?from=0&to=5")
+            .0
+            .starts_with("HTTP/1.1 404")
+    );
+}
+
+/// Without a display somebody is probably logged in from elsewhere.
+#[test]
+fn how_to_reach_the_page_from_elsewhere_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = copied(folder.path());
+    let mut command = cutrace();
+    command
+        .args(["view", "--no-open", "--port", "0"])
+        .arg(&trace)
+        .env_remove("DISPLAY")
+        .env_remove("WAYLAND_DISPLAY")
+        .env("SSH_CONNECTION", "192.0.2.7 50000 192.0.2.1 22")
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("cutrace runs");
+    let lines = BufReader::new(child.stderr.take().expect("stderr")).lines();
+    let said: Vec<String> = lines.map_while(Result::ok).take(2).collect();
+    let _ = child.kill();
+    let _ = child.wait();
+    let port = said[0]
+        .split(':')
+        .nth(3)
+        .and_then(|rest| rest.split('/').next())
+        .expect("a port");
+    let hint = format!("ssh -L {port}:127.0.0.1:{port} 192.0.2.1");
+    assert!(said[1].contains(&hint), "{said:?}");
 }

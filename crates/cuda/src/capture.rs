@@ -1,9 +1,9 @@
-//! What is captured of a call beyond its first four integer arguments, and in which order it lies
+//! What is captured of a call beyond its first four integer arguments, and in which order it is stored
 //! in the call's payload slots. The injected library writes by this plan, the tracer reads by it.
 //!
 //! Arguments are counted in *words* as the x86-64 calling convention passes them: words 0 to 5 are
 //! the integer registers, word 6 is the first on the stack. A struct by value takes several words
-//! (`dim3` two); one of more than 16 bytes lies on the stack whatever registers are free.
+//! (`dim3` two); one of more than 16 bytes is on the stack whatever registers are free.
 
 mod behind;
 
@@ -59,7 +59,7 @@ pub enum Item {
     },
     /// A C string behind the pointer that is word `arg`, padded with NULs.
     Text { arg: u8, bytes: u16, at: When },
-    /// A C string behind the pointer that lies behind word `arg`, after success.
+    /// A C string behind the pointer that is behind word `arg`, after success.
     TextBehind { arg: u8, bytes: u16 },
     /// The first elements of the array behind word `arg`, as many as there are and as fit into
     /// `bytes`; zeros after them.

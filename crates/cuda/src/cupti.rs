@@ -332,14 +332,14 @@ pub fn result_words(result: u32) -> &'static str {
     match result {
         7 => "CUPTI refused the operation",
         11 | 27 => "this CUPTI has no such function",
-        14 => "this CUPTI does not fit the driver",
+        14 => "this CUPTI does not match the driver",
         15 => "CUPTI could not be initialised with this driver",
-        23 => "CUPTI is disabled here: another profiler or a debugger holds it",
+        23 => "CUPTI is disabled here: another profiler or a debugger uses it",
         26 => "the profiling hardware is in use by another tool",
-        28..=31 => "unified memory cannot be watched on this device",
+        28..=31 => "unified memory cannot be traced on this device",
         33 | 40 => "the device is a virtual GPU that may not be profiled",
         35 => {
-            "profiling this GPU is reserved to administrators (ERR_NVGPUCTRPERM): run as root, or load \
+            "profiling this GPU is reserved for administrators (ERR_NVGPUCTRPERM): run as root, or load \
              the nvidia module with NVreg_RestrictProfilingToAdminUsers=0"
         }
         39 | 12 => "another tool uses CUPTI in this process",

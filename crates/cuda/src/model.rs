@@ -26,7 +26,7 @@ pub enum Direction {
     InOut,
 }
 
-/// How much lies behind a pointer.
+/// How much a pointer leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// One value of the pointed-to type (for values that are no pointers: themselves).
@@ -108,7 +108,7 @@ pub struct Field {
     pub kind: &'static Type,
     pub offset: u32,
     pub count: u32,
-    /// Inside a union: which arm is meant depends on other fields.
+    /// Inside a union: which arm is used depends on other fields.
     pub shared: bool,
 }
 

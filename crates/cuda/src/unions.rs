@@ -1,4 +1,4 @@
-//! Which arm of a union is meant: a field beside it says so, or the struct around it does.
+//! Which arm of a union is used: a field beside it says so, or the struct around it does.
 
 use crate::model::{Field, Struct};
 
@@ -7,7 +7,7 @@ struct Row {
     layouts: &'static [&'static str],
     /// The field that tells; none where it is in the struct around this one.
     tag: Option<&'static str>,
-    /// Values of the tag, and the fields that are meant then: with this name, or below it.
+    /// Values of the tag, and the fields that are used then: with this name, or below it.
     arms: &'static [(u32, &'static str)],
 }
 
@@ -169,7 +169,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// Whether a field is meant. `tag` gives the value of a field of the same struct, or, for none,
+/// Whether a field is used. `tag` gives the value of a field of the same struct, or, for none,
 /// what the struct around it says.
 pub fn is_meant(
     layout: &Struct,
@@ -188,7 +188,7 @@ pub fn is_meant(
     })
 }
 
-/// Whether it is known which arms of this struct's unions are meant.
+/// Whether it is known which arms of this struct's unions are used.
 pub fn is_known(layout: &Struct) -> bool {
     ROWS.iter().any(|row| row.layouts.contains(&layout.name))
 }

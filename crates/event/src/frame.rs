@@ -31,7 +31,7 @@ pub struct Frame {
     pub symbol: Option<Name>,
     /// Distance from the symbol's start.
     pub offset: Option<u64>,
-    /// The mapped file it lies in.
+    /// The mapped file it is in.
     pub module: Option<Name>,
     /// The source file, and the line in it, where they are known.
     pub file: Option<Name>,

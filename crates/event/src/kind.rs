@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// Whether a span of this kind lies on its thread, with others inside it and around it.
+    /// Whether a span of this kind is on its thread, with others inside it and around it.
     pub const fn nests(self) -> bool {
         !matches!(self, Kind::ProcessRange)
     }

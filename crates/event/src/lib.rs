@@ -1,4 +1,4 @@
-//! The event model: what a trace says, whatever file it lies in and whichever back end saw it.
+//! The event model: what a trace says, whatever file it is in and whichever back end saw it.
 //!
 //! Nothing here reads, writes or captures. Without the feature `alloc` only what injected code
 //! needs remains: layers, categories, clocks, globs, selections and the ring's records.

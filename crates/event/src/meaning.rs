@@ -122,7 +122,7 @@ pub use space::MemorySpace;
 mod space {
     use super::named_enum;
     named_enum! {
-        /// Where memory lies.
+        /// Where memory is.
         MemorySpace, "memory space",
         Device = "device",
         /// Page-locked host memory.

@@ -6,7 +6,7 @@
 //! never used twice in a ring, and what a note refers to has been written before it.
 //!
 //! In a note's slot `function` and `stack_pointer` are those of the call it belongs to,
-//! `args[0]` is [`Note::head`], `args[1]` is [`Note::sizes`]. What it holds lies in the payload
+//! `args[0]` is [`Note::head`], `args[1]` is [`Note::sizes`]. What it holds is in the payload
 //! slots behind it.
 
 /// What a note says.

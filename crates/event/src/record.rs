@@ -13,7 +13,7 @@ pub enum Extent {
     Closed(u64),
 }
 
-/// What a call returned. The name is filled in by whoever knows the layer's codes.
+/// What a call returned. The name is filled in by code that knows the layer's codes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     pub code: i64,

@@ -128,7 +128,7 @@ impl<T> Reorder<T> {
         self.len() == 0
     }
 
-    /// There is no room for another: whoever takes items from now on gets the earliest, whatever the time.
+    /// There is no room for another: taking items from now on gives the earliest, whatever the time.
     pub fn is_full(&self) -> bool {
         self.len() >= self.most
     }

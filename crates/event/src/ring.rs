@@ -2,7 +2,7 @@
 //!
 //! A process has one file in the session's folder, `rings.PID.N`, of which each thread gets a piece:
 //! an [`ArenaHeader`], a directory of [`RingState`]s, an area for text, then rings of one size. A file is
-//! long and sparse, and mapped once; whoever takes a ring takes it by atomic operations in it, so that a
+//! long and sparse, and mapped once; threads take a ring by atomic operations in it, so that a
 //! new thread needs no rights, no descriptor and no space for a name. Children that cannot make a file of
 //! their own go on in their parent's.
 //!
@@ -108,7 +108,7 @@ impl RingState {
 pub const COUNTERS_FILE: &str = "counters";
 pub const COUNTERS_SIZE: usize = 4096;
 
-/// What is counted whoever it happens to, and whatever rights it has left.
+/// What is counted in every process, whatever rights it has left.
 #[repr(C)]
 pub struct Counters {
     /// Calls that were not recorded and that no ring's [`RingHeader::dropped`] counts.
@@ -234,12 +234,12 @@ const _: () = {
 pub const FLAG_PAYLOADS: u16 = 0xFF;
 /// The call never returned: a later one on the same thread shows that its frame is gone.
 pub const FLAG_UNWOUND: u16 = 0x100;
-/// Not 0: the payload lies in the slot itself, in those of `args` that no argument needs, from the
+/// Not 0: the payload is in the slot itself, in those of `args` that no argument needs, from the
 /// one with this number less one on. A short output then costs no second cache line.
 pub const FLAG_WITHIN: u16 = 0x7 << WITHIN_SHIFT;
 pub const WITHIN_SHIFT: u32 = 9;
 
-/// Which of `args` hold the payload, by a slot's flags; none if it lies in slots of its own.
+/// Which of `args` hold the payload, by a slot's flags; none if it is in slots of its own.
 pub fn payload_within(flags: u16) -> core::ops::Range<usize> {
     match usize::from((flags & FLAG_WITHIN) >> WITHIN_SHIFT) {
         0 => SLOT_ARGS..SLOT_ARGS,

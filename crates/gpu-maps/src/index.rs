@@ -185,7 +185,10 @@ mod tests {
         let read = Folder::open(folder.path()).expect("read");
         assert_eq!(read.maps(), maps);
         let missing = read.map("counts").expect_err("there is none").to_string();
-        assert_eq!(missing, "no map counts is pinned; there are: a name, other");
+        assert_eq!(
+            missing,
+            "no map counts is pinned; pinned maps: a name, other"
+        );
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 

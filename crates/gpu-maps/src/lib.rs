@@ -24,11 +24,11 @@ use std::path::PathBuf;
 pub enum PinnedError {
     #[error("cannot read {}: {why}", path.display())]
     Read { path: PathBuf, why: std::io::Error },
-    #[error("{}: this is no index of cutrace's maps", .0.display())]
+    #[error("{}: not an index of cutrace maps", .0.display())]
     NoIndex(PathBuf),
     #[error("line {line} of {} cannot be read", path.display())]
     Line { path: PathBuf, line: usize },
-    #[error("no map {name} is pinned; there are: {}", .there.join(", "))]
+    #[error("no map {name} is pinned; pinned maps: {}", .there.join(", "))]
     NoMap { name: String, there: Vec<String> },
     #[error("{} is shorter than its map", .0.display())]
     Short(PathBuf),

@@ -11,7 +11,7 @@ const HASH_HEAD: u64 = 64;
 /// In a tag's lowest two bits: the key is there.
 const IS_THERE: u64 = 2;
 
-/// A map that is open. Whoever holds it sees what kernels write into a live one.
+/// A map that is open. Its holder sees what kernels write into a live one.
 #[derive(Debug)]
 pub struct Map {
     spec: Spec,

@@ -136,13 +136,13 @@ impl fmt::Display for Check {
 impl fmt::Display for Accepted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cost = &self.translated.cost;
-        write!(f, "  verified: {} instructions looked at, ", self.looked_at)?;
+        write!(f, "  verified: {} instructions examined, ", self.looked_at)?;
         match self.budget {
             None => writeln!(f, "at most {} executed", cost.longest_path)?,
             Some(rounds) => writeln!(
                 f,
-                "and runs under a budget: its loops have no bound that is known,\n  \
-                 so each thread stops after {rounds} rounds of them (--budget N)"
+                "and runs under a budget: its loops have no known bound,\n  so each thread stops after {rounds} \
+                 iterations (--budget N)"
             )?,
         }
         if self.context_bytes > 0 {
@@ -178,7 +178,7 @@ impl fmt::Display for Accepted {
             let sums = inline.sums.len();
             writeln!(
                 f,
-                "  only adds: where threads come by more than once, {sums} sums are kept in registers"
+                "  only adds: if a thread passes more than once, {sums} sums are kept in registers"
             )?;
         }
         for line in self.translated.functions.lines() {

@@ -5,9 +5,9 @@
 pub enum FormatError {
     #[error("a width of {0} digits")]
     Width(usize),
-    #[error("the format ends in the midst of a conversion")]
+    #[error("the format ends in the middle of a conversion")]
     Cut,
-    #[error("%{0} is not known (known: d i u x X p c s, with l or ll)")]
+    #[error("unknown conversion %{0} (known: d i u x X p c s, with l or ll)")]
     Conversion(char),
 }
 

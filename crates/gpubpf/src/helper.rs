@@ -85,21 +85,21 @@ macro_rules! helpers {
 
 helpers! {
     1 "map_lookup_elem" (A::Map(MapSort::Keyed), A::Key) -> Gives::ValueOrNull,
-        "address of the value; NULL where there is none, also past an array's end";
+        "address of the value; NULL if there is none or if the index is past the array's end";
     2 "map_update_elem" (A::Map(MapSort::Keyed), A::Key, A::Value, A::Number) -> Gives::Number,
         "copies the value in; 0 on success";
     3 "map_delete_elem" (A::Map(MapSort::Keyed), A::Key) -> Gives::Number,
-        "takes a key out of a hash map; 0 on success";
+        "removes a key from a hash map; 0 on success";
     5 "ktime_get_ns" () -> Gives::Number, "the host's monotonic clock, from the calibrated GPU clock";
     6 "trace_printk" (A::Format, A::Size, A::Formatted, A::Formatted, A::Formatted) -> Gives::Number,
         "a line of text, formatted on the host";
     7 "get_prandom_u32" () -> Gives::Below(u32::MAX as u64), "a pseudo-random number";
     8 "get_smp_processor_id" () -> Gives::Below(u32::MAX as u64), "the SM the thread is on";
-    14 "get_current_pid_tgid" () -> Gives::Number, "process of the context, in both halves";
+    14 "get_current_pid_tgid" () -> Gives::Number, "the context's process, in both halves";
     25 "perf_event_output" (A::Context, A::Map(MapSort::Ring), A::Number, A::Memory, A::Size)
-        -> Gives::Number, "a record into the ring; 0, or 2 if it is full";
+        -> Gives::Number, "writes a record to the ring; 0, or 2 if it is full";
     130 "ringbuf_output" (A::Map(MapSort::Ring), A::Memory, A::Size, A::Number) -> Gives::Number,
-        "a record into the ring; 0, or 2 if it is full";
+        "writes a record to the ring; 0, or 2 if it is full";
     177 "trace_vprintk" (A::Format, A::Size, A::Memory, A::SizeOrZero) -> Gives::Number,
         "trace_printk with more than three values";
     501 "puts" (A::Text) -> Gives::Number, "a line of text";
@@ -108,7 +108,7 @@ helpers! {
     504 "get_block_dim" (A::Out, A::Out, A::Out) -> Gives::Number, "blockDim.x, .y, .z";
     505 "get_thread_idx" (A::Out, A::Out, A::Out) -> Gives::Number, "threadIdx.x, .y, .z";
     506 "gpu_membar" () -> Gives::Number, "membar.sys";
-    507 "cuda_exit" () -> Gives::Number, "the thread of the kernel ends";
+    507 "cuda_exit" () -> Gives::Number, "ends the kernel's thread";
     508 "get_grid_dim" (A::Out, A::Out, A::Out) -> Gives::Number, "gridDim.x, .y, .z";
     509 "get_sm_id" () -> Gives::Below(u32::MAX as u64), "%smid";
     510 "get_warp_id" () -> Gives::Below(u32::MAX as u64), "%warpid";

@@ -190,7 +190,7 @@ pub enum Undecodable {
     FunctionAddress,
     #[error("a constant of unknown kind {0}")]
     ConstantKind(u8),
-    #[error("jump to {0}, which is no instruction")]
+    #[error("jump to {0}, which is not an instruction")]
     JumpTarget(i64),
     #[error("unknown jump {0:#04x}")]
     Jump(u8),

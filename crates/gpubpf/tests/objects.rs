@@ -119,19 +119,19 @@ fn errors_say_what_to_do() {
     };
     says(
         Object::parse(b"no ELF at all").unwrap_err(),
-        "no ELF object",
+        "not an ELF object",
     );
-    says(Object::parse(&[]).unwrap_err(), "no ELF object");
+    says(Object::parse(&[]).unwrap_err(), "not an ELF object");
     let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     if own.len() < 32 << 20 {
         says(Object::parse(&own).unwrap_err(), "clang -target bpf");
     }
-    says(Object::parse(&vec![0; 40 << 20]).unwrap_err(), "larger");
+    says(Object::parse(&vec![0; 40 << 20]).unwrap_err(), "too large");
     says(error("bad/core.o"), "CO-RE relocation (struct task_struct)");
     says(error("bad/legacy.o"), "define them in section .maps");
     says(
         error("bad/unknown_map.o"),
-        "map strange: type 4711 is not known",
+        "map strange: unknown map type 4711",
     );
     says(
         error("bad/external.o"),

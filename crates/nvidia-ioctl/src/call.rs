@@ -237,9 +237,11 @@ impl<'a> Request<'a> {
         self.structure = other.or(Some(first));
         self.doubt = Some(match other {
             Some(_) => {
-                format!("{name} of {size} bytes is another version's: driver {version} has {usual}")
+                format!(
+                    "{name} of {size} bytes belongs to another version: driver {version} has {usual}"
+                )
             }
-            None => format!("{size} bytes, where {name} of driver {version} has {usual}"),
+            None => format!("{size} bytes, but {name} of driver {version} has {usual}"),
         });
     }
 

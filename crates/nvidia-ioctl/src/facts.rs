@@ -76,7 +76,7 @@ pub enum Fact {
         requested: u64,
         /// What it got.
         bytes: u64,
-        /// Where registered memory lies.
+        /// Where registered memory is.
         address: Option<u64>,
     },
     /// Memory whose allocation was seen.

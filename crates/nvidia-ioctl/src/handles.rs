@@ -76,7 +76,7 @@ impl Handles {
         }
     }
 
-    /// An object came to be. A handle that was taken before must have been freed unseen.
+    /// An object came to be. A handle that was taken before must have been freed without being seen.
     pub fn made(&mut self, client: u32, handle: u32, object: Object) {
         let key = (client, handle);
         self.freed(client, handle);

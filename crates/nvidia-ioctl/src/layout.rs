@@ -1,4 +1,4 @@
-//! How a struct lies in memory: the words of `structs.tsv`, parsed.
+//! How a struct is laid out in memory: the words of `structs.tsv`, parsed.
 //!
 //! `name:offset:type` by commas. A type is a kind with its bytes (`u4`, `i4`, `h4` handle, `p8`
 //! pointer, `s4` status, `b1` bool, `e4` enum, `f4` float), `c64` text, `uuid`, `{…}16` a struct of

@@ -19,7 +19,7 @@ impl fmt::Display for NotAVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is no driver version: it looks like 580 or 580.159.04",
+            "'{}' is not a driver version (such as 580 or 580.159.04)",
             self.0
         )
     }

@@ -10,7 +10,7 @@ pub(crate) enum NumberError {
     ExactDigits { digits: u8, prefix: &'static str },
     #[error("`{0}` inside a number")]
     Inside(char),
-    #[error("the integer does not fit 64 bits")]
+    #[error("the integer does not fit into 64 bits")]
     TooLarge,
     #[error("expected digits after the radix prefix")]
     NoDigits,

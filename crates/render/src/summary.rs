@@ -224,7 +224,7 @@ fn tail(text: &mut String, run: &RunSummary) {
     if let Some(overhead) = &run.overhead {
         let _ = writeln!(
             text,
-            "Overhead in the program: {:.1} ns per call, about {:.3} ms in total",
+            "Overhead in the program: {:.1} ns per call, about {:.3} ms in total with set-up",
             overhead.per_event_ns,
             overhead.total_ns as f64 / 1e6
         );

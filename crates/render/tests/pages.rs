@@ -151,11 +151,16 @@ fn the_report_in_a_browser() {
     let output = Command::new(node)
         .arg("--test")
         .arg("--test-concurrency=2")
-        .args(["report", "extremes", "recorded", "chrome"].map(|name| {
-            repository
-                .join("tests/web")
-                .join(format!("{name}.test.mjs"))
-        }))
+        .args(
+            [
+                "report", "details", "extremes", "recorded", "chrome", "sizes",
+            ]
+            .map(|name| {
+                repository
+                    .join("tests/web")
+                    .join(format!("{name}.test.mjs"))
+            }),
+        )
         .env("CUTRACE_WEB", web)
         .env("CUTRACE_PAGES", repository.join("target/pages"))
         .env("CUTRACE_CHROMIUM", chromium)

@@ -233,3 +233,87 @@ fn several_processes_are_named_at_the_end() {
     );
     assert!(!shown(&[7]).contains("parent"));
 }
+
+/// Times of the lines, in nanoseconds.
+fn times(text: &str) -> Vec<u64> {
+    let time = |line: &str| line[..13].trim().replace('.', "").parse().expect("a time");
+    text.lines().map(time).collect()
+}
+
+#[test]
+fn lines_never_go_back_in_time() {
+    for options in [Options::default(), ascii()] {
+        let times = times(&replayed(&inference(), options));
+        assert!(times.is_sorted(), "{times:?}");
+    }
+}
+
+fn query(id: u64, name: &str, start: u64, depth: u32) -> [Record; 2] {
+    let mut call = Event::new(id, Layer::Driver, Category::Query, name, START + start);
+    (call.pid, call.tid, call.depth) = (1, 1, depth);
+    call.extent = Extent::Open;
+    let mut end = call.clone();
+    end.extent = Extent::Closed(1_000);
+    [call.into(), end.into()]
+}
+
+#[test]
+fn runs_of_a_query_are_one_line() {
+    let mut outer = Event::new(1, Layer::Runtime, Category::Init, "cudaFree", START + 50);
+    (outer.pid, outer.tid) = (1, 1);
+    outer.extent = Extent::Open;
+    let mut records = vec![Record::from(outer.clone())];
+    for id in 2..400 {
+        records.extend(query(id, "cuGetProcAddress_v2", id * 2_000, 1));
+    }
+    records.extend(query(500, "cuDeviceGetAttribute", 1_000_000, 1));
+    for id in 501..504 {
+        records.extend(query(id, "cuGetProcAddress_v2", id * 2_000, 1));
+    }
+    outer.extent = Extent::Closed(2_000_000);
+    records.push(outer.into());
+    records.extend(query(600, "cuDriverGetVersion", 3_000_000, 0));
+    insta::assert_snapshot!(replayed(&records, Options::default()), @r"
+         0.000050  1             cudaFree() {
+         0.004000                  cuGetProcAddress_v2 … × 398 <398 µs>
+         1.000000                  cuDeviceGetAttribute() <1.00 µs>
+         1.002000                  cuGetProcAddress_v2 … × 3 <3.00 µs>
+         2.000050                } cudaFree <2.00 ms>
+         3.000000                cuDriverGetVersion() <1.00 µs>
+    ");
+    let full = Options {
+        full: true,
+        ..Options::default()
+    };
+    assert_eq!(
+        replayed(&records, full).lines().count(),
+        2 + 398 + 1 + 3 + 1
+    );
+}
+
+/// Another thread's call is opened before what happens meanwhile.
+#[test]
+fn threads_take_turns() {
+    let call = |id, tid, start, duration| {
+        let mut call = Event::new(
+            id,
+            Layer::Driver,
+            Category::Sync,
+            format!("cu{id}"),
+            START + start,
+        );
+        (call.pid, call.tid) = (1, tid);
+        call.extent = Extent::Open;
+        let mut end = call.clone();
+        end.extent = Extent::Closed(duration);
+        [Record::from(call), Record::from(end)]
+    };
+    let [slow, slow_end] = call(1, 1, 10, 100);
+    let [quick, quick_end] = call(2, 2, 20, 10);
+    let text = replayed(&[slow, quick, quick_end, slow_end], Options::default());
+    insta::assert_snapshot!(text, @r"
+         0.000010  1             cu1() {
+         0.000020  1/2           cu2() <10 ns>
+         0.000110  1             } cu1 <100 ns>
+    ");
+}

@@ -201,9 +201,9 @@ fn hostile(folder: &Path) -> Result<()> {
     workload::run(1, |record| writer.write(record))?;
     writer.finish()?;
     let mut bytes = fs::read(&path)?;
-    // Each buffer is its length in 8 bytes, then an LZ4 frame, which begins so.
+    // Each buffer is its length in 8 bytes, then a zstd frame, which begins so.
     let frames: Vec<usize> = (8..bytes.len() - 4)
-        .filter(|at| bytes[*at..].starts_with(&[0x04, 0x22, 0x4d, 0x18]))
+        .filter(|at| bytes[*at..].starts_with(&[0x28, 0xb5, 0x2f, 0xfd]))
         .collect();
     for length in [1i64 << 40, i64::MAX] {
         for at in &frames {

@@ -42,6 +42,18 @@ pub struct At {
     /// The line or row, from 0.
     pub line: u32,
     pub byte: u32,
+    pub half: Half,
+}
+
+/// Which half of a span a record is, where both are read together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Half {
+    /// It is to be joined to its other half.
+    #[default]
+    Apart,
+    Begin,
+    /// Complete: it has what its beginning says.
+    End,
 }
 
 /// Something to know before the record number `before` is looked at.

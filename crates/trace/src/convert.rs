@@ -1,6 +1,13 @@
 //! From trace files to a trace file: another format, or several made one.
 
-use crate::{Error, Format, Reader, Result, Writer, merge::Merge, sink::create_file, source::open};
+use crate::{
+    Error, Format, Reader, Result, Writer,
+    arrow::Tables,
+    merge::Merge,
+    sink::create_file,
+    source::open,
+    table::{self, Groups},
+};
 use event::{Record, Summary};
 use std::{
     ffi::OsString,
@@ -62,6 +69,11 @@ pub fn convert_with(
     format: Format,
     tick: &mut dyn FnMut(usize, Option<f64>),
 ) -> Result<ConvertReport> {
+    if let ([input], Format::Parquet) = (inputs, format)
+        && let Some(tables) = Tables::open(input)?
+    {
+        return write_tables(input.as_ref(), tables, output, tick);
+    }
     let readers = inputs.iter().map(open).collect::<Result<Vec<_>>>()?;
     let mut merge = Merge::new(readers)?;
     let writer = Writer::new(output, format, merge.meta())?;
@@ -81,6 +93,30 @@ pub fn convert_with(
         events: summary.events,
         warnings,
         lost: summary.lost,
+    })
+}
+
+/// Rows that stay as they are.
+fn write_tables(
+    path: &Path,
+    mut tables: Tables,
+    output: impl io::Write + Send + 'static,
+    tick: &mut dyn FnMut(usize, Option<f64>),
+) -> Result<ConvertReport> {
+    let mut out = Groups::new(output, tables.schema(), vec![table::head(tables.meta())?])?;
+    while let Some(batch) = tables.next()? {
+        tick(batch.num_rows(), None);
+        out.write(batch)?;
+    }
+    let summary = tables.summary();
+    out.finish(vec![table::tail(&summary)?])?;
+    let warnings = tables.warning().into_iter();
+    Ok(ConvertReport {
+        events: tables.events(),
+        warnings: warnings
+            .map(|warning| format!("{}: {warning}", path.display()))
+            .collect(),
+        lost: summary.lost.max(tables.lost()),
     })
 }
 

@@ -16,7 +16,7 @@ pub enum Error {
     In { path: PathBuf, source: Box<Error> },
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("the file is empty: nothing was traced, or the tracer was killed before it began")]
+    #[error("the file is empty: nothing was traced, or the tracer was killed before it started")]
     Empty,
     #[error("not a trace: {0}")]
     NotATrace(Cow<'static, str>),
@@ -25,15 +25,15 @@ pub enum Error {
          read it with a newer cutrace"
     )]
     Version { found: u64, supported: u32 },
-    #[error("{0}: the extension says the format: use .jsonl, .arrows, .csv or .parquet")]
+    #[error("{0}: the extension selects the format: use .jsonl, .arrows, .csv or .parquet")]
     Extension(PathBuf),
-    #[error("event {id} is {size} bytes as text, more than the {limit} a trace's line may have")]
+    #[error("event {id} is {size} bytes as text, more than the limit of {limit} per line")]
     TooLong { id: u64, size: usize, limit: usize },
     #[error("the arguments of event {id} are nested more than {limit} deep")]
     TooDeep { id: u64, limit: usize },
     #[error("time {time} ns is too far from the trace's start at {start} ns")]
     Time { time: u64, start: u64 },
-    #[error("id {0} is too large to be kept apart from the other traces' ids: merge fewer traces")]
+    #[error("id {0} is too large to stay distinct from the other traces' ids: merge fewer traces")]
     MergeId(u64),
     #[error("nothing to convert: name at least one trace")]
     NoInput,
@@ -42,7 +42,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whoever read what we wrote has stopped reading: no failure of ours.
+    /// The reader of what we wrote has stopped reading: no failure of ours.
     pub fn is_broken_pipe(&self) -> bool {
         let source = match self {
             Error::Io(source) => source,
@@ -123,7 +123,7 @@ impl Warnings {
                 count: 1,
             });
         } else {
-            let last = "more kinds of damage than are listed here";
+            let last = "there are more kinds of damage than are listed here";
             match self.list.get_mut(MOST_WARNINGS) {
                 Some(rest) => rest.count += 1,
                 None => self.list.push(Warning {

@@ -47,6 +47,10 @@ pub struct Fields<'a> {
     pub cmd: Option<u64>,
     pub decoded: Option<Vec<Arg>>,
     pub details: Option<Vec<Arg>>,
+    /// Where they are apart from the arguments.
+    pub outputs: Option<Vec<Arg>>,
+    /// The end of a span that has what its beginning says; `ts` is when it began.
+    pub complete: bool,
     pub stack: Option<Vec<Frame>>,
     pub op: Option<Word<'a>>,
     pub size: Option<u64>,

@@ -3,7 +3,7 @@
 
 use crate::{
     Warnings,
-    batch::{At, Batch, NoteKind},
+    batch::{At, Batch, Half, NoteKind},
 };
 use event::{Arg, Event, Extent, Frame, Ioctl, Record, Status, Summary};
 use std::collections::HashMap;
@@ -68,12 +68,21 @@ impl Joiner {
             if self.ended {
                 break;
             }
-            let ts = recorded_at(&batch.records[place]);
+            let half = batch.at.get(place).map_or(Half::Apart, |at| at.half);
+            let ts = match half {
+                Half::Apart => recorded_at(&batch.records[place]),
+                Half::Begin | Half::End => batch.records[place].ts(),
+            };
             if ts < self.latest {
                 self.warn(batch, place, "not in time order");
             }
             self.latest = self.latest.max(ts);
-            if self.span(batch, place, no_duration) {
+            let wanted = match half {
+                Half::Apart => self.span(batch, place, no_duration),
+                Half::Begin => !self.whole,
+                Half::End => true,
+            };
+            if wanted {
                 if kept != place {
                     batch.records.swap(kept, place);
                 }
@@ -142,7 +151,7 @@ impl Joiner {
                         let end = event.start;
                         event.start = end.saturating_sub(duration.unwrap_or(0));
                         event.extent = Extent::Closed(end - event.start);
-                        self.warn(batch, place, "a span ends that never began");
+                        self.warn(batch, place, "a span ends without a beginning");
                     }
                 }
                 true

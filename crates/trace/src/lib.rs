@@ -10,6 +10,7 @@ mod batch;
 mod convert;
 mod error;
 mod fields;
+pub mod index;
 mod join;
 mod json;
 mod jsonl;
@@ -25,6 +26,7 @@ mod table;
 mod tail;
 mod time;
 
+pub use arrow::{Lines, SpanBatch, SpanEvent, SpanLine, Spans, SpansRead};
 pub use convert::{ConvertReport, convert, convert_to, convert_with, print_lines};
 pub use error::{Error, Place, Result, Warning, Warnings};
 pub use merge::Merge;

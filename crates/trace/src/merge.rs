@@ -133,7 +133,7 @@ fn place_in_merged(record: &mut Record, shift: u64, count: u64, index: u64) -> R
     Ok(())
 }
 
-/// How far each trace's clock lies behind the one of the machine that was started first.
+/// How far each trace's clock is behind the one of the machine that was started first.
 fn shifts(metas: &[&Meta]) -> (Vec<u64>, Vec<&'static str>) {
     let zero = vec![0; metas.len()];
     let boot = |meta: &Meta| meta.host.boot_id.clone();
@@ -153,7 +153,7 @@ fn shifts(metas: &[&Meta]) -> (Vec<u64>, Vec<&'static str>) {
             (Some(other), _) => started.push(started[other]),
             (None, Some(unix)) => started.push(i128::from(unix) - i128::from(meta.start_ns)),
             (None, None) => {
-                let what = "a trace does not say when it began: all were taken to share one clock";
+                let what = "a trace does not say when it began: assuming that all share one clock";
                 return (zero, vec![what]);
             }
         }

@@ -128,6 +128,7 @@ impl Shaper {
             None => Extent::Instant,
             Some("B") => Extent::Open,
             Some("E") => Extent::Closed(fields.duration.unwrap_or(0)),
+            Some("X") if fields.complete => Extent::Closed(fields.duration.unwrap_or(0)),
             Some(_) => return Err("a \"phase\" that is neither B nor E".into()),
         };
         let id = match (fields.op_id, phase) {
@@ -143,10 +144,11 @@ impl Shaper {
             }
         };
         let details = fields.details.take().unwrap_or_default();
-        let (args, outputs) = if matches!(phase, Extent::Closed(_)) {
-            (Vec::new(), details)
-        } else {
-            (details, Vec::new())
+        let outputs = fields.outputs.take();
+        let (args, outputs) = match phase {
+            Extent::Closed(_) if fields.complete => (details, outputs.unwrap_or_default()),
+            Extent::Closed(_) => (Vec::new(), outputs.unwrap_or(details)),
+            _ => (details, Vec::new()),
         };
         let layer = self.layer_or(&fields.layer, kind);
         Ok(Record::Event(Event {
@@ -186,7 +188,7 @@ impl Shaper {
         Ok(self
             .start
             .checked_add_signed(ts)
-            .ok_or("\"ts\" lies outside of all time")?)
+            .ok_or("\"ts\" is out of range")?)
     }
 
     fn name(&mut self, word: Option<&Word<'_>>) -> Option<Name> {

@@ -18,12 +18,21 @@ use std::{
 /// A trace format that can be written.
 pub trait WriteTrace: Send {
     fn write(&mut self, record: &Record) -> Result<()>;
+    /// The record of a closed span whose beginning was not written, and that beginning before it.
+    fn write_whole(&mut self, record: &Record, event: &Event, _duration: u64) -> Result<()> {
+        self.write(&Record::Event(beginning(event)))?;
+        self.write(record)
+    }
     /// Hand everything written so far to the file.
     fn flush(&mut self) -> Result<()>;
     fn finish(&mut self, summary: &Summary) -> Result<()>;
     /// Bytes that [`WriteTrace::flush`] would write, or more.
     fn pending(&self) -> u64 {
         0
+    }
+    /// Lines that are behind later ones; None if it keeps the order in which they come.
+    fn late(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -88,13 +97,14 @@ impl Writer {
     /// After an error the record is not in the trace; the next one may be written.
     pub fn write(&mut self, record: &Record) -> Result<()> {
         if let Record::Event(event) = record
-            && matches!(event.extent, Extent::Closed(_))
+            && let Extent::Closed(duration) = event.extent
             && !self.open.remove(&event.id)
         {
-            self.format.write(&Record::Event(beginning(event)))?;
+            self.format.write_whole(record, event, duration)?;
             self.came(event.start);
+        } else {
+            self.format.write(record)?;
         }
-        self.format.write(record)?;
         self.came(record.ts());
         self.note(record);
         Ok(())
@@ -127,7 +137,7 @@ impl Writer {
 
     /// Records that were written behind later ones; [`crate::put_in_order`] puts them in their places.
     pub fn late(&self) -> u64 {
-        self.late
+        self.format.late().unwrap_or(self.late)
     }
 
     /// Lines or rows written, without the head and the tail.

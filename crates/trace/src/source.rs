@@ -80,7 +80,7 @@ impl Reader {
         let opened = match sniff(&head)?.or(hint) {
             Some(Format::Arrow) => arrow::open(input, parts)?,
             Some(Format::Csv) => {
-                let what = "a CSV table, which is for export only: name the trace it was made of";
+                let what = "a CSV table, which cutrace only writes: use the trace it was made from";
                 return Err(Error::NotATrace(what.into()));
             }
             Some(Format::Jsonl | Format::Parquet) | None => jsonl::open(input, parts)?,
@@ -152,6 +152,16 @@ impl Reader {
         let from = std::mem::replace(&mut self.next, self.batch.records.len());
         let records = &self.batch.records[from..];
         Ok((!records.is_empty()).then_some(records))
+    }
+
+    /// Where in the file the batch, or the line, begins that the last records come from.
+    pub(crate) fn unit(&self) -> u64 {
+        self.batch.origin.byte
+    }
+
+    /// The records that [`Reader::next_batch`] gave last, with those of their batch that were handed out before.
+    pub(crate) fn handed_out(&self) -> &[Record] {
+        &self.batch.records[..self.next]
     }
 
     /// Have records to hand out, unless there are none left.
@@ -242,7 +252,7 @@ fn sniff(head: &[u8]) -> Result<Option<Format>> {
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] => {
             "an Arrow file; traces are Arrow streams (in Python: pyarrow.ipc.new_stream)"
         }
-        [b'P', b'A', b'R', b'1', ..] => "a Parquet file, which is for export only",
+        [b'P', b'A', b'R', b'1', ..] => "a Parquet file, which cutrace only writes",
         [b'[', ..] => "a JSON list, perhaps a Chrome trace; traces are JSON lines",
         _ => return Ok(None),
     };

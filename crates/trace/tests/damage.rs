@@ -209,7 +209,7 @@ fn a_newer_version_is_refused() {
             error,
             Error::Version {
                 found: 7,
-                supported: 1
+                supported: 2
             }
         ),
         "{error}"
@@ -264,7 +264,7 @@ fn a_filtered_or_reordered_trace_is_still_read() {
         matches!(&trace.records[0], Record::Event(event) if event.start == 1_000 && event.extent == Extent::Closed(500))
     );
     assert!(
-        warnings[0].contains("a span ends that never began (and 2 more like it)"),
+        warnings[0].contains("a span ends without a beginning (and 2 more like it)"),
         "{warnings:?}"
     );
     // Out of order.

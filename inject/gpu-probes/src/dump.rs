@@ -34,7 +34,10 @@ pub fn dump(
     mut say: impl FnMut(&str, &str),
 ) {
     let Some(_within) = Within::enter(context.handle) else {
-        return say("note", "a context was gone before its maps could be read");
+        return say(
+            "note",
+            "a context was destroyed before its maps could be read",
+        );
     };
     let _outside = OutsideCapture::begin();
     let number = context.number;
@@ -42,7 +45,7 @@ pub fn dump(
         if !is_idle() {
             say(
                 "note",
-                "a kernel was still running at the end: its counts are not whole",
+                "a kernel was still running at the end: its counts are incomplete",
             );
         } else if let Some(pair) =
             (context.clock.as_ref()).and_then(|clock| clock.read(context.stream))
@@ -79,7 +82,7 @@ pub fn dump(
             let bytes = placed.layout.device_bytes;
             say(
                 "note",
-                &format!("a map of {bytes} bytes could not be kept: {why}"),
+                &format!("a map of {bytes} bytes could not be saved: {why}"),
             );
         }
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// A context has no memory for maps, or a module could not be told of it.
+/// A context has no memory for maps, or a module could not be given it.
 #[derive(Debug, Error)]
 pub enum MemoryError {
     #[error("no {what}: {}", error_name(*.error))]
@@ -43,7 +43,7 @@ pub enum LoadError {
     Nul,
     #[error("the driver refuses it with probes ({}) {log}", error_name(*.error))]
     Refused { error: i32, log: String },
-    #[error("its blocks could no longer have as many threads")]
+    #[error("its blocks could no longer run as many threads")]
     SmallerBlocks,
     #[error(transparent)]
     Memory(#[from] MemoryError),

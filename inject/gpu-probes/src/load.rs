@@ -214,7 +214,7 @@ fn is_wanted(state: &State, name: &str) -> bool {
     (state.orders.plan.probes.iter()).any(|probe| probe.kernels.matches(name))
 }
 
-/// Kernels that are meant and cannot be probed.
+/// Kernels that match and cannot be probed.
 fn say_sass(state: &mut State, names: Vec<String>, what: &str) {
     for name in &names {
         if is_wanted(state, name) && !state.linked_kernels.contains(name) {
@@ -224,7 +224,7 @@ fn say_sass(state: &mut State, names: Vec<String>, what: &str) {
     state.saw(names, "seen-sass");
 }
 
-/// The PTX of a cubin that Triton made, if its kernel is meant.
+/// The PTX of a cubin that Triton made, if its kernel matches.
 fn of_triton(state: &State, names: &[String], cubin: &[u8]) -> Option<String> {
     let cache = crate::triton::cache()?;
     let mut wanted = names.iter().filter(|name| is_wanted(state, name));
@@ -373,7 +373,7 @@ pub fn capability() -> u32 {
     of(75) * 10 + of(76)
 }
 
-/// What an image is of: the library it lies in, as far as the loader knows.
+/// What an image is of: the library it is in, as far as the loader knows.
 pub fn origin(image: *const c_void) -> String {
     // SAFETY: the loader looks the address up and reads nothing there.
     unsafe {

@@ -22,7 +22,7 @@ pub enum Why {
     End,
 }
 
-/// Somebody who waits for the maps to be read.
+/// A thread that waits for the maps to be read.
 struct Wanted {
     why: Why,
     done: std::sync::mpsc::SyncSender<()>,

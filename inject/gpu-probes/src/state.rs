@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How long a program that ends waits for whoever reads its maps.
+/// How long a program that ends waits for the reader of its maps.
 const AT_EXIT: Duration = Duration::from_secs(15);
 
 pub struct State {
@@ -130,7 +130,7 @@ impl State {
         context.bind(module_variable(module))
     }
 
-    /// A library with probes; it is told of its maps in each context that comes.
+    /// A library with probes; it learns of its maps in each context that comes.
     pub fn add_library(&mut self, library: usize) -> Result<(), MemoryError> {
         self.libraries.insert(library, HashSet::new());
         LOADED.fetch_add(1, Ordering::Release);
@@ -227,7 +227,7 @@ impl State {
     }
 }
 
-/// Before a launch: libraries that this context has not met with yet are told of their maps.
+/// Before a launch: libraries that this context has not met yet learn of their maps.
 pub fn before_launch() {
     let loaded = LOADED.load(Ordering::Acquire);
     if loaded == 0 {

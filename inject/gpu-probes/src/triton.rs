@@ -1,4 +1,4 @@
-//! Triton hands the driver cubins; the PTX that each was made of lies beside it in Triton's cache.
+//! Triton hands the driver cubins; the PTX that each was made of is beside it in Triton's cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -31,7 +31,7 @@ const KINDS: [u32; 4] = [
     cupti::MEMSET,
 ];
 
-/// Beside them, where somebody asks: what CUPTI takes for itself, and when the host waited.
+/// Beside them, if asked for: what CUPTI takes for itself, and when the host waited.
 const ON_DEMAND: [(u32, &str); 2] = [
     (cupti::OVERHEAD, "CUTRACE_GPU_TIMES_OVERHEAD"),
     (cupti::SYNCHRONIZATION, WAITS),
@@ -116,7 +116,7 @@ fn start(session: OsString) {
     });
     let Some(functions) = functions else {
         let more: String = refused.iter().map(|why| format!("; {why}")).collect();
-        fall_back(times, &format!("no libcupti was found{more}"));
+        fall_back(times, &format!("libcupti was not found{more}"));
         return;
     };
     let about = format!(
@@ -148,8 +148,7 @@ fn start(session: OsString) {
     // SAFETY: registers a function that lives as long as the process.
     unsafe { libc::atexit(finish) };
     if threads::start("cutrace-gpu-times", hand_over).is_err() {
-        let words =
-            "no thread could be started: GPU times come when a buffer is full, and at the end";
+        let words = "a thread could not be started: GPU times arrive only when a buffer is full, and at the end";
         collector.state().times.note(words);
     }
 }
@@ -222,7 +221,7 @@ impl Collector {
         let mut state = self.state();
         if watched == 0 {
             state.times.note(
-                "CUPTI's code could not be changed: another user of CUPTI in the program may take GPU times away unnoticed",
+                "CUPTI's code could not be patched: if the program also uses CUPTI, GPU times may stop without notice",
             );
         }
         state.collecting = true;
@@ -398,7 +397,7 @@ pub fn step_back(function: &str) {
         let session = env::var_os("CUTRACE_GPU_TIMES").unwrap_or_default();
         if let Ok(times) = TimesFile::create(&session) {
             let why = format!(
-                "the program uses CUPTI itself ({function}), as torch.profiler does, and gets it: from then on"
+                "the program uses CUPTI itself ({function}), as torch.profiler does; cutrace lets it: from then on"
             );
             fall_back(times, &why);
         }

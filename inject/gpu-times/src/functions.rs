@@ -156,7 +156,7 @@ impl Functions {
         unsafe { (self.flush)(u32::from(all)) };
     }
 
-    /// Threads are told by the system's ids, or as CUPTI does by itself.
+    /// Threads are identified by the system's ids, or as CUPTI does by itself.
     pub fn use_system_threads(&self, system: bool) -> bool {
         // SAFETY: takes a number.
         (self.thread_id_type).is_some_and(|set| unsafe { set(u32::from(system)) } == 0)

@@ -1,5 +1,5 @@
-//! Others who use CUPTI in the same process: activity has one owner, so whoever comes is noticed
-//! before CUPTI hears of him, and gets it as he would find it alone.
+//! Others who use CUPTI in the same process: activity has one owner, so every newcomer is noticed
+//! before CUPTI hears of it, and finds CUPTI as if alone.
 //!
 //! The functions by which others take over get a jump to a stub of ours behind their first instruction;
 //! the stub calls [`came`] and goes on with the function itself.

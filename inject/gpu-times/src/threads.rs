@@ -54,7 +54,7 @@ const FAULTS: Mask = bit(libc::SIGSEGV)
     | bit(libc::SIGTRAP);
 
 /// Does something while nobody's signals reach this thread; they come afterwards. Threads that
-/// somebody else's code creates meanwhile never take any.
+/// other code creates meanwhile never take any.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     blocking(BLOCKED & !FAULTS, |_| work())
 }

@@ -54,7 +54,7 @@ pub const SAVES_VECTORS: u8 = 1;
 pub const HAS_RESULTS: u8 = 2;
 /// All there is to capture beyond arguments is a value or two, and the slot has room for them.
 pub const HAS_OUTPUTS: u8 = 4;
-/// A call takes one slot, no argument lies on the stack, and times are the processor's: the shorter
+/// A call takes one slot, no argument is on the stack, and times are the processor's: the shorter
 /// way, `stage::brief`.
 pub const IS_BRIEF: u8 = 8;
 
@@ -260,9 +260,9 @@ pub struct Engine {
     pub scan: Option<extern "C" fn()>,
     /// The process ends in order.
     pub finish: Option<extern "C" fn()>,
-    /// The loader no longer told us of libraries: says which of them were not hooked.
+    /// The loader no longer notified us of libraries: says which of them were not hooked.
     pub missed: Option<extern "C" fn()>,
-    /// NVTX in some library of the program asks for somebody to tell.
+    /// NVTX in some library of the program asks for a tool to report to.
     pub nvtx: Option<unsafe extern "C" fn(GetExportTable) -> bool>,
 }
 

@@ -144,7 +144,7 @@ pub unsafe fn unmap(address: usize, bytes: usize) {
 }
 
 /// # Safety
-/// Whoever uses the memory must get along with the new protection.
+/// Users of the memory must get along with the new protection.
 pub unsafe fn protect(address: usize, bytes: usize, protection: i32) -> bool {
     system_call!(SYS_mprotect, address, bytes, protection) == 0
 }
@@ -157,7 +157,7 @@ pub fn unlink(path: &[u8]) {
     system_call!(SYS_unlinkat, libc::AT_FDCWD, path.as_ptr(), 0usize);
 }
 
-/// Bytes that are free where a file or folder lies; `path` ends with a NUL.
+/// Bytes that are free where a file or folder is; `path` ends with a NUL.
 pub fn free_space(path: &[u8]) -> u64 {
     // The kernel's struct statfs: the block size is its second word, the free blocks its fifth.
     let mut words = [0u64; 15];

@@ -212,7 +212,7 @@ pub unsafe fn store(at: usize, code: &[u8; 5]) {
     }
 }
 
-/// Replaces 16 bytes at once if they are what was expected: a breakpoint that somebody has just put among
+/// Replaces 16 bytes at once if they are what was expected: a breakpoint that another tracer has just put among
 /// them is kept. Err: what is there instead.
 ///
 /// # Safety

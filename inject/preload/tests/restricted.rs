@@ -12,7 +12,8 @@ fn run(way: &str, threads: &str, options: &str) -> (u64, u64, u64) {
     let run = session.run(session.command(&program).args([way, threads]));
     assert!(run.status.success(), "{way}: {} {}", run.status, run.stderr);
     assert_eq!(
-        run.lines("note the program gave up system calls").len(),
+        run.lines("note the program installed a strict seccomp filter")
+            .len(),
         1,
         "{way}"
     );

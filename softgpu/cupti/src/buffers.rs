@@ -51,7 +51,7 @@ pub fn register(request: Request, complete: Complete) {
     state().callbacks = Some((request, complete));
 }
 
-/// Records that found no room since the last time somebody asked.
+/// Records that found no room since the last question.
 pub fn take_dropped() -> usize {
     std::mem::take(&mut state().dropped)
 }

@@ -48,7 +48,7 @@ struct Table {
     listen: extern "C" fn(Option<Listener>),
 }
 
-/// Who is told from now on. False: the driver is not softgpu.
+/// Who is notified from now on. False: the driver is not softgpu.
 pub fn listen(listener: Option<Listener>) -> bool {
     static TABLE: OnceLock<Option<usize>> = OnceLock::new();
     let Some(table) = TABLE.get_or_init(find) else {

@@ -1,4 +1,4 @@
-//! What the device did and when, for whoever listens: the activity interface behind softgpu's
+//! What the device did and when, for listeners: the activity interface behind softgpu's
 //! libcupti. Nobody listening costs one load a call.
 //!
 //! libcupti asks for it by `cuGetExportTable`, as NVIDIA's does for its own private tables.
@@ -67,7 +67,7 @@ pub type Listener = extern "C" fn(*const Activity);
 #[repr(C)]
 pub struct Table {
     pub bytes: usize,
-    /// Who is told from now on; None: nobody.
+    /// Who is notified from now on; None: nobody.
     pub listen: extern "C" fn(Option<Listener>),
 }
 
@@ -123,7 +123,7 @@ pub fn call(name: &'static CStr, body: impl FnOnce() -> u32) -> u32 {
         name: name.as_ptr(),
         result,
         // SAFETY: a question without side effects.
-        thread: unsafe { libc::gettid() } as u32,
+        thread: unsafe { libc::syscall(libc::SYS_gettid) } as u32,
         ..Activity::nothing()
     });
     result

@@ -127,7 +127,7 @@ impl Context {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         notice::say(&format!(
-            "{kernel} and all kernels after it do not run, for one before them failed: {text}"
+            "{kernel} and all later kernels do not run, because an earlier one failed: {text}"
         ));
     }
 

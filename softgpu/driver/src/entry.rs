@@ -23,7 +23,7 @@ pub fn guarded(name: &'static CStr, body: impl FnOnce() -> Answer) -> u32 {
         Ok(Err(error)) => error.0,
         Err(_) => {
             eprintln!(
-                "softgpu: {} failed inside, this is a bug",
+                "softgpu: internal error in {}; please report it",
                 name.to_string_lossy()
             );
             UNKNOWN.0

@@ -1,6 +1,6 @@
-//! Every symbol of a real libcuda: where it is here, and whether it is implemented.
+//! Every symbol of a real libcuda, and where it is here.
 
-use std::{cell::UnsafeCell, ffi::CStr};
+use std::cell::UnsafeCell;
 
 use super::{notice, result::NOT_SUPPORTED};
 
@@ -10,8 +10,8 @@ const NAMES: &str = include_str!("../../../fixtures/driver/libcuda-580.159.04.ex
 
 /// One function of libcuda.
 pub struct Export {
-    pub name: &'static CStr,
-    pub implemented: bool,
+    #[cfg(test)]
+    pub name: &'static std::ffi::CStr,
     pub address: unsafe extern "C" fn(),
 }
 
@@ -48,33 +48,6 @@ fn subject(name: &str) -> &'static str {
         " (conditional nodes of graphs)"
     } else {
         ""
-    }
-}
-
-/// Which functions of libcuda are implemented.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coverage {
-    /// (name, implemented), by name.
-    pub functions: Vec<(&'static str, bool)>,
-}
-
-impl Coverage {
-    pub fn implemented(&self) -> usize {
-        self.functions.iter().filter(|(_, done)| *done).count()
-    }
-
-    /// Of all functions a real libcuda exports.
-    pub fn percent(&self) -> f64 {
-        100.0 * self.implemented() as f64 / self.functions.len() as f64
-    }
-}
-
-pub fn coverage() -> Coverage {
-    Coverage {
-        functions: EXPORTS
-            .iter()
-            .map(|export| (export.name.to_str().unwrap_or_default(), export.implemented))
-            .collect(),
     }
 }
 

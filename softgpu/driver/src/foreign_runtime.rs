@@ -8,7 +8,7 @@ use super::notice;
 /// Two texts of the runtime's error tables.
 const TEXTS: [&[u8]; 2] = [b"cudaErrorCudartUnloading\0", b"driver shutting down\0"];
 
-/// Somebody asked for a table that only NVIDIA's driver has.
+/// The program asked for a table that only NVIDIA's driver has.
 pub fn asked() {
     let mut found = Found {
         own_folder: folder_of(asked as *const c_void),
@@ -18,8 +18,8 @@ pub fn asked() {
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
     for name in found.names {
         notice::say(&format!(
-            "{name} has NVIDIA's CUDA runtime in it, which cannot work on softgpu: kernels launched through it do \
-             not run; build it with -cudart shared"
+            "{name} has NVIDIA's CUDA runtime linked in, which does not work on softgpu: kernels launched through it \
+             do not run; build it with -cudart shared"
         ));
     }
 }

@@ -214,8 +214,8 @@ impl LoadError {
         match self.code {
             INVALID_PTX => Some(self.log.trim_end()),
             NO_BINARY_FOR_GPU => Some(
-                "it has no PTX for an sm_90 device, and softgpu runs PTX only: build it with -gencode \
-                 arch=compute_80,code=compute_80 and without -rdc=true, which leaves machine code only",
+                "it has no PTX for an sm_90 device, and softgpu runs only PTX: build it with -gencode \
+                 arch=compute_80,code=compute_80 and without -rdc=true, which leaves only machine code",
             ),
             _ => None,
         }

@@ -232,7 +232,7 @@ pub struct KernelWork {
     pub cooperative: bool,
     pub priority: i32,
     pub params: Vec<u8>,
-    /// Addresses of the parameters in `params`, for whoever asks a graph node for them.
+    /// Addresses of the parameters in `params`, for queries of a graph node.
     pointers: Vec<usize>,
 }
 

@@ -43,4 +43,4 @@ mod user_object;
 mod virtual_memory;
 mod work;
 
-pub use exports::{Coverage, coverage, version_script};
+pub use exports::version_script;

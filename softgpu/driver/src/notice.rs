@@ -23,7 +23,7 @@ fn wanted() -> Words {
     *WANTED
 }
 
-/// Whether every fault is told, with its place.
+/// Whether every fault is reported, with its place.
 pub fn are_detailed() -> bool {
     wanted() == Words::All
 }
@@ -39,7 +39,7 @@ pub fn say(text: &str) {
         return;
     }
     match said.len() {
-        MOST => eprintln!("softgpu: and more like this"),
+        MOST => eprintln!("softgpu: further messages like this are not shown"),
         _ => eprintln!("softgpu: {text}"),
     }
     said.push(text.to_owned());

@@ -34,7 +34,7 @@ struct Step {
 /// The steps of a graph and its child graphs; each comes after all it depends on.
 pub struct Plan {
     steps: Vec<Step>,
-    /// Tells launches of one plan from another's, for whoever watches.
+    /// Distinguishes launches of one plan from another's, for tracers.
     number: u32,
 }
 

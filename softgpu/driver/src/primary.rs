@@ -55,7 +55,7 @@ impl Primary {
         Some(())
     }
 
-    /// Destroys the context whoever holds it; the next who retains it makes it anew for all.
+    /// Destroys the context regardless of its holders; the next who retains it makes it anew for all.
     pub fn reset(&self) {
         if let Some(context) = self.state_locked().context.take() {
             context.destroy();

@@ -51,7 +51,7 @@ pub struct Driver {
 pub enum Phase {
     Before,
     Running,
-    /// The process is ending: work may be pending for ever, so nothing waits any more.
+    /// The process is ending: work may be pending forever, so nothing waits any more.
     Ended,
 }
 

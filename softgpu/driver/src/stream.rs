@@ -72,7 +72,7 @@ pub struct Stream {
     pub kind: StreamKind,
     pub flags: u32,
     pub priority: i32,
-    /// CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, kept for whoever asks; all ones until set.
+    /// CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, kept for queries; all ones until set.
     pub synchronisation_policy: AtomicU32,
     context: Weak<Context>,
     queue: Mutex<Queue>,

@@ -40,7 +40,8 @@ impl Drop for AtEnd {
         for context in state.contexts.borrow().iter().filter_map(Weak::upgrade) {
             context.forget_thread(state.id);
         }
-        let is_main = unsafe { libc::gettid() == libc::getpid() };
+        // Not libc::gettid: glibc has it since 2.30.
+        let is_main = unsafe { libc::syscall(libc::SYS_gettid) == libc::getpid().into() };
         if !is_main {
             THREAD.set(std::ptr::null_mut());
             drop(unsafe { Box::from_raw(thread) });

@@ -90,7 +90,7 @@ impl Work {
     pub fn run(&self, context: &Arc<Context>, origin: Origin) {
         let perform = || origin.run(self, context, || self.perform(context, origin));
         if catch_unwind(AssertUnwindSafe(perform)).is_err() {
-            eprintln!("softgpu: work of a stream failed inside, this is a bug");
+            eprintln!("softgpu: internal error in a stream; please report it");
             context.fail(FaultKind::LaunchFailed.cu_result(), "a bug".to_owned());
         }
     }

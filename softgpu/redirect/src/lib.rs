@@ -45,7 +45,9 @@ extern "C" fn look() {
     }
     let all = || objects::new().iter().for_each(serve::serve);
     if catch_unwind(AssertUnwindSafe(all)).is_err() {
-        serve::say("softgpu: looking for linked-in CUDA runtimes failed inside, this is a bug");
+        serve::say(
+            "softgpu: internal error while looking for linked-in CUDA runtimes; please report it",
+        );
     }
     LOOKING.store(false, Ordering::Release);
 }

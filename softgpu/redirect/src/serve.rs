@@ -69,7 +69,7 @@ enum CannotServe {
 /// Why the functions of a runtime keep their own code.
 #[derive(Debug, Error)]
 enum CannotRedirect {
-    #[error("its libraries are not found")]
+    #[error("its libraries were not found")]
     NoFolder,
     #[error("cannot load {}", .0.display())]
     Library(PathBuf),
@@ -140,7 +140,7 @@ extern "C" fn does_not_exist(name: *const c_char) -> c_int {
     NOT_SUPPORTED
 }
 
-/// softgpu's runtime, which lies beside this library.
+/// softgpu's runtime, which is beside this library.
 struct Library(*mut c_void);
 
 impl Library {

@@ -22,7 +22,7 @@ pub struct Condition {
     limit: Limit,
 }
 
-/// What a number is held against.
+/// What a number is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {

@@ -198,7 +198,7 @@ impl Draft {
         }
     }
 
-    /// What it costs lies in the working time.
+    /// What it costs is in the working time.
     fn in_steps(mut self) -> Self {
         self.in_steps = true;
         self

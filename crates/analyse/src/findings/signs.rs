@@ -122,15 +122,20 @@ impl SignSweep {
         &mut self.threads[place]
     }
 
-    /// A call of the runtime or driver has ended that lies in no other one.
+    /// A call of which no more needs to be known has ended.
+    pub fn count(&mut self, thread: ThreadId) {
+        self.thread(thread).calls += 1;
+    }
+
+    /// A call of the runtime or driver has ended that is in no other one.
     pub fn call(&mut self, event: &Event, ended: &Ended) {
-        self.thread(ended.thread).calls += 1;
+        self.count(ended.thread);
         if let Some(status) = event.status.as_ref().filter(|status| status.code != 0) {
             self.failed(event, ended, status);
         }
     }
 
-    /// A call has ended that lies in no other of the same role.
+    /// A call has ended that is in no other of the same role.
     pub fn role(&mut self, event: &Event, ended: &Ended, role: Role) {
         self.thread(ended.thread);
         let thread = &mut self.threads[ended.thread as usize];

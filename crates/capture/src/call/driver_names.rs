@@ -77,7 +77,7 @@ enum PathReading {
 impl DriverNames {
     /// The kernel with this handle has this name. `certain`: it is what the driver calls it, and not only what the
     /// program's symbols do.
-    /// Whether that has changed what can be told.
+    /// Whether that has changed what is known.
     pub fn teach(&mut self, memory: &dyn Memory, handle: u64, name: &Name, certain: bool) -> bool {
         if self.taught.len() >= MOST_TAUGHT || self.taught.contains_key(&handle) {
             return false;
@@ -264,7 +264,7 @@ impl DriverNames {
         found
     }
 
-    /// Code was given back at that time: handles may mean other kernels from then on. Told as soon as it is heard of, which
+    /// Code was given back at that time: handles may mean other kernels from then on. Reported as soon as it is known, which
     /// is before the calls of other threads until then are asked for.
     pub fn unloaded(&mut self, time: u64) {
         if self.unloads.len() >= MOST_UNLOADS {

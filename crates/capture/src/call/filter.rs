@@ -66,7 +66,7 @@ impl Filter {
         matches!(Role::of(name), Role::Launch(_))
     }
 
-    /// Whether nothing later is understood by a function's calls: short ones may go unseen.
+    /// Whether nothing later is understood by a function's calls: short ones may be missed.
     pub fn stands_alone(name: &str) -> bool {
         let moves = matches!(
             Role::of(name),
@@ -76,7 +76,7 @@ impl Filter {
         moves && !tells && !name.starts_with("nvtx")
     }
 
-    /// Items that no known function is meant by: perhaps they are misspelt.
+    /// Items that match no known function: perhaps they are misspelt.
     pub fn meaningless(&self) -> impl Iterator<Item = &str> {
         let all = || cuda::functions().iter().chain(cuda::older_functions());
         let names = move || all().map(|function| function.name);

@@ -38,7 +38,7 @@ pub enum Step {
         payload: Piece,
     },
     /// A beginning and its end, with nothing of the thread's in between: what most calls are. All
-    /// that it left lies in `args`.
+    /// that it left is in `args`.
     Whole {
         exit: u64,
         function: u16,
@@ -54,7 +54,7 @@ pub enum Step {
     Lost { count: u64 },
 }
 
-/// Where in a batch's bytes something lies.
+/// Where in a batch's bytes something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(Rust, packed(2))]
 pub struct Piece {
@@ -115,7 +115,7 @@ impl Within {
     }
 }
 
-/// All of a call's payload. What lay in its own slot, as most calls' does, needs no memory of its own.
+/// All of a call's payload. What was in its own slot, as most calls' does, needs no memory of its own.
 #[derive(Debug)]
 pub enum Payload {
     Within([u8; 8 * SLOT_ARGS], u8),

@@ -15,11 +15,11 @@ pub struct Parameter {
     captured: Option<Captured>,
     /// An array that the struct behind this points to.
     nested: Option<Nested>,
-    /// Which arm of a union behind this is meant, or which attribute: the number in this word.
+    /// Which arm of a union behind this is used, or which attribute: the number in this word.
     key: Option<(u8, &'static Enum)>,
 }
 
-/// What was copied from behind a pointer, and where in the payload it lies.
+/// What was copied from behind a pointer, and where in the payload it is.
 #[derive(Debug)]
 struct Captured {
     at: When,
@@ -281,7 +281,7 @@ impl Parameter {
         )
     }
 
-    /// When what lies behind it was read; None: nothing was.
+    /// When what it points to was read; None: nothing was.
     pub fn read_at(&self) -> Option<When> {
         self.captured.as_ref().map(|captured| captured.at)
     }

@@ -45,9 +45,9 @@ pub struct Signature {
     has_texts: bool,
     /// Which words lie where in the payload.
     words: Vec<(usize, usize)>,
-    /// Where in the payload what was returned lies, and how long it is: 8 bytes, or a text.
+    /// Where in the payload what was returned is, and how long it is: 8 bytes, or a text.
     returned: Option<(usize, usize)>,
-    /// Where in the payload the sum of an array of sizes lies.
+    /// Where in the payload the sum of an array of sizes is.
     sum: Option<usize>,
     returns: Returns,
     /// The name of status 0, which nearly all calls return.

@@ -1,4 +1,4 @@
-//! What earlier calls have told: kernels by handle, contexts and devices, live allocations.
+//! What earlier calls have shown: kernels by handle, contexts and devices, live allocations.
 
 mod contexts;
 mod physical;
@@ -31,7 +31,7 @@ pub struct ProcessState {
     blocks: AHashMap<u64, ([u32; 3], u64)>,
     /// By address, so that pointers into the middle are found.
     allocations: BTreeMap<u64, Allocation>,
-    /// Memory that somebody else made.
+    /// Memory that another process made.
     foreign: BTreeMap<u64, Allocation>,
     /// Bytes of an element, by array.
     arrays: AHashMap<u64, u64>,
@@ -99,7 +99,7 @@ impl ProcessState {
         self.foreign.remove(&address);
     }
 
-    /// Where an address lies, if it is in memory that was seen to come.
+    /// Where an address is, if it is in memory that was seen to come.
     pub fn space_of(&self, address: u64) -> Option<MemorySpace> {
         let inside = |places: &BTreeMap<u64, Allocation>| {
             let (start, allocation) = places.range(..=address).next_back()?;
@@ -145,7 +145,7 @@ impl ProcessState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freed {
     Known(Allocation),
-    /// Somebody else's: only the way to it is given up.
+    /// Another process's: only the way to it is given up.
     Foreign,
     Unknown,
 }

@@ -180,7 +180,7 @@ impl Functions {
         Some(kernel_of(name))
     }
 
-    /// The kernel whose function a call lies in: only if kernels of that name are registered, because the compiler
+    /// The kernel whose function a call is in: only if kernels of that name are registered, because the compiler
     /// may have put the function into another.
     fn around(&self, return_address: u64) -> Option<Name> {
         let (_, name) = self.find(return_address.wrapping_sub(1))?;
@@ -188,7 +188,7 @@ impl Functions {
         is_stub.then(|| kernel_of(name))
     }
 
-    /// The function that an address lies in: where it begins, and its name.
+    /// The function that an address is in: where it begins, and its name.
     fn find(&self, address: u64) -> Option<(u64, &str)> {
         let after = self.all.partition_point(|(start, ..)| *start <= address);
         let start = self.all.get(after.checked_sub(1)?)?.0;

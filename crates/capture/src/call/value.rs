@@ -29,7 +29,7 @@ pub fn in_bytes(kind: &'static Type, bytes: &[u8]) -> Value {
 }
 
 /// A value of which parts are there, each with the place where it begins. `tag` says which arm of
-/// a union is meant where the value itself does not.
+/// a union is used where the value itself does not.
 pub fn in_parts(kind: &'static Type, parts: &[Part<'_>], tag: Option<u32>) -> Value {
     at_depth(kind, parts, MOST_DEPTH, tag)
 }

@@ -10,7 +10,7 @@ use event::{Category, Direction, Event, Extent, Layer, Meaning, Name, What};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Calls of one thread that wait for CUPTI's word on them; the oldest give way.
+/// Calls of one thread that wait for CUPTI's records of them; the oldest are dropped.
 const MOST_WAITING: usize = 1 << 20;
 
 /// A thread that is held up hands its calls in late: so long is waited for one that should be there.
@@ -63,7 +63,7 @@ struct CallsByThread {
     forgotten: u64,
 }
 
-/// What is known of a call that CUPTI told of.
+/// What is known of a call that CUPTI reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CauseLookup {
     Call(Cause),

@@ -30,7 +30,7 @@ pub struct Process {
     pub notes: Vec<String>,
     pub dropped: u64,
     pub ended: bool,
-    /// Told to collect no more.
+    /// Asked to collect no more.
     pub dismissed: bool,
     pub counts: Counts,
     pub clock: ClockMap,
@@ -424,7 +424,7 @@ pub struct Work {
     pub start: u64,
     pub end: u64,
     pub record: Activity,
-    /// Told by events, not by CUPTI.
+    /// Timed by events, not by CUPTI.
     pub timed: Option<ByEvents>,
     /// A kernel's.
     pub name: Option<Name>,

@@ -86,7 +86,7 @@ impl Source for Cupti {
     fn findings(&self) -> Vec<Finding> {
         vec![
             Finding::new(Part::Driver, "CUPTI", installed()),
-            Finding::new(Part::Driver, "GPU alone", alone()),
+            Finding::new(Part::Driver, "without MPS", alone()),
         ]
     }
 

@@ -5,7 +5,7 @@ use super::link::Calls;
 use super::process::{Counts, Process};
 use super::work;
 use crate::clock::monotonic;
-use crate::notes::{Notes, Topic, counted};
+use crate::notes::{Notes, Topic};
 use crate::preload::counters::CounterPage;
 use crate::preload::{Folder, PreloadError, thread_time};
 use crate::{Deadline, Sink, SinkError};
@@ -62,7 +62,7 @@ impl Session {
         })
     }
 
-    /// What the program is to find in its environment. None: the driver is told to load somebody
+    /// What the program is to find in its environment. None: the driver is set to load someone
     /// else's library already.
     pub fn environment(
         &self,
@@ -347,14 +347,14 @@ impl<S: Sink> Watch<S> {
             report.notes.say(format!(
                 "{} no times: the session folder (usually in /dev/shm) was full, or CUPTI \
                  ran out of buffers",
-                counted(dropped, "GPU operation has", "GPU operations have")
+                crate::notes::counted(dropped, "GPU operation has", "GPU operations have")
             ));
         }
         if report.counts.untimed > 0 {
             let untimed = report.counts.untimed;
             report.notes.say(format!(
                 "CUPTI gave no times for {}",
-                counted(untimed, "GPU operation", "GPU operations")
+                crate::notes::counted(untimed, "GPU operation", "GPU operations")
             ));
         }
         if pairs > 0 {

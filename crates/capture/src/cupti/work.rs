@@ -110,7 +110,7 @@ pub fn event(work: &Work, id: u64) -> Event {
     event
 }
 
-/// Lies on the thread that waited, and is no work of the GPU.
+/// On the thread that waited; not work of the GPU.
 fn of_wait(work: &Work, sync: &Synchronisation, id: u64) -> Event {
     let name = cupti::synchronisation_name(sync.kind);
     let mut event = Event::new(id, Layer::Gpu, Category::Sync, name, work.start);

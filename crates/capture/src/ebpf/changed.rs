@@ -1,9 +1,9 @@
-//! Functions that somebody has patched in the memory of a process: another cutrace that records them
+//! Functions that someone has patched in the memory of a process: another cutrace that records them
 //! from inside the program, a debugger, a hook library.
 //!
 //! A uprobe belongs to the file, and the kernel puts it into every process that maps it. It runs the
 //! file's instruction in place of the one it covers, and writes the file's byte back when it goes. On
-//! bytes that are not the file's both would destroy the program. So whoever maps a library is looked
+//! bytes that are not the file's both would destroy the program. So every process that maps a library is looked
 //! at before its probes go in.
 
 use super::mappings::{self, Code};

@@ -250,7 +250,7 @@ pub struct Settings {
     pub enough: u64,
     /// Nanoseconds that a loading thread waits for an answer, at most.
     pub hold: u64,
-    /// Nanoseconds; 0: all calls are told of when they begin.
+    /// Nanoseconds; 0: all calls are reported when they begin.
     pub shortest: u64,
     pub filter: u32,
     pub disabled: u32,

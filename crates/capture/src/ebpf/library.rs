@@ -97,7 +97,7 @@ pub struct Function {
 }
 
 impl Library {
-    /// Leaves out functions that somebody has patched in memory. Where the first instruction is the
+    /// Leaves out functions that someone has patched in memory. Where the first instruction is the
     /// file's, the probe goes there. How many were left out.
     pub fn leave_changed(&mut self, file: &File, changes: &Changes) -> u64 {
         let before = self.functions.len();

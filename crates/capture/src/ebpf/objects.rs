@@ -102,7 +102,7 @@ pub fn attach_all(object: &mut Object) -> Result<Vec<Link>, EbpfError> {
 }
 
 thread_local! {
-    /// What libbpf has to say on this thread, kept until somebody asks: most of it is about things that are
+    /// What libbpf has to say on this thread, kept until it is asked for: most of it is about things that are
     /// tried and may fail.
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }

@@ -84,7 +84,7 @@ impl Following {
         Ok(following)
     }
 
-    /// Puts probes where a loader has told debuggers that its list has changed.
+    /// Puts probes where a loader has notified debuggers that its list has changed.
     /// If that cannot be done, why not.
     pub fn watch_loader(&mut self, maps: &Maps, path: &Path) -> Result<(), LoaderError> {
         self.attach_to_loader(maps, path)
@@ -148,7 +148,7 @@ impl Following {
     }
 }
 
-/// Whether a probe there could destroy a program: somebody has patched the function in its memory. Where
+/// Whether a probe there could destroy a program: another tool has patched the function in its memory. Where
 /// it is a mere `ret`, the file's byte alone is the whole of it.
 fn is_changed(path: &Path, offset: u64) -> bool {
     const RET: u8 = 0xc3;

@@ -50,7 +50,7 @@ pub struct Options {
     pub stacks: Option<Filter>,
     /// System calls on the driver's files.
     pub system_calls: bool,
-    /// Not the calls of libraries: somebody else sees them.
+    /// Not the calls of libraries: another source sees them.
     pub no_calls: bool,
     /// Bytes of the ring, a power of two.
     pub ring_bytes: Option<u32>,

@@ -85,7 +85,7 @@ impl Description {
         }
     }
 
-    /// Only beginnings are told of, and nothing is kept for a return.
+    /// Only beginnings are reported, and nothing is kept for a return.
     pub fn without_return(&mut self) {
         self.spec.flags &= !SPEC_ONE_OUTPUT;
         self.spec.flags |= SPEC_NO_RETURN;

@@ -16,7 +16,7 @@ pub struct Stopped {
 }
 
 impl Stopping {
-    /// None where it cannot be: somebody else traces it, or it is gone.
+    /// None where it cannot be: another tracer traces it, or it is gone.
     pub fn begin(thread: u32) -> Option<Self> {
         let thread = libc::pid_t::try_from(thread).ok()?;
         // SAFETY: neither request reads or writes memory of ours.

@@ -57,7 +57,7 @@ pub enum Message {
     Round(u64),
 }
 
-/// The ring is looked at this often: waking somebody for every record would take longer than
+/// The ring is looked at this often: waking a thread for every record would take longer than
 /// recording it.
 const ROUND: Duration = Duration::from_millis(1);
 /// How often counters of what was lost are read.
@@ -144,7 +144,7 @@ impl Watch {
         }
     }
 
-    /// Until it is told to stop and the ring is empty.
+    /// Until it is asked to stop and the ring is empty.
     pub fn run(mut self, stop: &AtomicBool) -> Ended {
         let (maps, deadline) = (self.maps.clone(), self.deadline.clone());
         let taken: RefCell<(&mut Watch, Vec<Head>)> = RefCell::new((&mut self, Vec::new()));

@@ -1,6 +1,6 @@
 //! Context switches of the GPU, as its front end (FECS) records them: whose context had it, from when
-//! to when. The driver hands the records to whoever binds an event buffer; what other users' contexts
-//! do is told to root only.
+//! to when. The driver hands the records to each client that binds an event buffer; what other users' contexts
+//! do is shown to root only.
 
 mod record;
 mod rm;

@@ -22,7 +22,7 @@ pub struct Switch {
     pub sequence: u16,
     /// The channel group.
     pub context: u32,
-    /// 0: somebody else's, of whom we may not know; `u32::MAX`: the driver's own.
+    /// 0: another user's, which we may not see; `u32::MAX`: the driver's own.
     pub pid: u32,
     /// By the GPU's clock, in nanoseconds.
     pub time: u64,

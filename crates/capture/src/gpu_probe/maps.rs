@@ -174,7 +174,7 @@ impl MapDump {
         &self.layout
     }
 
-    /// As it lies in memory.
+    /// As it is in memory.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

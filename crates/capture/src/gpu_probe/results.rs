@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 #[derive(Default)]
 pub struct Around {
     launched: Launched,
-    /// Where somebody will ask whose memory an address is in.
+    /// Where it matters whose memory an address is in.
     allocations: Option<Allocations>,
 }
 
@@ -75,11 +75,7 @@ impl ProbeResults {
         (allocations.forgotten > 0).then(|| {
             format!(
                 "{} not tracked: accesses there are shown without a name",
-                counted(
-                    allocations.forgotten as u64,
-                    "allocation was",
-                    "allocations were"
-                )
+                counted(allocations.forgotten, "allocation was", "allocations were")
             )
         })
     }

@@ -246,7 +246,7 @@ impl Ring {
         count
     }
 
-    /// At the end nobody writes any more: what lies behind a slot that was never finished is whole.
+    /// At the end nobody writes any more: what is behind a slot that was never finished is whole.
     fn read_past_gaps(&mut self, handler: &mut impl Taker) {
         while self.read(handler) > 0 {}
         for part in 0..self.tails.len() {

@@ -49,7 +49,7 @@ pub fn notes(
             .map_or("printk", |map| probes.map_name(map));
         all.push(format!(
             "ring {name}: {} started but never finished",
-            counted(total.unfinished as u64, "record was", "records were")
+            counted(total.unfinished, "record was", "records were")
         ));
     }
     all

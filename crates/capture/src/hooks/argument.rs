@@ -13,7 +13,7 @@ use super::{
 pub struct Argument {
     pub name: String,
     pub source: Source,
-    /// The value is a pointer; what lies so many bytes behind it is meant.
+    /// The value is a pointer; what is so many bytes behind it is read.
     pub pointed: Option<u16>,
     pub format: Format,
     pub place: CopiedAt,

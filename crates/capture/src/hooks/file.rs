@@ -1,4 +1,4 @@
-//! From TOML to hooks. Every mistake is told with its place; what is not known is a mistake.
+//! From TOML to hooks. Every mistake is reported with its place; anything unknown is a mistake.
 
 use super::{
     Aggregate, Argument, Condition, CopiedAt, Error, Hook, Hooks, Located, MOST_ARGUMENTS,
@@ -306,7 +306,7 @@ impl<'a> Reading<'a> {
             None => Ok(None),
             Some(item) => match item.as_str() {
                 Some(value) => Ok(Some((value, item.span()))),
-                None => Err(self.wrong(key, "expected a text")),
+                None => Err(self.wrong(key, "expected a string")),
             },
         }
     }

@@ -84,12 +84,15 @@ mod tests {
         assert!(wrong("nv*").contains("expected a probe"));
         assert!(wrong("kprobe:f=sum(arg1)").contains("count, hist(duration)"));
         assert!(wrong("kprobe:f=hist()").contains("count, hist(duration)"));
-        assert!(wrong("kprobe:f=hist(arg0:str)").contains("not of texts"));
-        assert!(wrong("kprobe:f=hist(size)").contains("no argument of a function"));
-        assert!(wrong("tracepoint:irq:softirq_entry=hist(duration)").contains("is a moment"));
+        assert!(wrong("kprobe:f=hist(arg0:str)").contains("not a string"));
+        assert!(wrong("kprobe:f=hist(size)").contains("not a function argument"));
+        assert!(
+            wrong("tracepoint:irq:softirq_entry=hist(duration)")
+                .contains("no return and no duration")
+        );
         assert!(wrong("kretprobe:f=hist(duration)").contains("kprobe:"));
-        assert!(wrong("kretprobe:f=hist(arg0)").contains("arguments are gone"));
-        assert!(wrong("kprobe:f=hist(*arg0:u32@return)").contains("when the function begins"));
+        assert!(wrong("kretprobe:f=hist(arg0)").contains("arguments are not available"));
+        assert!(wrong("kprobe:f=hist(*arg0:u32@return)").contains("arguments at entry"));
         assert!(wrong("kprobe:\"\\\n\u{7f}f").contains("letters, digits"));
         assert!(parse("kretprobe:f=hist(retval:i32)").is_ok());
         assert!(parse("kretprobe:f=count").is_ok());

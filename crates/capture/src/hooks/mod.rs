@@ -54,7 +54,7 @@ pub struct Hook {
     pub stack: bool,
     /// The run fails if it cannot be attached.
     pub required: bool,
-    /// Seen in every process, not only in the traced ones: interrupts come to whoever runs.
+    /// Seen in every process, not only in the traced ones: interrupts come to whatever runs.
     pub everywhere: bool,
     pub arguments: Vec<Argument>,
     pub condition: Option<Condition>,

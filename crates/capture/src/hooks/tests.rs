@@ -237,12 +237,12 @@ fn mistakes_are_told_with_their_place() {
         (
             hook("when = \"4 < arg1\""),
             "line 3, column 9",
-            "stands on the left",
+            "write the argument on the left",
         ),
         (
             hook("when = \"retval < 1\"\ntime = true"),
             "line 3, column 8",
-            "return probes only",
+            "only with return probes",
         ),
         (
             "[[hook]]\nprobe = \"kprobe:a b\"\n".to_owned(),
@@ -257,7 +257,7 @@ fn mistakes_are_told_with_their_place() {
         (
             "[[hook]]\nprobe = \"kretprobe:a\"\nargs = { a = \"arg0\" }\n".to_owned(),
             "line 3, column 8",
-            "arguments are gone",
+            "arguments are not available",
         ),
         (
             "[[hook]]\nprobe = \"tracepoint:a:b\"\ntime = true\n".to_owned(),
@@ -267,7 +267,7 @@ fn mistakes_are_told_with_their_place() {
         (
             "[[hook]]\nprobe = \"uprobe:libc.so.6:open\"\nprocess = \"any\"\n".to_owned(),
             "line 3, column 11",
-            "record with -a",
+            "use -a",
         ),
         (
             hook("args = { n = \"arg0:str\" }\nwhen = \"n == 1\""),

@@ -1,4 +1,4 @@
-//! An ioctl on the driver's files becomes an event, whoever saw it: ptrace or eBPF.
+//! An ioctl on the driver's files becomes an event, whether ptrace or eBPF saw it.
 //!
 //! A back end reads the struct and what it points to when the call begins and again when it
 //! returns ([`Payload`]); names, handles and facts come from `nvidia_ioctl`.

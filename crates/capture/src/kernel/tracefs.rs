@@ -30,12 +30,12 @@ pub struct Field {
 }
 
 impl Field {
-    /// The field says where in the record a text of any length lies.
+    /// The field says where in the record a text of any length is.
     pub fn is_varying_text(&self) -> bool {
         self.c_type.starts_with("__data_loc") && self.c_type.contains("char")
     }
 
-    /// The text lies in the field itself.
+    /// The text is in the field itself.
     pub fn is_text(&self) -> bool {
         self.c_type.ends_with(']') && self.c_type.starts_with("char")
     }

@@ -40,7 +40,7 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Our own failure, told apart from the command's.
+    /// Our own failure, distinguished from the command's.
     pub const OWN_FAILURE: u8 = 125;
 
     /// What to exit with: 127 and 126 as shells do, else our own failure.

@@ -1,4 +1,4 @@
-//! A command that waits before it begins: whoever wants to watch it from the first instruction has
+//! A command that waits before it begins: sources that watch it from the first instruction have
 //! time to attach to it.
 
 use super::signals::{self, Forwarding};

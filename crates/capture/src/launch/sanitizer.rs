@@ -21,7 +21,7 @@ const OWN_OPTIONS: &str = "__asan_default_options";
 const MOST_SCRIPTS: usize = 4;
 
 /// What the program must find in its environment, behind what is in it; `options`: its ASAN_OPTIONS.
-/// None where nothing is needed, and where the user has said what he wants of it.
+/// None where nothing is needed, and where the user has set it.
 pub fn environment(program: &OsStr, options: Option<&OsStr>) -> Option<(OsString, OsString)> {
     let said = options.is_some_and(|options| {
         let said = |word: &[u8]| word.starts_with(ORDER.as_bytes());

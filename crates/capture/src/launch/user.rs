@@ -23,7 +23,7 @@ pub struct OtherUser {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// Why a command cannot run as somebody.
+/// Why a command cannot run as another user.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
     #[error("--user: only root can run commands as another user; type: sudo cutrace …")]

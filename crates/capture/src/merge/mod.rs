@@ -1,8 +1,8 @@
 //! Several back ends, one trace: their records in the order of time, ids that are unique, and each
-//! call inside the one that encloses it, whoever saw it.
+//! call inside the one that encloses it, from whatever source.
 //!
 //! Every back end writes into an [`Inlet`] as if it were alone. One thread takes what all of them
-//! wrote, waits until no earlier record can come, and writes on. What lies in what is found out behind it
+//! wrote, waits until no earlier record can come, and writes on. What is inside what is found out behind it
 //! ([`Nested`]), and for a back end that is alone likewise.
 
 mod ids;

@@ -1,4 +1,4 @@
-//! Which span lies inside which: the one place where records get their parents and depths, whoever recorded them.
+//! Which span is inside which: the one place where records get their parents and depths, whatever the source.
 //!
 //! It is the last stage before the trace, behind the merge where there is one: records come in the order of time, with
 //! ids that are final, and without parents.
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 /// Threads that are remembered; processes that were killed leave calls behind that never end.
 const MOST_THREADS: usize = 1 << 16;
-/// Calls under way on one thread: nothing lies inside of deeper ones.
+/// Calls under way on one thread: nothing is inside deeper ones.
 const MOST_OPEN: usize = 4_096;
 /// Calls whose caller seemed to end before them: clocks of two sources differ a little.
 const MOST_OUTLIVING: usize = 16;
@@ -160,7 +160,7 @@ impl Nesting {
 }
 
 impl Thread {
-    /// Where something lies that begins now.
+    /// Where something is that begins now.
     fn inside(&self, event: &Event) -> OpenSpan {
         // An interrupt lies in no call: it only comes then.
         let is_interrupt = event.kind == Kind::Interrupt;

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// From one sample to the next.
 const PERIOD: u64 = 100_000_000;
 
-/// Samples until it is told to stop.
+/// Samples until it is asked to stop.
 pub struct Sampler<S> {
     /// Dropped to stop.
     stop: Sender<()>,

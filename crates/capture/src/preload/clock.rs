@@ -37,7 +37,7 @@ impl TscClock {
         self.at(source)
     }
 
-    /// The same, of a time that nobody is told.
+    /// The same, of a time that is not reported.
     pub fn at(&self, source: u64) -> u64 {
         self.map.to_host(source).unwrap_or(source)
     }

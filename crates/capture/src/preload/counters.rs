@@ -8,7 +8,7 @@ use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Read, not mapped: whoever traces itself may cut the file short, and only its own counts are gone then.
+/// Read, not mapped: a program that traces itself may truncate the file, and only its own counts are gone then.
 #[derive(Debug)]
 pub struct CounterPage(File);
 

@@ -127,7 +127,7 @@ struct Drainer<'a> {
     count: usize,
     /// What could not be opened: descriptors may come free.
     refused: HashMap<PathBuf, io::Error>,
-    /// The ring that stands for whoever has none.
+    /// The ring of threads that have none.
     nobody: Option<usize>,
     lost: u64,
     /// The program has ended, and so do we after this round.
@@ -143,7 +143,7 @@ pub struct Shared<'a> {
     pub counters: &'a CounterPage,
 }
 
-/// Runs until it is told to stop and the rings are empty. Returns the CPU time it took.
+/// Runs until it is asked to stop and the rings are empty. Returns the CPU time it took.
 pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Duration {
     let Shared {
         messages,
@@ -215,7 +215,8 @@ pub fn be_prompt() {
     // SAFETY: both calls concern this thread alone and take no memory.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        libc::setpriority(libc::PRIO_PROCESS, libc::gettid().cast_unsigned(), -10);
+        // This thread; not libc::gettid, which glibc has since 2.30.
+        libc::setpriority(libc::PRIO_PROCESS, 0, -10);
     }
 }
 

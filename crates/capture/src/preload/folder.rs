@@ -16,9 +16,9 @@ use std::time::Duration;
 /// A user's folder is entered by nobody else. The commands of root may become another user's (sudo, su,
 /// setpriv), and must still find their options and leave their rings. Root's folder (0711) can be
 /// entered by all and listed by nobody, and holds one with a name of 128 random bits, in which everybody
-/// may make files (1733). Who was not told that name cannot get there: it is in the environment of traced
-/// processes, which only their own user and root can read. Who was told it is traced, and can say what he
-/// likes of himself, but cannot list the folder, nor remove or replace what others left (the sticky
+/// may make files (1733). Processes that do not know that name cannot get there: it is in the environment of traced
+/// processes, which only their own user and root can read. A process that knows it is traced, and can say what it
+/// likes of itself, but cannot list the folder, nor remove or replace what others left (the sticky
 /// bit), the tracer's options least of all. The tracer opens what it finds there by [`open_left`], which
 /// follows no link, waits for no pipe and takes no file that has another name, and it believes no contents
 /// without looking.
@@ -92,7 +92,7 @@ impl Folder {
         &self.path
     }
 
-    /// What injected code is told before it starts.
+    /// What injected code knows before it starts.
     pub fn write_options(&self, options: &Options) -> Result<(), PreloadError> {
         let path = self.path.join("options");
         let lines = option_lines(options)?;

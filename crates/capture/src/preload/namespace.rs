@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Shared by whoever reads numbers, so that all agree.
+/// Shared by all that read numbers, so that they agree.
 #[derive(Debug, Clone)]
 pub struct Namespaces(Arc<Mutex<ProcessTable>>);
 

@@ -8,7 +8,7 @@ use std::{
 
 const VARIABLE: &str = "NVTX_INJECTION64_PATH";
 
-/// What the program is to find in its environment. Somebody else's tool is left in its place, and
+/// What the program is to find in its environment. Another tool is left in its place, and
 /// that is said.
 pub fn environment(library: &Path, say: Option<fn(&str)>) -> Option<(OsString, OsString)> {
     let taken = env::var_os(VARIABLE).filter(|tool| !tool.is_empty() && Path::new(tool) != library);

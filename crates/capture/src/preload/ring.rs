@@ -1,4 +1,4 @@
-//! A ring in memory. What lies in it was written by another process and is believed in
+//! A ring in memory. What is in it was written by another process and is believed in
 //! nothing: every number is checked before it is used, every word is read by an atomic load.
 
 use event::ring::{

@@ -1,4 +1,4 @@
-//! Finds processes of the traced command that use CUDA and are not traced: whoever started them
+//! Finds processes of the traced command that use CUDA and are not traced: their parent
 //! cleared their environment, or gave them another root, where the injected library is not. Looks at
 //! /proc from time to time, so one that lives for less than a moment goes unnamed.
 
@@ -218,7 +218,7 @@ mod tests {
         process(proc, 3, "", "A=1\0", cuda);
         found.look(proc, 1);
         found.look(proc, 1);
-        let many = "2 processes use CUDA and were not traced (-v lists them)";
+        let many = "2 processes use CUDA but were not traced (-v lists them)";
         assert_eq!(found.notes.lines(), [many]);
         assert!(found.notes.details()[1].contains("/bin/program3"));
     }
@@ -260,7 +260,7 @@ mod tests {
         assert!(notes[0].starts_with("process 3 ") && notes[0].contains("loader"));
         for (note, pid) in notes[1..].iter().zip([4, 5]) {
             assert!(note.starts_with(&format!("process {pid} ")), "{note}");
-            assert!(note.ends_with("run cutrace inside of it"), "{note}");
+            assert!(note.ends_with("run cutrace inside it"), "{note}");
         }
     }
 

@@ -50,7 +50,7 @@ pub struct Provides {
     pub calls: bool,
     /// The program's requests to the kernel driver.
     pub requests: bool,
-    /// When work ran on the GPU, linked to the calls that somebody else records.
+    /// When work ran on the GPU, linked to the calls that another source records.
     pub gpu_times: bool,
     /// When the host waited for the GPU (`--waits`).
     pub waits: bool,

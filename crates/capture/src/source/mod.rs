@@ -66,7 +66,7 @@ pub trait Source: Sync {
         Vec::new()
     }
 
-    /// What looks at every record on its way into the trace, whoever wrote it. [`Results::complete`] gets it back.
+    /// What looks at every record on its way into the trace, from any source. [`Results::complete`] gets it back.
     fn onlooker(&self, _run: &RunOptions) -> Option<Box<dyn Onlooker>> {
         None
     }

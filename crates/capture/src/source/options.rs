@@ -1,4 +1,4 @@
-//! What sources need to know of a run. Whoever reads a command line fills this in, once.
+//! What sources need to know of a run. The reader of the command line fills this in, once.
 
 use super::{Library, SourceError, SourceRef, Unavailable};
 use crate::{
@@ -90,7 +90,7 @@ pub struct RunOptions {
     pub hooks: Vec<Hook>,
     /// One of so many API calls is recorded; 0 is all, as 1.
     pub sample: u32,
-    /// CUPTI's word on when the host waited for the GPU.
+    /// Record when the host waited for the GPU (needs CUPTI).
     pub waits: bool,
     pub min_duration: Duration,
     /// How long to watch.
@@ -98,7 +98,7 @@ pub struct RunOptions {
     /// On softgpu.
     pub simulate: bool,
     pub softgpu: Option<Softgpu>,
-    /// Somebody reads the details.
+    /// The details are shown.
     pub verbose: bool,
     /// Where to try last to keep files, besides the usual places: where the trace goes.
     pub near: Option<PathBuf>,
@@ -159,7 +159,7 @@ impl RunOptions {
         }
     }
 
-    /// For sources that are told whom to watch one by one.
+    /// For sources that watch processes one by one.
     pub fn is_not_the_machine(&self) -> Result<(), Unavailable> {
         match self.is_everyone() {
             true => Err(Unavailable::because(

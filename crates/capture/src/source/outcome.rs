@@ -52,7 +52,7 @@ impl Outcome {
     }
 }
 
-/// What one source finds and nobody else knows of: whoever asks for its type gets it ([`Together::results`]).
+/// What only one source finds: readers ask for its type ([`Together::results`]).
 pub trait Results: Any + Send {
     /// Every record is in the trace by now: what needs all of them is found out, said and written here.
     fn complete(&mut self, _trace: &mut TraceFile, _said: &mut Together) {}

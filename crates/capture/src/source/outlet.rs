@@ -67,7 +67,7 @@ impl Sink for Outlet {
     }
 }
 
-/// The trace, as it is to be had back from the sources.
+/// The trace, as the sources give it back.
 pub(super) enum Joint {
     /// The only source has it.
     Lent,

@@ -156,7 +156,7 @@ fn attached(
     Ok(Exit::Code(0))
 }
 
-/// The command is called what was typed, unless somebody has seen what it became.
+/// The command is called what was typed, unless a source has seen what it became.
 fn name_command(run: &RunOptions, pid: u32, said: &mut Together) {
     let named = match run.pid() {
         Some(pid) => process_name::of_running(pid),

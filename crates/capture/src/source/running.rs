@@ -10,7 +10,7 @@ pub struct Joining<'a> {
     pub outlet: Outlet,
     /// When all of them stop.
     pub deadline: &'a Deadline,
-    /// Where who records calls shows them, if somebody else is to link GPU work to them.
+    /// Where who records calls shows them, if another source is to link GPU work to them.
     pub calls: Option<&'a Calls>,
     /// It and the others.
     pub plan: &'a Plan,

@@ -1,4 +1,4 @@
-//! What the tracer told becomes events.
+//! What the tracer reported becomes events.
 
 use super::frame::{Frame, SystemCall, Unseen};
 use super::lasting::Lasting;

@@ -1,10 +1,10 @@
 //! Which system calls stop: a seccomp program that lets everything else run at full speed.
 //!
 //! The kernel does not see paths, and a filter cannot be changed once it is there, so descriptors
-//! cannot be told apart either. What can be told apart is enough: the driver's requests have a
+//! cannot be distinguished either. What can be distinguished is enough: the driver's requests have a
 //! letter or bare small numbers, its files are opened for reading and writing, and mapped shared.
 //!
-//! Closing and unmapping cannot be told apart from that of other files, and programs do it all the
+//! Closing and unmapping cannot be distinguished from that of other files, and programs do it all the
 //! time. So that is a second program, for processes that were seen to use the driver's files.
 
 use std::mem::offset_of;

@@ -33,7 +33,7 @@ impl Lasting {
         self.least > 0
     }
 
-    /// A call has begun; its place is to be told when it ends.
+    /// A call has begun; its place is reported when it ends.
     pub fn begun(&mut self, record: Record) -> u64 {
         self.push(record, false)
     }

@@ -1,10 +1,10 @@
 //! System calls on the driver's files, by ptrace: without root, without touching the program.
 //!
 //! A seccomp filter lets only a few calls stop ([`filter`]); a process of its own traces
-//! ([`tracer`]), because the tracer must not share a process with whoever waits for the command,
+//! ([`tracer`]), because the tracer must not share a process with the thread that waits for the command,
 //! and because it stays when the rest of us dies: with the filter in place and no tracer, the
 //! program's calls would fail. A second process does nothing but wait, and takes over if the first is
-//! killed ([`process`]). What is seen is told through a pipe ([`frame`]); here the frames become events.
+//! killed ([`process`]). What is seen comes through a pipe ([`frame`]); here the frames become events.
 
 mod error;
 mod events;

@@ -1,5 +1,5 @@
-//! The tracer's own process, and one that watches over it: made by fork, told which process to trace,
-//! told to let go.
+//! The tracer's own process, and one that watches over it: made by fork, given the process to trace,
+//! asked to let go.
 //!
 //! With the filter in place and no tracer, calls fail. So the one that watches takes the threads over
 //! when the tracer is killed; calls that are made in the moment between still fail.

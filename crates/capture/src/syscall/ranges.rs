@@ -8,7 +8,7 @@ use std::fs;
 /// More than these are forgotten, all at once.
 const MOST: usize = 64 << 10;
 
-/// By process and first address; what lies in here does not overlap.
+/// By process and first address; what is in here does not overlap.
 #[derive(Debug, Default)]
 pub struct Ranges(BTreeMap<(u32, u64), Range>);
 

@@ -1,6 +1,6 @@
 //! What other processes have to know of the tracer's, in memory that they share: the threads that are
 //! traced, because who takes over from a tracer that was killed has nobody to ask; and how far it has
-//! told what it saw, because it may have to wait for a processor for longer than anybody would guess.
+//! reported what it saw, because it may have to wait for a processor for longer than anybody would guess.
 
 use std::collections::HashMap;
 use std::io;
@@ -52,7 +52,7 @@ impl Board {
         all.filter(|tid| *tid != 0)
     }
 
-    /// From here on, the tracer sees what it has not told yet. `now` is CLOCK_MONOTONIC, asked for
+    /// From here on, the tracer sees what it has not reported yet. `now` is CLOCK_MONOTONIC, asked for
     /// before anything is looked at.
     pub fn is_busy(self, now: u64) {
         self.busy.store(now, Ordering::SeqCst);

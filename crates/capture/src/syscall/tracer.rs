@@ -1,6 +1,6 @@
 //! The loop of the tracer's process: threads stop, are looked at, and go on.
 //!
-//! What takes time is done while the thread is running again. When nobody reads what is told any
+//! What takes time is done while the thread is running again. When nobody reads the reports any
 //! more, the loop goes on without telling: the filter stays in the traced processes for as long as
 //! they live, and without a tracer their calls would fail.
 
@@ -42,7 +42,7 @@ pub struct Tracer {
     ranges: Ranges,
     watched: Watched,
     threads: HashMap<libc::pid_t, Thread>,
-    /// For whoever takes over.
+    /// For the process that takes over.
     traced: Traced,
     stops: u64,
     /// There is a processor to look from while the program runs on another.

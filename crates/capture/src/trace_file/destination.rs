@@ -118,7 +118,7 @@ fn stdout() -> io::Result<File> {
     Ok(file)
 }
 
-/// A descriptor that was open when cutrace was started. The program does not get it: whoever reads the
+/// A descriptor that was open when cutrace was started. The program does not get it: the reader of the
 /// trace waits for its end, not for the program's children.
 fn inherited(number: RawFd) -> Result<File, DestinationError> {
     if number == libc::STDOUT_FILENO {

@@ -16,7 +16,7 @@ pub fn belongs(path: &Path, named: bool) -> bool {
         && (!named || folder.is_some() && folder == usual)
 }
 
-/// Lets the link of its folder lead to this trace. Somebody's own file or folder of that name stays.
+/// Lets the link of its folder lead to this trace. A user's own file or folder of that name stays.
 pub fn lead_to(trace: &Path) {
     // A folder that cannot be written to, or a file system without links, has none.
     let _ = try_to(trace);

@@ -3,7 +3,7 @@
 use event::{Extent, Record};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// What has been seen so far, counted by whoever writes the trace.
+/// What has been seen so far, counted by the writer of the trace.
 #[derive(Debug, Default)]
 pub struct LiveCounts {
     events: AtomicU64,

@@ -66,7 +66,7 @@ pub struct TraceFile {
     /// None once the writer has it.
     file: Option<File>,
     writer: Option<Writer>,
-    /// Instead of the writer where somebody looks on: lines as they happen.
+    /// Instead of the writer where a person looks on: lines as they happen.
     live: Option<Box<dyn Show>>,
     /// What makes those lines.
     show: Option<MakeShow>,
@@ -152,12 +152,12 @@ impl TraceFile {
         self.show = Some(show);
     }
 
-    /// Lets somebody read what is written.
+    /// Adds a reader of what is written.
     pub fn read_by(&mut self, reader: Box<dyn Onlooker>) {
         self.reader = Some(reader);
     }
 
-    /// Lets somebody see all that comes.
+    /// Adds an onlooker to all that comes.
     pub fn look_on(&mut self, onlooker: Box<dyn Onlooker>) {
         self.onlookers.push(onlooker);
     }

@@ -49,7 +49,7 @@ impl Redaction {
         }
     }
 
-    /// What could not be hooked is told with its path.
+    /// What could not be hooked is listed with its path.
     pub fn missing(lines: &mut [String]) {
         for line in lines {
             let words = line.split(' ').map(|word| match word.starts_with('/') {

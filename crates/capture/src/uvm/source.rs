@@ -73,7 +73,7 @@ impl Running for Watching {
         }
         let details = format!(
             "cutrace: managed memory of {}: {}, {} lost\n",
-            counted(report.processes as u64, "process", "processes"),
+            counted(report.processes, "process", "processes"),
             counted(report.events, "event", "events"),
             report.lost
         );

@@ -1,6 +1,6 @@
 //! `cutrace export`: which traces become what.
 
-use super::usage;
+use super::{shared::TracesLine, sizes, usage};
 use clap::ValueEnum;
 use std::{
     io::{self, IsTerminal},
@@ -15,6 +15,8 @@ pub struct Export {
     pub weight: Weight,
     /// The trace that a flame graph is compared with.
     pub baseline: Option<PathBuf>,
+    /// Bytes of a page at most.
+    pub size: u64,
 }
 
 /// What the width of a flame graph's frames means.
@@ -45,7 +47,7 @@ pub enum Format {
     Csv,
     /// Chrome's trace JSON (.json): chrome://tracing, Perfetto, Speedscope
     Chrome,
-    /// Perfetto's own format (.pftrace), with all there is
+    /// Perfetto's own format (.pftrace), with everything in the trace
     Perfetto,
     /// Folded stacks (.folded), for flame graph tools
     Folded,
@@ -110,24 +112,27 @@ pub struct ExportLine {
     /// The file to write; by default standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What a flame graph (folded, svg) shows
+    /// What the widths in a flame graph (folded, svg) mean
     #[arg(long, value_enum, default_value_t = Weight::Time)]
     weight: Weight,
     /// Compare a flame graph (folded, svg) with this trace: red grew, blue shrank
     #[arg(long, value_name = "TRACE")]
     baseline: Option<PathBuf>,
-    /// Traces to read (.jsonl, .arrows); several are merged by time. By default the newest in traces/
-    #[arg(value_name = "TRACE")]
-    traces: Vec<PathBuf>,
+    /// How large a page (html) may become; what does not fit is summed up
+    #[arg(long, value_name = "SIZE", default_value = "5MB", value_parser = sizes::at_least_1mb)]
+    size: u64,
+    #[command(flatten)]
+    traces: TracesLine,
 }
 
 impl ExportLine {
-    pub fn options(mut self) -> Export {
-        self.format = self.format.or_else(|| format_among(&mut self.traces));
+    pub fn options(self) -> Export {
+        let mut traces = self.traces.traces;
+        let wanted = self.format.or_else(|| format_among(&mut traces));
         // "-" is standard output, as in tar and jq.
         let output = self.output.filter(|path| path.as_os_str() != "-");
         let named = output.as_deref().and_then(Format::of);
-        let format = match (self.format, named) {
+        let format = match (wanted, named) {
             (Some(wanted), Some(named)) if wanted != named => {
                 let (name, file) = (wanted.name(), output.as_deref().unwrap_or(Path::new("")));
                 usage(&format!(
@@ -137,10 +142,10 @@ impl ExportLine {
             }
             (Some(format), _) | (None, Some(format)) => format,
             (None, None) if output.is_some() => usage(
-                "the output's name says no format: end it in .html, .pftrace, .json, .jsonl, \
+                "the output's name says no format: let it end in .html, .pftrace, .json, .jsonl, \
                  .arrows, .parquet, .csv, .folded or .svg, or add -f FORMAT",
             ),
-            (None, None) => usage("which format? -f html, say; or an output file: -o FILE.html"),
+            (None, None) => usage("which format? Add -f html, or an output file: -o FILE.html"),
         };
         if output.is_none() && format.is_binary() && io::stdout().is_terminal() {
             let (name, ending) = (format.name(), format.extensions()[0]);
@@ -154,7 +159,8 @@ impl ExportLine {
         Export {
             weight: self.weight,
             baseline: self.baseline,
-            traces: self.traces,
+            size: self.size,
+            traces,
             format,
             destination: output.map_or(Destination::Stdout, Destination::File),
         }

@@ -1,9 +1,9 @@
 //! `cutrace gpu`: programs inside kernels.
 
 use super::{
-    Record, examples,
+    Record,
     gpu_object::{BudgetLine, ObjectLine},
-    record::{DetailLine, DeviceLine, RunAsLine, trace_name},
+    shared::{NamesLine, RecordingLine},
     usage,
 };
 use capture::{
@@ -69,7 +69,7 @@ impl FromStr for Size {
         for (at, part) in parts.iter().enumerate() {
             let number = part.parse().ok().filter(|number| *number > 0);
             let place = size.get_mut(at).zip(number);
-            let (place, number) = place.ok_or("N, N,N or N,N,N, each 1 or more")?;
+            let (place, number) = place.ok_or("expected N, N,N or N,N,N, each 1 or more")?;
             *place = number;
         }
         Ok(Size(size))
@@ -98,11 +98,11 @@ fn block(text: &str) -> Result<Size, String> {
 /// The command, and how it is run.
 pub struct Run {
     pub record: Record,
-    /// Where maps are left.
+    /// Where the contents of maps are written.
     pub pin: Option<PathBuf>,
-    /// Values that maps with one a thread have; 0 is as many as fit.
+    /// Threads to size per-thread maps for; 0 is as many as fit.
     pub threads: u64,
-    /// Records that rings hold; 0 is by their maps.
+    /// Records that a ring holds; 0 is what its map says.
     pub records: u64,
     /// How often maps are printed while the program runs.
     pub every: Option<Duration>,
@@ -120,35 +120,32 @@ pub struct GpuLine {
 enum Verb {
     /// Run a command with the programs of a BPF object inside its kernels
     ///
-    /// Sections say where: kprobe/KERNEL at its entry, kretprobe/KERNEL before it returns,
-    /// kprobe/__memcapture at its memory accesses. KERNEL is a name, mangled or not, a glob, or a
-    /// /regex/.
+    /// The section of a program says where it runs: kprobe/KERNEL at the kernel's entry, kretprobe/KERNEL before it
+    /// returns, kprobe/__memcapture at its memory accesses. KERNEL is a name (mangled or not), a glob, or a /regex/.
     #[command(arg_required_else_help = true)]
     Run {
-        /// The object: clang -target bpf -g -O2 -c
+        /// The BPF object, made by clang -target bpf -g -O2 -c
         #[arg(value_name = "PROG.bpf.o")]
         object: PathBuf,
         /// Probe these kernels instead of those that the object's sections name
         ///
-        /// For kprobe/__memcapture, whose section names none: by default all.
-        #[arg(long, value_name = "KERNEL", value_parser = kernels)]
-        kernel: Option<Pattern>,
-        /// Leave out the object's programs that run on the host (uprobes, kprobes, tracepoints): they
-        /// need root
+        /// A kprobe/__memcapture section names no kernel: it probes all of them unless you name some here.
+        #[arg(long = "match", alias = "kernel", value_name = "KERNEL", value_parser = kernels)]
+        kernels: Option<Pattern>,
+        /// Leave out the object's programs for the host (uprobes, kprobes, tracepoints), which need root
         #[arg(long)]
         no_host: bool,
-        /// Threads to size per-thread maps for; by default as many as fit
-        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-        threads: u64,
+        #[command(flatten)]
+        threads: ThreadsLine,
         #[command(flatten)]
         options: ObjectLine,
         #[command(flatten)]
         run: RunLine,
     },
-    /// Verify a BPF object and show its maps, its PTX and what it costs
+    /// Verify a BPF object, and show its maps, its PTX and what it costs
     #[command(arg_required_else_help = true)]
     Check {
-        /// The object
+        /// The BPF object, made by clang -target bpf -g -O2 -c
         #[arg(value_name = "PROG.bpf.o")]
         object: PathBuf,
         #[command(flatten)]
@@ -157,46 +154,45 @@ enum Verb {
     /// Run an object's kprobe/__directly_run programs as kernels
     #[command(arg_required_else_help = true)]
     Exec {
-        /// The object
+        /// The BPF object, made by clang -target bpf -g -O2 -c
         #[arg(value_name = "PROG.bpf.o")]
         object: PathBuf,
-        /// Run only this program of the object (repeatable); by default all, one after another
+        /// Run only this program of the object (repeatable); by default all of them, one after another
         #[arg(long = "program", value_name = "NAME")]
         programs: Vec<String>,
         /// Blocks to launch: N, N,N or N,N,N
         #[arg(long, value_name = "N", default_value = "1")]
         grid: Size,
-        /// Threads of a block, likewise
+        /// Threads in a block: N, N,N or N,N,N
         #[arg(long, value_name = "N", default_value = "256", value_parser = block)]
         block: Size,
-        /// Threads to size per-thread maps for; by default as many as fit
-        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-        threads: u64,
+        #[command(flatten)]
+        threads: ThreadsLine,
         #[command(flatten)]
         options: ObjectLine,
         #[command(flatten)]
         how: HowLine,
     },
-    /// When each block of a kernel ran, and on which multiprocessor
-    #[command(arg_required_else_help = true, after_help = examples::READY)]
+    /// Record when each block of a kernel ran, and on which multiprocessor
+    #[command(arg_required_else_help = true)]
     Trace {
         /// Record every thread instead of every block
-        #[arg(long)]
-        threads: bool,
+        #[arg(long, alias = "threads")]
+        per_thread: bool,
         #[command(flatten)]
         line: ReadyLine,
     },
     /// Count the threads, warps and blocks that run a kernel
-    #[command(arg_required_else_help = true, after_help = examples::READY)]
+    #[command(arg_required_else_help = true)]
     Count(ReadyLine),
-    /// How long a kernel's warps and blocks take, as histograms
-    #[command(arg_required_else_help = true, after_help = examples::READY)]
+    /// Show how long a kernel's warps and blocks take, as histograms
+    #[command(arg_required_else_help = true)]
     Hist(ReadyLine),
-    /// What a kernel's memory accesses do, by line: bytes, how well they are coalesced, hot addresses
-    #[command(arg_required_else_help = true, after_help = examples::READY)]
+    /// Show a kernel's memory accesses by source line: bytes, coalescing, hot addresses
+    #[command(arg_required_else_help = true)]
     Mem(ReadyLine),
-    /// How a kernel's blocks are spread over multiprocessors and time
-    #[command(arg_required_else_help = true, after_help = examples::READY)]
+    /// Show how a kernel's blocks are spread over multiprocessors and time
+    #[command(arg_required_else_help = true)]
     Sched(ReadyLine),
     #[command(hide = true)]
     Launch {
@@ -208,8 +204,15 @@ enum Verb {
 }
 
 #[derive(clap::Args)]
+struct ThreadsLine {
+    /// Threads to size per-thread maps for; by default as many as fit
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: u64,
+}
+
+#[derive(clap::Args)]
 struct ReadyLine {
-    /// The kernels: a name, mangled or not, a glob, or a /regex/
+    /// The kernels to probe: a name (mangled or not), a glob, or a /regex/
     #[arg(value_name = "KERNEL", value_parser = kernels)]
     kernels: Pattern,
     #[command(flatten)]
@@ -218,29 +221,23 @@ struct ReadyLine {
 
 #[derive(clap::Args)]
 struct RunLine {
-    #[command(flatten)]
-    how: HowLine,
     /// The command to run
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
+    #[command(flatten)]
+    how: HowLine,
 }
 
 #[derive(clap::Args)]
 struct HowLine {
-    /// The trace to write (.jsonl, .arrows); by default traces/trace_<time>.jsonl
-    ///
-    /// '-o -' writes no trace: it prints what the GPU programs send, a line each, while they run, and how
-    /// many there were. '-o fd:1' writes the trace as JSON lines to standard output.
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Leave what the maps hold in this folder, as they lie in memory and as JSON
-    ///
-    /// Those in memory of the host are there while the program runs, all others at its end.
-    #[arg(long, value_name = "FOLDER")]
-    pin: Option<PathBuf>,
     /// Print what the maps hold this often while the program runs: 1s, 500ms
     #[arg(long, value_name = "TIME", value_parser = interval)]
     every: Option<Duration>,
+    /// Write what the maps hold to this folder, in binary and as JSON
+    ///
+    /// Maps in host memory are there while the program runs, all others at its end.
+    #[arg(long, value_name = "FOLDER")]
+    pin: Option<PathBuf>,
     /// Records that a ring holds; by default what its map says
     #[arg(
         long = "ring",
@@ -250,24 +247,9 @@ struct HowLine {
     )]
     records: u64,
     #[command(flatten)]
-    run_as: RunAsLine,
-    /// Keep secrets out of the trace: the command's arguments, texts that the program passes or prints, folders,
-    /// the host's name
-    #[arg(long)]
-    redact: bool,
-    /// Print kernels' whole names, with template arguments and parameters
-    #[arg(long)]
-    full_names: bool,
-    /// Print no summary of the trace at the end
-    #[arg(long)]
-    no_summary: bool,
+    names: NamesLine,
     #[command(flatten)]
-    device: DeviceLine,
-    /// Print errors and the probes' results only
-    #[arg(short, long, conflicts_with = "verbose")]
-    quiet: bool,
-    #[command(flatten)]
-    detail: DetailLine,
+    recording: RecordingLine,
 }
 
 impl RunLine {
@@ -286,25 +268,15 @@ impl HowLine {
             subject: Subject::Command { program, arguments },
             // Collecting times would change what probes measure.
             methods: Methods::These(vec![&PRELOAD]),
-            simulate: self.device.sim,
-            verbose: self.detail.verbose,
             ..RunOptions::default()
         };
         Run {
-            record: Record {
-                run,
-                run_as: self.run_as.run_as,
-                output: trace_name(self.output),
-                no_summary: self.no_summary,
-                quiet: self.quiet,
-                redact: self.redact,
-                ..Record::default()
-            },
+            record: self.recording.of(run),
             pin: self.pin,
             threads: 0,
             records: self.records,
             every: self.every,
-            full_names: self.full_names,
+            full_names: self.names.full_names,
         }
     }
 }
@@ -324,18 +296,18 @@ impl GpuLine {
         match self.verb {
             Verb::Run {
                 object,
-                kernel,
+                kernels,
                 no_host,
                 threads,
                 options,
                 run,
             } => Gpu::Run {
                 object,
-                kernels: kernel,
+                kernels,
                 no_host,
                 options: options.options(),
                 run: Run {
-                    threads,
+                    threads: threads.threads,
                     ..run.options()
                 },
             },
@@ -358,11 +330,11 @@ impl GpuLine {
                 block,
                 options: options.options(),
                 run: Run {
-                    threads,
+                    threads: threads.threads,
                     ..how.options(OsString::new(), Vec::new())
                 },
             },
-            Verb::Trace { threads, line } => line.options(match threads {
+            Verb::Trace { per_thread, line } => line.options(match per_thread {
                 true => Ready::TraceThreads,
                 false => Ready::Trace,
             }),

@@ -1,4 +1,4 @@
-//! What can be said about a BPF object besides its name.
+//! Options about a BPF object: where its programs go, what its maps begin with.
 
 use capture::gpu_probe::programs::{AttachTo, ObjectOptions, Setting};
 
@@ -7,15 +7,15 @@ pub struct ObjectLine {
     /// Attach a program elsewhere than its section says: PROGRAM=uprobe:LIB:FUNCTION, uretprobe:…,
     /// kprobe:KERNEL or kretprobe:KERNEL (repeatable)
     ///
-    /// LIB may be left out: uprobe:FUNCTION. A program of the GPU goes to a kernel, one of the host to a
-    /// function of a library or of the host's kernel.
+    /// LIB may be left out: uprobe:FUNCTION. A GPU program goes to a GPU kernel; a host program goes to a function of a
+    /// library or of the Linux kernel.
     #[arg(long, value_name = "PROGRAM=PLACE")]
     attach: Vec<AttachTo>,
     /// Put values into a map before the program starts: MAP[KEY]=NUMBER, MAP[FROM..TO]=NUMBER or
     /// MAP=@FILE (repeatable)
     ///
-    /// A value of several numbers: MAP[KEY]=32,32,32. A file holds the values one after another, as they lie
-    /// in memory. 'realtime-monotonic' is the difference of these clocks, in ns.
+    /// A value may have several numbers: MAP[KEY]=32,32,32. A file has the values one after another, in binary.
+    /// 'realtime-monotonic' is the difference between these two clocks, in ns.
     #[arg(long, value_name = "MAP[KEY]=VALUE")]
     set: Vec<Setting>,
     #[command(flatten)]
@@ -24,9 +24,9 @@ pub struct ObjectLine {
 
 #[derive(clap::Args)]
 pub struct BudgetLine {
-    /// Rounds that loops may make in one thread, for programs whose loops have no bound that is known
+    /// How often loops without a known bound may run, in one thread
     ///
-    /// A thread that has used them up leaves the program, not the kernel; such threads are counted.
+    /// A thread that reaches the limit leaves the program, not the kernel. Such threads are counted.
     #[arg(long, value_name = "N", default_value_t = gpubpf::Budget::ROUNDS, value_parser = clap::value_parser!(u64).range(1..))]
     budget: u64,
 }

@@ -15,10 +15,10 @@ pub struct Ioctl {
 
 #[derive(Args)]
 pub struct IoctlLine {
-    /// The request's number, as strace shows it: 0xc020462a, or 3223340586. UVM's are bare: 34
+    /// The request's number, as strace prints it: 0xc020462a or 3223340586. UVM's are small: 34
     #[arg(value_name = "CMD", value_parser = command)]
     cmd: u32,
-    /// The struct's bytes in hexadecimal; spaces, commas and colons between them do not matter
+    /// The bytes of its struct in hexadecimal; spaces, commas and colons between them are ignored
     #[arg(value_name = "BYTES", num_args = 0..)]
     bytes: Vec<String>,
     /// The parameters that the struct of RM_CONTROL or RM_ALLOC points to, in hexadecimal
@@ -30,7 +30,7 @@ pub struct IoctlLine {
     /// The device file the request was made on
     #[arg(long, value_name = "FILE")]
     path: Option<String>,
-    /// The driver's version: 535 … 595, or all of it, like 580.159.04
+    /// The driver version: 535 to 595, or all of it: 580.159.04
     #[arg(long, value_name = "VERSION")]
     driver: Option<Version>,
 }
@@ -82,7 +82,7 @@ fn hexadecimal(text: &str) -> Result<Bytes, String> {
         match letter.to_digit(16) {
             Some(digit) => digits.push(u8::try_from(digit).unwrap_or(0)),
             None if letter.is_whitespace() || matches!(letter, ',' | ':' | '"') => {}
-            None => return Err(format!("'{letter}' is no hexadecimal digit")),
+            None => return Err(format!("'{letter}' is not a hexadecimal digit")),
         }
     }
     if digits.len() % 2 != 0 {

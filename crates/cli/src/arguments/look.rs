@@ -1,51 +1,54 @@
 //! The verbs that look at a trace: report, timeline, replay, view, diff, and the tour of them all.
 
-use super::{times, usage};
+use super::{
+    shared::{FilterLine, JsonLine, NamesLine, TracesLine},
+    times, usage,
+};
 use clap::ValueEnum;
 use std::{
     path::{Path, PathBuf},
     time::Duration,
 };
 
-/// How text is to look.
-#[derive(Debug, Clone, Copy, clap::Args)]
+/// How text looks.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Look {
-    /// Colours: when the output is a terminal, always, or never
+    /// When to use colours; auto: on a terminal
     #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
-    /// Letters and signs of ASCII only
+    /// Use ASCII characters only
     #[arg(long)]
     pub ascii: bool,
     /// Columns to fill; by default the terminal's
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..))]
     pub width: Option<u16>,
-    /// Show kernels' whole names instead of short ones
-    #[arg(long)]
-    pub full_names: bool,
+    #[command(flatten)]
+    pub names: NamesLine,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Color {
+    #[default]
     Auto,
     Always,
     Never,
 }
 
-/// A stretch of a trace.
+/// A part of a trace, by time.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Window {
-    /// Begin so long after the trace's start: 12.5ms, 1.2s
+    /// Begin this long after the start of the trace: 12.5ms, 1.2s
     #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
     pub from: Option<Duration>,
-    /// End so long after the trace's start
+    /// End this long after the start of the trace
     #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
     pub to: Option<Duration>,
 }
 
-/// One side of a trace.
+/// A section of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// The whole in short
+    /// The most important of all sections
     Summary,
     /// Functions and kernels by time, and the longest operations
     Top,
@@ -93,6 +96,8 @@ pub struct Replay {
     pub filter: Option<String>,
     pub pid: Option<u32>,
     pub tid: Option<u32>,
+    /// Every query has its line.
+    pub full: bool,
     pub look: Look,
 }
 
@@ -102,6 +107,8 @@ pub struct Cat {
 
 pub struct View {
     pub traces: Vec<PathBuf>,
+    /// One timeline of all of them.
+    pub merge: bool,
     /// On 127.0.0.1; 0 is any that is free.
     pub port: u16,
     /// Start a browser.
@@ -126,10 +133,10 @@ pub struct Demo {
 
 #[derive(clap::Args)]
 pub struct DemoLine {
-    /// Run it on this machine's GPU
+    /// Run on this machine's GPU instead of softgpu
     #[arg(long)]
     gpu: bool,
-    /// Where to put the trace and its pictures; by default traces/demo
+    /// Where to put the trace and what is made from it; by default traces/demo
     #[arg(short = 'o', long = "output", value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
@@ -162,29 +169,27 @@ impl Window {
 
 #[derive(clap::Args)]
 pub struct ReportLine {
-    /// summary (the default), top, calls, categories, idle, memory, transfers, contexts, ioctls,
-    /// gpu, findings or coverage; and the traces (.jsonl, .arrows), several of which are merged. By
-    /// default the newest in traces/
+    /// A section: summary (the default), top, calls, categories, idle, memory, transfers, contexts, ioctls, gpu, findings or
+    /// coverage. And the traces to read (.jsonl or .arrows, '-' for standard input); several are merged by time. By default
+    /// the newest in traces/
     #[arg(value_name = "PART|TRACE")]
     words: Vec<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonLine,
     #[command(flatten)]
     look: Look,
 }
 
 #[derive(clap::Args)]
 pub struct TimelineLine {
-    /// Traces to read; by default the newest in traces/
-    #[arg(value_name = "TRACE")]
-    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    traces: TracesLine,
     #[command(flatten)]
     window: Window,
-    /// Show the neighbourhood of this event, by its op_id
+    /// Show what happens around this event (its op_id)
     #[arg(long, value_name = "EVENT", conflicts_with_all = ["from", "to"])]
     around: Option<u64>,
-    /// Show calls down to this depth, a row each
+    /// Show nested calls down to this depth, a row each
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
     #[command(flatten)]
@@ -193,40 +198,43 @@ pub struct TimelineLine {
 
 #[derive(clap::Args)]
 pub struct ReplayLine {
-    /// Traces to read; by default the newest in traces/
-    #[arg(value_name = "TRACE")]
-    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    traces: TracesLine,
     #[command(flatten)]
     window: Window,
-    /// Only these: categories, layers, function globs, '!' to exclude: memory,cuLaunch*,!query
-    #[arg(short = 'e', long = "events", value_name = "SPEC")]
-    filter: Option<String>,
+    #[command(flatten)]
+    filter: FilterLine,
     /// Only this process
     #[arg(long)]
     pid: Option<u32>,
     /// Only this thread
     #[arg(long)]
     tid: Option<u32>,
+    /// Show every call, also runs of the same query
+    #[arg(long)]
+    full: bool,
     #[command(flatten)]
     look: Look,
 }
 
 #[derive(clap::Args)]
 pub struct CatLine {
-    /// Traces to read (.jsonl, .arrows); several are merged by time. By default the newest in traces/
-    #[arg(value_name = "TRACE")]
-    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    traces: TracesLine,
 }
 
 #[derive(clap::Args)]
 pub struct ViewLine {
-    /// Traces to read; by default the newest in traces/
+    /// The trace to read, by default the newest in traces/; two are compared
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The port on 127.0.0.1; by default any that is free
+    /// Put the traces into one timeline instead of comparing them
+    #[arg(long)]
+    merge: bool,
+    /// The port on 127.0.0.1; by default any free one
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     port: u16,
-    /// Start no browser: only say the address
+    /// Print the address, and start no browser
     #[arg(long)]
     no_open: bool,
 }
@@ -239,17 +247,16 @@ pub struct DiffLine {
     /// The trace that may have changed
     #[arg(value_name = "B")]
     after: PathBuf,
-    /// Exit with 1 where this holds, as in 'total>+5%' or 'cuMemAlloc_v2.count>100' (repeatable)
+    /// Exit with 1 if this holds: 'total>+5%', 'cuMemAlloc_v2.count>100' (repeatable)
     #[arg(long, value_name = "CONDITION")]
     fail_on: Vec<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonLine,
     #[command(flatten)]
     look: Look,
 }
 
-/// A word that is no file may be meant as a part.
+/// A word that is no file may be a misspelt section.
 fn not_a_trace(word: &Path, part: Option<Part>) {
     let Some(word) = word.to_str() else {
         return;
@@ -259,13 +266,13 @@ fn not_a_trace(word: &Path, part: Option<Part>) {
         .collect();
     match part {
         Some(_) if names.iter().any(|name| name == word) => {
-            usage("report shows one part at a time: cutrace report PART TRACE")
+            usage("report prints one section at a time: cutrace report PART TRACE")
         }
         None => {
             if let Some(meant) = names::misspelt(word, names.iter().map(String::as_str)) {
                 let all = names.join(", ");
                 usage(&format!(
-                    "no part and no trace is called '{word}': {meant}, perhaps? There are {all}"
+                    "there is no section and no trace called '{word}'; did you mean {meant}? Sections: {all}"
                 ))
             }
         }
@@ -286,7 +293,7 @@ impl ReportLine {
         Report {
             part: part.unwrap_or(Part::Summary),
             traces: words,
-            json: self.json,
+            json: self.json.json,
             look: self.look,
         }
     }
@@ -295,7 +302,7 @@ impl ReportLine {
 impl TimelineLine {
     pub fn options(self) -> Timeline {
         Timeline {
-            traces: self.traces,
+            traces: self.traces.traces,
             window: self.window.checked(),
             around: self.around,
             depth: self.depth,
@@ -307,11 +314,12 @@ impl TimelineLine {
 impl ReplayLine {
     pub fn options(self) -> Replay {
         Replay {
-            traces: self.traces,
+            traces: self.traces.traces,
             window: self.window.checked(),
-            filter: self.filter,
+            filter: self.filter.filter,
             pid: self.pid,
             tid: self.tid,
+            full: self.full,
             look: self.look,
         }
     }
@@ -320,7 +328,7 @@ impl ReplayLine {
 impl CatLine {
     pub fn options(self) -> Cat {
         Cat {
-            traces: self.traces,
+            traces: self.traces.traces,
         }
     }
 }
@@ -329,6 +337,7 @@ impl ViewLine {
     pub fn options(self) -> View {
         View {
             traces: self.traces,
+            merge: self.merge,
             port: self.port,
             open: !self.no_open,
         }
@@ -341,7 +350,7 @@ impl DiffLine {
             before: self.before,
             after: self.after,
             fail_on: self.fail_on,
-            json: self.json,
+            json: self.json.json,
             look: self.look,
         }
     }

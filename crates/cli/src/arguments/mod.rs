@@ -1,25 +1,31 @@
 //! The command line: clap's view of it, turned once into [`Command`]. Nothing below sees clap.
 
-mod examples;
 mod export;
 mod gpu;
 mod gpu_object;
+mod help;
 mod ioctl;
 mod look;
 mod method;
+mod pages;
 mod probes;
 mod record;
+mod shared;
 mod sizes;
 mod times;
 
 pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run, Size};
+pub use help::definitions;
 pub use ioctl::Ioctl;
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
+pub use pages::{Example, GROUPS, PAGES, Page};
 pub use probes::{Hooks, Probes};
 pub use record::Record;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
+use shared::AllLine;
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
@@ -27,6 +33,8 @@ use std::{
 
 /// What the user asked for.
 pub enum Command {
+    /// Nothing: what there is to ask for.
+    Welcome,
     Record(Box<Record>),
     Demo(Demo),
     Softgpu(Softgpu),
@@ -42,8 +50,8 @@ pub enum Command {
     Hooks(Hooks),
     Doctor,
     Gpu(Box<Gpu>),
-    Completions(clap_complete::Shell),
-    Manual,
+    Completions(Completions),
+    Manual(Manual),
 }
 
 pub enum Softgpu {
@@ -57,14 +65,29 @@ pub enum Softgpu {
     },
 }
 
-/// Shows a CUDA program from the API call down to the GPU thread.
+pub enum Completions {
+    Print(Shell),
+    /// Those of all shells, a file each.
+    Write {
+        folder: PathBuf,
+    },
+}
+
+pub enum Manual {
+    /// The page of a verb, by its words; none for the program's own.
+    Print { verb: Vec<String> },
+    /// All pages, a file each.
+    Write { folder: PathBuf },
+}
+
+/// cutrace records what a CUDA program does at every level (API calls, driver ioctls, kernel-driver functions, GPU kernels, GPU
+/// threads) on one timeline, in one file.
 #[derive(Parser)]
 #[command(
     name = "cutrace",
-    version,
+    version = version::BUILD,
     arg_required_else_help = true,
-    after_help = examples::LINE,
-    override_usage = "cutrace [record] [OPTIONS] [--] CMD…\n       cutrace VERB …"
+    override_usage = "cutrace [record] [OPTIONS] [--] CMD...\n       cutrace VERB ..."
 )]
 struct Line {
     #[command(subcommand)]
@@ -73,98 +96,123 @@ struct Line {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Trace a command: every CUDA call of it and of its children (the default verb)
+    /// Record what a command and its children do (the default verb)
     ///
-    /// Calls of the runtime and the driver API are written to the trace with their arguments,
-    /// results and times; no root, no CUDA toolkit and no change to the program is needed. The
-    /// command's output, exit status and signals are its own.
-    #[command(arg_required_else_help = true, after_help = examples::RECORD)]
+    /// Every call of the CUDA runtime and driver API goes into the trace with its arguments, result and time. This needs no
+    /// root, no CUDA toolkit and no change to the program, which keeps its output, exit status and signals.
+    #[command(arg_required_else_help = true)]
     Record(record::RecordLine),
-    /// The tour: record a small CUDA program on softgpu, the software device, and look at it
+    /// Take the tour: record a small program on softgpu, and look at the trace
     ///
-    /// The program has a bottleneck, an idle gap and a leak. Its trace, a Perfetto trace and the HTML
-    /// report are left in traces/demo. No GPU is needed.
+    /// The program has a bottleneck, an idle gap and a leak. The trace, a Perfetto trace and an HTML report go to traces/demo.
+    /// No GPU is needed.
     Demo(look::DemoLine),
     /// Run a CUDA program on softgpu, a software CUDA device
     ///
-    /// Programs built with nvcc and programs that use the driver API run unchanged: their PTX is
-    /// executed on the CPU. Output, exit status and signals are the program's own.
-    #[command(arg_required_else_help = true, after_help = examples::SOFTGPU)]
-    Softgpu {
-        /// List the driver's functions and how many softgpu implements
-        #[arg(long, conflicts_with = "command")]
-        list: bool,
-        /// With --list: name the implemented functions too
-        #[arg(long, requires = "list")]
-        all: bool,
-        /// Write softgpu's libraries to a folder, to use them without cutrace
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "list"])]
-        unpack: Option<PathBuf>,
-        /// The command to run
-        #[arg(trailing_var_arg = true, value_name = "CMD")]
-        command: Vec<OsString>,
-    },
-    /// What a trace says: a summary, or tables of one of its sides
-    #[command(after_help = examples::REPORT)]
+    /// Programs built with nvcc and programs that use the driver API run unchanged: softgpu executes their PTX on the CPU. A
+    /// program keeps its output, exit status and signals.
+    #[command(arg_required_else_help = true)]
+    Softgpu(SoftgpuLine),
+    /// Summarise a trace, or print one section of it
     Report(look::ReportLine),
-    /// The trace as a timeline in the terminal
-    #[command(after_help = examples::TIMELINE)]
+    /// Draw a trace as a timeline in the terminal
     Timeline(look::TimelineLine),
-    /// The calls of a trace, one decoded line each, nested as they were
-    #[command(after_help = examples::REPLAY)]
+    /// Print the calls of a trace, one decoded line each, nested
     Replay(look::ReplayLine),
-    /// Print a trace as JSON lines, whatever its format: cutrace cat | jq
+    /// Print a trace as JSON lines, whatever its format
     ///
-    /// A .jsonl trace is printed as it is, an .arrows trace as the lines it would have as .jsonl. To trace
-    /// the program cat, type: cutrace -- cat FILE
-    #[command(after_help = examples::CAT)]
+    /// A .jsonl trace is printed as it is, an .arrows trace as the lines it would have as .jsonl.
     Cat(look::CatLine),
     /// Convert a trace, or merge several into one
-    #[command(arg_required_else_help = true, after_help = examples::EXPORT)]
+    #[command(arg_required_else_help = true)]
     Export(export::ExportLine),
     /// Open a trace as a report in the browser
     ///
-    /// The report is made in memory and served on 127.0.0.1, under an address that only you are
-    /// told, until Ctrl-C. Nothing leaves the machine.
+    /// cutrace serves the report on 127.0.0.1, under a secret address, until Ctrl-C. Nothing leaves the machine.
     View(look::ViewLine),
     /// Compare two traces, by function and by category
-    #[command(arg_required_else_help = true, after_help = examples::DIFF)]
+    #[command(arg_required_else_help = true)]
     Diff(look::DiffLine),
-    /// Decode one ioctl of NVIDIA's driver by hand
+    /// Decode one ioctl of the NVIDIA driver
     ///
-    /// Requests, controls, classes, statuses and struct fields are named as the driver's version
-    /// has them. Of other drivers' requests the parts of the number are shown.
-    #[command(arg_required_else_help = true, after_help = examples::IOCTL)]
+    /// Requests, controls, classes, statuses and struct fields have the names of the given driver version. For requests of
+    /// other drivers, the parts of the number are shown.
+    #[command(arg_required_else_help = true)]
     Ioctl(ioctl::IoctlLine),
-    /// What can be hooked here: functions of libraries and of the driver, tracepoints
+    /// List what can be hooked here: functions of libraries and of the driver, tracepoints
     ///
-    /// One probe a line, as hooks files and bpftrace write them.
-    #[command(after_help = examples::PROBES)]
+    /// One probe a line, as hooks files and bpftrace write them. With --sim, softgpu's libraries are listed too.
     Probes(probes::ProbesLine),
-    /// Hooks files: what to hook besides what is hooked by itself
-    #[command(subcommand, after_help = examples::HOOKS)]
+    /// Check hooks files, which list what to hook besides the CUDA libraries
+    #[command(subcommand, arg_required_else_help = true)]
     Hooks(probes::HooksLine),
-    /// What works on this machine, and what to do about the rest
+    /// Say what can be recorded on this machine, and how to get the rest
     ///
-    /// Found out by trying: as root, probes are attached for a moment.
+    /// doctor finds out by trying: as root, it attaches probes for a moment.
     Doctor,
-    /// Programs inside kernels: count, trace and measure what GPU threads do
+    /// Count, trace and measure what GPU threads do, or run eBPF programs in them
     ///
-    /// The kernels' PTX gets probes when the program loads it; nothing is rebuilt.
-    #[command(arg_required_else_help = true, after_help = examples::GPU)]
+    /// cutrace puts probes into the PTX of kernels when the program loads it. Nothing is rebuilt.
+    #[command(arg_required_else_help = true)]
     Gpu(gpu::GpuLine),
     /// Print shell completions
-    #[command(after_help = examples::COMPLETIONS)]
+    #[command(arg_required_else_help = true)]
     Completions {
         /// The shell to complete in
-        shell: clap_complete::Shell,
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        shell: Option<Shell>,
+        #[command(flatten)]
+        all: AllLine,
     },
-    /// Print the manual page: all verbs and their options
-    #[command(name = "man", after_help = examples::MANUAL)]
-    Manual,
+    /// Print manual pages, or open one in a terminal
+    #[command(name = "man")]
+    Manual {
+        /// The verb: record, 'gpu run'; by default cutrace itself
+        #[arg(value_name = "VERB", conflicts_with = "all")]
+        verb: Vec<String>,
+        #[command(flatten)]
+        all: AllLine,
+    },
 }
 
-/// The command line with its verb: a command to trace may stand alone.
+#[derive(clap::Args)]
+struct SoftgpuLine {
+    /// List the functions of the driver, and how many softgpu implements
+    #[arg(long, conflicts_with = "command")]
+    list: bool,
+    /// With --list: also name the functions that softgpu implements
+    #[arg(long, alias = "all", requires = "list")]
+    implemented: bool,
+    /// Write softgpu's libraries to a folder, to use them without cutrace
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["command", "list"])]
+    unpack: Option<PathBuf>,
+    /// The command to run
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+impl SoftgpuLine {
+    fn options(self) -> Softgpu {
+        if self.list {
+            return Softgpu::List {
+                all: self.implemented,
+            };
+        }
+        if let Some(folder) = self.unpack {
+            return Softgpu::Unpack { folder };
+        }
+        let mut words = self.command.into_iter();
+        let program = words
+            .next()
+            .unwrap_or_else(|| usage("softgpu needs a command to run: cutrace softgpu -- ./app"));
+        Softgpu::Run {
+            program,
+            arguments: words.collect(),
+        }
+    }
+}
+
+/// The command line with its verb: without one, the words are a command to record.
 fn with_verb(mut words: Vec<OsString>) -> Vec<OsString> {
     let Some(first) = words.get(1).and_then(|word| word.to_str()) else {
         if words.len() > 1 {
@@ -173,7 +221,7 @@ fn with_verb(mut words: Vec<OsString>) -> Vec<OsString> {
         return words;
     };
     let own = ["help", "-h", "--help", "-V", "--version"];
-    let line = Line::command();
+    let line = definitions();
     let is_verb = line.get_subcommands().any(|verb| verb.get_name() == first);
     if !is_verb && !own.contains(&first) {
         words.insert(1, "record".into());
@@ -182,26 +230,16 @@ fn with_verb(mut words: Vec<OsString>) -> Vec<OsString> {
 }
 
 pub fn parse() -> Command {
-    match Line::parse_from(with_verb(std::env::args_os().collect())).verb {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if words.len() <= 1 {
+        return Command::Welcome;
+    }
+    let found = definitions().get_matches_from(with_verb(words));
+    let line = Line::from_arg_matches(&found).unwrap_or_else(|why| why.exit());
+    match line.verb {
         Verb::Record(line) => Command::Record(Box::new(line.options())),
         Verb::Demo(line) => Command::Demo(line.options()),
-        Verb::Softgpu {
-            list: true, all, ..
-        } => Command::Softgpu(Softgpu::List { all }),
-        Verb::Softgpu {
-            unpack: Some(folder),
-            ..
-        } => Command::Softgpu(Softgpu::Unpack { folder }),
-        Verb::Softgpu { command, .. } => {
-            let mut words = command.into_iter();
-            let program = words.next().unwrap_or_else(|| {
-                usage("softgpu needs a command to run: cutrace softgpu -- ./app")
-            });
-            Command::Softgpu(Softgpu::Run {
-                program,
-                arguments: words.collect(),
-            })
-        }
+        Verb::Softgpu(line) => Command::Softgpu(line.options()),
         Verb::Export(line) => Command::Export(line.options()),
         Verb::Cat(line) => Command::Cat(line.options()),
         Verb::Report(line) => Command::Report(line.options()),
@@ -214,13 +252,20 @@ pub fn parse() -> Command {
         Verb::Hooks(line) => Command::Hooks(line.options()),
         Verb::Doctor => Command::Doctor,
         Verb::Gpu(line) => Command::Gpu(Box::new(line.options())),
-        Verb::Completions { shell } => Command::Completions(shell),
-        Verb::Manual => Command::Manual,
+        Verb::Completions { shell, all } => Command::Completions(match (all.all, shell) {
+            (Some(folder), _) => Completions::Write { folder },
+            (None, Some(shell)) => Completions::Print(shell),
+            (None, None) => usage("which shell? cutrace completions bash"),
+        }),
+        Verb::Manual { verb, all } => Command::Manual(match all.all {
+            Some(folder) => Manual::Write { folder },
+            None => Manual::Print { verb },
+        }),
     }
 }
 
-/// What a command that is not there may have been meant to be: a verb where it stands in a verb's
-/// place, an option's value behind one that takes its value with '='.
+/// What the user may have wanted where a command does not exist: a verb, if it is in a verb's place; the value of an
+/// option that takes its value with '='.
 pub fn meant(command: &OsStr) -> Option<String> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let place = words.iter().position(|word| word == command)?;
@@ -234,7 +279,7 @@ pub fn meant(command: &OsStr) -> Option<String> {
     if is_trace(command) {
         return Some(format!("cutrace report {name}"));
     }
-    let line = Line::command();
+    let line = definitions();
     let verbs = line.get_subcommands().map(clap::Command::get_name);
     names::misspelt(name, verbs).map(|verb| format!("cutrace {verb}"))
 }
@@ -247,7 +292,7 @@ fn is_trace(path: &OsStr) -> bool {
 
 /// Says what is wrong with the command line, and how the verb is used.
 fn usage(message: &str) -> ! {
-    let mut line = Line::command();
+    let mut line = definitions();
     line.build();
     let mut verb = line.clone();
     for word in with_verb(std::env::args_os().collect()).iter().skip(1) {
@@ -259,11 +304,6 @@ fn usage(message: &str) -> ! {
     let message = render::printable(message);
     verb.error(clap::error::ErrorKind::MissingRequiredArgument, message)
         .exit()
-}
-
-/// The definitions, for completions and the manual.
-pub fn definitions() -> clap::Command {
-    Line::command()
 }
 
 #[cfg(test)]
@@ -280,7 +320,24 @@ mod tests {
 
     #[test]
     fn the_definitions_are_sound() {
-        Line::command().debug_assert();
+        definitions().debug_assert();
+    }
+
+    #[test]
+    fn older_spellings_still_work() {
+        for line in [
+            "cutrace probes -a cu*",
+            "cutrace probes -v cu*",
+            "cutrace gpu run x.bpf.o --kernel matmul* -- ./app",
+            "cutrace gpu trace matmul --threads -- ./app",
+            "cutrace softgpu --list --all",
+        ] {
+            verb(line);
+        }
+        let Verb::Probes(line) = verb("cutrace probes -v") else {
+            panic!("not probes");
+        };
+        assert!(line.options().arguments);
     }
 
     #[test]
@@ -299,9 +356,6 @@ mod tests {
             assert_eq!(options.output, None, "{line}");
         }
         assert!(matches!(verb("cutrace demo"), Verb::Demo(_)));
-        assert!(matches!(
-            verb("cutrace softgpu ./app"),
-            Verb::Softgpu { .. }
-        ));
+        assert!(matches!(verb("cutrace softgpu ./app"), Verb::Softgpu(_)));
     }
 }

@@ -1,5 +1,6 @@
 //! The arguments of `cutrace probes` and `cutrace hooks`.
 
+use super::shared::DeviceLine;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -18,16 +19,16 @@ pub enum Hooks {
 
 #[derive(Args)]
 pub struct ProbesLine {
-    /// Which: a glob of names (nv*sched*), or of whole probes (kprobe:nvidia:*, tracepoint:irq:*,
-    /// uprobe:libcuda.so.1:cuMem*). Without it: whatever has to do with the GPU
+    /// Probes to list: a glob of names (nv*sched*), or of whole probes (kprobe:nvidia:*, tracepoint:irq:*,
+    /// uprobe:libcuda.so.1:cuMem*). By default those that have to do with the GPU
     #[arg(value_name = "GLOB")]
     glob: Option<String>,
-    /// Show arguments, too: of functions where the kernel has BTF, of tracepoints
-    #[arg(short, long = "arguments", visible_short_alias = 'v')]
+    /// Also show arguments: of tracepoints, and of functions if the kernel has BTF
+    // As bpftrace -lv. The short ones mean something else in other verbs.
+    #[arg(long, short_aliases = ['v', 'a'])]
     arguments: bool,
-    /// List softgpu's libraries too, which programs under --sim load
-    #[arg(long)]
-    sim: bool,
+    #[command(flatten)]
+    device: DeviceLine,
 }
 
 impl ProbesLine {
@@ -35,30 +36,31 @@ impl ProbesLine {
         Probes {
             glob: self.glob,
             arguments: self.arguments,
-            simulate: self.sim,
+            simulate: self.device.sim,
         }
     }
 }
 
 #[derive(Subcommand)]
 pub enum HooksLine {
-    /// Check a hooks file, and tell what each of its hooks is here
+    /// Check a hooks file, and say what each of its hooks matches on this machine
+    ///
+    /// With --sim, libraries are looked for as a program under --sim finds them: softgpu's first.
     Check {
         /// The hooks file, in TOML; '-' is standard input
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Look for libraries where a program under --sim finds them: softgpu's first
-        #[arg(long)]
-        sim: bool,
+        #[command(flatten)]
+        device: DeviceLine,
     },
 }
 
 impl HooksLine {
     pub fn options(self) -> Hooks {
         match self {
-            HooksLine::Check { file, sim } => Hooks::Check {
+            HooksLine::Check { file, device } => Hooks::Check {
                 file,
-                simulate: sim,
+                simulate: device.sim,
             },
         }
     }

@@ -5,7 +5,7 @@ pub fn at_least_1mb(text: &str) -> Result<u64, String> {
     let bytes = with_unit(text)?;
     match bytes {
         1_000_000.. => Ok(bytes),
-        _ => Err("a trace needs 1MB at least".into()),
+        _ => Err("a trace needs at least 1MB".into()),
     }
 }
 

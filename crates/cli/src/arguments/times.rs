@@ -17,20 +17,19 @@ pub fn with_unit(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = number
         .parse()
-        .map_err(|_| format!("{number:?} is no number"))?;
+        .map_err(|_| format!("{number:?} is not a number"))?;
     length(number * unit, text)
 }
 
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text
         .parse()
-        .map_err(|_| format!("{text:?} is no number of seconds"))?;
+        .map_err(|_| format!("{text:?} is not a number of seconds"))?;
     length(number, text)
 }
 
 fn length(seconds: f64, text: &str) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| format!("{text:?} is no length of time: 0 or more, and not endless"))
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text:?} is not a length of time"))
 }
 
 #[cfg(test)]

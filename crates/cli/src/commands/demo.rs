@@ -4,11 +4,11 @@
 use super::{
     export,
     input::Input,
-    record::{self, Recorded},
+    recording::{self, Recorded},
     style::style,
 };
 use crate::{
-    arguments::{Color, Demo, Look, Record},
+    arguments::{Demo, Look, Record},
     embedded,
 };
 use anyhow::{Context, Result, bail};
@@ -33,18 +33,18 @@ pub fn run(options: Demo) -> Result<ExitCode> {
         None => usual_folder(),
     }?;
     say(&if options.gpu {
-        "a very small language model on this machine's GPU, recorded".to_owned()
+        "recording a very small language model on this machine's GPU".to_owned()
     } else {
         format!(
-            "a very small language model on softgpu, cutrace's software device, recorded.{}",
+            "recording a very small language model on softgpu, cutrace's software CUDA device.{}",
             if has_gpu() {
-                " There is a GPU here: cutrace demo --gpu runs it there."
+                " To use the GPU of this machine: cutrace demo --gpu."
             } else {
                 " No GPU is used."
             }
         )
     });
-    let recorded = record::record(&mut recording(&folder, options.gpu)?)?;
+    let recorded = recording::record(&mut options_of(&folder, options.gpu)?)?;
     if recorded.exit != Exit::Code(0) {
         if options.gpu {
             say("the program could not use the GPU; without --gpu it runs on softgpu");
@@ -59,7 +59,7 @@ pub fn run(options: Demo) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn recording(folder: &Path, gpu: bool) -> Result<Record> {
+fn options_of(folder: &Path, gpu: bool) -> Result<Record> {
     let run = RunOptions {
         subject: Subject::Command {
             program: embedded::demo_program()?.into_os_string(),
@@ -79,12 +79,7 @@ fn recording(folder: &Path, gpu: bool) -> Result<Record> {
 
 /// The summary, the timeline, the findings.
 fn show(recorded: &Recorded) -> Result<()> {
-    let style = style(&Look {
-        color: Color::Auto,
-        ascii: false,
-        width: None,
-        full_names: false,
-    });
+    let style = style(&Look::default());
     let mut out = io::stdout().lock();
     let summary = render::summary_text(&recorded.summary, &style);
     write!(out, "\n{summary}\n=== TIMELINE ===\n\n")?;

@@ -92,6 +92,9 @@ fn convert(options: Export, format: trace::Format) -> Result<ExitCode> {
 }
 
 fn draw(options: Export, picture: Picture) -> Result<ExitCode> {
+    if let Picture::Html = picture {
+        return page(options);
+    }
     let baseline = (options.baseline.as_ref())
         .map(|path| folded(path, options.weight))
         .transpose()?;
@@ -121,7 +124,48 @@ pub fn write_perfetto(traces: Vec<PathBuf>, path: &Path) -> Result<()> {
 
 /// Draws traces into a file, as a page.
 pub fn write_html(traces: Vec<PathBuf>, path: &Path) -> Result<()> {
-    draw_to(traces, Picture::Html, Flame::default(), path)
+    page_to(traces, render::PAGE_SIZE, path)
+}
+
+fn page(mut options: Export) -> Result<ExitCode> {
+    options.traces = or_newest(options.traces)?;
+    match options.destination {
+        Destination::Stdout => {
+            let writer = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+            write_page(options.traces, options.size, writer)?;
+        }
+        Destination::File(path) => {
+            page_to(options.traces, options.size, &path)?;
+            say!("cutrace: written to {}", path.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page_to(traces: Vec<PathBuf>, size: u64, path: &Path) -> Result<()> {
+    let input = Input::open(traces.clone(), html_parts())?;
+    let file = Unfinished::create(path)?;
+    let writer = BufWriter::with_capacity(BUFFER, file.writer()?);
+    let written = write_opened(input, &traces, size, writer);
+    written.map_err(|why| named_output(why, &path.display()))?;
+    Ok(file.finish()?)
+}
+
+fn write_page(traces: Vec<PathBuf>, size: u64, writer: impl Write) -> Result<()> {
+    let input = Input::open(traces.clone(), html_parts())?;
+    write_opened(input, &traces, size, writer)
+}
+
+/// A trace that does not fit into its page is read twice: what people look for first is known only at its end.
+fn write_opened(input: Input, traces: &[PathBuf], size: u64, writer: impl Write) -> Result<()> {
+    let mut html = Html::new(writer, input.meta()).with_size(size);
+    let mut summary = input.each(|record| Ok(html.record(record)?))?;
+    if html.is_cut() && traces.iter().all(|path| path.is_file()) {
+        html.again(summary.as_ref());
+        let input = Input::open(traces.to_vec(), html_parts())?.quiet();
+        summary = input.each(|record| Ok(html.record(record)?))?;
+    }
+    Ok(html.finish(summary.as_ref())?)
 }
 
 fn draw_to(traces: Vec<PathBuf>, picture: Picture, flame: Flame, path: &Path) -> Result<()> {
@@ -148,7 +192,8 @@ impl Picture {
     /// What of its events it shows.
     fn parts(self) -> Parts {
         match self {
-            Picture::Html | Picture::Folded | Picture::Svg => Parts {
+            Picture::Html => html_parts(),
+            Picture::Folded | Picture::Svg => Parts {
                 stack: true,
                 ..Parts::NONE
             },
@@ -169,6 +214,7 @@ impl Picture {
         match self {
             Picture::Chrome => Box::new(Chrome::new(writer, meta)),
             Picture::Perfetto => Box::new(Perfetto::new(writer, meta)),
+            // Written by `page`.
             Picture::Html => Box::new(Html::new(writer, meta)),
             Picture::Folded => Box::new(Folded::new(writer, flame.weight, flame.baseline)),
             Picture::Svg => {
@@ -177,6 +223,11 @@ impl Picture {
             }
         }
     }
+}
+
+/// What a page shows of events: all of it.
+pub fn html_parts() -> Parts {
+    Parts::ALL
 }
 
 fn render_weight(weight: Weight) -> render::Weight {

@@ -164,7 +164,10 @@ impl Machine {
             }
             Target::Function { module, function } => {
                 let Some(functions) = &self.functions else {
-                    return (false, "the kernel does not tell its functions".to_owned());
+                    return (
+                        false,
+                        "the kernel does not show its functions to this user".to_owned(),
+                    );
                 };
                 match resolve(functions, module.as_deref(), function) {
                     Ok(found) => {

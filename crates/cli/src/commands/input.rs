@@ -22,6 +22,8 @@ pub struct Input {
     source: Source,
     /// What is read is shown on standard output at once.
     streams: bool,
+    /// What is wrong with it has been said.
+    quiet: bool,
 }
 
 /// One trace is read in batches; several are put together record by record.
@@ -49,7 +51,14 @@ impl Input {
             paths,
             source,
             streams: false,
+            quiet: false,
         })
+    }
+
+    /// For traces that were read before, and warned of.
+    pub fn quiet(mut self) -> Self {
+        self.quiet = true;
+        self
     }
 
     /// For a command that prints while it reads: that is sign of life enough, and is not drawn into.
@@ -106,7 +115,9 @@ impl Input {
             progress.add(count, || self.share());
         }
         progress.clear();
-        self.warn();
+        if !self.quiet {
+            self.warn();
+        }
         Ok(match self.source {
             Source::One(reader) => reader.summary().cloned(),
             Source::Several(merge) => merge.summary(),
@@ -134,7 +145,7 @@ impl Input {
     pub fn show(self, output: &mut dyn Output) -> Result<()> {
         let mut progress = Progress::new(self.streams);
         let summary = self.read(|record| Ok(output.record(record)?), &mut progress)?;
-        progress.last("cutrace: all is read; writing");
+        progress.last("cutrace: everything is read; writing");
         Ok(output.finish(summary.as_ref())?)
     }
 }
@@ -223,7 +234,7 @@ impl Drop for Progress {
 pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
         let Some(newest) = newest(Path::new(FOLDER)) else {
-            bail!("no trace was named and {FOLDER}/ has none: record one with cutrace ./app");
+            bail!("{FOLDER}/ has no trace yet: record one with cutrace ./app, or name one");
         };
         say!("cutrace: reading {}", newest.display());
         return Ok(vec![newest]);

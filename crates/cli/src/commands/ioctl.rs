@@ -26,16 +26,13 @@ fn describe(options: &Ioctl, here: Option<Version>) -> String {
     let newest = Version::NEWEST.branch;
     let (version, from) = match (options.version, here) {
         (Some(version), _) if !(OLDEST..=newest).contains(&version.branch) => {
-            let words = "are known, the nearest speaks for it";
-            (
-                version,
-                format!("as you say; only {OLDEST} to {newest} {words}"),
-            )
+            let words = format!("cutrace knows {OLDEST} to {newest}, and takes the nearest");
+            (version, words)
         }
-        (Some(version), _) => (version, "as you say".into()),
+        (Some(version), _) => (version, "given by --driver".into()),
         (None, Some(version)) => (version, "this machine's".into()),
         (None, None) => {
-            let words = "the newest known; another: --driver VERSION";
+            let words = "the newest that cutrace knows; --driver VERSION chooses another";
             (Version::NEWEST, words.into())
         }
     };
@@ -88,7 +85,7 @@ fn describe(options: &Ioctl, here: Option<Version>) -> String {
     let size = nvidia_ioctl::argument_size(file, options.cmd, version);
     match &options.bytes {
         None if decoded.name.is_some() && size > 0 => {
-            let advice = format!("{size}: give them behind CMD to see the fields");
+            let advice = format!("{size}: type them after CMD to see the fields");
             row("bytes", &advice);
         }
         Some(bytes) if bytes.len() < size => {
@@ -137,7 +134,7 @@ fn truth(cmd: u32, file: DeviceFile, version: Version) -> Option<String> {
             ))
         }
         DeviceFile::Control | DeviceFile::Gpu(_) | DeviceFile::Other => Some(format!(
-            "no request of NVIDIA's driver: its letter is 'F' ({:#x}); nvidia-uvm's are bare numbers",
+            "no request of NVIDIA's driver: its type is 'F' ({:#x}); nvidia-uvm's are bare numbers",
             b'F'
         )),
         DeviceFile::Uvm | DeviceFile::UvmTools => None,

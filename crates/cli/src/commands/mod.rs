@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 mod cat;
+mod completions;
 mod demo;
 mod diff;
 mod doctor;
@@ -12,14 +13,16 @@ mod ioctl;
 mod manual;
 mod probes;
 mod record;
+mod recording;
 mod replay;
 mod report;
 mod softgpu;
 mod style;
 mod timeline;
 mod view;
+mod welcome;
 
-use crate::arguments::{self, Command};
+use crate::arguments::Command;
 use anyhow::Result;
 use capture::SinkError;
 use std::{fmt::Display, io, process::ExitCode};
@@ -30,6 +33,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
 
 fn started(command: Command) -> Result<ExitCode> {
     match command {
+        Command::Welcome => welcome::run(),
         Command::Record(options) => record::run(*options),
         Command::Demo(options) => demo::run(options),
         Command::Softgpu(options) => softgpu::run(options),
@@ -45,12 +49,8 @@ fn started(command: Command) -> Result<ExitCode> {
         Command::Hooks(options) => hooks::run(options),
         Command::Doctor => doctor::run(),
         Command::Gpu(options) => gpu::run(*options),
-        Command::Completions(shell) => {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut arguments::definitions(), "cutrace", &mut text);
-            print(&text)
-        }
-        Command::Manual => print(&manual::page()?),
+        Command::Completions(options) => completions::run(options),
+        Command::Manual(options) => manual::run(options),
     }
 }
 

@@ -50,7 +50,7 @@ pub fn run(options: Probes) -> Result<ExitCode> {
     if libraries + functions + points == 0 {
         match &options.glob {
             Some(glob) => say!("cutrace: nothing here matches {glob}{}", advice(glob)),
-            None => say!("cutrace: no library, module or tracepoint of CUDA is here"),
+            None => say!("cutrace: found no CUDA library, driver module or GPU tracepoint here"),
         }
         return Ok(ExitCode::from(1));
     }

@@ -21,6 +21,7 @@ pub fn run(options: Replay) -> Result<ExitCode> {
     let (from, to) = options.window.since_start();
     let shown = Options {
         name_of: None,
+        full: options.full,
         style: style(&options.look),
         selection: Selection::new(options.filter.clone().unwrap_or_default()),
         pid: options.pid,
@@ -35,7 +36,7 @@ pub fn run(options: Replay) -> Result<ExitCode> {
         say!("cutrace: no events to show");
         let filter = options.filter.as_deref().map(Filter::parse);
         for item in filter.iter().flat_map(Filter::meaningless) {
-            say!("cutrace: -e {item}: no category, no layer and no function that cutrace knows");
+            say!("cutrace: -e {item}: not a category, layer or function that cutrace knows");
         }
     }
     Ok(ExitCode::SUCCESS)

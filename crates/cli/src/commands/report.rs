@@ -1,17 +1,22 @@
 //! `cutrace report`: what a trace says, as tables or as JSON.
 
-use super::{input::Input, style::style};
+use super::{
+    input::{Input, Progress, or_newest},
+    style::style,
+};
 use crate::arguments::{Part, Report};
-use analyse::Analysis;
+use analyse::{Analysis, Brief, SymbolId, TopSweep};
 use anyhow::Result;
+use event::{Category, Extent, Kind, Layer, Name};
 use render::{Style, tables};
 use serde_json::{Value, json};
 use std::{
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
-use trace::Parts;
+use trace::{Parts, SpanLine, Spans, SpansRead};
 
 /// How many findings a summary ends with.
 const FINDINGS: usize = 3;
@@ -23,7 +28,10 @@ pub fn run(options: Report) -> Result<ExitCode> {
         options.part,
         Part::Memory | Part::Contexts | Part::Transfers | Part::Findings | Part::Gpu
     );
-    let report = read(options.traces, args)?;
+    let report = match options.part {
+        Part::Top => top(options.traces)?,
+        _ => read(options.traces, args)?,
+    };
     let mut out = io::stdout().lock();
     if options.json {
         let part = of_part(options.part, &report)?;
@@ -91,6 +99,100 @@ fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
 /// What is in these traces.
 pub fn analysed(traces: Vec<PathBuf>) -> Result<analyse::Report> {
     read(traces, false)
+}
+
+/// Functions and kernels by time. One trace of Arrow rows is read without its texts; whatever is odd about it is found,
+/// and said, by reading it as any other.
+fn top(traces: Vec<PathBuf>) -> Result<analyse::Report> {
+    let traces = or_newest(traces)?;
+    if let [trace] = &*traces
+        && let Some(spans) = Spans::open(trace).ok().flatten()
+        && let Some(report) = top_of(spans)?
+    {
+        return Ok(report);
+    }
+    read(traces, false)
+}
+
+/// None if it must be read as any other.
+fn top_of(spans: Spans) -> Result<Option<analyse::Report>> {
+    let mut sweep = TopSweep::new(spans.meta());
+    let mut progress = Progress::new(false);
+    let (mut names, mut kernels) = (Symbols::default(), Symbols::default());
+    let read = spans.each(|batch, lines| {
+        names.follow(batch.names());
+        kernels.follow(batch.kernels());
+        batch.each(lines, &mut |line| {
+            let (event, extent) = match line {
+                SpanLine::Begin(event) => (event, Extent::Open),
+                SpanLine::End(event, duration) => (event, Extent::Closed(duration)),
+                SpanLine::Instant(event) => (event, Extent::Instant),
+                SpanLine::Launch { ts, kernel } => {
+                    let symbol = kernels.of(kernel, Layer::Gpu, |name| {
+                        sweep.symbol(name, Layer::Gpu, Category::Kernel, Kind::Gpu)
+                    });
+                    return sweep.launch(ts, symbol);
+                }
+                SpanLine::Other { ts } => return sweep.other(ts),
+            };
+            if matches!(event.kind, Kind::Range | Kind::ProcessRange) {
+                return sweep.range(event.start, extent);
+            }
+            let symbol = names.of(event.name, event.layer, |name| {
+                sweep.symbol(name, event.layer, event.category, event.kind)
+            });
+            let brief = Brief {
+                id: event.id,
+                start: event.start,
+                pid: event.pid,
+                tid: event.tid,
+                parent: event.parent,
+                depth: event.depth,
+                kind: event.kind,
+                layer: event.layer,
+                category: event.category,
+                status: event.status,
+            };
+            sweep.event(&brief, extent, symbol, || {
+                let result = event
+                    .result
+                    .and_then(|key| batch.results().get(key as usize));
+                let name = batch.names().get(event.name as usize);
+                (name.cloned().unwrap_or_default(), result.cloned())
+            });
+        });
+        progress.add(batch.len(), || None);
+    })?;
+    Ok(match read {
+        SpansRead::Whole(summary) => Some(sweep.finish(Some(&summary))),
+        SpansRead::Irregular => None,
+    })
+}
+
+/// Which symbols a dictionary's names are, by layer, as far as it was asked.
+#[derive(Default)]
+struct Symbols {
+    names: Arc<Vec<Name>>,
+    known: Vec<[Option<SymbolId>; Layer::ALL.len()]>,
+}
+
+impl Symbols {
+    fn follow(&mut self, names: &Arc<Vec<Name>>) {
+        if !Arc::ptr_eq(&self.names, names) {
+            self.names = Arc::clone(names);
+            self.known.clear();
+            self.known.resize(names.len(), [None; Layer::ALL.len()]);
+        }
+    }
+
+    #[inline]
+    fn of(&mut self, key: u32, layer: Layer, find: impl FnOnce(&Name) -> SymbolId) -> SymbolId {
+        let known = &mut self.known[key as usize][layer as usize];
+        match known {
+            Some(symbol) => *symbol,
+            None => *known.insert(find(&self.names[key as usize])),
+        }
+    }
 }
 
 fn read(traces: Vec<PathBuf>, args: bool) -> Result<analyse::Report> {

@@ -3,7 +3,6 @@
 use crate::{arguments::Softgpu, embedded};
 use anyhow::Result;
 use capture::launch;
-use softgpu_driver::Coverage;
 use std::{
     ffi::OsString,
     io::{self, Write},
@@ -39,33 +38,30 @@ fn unpack(folder: &Path) -> Result<ExitCode> {
     super::print(text.as_bytes())
 }
 
+/// The functions of libcuda, and whether softgpu implements them: written by the build script.
+const FUNCTIONS: &[(&str, bool)] = include!(concat!(env!("OUT_DIR"), "/softgpu_functions.rs"));
+
 fn list(all: bool) -> Result<ExitCode> {
-    let coverage = softgpu_driver::coverage();
+    let done = FUNCTIONS.iter().filter(|(_, done)| *done).count();
     let mut out = io::BufWriter::new(io::stdout().lock());
     writeln!(
         out,
-        "softgpu implements {} of the {} functions that libcuda of driver 580 exports ({:.1} %).",
-        coverage.implemented(),
-        coverage.functions.len(),
-        coverage.percent()
+        "softgpu implements {done} of the {} functions that libcuda of driver 580 exports ({:.1} %).",
+        FUNCTIONS.len(),
+        100.0 * done as f64 / FUNCTIONS.len() as f64
     )?;
     if all {
-        section(&mut out, "Implemented:", &coverage, true)?;
+        section(&mut out, "Implemented:", true)?;
     }
     let title = "Present, answering CUDA_ERROR_NOT_SUPPORTED:";
-    section(&mut out, title, &coverage, false)?;
+    section(&mut out, title, false)?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn section(
-    out: &mut impl Write,
-    title: &str,
-    coverage: &Coverage,
-    implemented: bool,
-) -> io::Result<()> {
+fn section(out: &mut impl Write, title: &str, implemented: bool) -> io::Result<()> {
     writeln!(out, "\n{title}")?;
-    for (name, done) in &coverage.functions {
+    for (name, done) in FUNCTIONS {
         if *done == implemented {
             writeln!(out, "  {name}")?;
         }

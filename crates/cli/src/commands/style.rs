@@ -20,7 +20,7 @@ pub fn style(look: &Look) -> Style {
         width: look.width.map_or(found.width, usize::from),
         cut: look.width.is_some() || found.cut,
         unicode: !look.ascii && found.unicode,
-        full_names: look.full_names,
+        full_names: look.names.full_names,
     }
 }
 

@@ -286,7 +286,7 @@ fn a_hook_that_cannot_be_attached_ends_the_run_before_it_begins() {
     for (hook, why) in [
         (
             "uprobe:/nowhere/*/libx.so:f=count",
-            "no file /nowhere/*/libx.so here",
+            "no such file: /nowhere/*/libx.so",
         ),
         (
             "uprobe:libc.so.6:no_such_function",

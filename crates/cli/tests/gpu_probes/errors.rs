@@ -15,8 +15,8 @@ fn bad_objects_are_refused_with_the_reason() {
     std::fs::write(&empty, "").expect("written");
     let bad = repository().join("crates/gpubpf/tests/objects/bad");
     for (object, words) in [
-        (text, "this is no ELF object"),
-        (empty, "this is no ELF object"),
+        (text, "not an ELF object"),
+        (empty, "not an ELF object"),
         (
             program.clone(),
             "not a BPF object: compile it with clang -target bpf",
@@ -25,10 +25,7 @@ fn bad_objects_are_refused_with_the_reason() {
             bad.join("no_btf.o"),
             "section .maps has no BTF: compile with -g",
         ),
-        (
-            bad.join("unknown_map.o"),
-            "is not known (known: 1, 2, 1501-1504",
-        ),
+        (bad.join("unknown_map.o"), "(known: 1, 2, 1501-1504"),
         (bad.join("helper.o"), "4711"),
         (bad.join("core.o"), "needs a CO-RE relocation"),
         (bad.join("shared_hash.o"), "only arrays can be shared"),

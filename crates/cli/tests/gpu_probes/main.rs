@@ -389,7 +389,7 @@ fn what_is_wrong_is_said() {
     let no_elf = run(&["run", &text], &program, "vadd 1 32 1");
     assert_eq!(no_elf.output.status.code(), Some(125));
     assert!(
-        no_elf.words().contains("this is no ELF object"),
+        no_elf.words().contains("not an ELF object"),
         "{}",
         no_elf.words()
     );

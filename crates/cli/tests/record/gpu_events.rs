@@ -219,7 +219,7 @@ fn without_a_libcupti_it_is_said_and_events_are_taken() {
     let found = super::read(&trace);
     let began = (found.iter()).filter(|line| line["type"] == "gpu" && line["phase"] == "B");
     assert_eq!(began.count(), 100, "{words}");
-    assert!(words.contains("GPU times are those of events"), "{words}");
+    assert!(words.contains("GPU times come from CUDA events"), "{words}");
 }
 
 fn fake_cupti(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
@@ -249,7 +249,7 @@ fn a_cupti_that_refuses_is_told_in_words_and_the_rest_is_unaffected() {
         (
             "libcupti.so.12",
             &["-DALL", "-DENABLE=14"],
-            "does not fit the driver",
+            "does not match the driver",
         ),
         (
             "libcupti.so.11",

@@ -140,7 +140,7 @@ fn a_program_that_cannot_be_traced_runs() {
         assert_eq!(output.status.code(), Some(4), "{name}");
         assert_eq!(output.stdout, b"<>\n", "{name}");
         assert!(
-            name.contains("the program runs, and is not traced"),
+            name.contains("running the program without tracing it"),
             "{name}"
         );
         // Every place is named, with why it is not good.

@@ -313,7 +313,7 @@ fn a_tracer_that_is_killed_has_a_successor() {
     let output = cutrace.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("another took over"), "{said}");
+    assert!(said.contains("was killed and replaced"), "{said}");
     // Two threads and a child; what they say of the moment between is for whoever reads it.
     let told = place.said();
     eprintln!("{told}");

@@ -290,7 +290,7 @@ fn an_older_trace_outlives_a_command_that_cannot_run() {
 fn how_the_program_ended_is_told() {
     let words = |script: &str| record(&[], &["sh", "-c", script]).stderr();
     assert!(words("exit 3").contains("Note: the program exited with 3\n"));
-    assert!(words("kill -SEGV $$").contains("Note: the program was ended by signal 11 ("));
+    assert!(words("kill -SEGV $$").contains("Note: the program was killed by signal 11 ("));
     let well = words("exit 0");
     assert!(!well.contains("the program exited") && !well.contains("was ended"));
 }

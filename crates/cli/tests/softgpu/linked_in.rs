@@ -108,7 +108,7 @@ fn a_library_with_the_runtime_linked_in_is_served_when_it_is_loaded() {
     let output = on_softgpu(&loader, &[&library]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("libvector_add.so has NVIDIA's CUDA runtime in it"),
+        said.contains("libvector_add.so has NVIDIA's CUDA runtime linked in"),
         "{said}"
     );
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -48,7 +48,7 @@ impl ClockRules {
         kept: 512,
     };
 
-    /// A counter that runs evenly at a rate nobody told: the TSC. Its times are written while it is
+    /// A counter that runs evenly at an unknown rate: the TSC. Its times are written while it is
     /// being followed, so the line is bent and never broken.
     pub const COUNTER: ClockRules = ClockRules {
         nominal_rate: None,

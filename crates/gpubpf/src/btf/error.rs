@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Of section .BTF.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BtfError {
-    #[error("it is cut short")]
+    #[error("it is truncated")]
     CutShort,
     #[error("it is big-endian (compile with -target bpf on a little-endian machine, or bpfel)")]
     BigEndian,
@@ -21,10 +21,10 @@ pub enum BtfError {
 /// Of section .BTF.ext.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ExtensionError {
-    #[error("it is cut short or no .BTF.ext")]
+    #[error("it is truncated or not a .BTF.ext")]
     CutShort,
     #[error(
-        "a section's name is longer than {} bytes, or no text",
+        "a section's name is longer than {} bytes, or not text",
         lines::LONGEST_SECTION
     )]
     LongSection,

@@ -171,7 +171,7 @@ fn functions(file: &File<'_>, code: &HashMap<usize, Code>) -> Result<Vec<Symbol>
         if size == 0 || !start.is_multiple_of(8) || !size.is_multiple_of(8) || !inside {
             return Err(ObjectError::Program {
                 program: name,
-                reason: "its symbol does not lie inside its section".into(),
+                reason: "its symbol is outside its section".into(),
             });
         }
         if functions.len() == MOST_FUNCTIONS {

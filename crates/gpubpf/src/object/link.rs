@@ -104,7 +104,7 @@ impl<'a> Linker<'a> {
                 self.calls.push((slot, callee));
             } else if let Some(reference) = reference {
                 let symbol = &reference.symbol;
-                let reason = format!("instruction {slot}: {symbol} is not known here");
+                let reason = format!("instruction {slot}: unknown symbol {symbol}");
                 return Err(self.error(reason));
             }
             at += 1;
@@ -139,12 +139,7 @@ impl<'a> Linker<'a> {
             .functions
             .iter()
             .find(|symbol| symbol.section == section && symbol.start as i64 == start)
-            .ok_or_else(|| {
-                self.error(format!(
-                    "a call in {} ends in the midst of nowhere",
-                    code.name
-                ))
-            })
+            .ok_or_else(|| self.error(format!("a call in {} has an invalid target", code.name)))
     }
 
     /// Makes a 16-byte constant name a map, or a place in global data.
@@ -164,7 +159,7 @@ impl<'a> Linker<'a> {
         if self.image.maps_section == Some(section) {
             let offset = reference.value.wrapping_add(addend as i64 as u64);
             let Some(&map) = self.image.maps.get(&offset) else {
-                return Err(self.error(format!("{name} is no map")));
+                return Err(self.error(format!("{name} is not a map")));
             };
             self.raw[slot].src = PSEUDO_MAP;
             self.raw[slot].immediate = map as i32;
@@ -172,7 +167,7 @@ impl<'a> Linker<'a> {
         } else if let Some(&map) = self.image.data.get(&section) {
             let offset = reference.value.wrapping_add(addend as i64 as u64);
             if offset > u64::from(self.maps[map].value_size) {
-                return Err(self.error(format!("{name} lies outside of {}", self.maps[map].name)));
+                return Err(self.error(format!("{name} is outside {}", self.maps[map].name)));
             }
             self.raw[slot].src = PSEUDO_MAP_VALUE;
             self.raw[slot].immediate = map as i32;

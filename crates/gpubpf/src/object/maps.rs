@@ -17,8 +17,8 @@ pub enum MapError {
     #[error("map {name}: {fault}")]
     Definition { name: String, fault: MapFault },
     #[error(
-        "maps are defined in the old way (struct bpf_map_def SEC(\"maps\")): \
-         define them in section .maps with __uint and __type"
+        "maps use the legacy definition (struct bpf_map_def SEC(\"maps\")): define them in section .maps with __uint \
+         and __type"
     )]
     OldDefinition,
     #[error("{section}: {why}")]
@@ -35,11 +35,11 @@ pub enum MapError {
 pub enum MapFault {
     #[error("its type is missing")]
     NoType,
-    #[error("its definition is no struct")]
+    #[error("its definition is not a struct")]
     NoStruct,
     #[error("its definition has no type")]
     NoKind,
-    #[error("type {0} is not known (known: {KNOWN})")]
+    #[error("unknown map type {0} (known: {KNOWN})")]
     UnknownKind(u32),
     #[error("maps of maps and of programs do not exist on a GPU")]
     MapOfMaps,
@@ -59,7 +59,7 @@ pub enum MapFault {
     ValueSize(u32),
     #[error("max_entries is 0")]
     NoEntries,
-    #[error("{0} bytes in all (at most {LARGEST_MAP})")]
+    #[error("{0} bytes in total (at most {LARGEST_MAP})")]
     TooLarge(u64),
 }
 

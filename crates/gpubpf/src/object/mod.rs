@@ -117,7 +117,7 @@ pub type Sections<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ObjectError {
-    #[error("this is no ELF object: {0}")]
+    #[error("not an ELF object: {0}")]
     NoElf(String),
     #[error("this is an ELF file for {0}, not a BPF object: compile it with clang -target bpf")]
     NotBpf(String),
@@ -137,7 +137,7 @@ pub enum ObjectError {
     Extension(#[from] ExtensionError),
     #[error("the object's BTF cannot be read: .BTF.ext: {0}")]
     ExtensionSection(object::read::Error),
-    #[error("the object is larger than it may be: {0}")]
+    #[error("the object is too large: {0}")]
     TooLarge(String),
     #[error("program {program}: {reason}")]
     Program { program: String, reason: String },

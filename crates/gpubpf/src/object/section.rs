@@ -51,7 +51,7 @@ impl Attach {
     }
 }
 
-/// What a memory probe is told: u64 address, u32 size, u32 space, u64 pc, u32 line, u32 kind.
+/// What a memory probe gets: u64 address, u32 size, u32 space, u64 pc, u32 line, u32 kind.
 pub const MEMORY_CONTEXT_BYTES: u32 = 32;
 
 #[cfg(test)]

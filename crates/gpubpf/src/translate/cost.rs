@@ -1,4 +1,4 @@
-//! What a program costs a thread, as far as it can be told without running it.
+//! What a program costs a thread, as far as it is known without running it.
 
 /// Counts over a translated program. Instructions are PTX's, each counted once however often it runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

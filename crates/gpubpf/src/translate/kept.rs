@@ -1,7 +1,7 @@
 //! Programs that only add: written into the kernel where they run, with what they add kept in registers
 //! of the thread until it leaves. A counter at every memory access is then an addition of two registers.
 //!
-//! Lookups give a stand-in address, which tells additions which sum is meant and is never followed.
+//! Lookups give a stand-in address, which tells additions which sum to use and is never followed.
 
 use std::collections::BTreeSet;
 

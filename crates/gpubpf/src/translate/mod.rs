@@ -44,7 +44,7 @@ pub struct TranslateOptions {
     /// Write small helpers where they are called.
     pub inline_helpers: bool,
     /// Maps that all programs of the object only add to, if that was looked at: then the host must
-    /// lay them out with a copy for each multiprocessor ([`Counters::is_spread`]).
+    /// store them with a copy for each multiprocessor ([`Counters::is_spread`]).
     pub counters: Option<Counters>,
     /// For programs whose loops have no bound that is known.
     pub budget: Budget,

@@ -136,7 +136,7 @@ impl Walk<'_> {
                 }
                 Err((
                     Reason::PointerArithmetic,
-                    "arithmetic on two addresses of different things".into(),
+                    "arithmetic on two addresses of different objects".into(),
                 ))
             }
             _ => Err(only_add()),

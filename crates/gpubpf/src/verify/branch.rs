@@ -97,6 +97,6 @@ fn null_check(
 }
 
 fn compared() -> (Reason, String) {
-    let text = "an address is compared with something that is not NULL nor in the same thing";
+    let text = "an address is compared with something that is neither NULL nor in the same object";
     (Reason::PointerArithmetic, text.to_owned())
 }

@@ -17,7 +17,7 @@ const MOST_COPIED: u64 = 512;
 impl Walk<'_> {
     pub(super) fn helper(&mut self, state: &mut State, at: usize, number: u32) -> Checked {
         let Some(helper) = helper::find(number) else {
-            let text = format!("helper {number} is not known on a GPU");
+            let text = format!("helper {number} does not exist on a GPU");
             return Err((Reason::UnknownHelper, text));
         };
         let mut call = Call::default();
@@ -159,7 +159,7 @@ impl Walk<'_> {
         };
         let Map { name, kind, .. } = map;
         let text = format!(
-            "{} takes {wanted}, and map {name} is of type {} ({})",
+            "{} takes {wanted}, but map {name} has type {} ({})",
             helper.name,
             kind.number(),
             kind.name()
@@ -191,7 +191,7 @@ impl Walk<'_> {
                 Use::Read => {
                     self.check_written(state, span)?;
                     if state.stack(span.frame).has_pointer(span.start, span.end) {
-                        let text = format!("r{register} gives away an address on the stack");
+                        let text = format!("r{register} would leak a stack address");
                         return Err((Reason::PointerEscapes, text));
                     }
                 }
@@ -215,7 +215,7 @@ impl Walk<'_> {
         let copied = usage == Use::Read && least == most && most <= MOST_COPIED;
         if access.alignment < 8 && !copied {
             let text = format!(
-                "r{register} is not known to be a multiple of 8, which memory of {least} to {most} bytes must be"
+                "r{register} may not be a multiple of 8, as sizes of {least} to {most} bytes must be"
             );
             return Err((Reason::Misaligned, text));
         }
@@ -255,7 +255,7 @@ impl Walk<'_> {
         if most > largest {
             let name = &self.object.maps[map].name;
             let text = format!(
-                "a record of up to {most} bytes, and ring {name} takes {largest} (its value_size)"
+                "a record of up to {most} bytes, but ring {name} takes {largest} (its value_size)"
             );
             return Err((Reason::OutOfBounds, text));
         }
@@ -326,7 +326,7 @@ impl Walk<'_> {
 
 fn wrong(helper: &Helper, index: usize, wanted: &str, got: &Value) -> (Reason, String) {
     let text = format!(
-        "r{} of {} must be {wanted}, and is {}",
+        "r{} of {} must be {wanted}, but is {}",
         index + 1,
         helper.name,
         got.describe()

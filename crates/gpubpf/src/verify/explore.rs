@@ -211,7 +211,7 @@ impl<'a> Walk<'a> {
                 if let Operation::Call(Callee::Function(target)) = *operation
                     && !self.program.functions.iter().any(|f| f.start == target)
                 {
-                    return bad("a call of what is no function");
+                    return bad("a call to something that is not a function");
                 }
                 if let Operation::Constant {
                     value: Wide::Map(map) | Wide::MapValue { map, .. },
@@ -256,8 +256,8 @@ impl<'a> Walk<'a> {
                 self.steps += 1;
                 if self.steps > self.most_steps {
                     let text = format!(
-                        "after {} instructions there are still paths to look at: \
-                         loops must end after a number of rounds that is known and not too large",
+                        "after {} instructions there are still paths to examine: loops need a known, reasonably small \
+                         bound",
                         self.most_steps
                     );
                     return Err((at, (Reason::TooComplex, text)));
@@ -375,12 +375,12 @@ impl<'a> Walk<'a> {
             reads && matches!(access.place, Place::Value { shared: true, .. })
         });
         if let Some((&at, _)) = waits {
-            let text = "the loop waits for memory that another thread changes: \
-                        lanes of a warp may wait for each other for ever"
+            let text = "the loop waits for memory that another thread changes: lanes of a warp may wait for each other \
+                        forever"
                 .to_owned();
             return (at, (Reason::Spins, text));
         }
-        let text = "the loop has no bound that is known".to_owned();
+        let text = "the loop has no known bound".to_owned();
         (head, (Reason::UnboundedLoop, text))
     }
 
@@ -451,9 +451,8 @@ impl<'a> Walk<'a> {
                 let kind = self.object.maps[map].kind;
                 if let crate::map::MapKind::HostOnly(number) = kind {
                     let name = &self.object.maps[map].name;
-                    let text = format!(
-                        "map {name} is of type {number}, which programs on a GPU cannot use"
-                    );
+                    let text =
+                        format!("map {name} has type {number}, which GPU programs cannot use");
                     return Err((Reason::BadMap, text));
                 }
                 Value::Pointer(Pointer::new(Region::Map(map), 0))
@@ -518,7 +517,7 @@ impl<'a> Walk<'a> {
         }
         if total[0] > 512 {
             let text = format!(
-                "the stacks of the program and the functions it calls are {} bytes, and may be 512",
+                "the stacks of the program and the functions it calls are {} bytes; the limit is 512",
                 total[0]
             );
             return Err((Reason::StackTooLarge, text));

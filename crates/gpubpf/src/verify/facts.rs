@@ -167,13 +167,13 @@ impl Facts {
             }
         }
         if known.arguments != call.arguments {
-            return Err("formats with different numbers of values come to this call");
+            return Err("this call gets formats with different numbers of values");
         }
         for (known, found) in known.texts.iter_mut().zip(call.texts) {
             match (known, found) {
                 (Some(known), Some(found)) => known.join(found)?,
                 (None, None) => {}
-                _ => return Err("a text comes to this call on one path, a number on another"),
+                _ => return Err("this call gets a string on one path and a number on another"),
             }
         }
         Ok(())
@@ -201,7 +201,7 @@ impl Texts {
             match self.choices.iter_mut().find(|(known, _)| *known == number) {
                 Some((_, known_end)) => *known_end &= has_end,
                 None if is_full => {
-                    return Err("too many different texts come to this call");
+                    return Err("this call gets too many different strings");
                 }
                 None => self.choices.push((number, has_end)),
             }

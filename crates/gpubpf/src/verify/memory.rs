@@ -65,7 +65,7 @@ impl Walk<'_> {
         match pointer.region {
             Region::Map(map) => {
                 let name = &self.object.maps[map].name;
-                let text = format!("map {name} itself is no memory: look a key up in it");
+                let text = format!("map {name} itself is not memory: look up a key in it");
                 Err((Reason::NoAddress, text))
             }
             Region::Context => {
@@ -120,7 +120,7 @@ impl Walk<'_> {
                 let end = high.saturating_add(bytes as i64);
                 if low < -FRAME_BYTES || end > 0 {
                     let text = format!(
-                        "{bytes} bytes at {} of the stack reach outside of it (-{FRAME_BYTES} to 0)",
+                        "{bytes} bytes at stack offset {} are outside the stack (-{FRAME_BYTES} to 0)",
                         describe_offset(offset)
                     );
                     return Err((Reason::OutOfBounds, text));
@@ -160,7 +160,7 @@ impl Walk<'_> {
         let end = offset.high.saturating_add(bytes);
         if offset.signed_low < 0 || end > limit {
             let text = format!(
-                "{bytes} bytes at {} reach outside of {}",
+                "{bytes} bytes at {} reach outside {}",
                 describe_offset(offset),
                 what()
             );
@@ -259,7 +259,7 @@ impl Walk<'_> {
         let stack = state.stack(span.frame);
         if let Some(byte) = stack.unwritten(span.start, span.end) {
             let text = format!(
-                "the stack is read from {} to {}, and byte {byte} was never written",
+                "the stack is read from {} to {}, but byte {byte} was never written",
                 span.start, span.end
             );
             return Err((Reason::UninitialisedStack, text));
@@ -302,7 +302,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if is_address || !stack.scatter(span.start, span.end) {
-            let text = "a store whose place on the stack varies meets an address".to_owned();
+            let text = "a store at a variable stack offset may overwrite an address".to_owned();
             return Err((Reason::PointerArithmetic, text));
         }
         Ok(())

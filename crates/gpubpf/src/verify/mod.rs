@@ -3,7 +3,7 @@
 //!
 //! What it lets pass cannot fault, hang or change anything but the stack of its own thread and the
 //! values of its maps. It knows about warps: a loop whose exit waits for memory that another thread
-//! writes is refused, because lanes that run in lock-step may wait for each other for ever.
+//! writes is refused, because lanes that run in lock-step may wait for each other forever.
 
 mod arithmetic;
 mod backwards;
@@ -38,7 +38,7 @@ pub struct Verified<'a> {
     pub program: &'a Program,
     /// Bytes of the context it may read: a kernel with fewer bytes of parameters must not be probed.
     pub context_bytes: u32,
-    /// How often its loops go round is not known: whoever runs it stops it after a number of rounds.
+    /// How often its loops go round is not known: the caller stops it after a number of rounds.
     pub is_budgeted: bool,
     /// The most instructions a thread executes; nothing of that is known of what is budgeted.
     pub longest_path: u64,

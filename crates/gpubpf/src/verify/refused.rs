@@ -33,7 +33,7 @@ pub enum Reason {
     BadFormat,
     /// A loop without a bound that is known.
     UnboundedLoop,
-    /// A loop that waits for another thread: lanes of a warp may wait for each other for ever.
+    /// A loop that waits for another thread: lanes of a warp may wait for each other forever.
     Spins,
     TooComplex,
     StackTooLarge,

@@ -150,7 +150,7 @@ impl Relevance {
     }
 }
 
-/// Bytes of a frame by their place from its end; what lies outside, the verifier refuses elsewhere.
+/// Bytes of a frame by their place from its end; what is outside, the verifier refuses elsewhere.
 fn places(offset: i16, end: i16) -> impl Iterator<Item = usize> {
     let place = |offset: i16| (i64::from(offset) + FRAME_BYTES).clamp(0, FRAME_BYTES) as usize;
     place(offset)..place(end)

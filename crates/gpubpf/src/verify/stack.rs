@@ -45,7 +45,7 @@ impl Stack {
         );
     }
 
-    /// Takes out what lies between, leaving the rest of cells that reach beyond as single bytes.
+    /// Takes out what is between, leaving the rest of cells that reach beyond as single bytes.
     fn clear(&mut self, start: i16, end: i16) {
         let touched = |cell: &Cell| cell.offset < end && cell.end() > start;
         if !self.cells.iter().any(touched) {
@@ -110,7 +110,7 @@ impl Stack {
         None
     }
 
-    /// Whether a pointer, or a part of one, lies between.
+    /// Whether a pointer, or a part of one, is between.
     pub fn has_pointer(&self, start: i16, end: i16) -> bool {
         self.cells.iter().any(|cell| {
             cell.offset < end && cell.end() > start && matches!(cell.value, Value::Pointer(_))

@@ -29,7 +29,7 @@ impl Walk<'_> {
     ) -> Checked<Texts> {
         let unknown = || {
             let text = format!(
-                "r{register} is no text that is known beforehand (a constant, or bytes just put on the stack)"
+                "r{register} is not a string known in advance (a constant, or bytes just written to the stack)"
             );
             (Reason::BadFormat, text)
         };
@@ -46,13 +46,13 @@ impl Walk<'_> {
             // Formats are given with their size, and need no end.
             None if bytes.len() as u64 == most => {}
             None if bytes.len() > LONGEST_TEXT => {
-                let text = format!("a text of more than {LONGEST_TEXT} bytes");
+                let text = format!("a string of more than {LONGEST_TEXT} bytes");
                 return Err((Reason::BadFormat, text));
             }
             None => return Err(unknown()),
         }
         let text = String::from_utf8(bytes).map_err(|_| {
-            let text = "a text that is no UTF-8".to_owned();
+            let text = "a string that is not UTF-8".to_owned();
             (Reason::BadFormat, text)
         })?;
         let memory =
@@ -86,7 +86,7 @@ impl Walk<'_> {
             return Ok(number as u32);
         }
         if self.texts.len() == MOST_TEXTS {
-            let text = format!("more than {MOST_TEXTS} different texts");
+            let text = format!("more than {MOST_TEXTS} different strings");
             return Err((Reason::BadFormat, text));
         }
         self.texts.push(text);
@@ -116,14 +116,14 @@ impl Walk<'_> {
         };
         if letters.len() > room {
             let text = format!(
-                "{} conversions, and {} takes {room}",
+                "{} conversions, but {} takes {room}",
                 letters.len(),
                 helper.name
             );
             return Err((Reason::BadFormat, text));
         }
         if helper.number == helper::TRACE_VPRINTK && letters.contains(&'s') {
-            let text = "trace_vprintk cannot print texts (%s)".to_owned();
+            let text = "trace_vprintk cannot print strings (%s)".to_owned();
             return Err((Reason::BadFormat, text));
         }
         call.texts[index] = Some(found);
@@ -146,7 +146,7 @@ impl Walk<'_> {
             }
             (_, Value::Number(_)) => Ok(()),
             (_, other) => {
-                let text = format!("r{register} is {}, and is to be printed", other.describe());
+                let text = format!("r{register} is {} and cannot be printed", other.describe());
                 Err((Reason::PointerEscapes, text))
             }
         }
@@ -170,8 +170,7 @@ impl Walk<'_> {
                     .collect();
                 found.telling = telling(&texts).ok_or_else(|| {
                     let text =
-                        "one of several texts that come to this call begins like another, and has \
-                                no NUL at its end"
+                        "this call gets several strings, of which one is a prefix of another and has no NUL at its end"
                             .to_owned();
                     (at, (Reason::BadFormat, text))
                 })?;

@@ -492,7 +492,7 @@ fn corpus() -> Vec<Bad> {
         bad(
             "a format nobody knows",
             R::BadFormat,
-            "beforehand",
+            "known in advance",
             vec![
                 load(8, 3, 1, 0),
                 store(8, 10, -8, 3),
@@ -506,13 +506,13 @@ fn corpus() -> Vec<Bad> {
         bad(
             "a format with a conversion cut off",
             R::BadFormat,
-            "midst",
+            "in the middle",
             vec![data(1, RODATA, 8), set(2, 9), call(6), end()],
         ),
         bad(
             "a text without an end",
             R::BadFormat,
-            "beforehand",
+            "known in advance",
             vec![data(1, RODATA, 22), call(501), end()],
         )
         .expecting(R::BadFormat, "known"),
@@ -553,7 +553,7 @@ fn corpus() -> Vec<Bad> {
         bad(
             "a format on one path, its beginning on another",
             R::BadFormat,
-            "begins like another",
+            "a prefix of another",
             vec![
                 load(8, 6, 1, 0),
                 data(1, RODATA, 20),

@@ -102,7 +102,7 @@ impl Descriptor {
     }
 }
 
-/// The head of a ring's part, as it lies in device memory.
+/// The head of a ring's part, as it is in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ring {
     pub head: u64,

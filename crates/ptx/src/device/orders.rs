@@ -57,7 +57,7 @@ pub struct Orders {
     pub every: Option<Duration>,
 }
 
-/// How a map lies in memory.
+/// How a map is laid out in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Values a key has.
@@ -225,7 +225,7 @@ pub fn log_map() -> Map {
 pub enum OrdersError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("line {0} of the orders cannot be read")]
+    #[error("line {0} of the probe instructions cannot be read")]
     Line(usize),
 }
 

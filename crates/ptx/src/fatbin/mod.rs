@@ -38,7 +38,7 @@ pub enum FatbinError {
         needed: u64,
         left: usize,
     },
-    #[error("{what} at offset {offset} gives its own size as {size}")]
+    #[error("{what} at offset {offset} has an invalid size of {size}")]
     HeaderSize {
         what: &'static str,
         offset: usize,

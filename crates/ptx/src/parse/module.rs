@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 let alias = self.expect_word("the alias's name")?;
                 self.expect(b',', "between alias and function")?;
-                let aliasee = self.expect_word("the function it stands for")?;
+                let aliasee = self.expect_word("the function it refers to")?;
                 self.expect(b';', "after .alias")?;
                 module
                     .aliases

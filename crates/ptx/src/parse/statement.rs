@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
         self.advance()?;
         self.scopes.enter();
         let returns = self.parameters()?;
-        self.expect_word("`_` in the place of the function's name")?;
+        self.expect_word("`_` instead of the function's name")?;
         let params = self.parameters()?;
         self.scopes.leave();
         let mut noreturn = false;

@@ -95,7 +95,7 @@ fn space(modifier: &str) -> Option<Space> {
 }
 
 /// What an instruction accesses. `None`: nothing, as far as is known; an error: something, but it
-/// cannot be told what.
+/// is unknown what.
 pub fn accesses(module: &Module, one: &Instruction) -> Option<Result<Vec<Access>, ()>> {
     let source = module.source;
     let kind = match one.opcode(source) {

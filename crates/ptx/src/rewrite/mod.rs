@@ -73,11 +73,11 @@ pub struct Done {
     pub returns: usize,
     pub accesses: usize,
     pub stubs: usize,
-    /// Accesses that could not be told apart, and were left as they were.
+    /// Accesses that could not be distinguished, and were left as they were.
     pub skipped: usize,
     /// Why it was left as it was.
     pub refused: Option<String>,
-    /// The accesses by their number, for whoever shows the events.
+    /// The accesses by their number, for code that shows the events.
     pub sites: Vec<Access>,
 }
 
@@ -113,7 +113,7 @@ pub enum RewriteError {
     Narrow,
 }
 
-/// Puts the plan's probes into the kernels they are meant for. `None`: there is nothing to do here.
+/// Puts the plan's probes into the kernels they are for. `None`: there is nothing to do here.
 pub fn rewrite(source: &str, plan: &Plan) -> Result<Option<Rewritten>, RewriteError> {
     let module = Module::scan(source)?;
     let mut edits = Edits::default();
@@ -178,7 +178,7 @@ fn refusal(module: &Module, kernel: &Kernel, probes: &[&Probe]) -> Option<String
     let mut opcodes: BTreeSet<&str> = BTreeSet::new();
     opcodes.extend(kernel.code.iter().map(|one| one.opcode(module.source)));
     if opcodes.contains("setmaxnreg") {
-        return Some("it divides registers among its warps by itself (setmaxnreg)".into());
+        return Some("it distributes registers among its warps itself (setmaxnreg)".into());
     }
     let parameters = kernel.parameter_bytes;
     let short = probes
@@ -186,7 +186,7 @@ fn refusal(module: &Module, kernel: &Kernel, probes: &[&Probe]) -> Option<String
         .find(|probe| probe.place != Place::Memory && u64::from(probe.context_bytes) > parameters);
     short.map(|probe| {
         format!(
-            "{} reads {} bytes of its parameters, it has {parameters}",
+            "{} reads {} bytes of parameters, but the kernel has {parameters}",
             probe.function, probe.context_bytes
         )
     })

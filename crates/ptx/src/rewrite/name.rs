@@ -1,4 +1,4 @@
-//! Which kernels are meant: by their mangled name, their demangled one, a glob or a `/regex/`.
+//! Which kernels match: by their mangled name, their demangled one, a glob or a `/regex/`.
 
 use event::matches_glob;
 use regex_lite::Regex;
@@ -22,7 +22,7 @@ enum How {
 pub enum PatternError {
     #[error("the kernel's name is empty")]
     Empty,
-    #[error("/{text}/ is no regular expression: {why}")]
+    #[error("/{text}/ is not a valid regular expression: {why}")]
     Regex { text: String, why: String },
 }
 

@@ -7,6 +7,8 @@ pub const CATEGORIES: usize = Category::ALL.len();
 
 /// Cells of all rows together.
 const MAX_CELLS: usize = 400_000;
+/// Names that a cell counts.
+const COUNTED: usize = 3;
 /// Cells of one row.
 const MAX_IN_ROW: u64 = 16_384;
 
@@ -19,6 +21,10 @@ pub struct Cell {
     /// The name that takes most of the time, if one takes more than half: a majority vote.
     name: u32,
     votes: f32,
+    /// How many spans of a name begin here, for the names that begin most often.
+    begun: [(u32, u32); COUNTED],
+    /// Spans that may be missing in each of these counts.
+    uncounted: u32,
 }
 
 impl Cell {
@@ -39,12 +45,48 @@ impl Cell {
         }
     }
 
+    /// `number` spans of a name begin here. Where there are more names than counters, all give way to the
+    /// new one by as much (Misra and Gries): what is counted is never too much.
+    fn begin(&mut self, name: u32, mut number: u32) {
+        while number > 0 {
+            let same = |entry: &&mut (u32, u32)| entry.0 == name && entry.1 > 0;
+            if let Some(entry) = self.begun.iter_mut().find(same) {
+                entry.1 = entry.1.saturating_add(number);
+                return;
+            }
+            if let Some(free) = self.begun.iter_mut().find(|entry| entry.1 == 0) {
+                *free = (name, number);
+                return;
+            }
+            let least = self.begun.iter().map(|entry| entry.1).min().unwrap_or(0);
+            let taken = least.min(number);
+            self.begun.iter_mut().for_each(|entry| entry.1 -= taken);
+            self.uncounted = self.uncounted.saturating_add(taken);
+            number -= taken;
+        }
+    }
+
+    /// The name that begins most often, how often it does so at least, and whether that is all.
+    pub fn most(&self) -> (u32, u32, bool) {
+        let &(name, count) = (self.begun.iter())
+            .max_by_key(|(name, count)| (*count, std::cmp::Reverse(*name)))
+            .unwrap_or(&(0, 0));
+        if count == 0 {
+            return (self.name, 0, true);
+        }
+        (name, count, self.uncounted == 0)
+    }
+
     fn merge(&mut self, other: &Cell) {
         for (time, more) in self.time.iter_mut().zip(&other.time) {
             *time += more;
         }
         self.count = self.count.saturating_add(other.count);
         self.vote(other.name, other.votes);
+        self.uncounted = self.uncounted.saturating_add(other.uncounted);
+        for &(name, number) in &other.begun {
+            self.begin(name, number);
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -65,10 +107,6 @@ impl Cell {
     /// Nanoseconds of all categories.
     pub fn total(&self) -> f32 {
         self.time.iter().sum()
-    }
-
-    pub fn name(&self) -> u32 {
-        self.name
     }
 }
 
@@ -129,6 +167,7 @@ impl Grid {
         }
         let cell = &mut row.cells[(first - row.first) as usize];
         cell.count = cell.count.saturating_add(1);
+        cell.begin(span.name, 1);
         false
     }
 
@@ -234,6 +273,23 @@ mod tests {
         for (name, time) in [(1, 3.0), (2, 10.0), (3, 2.0), (2, 5.0), (1, 1.0)] {
             cell.add(0, time, name);
         }
-        assert_eq!(cell.name(), 2);
+        assert_eq!(cell.most(), (2, 0, true), "nothing begins here");
+    }
+
+    #[test]
+    fn names_are_counted_and_never_too_often() {
+        let mut cell = Cell::default();
+        for (name, number) in [(1, 3), (2, 5), (3, 1)] {
+            cell.begin(name, number);
+        }
+        assert_eq!(cell.most(), (2, 5, true));
+        // A fourth name: the counts are lower bounds from here on.
+        let mut other = Cell::default();
+        other.begin(4, 2);
+        other.begin(2, 4);
+        cell.merge(&other);
+        let (name, count, exact) = cell.most();
+        assert_eq!((name, exact), (2, false));
+        assert!((7..=9).contains(&count), "{count}");
     }
 }

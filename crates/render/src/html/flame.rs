@@ -1,5 +1,5 @@
 //! The flame graph's tree: call paths with their times, over all threads. Paths are host stacks
-//! where the trace has them, and spans inside spans.
+//! where the trace has them, and spans inside spans. A path has time, bytes that it allocated and bytes that it moved.
 
 use ahash::RandomState;
 use std::collections::HashMap;
@@ -17,11 +17,21 @@ pub struct Node {
     pub name: u32,
     pub category: u8,
     pub count: u64,
-    /// Nanoseconds, with everything inside.
-    pub total: u64,
-    /// Nanoseconds in itself.
-    pub own: u64,
+    /// Of each [`Weight`], with everything inside.
+    pub total: [u64; WEIGHTS],
+    /// Of each, in itself.
+    pub own: [u64; WEIGHTS],
 }
+
+/// What the width of a path may mean.
+#[derive(Clone, Copy)]
+pub enum Weight {
+    Time,
+    Allocated,
+    Moved,
+}
+
+pub const WEIGHTS: usize = 3;
 
 pub struct Flame {
     nodes: Vec<Node>,
@@ -31,6 +41,7 @@ pub struct Flame {
 /// The two roots: time of host threads, and time of GPU streams.
 pub const HOST: u32 = 0;
 pub const GPU: u32 = 1;
+const ROOTS: usize = 2;
 
 impl Flame {
     pub fn new() -> Self {
@@ -39,8 +50,8 @@ impl Flame {
             name: 0,
             category: FRAME,
             count: 0,
-            total: 0,
-            own: 0,
+            total: [0; WEIGHTS],
+            own: [0; WEIGHTS],
         };
         Flame {
             nodes: vec![root(), root()],
@@ -63,18 +74,45 @@ impl Flame {
             name,
             category,
             count: 0,
-            total: 0,
-            own: 0,
+            total: [0; WEIGHTS],
+            own: [0; WEIGHTS],
         });
         self.children.insert(key, node);
         node
+    }
+
+    /// The innermost frame of a stack at or above a node; None if there is no stack.
+    pub fn frame_of(&self, mut node: u32) -> Option<u32> {
+        while let Some(found) = self.nodes.get(node as usize) {
+            if found.parent == u32::MAX {
+                return None;
+            }
+            if found.category == FRAME {
+                return Some(node);
+            }
+            node = found.parent;
+        }
+        None
+    }
+
+    /// What is above a node, and what it is called.
+    pub fn parent_and_name(&self, node: u32) -> (u32, u32) {
+        (self.nodes.get(node as usize)).map_or((HOST, 0), |node| (node.parent, node.name))
     }
 
     /// One span more at a node: `own` of its time was its own.
     pub fn add(&mut self, node: u32, own: u64) {
         if let Some(node) = self.nodes.get_mut(node as usize) {
             node.count += 1;
-            node.own = node.own.saturating_add(own);
+            node.own[Weight::Time as usize] = node.own[Weight::Time as usize].saturating_add(own);
+        }
+    }
+
+    /// The span at a node allocated or moved so many bytes.
+    pub fn weigh(&mut self, node: u32, weight: Weight, amount: u64) {
+        if let Some(node) = self.nodes.get_mut(node as usize) {
+            let own = &mut node.own[weight as usize];
+            *own = own.saturating_add(amount);
         }
     }
 
@@ -83,18 +121,25 @@ impl Flame {
         // Children come after their parents.
         for index in (0..self.nodes.len()).rev() {
             let node = &mut self.nodes[index];
-            node.total = node.total.saturating_add(node.own);
+            add(&mut node.total, node.own);
             let (total, parent) = (node.total, node.parent);
             if let Some(parent) = self.nodes.get_mut(parent as usize) {
-                parent.total = parent.total.saturating_add(total);
+                add(&mut parent.total, total);
             }
         }
-        let mut totals: Vec<u64> = self.nodes.iter().map(|node| node.total).collect();
-        let least = if totals.len() > MAX_SHOWN {
-            totals.sort_unstable_by_key(|&total| std::cmp::Reverse(total));
-            totals[MAX_SHOWN].saturating_add(1)
+        // A path is as heavy as its largest share of anything. No child is heavier than its parent.
+        let mut whole = [0; WEIGHTS];
+        (self.nodes.iter().take(ROOTS)).for_each(|root| add(&mut whole, root.total));
+        let heavy = |node: &Node| {
+            let share = |weight: usize| node.total[weight] as f64 / whole[weight].max(1) as f64;
+            (0..WEIGHTS).map(share).fold(0.0, f64::max)
+        };
+        let mut shares: Vec<f64> = self.nodes.iter().map(heavy).collect();
+        let least = if shares.len() > MAX_SHOWN {
+            shares.sort_unstable_by(|a, b| b.total_cmp(a));
+            shares[MAX_SHOWN]
         } else {
-            0
+            -1.0
         };
         let mut places = vec![u32::MAX; self.nodes.len()];
         let mut shown = Vec::new();
@@ -103,12 +148,18 @@ impl Flame {
             if !is_root {
                 node.parent = places[node.parent as usize];
             }
-            if is_root || (node.total >= least && node.parent != u32::MAX) {
+            if is_root || (heavy(&node) > least && node.parent != u32::MAX) {
                 places[index] = shown.len() as u32;
                 shown.push(node);
             }
         }
         shown
+    }
+}
+
+fn add(sum: &mut [u64; WEIGHTS], more: [u64; WEIGHTS]) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        *sum = sum.saturating_add(more);
     }
 }
 
@@ -124,9 +175,12 @@ mod tests {
         flame.add(inner, 30);
         flame.add(inner, 30);
         flame.add(outer, 40);
+        flame.weigh(inner, Weight::Allocated, 7);
         assert_eq!(flame.child(HOST, 1, 0), outer);
         let nodes = flame.finish();
-        let totals: Vec<_> = nodes.iter().map(|n| (n.total, n.own, n.count)).collect();
+        assert_eq!(nodes[HOST as usize].total, [100, 7, 0]);
+        let times = nodes.iter().map(|n| (n.total[0], n.own[0], n.count));
+        let totals: Vec<_> = times.collect();
         assert_eq!(totals, [(100, 0, 0), (0, 0, 0), (100, 40, 1), (60, 60, 2)]);
     }
 
@@ -140,7 +194,7 @@ mod tests {
         let whole: u64 = (0..100_000u64).sum();
         let nodes = flame.finish();
         assert!(nodes.len() <= MAX_SHOWN + 2);
-        assert_eq!(nodes[HOST as usize].total, whole);
+        assert_eq!(nodes[HOST as usize].total[0], whole);
         assert!(nodes.iter().skip(2).all(|node| node.parent == HOST));
     }
 }

@@ -40,7 +40,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    fn of(event: &Event) -> Self {
+    pub fn of(event: &Event) -> Self {
         match event.layer {
             Layer::Gpu if event.kind == Kind::GpuMem => Owner::Managed {
                 device: event.device.unwrap_or(0),
@@ -71,21 +71,18 @@ impl Owner {
 
 /// A span that has begun.
 #[derive(Debug, Clone, Copy)]
-pub struct Open {
+pub struct Open<T> {
     pub id: u64,
     pub start: u64,
     pub inside: u64,
-    pub name: u32,
-    pub category: u8,
-    pub layer: u8,
-    /// Its place in the flame graph.
-    pub node: u32,
+    /// What else is known of it.
+    pub more: T,
 }
 
-pub struct Lane {
+pub struct Lane<T> {
     pub owner: Owner,
     /// The spans that are open, by row.
-    pub open: Vec<Option<Open>>,
+    pub open: Vec<Option<Open<T>>>,
     /// The lane's rows, by depth.
     pub rows: Vec<u32>,
     /// When the last span of each row ended.
@@ -108,10 +105,15 @@ pub struct Ended {
     pub row: u32,
     /// It is the last of the row's kept spans.
     pub kept: bool,
+    pub name: u32,
+    /// Its place in the flame graph.
+    pub node: u32,
+    /// Its stack, or that of a call around it, among the page's stacks.
+    pub stack: Option<u32>,
 }
 
-impl Lane {
-    fn new(owner: Owner) -> Self {
+impl<T> Lane<T> {
+    pub fn new(owner: Owner) -> Self {
         Lane {
             owner,
             open: Vec::new(),
@@ -128,14 +130,14 @@ impl Lane {
         }
     }
 
-    /// Where a span that begins now lies: below all that are open, in the first free row.
+    /// Where a span that begins now is: below all that are open, in the first free row.
     /// None: too deep.
     pub fn free_depth(&self) -> Option<usize> {
         let free = self.open.iter().position(Option::is_none);
         free.or((self.open.len() < MAX_DEPTH).then_some(self.open.len()))
     }
 
-    pub fn begin(&mut self, depth: usize, span: Open) {
+    pub fn begin(&mut self, depth: usize, span: Open<T>) {
         if depth == self.open.len() {
             self.open.push(Some(span));
         } else {
@@ -144,14 +146,14 @@ impl Lane {
     }
 
     /// The span that encloses row `depth`.
-    pub fn enclosing(&mut self, depth: usize) -> Option<&mut Open> {
+    pub fn enclosing(&mut self, depth: usize) -> Option<&mut Open<T>> {
         let above = self.open.len().min(depth);
         self.open[..above].iter_mut().rev().flatten().next()
     }
 
     /// Takes the span out, with its depth.
-    pub fn end(&mut self, id: u64) -> Option<(usize, Open)> {
-        let is_it = |open: &Option<Open>| open.is_some_and(|open| open.id == id);
+    pub fn end(&mut self, id: u64) -> Option<(usize, Open<T>)> {
+        let is_it = |open: &Option<Open<T>>| open.as_ref().is_some_and(|open| open.id == id);
         let depth = self.open.iter().rposition(is_it)?;
         let span = self.open[depth].take()?;
         while self.open.last().is_some_and(Option::is_none) {
@@ -160,7 +162,7 @@ impl Lane {
         Some((depth, span))
     }
 
-    /// Where a span lies whose beginning was not seen: the first row that was free all the while.
+    /// Where a span is whose beginning was not seen: the first row that was free all the while.
     pub fn free_since(&self, start: u64) -> usize {
         let free = |depth: &usize| {
             self.ends.get(*depth).is_none_or(|&end| end <= start)
@@ -192,18 +194,28 @@ impl Lane {
     }
 }
 
-pub struct Lanes {
-    pub list: Vec<Lane>,
+pub struct Lanes<T> {
+    pub list: Vec<Lane<T>>,
     known: HashMap<Owner, u32, RandomState>,
     /// Neighbouring records are mostly of one thread.
     last: Option<(Owner, u32)>,
 }
 
-impl Lanes {
+impl<T> Lanes<T> {
     pub fn new() -> Self {
         Lanes {
             list: Vec::new(),
             known: HashMap::default(),
+            last: None,
+        }
+    }
+
+    /// The lanes of these owners, with nothing open in them.
+    pub fn of_owners(owners: &[Owner]) -> Self {
+        let numbered = owners.iter().zip(0..);
+        Lanes {
+            list: owners.iter().map(|&owner| Lane::new(owner)).collect(),
+            known: numbered.map(|(&owner, index)| (owner, index)).collect(),
             last: None,
         }
     }
@@ -251,15 +263,12 @@ mod tests {
     use super::*;
     use event::Category;
 
-    fn open(id: u64) -> Open {
+    fn open(id: u64) -> Open<()> {
         Open {
             id,
             start: id,
             inside: 0,
-            name: 0,
-            category: 0,
-            layer: 0,
-            node: 0,
+            more: (),
         }
     }
 
@@ -295,7 +304,7 @@ mod tests {
 
     #[test]
     fn multiprocessors_have_lanes_of_their_own() {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::<()>::new();
         let mut event = Event::new(1, Layer::Device, Category::Kernel, "block", 0);
         let mut lane = |sm: Option<u32>| {
             event.cpu = sm;
@@ -309,7 +318,7 @@ mod tests {
 
     #[test]
     fn threads_without_end_share_a_lane() {
-        let mut lanes = Lanes::new();
+        let mut lanes = Lanes::<()>::new();
         let mut event = Event::new(1, Layer::Driver, Category::Init, "cuInit", 0);
         for tid in 0..MAX_LANES as u32 + 5 {
             event.tid = tid;

@@ -1,23 +1,33 @@
 //! `export -f html`: one self-contained page, with what `analyse` found and a timeline to look
 //! around in. Nothing is written before the end: the page needs the whole.
 
-mod cells;
+mod allocations;
+mod callers;
+pub(crate) mod cells;
+mod details;
 mod durations;
 mod encode;
 mod flame;
-mod lanes;
+pub(crate) mod label;
+pub(crate) mod lanes;
+mod limits;
 mod names;
 mod page;
 mod payload;
-mod rows;
-mod timeline;
+pub(crate) mod placing;
+pub(crate) mod rows;
+mod shapes;
+pub(crate) mod timeline;
 mod trim;
+mod wanted;
 
 use crate::Output;
-use analyse::Analysis;
+use analyse::{Analysis, Report};
 use event::{Meta, Record, Summary};
+use rows::Rows;
 use std::io::{self, Write};
 use timeline::Timeline;
+use wanted::Wanted;
 
 /// The HTML report.
 pub struct Html<W: Write> {
@@ -25,8 +35,20 @@ pub struct Html<W: Write> {
     meta: Meta,
     /// Taken by the end.
     analysis: Option<Analysis>,
+    /// What it came to.
+    report: Option<Report>,
     timeline: Timeline,
+    size: usize,
 }
+
+/// Bytes of a page at most, where nothing else is said.
+pub const PAGE_SIZE: u64 = 5_000_000;
+/// Bytes that a span takes in the page, with its details, as a rule.
+const SPAN_SIZE: usize = 40;
+/// Spans in memory, whatever the page's size.
+const MOST_SPANS: usize = 400_000;
+/// What is left for the timeline however small the page is to be: less shows nothing.
+const LEAST: usize = 200_000;
 
 impl<W: Write> Html<W> {
     pub fn new(out: W, meta: &Meta) -> Self {
@@ -34,7 +56,44 @@ impl<W: Write> Html<W> {
             out,
             meta: meta.clone(),
             analysis: Some(Analysis::new(meta)),
+            report: None,
             timeline: Timeline::new(meta.start_ns),
+            size: 0,
+        }
+        .with_size(PAGE_SIZE)
+    }
+
+    /// For a page of so many bytes, or as many as it takes to show anything.
+    pub fn with_size(mut self, bytes: u64) -> Self {
+        self.size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.timeline = self.timeline_with(Wanted::default());
+        self
+    }
+
+    fn timeline_with(&self, wanted: Wanted) -> Timeline {
+        let spans = (self.size / SPAN_SIZE).clamp(1_000, MOST_SPANS);
+        Timeline::keeping(self.meta.start_ns, Rows::with_room(spans), wanted)
+    }
+
+    /// Whether there are more events than the page has room for. Then the choice is better if all records are
+    /// given once more after [`Html::again`].
+    pub fn is_cut(&self) -> bool {
+        self.timeline.rows.aggregated() > 0
+    }
+
+    /// All records were given: what they come to is known, and from here on they are given once more. What people look for
+    /// first is kept then.
+    pub fn again(&mut self, summary: Option<&Summary>) {
+        self.analyse(summary);
+        if let Some(report) = &self.report {
+            let wanted = Wanted::of(report, self.timeline.origin());
+            self.timeline = self.timeline_with(wanted);
+        }
+    }
+
+    fn analyse(&mut self, summary: Option<&Summary>) {
+        if let Some(analysis) = self.analysis.take() {
+            self.report = Some(analysis.finish(summary));
         }
     }
 }
@@ -49,12 +108,30 @@ impl<W: Write> Output for Html<W> {
     }
 
     fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
+        let page = self.page(summary)?;
+        write_pages(&mut self.out, &[page], None, 0)?;
+        self.out.flush()
+    }
+}
+
+/// What the page of one trace holds.
+pub struct HtmlPage {
+    head: serde_json::Value,
+    /// Packed.
+    timeline: String,
+    pub report: Option<Report>,
+}
+
+impl<W: Write> Html<W> {
+    /// No more records: what the page holds of them.
+    pub fn page(&mut self, summary: Option<&Summary>) -> io::Result<HtmlPage> {
         let end = summary.map_or(0, |summary| summary.end_ns);
         self.timeline
             .finish(end.saturating_sub(self.timeline.origin()));
-        let (report, watched) = match self.analysis.take() {
-            Some(analysis) => {
-                let report = analysis.finish(summary);
+        self.analyse(summary);
+        let report = self.report.take();
+        let (trimmed, watched) = match &report {
+            Some(report) => {
                 let gpu = report.gpu_watched() && report.idle_unknown().is_none();
                 let watched = [report.calls_watched(), gpu];
                 (trim::trimmed(serde_json::to_value(report)?), watched)
@@ -64,13 +141,36 @@ impl<W: Write> Output for Html<W> {
         let head = serde_json::json!({
             "meta": self.meta,
             "summary": summary,
-            "report": report,
+            "report": trimmed,
             // Where nobody looked, that nothing was seen says nothing.
             "watched": { "calls": watched[0], "gpu": watched[1] },
             "origin_ns": self.timeline.origin(),
+            // The stretch that has every event, where others have lost some.
+            "whole": self.timeline.whole(),
         });
-        let timeline = payload::payload(&mut self.timeline)?;
-        page::write(&mut self.out, &head, &timeline)?;
-        self.out.flush()
+        let rest = page::fixed_size() + serde_json::to_string(&head)?.len();
+        let budget = self.size.saturating_sub(rest).max(LEAST);
+        Ok(HtmlPage {
+            head,
+            timeline: payload::payload(&mut self.timeline, budget)?,
+            report,
+        })
     }
+}
+
+/// Writes a page about one trace, or about two with what changed between them. `served`: so many of them can be asked about
+/// where the page comes from.
+pub fn write_pages(
+    out: &mut impl Write,
+    pages: &[HtmlPage],
+    diff: Option<&serde_json::Value>,
+    served: usize,
+) -> io::Result<()> {
+    let mut contents: Vec<(serde_json::Value, &str)> = (pages.iter())
+        .map(|page| (page.head.clone(), &*page.timeline))
+        .collect();
+    for (head, _) in contents.iter_mut().filter(|_| served > 0) {
+        head["server"] = serde_json::json!({ "api": 1, "traces": served });
+    }
+    page::write(out, &contents, diff, served > 0)
 }

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 const STYLE: &str = concat!(
     include_str!("../../../../web/style.css"),
     include_str!("../../../../web/timeline.css"),
+    include_str!("../../../../web/narrow.css"),
     include_str!("../../../../web/print.css"),
 );
 
@@ -21,14 +22,24 @@ const SCRIPTS: &[&str] = &[
     include_str!("../../../../web/data.js"),
     include_str!("../../../../web/palette.js"),
     include_str!("../../../../web/place.js"),
+    include_str!("../../../../web/scale.js"),
     include_str!("../../../../web/lanes.js"),
     include_str!("../../../../web/spans.js"),
+    include_str!("../../../../web/bars.js"),
     include_str!("../../../../web/timeline-draw.js"),
     include_str!("../../../../web/timeline.js"),
+    include_str!("../../../../web/timeline-touch.js"),
     include_str!("../../../../web/timeline-input.js"),
     include_str!("../../../../web/overview.js"),
+    include_str!("../../../../web/event.js"),
+    include_str!("../../../../web/server.js"),
+    include_str!("../../../../web/finer.js"),
+    include_str!("../../../../web/occupancy.js"),
+    include_str!("../../../../web/range.js"),
     include_str!("../../../../web/details.js"),
     include_str!("../../../../web/tables.js"),
+    include_str!("../../../../web/launches.js"),
+    include_str!("../../../../web/steps.js"),
     include_str!("../../../../web/tabs.js"),
     include_str!("../../../../web/charts.js"),
     include_str!("../../../../web/flame.js"),
@@ -41,18 +52,31 @@ const SCRIPTS: &[&str] = &[
     include_str!("../../../../web/samples.js"),
     include_str!("../../../../web/phases.js"),
     include_str!("../../../../web/search.js"),
+    include_str!("../../../../web/compare.js"),
     include_str!("../../../../web/keys.js"),
     include_str!("../../../../web/main.js"),
 ];
 
-/// Writes the page. `head` is what is known besides the timeline, `timeline` its packed data.
-pub fn write(out: &mut impl Write, head: &impl serde::Serialize, timeline: &str) -> io::Result<()> {
+/// Bytes of a page without any trace.
+pub fn fixed_size() -> usize {
+    let scripts = SCRIPTS.iter().map(|script| script.len()).sum::<usize>();
+    STYLE.len() + BODY.len() + scripts + 2_000
+}
+
+/// Writes the page. Of each trace it has what is known besides the timeline, and the timeline's packed data; of two of them
+/// also what changed. A page that is `served` may ask where it comes from.
+pub fn write(
+    out: &mut impl Write,
+    contents: &[(serde_json::Value, &str)],
+    diff: Option<&serde_json::Value>,
+    served: bool,
+) -> io::Result<()> {
     let script = format!("\"use strict\";\n(() => {{\n{}}})();\n", SCRIPTS.concat());
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         script-src '{}'; style-src '{}'; base-uri 'none'; form-action 'none'\">\n\
+         script-src '{}'; style-src '{}'; {}base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"generator\" content=\"cutrace {}\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
@@ -60,16 +84,33 @@ pub fn write(out: &mut impl Write, head: &impl serde::Serialize, timeline: &str)
          <title>cutrace report</title>\n<style>",
         hash(&script),
         hash(STYLE),
+        if served { "connect-src 'self'; " } else { "" },
         env!("CARGO_PKG_VERSION"),
     )?;
     out.write_all(STYLE.as_bytes())?;
     out.write_all(b"</style>\n</head>\n<body>\n")?;
     out.write_all(BODY.as_bytes())?;
-    out.write_all(b"<script type=\"application/json\" id=\"data-report\">")?;
-    out.write_all(inert_json(head)?.as_bytes())?;
-    out.write_all(b"</script>\n<script type=\"text/plain\" id=\"data-timeline\">")?;
-    out.write_all(timeline.as_bytes())?;
-    out.write_all(b"</script>\n<script>")?;
+    for (number, (head, timeline)) in contents.iter().enumerate() {
+        // The first has the names it has had all along.
+        let suffix = match number {
+            0 => String::new(),
+            number => format!("-{number}"),
+        };
+        write!(
+            out,
+            "<script type=\"application/json\" id=\"data-report{suffix}\">{}</script>\n\
+             <script type=\"text/plain\" id=\"data-timeline{suffix}\">{timeline}</script>\n",
+            inert_json(head)?
+        )?;
+    }
+    if let Some(diff) = diff {
+        let diff = inert_json(diff)?;
+        writeln!(
+            out,
+            "<script type=\"application/json\" id=\"data-diff\">{diff}</script>"
+        )?;
+    }
+    out.write_all(b"<script>")?;
     out.write_all(script.as_bytes())?;
     out.write_all(b"</script>\n</body>\n</html>\n")
 }

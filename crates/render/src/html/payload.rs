@@ -2,16 +2,22 @@
 //! `web/data.js` reads what is written here, in the same order.
 
 use super::{
+    allocations::Allocation,
     cells::{CATEGORIES, Cell},
     encode::{packed, varint, zigzag},
     flame::Node,
     lanes::{Lane, Owner},
     rows::{Detail, ExactSpan},
+    shapes::ShapeRow,
     timeline::Timeline,
 };
-use event::{Category, Direction, Layer, Name};
+use event::{Category, Direction, Kind, Layer, Name};
 use serde::Serialize;
-use std::io;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    io,
+};
 
 #[derive(Serialize)]
 struct Head<'a> {
@@ -21,7 +27,7 @@ struct Head<'a> {
     /// Spans that are in cells only.
     aggregated: u64,
     kept: u64,
-    /// Spans that lay too deep to be placed by their beginning.
+    /// Spans that were too deep to be placed by their beginning.
     unplaced: u64,
     names_left_out: u64,
     lost: &'a [(u64, u64)],
@@ -29,10 +35,23 @@ struct Head<'a> {
     categories: Vec<&'static str>,
     layers: Vec<&'static str>,
     directions: Vec<&'static str>,
+    types: Vec<&'static str>,
     names: &'a [Name],
     /// Kernels' names as they are shown, by their places in `names`.
     short_names: Vec<(u32, String)>,
     lanes: Vec<LaneHead>,
+    /// What GPUs' multiprocessors hold, by device.
+    limits: &'a BTreeMap<u64, BTreeMap<&'static str, u64>>,
+    /// Frames of stacks, and stacks of them, innermost first.
+    frames: &'a [String],
+    stacks: &'a [Vec<u32>],
+    /// Texts of details; spans that are kept without, for want of room.
+    details: usize,
+    without_details: u64,
+    shapes: Vec<ShapeRow>,
+    shapes_left_out: u64,
+    allocations: &'a [Allocation],
+    allocations_left_out: (u64, u64),
     durations: Vec<Vec<u64>>,
     rows: usize,
     flame: usize,
@@ -65,8 +84,8 @@ struct LaneHead {
     by_category: [u64; CATEGORIES],
 }
 
-impl From<&Lane> for LaneHead {
-    fn from(lane: &Lane) -> Self {
+impl<T> From<&Lane<T>> for LaneHead {
+    fn from(lane: &Lane<T>) -> Self {
         let mut head = LaneHead {
             kind: "rest",
             pid: None,
@@ -121,13 +140,52 @@ fn handle(value: u64) -> String {
     }
 }
 
-/// Everything, deflated and in base64.
-pub fn payload(timeline: &mut Timeline) -> io::Result<String> {
+/// Everything, deflated and in base64. What does not fit is left out: details of the shortest spans, then the
+/// shortest spans.
+pub fn payload(timeline: &mut Timeline, budget: usize) -> io::Result<String> {
     let flame = std::mem::replace(&mut timeline.flame, super::flame::Flame::new()).finish();
     for row in &mut timeline.rows.rows {
         // Inner spans of one start lie in other rows: the order within a row is by start alone.
         row.kept.sort_unstable_by_key(|span| (span.start, span.id));
     }
+    let allocations = timeline.allocations.finish();
+    let mut without = 0;
+    loop {
+        let packed = attempt(timeline, &flame, &allocations, without)?;
+        if packed.len() <= budget {
+            return Ok(packed);
+        }
+        let left = drop_details(timeline);
+        without += left;
+        if left == 0 && !timeline.rows.shrink() {
+            return Ok(packed);
+        }
+        for row in &mut timeline.rows.rows {
+            row.kept.sort_unstable_by_key(|span| (span.start, span.id));
+        }
+    }
+}
+
+/// Forgets the details of the shortest half of the spans that have any and did not fail; how many.
+fn drop_details(timeline: &mut Timeline) -> u64 {
+    let failed = |span: &ExactSpan| span.status.is_some_and(|code| code != 0);
+    let all = timeline.rows.rows.iter_mut().flat_map(|row| &mut row.kept);
+    let mut spans: Vec<&mut ExactSpan> = all.filter(|span| !span.details.is_empty()).collect();
+    spans.sort_unstable_by_key(|span| Reverse((failed(span), span.duration)));
+    let from = spans.len() / 2;
+    for span in &mut spans[from..] {
+        span.details = String::new();
+    }
+    (spans.len() - from) as u64
+}
+
+fn attempt(
+    timeline: &Timeline,
+    flame: &[Node],
+    allocations: &[Allocation],
+    without_details: u64,
+) -> io::Result<String> {
+    let details = Texts::of(timeline);
     let head = Head {
         end_ns: timeline.end,
         cell_ns: 1 << timeline.rows.grid.shift.min(62),
@@ -142,9 +200,22 @@ pub fn payload(timeline: &mut Timeline) -> io::Result<String> {
         categories: Category::ALL.iter().map(|c| c.as_str()).collect(),
         layers: Layer::ALL.iter().map(|layer| layer.as_str()).collect(),
         directions: Direction::ALL.iter().map(|d| d.as_str()).collect(),
+        types: Kind::ALL.iter().map(|kind| kind.as_str()).collect(),
         names: timeline.names.list(),
         short_names: timeline.names.short(),
         lanes: timeline.lanes.list.iter().map(LaneHead::from).collect(),
+        limits: &timeline.limits.0,
+        frames: &timeline.details.stacks.frame_list,
+        stacks: &timeline.details.stacks.list,
+        details: details.list.len(),
+        without_details,
+        shapes: timeline.shapes.finish(),
+        shapes_left_out: timeline.shapes.left_out,
+        allocations,
+        allocations_left_out: (
+            timeline.allocations.left_out,
+            timeline.allocations.left_out_bytes,
+        ),
         durations: timeline.durations.finish(),
         rows: timeline.rows.rows.len(),
         flame: flame.len(),
@@ -156,8 +227,62 @@ pub fn payload(timeline: &mut Timeline) -> io::Result<String> {
     rows(&mut out, timeline);
     spans(&mut out, timeline);
     cells(&mut out, timeline);
-    nodes(&mut out, &flame);
+    nodes(&mut out, flame);
+    details.write(&mut out);
     packed(&out)
+}
+
+/// The texts of details, each once, and which span has which.
+struct Texts<'a> {
+    list: Vec<&'a str>,
+    /// For each span 0, or its text's number from 1.
+    of_spans: Vec<u32>,
+}
+
+impl<'a> Texts<'a> {
+    fn of(timeline: &'a Timeline) -> Self {
+        let mut known: HashMap<&str, u32, ahash::RandomState> = HashMap::default();
+        let mut texts = Texts {
+            list: Vec::new(),
+            of_spans: Vec::new(),
+        };
+        for span in timeline.rows.rows.iter().flat_map(|row| &row.kept) {
+            let number = match &*span.details {
+                "" => 0,
+                text => *known.entry(text).or_insert_with(|| {
+                    texts.list.push(text);
+                    texts.list.len() as u32
+                }),
+            };
+            texts.of_spans.push(number);
+        }
+        texts
+    }
+
+    /// Most spans have the text after the one before: that is a 1; 0 is none, others are their number plus 1.
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut last = 0;
+        for &number in &self.of_spans {
+            let new = number == last + 1;
+            varint(
+                out,
+                if new {
+                    1
+                } else if number == 0 {
+                    0
+                } else {
+                    u64::from(number) + 1
+                },
+            );
+            last = last.max(number);
+        }
+        for text in &self.list {
+            varint(out, text.len() as u64);
+        }
+        for text in &self.list {
+            out.extend(text.as_bytes());
+        }
+    }
 }
 
 fn rows(out: &mut Vec<u8>, timeline: &Timeline) {
@@ -193,6 +318,11 @@ fn spans(out: &mut Vec<u8>, timeline: &Timeline) {
     column(|out, span| varint(out, span.duration));
     column(|out, span| varint(out, span.inside));
     column(|out, span| varint(out, span.name.into()));
+    // 0 where it is the name.
+    column(|out, span| match span.label == span.name {
+        true => varint(out, 0),
+        false => varint(out, u64::from(span.label) + 1),
+    });
     column(|out, span| out.push(span.category | u8::from(span.open) << 7));
     column(|out, span| out.push(span.layer));
     column(|out, span| match span.status {
@@ -248,8 +378,13 @@ fn cells(out: &mut Vec<u8>, timeline: &Timeline) {
     }));
     // Rounded up: what is there at all is seen.
     out.extend(full().map(|cell| (cell.total() / width * 255.0).ceil().min(255.0) as u8));
-    full().for_each(|cell| varint(out, cell.name().into()));
+    full().for_each(|cell| varint(out, cell.most().0.into()));
     full().for_each(|cell| varint(out, cell.count.into()));
+    // How many of them are of that name, and whether it may be more.
+    full().for_each(|cell| {
+        let (_, count, exact) = cell.most();
+        varint(out, u64::from(count) << 1 | u64::from(exact));
+    });
 }
 
 fn nodes(out: &mut Vec<u8>, flame: &[Node]) {
@@ -258,7 +393,6 @@ fn nodes(out: &mut Vec<u8>, flame: &[Node]) {
         varint(out, node.name.into());
         out.push(node.category);
         varint(out, node.count);
-        varint(out, node.total);
-        varint(out, node.own);
+        (node.total.iter().chain(&node.own)).for_each(|&amount| varint(out, amount));
     }
 }

@@ -2,11 +2,10 @@
 //! there is room; then its longest, with cells for all of them.
 
 use super::cells::{Cells, Grid, Stretch};
+use std::cmp::Reverse;
 
-/// Spans kept exactly, all rows together: past this the rows are pruned…
+/// Spans kept exactly, all rows together, where nothing else is said.
 const MAX_KEPT: usize = 60_000;
-/// …to this many, shared fairly: rows with few spans lose none.
-const PRUNED_TO: usize = 30_000;
 
 /// What a span's meaning adds to its name.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -32,12 +31,18 @@ pub struct ExactSpan {
     /// What it shares with its GPU work, or its call; 0 where nothing is known.
     pub correlation: u64,
     pub name: u32,
+    /// What its bar shows: the decoded name of an ioctl; otherwise the name.
+    pub label: u32,
     pub category: u8,
     pub layer: u8,
     /// It never ended: the duration reaches to the trace's end.
     pub open: bool,
     pub status: Option<i64>,
     pub detail: Detail,
+    /// Its arguments, result, stack and meaning as a JSON text; empty where nothing is known.
+    pub details: String,
+    /// Somebody will look for it: it stays when longer ones go.
+    pub pinned: bool,
 }
 
 #[derive(Default)]
@@ -55,14 +60,28 @@ pub struct Rows {
     pub rows: Vec<Row>,
     pub grid: Grid,
     kept: usize,
+    /// Of these, pinned.
+    pinned: usize,
+    /// Past this many the rows are pruned to a half, shared fairly: rows with few spans lose none.
+    most: usize,
+    /// Bytes of details that are no longer kept, since somebody asked.
+    forgotten: usize,
 }
 
 impl Rows {
     pub fn new() -> Self {
+        Rows::with_room(MAX_KEPT)
+    }
+
+    /// For so many spans that are kept exactly.
+    pub fn with_room(most: usize) -> Self {
         Rows {
             rows: Vec::new(),
             grid: Grid::new(),
             kept: 0,
+            pinned: 0,
+            most,
+            forgotten: 0,
         }
     }
 
@@ -76,22 +95,35 @@ impl Rows {
     }
 
     /// Adds a span; true if it is kept exactly, as the row's last.
-    pub fn add(&mut self, row: u32, span: ExactSpan) -> bool {
+    pub fn add(&mut self, row: u32, mut span: ExactSpan) -> bool {
         let index = row as usize;
+        // A third of the room at most: the longest want theirs.
+        span.pinned &= self.pinned < self.most / 3;
         self.rows[index].spans += 1;
-        if self.rows[index].cells.is_some() {
+        let had_cells = self.rows[index].cells.is_some();
+        if had_cells {
             self.add_to_cells(index, stretch(&span));
-            if span.duration <= self.rows[index].floor {
+            if span.duration <= self.rows[index].floor && !span.pinned {
                 return false;
             }
         }
+        if self.kept >= self.most {
+            self.prune(self.most / 2);
+            // The row may have got cells, which have not counted this one, and a floor.
+            let row = &self.rows[index];
+            if row.cells.is_some() {
+                let floor = row.floor;
+                if !had_cells {
+                    self.add_to_cells(index, stretch(&span));
+                }
+                if span.duration <= floor && !span.pinned {
+                    return false;
+                }
+            }
+        }
+        self.pinned += usize::from(span.pinned);
         self.rows[index].kept.push(span);
         self.kept += 1;
-        if self.kept > MAX_KEPT {
-            self.prune();
-            // Pruning reorders.
-            return false;
-        }
         true
     }
 
@@ -111,10 +143,26 @@ impl Rows {
         }
     }
 
-    fn prune(&mut self) {
-        let share = self.fair_share();
+    /// Keeps half of the spans that are not pinned, and all that are; if there are only those, half of them. False if there is
+    /// nothing left to give up.
+    pub fn shrink(&mut self) -> bool {
+        let before = self.kept;
+        if self.kept == self.pinned {
+            let all = self.rows.iter_mut().flat_map(|row| &mut row.kept);
+            all.for_each(|span| span.pinned = false);
+            self.pinned = 0;
+        }
+        self.prune((self.kept - self.pinned) / 2);
+        self.kept < before
+    }
+
+    /// Keeps so many of the spans that are not pinned.
+    fn prune(&mut self, most: usize) {
+        let share = self.fair_share(most);
         for index in 0..self.rows.len() {
-            if self.rows[index].kept.len() <= share {
+            let pinned = (self.rows[index].kept.iter()).filter(|span| span.pinned);
+            let pinned = pinned.count();
+            if self.rows[index].kept.len() - pinned <= share {
                 continue;
             }
             if self.rows[index].cells.is_none() {
@@ -125,32 +173,37 @@ impl Rows {
                 }
             }
             let row = &mut self.rows[index];
-            if share == 0 {
-                row.floor = row.kept.iter().map(|span| span.duration).max().unwrap_or(0);
-            } else {
-                row.kept
-                    .select_nth_unstable_by_key(share - 1, |span| std::cmp::Reverse(span.duration));
-                row.floor = row.kept[share - 1].duration;
-            }
-            row.kept.truncate(share);
+            // Pinned ones first, then the longest.
+            (row.kept).sort_unstable_by_key(|span| Reverse((span.pinned, span.duration)));
+            // Whatever is longer than the first that goes would have stayed.
+            row.floor = row.kept[pinned + share].duration;
+            let gone = row.kept.drain(pinned + share..);
+            self.forgotten += gone.map(|span| span.details.len()).sum::<usize>();
             row.kept.shrink_to_fit();
         }
         self.kept = self.rows.iter().map(|row| row.kept.len()).sum();
     }
 
-    /// The most spans each row may keep so that all together keep no more than they should.
-    fn fair_share(&self) -> usize {
-        let (mut low, mut high) = (0, PRUNED_TO);
+    /// The most spans that are not pinned each row may keep so that all together keep no more than they should.
+    fn fair_share(&self, most: usize) -> usize {
+        let loose = |row: &Row| row.kept.iter().filter(|span| !span.pinned).count();
+        let loose: Vec<usize> = self.rows.iter().map(loose).collect();
+        let (mut low, mut high) = (0, most);
         while low < high {
             let share = (low + high).div_ceil(2);
-            let total: usize = self.rows.iter().map(|row| row.kept.len().min(share)).sum();
-            if total <= PRUNED_TO {
+            let total: usize = loose.iter().map(|&row| row.min(share)).sum();
+            if total <= most {
                 low = share;
             } else {
                 high = share - 1;
             }
         }
         low
+    }
+
+    /// Bytes of details that are no longer kept, since this was last called.
+    pub fn forgotten(&mut self) -> usize {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// Spans that are only in cells.
@@ -165,7 +218,7 @@ fn stretch(span: &ExactSpan) -> Stretch {
         start: span.start,
         duration: span.duration,
         category: span.category,
-        name: span.name,
+        name: span.label,
     }
 }
 
@@ -181,11 +234,14 @@ mod tests {
             id: start,
             correlation: 0,
             name: 1,
+            label: 1,
             category: 3,
             layer: 1,
             open: false,
             status: Some(0),
             detail: Detail::None,
+            details: String::new(),
+            pinned: false,
         }
     }
 
@@ -222,5 +278,31 @@ mod tests {
         let counted: u64 = cells.cells.iter().map(|cell| u64::from(cell.count)).sum();
         assert_eq!(counted, count);
         assert!(rows.kept <= MAX_KEPT && rows.aggregated() > 0);
+    }
+
+    #[test]
+    fn what_is_pinned_stays_and_everything_is_counted() {
+        let mut rows = Rows::with_room(3_000);
+        let row = rows.create(0, 0);
+        let count = 50_000u64;
+        for i in 0..count {
+            let mut span = span(i * 100, 10 + i % 50);
+            if i % 500 == 0 {
+                (span.pinned, span.duration) = (true, 1);
+            }
+            rows.add(row, span);
+        }
+        let pinned = |rows: &Rows| rows.rows[0].kept.iter().filter(|span| span.pinned).count();
+        assert_eq!(pinned(&rows), 100);
+        assert!(rows.kept <= 3_000);
+        let cells = rows.rows[0].cells.as_ref().expect("cells");
+        let counted: u64 = cells.cells.iter().map(|cell| u64::from(cell.count)).sum();
+        assert_eq!(counted, count);
+        let mut kept = rows.kept;
+        while rows.shrink() {
+            assert!(rows.kept < kept);
+            kept = rows.kept;
+        }
+        assert_eq!((rows.kept, rows.aggregated()), (0, count));
     }
 }

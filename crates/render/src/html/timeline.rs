@@ -2,14 +2,24 @@
 //! graph and the histograms of durations.
 
 use super::{
+    allocations::Allocations,
+    callers::Callers,
     cells::CATEGORIES,
+    details::Details,
     durations::Durations,
-    flame::{self, Flame},
-    lanes::{Ended, Lanes, MAX_DEPTH, Open},
+    flame::{self, Flame, Weight},
+    label::label,
+    lanes::{Ended, Lanes},
+    limits::Limits,
     names::Names,
+    placing,
     rows::{Detail, ExactSpan, Rows},
+    shapes::Shapes,
+    wanted::Wanted,
 };
-use event::{Direction, Event, Extent, Frame, Kind, Layer, Meaning, MemoryOp, Name, Record, What};
+use event::{
+    Category, Direction, Event, Extent, Frame, Layer, Meaning, MemoryOp, Name, Record, What,
+};
 
 /// Frames of a stack the flame graph follows, from the outermost.
 const MAX_FRAMES: usize = 48;
@@ -18,10 +28,17 @@ pub struct Timeline {
     /// What all times count from.
     origin: Option<u64>,
     pub names: Names,
-    pub lanes: Lanes,
+    pub lanes: Lanes<Begun>,
     pub rows: Rows,
     pub flame: Flame,
     pub durations: Durations,
+    pub details: Details,
+    pub limits: Limits,
+    pub shapes: Shapes,
+    pub allocations: Allocations,
+    callers: Callers,
+    /// What is kept beside the longest.
+    wanted: Wanted,
     /// The latest moment of all, from the origin.
     pub end: u64,
     /// Where events were lost: when, how many.
@@ -30,24 +47,53 @@ pub struct Timeline {
     pub unplaced: u64,
 }
 
+/// What is remembered of a span that has begun.
+#[derive(Debug)]
+pub struct Begun {
+    name: u32,
+    label: u32,
+    category: u8,
+    layer: u8,
+    /// Its place in the flame graph.
+    node: u32,
+    /// What is known of it if it never ends.
+    event: Box<Event>,
+}
+
 /// Places of losses the page marks.
 const MAX_LOSSES: usize = 500;
 
 impl Timeline {
     /// `start` is the trace's own beginning; 0 where it does not say, and the first record decides.
     pub fn new(start: u64) -> Self {
+        Timeline::keeping(start, Rows::new(), Wanted::default())
+    }
+
+    /// The same with room for other spans.
+    pub fn keeping(start: u64, rows: Rows, wanted: Wanted) -> Self {
         Timeline {
             origin: (start > 0).then_some(start),
             names: Names::new(),
             lanes: Lanes::new(),
-            rows: Rows::new(),
+            rows,
             flame: Flame::new(),
             durations: Durations::new(),
+            details: Details::default(),
+            limits: Limits::default(),
+            shapes: Shapes::default(),
+            allocations: Allocations::default(),
+            callers: Callers::default(),
+            wanted,
             end: 0,
             lost: Vec::new(),
             lost_total: 0,
             unplaced: 0,
         }
+    }
+
+    /// The stretch of which everything is kept; None if everything is anyhow.
+    pub fn whole(&self) -> Option<(u64, u64)> {
+        self.wanted.whole.filter(|_| self.rows.aggregated() > 0)
     }
 
     pub fn origin(&self) -> u64 {
@@ -75,9 +121,7 @@ impl Timeline {
     }
 
     fn event(&mut self, event: &Event, start: u64) {
-        // Samples are numbers, and lanes hold spans; of contexts and waits there are lanes in other
-        // viewers, and the calls that wait are here.
-        if matches!(event.kind, Kind::Counter | Kind::GpuContext | Kind::GpuWait) {
+        if !placing::is_shown(event) {
             return;
         }
         let index = self.lanes.of(event);
@@ -90,61 +134,60 @@ impl Timeline {
 
     fn begin(&mut self, index: u32, event: &Event, start: u64) {
         self.end = self.end.max(start);
-        let lane = &mut self.lanes.list[index as usize];
-        let Some(depth) = lane.free_depth() else {
-            self.unplaced += 1;
-            return;
-        };
-        let name = name_of(&mut self.names, event);
-        let category = event.category as u8;
-        let gpu = lane.owner.is_gpu();
-        let parent = match lane.enclosing(depth) {
-            _ if gpu => flame::GPU,
-            Some(open) => open.node,
-            None => stack_node(&mut self.flame, &mut self.names, &event.stack),
-        };
-        let node = self.flame.child(parent, name, category);
-        lane.begin(
-            depth,
-            Open {
-                id: event.id,
-                start,
-                inside: 0,
+        let (names, flame) = (&mut self.names, &mut self.flame);
+        let begun = self.lanes.begin(index, event.id, start, |lane, depth| {
+            let (name, label) = names_of(names, event);
+            let category = event.category as u8;
+            let gpu = lane.owner.is_gpu();
+            let node = match lane.enclosing(depth) {
+                // The call that it came from may end later than it begins.
+                _ if gpu => flame::GPU,
+                Some(open) => flame.child(open.more.node, name, category),
+                None => {
+                    let parent = stack_node(flame, names, &event.stack);
+                    flame.child(parent, name, category)
+                }
+            };
+            Begun {
                 name,
+                label,
                 category,
                 layer: event.layer as u8,
                 node,
-            },
-        );
+                event: Box::new(event.clone()),
+            }
+        });
+        self.unplaced += u64::from(!begun);
     }
 
     fn close(&mut self, index: u32, event: &Event, start: u64, duration: u64) {
-        let lane = &mut self.lanes.list[index as usize];
-        let (depth, open) = match lane.end(event.id) {
-            Some((depth, open)) => (depth, Some(open)),
-            // Its beginning was not seen, or lay too deep. A call says itself how deep it lies.
-            None if lane.owner.is_gpu() => (lane.free_since(start), None),
-            None => ((event.depth as usize).min(MAX_DEPTH - 1), None),
+        let closed = self.lanes.close(index, event, start, duration);
+        let inside = closed.inside;
+        let (name, label) = match &closed.open {
+            // What an ioctl asks for may be known at its end only.
+            Some(open) if event.ioctl.is_none() => (open.more.name, open.more.label),
+            _ => names_of(&mut self.names, event),
         };
-        let gpu = lane.owner.is_gpu();
-        if open.is_some()
-            && !gpu
-            && let Some(parent) = lane.enclosing(depth)
-        {
-            parent.inside = parent.inside.saturating_add(duration);
-        }
-        let (name, inside) = match &open {
-            Some(open) => (open.name, open.inside.min(duration)),
-            None => (name_of(&mut self.names, event), 0),
+        let gpu = self.lanes.list[index as usize].owner.is_gpu();
+        let node = match &closed.open {
+            _ if gpu => self.gpu_node(name, event),
+            Some(open) => open.more.node,
+            None => flame::HOST,
         };
-        if let Some(open) = &open {
-            self.flame.add(open.node, duration - inside);
+        if closed.open.is_some() || gpu {
+            self.flame.add(node, duration - inside);
         }
+        match event.correlation {
+            _ if gpu => self.of_gpu(name, node, event, duration),
+            Some(correlation) => self.callers.called(&self.flame, correlation, node),
+            None => {}
+        }
+        self.limits.add(event);
         self.durations.add(gpu, event.category as u8, duration);
         let status = event.status.as_ref().map(|status| status.code);
         self.place(
             index,
-            depth,
+            closed.depth,
             ExactSpan {
                 start,
                 duration,
@@ -152,21 +195,43 @@ impl Timeline {
                 id: event.id,
                 correlation: event.correlation.unwrap_or(0),
                 name,
+                label,
                 category: event.category as u8,
                 layer: event.layer as u8,
                 open: false,
                 status,
                 detail: Detail::None,
+                details: String::new(),
+                pinned: false,
             },
+            event,
+            node,
         );
     }
 
+    /// Where in the flame graph GPU work goes: below the stack that it came from.
+    fn gpu_node(&mut self, name: u32, event: &Event) -> u32 {
+        let parent = self.callers.of(&mut self.flame, event.correlation);
+        self.flame.child(parent, name, event.category as u8)
+    }
+
+    fn of_gpu(&mut self, name: u32, node: u32, event: &Event, duration: u64) {
+        match event.category {
+            Category::Kernel => self.shapes.ran(name, event, duration),
+            Category::Transfer => {
+                let bytes = event.arg("bytes").and_then(event::Value::as_u64);
+                self.flame.weigh(node, Weight::Moved, bytes.unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
+
     fn instant(&mut self, index: u32, event: &Event, start: u64) {
-        let name = name_of(&mut self.names, event);
-        let depth = self.lanes.list[index as usize].open.len();
+        let (name, label) = names_of(&mut self.names, event);
+        let depth = self.lanes.instant(index, start);
         self.place(
             index,
-            depth.min(MAX_DEPTH - 1),
+            depth,
             ExactSpan {
                 start,
                 duration: 0,
@@ -174,17 +239,24 @@ impl Timeline {
                 id: event.id,
                 correlation: event.correlation.unwrap_or(0),
                 name,
+                label,
                 category: event.category as u8,
                 layer: event.layer as u8,
                 open: false,
                 status: event.status.as_ref().map(|status| status.code),
                 detail: Detail::None,
+                details: String::new(),
+                pinned: false,
             },
+            event,
+            flame::HOST,
         );
     }
 
-    fn place(&mut self, index: u32, depth: usize, span: ExactSpan) {
+    /// `event`: what its details are made of, if it is kept. `node`: its place in the flame graph.
+    fn place(&mut self, index: u32, depth: usize, mut span: ExactSpan, event: &Event, node: u32) {
         let end = span.start.saturating_add(span.duration);
+        span.pinned = self.wanted.wants(&span);
         self.end = self.end.max(end);
         let lane = &mut self.lanes.list[index as usize];
         lane.spans += 1;
@@ -200,11 +272,35 @@ impl Timeline {
         if span.duration >= lane.longest.0 {
             lane.longest = (span.duration, span.name);
         }
-        lane.ends_at(depth, end);
         let row = lane.row(index, depth, &mut self.rows);
-        let id = span.id;
+        let (id, name) = (span.id, span.name);
         let kept = self.rows.add(row, span);
-        self.lanes.list[index as usize].ended = Some(Ended { id, row, kept });
+        self.details.forget(self.rows.forgotten());
+        if kept && let Some(span) = self.rows.rows[row as usize].kept.last_mut() {
+            let shown = &self.names.list()[span.label as usize];
+            span.details = self.details.of(event, shown);
+        }
+        let stack = self.stack_of(index, event);
+        self.lanes.list[index as usize].ended = Some(Ended {
+            id,
+            row,
+            kept,
+            name,
+            node,
+            stack,
+        });
+    }
+
+    /// The stack of a call about memory: its own, or that of the outermost call around it.
+    fn stack_of(&mut self, index: u32, event: &Event) -> Option<u32> {
+        if event.category != Category::Memory {
+            return None;
+        }
+        let around = self.lanes.list[index as usize].open.iter().flatten();
+        let outer = (around.map(|open| &*open.more.event))
+            .chain([event])
+            .find(|event| !event.stack.is_empty())?;
+        self.details.stacks.index(&outer.stack)
     }
 
     /// What the span that ended last on the thread meant.
@@ -213,7 +309,11 @@ impl Timeline {
         let Some(ended) = self.lanes.list[index as usize].ended else {
             return;
         };
-        if ended.id != meaning.op || !ended.kept {
+        if ended.id != meaning.op {
+            return;
+        }
+        self.weigh(meaning, ended);
+        if !ended.kept {
             return;
         }
         let detail = match &meaning.what {
@@ -234,51 +334,83 @@ impl Timeline {
         // The row may have been pruned by another lane's spans since.
         if let Some(span) = row.kept.last_mut().filter(|span| span.id == ended.id) {
             span.detail = detail;
+            self.details.mean(&mut span.details, &meaning.what);
+        }
+    }
+
+    /// What a call launched, moved or allocated, where it is counted whether the call is kept or not.
+    fn weigh(&mut self, meaning: &Meaning, ended: Ended) {
+        match &meaning.what {
+            What::Launch(launch) => {
+                let name = self.names.kernel(&launch.kernel);
+                self.shapes
+                    .launched(name, meaning.device, launch, meaning.op);
+            }
+            What::Transfer(transfer) => {
+                self.flame.weigh(ended.node, Weight::Moved, transfer.size);
+            }
+            What::Memory(memory) => {
+                let at = meaning.ts.saturating_sub(self.origin());
+                let of = (at, ended.name, ended.stack);
+                self.allocations.add(meaning, memory, of);
+                if memory.op == MemoryOp::Alloc {
+                    let size = memory.size.unwrap_or(0);
+                    self.flame.weigh(ended.node, Weight::Allocated, size);
+                }
+            }
         }
     }
 
     /// No more records: what is still open reaches to the end.
     pub fn finish(&mut self, end: u64) {
         self.end = self.end.max(end);
-        for index in 0..self.lanes.list.len() {
-            while let Some(open) = self.lanes.list[index].open.pop() {
-                let Some(open) = open else { continue };
-                let lane = &mut self.lanes.list[index];
-                let (depth, gpu) = (lane.open.len(), lane.owner.is_gpu());
-                let duration = self.end.saturating_sub(open.start);
-                let inside = open.inside.min(duration);
-                if !gpu && let Some(parent) = lane.enclosing(depth) {
-                    parent.inside = parent.inside.saturating_add(duration);
-                }
-                self.flame.add(open.node, duration - inside);
-                self.place(
-                    index as u32,
-                    depth,
-                    ExactSpan {
-                        start: open.start,
-                        duration,
-                        inside,
-                        id: open.id,
-                        correlation: 0,
-                        name: open.name,
-                        category: open.category,
-                        layer: open.layer,
-                        open: true,
-                        status: None,
-                        detail: Detail::None,
-                    },
-                );
-            }
+        for unfinished in self.lanes.unfinished(self.end) {
+            let (open, duration, inside) = (
+                unfinished.open.more,
+                unfinished.duration,
+                unfinished.open.inside,
+            );
+            let gpu = self.lanes.list[unfinished.lane as usize].owner.is_gpu();
+            let node = match gpu {
+                true => self.gpu_node(open.name, &open.event),
+                false => open.node,
+            };
+            self.flame.add(node, duration - inside);
+            self.place(
+                unfinished.lane,
+                unfinished.depth,
+                ExactSpan {
+                    start: unfinished.open.start,
+                    duration,
+                    inside,
+                    id: unfinished.open.id,
+                    correlation: 0,
+                    name: open.name,
+                    label: open.label,
+                    category: open.category,
+                    layer: open.layer,
+                    open: true,
+                    status: None,
+                    detail: Detail::None,
+                    details: String::new(),
+                    pinned: false,
+                },
+                &open.event,
+                node,
+            );
         }
     }
 }
 
-fn name_of(names: &mut Names, event: &Event) -> u32 {
+/// The event's name, and what its bar shows.
+fn names_of(names: &mut Names, event: &Event) -> (u32, u32) {
     if event.layer == Layer::Gpu {
-        names.kernel(&event.name)
-    } else {
-        names.index(&event.name)
+        let name = names.kernel(&event.name);
+        return (name, name);
     }
+    let name = names.index(&event.name);
+    let label = label(event).map_or(name, |label| names.index(&label));
+    (name, label)
 }
 
 /// The flame graph's node of a stack, outermost frame first.

@@ -2,7 +2,7 @@
 //! `RM_CONTROL ch:0x5c00001c(HOPPER_CHANNEL_GPFIFO_A) GPFIFO_SCHEDULE {…} → NV_OK`.
 
 use super::text::{argument, arrow, value};
-use crate::{Style, printable};
+use crate::{Style, html::label::without_class, printable};
 use event::{Arg, Value};
 
 /// Writes the request, if the map is of one that was decoded beyond its number and name.
@@ -23,7 +23,7 @@ pub fn request(line: &mut String, decoded: &[Arg], style: &Style) -> bool {
         match find(name) {
             Some(Value::Str(text)) => {
                 line.push(' ');
-                line.push_str(&printable(short(text)));
+                line.push_str(&printable(without_class(text)));
             }
             Some(other) => {
                 line.push(' ');
@@ -44,14 +44,6 @@ pub fn request(line: &mut String, decoded: &[Arg], style: &Style) -> bool {
     }
     fields(line, results, style);
     true
-}
-
-/// A control without what all of its class begin with.
-fn short(control: &str) -> &str {
-    let after = |separator| control.split_once(separator).map(|(_, rest)| rest);
-    (after("_CTRL_CMD_").or_else(|| after("_CTRL_")))
-        .or_else(|| after("CtrlCmd"))
-        .unwrap_or(control)
 }
 
 fn fields(line: &mut String, map: Option<&Value>, style: &Style) {

@@ -1,15 +1,18 @@
 //! Calls one after the other, nested and decoded, as strace and uftrace print them.
 //!
-//! A call without others inside it is one line, written when it ends. A call with others is
-//! opened before the first of them and closed after the last.
+//! A call is one line, written when it ends, if nothing else is to be written meanwhile. Otherwise it is
+//! opened before that, and closed when it ends: lines never go back in time. GPU work has one line in any case; if its beginning
+//! is past, the line is of its end and says so. Runs of the same query are one line.
 
 mod driver;
+mod fold;
 mod text;
 
 use crate::{Output, Paint, Style, processes, units};
 use event::{Candidate, Event, Extent, Layer, Lost, Meaning, Meta, Record, Selection, Summary};
+use fold::Run;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     io::{self, Write},
 };
 
@@ -26,6 +29,8 @@ pub struct Options {
     pub to: Option<u64>,
     /// What a process is called, where lines of many come as they happen.
     pub name_of: Option<fn(u32) -> Option<String>>,
+    /// Every query has its line.
+    pub full: bool,
 }
 
 pub struct Replay<W: Write> {
@@ -39,20 +44,33 @@ pub struct Replay<W: Write> {
     last: Option<(u32, u32)>,
     /// Processes whose lines were written.
     pids: BTreeSet<u32>,
-    /// What they are called, where somebody can say it.
+    /// What they are called, where it is known.
     names: HashMap<u32, Option<String>>,
     /// The call whose line is not written yet: its meaning may come next.
     waiting: Option<u64>,
     line: String,
     /// Lines written.
     any: bool,
+    /// The time of the last line.
+    latest: u64,
+    /// Calls that have begun and whose beginnings are not written, by time.
+    unopened: BTreeMap<Order, ThreadKey>,
+    begun: u64,
+    /// Queries that may become one line.
+    run: Option<Run>,
 }
+
+/// A process and a thread.
+type ThreadKey = (u32, u32);
+/// When a call began, and its number among those.
+type Order = (u64, u64);
 
 /// A call that has begun.
 struct Frame {
     event: Event,
-    /// Its beginning was written: something inside it was shown.
+    /// Its beginning was written: something was shown meanwhile.
     opened: bool,
+    order: Order,
 }
 
 /// Deeper calls are indented no further.
@@ -72,6 +90,10 @@ impl<W: Write> Replay<W> {
             waiting: None,
             line: String::new(),
             any: false,
+            latest: 0,
+            unopened: BTreeMap::new(),
+            begun: 0,
+            run: None,
         }
     }
 
@@ -93,7 +115,7 @@ impl<W: Write> Replay<W> {
             })
     }
 
-    /// Whether any of it lies in the time asked for.
+    /// Whether any of it is in the time asked for.
     fn in_time(&self, start: u64, end: u64) -> bool {
         let (start, end) = (
             start.saturating_sub(self.start),
@@ -117,9 +139,13 @@ impl<W: Write> Replay<W> {
             }
             Extent::Open => {
                 if self.wanted(event) {
+                    self.begun += 1;
+                    let order = (event.start, self.begun);
+                    self.unopened.insert(order, key);
                     self.threads.entry(key).or_default().push(Frame {
                         event: event.clone(),
                         opened: false,
+                        order,
                     });
                 }
                 Ok(())
@@ -139,30 +165,50 @@ impl<W: Write> Replay<W> {
         if !self.wanted(event) || !self.in_time(event.start, end) {
             return Ok(());
         }
+        self.end_run()?;
         let depth = if apart(event) {
             0
         } else {
             self.open_all((event.pid, event.tid))?
         };
-        self.begin_line(event, depth)?;
+        let is_past = event.start < self.latest && end > event.start;
+        let at = if is_past { end } else { event.start };
+        self.begin_line_at(event, at, depth)?;
         text::call(&mut self.line, event, &self.options.style);
+        if is_past {
+            self.line.push_str(" ended");
+        }
         self.waiting = Some(event.id);
         Ok(())
     }
 
     fn closed(&mut self, event: &Event) -> io::Result<()> {
         let key = (event.pid, event.tid);
-        let stack = self.threads.get_mut(&key);
-        let place = (stack.as_ref())
-            .and_then(|stack| stack.iter().rposition(|frame| frame.event.id == event.id));
-        let (Some(stack), Some(place)) = (stack, place) else {
+        let find = |stack: &Vec<Frame>| stack.iter().rposition(|frame| frame.event.id == event.id);
+        let Some(place) = self.threads.get(&key).and_then(find) else {
             return self.shown_whole(event);
+        };
+        let end = event.end().unwrap_or(event.start);
+        let continues = self.continues(event, place);
+        if !continues {
+            self.end_run()?;
+        }
+        let Some(stack) = self.threads.get_mut(&key) else {
+            return Ok(());
         };
         // What is still open inside of it never ended: the thread went on without.
         let inner = stack.split_off(place + 1);
         let Some(frame) = stack.pop() else {
             return Ok(());
         };
+        for gone in inner.iter().chain([&frame]) {
+            self.unopened.remove(&gone.order);
+        }
+        let is_leaf = !frame.opened && inner.is_empty() && self.in_time(event.start, end);
+        if is_leaf && self.folds(event, place) {
+            return Ok(());
+        }
+        self.end_run()?;
         let mut opened = frame.opened;
         for (number, frame) in inner.into_iter().enumerate() {
             if !opened {
@@ -172,7 +218,6 @@ impl<W: Write> Replay<W> {
             }
             self.unfinished(&frame, place + 1 + number)?;
         }
-        let end = event.end().unwrap_or(event.start);
         if opened {
             self.begin_line_at(event, end, place)?;
             text::close(&mut self.line, event, &self.options.style);
@@ -188,18 +233,42 @@ impl<W: Write> Replay<W> {
     }
 
     /// Write the beginnings of the calls around what comes next. Returns how deep that is.
-    fn open_all(&mut self, key: (u32, u32)) -> io::Result<usize> {
+    fn open_all(&mut self, key: ThreadKey) -> io::Result<usize> {
+        self.open_to(key, usize::MAX)
+    }
+
+    /// The same for the outermost only.
+    fn open_to(&mut self, key: ThreadKey, most: usize) -> io::Result<usize> {
         let Some(mut stack) = self.threads.remove(&key) else {
             return Ok(0);
         };
-        for (depth, frame) in stack.iter_mut().enumerate() {
+        for (depth, frame) in stack.iter_mut().enumerate().take(most) {
             if !std::mem::replace(&mut frame.opened, true) {
+                self.unopened.remove(&frame.order);
                 self.open_line(&frame.event, depth)?;
             }
         }
         let depth = stack.len();
         self.threads.insert(key, stack);
         Ok(depth)
+    }
+
+    /// Writes the beginnings of all calls that began before, on any thread.
+    fn open_before(&mut self, at: u64) -> io::Result<()> {
+        while let Some((&order, &key)) = self.unopened.first_key_value()
+            && order.0 < at
+        {
+            self.unopened.remove(&order);
+            let stack = self.threads.get_mut(&key);
+            let place = (stack.as_ref())
+                .and_then(|stack| stack.iter().position(|frame| frame.order == order));
+            if let (Some(stack), Some(depth)) = (stack, place) {
+                stack[depth].opened = true;
+                let event = stack[depth].event.clone();
+                self.open_line(&event, depth)?;
+            }
+        }
+        Ok(())
     }
 
     fn open_line(&mut self, event: &Event, depth: usize) -> io::Result<()> {
@@ -210,7 +279,8 @@ impl<W: Write> Replay<W> {
 
     /// A call that never ended.
     fn unfinished(&mut self, frame: &Frame, depth: usize) -> io::Result<()> {
-        self.begin_line(&frame.event, depth)?;
+        let at = frame.event.start.max(self.latest);
+        self.begin_line_at(&frame.event, at, depth)?;
         text::unfinished(
             &mut self.line,
             &frame.event,
@@ -227,6 +297,7 @@ impl<W: Write> Replay<W> {
     /// Time, thread where it is another than the line's before, indentation.
     fn begin_line_at(&mut self, event: &Event, at: u64, depth: usize) -> io::Result<()> {
         self.flush_line()?;
+        self.open_before(at)?;
         let who = (event.pid, event.tid);
         let thread = if event.layer == Layer::Gpu {
             self.last = None;
@@ -258,6 +329,7 @@ impl<W: Write> Replay<W> {
     }
 
     fn begin_any(&mut self, at: u64, thread: &str) {
+        self.latest = self.latest.max(at);
         let time = text::milliseconds(at, self.start);
         let style = &self.options.style;
         self.line.push_str(&style.paint(Paint::Faint, &time));
@@ -305,6 +377,7 @@ impl<W: Write> Replay<W> {
         if selective || !self.wanted(&call) || !self.in_time(meaning.ts, meaning.ts) {
             return Ok(());
         }
+        self.end_run()?;
         let stack = self.threads.get(&(meaning.pid, meaning.tid));
         let depth = stack.map_or(0, Vec::len);
         self.begin_line(&call, depth)?;
@@ -325,7 +398,9 @@ impl<W: Write> Replay<W> {
         {
             return Ok(());
         }
+        self.end_run()?;
         self.flush_line()?;
+        self.open_before(lost.ts)?;
         self.last = None;
         self.begin_any(lost.ts, "");
         let source = lost.source.as_ref().map(|source| format!(" by {source}"));
@@ -338,6 +413,13 @@ impl<W: Write> Replay<W> {
         self.line.push_str(&text);
         self.flush_line()
     }
+}
+
+/// A request to the driver in words, as a line has it.
+pub(crate) fn request_words(ioctl: &event::Ioctl, style: &Style) -> String {
+    let mut words = String::new();
+    text::decoded(&mut words, ioctl, style);
+    words
 }
 
 /// What is on no thread's stack.
@@ -355,14 +437,17 @@ impl<W: Write> Output for Replay<W> {
     }
 
     fn finish(&mut self, summary: Option<&Summary>) -> io::Result<()> {
+        self.end_run()?;
         self.flush_line()?;
-        let mut open: Vec<_> = std::mem::take(&mut self.threads).into_iter().collect();
-        open.sort_by_key(|(key, _)| *key);
-        for (_, stack) in open {
-            // From the outermost to the innermost: where the thread was.
-            for (depth, frame) in stack.iter().enumerate() {
-                self.unfinished(frame, depth)?;
-            }
+        self.unopened.clear();
+        let threads = std::mem::take(&mut self.threads).into_values();
+        let mut open: Vec<(usize, Frame)> = threads
+            .flat_map(|stack| stack.into_iter().enumerate())
+            .collect();
+        // Those that were opened are where the threads were at the end.
+        open.sort_by_key(|(_, frame)| (frame.opened, frame.order));
+        for (depth, frame) in open {
+            self.unfinished(&frame, depth)?;
         }
         let mut work: Vec<Event> = std::mem::take(&mut self.work).into_values().collect();
         work.sort_by_key(|event| (event.start, event.id));
@@ -370,6 +455,7 @@ impl<W: Write> Output for Replay<W> {
             let frame = Frame {
                 event,
                 opened: false,
+                order: (0, 0),
             };
             self.unfinished(&frame, 0)?;
         }

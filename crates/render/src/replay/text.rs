@@ -107,7 +107,7 @@ fn head(line: &mut String, event: &Event, outputs: bool, style: &Style) {
 
 /// `NV_ESC_RM_ALLOC {size=48, …}`, or the command word where nothing more is known. Requests that
 /// were decoded further are told in words.
-fn decoded(line: &mut String, ioctl: &event::Ioctl, style: &Style) {
+pub(super) fn decoded(line: &mut String, ioctl: &event::Ioctl, style: &Style) {
     if super::driver::request(line, &ioctl.decoded, style) {
         return;
     }
@@ -192,6 +192,16 @@ fn is_word(text: &str) -> bool {
 }
 
 fn result(line: &mut String, event: &Event, style: &Style) {
+    status(line, event, style);
+    if let Some(duration) = event.duration() {
+        let text = format!("<{}>", units::time(duration, style));
+        line.push(' ');
+        line.push_str(&style.paint(Paint::Faint, &text));
+    }
+}
+
+/// ` = CUDA_SUCCESS`
+pub(super) fn status(line: &mut String, event: &Event, style: &Style) {
     if let Some(status) = &event.status {
         let text = match &status.name {
             Some(name) => printable(name),
@@ -203,11 +213,6 @@ fn result(line: &mut String, event: &Event, style: &Style) {
         } else {
             line.push_str(&style.paint(Paint::Alarm, &text));
         }
-    }
-    if let Some(duration) = event.duration() {
-        let text = format!("<{}>", units::time(duration, style));
-        line.push(' ');
-        line.push_str(&style.paint(Paint::Faint, &text));
     }
 }
 

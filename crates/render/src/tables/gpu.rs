@@ -167,7 +167,7 @@ fn blocks(section: &mut Section<'_>, report: &Report) {
     }
 }
 
-/// What the host waited for, by CUPTI's word.
+/// What the host waited for (needs CUPTI).
 fn waits(section: &mut Section<'_>, report: &Report) {
     let waits = &report.gpu.waits;
     if waits.is_empty() {

@@ -35,7 +35,7 @@ impl<'a> Section<'a> {
         self.wrapped(&printable(text), 2, 4);
     }
 
-    /// A line with colours in it already: nothing that came from a traced program unseen.
+    /// A line with colours in it already: nothing that came unchecked from a traced program.
     pub fn painted_line(&mut self, text: &str) {
         self.wrapped(text, 2, 5);
     }

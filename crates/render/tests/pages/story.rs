@@ -2,8 +2,8 @@
 //! makes token after token, with a bottleneck, an idle gap, a leak and a failed call in it.
 
 use event::{
-    Arg, Category, Direction, Event, Extent, Frame, Gpu, Hooks, Kind, Launch, Layer, Lost, Meaning,
-    Memory, MemoryOp, MemorySpace, Meta, Record, Status, Summary, Transfer, What,
+    Arg, Category, Direction, Event, Extent, Frame, Gpu, Hooks, Ioctl, Kind, Launch, Layer, Lost,
+    Meaning, Memory, MemoryOp, MemorySpace, Meta, Record, Status, Summary, Transfer, Value, What,
 };
 
 pub const START: u64 = 7_000_000_000_000;
@@ -64,6 +64,20 @@ impl Story {
         event
     }
 
+    /// What the program calls a part of its work, from now on.
+    pub fn range(&mut self, name: &str) -> Event {
+        let mut range = self.event(Layer::Library, Category::Other, name);
+        range.kind = Kind::Range;
+        range.extent = Extent::Open;
+        self.push(self.now, range.clone().into());
+        range
+    }
+
+    pub fn end_range(&mut self, mut range: Event) {
+        range.extent = Extent::Closed(self.now - range.start);
+        self.push(self.now, range.into());
+    }
+
     /// A call of the runtime with the driver's call, and perhaps ioctls, inside.
     pub fn call(&mut self, name: &str, category: Category, time: u64, ioctls: u64) -> Event {
         self.returning(name, category, time, ioctls, 0)
@@ -90,8 +104,10 @@ impl Story {
         self.span(&inner, inside);
         for i in 0..ioctls {
             self.now = start + time / 15 + i * inside / ioctls.max(1);
-            let mut ioctl = self.event(Layer::Syscall, Category::Other, "NV_ESC_RM_ALLOC");
+            let mut ioctl = self.event(Layer::Syscall, Category::Other, "ioctl");
             ioctl.kind = Kind::Ioctl;
+            ioctl.args = vec![Arg::new("fd", 5u64)];
+            ioctl.ioctl = Some(Box::new(request(i)));
             ioctl.status = Some(Status {
                 code: 0,
                 name: None,
@@ -138,6 +154,20 @@ impl Story {
         work.context = Some(1);
         work.stream = Some(stream as u64);
         work.correlation = call.correlation;
+        let three = |x: u64| Value::from(vec![x, 1, 1]);
+        work.args = match category {
+            Category::Kernel => vec![
+                Arg::new("grid", three(128)),
+                Arg::new("block", three(256)),
+                Arg::new("registers", if name.contains("gemm") { 128u64 } else { 24 }),
+                Arg::new("static_shared", 8u64 << 10),
+            ],
+            _ => vec![
+                Arg::new("bytes", (time - US) * 20),
+                Arg::new("from", "pageable"),
+                Arg::new("to", "device"),
+            ],
+        };
         self.span(&work, time);
         self.streams[stream] = start + time + 800;
         start + time
@@ -162,11 +192,38 @@ impl Story {
             direction,
             size,
             duration: Some(time),
-            src: None,
-            dst: None,
+            src: Some(0x7f00_0000_1000),
+            dst: Some(0x7000_0000),
         };
         self.means(&call, What::Transfer(transfer));
         self.work(&call, "memcpy", Category::Transfer, stream, size / 20 + US)
+    }
+
+    /// The runtime asks what the GPU can do.
+    pub fn attributes(&mut self) {
+        for (attribute, value) in [
+            ("COMPUTE_CAPABILITY_MAJOR", 9u64),
+            ("COMPUTE_CAPABILITY_MINOR", 0),
+            ("MULTIPROCESSOR_COUNT", 132),
+            ("MAX_THREADS_PER_MULTIPROCESSOR", 2_048),
+            ("MAX_BLOCKS_PER_MULTIPROCESSOR", 32),
+            ("MAX_REGISTERS_PER_MULTIPROCESSOR", 65_536),
+            ("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR", 233_472),
+            ("RESERVED_SHARED_MEMORY_PER_BLOCK", 1_024),
+        ] {
+            let mut call = self.event(Layer::Driver, Category::Query, "cuDeviceGetAttribute");
+            call.args = vec![
+                Arg::new("attrib", format!("CU_DEVICE_ATTRIBUTE_{attribute}")),
+                Arg::new("dev", 0u64),
+            ];
+            call.outputs = vec![Arg::new("pi", value)];
+            call.status = Some(Status {
+                code: 0,
+                name: Some("CUDA_SUCCESS".into()),
+            });
+            self.span(&call, 400);
+            self.now += 500;
+        }
     }
 
     pub fn wait_until(&mut self, end: u64) {
@@ -193,6 +250,38 @@ impl Story {
             .into_iter()
             .map(|(_, _, record)| record)
             .collect()
+    }
+}
+
+/// What an ioctl asks of the driver: a channel, then a timeslice for it.
+fn request(number: u64) -> Ioctl {
+    let subject = match number % 2 {
+        0 => [
+            Arg::new("name", "NV_ESC_RM_ALLOC"),
+            Arg::new("class", "HOPPER_CHANNEL_GPFIFO_A"),
+        ],
+        _ => [
+            Arg::new("name", "NV_ESC_RM_CONTROL"),
+            Arg::new("control", "NVA06C_CTRL_CMD_SET_TIMESLICE"),
+        ],
+    };
+    let params = Value::Map(vec![Arg::new("engineType", 1u64)]);
+    let args = vec![
+        Arg::new("hRoot", Value::Pointer(0xc1d0_0001)),
+        Arg::new("params", params),
+    ];
+    let mut decoded = subject.to_vec();
+    decoded.extend([
+        Arg::new("args", Value::Map(args)),
+        Arg::new(
+            "results",
+            Value::Map(vec![Arg::new("hObjectNew", Value::Pointer(0x5c00_001c))]),
+        ),
+        Arg::new("status", "NV_OK"),
+    ]);
+    Ioctl {
+        cmd: 0xc030_462b,
+        decoded,
     }
 }
 
@@ -241,6 +330,7 @@ pub fn summary(records: &[Record]) -> Summary {
 pub fn inference(tokens: u64) -> Vec<Record> {
     let mut story = Story::new();
     story.stack = vec!["main", "load_model"];
+    story.attributes();
     story.call("cudaSetDevice", Category::Init, 34 * MS, 6);
     story.call("cudaModuleLoadData", Category::Module, 11 * MS, 2);
     for layer in 0..12u64 {
@@ -255,6 +345,7 @@ pub fn inference(tokens: u64) -> Vec<Record> {
     story.stack = vec!["main", "generate", "forward"];
     for token in 0..tokens {
         story.copy(Direction::HostToDevice, 16 << 10, 1);
+        let range = story.range("attention");
         for layer in 0..6 {
             story.launch(
                 "void gemm<float, 128, 64>(float const*, float const*, float*)",
@@ -266,6 +357,7 @@ pub fn inference(tokens: u64) -> Vec<Record> {
                 story.launch("rotary(float*, int, int)", 2, 31 * US);
             }
         }
+        story.end_range(range);
         // Planted: an allocation in the loop, never freed, and a wait after every token.
         story.stack = vec!["main", "generate", "grow_cache"];
         story.memory(

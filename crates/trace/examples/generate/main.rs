@@ -2,11 +2,12 @@
 //!
 //! cargo run --release -p cutrace-trace --example generate -- EVENTS FILE…
 //!
-//! The same records go to every file, each in the format its extension names.
+//! The same records go to every file, each in the format its extension names. Prints a line for each: how long
+//! all took, the most memory, and the file's size.
 
 mod program;
 
-use std::{env, error::Error, path::PathBuf};
+use std::{env, error::Error, fs, path::PathBuf, time::Instant};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args_os().skip(1);
@@ -17,6 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(events), false) = (events, files.is_empty()) else {
         return Err("usage: generate EVENTS FILE…  (files end in .jsonl or .arrows)".into());
     };
+    let began = Instant::now();
     let meta = program::meta();
     let mut writers = files
         .iter()
@@ -30,5 +32,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     for writer in writers {
         writer.finish()?;
     }
+    for file in &files {
+        println!(
+            "{events} events: {:.2} s, {} MiB at most, {} bytes in {}",
+            began.elapsed().as_secs_f64(),
+            most_memory().unwrap_or(0) >> 10,
+            fs::metadata(file)?.len(),
+            file.display()
+        );
+    }
     Ok(())
+}
+
+/// In KiB, as far as the kernel says.
+fn most_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }

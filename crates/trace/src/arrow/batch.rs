@@ -38,6 +38,12 @@ pub struct Cells {
 }
 
 impl Cells {
+    /// Which rows have a value, a bit each; None: all of them.
+    pub fn valid(&self) -> Option<&[u8]> {
+        self.valid.as_deref()
+    }
+
+    #[inline]
     pub fn has(&self, row: usize) -> bool {
         match &self.valid {
             None => true,
@@ -56,12 +62,38 @@ pub struct Batch {
     spare: Spare,
 }
 
+impl Batch {
+    /// None if no row has a value in it, or it was not wanted.
+    pub fn column(&self, wanted: Column) -> Option<&Cells> {
+        let mut columns = self.columns.iter();
+        let found = columns.find(|(column, _)| *column == wanted);
+        found.map(|(_, cells)| cells)
+    }
+}
+
 /// Buffers of old batches: large ones are dear to come by anew.
 #[derive(Default)]
 struct Spare {
     ints: Vec<Vec<u64>>,
     /// For what is unpacked and at once made something else.
     unpacked: Vec<u8>,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl Spare {
+    /// Unpack to exactly so many bytes, for which there is room.
+    fn unpack(&mut self, packed: &[u8], unpacked: &mut Vec<u8>, size: usize) -> Decoded<()> {
+        if self.zstd.is_none() {
+            let new = zstd::bulk::Decompressor::new();
+            self.zstd = Some(new.map_err(|_| "there is no memory to unpack with")?);
+        }
+        let zstd = self.zstd.as_mut().ok_or("nothing to unpack with")?;
+        match zstd.decompress_to_buffer(packed, unpacked) {
+            Ok(length) if length == size && unpacked.len() == size => Ok(()),
+            Ok(_) => Err("a column that unpacks to another length"),
+            Err(_) => Err("a column that cannot be unpacked"),
+        }
+    }
 }
 
 /// Dictionaries with names of a thread's own: counting references to names that other threads
@@ -103,12 +135,23 @@ const MOST_ROWS: i64 = 16 << 20;
 /// Names a dictionary may have.
 const MOST_NAMES: usize = 4 << 20;
 
-/// Decode a batch, but for the parts not wanted, in the place of an old one.
+/// Which columns are unpacked for these parts of events.
+pub fn of_parts(parts: Parts) -> impl Fn(Column, &Batch) -> bool {
+    move |column, batch| match column {
+        Column::Details => parts.args || may_have_summary(batch),
+        Column::Outputs => parts.args,
+        Column::Decoded => parts.decoded,
+        Column::Stack => parts.stack,
+        _ => true,
+    }
+}
+
+/// Decode a batch, but for the columns not wanted, in the place of an old one.
 pub fn decode(
     header: RecordBatch<'_>,
     body: &[u8],
     plan: &Plan,
-    parts: Parts,
+    wanted: &dyn Fn(Column, &Batch) -> bool,
     dictionaries: &OwnDictionaries,
     batch: &mut Batch,
 ) -> Decoded<()> {
@@ -127,13 +170,8 @@ pub fn decode(
             continue;
         }
         let all_null = nulls == input.rows && input.rows > 0;
-        let wanted = |column: &Column| match column {
-            Column::Details => parts.args || may_have_summary(batch),
-            Column::Decoded => parts.decoded,
-            Column::Stack => parts.stack,
-            _ => true,
-        };
-        let Some(column) = column.filter(|_| !all_null).filter(wanted) else {
+        let wanted = |column: &Column| !all_null && wanted(*column, batch);
+        let Some(column) = column.filter(wanted) else {
             input.skip(if matches!(layout, Layout::Text { .. }) {
                 3
             } else {
@@ -163,7 +201,7 @@ pub fn decode(
 }
 
 /// The tail is in the details of its row.
-fn may_have_summary(batch: &Batch) -> bool {
+pub fn may_have_summary(batch: &Batch) -> bool {
     let mut kinds = batch.columns.iter();
     let kinds = { kinds.find(|(column, _)| *column == Column::Kind) };
     match kinds.map(|(_, cells)| &cells.values) {
@@ -195,6 +233,24 @@ pub fn decode_dictionary(batch: RecordBatch<'_>, body: &[u8], large: bool) -> De
         .ok_or("a name that begins inside a character")
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packed {
+    Not,
+    Lz4,
+    Zstd,
+}
+
+impl Packed {
+    /// What one byte can unpack to: more is a lie. A block of zstd is 3 bytes at least, and 128 KiB unpacked.
+    fn most(self) -> u64 {
+        match self {
+            Packed::Not => 1,
+            Packed::Lz4 => 255,
+            Packed::Zstd => (128 << 10) / 3 + 1,
+        }
+    }
+}
+
 /// The nodes and buffers of a batch, taken one after the other.
 struct Input<'a> {
     rows: usize,
@@ -203,7 +259,7 @@ struct Input<'a> {
     buffers: Vec<(i64, i64)>,
     next_buffer: usize,
     body: &'a [u8],
-    packed: bool,
+    packed: Packed,
     /// What may still be unpacked of this batch.
     allowance: u64,
     spare: Spare,
@@ -212,12 +268,13 @@ struct Input<'a> {
 impl<'a> Input<'a> {
     fn new(batch: RecordBatch<'_>, body: &'a [u8]) -> Decoded<Self> {
         let packed = match batch.compression() {
-            None => false,
+            None => Packed::Not,
             Some(how) if how.method() != BodyCompressionMethod::BUFFER => {
                 return Err("compressed in an unknown way");
             }
-            Some(how) if how.codec() == CompressionType::LZ4_FRAME => true,
-            Some(_) => return Err("compressed with zstd, which traces are not: use lz4"),
+            Some(how) if how.codec() == CompressionType::LZ4_FRAME => Packed::Lz4,
+            Some(how) if how.codec() == CompressionType::ZSTD => Packed::Zstd,
+            Some(_) => return Err("compressed in an unknown way"),
         };
         let rows = batch.length();
         if !(0..=MOST_ROWS).contains(&rows) {
@@ -258,7 +315,7 @@ impl<'a> Input<'a> {
             .ok_or("a column is missing")?;
         self.next_node += 1;
         if length != self.rows as i64 || !(0..=length).contains(&nulls) {
-            return Err("a column of another length than its batch");
+            return Err("a column whose length differs from its batch's");
         }
         Ok(nulls as usize)
     }
@@ -291,8 +348,8 @@ impl<'a> Input<'a> {
             .zip(usize::try_from(length).ok());
         let bytes =
             bytes.and_then(|(offset, length)| self.body.get(offset..offset.checked_add(length)?));
-        let bytes = bytes.ok_or("a column lies outside of its batch")?;
-        if !self.packed || bytes.is_empty() {
+        let bytes = bytes.ok_or("a column that extends beyond its batch")?;
+        if self.packed == Packed::Not || bytes.is_empty() {
             unpacked.extend_from_slice(bytes);
             return Ok(());
         }
@@ -305,16 +362,19 @@ impl<'a> Input<'a> {
             return Ok(());
         }
         let size = u64::try_from(size).map_err(|_| "a column of an impossible length")?;
-        // LZ4 cannot pack tighter than 255 to one: more is a lie.
-        if size > self.allowance || size > packed.len() as u64 * 255 {
+        if size > self.allowance || size > (packed.len() as u64).saturating_mul(self.packed.most())
+        {
             return Err("a column of an impossible length");
         }
         self.allowance -= size;
         unpacked.reserve(size as usize);
+        if self.packed == Packed::Zstd {
+            return self.spare.unpack(packed, unpacked, size as usize);
+        }
         let mut decoder = lz4_flex::frame::FrameDecoder::new(packed).take(size + 1);
         match decoder.read_to_end(unpacked) {
             Ok(_) if unpacked.len() as u64 == size => Ok(()),
-            Ok(_) => Err("a column that unpacks to another length"),
+            Ok(_) => Err("a column that unpacks to the wrong length"),
             Err(_) => Err("a column that cannot be unpacked"),
         }
     }
@@ -371,7 +431,7 @@ impl<'a> Input<'a> {
                 offsets: offsets.into_iter().map(|end| end as usize).collect(),
             })
         } else {
-            Err("texts that lie outside of their column")
+            Err("strings that extend beyond their column")
         }
     }
 }

@@ -14,8 +14,8 @@ pub enum Type {
     Word(&'static [&'static str]),
     /// One of many names that repeat.
     Name,
-    /// Text that seldom repeats: JSON objects.
-    Text,
+    /// JSON texts: arguments, what an ioctl was decoded to, stacks.
+    Json,
 }
 
 macro_rules! columns {
@@ -55,12 +55,14 @@ columns! {
     Stream = "stream": Type::U64,
     Correlation = "correlation": Type::U64,
     Duration = "duration_ns": Type::U64,
+    LinesInside = "lines_inside": Type::U32,
     Status = "status": Type::I64,
     Result = "result": Type::Name,
     Cmd = "cmd": Type::U64,
-    Decoded = "decoded": Type::Text,
-    Details = "details": Type::Text,
-    Stack = "stack": Type::Text,
+    Decoded = "decoded": Type::Json,
+    Details = "details": Type::Json,
+    Outputs = "outputs": Type::Json,
+    Stack = "stack": Type::Json,
     Op = "op": Type::Word(OPS),
     Size = "size": Type::U64,
     Freed = "freed": Type::U64,
@@ -109,7 +111,11 @@ words!(LAYERS, Layer);
 words!(CATEGORIES, Category);
 words!(SPACES, MemorySpace);
 words!(DIRECTIONS, Direction);
-const PHASES: &[&str] = &["B", "E"];
+/// A beginning, an end, and both: a span whose end is known when its row is written.
+const PHASES: &[&str] = &["B", "E", "X"];
+pub const BEGIN: u64 = 0;
+pub const END: u64 = 1;
+pub const WHOLE: u64 = 2;
 const OPS: &[&str] = &["alloc", "free", "launch"];
 
 pub fn data_type(holds: Type) -> DataType {
@@ -119,8 +125,7 @@ pub fn data_type(holds: Type) -> DataType {
         Type::U64 => DataType::UInt64,
         Type::I64 => DataType::Int64,
         Type::Word(_) => dictionary(DataType::Int8),
-        Type::Name => dictionary(DataType::Int32),
-        Type::Text => DataType::Utf8,
+        Type::Name | Type::Json => dictionary(DataType::Int32),
     }
 }
 
@@ -129,8 +134,19 @@ pub fn schema(meta: &Meta) -> serde_json::Result<Schema> {
     let fields: Vec<Field> = (Column::ALL.iter())
         .map(|column| Field::new(column.name(), data_type(column.holds()), true))
         .collect();
-    let metadata = HashMap::from([(super::META_KEY.to_owned(), serde_json::to_string(meta)?)]);
+    let metadata = HashMap::from([(super::META_KEY.to_owned(), head(meta)?)]);
     Ok(Schema::new_with_metadata(fields, metadata))
+}
+
+/// The head as JSON, with the version of the rows.
+pub fn head(meta: &Meta) -> serde_json::Result<String> {
+    if meta.version != event::VERSION {
+        return serde_json::to_string(meta);
+    }
+    serde_json::to_string(&Meta {
+        version: super::VERSION,
+        ..meta.clone()
+    })
 }
 
 #[cfg(test)]

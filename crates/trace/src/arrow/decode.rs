@@ -2,14 +2,16 @@
 
 use super::{
     batch::{self, Batch as Rows},
+    lines::{self, Line},
     plan::Plan,
     row,
+    row::Parsed,
     units::{Unit, nothing_behind},
 };
 use crate::{
     Parts, Place,
-    batch::{At, Batch, Form, NoteKind, Origin},
-    fields::{Class, Fields},
+    batch::{At, Batch, Form, Half, NoteKind, Origin},
+    fields::{Class, Fields, Word},
     pipeline::Decode,
     shape::{Problem, Shaper},
 };
@@ -23,7 +25,10 @@ pub struct Decoder {
     shaper: Shaper,
     unit: Unit,
     rows: Rows,
-    next_row: usize,
+    /// The unit's lines, in order.
+    lines: Vec<Line>,
+    next_line: usize,
+    parsed: Parsed,
     /// The unit's columns are decoded.
     begun: bool,
     dictionaries: batch::OwnDictionaries,
@@ -42,14 +47,16 @@ impl Decoder {
             parts,
             unit: Unit::default(),
             rows: Rows::default(),
-            next_row: 0,
+            lines: Vec::new(),
+            next_line: 0,
+            parsed: Parsed::default(),
             begun: true,
             dictionaries: batch::OwnDictionaries::default(),
         }
     }
 
     fn decode(&mut self) -> Result<(), &'static str> {
-        let no_sense = "a message whose header makes no sense";
+        let no_sense = "a message with an invalid header";
         let message = arrow_ipc::root_as_message(&self.unit.header).map_err(|_| no_sense)?;
         let header = message.header_as_record_batch().ok_or(no_sense)?;
         self.dictionaries.follow(&self.unit.dictionaries);
@@ -57,26 +64,48 @@ impl Decoder {
             header,
             &self.unit.body,
             &self.plan,
-            self.parts,
+            &batch::of_parts(self.parts),
             &self.dictionaries,
             &mut self.rows,
-        )
+        )?;
+        let inside = row::lines_inside(&self.rows);
+        lines::order(self.rows.rows, inside, &mut self.lines);
+        Ok(())
     }
 
-    fn read_row(&mut self, at: At, batch: &mut Batch) -> Result<Row, Problem> {
+    fn read_line(&mut self, line: Line, mut at: At, batch: &mut Batch) -> Result<Row, Problem> {
         let mut fields = Fields::default();
         let names = &mut self.shaper.names;
-        let details = row::fields(&self.rows, self.next_row, names, self.parts, &mut fields)?;
+        let (rows, parsed) = (&self.rows, &mut self.parsed);
+        let details = row::fields(rows, line.row(), names, parsed, self.parts, &mut fields)?;
+        if line.is_end() {
+            fields.complete = true;
+            at.half = Half::End;
+        } else if fields
+            .phase
+            .as_ref()
+            .is_some_and(|phase| phase.as_ref() == "X")
+        {
+            // What only its end says is the other line's.
+            fields.phase = Some(Word::Text("B".into()));
+            (
+                fields.duration,
+                fields.status,
+                fields.result,
+                fields.outputs,
+            ) = (None, None, None, None);
+            at.half = Half::Begin;
+        }
         match fields.class()? {
             Class::Summary => {
                 let summary = serde_json::from_str(details.ok_or("a summary without details")?);
                 let summary =
-                    summary.map_err(|error| format!("a summary of another kind: {error}"))?;
+                    summary.map_err(|error| format!("a summary that cannot be read: {error}"))?;
                 Ok(Row::Summary(Box::new(summary)))
             }
             class => {
                 let shaped = self.shaper.record(class, &mut fields)?;
-                if shaped.no_duration {
+                if shaped.no_duration && at.half == Half::Apart {
                     batch.note(at, NoteKind::NoDuration);
                 }
                 for note in self.shaper.take_notes() {
@@ -95,7 +124,7 @@ impl Decode for Decoder {
 
     fn start(&mut self, unit: Unit) -> Unit {
         self.begun = false;
-        self.next_row = 0;
+        self.next_line = 0;
         std::mem::replace(&mut self.unit, unit)
     }
 
@@ -111,9 +140,9 @@ impl Decode for Decoder {
         }
         if !self.begun {
             self.begun = true;
-            self.rows.rows = 0;
+            self.lines.clear();
             if let Err(problem) = self.decode() {
-                self.rows.rows = 0;
+                self.lines.clear();
                 let place = Place::Byte(self.unit.offset);
                 let what = nothing_behind(problem);
                 batch.note(At::default(), NoteKind::WarningAt(place, what));
@@ -121,13 +150,15 @@ impl Decode for Decoder {
                 return false;
             }
         }
-        let first = self.next_row;
-        while self.next_row < self.rows.rows && !batch.is_full() {
+        let first = self.next_line;
+        while let Some(&line) = self.lines.get(self.next_line)
+            && !batch.is_full()
+        {
             let at = At {
-                line: (self.next_row - first) as u32,
-                byte: 0,
+                line: (self.next_line - first) as u32,
+                ..At::default()
             };
-            match self.read_row(at, batch) {
+            match self.read_line(line, at, batch) {
                 Ok(Row::Record) => {}
                 Ok(Row::Summary(summary)) => batch.note(at, NoteKind::Summary(summary)),
                 Err(problem) => {
@@ -135,10 +166,10 @@ impl Decode for Decoder {
                     batch.warn(at, problem);
                 }
             }
-            self.next_row += 1;
+            self.next_line += 1;
         }
-        batch.origin.lines = (self.next_row - first) as u32;
-        self.next_row < self.rows.rows
+        batch.origin.lines = (self.next_line - first) as u32;
+        self.next_line < self.lines.len()
     }
 
     fn another(&self) -> Self {

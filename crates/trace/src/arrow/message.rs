@@ -87,7 +87,7 @@ impl<R: Read> Messages<R> {
         }
         self.offset += u64::from(length);
         let Ok(message) = arrow_ipc::root_as_message(&self.header) else {
-            return Ok(Next::Damaged("a message whose header makes no sense"));
+            return Ok(Next::Damaged("a message with an invalid header"));
         };
         let length = match u64::try_from(message.bodyLength()) {
             Ok(length) if length <= LARGEST_BODY => length,

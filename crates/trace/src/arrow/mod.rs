@@ -1,4 +1,5 @@
-//! Traces as an Arrow IPC stream: one row for each line that JSONL would have.
+//! Traces as an Arrow IPC stream: a row for each line that JSONL would have, but one for both lines of a span
+//! that began and ended within a batch.
 //!
 //! Writing goes through the `arrow` crates. Reading uses their flatbuffers for the messages'
 //! headers and decodes the flat columns itself: a damaged file must end in a warning, and arrow-ipc 60 aborts
@@ -8,18 +9,27 @@ mod batch;
 mod cells;
 mod columns;
 mod decode;
+mod dictionary;
+mod lines;
 mod message;
 mod plan;
 mod read;
 mod row;
 mod rows;
+mod spans;
+mod tables;
 mod units;
 mod write;
 
 pub use message::{Messages, Next};
 pub use read::open;
 pub use rows::Rows;
+pub use spans::{Lines, SpanBatch, SpanEvent, SpanLine, Spans, SpansRead};
+pub use tables::Tables;
 pub use write::{ArrowWriter, tail};
 
 /// The key of the trace's head in the schema's metadata.
 const META_KEY: &str = "cutrace";
+/// The version of the rows: 2 has whole spans in one row, and outputs beside arguments. Version 1 had the
+/// lines of JSONL.
+pub const VERSION: u32 = 2;

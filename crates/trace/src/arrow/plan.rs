@@ -1,13 +1,13 @@
-//! What a stream's schema says, checked: which of its columns are ours, and how each one lies
+//! What a stream's schema says, checked: which of its columns are ours, and how each one is laid out
 //! in the batches.
 
 use super::{
-    META_KEY,
+    META_KEY, VERSION,
     columns::{Column, Type as Holds},
 };
 use crate::{Error, Result};
 use arrow_ipc::{Endianness, Field, Int, Schema, Type};
-use event::{Meta, VERSION};
+use event::Meta;
 
 /// How a column's values lie in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub struct Plan {
     pub dictionaries: Vec<(i64, bool)>,
     pub meta: Meta,
     pub no_meta: bool,
+    /// Of the rows.
+    pub version: u32,
 }
 
 /// More columns than this are no trace.
@@ -58,7 +60,8 @@ impl Plan {
             columns: Vec::new(),
             dictionaries: Vec::new(),
             no_meta: meta.is_none(),
-            meta: meta.unwrap_or_default(),
+            version: meta.as_ref().map_or(0, |(_, version)| *version),
+            meta: meta.map(|(meta, _)| meta).unwrap_or_default(),
         };
         let fields = schema
             .fields()
@@ -94,7 +97,7 @@ impl Plan {
         let Some(layout) = layout(field) else {
             let name: String = name.chars().take(40).collect();
             let what =
-                format!("an Arrow stream whose column {name:?} has a type that traces have not");
+                format!("an Arrow stream whose column {name:?} has a type that traces do not use");
             return Err(Error::NotATrace(what.into()));
         };
         if let Layout::Keys { dictionary, .. } = layout {
@@ -111,7 +114,7 @@ impl Plan {
             let twice = self.columns.iter().any(|&(known, _)| known == Some(column));
             let fits = match column.holds() {
                 Holds::U32 | Holds::U64 | Holds::I64 => matches!(layout, Layout::Int(_)),
-                Holds::Word(_) | Holds::Name | Holds::Text => {
+                Holds::Word(_) | Holds::Name | Holds::Json => {
                     matches!(layout, Layout::Text { .. } | Layout::Keys { .. })
                 }
             };
@@ -176,7 +179,8 @@ fn int_layout(int: Int<'_>) -> Option<IntLayout> {
     })
 }
 
-fn read_meta(schema: Schema<'_>) -> Result<Option<Meta>> {
+/// The head, and the version of the rows.
+fn read_meta(schema: Schema<'_>) -> Result<Option<(Meta, u32)>> {
     let metadata = schema
         .custom_metadata()
         .map(|metadata| metadata.iter())
@@ -193,8 +197,16 @@ fn read_meta(schema: Schema<'_>) -> Result<Option<Meta>> {
             found,
             supported: VERSION,
         }),
-        _ => serde_json::from_value(value).map(Some).map_err(|error| {
-            Error::NotATrace(format!("its head is of another kind: {error}").into())
-        }),
+        found => {
+            let mut meta: Meta = serde_json::from_value(value).map_err(|error| {
+                Error::NotATrace(format!("its head cannot be read: {error}").into())
+            })?;
+            // The rows' version is the file's own, and no part of what the trace says.
+            let version = meta.version;
+            if found == Some(VERSION.into()) {
+                meta.version = event::VERSION;
+            }
+            Ok(Some((meta, version)))
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! Opening an Arrow stream: its schema, with the trace's head. Damage ends the reading with a
-//! warning: behind it nothing can be told from noise, before it every batch is whole.
+//! warning: behind it nothing can be distinguished from noise, before it every batch is whole.
 
 use super::{
     decode::Decoder,

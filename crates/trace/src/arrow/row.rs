@@ -8,13 +8,14 @@ use crate::{
     Parts,
     fields::{Fields, Word},
     json::{
-        parse::{Cursor, Parsed},
+        parse::{self, Cursor},
         value::{parse_args, parse_stack},
     },
     names::Names,
     shape::Problem,
 };
-use std::borrow::Cow;
+use event::{Arg, Name};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 /// The text of a summary's row, which is not a list of arguments.
 pub type RawDetails<'a> = Option<&'a str>;
@@ -23,6 +24,7 @@ pub fn fields<'a>(
     batch: &'a Batch,
     row: usize,
     names: &mut Names,
+    parsed: &mut Parsed,
     parts: Parts,
     fields: &mut Fields<'a>,
 ) -> Result<RawDetails<'a>, Problem> {
@@ -53,10 +55,10 @@ pub fn fields<'a>(
             Column::Status => fields.status = Some(int(cells, row)?),
             Column::Result => fields.result = Some(word(cells, row)?),
             Column::Cmd => fields.cmd = Some(uint(cells, row)?),
-            Column::Decoded => {
-                fields.decoded = Some(json(text(cells, row)?, |json| parse_args(json, names))?);
-            }
-            Column::Details => details = Some(text(cells, row)?),
+            Column::LinesInside => {}
+            Column::Decoded => fields.decoded = Some(parsed.args(*column, cells, row, names)?),
+            Column::Outputs => fields.outputs = Some(parsed.args(*column, cells, row, names)?),
+            Column::Details => details = Some(cells),
             Column::Stack => {
                 fields.stack = Some(json(text(cells, row)?, |json| parse_stack(json, names))?);
             }
@@ -88,11 +90,99 @@ pub fn fields<'a>(
             .kind
             .as_ref()
             .is_none_or(|kind| kind.as_ref() != "summary")
-        && let Some(details) = details
+        && let Some(cells) = details
     {
-        fields.details = Some(json(details, |json| parse_args(json, names))?);
+        fields.details = Some(parsed.args(Column::Details, cells, row, names)?);
     }
-    Ok(details)
+    details.map(|cells| text(cells, row)).transpose()
+}
+
+/// How many lines are inside a span of which both ends are in the row; None for other rows.
+pub fn lines_inside(batch: &Batch) -> impl Fn(usize) -> Option<u64> + '_ {
+    let (phases, inside) = (
+        batch.column(Column::Phase),
+        batch.column(Column::LinesInside),
+    );
+    // Most dictionaries of phases have few words: which of them it is, is looked up once.
+    let key = phases.and_then(|cells| match &cells.values {
+        Values::Names { names, .. } => names.iter().position(|name| &**name == "X"),
+        _ => None,
+    });
+    move |row| {
+        let phases = phases.filter(|cells| cells.has(row))?;
+        let is_whole = match &phases.values {
+            Values::Names { keys, .. } => {
+                key.is_some_and(|key| keys.get(row) == Some(&(key as u64)))
+            }
+            _ => text(phases, row).is_ok_and(|phase| phase == "X"),
+        };
+        let inside = || {
+            let cells = inside.filter(|cells| cells.has(row))?;
+            uint(cells, row).ok()
+        };
+        is_whole.then(|| inside().unwrap_or(0))
+    }
+}
+
+/// Lists of arguments by their places in dictionaries: the same text is read once.
+#[derive(Default)]
+pub struct Parsed {
+    columns: Vec<(Column, ParsedColumn)>,
+}
+
+#[derive(Default)]
+struct ParsedColumn {
+    /// The dictionary they are of.
+    names: Option<Arc<Vec<Name>>>,
+    lists: HashMap<u64, Vec<Arg>, ahash::RandomState>,
+}
+
+/// Lists remembered, and how long the text of one may be.
+const MOST_LISTS: usize = 8_192;
+const LONGEST_LIST: usize = 4_096;
+
+impl Parsed {
+    fn args(
+        &mut self,
+        column: Column,
+        cells: &Cells,
+        row: usize,
+        names: &mut Names,
+    ) -> Result<Vec<Arg>, Problem> {
+        let text = text(cells, row)?;
+        let Values::Names {
+            keys,
+            names: dictionary,
+        } = &cells.values
+        else {
+            return json(text, |json| parse_args(json, names));
+        };
+        let place = match (self.columns.iter()).position(|(known, _)| *known == column) {
+            Some(place) => place,
+            None => {
+                self.columns.push((column, ParsedColumn::default()));
+                self.columns.len() - 1
+            }
+        };
+        let known = &mut self.columns[place].1;
+        if !known
+            .names
+            .as_ref()
+            .is_some_and(|names| Arc::ptr_eq(names, dictionary))
+        {
+            known.names = Some(Arc::clone(dictionary));
+            known.lists.clear();
+        }
+        let key = keys[row];
+        if let Some(list) = known.lists.get(&key) {
+            return Ok(list.clone());
+        }
+        let list = json(text, |json| parse_args(json, names))?;
+        if text.len() <= LONGEST_LIST && known.lists.len() < MOST_LISTS {
+            known.lists.insert(key, list.clone());
+        }
+        Ok(list)
+    }
 }
 
 fn triple(sizes: [Option<u32>; 3]) -> Option<[u32; 3]> {
@@ -103,7 +193,7 @@ fn triple(sizes: [Option<u32>; 3]) -> Option<[u32; 3]> {
 }
 
 /// The plan has seen to it that numbers are numbers and texts are texts.
-const OTHER_TYPE: &str = "a value of another type than its column";
+const OTHER_TYPE: &str = "a value of the wrong type for its column";
 
 fn raw(cells: &Cells, row: usize) -> Result<(u64, bool), Problem> {
     match &cells.values {
@@ -118,7 +208,7 @@ fn raw(cells: &Cells, row: usize) -> Result<(u64, bool), Problem> {
 fn uint(cells: &Cells, row: usize) -> Result<u64, Problem> {
     match raw(cells, row)? {
         (value, false) => Ok(value),
-        (_, true) => Err("a negative number where none can be".into()),
+        (_, true) => Err("a negative number where only positive ones are allowed".into()),
     }
 }
 
@@ -139,19 +229,19 @@ fn word(cells: &Cells, row: usize) -> Result<Word<'_>, Problem> {
             let key = keys.get(row).and_then(|&key| usize::try_from(key).ok());
             let name = key.and_then(|key| names.get(key));
             Ok(Word::Shared(
-                name.ok_or("a key that its dictionary has not")?,
+                name.ok_or("a key that is not in its dictionary")?,
             ))
         }
         _ => Ok(Word::Text(Cow::Borrowed(text(cells, row)?))),
     }
 }
 
-fn text(cells: &Cells, row: usize) -> Result<&str, Problem> {
+pub fn text(cells: &Cells, row: usize) -> Result<&str, Problem> {
     match &cells.values {
         Values::Texts { text, offsets } => {
             let range = offsets.get(row).zip(offsets.get(row + 1));
             let text = range.and_then(|(&start, &end)| text.get(start..end));
-            Ok(text.ok_or("a text that begins inside a character")?)
+            Ok(text.ok_or("a string that begins inside a character")?)
         }
         Values::Names { .. } => match word(cells, row)? {
             Word::Shared(name) => Ok(name),
@@ -163,7 +253,7 @@ fn text(cells: &Cells, row: usize) -> Result<&str, Problem> {
 
 fn json<'a, T>(
     text: &'a str,
-    parse: impl FnOnce(&mut Cursor<'a>) -> Parsed<T>,
+    parse: impl FnOnce(&mut Cursor<'a>) -> parse::Parsed<T>,
 ) -> Result<T, Problem> {
     let mut cursor = Cursor::new(text);
     let parsed = parse(&mut cursor).and_then(|value| cursor.end().map(|()| value));

@@ -10,7 +10,7 @@ use crate::{Place, Result, pipeline::Cut};
 use arrow_ipc::MessageHeader;
 use std::{borrow::Cow, io::Read, sync::Arc};
 
-/// A batch of rows as it lies in the file, or what ends the reading.
+/// A batch of rows as it is in the file, or what ends the reading.
 #[derive(Default)]
 pub struct Unit {
     pub header: Vec<u8>,
@@ -50,7 +50,7 @@ impl<R: Read> Units<R> {
 
     /// The message that was just read, if it is a dictionary: false if it has rows.
     fn take_dictionary(&mut self) -> std::result::Result<bool, &'static str> {
-        let no_sense = "a message whose header makes no sense";
+        let no_sense = "a message with an invalid header";
         let message = arrow_ipc::root_as_message(self.messages.header()).map_err(|_| no_sense)?;
         match message.header_type() {
             MessageHeader::RecordBatch => return Ok(false),
@@ -61,7 +61,7 @@ impl<R: Read> Units<R> {
         let id = header.id();
         let known = self.plan.dictionaries.iter();
         let known = { known }.find(|&&(known, _)| known == id);
-        let &(_, large) = known.ok_or("a dictionary that no column has")?;
+        let &(_, large) = known.ok_or("a dictionary that no column uses")?;
         let data = header.data().ok_or(no_sense)?;
         let mut names = batch::decode_dictionary(data, self.messages.body(), large)?;
         let dictionaries = Arc::make_mut(&mut self.dictionaries);
@@ -114,7 +114,7 @@ impl<R: Read + Send + 'static> Cut for Units<R> {
                     return Ok(None);
                 }
                 Next::CutOff => {
-                    "the file is cut off inside this batch; what stood before it was read"
+                    "the file is cut off inside this batch; everything before it was read"
                 }
                 Next::Damaged(what) => what,
             };
@@ -124,5 +124,5 @@ impl<R: Read + Send + 'static> Cut for Units<R> {
 }
 
 pub fn nothing_behind(problem: &str) -> Cow<'static, str> {
-    format!("{problem}: nothing behind it is read").into()
+    format!("{problem}: the rest of the file is not read").into()
 }

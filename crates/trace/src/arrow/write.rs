@@ -6,11 +6,14 @@ use arrow_ipc::{
     CompressionType,
     writer::{IpcWriteOptions, StreamWriter},
 };
-use event::{Meta, Record, Summary};
+use event::{Event, Meta, Record, Summary};
 use std::io::{BufWriter, Write};
 
 /// A batch is written piece by piece, most of them short.
 const BUFFER: usize = 256 << 10;
+
+/// Of zstd: what costs a recording least and packs times and ids nearly as well as 3 does.
+const LEVEL: i32 = 1;
 
 pub struct ArrowWriter<W: Write> {
     out: StreamWriter<BufWriter<W>>,
@@ -22,8 +25,9 @@ pub struct ArrowWriter<W: Write> {
 impl<W: Write> ArrowWriter<W> {
     pub fn new(out: W, meta: &Meta) -> Result<Self> {
         let rows = Rows::new(meta)?;
-        let options =
-            IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME))?;
+        let options = IpcWriteOptions::default()
+            .try_with_compression(Some(CompressionType::ZSTD))?
+            .try_with_compression_level(Some(LEVEL))?;
         let out = BufWriter::with_capacity(BUFFER, out);
         let mut out = StreamWriter::try_new_with_options(out, rows.schema(), options)?;
         out.flush()?;
@@ -54,6 +58,14 @@ impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
         Ok(())
     }
 
+    fn write_whole(&mut self, _: &Record, event: &Event, duration: u64) -> Result<()> {
+        self.rows.add_whole(event, duration)?;
+        if self.rows.is_full() {
+            self.write_batch()?;
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<()> {
         self.write_batch()
     }
@@ -68,6 +80,10 @@ impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
 
     fn pending(&self) -> u64 {
         self.rows.most_bytes()
+    }
+
+    fn late(&self) -> Option<u64> {
+        Some(self.rows.late())
     }
 }
 

@@ -122,7 +122,7 @@ impl<'a> Cursor<'a> {
             }
             Some(b'\\') => self.escaped_string(start),
             Some(_) => self.problem("a control character in a string"),
-            None => self.problem("a string without an end"),
+            None => self.problem("an unterminated string"),
         }
     }
 
@@ -147,7 +147,7 @@ impl<'a> Cursor<'a> {
                     text.push(self.escape()?);
                 }
                 Some(_) => return self.problem("a control character in a string"),
-                None => return self.problem("a string without an end"),
+                None => return self.problem("an unterminated string"),
             }
         }
     }
@@ -324,7 +324,7 @@ impl Cursor<'_> {
                 _ => {}
             }
         }
-        self.problem("an object or list without an end")
+        self.problem("an unterminated object or list")
     }
 
     /// Step over the rest of a string, escapes and all.
@@ -339,7 +339,7 @@ impl Cursor<'_> {
                 }
                 // What is escaped is one byte that could be mistaken, or several that cannot.
                 Some(b'\\') if self.at + 1 < bytes.len() => self.at += 2,
-                Some(b'\\') | None => return self.problem("a string without an end"),
+                Some(b'\\') | None => return self.problem("an unterminated string"),
                 Some(_) => return self.problem("a control character in a string"),
             }
         }

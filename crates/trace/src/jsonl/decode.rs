@@ -109,6 +109,7 @@ impl Decode for Decoder {
             let at = At {
                 line: batch.origin.lines,
                 byte: (self.at - first) as u32,
+                ..At::default()
             };
             let bytes = &rest[..length];
             let start = self.at - first;
@@ -235,7 +236,7 @@ fn read_line(
                 Line::Taken
             }
             Err(error) => {
-                Line::Damaged(format!("a \"summary\" line of another kind: {error}").into())
+                Line::Damaged(format!("a \"summary\" line that cannot be read: {error}").into())
             }
         },
         class => match shaper.record(class, &mut fields) {

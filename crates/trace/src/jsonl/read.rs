@@ -107,13 +107,13 @@ fn read_head(bytes: &[u8]) -> Result<Head> {
             Err(error) => {
                 // A newer version may mean other things by the same names.
                 checked_version(text, ())?;
-                Head::Damaged(format!("a \"meta\" line of another kind: {error}").into())
+                Head::Damaged(format!("a \"meta\" line that cannot be read: {error}").into())
             }
         },
         Ok(Class::Summary) => match serde_json::from_str::<event::Summary>(text) {
             Ok(_) => Head::Other,
             Err(error) => {
-                Head::Damaged(format!("a \"summary\" line of another kind: {error}").into())
+                Head::Damaged(format!("a \"summary\" line that cannot be read: {error}").into())
             }
         },
         Ok(class) => match shaper.record(class, &mut fields) {

@@ -13,7 +13,7 @@ use arrow_array::{
     types::{Int8Type, Int32Type, Int64Type, UInt32Type, UInt64Type},
 };
 use arrow_schema::DataType;
-use event::{Meta, Record, Summary};
+use event::{Event, Meta, Record, Summary};
 use std::io::{BufWriter, Write};
 
 pub struct CsvWriter<W: Write> {
@@ -139,6 +139,14 @@ fn text(line: &mut Vec<u8>, text: &str) {
 impl<W: Write + Send> WriteTrace for CsvWriter<W> {
     fn write(&mut self, record: &Record) -> Result<()> {
         self.rows.add(record)?;
+        if self.rows.is_full() {
+            self.write_batch()?;
+        }
+        Ok(())
+    }
+
+    fn write_whole(&mut self, _: &Record, event: &Event, duration: u64) -> Result<()> {
+        self.rows.add_whole(event, duration)?;
         if self.rows.is_full() {
             self.write_batch()?;
         }

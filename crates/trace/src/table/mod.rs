@@ -5,4 +5,4 @@ mod csv;
 mod parquet;
 
 pub use csv::CsvWriter;
-pub use parquet::ParquetWriter;
+pub use parquet::{Groups, ParquetWriter, head, tail};

@@ -1,5 +1,5 @@
 //! What happens in the program's calls: an event before the work and one behind it, both in its
-//! stream, and a note of them for whoever reads them later.
+//! stream, and a note of them for a later reader.
 
 use super::{
     driver::{self, Relaxed, SUCCESS},
@@ -259,7 +259,7 @@ fn thread() -> u32 {
         return known;
     }
     // SAFETY: a question without side effects.
-    let id = unsafe { libc::gettid() } as u32;
+    let id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     THREAD.set(id);
     id
 }

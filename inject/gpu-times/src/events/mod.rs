@@ -27,7 +27,7 @@ pub fn start(mut times: TimesFile, why: &str) -> Result<(), (TimesFile, String)>
     let about = format!("source=events instead={}", instead::count());
     times.write(frames::BEGIN, about.as_bytes());
     times.note(&format!(
-        "{why}: GPU times are those of events around launches and copies, less exact than CUPTI's"
+        "{why}: GPU times come from CUDA events around launches and copies, which are less exact than CUPTI's"
     ));
     read::start(times);
     // SAFETY: a function that lives as long as the process.

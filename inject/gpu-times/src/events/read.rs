@@ -51,7 +51,7 @@ struct Reader {
     told: [u64; 3],
 }
 
-/// Whoever holds it may use the driver in contexts of the program: they do not end meanwhile.
+/// Its holder may use the driver in contexts of the program: they do not end meanwhile.
 static READER: Mutex<Reader> = Mutex::new(Reader {
     times: None,
     contexts: Vec::new(),
@@ -70,7 +70,7 @@ pub fn start(times: TimesFile) {
     reader.came = (hot::counts().0, monotonic());
 }
 
-/// Whether times of the context, which is current, can be told; makes it so if it is new.
+/// Whether times of the context, which is current, can be read; makes it so if it is new.
 pub fn knows(context: usize) -> bool {
     let mut reader = reader();
     if reader.times.is_none() {
@@ -315,7 +315,7 @@ impl TimedContext {
     }
 }
 
-/// An event lies before the work, not at its beginning. What the host knows narrows it: the work cannot
+/// An event is before the work, not at its beginning. What the host knows narrows it: the work cannot
 /// have begun before its call, and if it waited for the call, its beginning is known as well as that.
 fn bounds(pending: &Pending, before: u64, length: u64, error: u64) -> (u64, u64, u64) {
     let behind = before.saturating_add(length);

@@ -40,7 +40,7 @@ pub enum Writer {
     Memory(File),
 }
 
-/// The executable parts of an object; what lies between them is not code.
+/// The executable parts of an object; what is between them is not code.
 pub fn parts(object: &Object, file: &Mapped) -> Vec<Part> {
     let mut parts = Vec::new();
     for segment in file.segments() {
@@ -59,7 +59,7 @@ pub fn parts(object: &Object, file: &Mapped) -> Vec<Part> {
     parts
 }
 
-/// A function's code, as it is in the file; Err if somebody has changed it in memory. A uprobe's breakpoint
+/// A function's code, as it is in the file; Err if it was changed in memory. A uprobe's breakpoint
 /// on the first instruction is no such change: it is gone when a jump behind it is reached.
 pub fn original(
     object: &Object,

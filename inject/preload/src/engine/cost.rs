@@ -27,7 +27,7 @@ extern "C" fn measured(value: *mut usize) -> u32 {
 
 type Function = extern "C" fn(*mut usize) -> u32;
 
-/// Tenths of nanoseconds that recording adds to a call; None if it cannot be told.
+/// Tenths of nanoseconds that recording adds to a call; None if it is unknown.
 pub fn measure(stage: &Stage) -> Option<u64> {
     // SAFETY: fresh memory, all zeros.
     let ring = unsafe {

@@ -84,7 +84,7 @@ impl Driver {
         }
     }
 
-    /// For whoever has to do without stand-ins.
+    /// For code that has to do without stand-ins.
     pub fn publish_originals(&self, entries: *mut Entry) {
         runaway::publish(entries, self.hooked().collect());
     }

@@ -1,4 +1,4 @@
-//! Which process this is, as a number that no ancestor has had. The number lies in a page of stage
+//! Which process this is, as a number that no ancestor has had. The number is in a page of stage
 //! one's that the kernel wipes in forked children, so that a child notices on its first call that
 //! its parent's rings are not its own.
 //!

@@ -21,7 +21,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 const UNWATCHED: &[u8] =
-    b"note the C library could not be changed: if the program gives up system calls (seccomp), tracing may end it\n";
+    b"note the C library could not be patched: if the program installs a strict seccomp filter, tracing may kill it\n";
 
 pub struct Hooks {
     entries: *mut Entry,

@@ -82,7 +82,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
             thunks::start(stage.stack_entry);
         }
         if stage.late {
-            report::say(b"note injected after CUDA was loaded: earlier calls were not seen\n");
+            report::say(b"note injected after CUDA was loaded: earlier calls were not recorded\n");
         }
         nvtx::start(stage, &options);
         // SAFETY: one thread at a time.
@@ -110,7 +110,7 @@ extern "C" fn scan() {
         // SAFETY: one thread at a time. Leaked, for it may be half changed.
         unsafe { core::mem::forget((*KEPT.0.get()).hooks.take()) };
         report::say(
-            b"note the injected library failed while hooking; later libraries are not traced\n",
+            b"note the injected library failed while hooking; libraries loaded later are not traced\n",
         );
     }
     counters::spent_since(begin);

@@ -36,7 +36,7 @@ impl Refusal {
             Refusal::NotDecodable => "entry not understood",
             Refusal::BranchesIntoStart => "branches into its own first bytes",
             Refusal::NotMovable => "first instructions cannot be moved",
-            Refusal::FirstChangesState => "its first instruction cannot be taken back",
+            Refusal::FirstChangesState => "its first instruction cannot be undone",
             Refusal::OutOfReach => "out of reach",
         }
     }
@@ -211,7 +211,7 @@ impl Moved {
         }
     }
 
-    /// Pushes the word that lies behind the next instruction, which is that long.
+    /// Pushes the word that is behind the next instruction, which is that long.
     fn push_from_behind(&mut self, length: u8) {
         self.bytes.extend([0xff, 0x35, length, 0, 0, 0]);
     }

@@ -49,7 +49,7 @@ pub extern "C" fn go_quiet(counter: bool) {
     let mut line = Line::<400>::new();
     if clock::is_hosts() || !counter {
         generation::stop();
-        line.push(b"note the program gave up system calls (seccomp), and time cannot be read without: later calls are not recorded\n");
+        line.push(b"note the program installed a strict seccomp filter, so the clock cannot be read: later calls are not recorded\n");
         report::note(line.bytes());
         return hush();
     }
@@ -67,7 +67,7 @@ pub extern "C" fn go_quiet(counter: bool) {
     rings::back_all();
     let _ = writeln!(
         line,
-        "note the program gave up system calls (seccomp): from then on {made} new threads, and no new library or child, could be traced"
+        "note the program installed a strict seccomp filter: from then on, {made} new threads and no new libraries or child processes could be traced"
     );
     report::note(line.bytes());
     report::pair_clocks();

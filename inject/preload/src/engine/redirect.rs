@@ -1,5 +1,5 @@
 //! Hooking without touching code, for functions whose entry cannot be changed and for processes that
-//! may not change any: whoever asks for the function gets a thunk instead.
+//! may not change any: callers that look the function up get a thunk instead.
 //!
 //! Two ways. The driver's exports only jump through a *slot* of its data: the slot is changed, and
 //! every caller is seen. Otherwise the *symbol* is changed, and with it every later lookup (by the
@@ -134,7 +134,7 @@ impl Data {
         })
     }
 
-    /// Whether a symbol's table can be changed: not where it lies among code, which could not be
+    /// Whether a symbol's table can be changed: not where it is among code, which could not be
     /// made executable again.
     pub fn may_change(&self, symbol: usize) -> bool {
         self.part(symbol).is_some_and(|part| !part.3)

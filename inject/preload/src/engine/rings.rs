@@ -1,5 +1,5 @@
 //! Rings: one for each thread, taken at its first hooked call. Runs on any thread, perhaps in a
-//! signal handler: no allocation, no locks that wait for ever.
+//! signal handler: no allocation, no locks that wait forever.
 
 use super::arena::{self, LEAST_SLOTS};
 use super::report::{self, Line};
@@ -130,7 +130,7 @@ fn find_room(thread: &mut Thread, counts: bool) -> bool {
     thread.state = WITHOUT_RING;
     if !SAID.swap(true, Ordering::Relaxed) {
         report::note(
-            b"note calls were not recorded: the session's folder is full or gone, or the program may not write to it\n",
+            b"note calls were not recorded: the session folder is full, deleted or not writable by the program\n",
         );
     }
     lose()

@@ -52,7 +52,7 @@ pub fn look(thread: &Thread) {
     );
 }
 
-/// Open calls of this thread of which each lies in the one before, counted from the last one back.
+/// Open calls of this thread of which each is in the one before, counted from the last one back.
 fn depth(thread: &Thread) -> usize {
     // SAFETY: the thread's own ring.
     let head = unsafe { &*(thread.header as *const RingHeader) }

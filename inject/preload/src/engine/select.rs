@@ -26,7 +26,7 @@ pub struct Options {
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
     pub method: Method,
-    /// `intact`: functions whose code is not changed, because somebody puts uprobes there.
+    /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
 }
 
@@ -141,7 +141,7 @@ impl Options {
     }
 }
 
-/// Functions that end contexts: whoever keeps something in a context has to know when it goes.
+/// Functions that end contexts: code that keeps something in a context has to know when it goes.
 pub fn ends_context(name: &[u8]) -> bool {
     let rest = name.strip_suffix(b"_v2").unwrap_or(name);
     let ends: [&[u8]; 3] = [

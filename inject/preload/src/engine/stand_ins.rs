@@ -4,7 +4,7 @@
 //! Such a library defines `cutrace_stand_ins`; for a function NAME it may define the function
 //! `cutrace_instead_NAME`, which is then called in its place, and the word `cutrace_original_NAME`,
 //! which is set to what continues with the function itself, unrecorded. One that comes after CUDA's
-//! gets its functions turned when it comes. There is one such word for a name: whoever calls this
+//! gets its functions turned when it comes. There is one such word for a name: what calls this
 //! does so for one library only, see `hooks::Driver`.
 
 use crate::objects::Object;

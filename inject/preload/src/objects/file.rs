@@ -166,7 +166,7 @@ impl Mapped {
         Some(Mapped { at, bytes, file })
     }
 
-    /// The file of a loaded object; none if what lies there now is not what was loaded.
+    /// The file of a loaded object; none if what is there now is not what was loaded.
     pub fn object(object: &Object) -> Option<Mapped> {
         let mapped = Mapped::of(open(object)?)?;
         let same = mapped.segments().any(|segment| {

@@ -1,4 +1,4 @@
-//! Maps the engine, which lies at the end of this library's own file, by hand: the loader cannot
+//! Maps the engine, which is at the end of this library's own file, by hand: the loader cannot
 //! be asked from within its own callback, and must not see the engine at all.
 //!
 //! The engine is linked to need nothing: segments to map, addresses to shift, an entry point.

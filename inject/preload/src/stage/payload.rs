@@ -180,7 +180,7 @@ pub unsafe extern "C" fn write_arguments(
     }
 }
 
-/// After the call: what lies behind pointers.
+/// After the call: what pointers lead to.
 ///
 /// # Safety
 /// As [`write_arguments`].

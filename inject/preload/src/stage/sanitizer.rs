@@ -1,6 +1,6 @@
 //! AddressSanitizer as a library refuses to start where any other comes before it, as we do. It asks
 //! the program for options by this function, and finds ours unless the program has its own: with the
-//! check off it works as ever, because nothing here has a name that it intercepts.
+//! check off it works as before, because nothing here has a name that it intercepts.
 
 /// # Safety
 /// The text ends in NUL and is never written to.

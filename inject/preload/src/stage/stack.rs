@@ -13,7 +13,7 @@ unsafe extern "C" {
     pub static cutrace_note_stack: AtomicPtr<()>;
 }
 
-/// What lies below rbp while the engine is at work.
+/// What is below rbp while the engine is at work.
 #[repr(C)]
 struct Frame {
     /// xmm0 to xmm7

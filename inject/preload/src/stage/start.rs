@@ -12,7 +12,7 @@ const VARIABLE: &[u8] = b"CUTRACE_SESSION=";
 const PATH_BYTES: usize = 1024;
 
 /// What is known once the constructor has run. Used by the constructor, by the loader's callback and
-/// by NVTX's: whoever uses it has [`Turn`].
+/// by NVTX's: its users have [`Turn`].
 struct State {
     session: [u8; PATH_BYTES],
     session_bytes: usize,
@@ -158,7 +158,7 @@ pub extern "C" fn finish() {
     }
 }
 
-/// Our jump is not in the loader any more, or never was: somebody else's breakpoint is there. What was loaded
+/// Our jump is not in the loader any more, or never was: another tracer's breakpoint is there. What was loaded
 /// without our knowledge was not hooked.
 fn tell_missed() {
     let Some(_turn) = Turn::take() else {

@@ -91,7 +91,7 @@ cutrace_changed:
 );
 
 /// Makes the loader's empty function call us. Where it is not the empty function we know (a
-/// debugger's breakpoint is there, or another libc), libraries loaded later go unseen.
+/// debugger's breakpoint is there, or another libc), libraries loaded later are missed.
 ///
 /// # Safety
 /// `loader` is the loader's own.
@@ -142,7 +142,7 @@ pub unsafe fn install(loader: *const Loader) {
 static PLACE: AtomicUsize = AtomicUsize::new(0);
 static JUMP: AtomicU64 = AtomicU64::new(0);
 
-/// Whether the loader still tells us of libraries. A uprobe that somebody puts on its function runs the file's
+/// Whether the loader still tells us of libraries. A uprobe that another tracer puts on its function runs the file's
 /// `ret` instead of our jump, and leaves that behind when it goes.
 pub fn is_in_place() -> bool {
     let place = PLACE.load(Ordering::Relaxed);
@@ -156,7 +156,7 @@ pub fn is_in_place() -> bool {
 
 const BREAKPOINT: u8 = 0xcc;
 
-/// A breakpoint of the kernel's (somebody watches this file with a uprobe) may give way to our jump: the
+/// A breakpoint of the kernel's (a tracer watches this file with a uprobe) may be replaced by our jump: the
 /// kernel takes it off only where it still is. A debugger's may not; cutrace's own tracer sets none.
 fn is_debugged() -> bool {
     let mut status = [0; 2048];
@@ -205,7 +205,7 @@ fn below_breakpoint(bytes: &[u8; 12]) -> u8 {
 }
 
 /// Where the function's `ret` is, perhaps behind `endbr64`, if nothing that runs comes within the bytes of a
-/// jump there. Whoever restores the file's first byte one day leaves an empty function either way.
+/// jump there. Restoring the file's first byte one day leaves an empty function either way.
 fn empty_function(bytes: &[u8; 12]) -> Option<usize> {
     let ret = match bytes {
         [0xf3, 0x0f, 0x1e, 0xfa, 0xc3, ..] => 4,

@@ -209,7 +209,7 @@ cutrace_whole:
 7:  cutrace_restore_arguments
     jmp .Lcutrace_publish
 
-    # What lies behind pointers; a value or two that the slot itself has room for are given by the row.
+    # What pointers lead to; a value or two that the slot itself has room for are given by the row.
 .Lcutrace_outputs:
     cutrace_save_results
     test byte ptr [r13 + {entry_flags}], {has_outputs}

@@ -30,7 +30,7 @@ fn instantiate(graph: u64, flags: u64) -> Answer<u64> {
         return Err(INVALID_VALUE);
     }
     if flags & DEVICE_LAUNCH != 0 {
-        crate::notice::say("softgpu does not implement graphs that kernels launch");
+        crate::notice::say("softgpu does not implement graphs launched by kernels");
         return Err(crate::result::NOT_SUPPORTED);
     }
     Ok(GraphExec::instantiate(&*graph::by_handle(graph)?, flags)?.handle)

@@ -301,7 +301,7 @@ impl Player {
         }
     }
 
-    /// Maps part of a session's file, at an offset that says which address is meant.
+    /// Maps part of a session's file, at an offset that says which address to use.
     pub fn map(&mut self, fd: Slot, length: usize, offset: u64) -> io::Result<Mapping> {
         let fd = self.descriptor(fd, &mut Names::default());
         Mapping::new(fd, length, libc::PROT_READ | libc::PROT_WRITE, offset)

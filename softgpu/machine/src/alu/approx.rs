@@ -30,7 +30,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         return Ok(plain(Kind::F32, &[Kind::F32; 2], eval));
     }
     if full || !approximate {
-        return Err(form.unsupported("wants .approx"));
+        return Err(form.unsupported("needs .approx"));
     }
     let function: Function = match form.opcode {
         "rcp" => |x| 1.0 / x,
@@ -51,7 +51,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     };
     if ty == Type::F64 {
         if !(flush && matches!(form.opcode, "rcp" | "rsqrt") || !flush && form.opcode == "rsqrt") {
-            return Err(form.unsupported("wants .ftz"));
+            return Err(form.unsupported("needs .ftz"));
         }
         let eval = if flush {
             single(move |s| double(s[0], function))

@@ -21,7 +21,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         raw,
     } = form.one_type()?
     else {
-        return Err(form.unsupported("wants a 32 or 64 bit type"));
+        return Err(form.unsupported("needs a 32 or 64 bit type"));
     };
     if raw == matches!(form.opcode, "bfind" | "bfe" | "szext") {
         return Err(form.unsupported("no such type here"));
@@ -117,7 +117,7 @@ fn clamp_or_wrap(form: &mut Form) -> Result<bool, Unsupported> {
     match (form.take("wrap"), form.take("clamp")) {
         (true, false) => Ok(true),
         (false, true) => Ok(false),
-        _ => Err(form.unsupported("wants .clamp or .wrap")),
+        _ => Err(form.unsupported("needs .clamp or .wrap")),
     }
 }
 

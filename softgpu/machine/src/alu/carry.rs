@@ -22,7 +22,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         raw: false,
     } = form.one_type()?
     else {
-        return Err(form.unsupported("wants a 32 or 64 bit integer"));
+        return Err(form.unsupported("needs a 32 or 64 bit integer"));
     };
     let carry_out = form.take("cc");
     let carry_in = form.opcode.len() == 4;

@@ -76,7 +76,7 @@ const COMBINES: Table<Combine> = &[
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let (test, unsigned) = form
         .take_one(TESTS)
-        .ok_or_else(|| form.unsupported("wants a comparison"))?;
+        .ok_or_else(|| form.unsupported("needs a comparison"))?;
     let combine = form.take_one(COMBINES);
     let flush = form.take("ftz");
     let (dst, ty) = if form.opcode == "set" {

@@ -48,10 +48,10 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         flush_result: flush && matches!(to, Type::F32),
     };
     if flush && !shape.flush_source && !shape.flush_result {
-        return Err(form.unsupported(".ftz wants f32"));
+        return Err(form.unsupported(".ftz needs f32"));
     }
     if away && to != Type::TF32 {
-        return Err(form.unsupported(".rna wants tf32"));
+        return Err(form.unsupported(".rna needs tf32"));
     }
     let wrong = || Err(form.unsupported("no such conversion"));
     let small = |ty| matches!(ty, Some((8, _)));

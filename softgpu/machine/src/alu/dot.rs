@@ -21,7 +21,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         },
     ) = form.two_types()?
     else {
-        return Err(form.unsupported("wants two of u32 and s32"));
+        return Err(form.unsupported("needs two of u32 and s32"));
     };
     let kind = |signed| Kind::Int { bits: 32, signed };
     let byte = |x: u32, i: u32, signed: bool| {
@@ -50,7 +50,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         let first = match (form.take("lo"), form.take("hi")) {
             (true, false) => 0,
             (false, true) => 2,
-            _ => return Err(form.unsupported("wants .lo or .hi")),
+            _ => return Err(form.unsupported("needs .lo or .hi")),
         };
         ternary(move |a: u32, b: u32, c: u32| {
             (0..2).fold(c, |sum, i| {

@@ -79,7 +79,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         relu: half && operation == Operation::Fma && form.take("relu"),
     };
     if needs_rounding && rounding.is_none() {
-        return Err(form.unsupported("wants a rounding"));
+        return Err(form.unsupported("needs a rounding mode"));
     }
     if moves && rounding.is_some()
         || half && (finish.rounding != Rounding::NearestEven)
@@ -107,7 +107,7 @@ pub fn layout(form: &Form, ty: Type) -> Result<(Format, u32), Unsupported> {
         Type::F64 => (precise::F64, 1),
         Type::F16x2 => (precise::F16, 2),
         Type::BF16x2 => (precise::BF16, 2),
-        _ => return Err(form.unsupported("wants a floating type")),
+        _ => return Err(form.unsupported("needs a floating type")),
     })
 }
 

@@ -209,7 +209,7 @@ impl<'a> Form<'a> {
     pub fn one_type(&mut self) -> Result<Type, Unsupported> {
         match self.types(1)[..] {
             [ty] => Ok(ty),
-            _ => Err(self.unsupported("wants one type")),
+            _ => Err(self.unsupported("needs one type")),
         }
     }
 
@@ -217,7 +217,7 @@ impl<'a> Form<'a> {
     pub fn two_types(&mut self) -> Result<(Type, Type), Unsupported> {
         match self.types(2)[..] {
             [a, b] => Ok((a, b)),
-            _ => Err(self.unsupported("wants two types")),
+            _ => Err(self.unsupported("needs two types")),
         }
     }
 
@@ -245,7 +245,7 @@ impl<'a> Form<'a> {
     pub fn finish(&self) -> Result<(), Unsupported> {
         match self.words.first() {
             None => Ok(()),
-            Some(word) => Err(self.unsupported(&format!(".{word} is not known here"))),
+            Some(word) => Err(self.unsupported(&format!(".{word} is not allowed here"))),
         }
     }
 }

@@ -74,7 +74,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         raw: false,
     } = ty
     else {
-        return Err(form.unsupported("wants an integer type"));
+        return Err(form.unsupported("needs an integer type"));
     };
     let kind = Kind::Int { bits, signed };
     let (dst, count, eval): (Kind, usize, Eval) = match form.opcode {
@@ -84,7 +84,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
                 match (add, bits, signed) {
                     (true, 32, true) => binary(i32::saturating_add),
                     (false, 32, true) => binary(i32::saturating_sub),
-                    _ => return Err(form.unsupported(".sat wants s32")),
+                    _ => return Err(form.unsupported(".sat needs s32")),
                 }
             } else {
                 with_type!(form, bits, signed, T => if add {
@@ -122,7 +122,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         "abs" | "neg" => {
             let absolute = form.opcode == "abs";
             let eval = match (bits, absolute) {
-                _ if !signed => return Err(form.unsupported("wants a signed type")),
+                _ if !signed => return Err(form.unsupported("needs a signed type")),
                 (16, true) => unary(i16::wrapping_abs),
                 (32, true) => unary(i32::wrapping_abs),
                 (64, true) => unary(i64::wrapping_abs),
@@ -139,7 +139,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
                 match (bits, signed, min) {
                     (32, true, true) => binary(|a: i32, b: i32| a.min(b).max(0)),
                     (32, true, false) => binary(|a: i32, b: i32| a.max(b).max(0)),
-                    _ => return Err(form.unsupported(".relu wants s32")),
+                    _ => return Err(form.unsupported(".relu needs s32")),
                 }
             } else {
                 with_type!(form, bits, signed, T => if min {
@@ -166,14 +166,14 @@ fn multiply(form: &mut Form, bits: u8, signed: bool) -> Result<(Kind, Eval), Uns
         return Ok((kind, eval));
     }
     if !form.take("wide") {
-        return Err(form.unsupported("wants .lo, .hi or .wide"));
+        return Err(form.unsupported("needs .lo, .hi or .wide"));
     }
     let eval = match (bits, signed) {
         (16, false) => binary(|a: u16, b: u16| a.product(b)),
         (16, true) => binary(|a: i16, b: i16| a.product(b)),
         (32, false) => binary(|a: u32, b: u32| a.product(b)),
         (32, true) => binary(|a: i32, b: i32| a.product(b)),
-        _ => return Err(form.unsupported(".wide wants 16 or 32 bits")),
+        _ => return Err(form.unsupported(".wide needs 16 or 32 bits")),
     };
     Ok((
         Kind::Int {
@@ -195,7 +195,7 @@ fn multiply_add(form: &mut Form, bits: u8, signed: bool) -> Result<Alu, Unsuppor
     if form.take("hi") {
         let eval = if form.take("sat") {
             if (bits, signed) != (32, true) {
-                return Err(form.unsupported(".sat wants s32"));
+                return Err(form.unsupported(".sat needs s32"));
             }
             ternary(|a: i32, b: i32, c: i32| i32::high(a.product(b)).saturating_add(c))
         } else {
@@ -206,14 +206,14 @@ fn multiply_add(form: &mut Form, bits: u8, signed: bool) -> Result<Alu, Unsuppor
         return Ok(plain(kind, &[kind; 3], eval));
     }
     if !form.take("wide") {
-        return Err(form.unsupported("wants .lo, .hi or .wide"));
+        return Err(form.unsupported("needs .lo, .hi or .wide"));
     }
     let eval = match (bits, signed) {
         (16, false) => ternary(|a: u16, b: u16, c: u32| a.product(b).wrapping_add(c)),
         (16, true) => ternary(|a: i16, b: i16, c: i32| a.product(b).wrapping_add(c)),
         (32, false) => ternary(|a: u32, b: u32, c: u64| a.product(b).wrapping_add(c)),
         (32, true) => ternary(|a: i32, b: i32, c: i64| a.product(b).wrapping_add(c)),
-        _ => return Err(form.unsupported(".wide wants 16 or 32 bits")),
+        _ => return Err(form.unsupported(".wide needs 16 or 32 bits")),
     };
     let double = Kind::Int {
         bits: bits * 2,
@@ -236,7 +236,7 @@ fn product24(a: u32, b: u32, signed: bool) -> u64 {
 
 fn multiply24(form: &mut Form, bits: u8, signed: bool) -> Result<Alu, Unsupported> {
     if bits != 32 {
-        return Err(form.unsupported("wants u32 or s32"));
+        return Err(form.unsupported("needs u32 or s32"));
     }
     let kind = Kind::Int { bits, signed };
     let shift = if form.take("hi") {
@@ -244,7 +244,7 @@ fn multiply24(form: &mut Form, bits: u8, signed: bool) -> Result<Alu, Unsupporte
     } else if form.take("lo") {
         0
     } else {
-        return Err(form.unsupported("wants .lo or .hi"));
+        return Err(form.unsupported("needs .lo or .hi"));
     };
     if form.opcode == "mul24" {
         let eval = binary(move |a: u32, b: u32| (product24(a, b, signed) >> shift) as u32);
@@ -252,7 +252,7 @@ fn multiply24(form: &mut Form, bits: u8, signed: bool) -> Result<Alu, Unsupporte
     }
     let eval = if form.take("sat") {
         if !(signed && shift == 16) {
-            return Err(form.unsupported(".sat wants .hi.s32"));
+            return Err(form.unsupported(".sat needs .hi.s32"));
         }
         ternary(move |a: u32, b: u32, c: i32| {
             ((product24(a, b, true) >> shift) as i32).saturating_add(c)

@@ -24,7 +24,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     match form.opcode {
         "lop3" => {
             if form.one_type()? != B32 {
-                return Err(form.unsupported("wants b32"));
+                return Err(form.unsupported("needs b32"));
             }
             let eval = quaternary(|a: u32, b: u32, c: u32, table: u32| lop3(a, b, c, table));
             return Ok(plain(U32, &[U32; 4], eval));
@@ -56,7 +56,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
                 ..
             }
     ) {
-        return Err(form.unsupported("wants pred, b16, b32 or b64"));
+        return Err(form.unsupported("needs pred, b16, b32 or b64"));
     }
     let kind = ty.kind();
     let sized = |f: fn(u8) -> Option<Eval>| match ty {
@@ -109,11 +109,11 @@ fn lop3(a: u32, b: u32, c: u32, table: u32) -> u32 {
 
 fn shift(form: &mut Form) -> Result<Alu, Unsupported> {
     let Type::Int { bits, signed, raw } = form.one_type()? else {
-        return Err(form.unsupported("wants an integer type"));
+        return Err(form.unsupported("needs an integer type"));
     };
     let left = form.opcode == "shl";
     if left && !raw {
-        return Err(form.unsupported("wants b16, b32 or b64"));
+        return Err(form.unsupported("needs b16, b32 or b64"));
     }
     let eval: Eval = match (left, bits, signed) {
         (true, 16, _) => binary(|a: u16, n: u32| if n < 16 { a << (n & 15) } else { 0 }),
@@ -133,15 +133,15 @@ fn shift(form: &mut Form) -> Result<Alu, Unsupported> {
 
 fn funnel(form: &mut Form) -> Result<Alu, Unsupported> {
     if form.one_type()? != B32 {
-        return Err(form.unsupported("wants b32"));
+        return Err(form.unsupported("needs b32"));
     }
     let left = form.take("l");
     if !left && !form.take("r") {
-        return Err(form.unsupported("wants .l or .r"));
+        return Err(form.unsupported("needs .l or .r"));
     }
     let wrap = form.take("wrap");
     if !wrap && !form.take("clamp") {
-        return Err(form.unsupported("wants .clamp or .wrap"));
+        return Err(form.unsupported("needs .clamp or .wrap"));
     }
     let joined = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
     let eval: Eval = match (left, wrap) {
@@ -163,7 +163,7 @@ fn funnel(form: &mut Form) -> Result<Alu, Unsupported> {
 
 fn permute(form: &mut Form) -> Result<Alu, Unsupported> {
     if form.one_type()? != B32 {
-        return Err(form.unsupported("wants b32"));
+        return Err(form.unsupported("needs b32"));
     }
     // For each of the four modes' counts: the byte of {b, a} that result byte i takes.
     type Source = fn(count: u32, i: u32) -> u32;

@@ -32,7 +32,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         magnitude: !double && form.take("xorsign"),
     };
     if rule.magnitude != (!double && form.take("abs")) {
-        return Err(form.unsupported("wants .xorsign.abs"));
+        return Err(form.unsupported("needs .xorsign.abs"));
     }
     let eval: Eval = match (ty, rule.magnitude) {
         (Type::F32, false) => binary(move |a: f32, b: f32| choose32(rule, a, b)),

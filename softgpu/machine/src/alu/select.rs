@@ -45,7 +45,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
             let eval: Eval = match ty {
                 Type::F32 => binary(|a: u32, b: u32| a & 1 << 31 | b & !(1 << 31)),
                 Type::F64 => binary(|a: u64, b: u64| a & 1 << 63 | b & !(1 << 63)),
-                _ => return Err(form.unsupported("wants f32 or f64")),
+                _ => return Err(form.unsupported("needs f32 or f64")),
             };
             Ok(plain(ty.kind(), &[ty.kind(); 2], eval))
         }
@@ -93,7 +93,7 @@ fn test_property(form: &mut Form) -> Result<Alu, Unsupported> {
     ];
     let class = form
         .take_one(CLASSES)
-        .ok_or_else(|| form.unsupported("wants a class of floats"))?;
+        .ok_or_else(|| form.unsupported("needs a class of floats"))?;
     let ty = form.one_type()?;
     macro_rules! of {
         ($T:ty) => {
@@ -111,7 +111,7 @@ fn test_property(form: &mut Form) -> Result<Alu, Unsupported> {
     let eval: Eval = match ty {
         Type::F32 => of!(f32),
         Type::F64 => of!(f64),
-        _ => return Err(form.unsupported("wants f32 or f64")),
+        _ => return Err(form.unsupported("needs f32 or f64")),
     };
     Ok(plain(Kind::Pred, &[ty.kind()], eval))
 }

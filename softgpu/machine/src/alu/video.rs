@@ -52,7 +52,7 @@ pub fn signs(form: &mut Form) -> Result<Vec<bool>, Unsupported> {
     };
     let types = form.types(3).into_iter().map(signed);
     let signs = types.collect::<Option<_>>();
-    signs.ok_or_else(|| form.unsupported("wants u32 or s32"))
+    signs.ok_or_else(|| form.unsupported("needs u32 or s32"))
 }
 
 pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
@@ -62,7 +62,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         // The result is 0 or 1; c is read by the type of a.
         [left, right] if set => (left, left, right),
         [to, left, right] if !set => (to, left, right),
-        _ => return Err(form.unsupported("wants a type an operand")),
+        _ => return Err(form.unsupported("needs a type per operand")),
     };
     let first = match form.opcode {
         "vadd" => First::Add,
@@ -75,14 +75,14 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         "vmad" => First::Mad,
         _ => First::Set(
             form.take_one(TESTS)
-                .ok_or_else(|| form.unsupported("wants a comparison"))?,
+                .ok_or_else(|| form.unsupported("needs a comparison"))?,
         ),
     };
     let saturate = !set && form.take("sat");
     let shifts = matches!(first, First::Shl | First::Shr);
     let wrap = shifts && form.take("wrap");
     if shifts && wrap == form.take("clamp") {
-        return Err(form.unsupported("wants .clamp or .wrap"));
+        return Err(form.unsupported("needs .clamp or .wrap"));
     }
     if shifts && right {
         return Err(form.unsupported("shifts by u32"));

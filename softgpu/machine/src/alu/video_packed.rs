@@ -29,7 +29,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
     let (to, left, right) = match types[..] {
         [left, right] if set => (false, left, right),
         [to, left, right] if !set => (to, left, right),
-        _ => return Err(form.unsupported("wants a type an operand")),
+        _ => return Err(form.unsupported("needs a type per operand")),
     };
     let operation = match name {
         "vadd" => Operation::Add,
@@ -40,7 +40,7 @@ pub fn resolve(form: &mut Form) -> Result<Alu, Unsupported> {
         "vmax" => Operation::Max,
         _ => Operation::Set(
             form.take_one(TESTS)
-                .ok_or_else(|| form.unsupported("wants a comparison"))?,
+                .ok_or_else(|| form.unsupported("needs a comparison"))?,
         ),
     };
     let saturate = !set && form.take("sat");

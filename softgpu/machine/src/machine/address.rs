@@ -298,7 +298,7 @@ impl Executor<'_, '_> {
     }
 }
 
-/// The space a generic address lies in; None for no space at all.
+/// The space a generic address is in; None for no space at all.
 pub fn window_of(address: u64) -> Option<Space> {
     let within = |start: u64| (start..start + WINDOW_SIZE).contains(&address);
     if address < SHARED_WINDOW {

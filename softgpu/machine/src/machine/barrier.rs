@@ -79,7 +79,7 @@ impl Executor<'_, '_> {
             ))
         };
         if id > 15 {
-            return trouble(first, format!("barrier {id}: there are 16"));
+            return trouble(first, format!("barrier {id}: only 0 to 15 exist"));
         }
         if let Some(lane) = Bits(active).find(|&lane| ids[lane] != id) {
             return trouble(lane, "lanes of a warp name different barriers".to_string());

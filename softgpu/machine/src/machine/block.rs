@@ -152,7 +152,7 @@ impl Block {
                     }
                     State::Ready => continue,
                 };
-                let text = format!("deadlock: lanes wait at {what} for others that never come");
+                let text = format!("deadlock: lanes wait at {what} for others that never arrive");
                 let lane = Some(group.mask.trailing_zeros() as usize % WARP);
                 let mut trouble = Trouble::new(FaultKind::LaunchFailed, lane, text);
                 trouble.warp = warp.index;

@@ -102,7 +102,7 @@ impl Executor<'_, '_> {
         if address == 0 || heap::release(self.core.env.memory, address) {
             return Ok(());
         }
-        let text = format!("free of {address:#x}, which malloc did not give");
+        let text = format!("free of {address:#x}, which malloc did not return");
         Err(Trouble::new(FaultKind::IllegalAddress, Some(lane), text))
     }
 }

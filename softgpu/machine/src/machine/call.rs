@@ -50,7 +50,7 @@ impl<'a> Executor<'_, 'a> {
         let number = offset / FUNCTION_STEP;
         let functions = self.core.program.functions.len() as u64;
         if !offset.is_multiple_of(FUNCTION_STEP) || number == 0 || number > functions {
-            let text = format!("call of {address:#x}, which is no function");
+            let text = format!("call to {address:#x}, which is not a function");
             return Err(Trouble::new(FaultKind::InvalidPc, Some(lane), text));
         }
         Ok(number as usize - 1)

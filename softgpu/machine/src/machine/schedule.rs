@@ -97,7 +97,7 @@ pub fn run(launch: &Launch, env: &Environment) -> Result<(), Fault> {
     let shared = kernel.static_shared.saturating_add(launch.dynamic_shared);
     if shared > MAX_SHARED {
         let name = &kernel.name;
-        return refuse(format!("{name} wants {shared} bytes of shared memory"));
+        return refuse(format!("{name} needs {shared} bytes of shared memory"));
     }
     let cluster = launch.cluster.map(|n| n.max(1));
     let fits = launch.grid.iter().zip(cluster).all(|(n, c)| n % c == 0);

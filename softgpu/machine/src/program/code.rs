@@ -52,7 +52,7 @@ pub struct Function {
     pub returns: Vec<Place>,
 }
 
-/// Where a call's argument or result lies.
+/// Where a call's argument or result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Bytes in the function's frame in local memory.

@@ -85,7 +85,7 @@ pub struct Kernel {
     /// `.minnctapersm`.
     pub min_blocks_per_sm: Option<u32>,
     pub(crate) function: usize,
-    /// Where each shared variable lies, for those this kernel can reach.
+    /// Where each shared variable is, for those this kernel can reach.
     pub(crate) shared_offsets: Vec<(usize, u32)>,
     /// Functions this kernel can reach, itself first.
     pub(crate) reaches: Vec<usize>,

@@ -29,9 +29,19 @@ fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Builds a package as a static library. The folder is the one where the program that carries
+/// Those that crates/cli/build.rs builds together. Fewer of them would need fewer features of what they share, and be
+/// built anew.
+const TOGETHER: [&str; 5] = [
+    "cutrace-softgpu-driver",
+    "cutrace-softgpu-cupti",
+    "cutrace-softgpu-redirect",
+    "cutrace-gpu-times",
+    "cutrace-gpu-probes",
+];
+
+/// Builds packages as static libraries. The folder is the one where the program that carries
 /// the libraries builds them, so that each is built once.
-fn archive(package_name: &str, feature: Option<&str>, file: &str) -> PathBuf {
+fn archive(packages: &[&str], feature: Option<&str>, file: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()
         .expect("a target folder");
@@ -39,21 +49,18 @@ fn archive(package_name: &str, feature: Option<&str>, file: &str) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .current_dir(package())
-        .args([
-            "build",
-            "--release",
-            "--quiet",
-            "--package",
-            package_name,
-            "--target-dir",
-        ])
+        .args(["build", "--lib", "--profile", "carried", "--quiet"])
+        .arg("--target-dir")
         .arg(&target)
         .env_remove("RUSTC_WORKSPACE_WRAPPER");
+    for name in packages {
+        cargo.args(["--package", name]);
+    }
     if let Some(feature) = feature {
         cargo.args(["--no-default-features", "--features", feature]);
     }
     run(&mut cargo);
-    target.join("release").join(file)
+    target.join("carried").join(file)
 }
 
 fn once(cell: &OnceLock<PathBuf>, build: impl FnOnce() -> PathBuf) -> PathBuf {
@@ -69,7 +76,7 @@ pub fn runtime_folder() -> PathBuf {
         let folder = folder("runtime");
         for major in ["12", "13"] {
             let archive = archive(
-                "cutrace-softgpu-runtime",
+                &["cutrace-softgpu-runtime"],
                 Some(&format!("cuda{major}")),
                 "libcudart.a",
             );
@@ -86,7 +93,7 @@ pub fn softgpu_folder() -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     once(&FOLDER, || {
         let folder = folder("softgpu");
-        let archive = archive("cutrace-softgpu-driver", None, "libsoftgpu_driver.a");
+        let archive = archive(&TOGETHER, None, "libsoftgpu_driver.a");
         let link = package().join("../driver/exports/link-libcuda");
         run(Command::new("sh")
             .arg(link)

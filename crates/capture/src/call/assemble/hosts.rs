@@ -30,7 +30,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
     }
 
-    /// The kernel whose function of the host is at an address, or is what the address lies in.
+    /// The kernel whose function of the host is at an address, or is what the address is in.
     fn stub(
         &mut self,
         image: Option<usize>,

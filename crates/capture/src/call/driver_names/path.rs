@@ -85,7 +85,7 @@ pub fn search(
     paths
 }
 
-/// The bytes of a structure, as far as they are its own. What lies behind it is often the next of its kind, or its
+/// The bytes of a structure, as far as they are its own. What is behind it is often the next of its kind, or its
 /// own name, but not always.
 fn structure(reader: &mut Reader<'_>, address: u64, size: usize) -> Vec<u8> {
     let mut block = reader.block(address.wrapping_sub(WORD as u64), size + WORD);

@@ -194,7 +194,7 @@ fn on_host(call: &Event) -> bool {
     kind().is_some_and(|kind| kind.starts_with("CU_MEM_LOCATION_TYPE_HOST"))
 }
 
-/// The memory belongs to whoever made it; here only its place is learnt, for copies to know it.
+/// The memory belongs to its creator; here only its place is learnt, for copies to know it.
 pub fn foreign(step: Foreign, call: &Event, process: &mut ProcessState) {
     match step {
         Foreign::Open => {

@@ -60,7 +60,7 @@ impl ThreadState {
         of_context.copied().or(self.device)
     }
 
-    /// A call that succeeded changed, or told, what is current.
+    /// A call that succeeded changed, or returned, what is current.
     pub fn step(&mut self, step: ContextStep, call: &Event, process: &mut ProcessState) {
         let number = |name: &str| call.arg(name).and_then(Value::as_u64);
         let device = |name: &str| number(name).and_then(|device| u32::try_from(device).ok());

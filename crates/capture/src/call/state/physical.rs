@@ -111,7 +111,7 @@ impl PhysicalMemory {
         freed
     }
 
-    /// Where an address lies.
+    /// Where an address is.
     pub fn space_of(&self, address: u64) -> Option<event::MemorySpace> {
         let memory = self.memory.get(&self.at(address)?.memory)?;
         Some(

@@ -1,4 +1,4 @@
-//! What a program has told of its ranges: texts of strings, domains and categories by their handles,
+//! What a program has said about its ranges: texts of strings, domains and categories by their handles,
 //! and the ranges of the whole process that are under way.
 
 use event::{Event, Name};

@@ -234,7 +234,7 @@ impl Image {
         }
     }
 
-    /// Where the function begins that an address lies in, and where the next one does, by the table that exceptions
+    /// Where the function begins that an address is in, and where the next one does, by the table that exceptions
     /// are unwound with: stripped files have it, too.
     pub fn function_around(&self, address: u64) -> Option<(u64, u64)> {
         /// Offsets of four bytes from the table's own beginning, sorted: what all linkers write.

@@ -45,7 +45,7 @@ impl Registered {
         self.image.text(*self.names.get(&host)?)
     }
 
-    /// The kernel that is launched by the call which returns to an address, by the function which that lies in: the
+    /// The kernel that is launched by the call which returns to an address, by the function which that is in: the
     /// host function, or one that it was made a part of, which asks for the kernel's handle first:
     /// `__cudaGetKernel(&handle, host)`.
     pub fn launched(&self, return_address: u64) -> Option<&str> {

@@ -1,4 +1,4 @@
-//! Of hooks on functions of libraries and programs: which are meant, in which files, and how they are attached.
+//! Of hooks on functions of libraries and programs: which ones match, in which files, and how they are attached.
 
 use super::{
     choose::{Choice, MOST_SINGLE},

@@ -1,4 +1,4 @@
-//! Of hooks on markers (usdt): which are meant, in which files, and what of them can be read.
+//! Of hooks on markers (usdt): which ones match, in which files, and what of them can be read.
 
 use super::{
     choose::{Choice, MOST_SINGLE},

@@ -12,7 +12,7 @@ pub struct Names {
     symbolizer: Symbolizer,
 }
 
-/// Functions are not longer than this: an address further behind lies in something nameless.
+/// Functions are not longer than this: an address further behind is in something nameless.
 const LONGEST: u64 = 1 << 20;
 
 impl Names {

@@ -120,7 +120,7 @@ impl Shape {
         words
     }
 
-    /// A word is not to be had here: what would be read by it is not shown.
+    /// A word is not available here: what would be read by it is not shown.
     pub fn leave_out(&mut self, word: usize) {
         let pieces = self.pieces.iter_mut();
         let by_it = pieces.filter(|piece| piece.word.map(usize::from) == Some(word));

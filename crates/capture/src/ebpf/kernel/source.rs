@@ -51,7 +51,7 @@ impl Source for Kernel {
         doctor::rights().map(drop).map_err(Unavailable::because)
     }
 
-    /// Without the driver there is little to hook that somebody would not have named.
+    /// Without the driver there is little to hook that the user would not have named.
     fn left_out_of_all(&self, _run: &RunOptions) -> Option<String> {
         (!has_driver()).then(|| "NVIDIA's driver is not loaded".into())
     }

@@ -127,7 +127,7 @@ pub fn first_line(error: &EbpfError) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Where our own function lies in our own file.
+/// Where our own function is in our own file.
 fn own_offset() -> Option<u64> {
     let address = target as *const () as u64;
     let maps = fs::read_to_string("/proc/self/maps").ok()?;

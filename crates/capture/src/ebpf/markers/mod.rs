@@ -30,7 +30,7 @@ pub struct Marker {
     pub name: String,
     /// Where in the file the instruction is.
     pub offset: u64,
-    /// Where in the file the counter is that says whether somebody listens.
+    /// Where in the file the counter is that says whether a tracer listens.
     pub semaphore: Option<u64>,
     pub arguments: Vec<Argument>,
 }

@@ -163,7 +163,7 @@ impl<'a> Elf<'a> {
         segment.offset.checked_add(address - segment.address)
     }
 
-    /// How far behind a place a variable lies.
+    /// How far behind a place a variable is.
     fn behind(&self, location: u64, name: &str) -> Result<i64, &'static str> {
         let symbols = self.symbols.get_or_init(|| self.symbols());
         match symbols.get(name.as_bytes()) {

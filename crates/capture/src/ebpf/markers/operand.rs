@@ -1,4 +1,4 @@
-//! A marker's argument as the assembler was told of it: `-4@%eax`, `8@$-1`, `4@-8(%rbp)`,
+//! A marker's argument as the assembler was given it: `-4@%eax`, `8@$-1`, `4@-8(%rbp)`,
 //! `8@16(%rdi,%rcx,8)`, `4@counter+4(%rip)`.
 
 use crate::ebpf::layout::{
@@ -29,7 +29,7 @@ struct Register {
     shift: u8,
 }
 
-/// Where one argument is. `symbol` tells how far behind the marker a variable lies.
+/// Where one argument is. `symbol` tells how far behind the marker a variable is.
 pub fn parse(
     text: &str,
     symbol: impl FnOnce(&str) -> Result<i64, &'static str>,

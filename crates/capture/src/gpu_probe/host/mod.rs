@@ -3,7 +3,7 @@
 //! The kernel runs them, by libbpf. Arrays that they share with programs of the GPU are the kernel's,
 //! with pages that can be mapped: the library in the traced program asks for their files over a socket
 //! of the session's folder, and the device reaches the pages themselves. Who asks also gets the uprobes
-//! that are meant for its libraries, before it is answered: so they are there before its first call.
+//! that belong to its libraries, before it is answered: so they are there before its first call.
 
 mod contents;
 mod launch;
@@ -122,7 +122,7 @@ struct Served {
 }
 
 impl Host {
-    /// Loads the programs and attaches all that are of no process. The session's folder is told.
+    /// Loads the programs and attaches all that are of no process. The session's folder learns of them.
     pub fn start(part: &HostPart, folder: &Path) -> Result<Host, HostError> {
         let first = part.programs.first();
         ebpf::available().map_err(|source| HostError::NotAllowed {

@@ -57,7 +57,7 @@ impl Uprobe {
         names.chain([self.function.clone()]).collect()
     }
 
-    /// Whether any way to launch a kernel is meant: no library's own function is.
+    /// Whether any way to launch a kernel matches: no library's own function is.
     fn is_for_launches(&self) -> bool {
         let is_stub = self.function.starts_with("_Z");
         launch::is_launch(&self.function) && self.offset == 0 && (is_stub || self.file.is_none())

@@ -4,7 +4,7 @@ use crate::gpu_probe::MapDump;
 use event::{Arg, Value};
 use std::collections::BTreeMap;
 
-/// Accesses that are told apart; those beyond are not counted.
+/// Accesses that are distinguished; those beyond are not counted.
 pub const SITES: u32 = 4096;
 /// Places for lines of 128 bytes, a power of two: 16 MB of device memory.
 pub const LINES: u32 = 1 << 20;

@@ -99,7 +99,7 @@ impl<'a> Places<'a> {
         (Some(format!("{section}/{LAUNCH}")), Some(note))
     }
 
-    /// Whether somebody asked for another place than the section says.
+    /// Whether another place was asked for than the section says.
     pub fn is_moved(&self, program: &str) -> bool {
         let found = self.found.borrow();
         found.iter().any(|one| one.name == program && one.is_moved)
@@ -189,7 +189,7 @@ mod tests {
     fn a_stub_is_said_to_stand_for_its_kernel() {
         let places = Places::new(&[], b"");
         assert_eq!(places.section("cuda__p", "kprobe/cuda__Z1kPf"), None);
-        let note = "program cuda__p: cuda__Z1kPf stands for the kernel k(float*)";
+        let note = "program cuda__p: cuda__Z1kPf is read as the kernel k(float*)";
         assert_eq!(places.notes(), [note]);
     }
 }

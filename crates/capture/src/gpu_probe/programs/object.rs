@@ -64,7 +64,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Object, Vec<String>), ObjectError> {
     Ok((object, places.notes()))
 }
 
-/// `kernels` are meant in place of those that the sections name; that of memory accesses names none.
+/// `kernels` replace those that the sections name; that of memory accesses names none.
 pub fn load(
     bytes: &[u8],
     kernels: Option<&Pattern>,

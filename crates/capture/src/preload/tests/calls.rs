@@ -97,7 +97,7 @@ impl Traced {
         }) as u16
     }
 
-    /// A call that is entered and left; returns nothing but success or what it is told to.
+    /// A call that is entered and left; returns nothing but success or what it is asked to.
     pub fn call(
         &mut self,
         thread: usize,

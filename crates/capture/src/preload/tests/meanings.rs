@@ -1,4 +1,4 @@
-//! What calls mean, told exactly once, whichever layers are seen.
+//! What calls mean, reported exactly once, whichever layers are seen.
 
 use super::calls::{Traced, lines};
 use cuda::capture::{Item, plan};
@@ -23,7 +23,7 @@ impl Script {
         }
     }
 
-    /// A call that is left at once. Arguments past the fourth word and what lies behind pointers
+    /// A call that is left at once. Arguments past the fourth word and what pointers lead to
     /// are given by the parameters' names; other words are 1.
     fn call(&mut self, name: &'static str, args: [u64; 4], pieces: &[Piece]) {
         let open = self.begin(name, args, pieces);

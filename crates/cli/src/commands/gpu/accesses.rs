@@ -98,7 +98,7 @@ fn went(one: &Access, text: &mut String) {
         };
         let _ = writeln!(
             text,
-            "{:>14}{whose} at lines that there was no room to tell apart",
+            "{:>14}{whose} at lines that did not fit into the table",
             ""
         );
     }
@@ -109,7 +109,7 @@ fn place(one: &Access, line: &Line) -> String {
         Some((owner, offset)) if *offset < 0 => format!("{:#x}, {}", line.address, short(owner)),
         Some((owner, offset)) => format!("{:#x}, {} + {offset:#x}", line.address, short(owner)),
         None if one.is_shared => format!("shared memory + {:#x}", line.address),
-        None => format!("{:#x}, of no allocation that the trace knows", line.address),
+        None => format!("{:#x}, in no known allocation", line.address),
     }
 }
 

@@ -64,7 +64,7 @@ impl Library {
         // SAFETY: the name ends with a NUL.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {
-            bail!("no CUDA driver here (libcuda.so.1): with --sim it runs on softgpu");
+            bail!("no CUDA driver here (libcuda.so.1); --sim runs it on softgpu");
         }
         Ok(Library(handle))
     }

@@ -9,7 +9,7 @@ mod pin;
 mod report;
 mod room;
 
-use super::{input::contents, print, record};
+use super::{input::contents, print, recording};
 use crate::{
     arguments::{Gpu, Run, Size},
     embedded,
@@ -174,7 +174,7 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     probes.show = Some(Box::new(intervals::show));
     let probes = Arc::new(probes);
     options.record.run.probes = Some(probes.clone());
-    let mut recorded = record::record(&mut options.record)?;
+    let mut recorded = recording::record(&mut options.record)?;
     // The answer comes first: it is what was asked for.
     if let Some(found) = recorded.said.results::<ProbeResults>() {
         report::show(&probes, &found, &options);
@@ -182,6 +182,6 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
             pin::write(folder, &probes, &found.dumps)?;
         }
     }
-    record::say(&options.record, &recorded);
+    recording::say(&options.record, &recorded);
     recorded.exit.pass_on()
 }

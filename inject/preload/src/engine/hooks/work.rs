@@ -58,8 +58,8 @@ impl Tools {
             .flatten();
         let near = (writer.as_ref()).and_then(|_| Near::reserve(first, wanted * ROOM + 4096));
         let refusal = match (&writer, &near) {
-            _ if !may_patch => "told to leave code alone",
-            (None, _) => "this process may not change code",
+            _ if !may_patch => "code patching is turned off",
+            (None, _) => "this process may not modify its code",
             (_, None) => "no free memory within reach",
             _ => "",
         };
@@ -115,8 +115,8 @@ impl Hooks {
         let sealed = tools.near.as_ref().is_none_or(Near::seal);
         if work.hooked == 0 || !sealed {
             let why = match tools.refusal {
-                _ if wanted == 0 => "none of its functions was asked for",
-                "" => "no function's entry can be changed",
+                _ if wanted == 0 => "none of its functions was selected",
+                "" => "none of its functions' entries can be patched",
                 refusal => refusal,
             };
             tools.put_away();
@@ -169,7 +169,7 @@ impl Hooks {
         let patched = match &mut tools.near {
             None => Err(tools.refusal),
             Some(_) if same.any(|name| self.options.leaves_intact(name.name)) => {
-                Err("its code is to stay as it is")
+                Err("its code must not be patched")
             }
             Some(near) => self.prepare(of, (one, next.map(|next| next.address)), number, near),
         };

@@ -58,9 +58,7 @@ pub fn consider(object: &Object) {
         return;
     };
     let Some(layout) = layout_of(object) else {
-        report::say(
-            b"note Python's frames are not shown: its version is not one of CPython 3.9 to 3.14\n",
-        );
+        report::say(b"note Python frames are not shown: only CPython 3.9 to 3.14 is supported\n");
         return;
     };
     let interpreter = Interpreter {
@@ -311,7 +309,7 @@ pub fn describe(found: &CodeFrame, text: &mut Text) -> bool {
             .is_null()
     {
         report::note(
-            b"note Python's frames are not shown: this interpreter keeps them in another way\n",
+            b"note Python frames are not shown: this interpreter stores them differently\n",
         );
     }
     described

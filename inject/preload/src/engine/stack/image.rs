@@ -1,4 +1,4 @@
-//! Bytes of an object's file, read at the addresses that they have in the object. Nothing that lies
+//! Bytes of an object's file, read at the addresses that they have in the object. Nothing that is
 //! there is believed: a read past the end is no read.
 
 /// A part of a file that is mapped for this alone: it stays when the object goes.

@@ -27,7 +27,7 @@ struct Row {
     identity: Identity,
 }
 
-/// What a file is, so far as it matters: where it lies in memory does not.
+/// What a file is, so far as it matters: where it is in memory does not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
     header: u64,

@@ -305,7 +305,7 @@ fn follow_any(
     Some(())
 }
 
-/// By the frame pointer, where it points up the stack and what lies there is an address in code.
+/// By the frame pointer, where it points up the stack and what is there is an address in code.
 fn guess(registers: &mut Registers, memory: &mut Memory<'_>) -> bool {
     let frame = registers.saved[RBP];
     if frame < registers.rsp || !frame.is_multiple_of(8) {

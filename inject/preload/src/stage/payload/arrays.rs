@@ -1,4 +1,4 @@
-//! Arrays, and what lies behind pointers in memory. They are read through the kernel, but for
+//! Arrays, and what pointers lead to in memory. They are read through the kernel, but for
 //! arrays in structs that the callee has just walked: launches have them.
 
 use super::{LOWEST, Payload, carefully, in_one_page, text};

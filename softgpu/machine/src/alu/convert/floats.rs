@@ -25,7 +25,7 @@ pub fn between(
         (Some(_), None) if target != source => {
             return wrong("rounds to whole numbers of one type only");
         }
-        (None, None) if narrows => return wrong("wants a rounding"),
+        (None, None) if narrows => return wrong("needs a rounding mode"),
         (None, Some(_)) if !narrows => return wrong("loses nothing to round"),
         _ => {}
     }

@@ -16,7 +16,7 @@ pub fn pair(
     shape: Shape,
 ) -> Result<Alu, Unsupported> {
     let Some(rounding) = rounding else {
-        return Err(form.unsupported("wants a rounding"));
+        return Err(form.unsupported("needs a rounding mode"));
     };
     let wrong = || Err(form.unsupported("no such conversion"));
     if shape.saturate || !matches!(rounding, Rounding::NearestEven | Rounding::Zero) {
@@ -30,7 +30,7 @@ pub fn pair(
     };
     let small = width == 8;
     if small && !(shape.satfinite && rounding == Rounding::NearestEven) {
-        return Err(form.unsupported("wants .rn.satfinite"));
+        return Err(form.unsupported("needs .rn.satfinite"));
     }
     let convert =
         move |bits: u64, source: Format| finish(source.decode(bits), target, rounding, shape);
@@ -108,7 +108,7 @@ pub fn pack(form: &mut Form) -> Result<Alu, Unsupported> {
         _ => return Err(form.unsupported("no such packing")),
     };
     if !saturates {
-        return Err(form.unsupported("wants .sat"));
+        return Err(form.unsupported("needs .sat"));
     }
     let eval = single(move |s| {
         let half = |x: u64| clamp(number(x, 32, true), bits, signed);

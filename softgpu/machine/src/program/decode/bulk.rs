@@ -1,4 +1,4 @@
-//! cp.async.bulk. Like cp.async it is done at once; only its mbarrier must be told.
+//! cp.async.bulk. Like cp.async it is done at once; only its mbarrier must be notified.
 
 use ptx::ast::Instruction;
 

@@ -111,7 +111,7 @@ fn selection(options: &Record, option: &str, spec: &str) -> Result<()> {
     if !is_open && !spec.is_empty() && filter.meaningless().next().is_none() {
         let is_known = |item: &str| item.chars().any(char::is_alphanumeric);
         if is_known(spec) && !all.any(|one| filter.wants(one.name)) && !is_nvtx(spec) {
-            bail!("{option}{spec}: this excludes everything that it asks for");
+            bail!("{option}{spec}: this excludes everything it includes");
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::{fs, time::SystemTime};
 
 pub fn of_run(run: &RunOptions, start_ns: u64) -> Meta {
     Meta {
-        cutrace: env!("CARGO_PKG_VERSION").into(),
+        cutrace: version::VERSION.into(),
         command: match run.pid() {
             Some(pid) => process_name::of_running(pid).map_or_else(Vec::new, |it| it.command),
             None => run.words(),

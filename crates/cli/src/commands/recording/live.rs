@@ -26,6 +26,8 @@ pub fn show(output: Option<&Path>, device_lines: bool) -> Option<MakeShow> {
             // Of a whole machine nobody knows the numbers.
             name_of: (meta.command.is_empty() && meta.pid.is_none())
                 .then_some(name_of as fn(u32) -> Option<String>),
+            // A line that waits for the next is no line as it happens.
+            full: true,
             ..Options::default()
         };
         Box::new(Lines(Replay::new(LineWriter::new(file), meta, options)))

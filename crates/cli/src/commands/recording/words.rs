@@ -10,7 +10,8 @@ use capture::{
 use render::RunSummary;
 use std::{ffi::CStr, fmt::Write as _, path::Path, time::Duration};
 
-const ON_SOFTGPU: &str = "the device was softgpu, a software one: times are not a GPU's";
+const ON_SOFTGPU: &str =
+    "the device was softgpu, which runs on the CPU: times are not those of a GPU";
 pub fn summary(
     run: &RunOptions,
     watched: &Together,
@@ -39,7 +40,7 @@ pub fn summary(
             && run.libraries.is_empty()
         {
             notes.extend(filter.meaningless().map(|item| {
-                format!("{option}{item}: no category, no layer and no function that cutrace knows")
+                format!("{option}{item}: not a category, layer or function that cutrace knows")
             }));
         }
     }
@@ -62,11 +63,7 @@ pub fn summary(
         ));
     }
     if let Some(limit) = run.duration {
-        notes.push(if !run.is_command() {
-            format!("-d: nothing was traced after the first {limit:?}")
-        } else {
-            format!("calls after the first {limit:?} were left out")
-        });
+        notes.push(format!("-d: only the first {limit:?} were recorded"));
     }
     if run.simulate {
         notes.push(ON_SOFTGPU.into());
@@ -183,7 +180,9 @@ fn end(exit: Exit) -> Option<String> {
                         .into_owned()
                 });
             let name = name.unwrap_or_else(|| "unknown".into());
-            Some(format!("the program was ended by signal {signal} ({name})"))
+            Some(format!(
+                "the program was killed by signal {signal} ({name})"
+            ))
         }
     }
 }
@@ -198,7 +197,7 @@ mod tests {
         let words = |exit| end(exit).unwrap_or_default();
         assert_eq!(words(Exit::Code(3)), "the program exited with 3");
         assert!(
-            words(Exit::Signal(libc::SIGSEGV)).starts_with("the program was ended by signal 11 (")
+            words(Exit::Signal(libc::SIGSEGV)).starts_with("the program was killed by signal 11 (")
         );
     }
 }

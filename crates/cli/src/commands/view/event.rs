@@ -1,0 +1,258 @@
+//! `api/event`: everything known of one event, gathered from the segments that have something of it.
+
+use super::indexed::Indexed;
+use event::{Event, Extent, Layer, Record, What};
+use render::detail::{EventFacts, Relative, event_json};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+use trace::Parts;
+
+/// Segments that may have an event by the index: most of the time one.
+const MOST_CANDIDATES: usize = 32;
+/// Segments that are held for one answer.
+const MOST_READ: usize = 4;
+/// After which nothing more is looked for.
+const TIME: Duration = Duration::from_millis(60);
+/// What an event caused, at most.
+const MOST_CAUSED: usize = 200;
+/// Calls around a call, at most.
+const MOST_PARENTS: usize = 64;
+
+/// Segments that were read for one answer.
+struct Reading<'a> {
+    trace: &'a Indexed,
+    read: HashMap<usize, Vec<Record>>,
+    began: Instant,
+}
+
+impl<'a> Reading<'a> {
+    fn new(trace: &'a Indexed) -> Self {
+        Reading {
+            trace,
+            read: HashMap::new(),
+            began: Instant::now(),
+        }
+    }
+
+    fn may_read(&self, segment: usize) -> bool {
+        let is_allowed = self.read.len() < MOST_READ && self.began.elapsed() < TIME;
+        self.read.contains_key(&segment) || self.read.is_empty() || is_allowed
+    }
+
+    fn segment(&mut self, segment: usize) -> Result<&[Record], String> {
+        if !self.read.contains_key(&segment) {
+            let records = self.trace.records(segment, Parts::ALL)?;
+            self.read.insert(segment, records);
+        }
+        Ok(self.read.get(&segment).map_or(&[], |records| records))
+    }
+
+    /// The event, as far as the segments that it begins and ends in know it; with these segments.
+    fn event(&mut self, id: u64) -> Result<Option<(Event, usize, usize)>, String> {
+        if let Some((_, first, last)) = self.trace.detail.reaching(id) {
+            let (first, last) = (first as usize, last as usize);
+            let begun = last_of(self.segment(first)?, id).cloned();
+            let ended = last_of(self.segment(last)?, id).cloned();
+            let event = match (begun, ended) {
+                (Some(begun), Some(ended)) if first != last => Some(joined(begun, ended)),
+                (begun, ended) => ended.or(begun),
+            };
+            return Ok(event.map(|event| (event, first, last)));
+        }
+        let segments = self.trace.index.segments().iter().enumerate();
+        let candidates = segments.filter(|(_, segment)| segment.ids.may_contain(id));
+        for (number, _) in candidates.take(MOST_CANDIDATES) {
+            let held = self.read.contains_key(&number);
+            if let Some(event) = last_of(self.segment(number)?, id) {
+                return Ok(Some((event.clone(), number, number)));
+            }
+            if !held {
+                self.read.remove(&number);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The last that the records say of an event.
+fn last_of(records: &[Record], id: u64) -> Option<&Event> {
+    records.iter().rev().find_map(|record| match record {
+        Record::Event(event) if event.id == id => Some(event),
+        _ => None,
+    })
+}
+
+/// A span whose beginning and end were read apart.
+fn joined(begun: Event, ended: Event) -> Event {
+    let Extent::Closed(duration) = ended.extent else {
+        return begun;
+    };
+    Event {
+        extent: Extent::Closed(duration),
+        outputs: ended.outputs,
+        status: ended.status.or(begun.status),
+        ioctl: ended.ioctl.or(begun.ioctl),
+        correlation: ended.correlation.or(begun.correlation),
+        device: ended.device.or(begun.device),
+        context: ended.context.or(begun.context),
+        stream: ended.stream.or(begun.stream),
+        ..begun
+    }
+}
+
+/// None if there is no such event.
+pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
+    let mut reading = Reading::new(trace);
+    let Some((event, first, last)) = reading.event(id)? else {
+        return Ok(None);
+    };
+    let meaning = meaning_of(&mut reading, id, last)?;
+    let (mut caused, mut caused_more) = children(&mut reading, &event, first, last)?;
+    if event.layer != Layer::Gpu {
+        let mut correlations: Vec<u64> = event.correlation.into_iter().chain([id]).collect();
+        correlations.extend(caused.iter().take(16).map(|relative| relative.id));
+        let (work, more) = work_of(&mut reading, &correlations, first)?;
+        caused.extend(work);
+        caused_more |= more;
+    }
+    caused.sort_by_key(|relative| (relative.start, relative.id));
+    caused.dedup_by_key(|relative| relative.id);
+    caused_more |= caused.len() > MOST_CAUSED;
+    caused.truncate(MOST_CAUSED);
+    let caused_by = match event.correlation {
+        Some(call) if event.layer == Layer::Gpu && call != id => {
+            let call = reading.event(call)?.map(|(call, ..)| call);
+            call.and_then(|call| relative(trace, &call))
+        }
+        _ => None,
+    };
+    let facts = EventFacts {
+        row: row_of(trace, &event, last)?,
+        meaning: meaning.as_ref(),
+        parents: parents(&mut reading, &event)?,
+        caused,
+        caused_more,
+        caused_by,
+    };
+    Ok(Some(event_json(&trace.detail, &event, &facts)))
+}
+
+/// Its meaning comes after its end: perhaps in the next segment.
+fn meaning_of(reading: &mut Reading<'_>, id: u64, last: usize) -> Result<Option<What>, String> {
+    let find = |records: &[Record]| {
+        records.iter().find_map(|record| match record {
+            Record::Meaning(meaning) if meaning.op == id => Some(meaning.what.clone()),
+            _ => None,
+        })
+    };
+    if let Some(found) = find(reading.segment(last)?) {
+        return Ok(Some(found));
+    }
+    let records = reading.segment(last)?;
+    let after = records.iter().rev().take(64);
+    let ends_late = after
+        .clone()
+        .any(|record| matches!(record, Record::Event(event) if event.id == id));
+    if !ends_late || last + 1 >= reading.trace.index.segments().len() {
+        return Ok(None);
+    }
+    let records = reading.segment(last + 1)?;
+    Ok(find(&records[..records.len().min(64)]))
+}
+
+/// What is directly inside of a call.
+fn children(
+    reading: &mut Reading<'_>,
+    event: &Event,
+    first: usize,
+    last: usize,
+) -> Result<(Vec<Relative>, bool), String> {
+    let mut found: HashMap<u64, Relative> = HashMap::new();
+    for segment in first..=last {
+        if !reading.may_read(segment) {
+            return Ok((found.into_values().collect(), true));
+        }
+        let trace = reading.trace;
+        for record in reading.segment(segment)? {
+            if let Record::Event(inner) = record
+                && inner.parent == Some(event.id)
+                && inner.id != event.id
+                && let Some(relative) = relative(trace, inner)
+            {
+                found.insert(inner.id, relative);
+                if found.len() > MOST_CAUSED {
+                    return Ok((found.into_values().collect(), true));
+                }
+            }
+        }
+    }
+    Ok((found.into_values().collect(), false))
+}
+
+/// GPU work with one of these correlations: mostly soon after its call.
+fn work_of(
+    reading: &mut Reading<'_>,
+    correlations: &[u64],
+    first: usize,
+) -> Result<(Vec<Relative>, bool), String> {
+    let mut found: HashMap<u64, Relative> = HashMap::new();
+    let trace = reading.trace;
+    for (number, segment) in trace.index.segments().iter().enumerate().skip(first) {
+        let may = |&correlation: &u64| segment.gpu_correlations.may_contain(correlation);
+        if !correlations.iter().any(may) {
+            continue;
+        }
+        if !reading.may_read(number) {
+            return Ok((found.into_values().collect(), true));
+        }
+        for record in reading.segment(number)? {
+            if let Record::Event(work) = record
+                && work.layer == Layer::Gpu
+                && work
+                    .correlation
+                    .is_some_and(|it| correlations.contains(&it))
+                && let Some(relative) = relative(trace, work)
+            {
+                found.insert(work.id, relative);
+            }
+        }
+    }
+    Ok((found.into_values().collect(), false))
+}
+
+fn relative(trace: &Indexed, event: &Event) -> Option<Relative> {
+    let lane = trace.detail.lane_of(event)?;
+    // One that reaches into another segment is known whole by the index.
+    if let Some((span, ..)) = trace.detail.reaching(event.id) {
+        return Some(Relative::of(span, trace.detail.names(span)));
+    }
+    Some(Relative::of_event(&trace.detail, event, lane))
+}
+
+fn row_of(trace: &Indexed, event: &Event, last: usize) -> Result<Option<(u32, u32)>, String> {
+    if let Some((span, ..)) = trace.detail.reaching(event.id) {
+        return Ok(Some((span.lane, span.depth)));
+    }
+    let placed = trace.placed(&[last as u32])?;
+    let mut spans = placed.values().flat_map(|placed| &placed.spans);
+    let found = spans.find(|span| span.id == event.id);
+    Ok(found.map(|span| (span.lane, span.depth)))
+}
+
+/// The calls around it, outermost first.
+fn parents(reading: &mut Reading<'_>, event: &Event) -> Result<Vec<(u64, String)>, String> {
+    let mut parents = Vec::new();
+    let mut next = event.parent;
+    while let Some(id) = next
+        && parents.len() < MOST_PARENTS
+        && !parents.iter().any(|(known, _)| *known == id)
+        && let Some((parent, ..)) = reading.event(id)?
+    {
+        parents.push((id, parent.name.to_string()));
+        next = parent.parent;
+    }
+    parents.reverse();
+    Ok(parents)
+}

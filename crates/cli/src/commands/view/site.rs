@@ -1,0 +1,134 @@
+//! What is at which address, below a path that other users of the machine cannot guess.
+
+use super::{
+    event,
+    http::{Parameters, Request, Response},
+    indexed::Indexed,
+    search,
+};
+use render::detail::Query;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Spans of an answer.
+const MOST_SPANS: u64 = 20_000;
+/// Bytes of an answer.
+const LARGEST: usize = 16 << 20;
+
+pub struct Site {
+    /// Names of other hosts that lead here are another site's doing.
+    pub hosts: [String; 2],
+    /// `/SECRET/`
+    pub path: String,
+    pub page: Arc<Vec<u8>>,
+    /// Those that can be asked about.
+    pub traces: Vec<Indexed>,
+    /// One question after the other: what they need in memory is bounded together.
+    pub turn: Mutex<()>,
+}
+
+impl Site {
+    pub fn answer(&self, request: &Request) -> Response {
+        if request.method != "GET" || !self.hosts.contains(&request.host) {
+            return Response::not_found();
+        }
+        let Some(rest) = request.target.strip_prefix(&*self.path) else {
+            return Response::not_found();
+        };
+        let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if name.is_empty() {
+            return Response::page(&self.page);
+        }
+        let ask = match name {
+            "api/spans" => spans,
+            "api/event" => one_event,
+            "api/search" => found,
+            "api/instances" => instances,
+            _ => return Response::not_found(),
+        };
+        let Some(parameters) = Parameters::parse(query) else {
+            return Response::error(
+                "400 Bad Request",
+                "the parameters are not percent-encoded UTF-8",
+            );
+        };
+        let number = parameters.number("trace").map(|number| number.unwrap_or(0));
+        let trace = number.map(|number| self.traces.get(number as usize));
+        match trace {
+            Err(why) => Response::error("400 Bad Request", &why),
+            Ok(None) => Response::error("404 Not Found", "there is no such trace"),
+            Ok(Some(trace)) if !trace.is_current() => {
+                Response::error("410 Gone", "the trace has changed: run cutrace view again")
+            }
+            Ok(Some(trace)) => {
+                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+                match ask(trace, &parameters) {
+                    Ok(Some(answer)) if answer.len() <= LARGEST => Response::json(answer),
+                    Ok(Some(_)) => {
+                        Response::error("400 Bad Request", "the answer is too large: ask for less")
+                    }
+                    Ok(None) => Response::error("404 Not Found", "there is no such event"),
+                    Err(why) => Response::error("400 Bad Request", &why),
+                }
+            }
+        }
+    }
+}
+
+type Answer = Result<Option<String>, String>;
+
+fn spans(trace: &Indexed, parameters: &Parameters) -> Answer {
+    let lanes = parameters.get("lanes").filter(|lanes| !lanes.is_empty());
+    let lanes = lanes.map(|lanes| {
+        lanes
+            .split(',')
+            .map(str::parse::<u32>)
+            .collect::<Result<Vec<u32>, _>>()
+    });
+    let mut lanes = lanes
+        .transpose()
+        .map_err(|_| "lanes: not a list of numbers")?;
+    if let Some(lanes) = &mut lanes {
+        lanes.sort_unstable();
+    }
+    let query = Query {
+        from: parameters.needed("from")?,
+        to: parameters.needed("to")?,
+        lanes,
+        limit: parameters
+            .number("limit")?
+            .unwrap_or(MOST_SPANS)
+            .min(MOST_SPANS) as usize,
+    };
+    if query.from >= query.to {
+        return Err("to: not behind from".to_owned());
+    }
+    trace.spans(&query).map(Some)
+}
+
+fn one_event(trace: &Indexed, parameters: &Parameters) -> Answer {
+    event::event(trace, parameters.needed("id")?)
+}
+
+fn found(trace: &Indexed, parameters: &Parameters) -> Answer {
+    let text = parameters.get("q").ok_or("q: missing")?;
+    let (from, max) = page_of(parameters)?;
+    search::search(trace, text, from, max).map(Some)
+}
+
+fn instances(trace: &Indexed, parameters: &Parameters) -> Answer {
+    let name = parameters.get("name").ok_or("name: missing")?;
+    let by_time = match parameters.get("by") {
+        None | Some("time") => true,
+        Some("duration") => false,
+        Some(_) => return Err("by: time or duration".to_owned()),
+    };
+    let (from, max) = page_of(parameters)?;
+    search::instances(trace, name, by_time, from, max).map(Some)
+}
+
+/// Where to go on, and how far.
+fn page_of(parameters: &Parameters) -> Result<(u64, usize), String> {
+    let max = parameters.number("max")?.unwrap_or(search::MOST_MATCHES);
+    let max = max.clamp(1, search::MOST_MATCHES) as usize;
+    Ok((parameters.number("from")?.unwrap_or(0), max))
+}

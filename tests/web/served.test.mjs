@@ -1,0 +1,127 @@
+// The page as `cutrace view` serves it, of a trace of which it carries only a part. CUTRACE_ADDRESS is where,
+// CUTRACE_SERVER the server's process.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { goTo, settled, view, width } from './browser.mjs';
+
+const plain = (text) => text.replaceAll('\u2009', ' ').replaceAll(/\s+/g, ' ');
+
+const open = (hash = '') => goTo(`${process.env.CUTRACE_ADDRESS}${hash}`);
+
+// What is in sight is as fine as it gets.
+const fine = (page) => page.waitForFunction(() => document.documentElement.dataset.detail === 'shown', null, { timeout: 20_000 });
+
+const detail = async (page, pattern) => {
+  await page.waitForFunction((source) => new RegExp(source).test(document.getElementById('timeline-detail').innerText), pattern.source, { timeout: 20_000 });
+  return plain(await page.locator('#timeline-detail').innerText());
+};
+
+test('from the whole run to one named call and its arguments', async () => {
+  const page = await open();
+  await page.locator('#timeline-canvas').scrollIntoViewIfNeeded();
+  const canvas = await page.locator('#timeline-canvas').boundingBox();
+  assert.match(await page.locator('#footer').innerText(), /combined into cells/, 'the page carries a part only');
+  for (let step = 0; step < 8; step++) await page.keyboard.press('w');
+  await fine(page);
+  await settled(page);
+  // The lowest launch that can be seen: a call of the host, below the GPU's lanes.
+  const spot = await page.evaluate(() => {
+    const canvas = document.getElementById('timeline-canvas');
+    const wanted = getComputedStyle(document.documentElement).getPropertyValue('--cat-kernel').trim().match(/\w\w/g).map((part) => parseInt(part, 16));
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    for (let y = canvas.height - 1; y > 30; y--) {
+      for (let x = 260; x < canvas.width - 60; x++) {
+        const at = (y * canvas.width + x) * 4;
+        if (wanted.every((part, index) => Math.abs(data[at + index] - part) < 4)) return { x, y };
+      }
+    }
+    return null;
+  });
+  assert.ok(spot, 'a launch is in sight');
+  await page.waitForTimeout(300); // A wheel that scrolled the page there does not zoom.
+  await page.mouse.move(canvas.x + spot.x, canvas.y + spot.y - 3);
+  for (let step = 0; step < 60; step++) {
+    await page.mouse.wheel(0, -240);
+    const part = await view(page);
+    await fine(page);
+    if (part && width(part) < 60_000) break;
+  }
+  assert.ok(width(await view(page)) < 60_000);
+  // A press selects it, and the server says what it was given.
+  let found = '';
+  for (let off = 0; off < 400 && !/Arguments/.test(found); off += 25) {
+    await page.mouse.click(canvas.x + spot.x + off, canvas.y + spot.y - 3);
+    await settled(page);
+    await page.waitForFunction(() => !/Asking for/.test(document.getElementById('timeline-detail').innerText), null, { timeout: 20_000 });
+    if (await page.locator('#timeline-detail').isVisible()) found = plain(await page.locator('#timeline-detail').innerText());
+  }
+  assert.match(found, /Arguments/);
+  assert.match(found, /LaunchKernel/);
+  assert.match(found, /gridDim \[4096,1,1\]|gridDimX 4096/);
+  assert.match(found, /result CUDA_SUCCESS/);
+  assert.match(found, /op_id \d+/);
+  assert.deepEqual(page.problems, []);
+  const origin = new URL(process.env.CUTRACE_ADDRESS).origin;
+  assert.deepEqual(page.requests.filter((url) => !url.startsWith(origin)), []);
+  await page.context().close();
+});
+
+test('a search asks the server, and walks to calls that the page does not carry', async () => {
+  const page = await open();
+  await page.locator('#search').fill('RM_ALLOC');
+  await page.waitForFunction(() => /match/.test(document.getElementById('search-status').textContent));
+  await page.keyboard.press('Enter');
+  const text = await detail(page, /RM_ALLOC[\s\S]*(Request|Arguments)/);
+  assert.match(text, /Inside /);
+  assert.match(plain(await page.locator('#search-status').innerText()), /^match 1 of/);
+  const first = await view(page);
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => /^match 2 of/.test(document.getElementById('search-status').textContent));
+  assert.notDeepEqual(await view(page), first);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test('a call that is only on the server is found by its address', async () => {
+  const page = await open();
+  await page.locator('#search').fill('cuMemAlloc_v2');
+  await page.keyboard.press('Enter');
+  const text = await detail(page, /op_id/);
+  const id = /op_id (\d+)/.exec(text)[1];
+  await page.context().close();
+  const other = await open(`#op=${id}`);
+  assert.match(await detail(other, /op_id/), new RegExp(`op_id ${id}\\b`));
+  await other.context().close();
+});
+
+test('two traces are one above the other, with what differs', { skip: !process.env.CUTRACE_COMPARED }, async () => {
+  const page = await goTo(process.env.CUTRACE_COMPARED);
+  assert.equal(await page.locator('.timeline-canvas').count(), 2);
+  assert.match(plain(await page.locator('#diff').innerText()), /From A to B .* total/);
+  await page.locator('#timeline-canvas-b').focus();
+  await page.keyboard.press('w');
+  await page.keyboard.press('w');
+  const part = await view(page);
+  assert.ok(part && width(part) > 0, 'both have one scale: zooming one zooms the other');
+  await page.locator('#diff tbody button').first().click();
+  assert.ok(await page.locator('#timeline-detail').isVisible());
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
+test('without its server the page says so and goes on', { skip: !process.env.CUTRACE_SERVER }, async () => {
+  const page = await open();
+  process.kill(Number(process.env.CUTRACE_SERVER), 'SIGKILL');
+  for (let step = 0; step < 14; step++) await page.keyboard.press('w');
+  await page.locator('#timeline-canvas').focus();
+  await page.keyboard.press('Home');
+  await page.getByText('cutrace view has ended').waitFor({ timeout: 20_000 });
+  await page.keyboard.press('f');
+  assert.equal(await view(page), null, 'keys work');
+  await page.locator('#timeline-canvas').focus();
+  await page.keyboard.press('Enter');
+  await settled(page);
+  assert.match(await page.locator('#timeline-detail').innerText(), /duration/);
+  await page.context().close();
+});
