@@ -3,7 +3,7 @@
 const details = (() => {
   const MOVED = 4;
   const STACK = 6; // frames that are seen without asking
-  // Arguments of GPU work that are told in words.
+  // Arguments of GPU work that have words of their own.
   const OF_KERNELS = ['grid', 'block', 'registers', 'static_shared', 'dynamic_shared', 'local', 'graph', 'node'];
   const OF_COPIES = ['bytes', 'from', 'to'];
 
@@ -127,8 +127,8 @@ const details = (() => {
       row.correlation[i] !== 0 && ['correlation', String(row.correlation[i])],
     ].filter(Boolean);
     const failed = !Number.isNaN(row.status[i]) && row.status[i] !== 0;
-    const told = isGpu(timeline, ref) ? (kernel.length > 0 ? OF_KERNELS : copy.length > 0 ? OF_COPIES : []) : [];
-    const rest = (known?.arguments ?? []).filter((field) => !told.includes(field.name));
+    const inWords = isGpu(timeline, ref) ? (kernel.length > 0 ? OF_KERNELS : copy.length > 0 ? OF_COPIES : []) : [];
+    const rest = (known?.arguments ?? []).filter((field) => !inWords.includes(field.name));
     return [
       el('h3', {}, tables.swatch(timeline.categories[row.category[i]]), title, failed && el('span', { class: 'bad' }, ' failed')),
       sentence && el('p', { class: 'mono request' }, sentence),

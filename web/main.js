@@ -18,7 +18,7 @@ function start([report, other]) {
   const detail = byId('timeline-detail');
   const live = byId('timeline-live');
   const tell = (text) => dom.replace(live, text);
-  // What is selected in a timeline is told below, whichever of two it is.
+  // What is selected in a timeline is described below, whichever of two it is.
   const hooksOf = (of, viewOf) => ({
     half: other != null,
     end: other && Math.max(timeline.end_ns, other.timeline.end_ns),
@@ -27,9 +27,9 @@ function start([report, other]) {
       if (!ref) return;
       const view = viewOf();
       const known = eventOf.embedded(of.timeline, ref);
-      const show = (told, waiting) => dom.replace(detail, details.ofSpan(of, view, ref, linked, told, waiting));
+      const show = (event, waiting) => dom.replace(detail, details.ofSpan(of, view, ref, linked, event, waiting));
       show(known, of.server != null);
-      if (of.server) ask(of, view, ref).then((told) => view.scene.selected === ref && show(told ?? known, false));
+      if (of.server) ask(of, view, ref).then((event) => view.scene.selected === ref && show(event ?? known, false));
       tell(`${details.labelOf(of.timeline, ref)}, ${format.time(ref.row.duration[ref.i])}, ${of.timeline.categories[ref.row.category[ref.i]]}, on ${lanes.fullLabel(of.timeline.lanes[ref.row.lane])}.`);
     },
     ranged(stretch) {

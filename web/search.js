@@ -62,14 +62,14 @@ const search = (() => {
     function ask(wanted) {
       asking?.abort();
       asking = new AbortController();
-      const told = (answer) => {
+      const arrived = (answer) => {
         if (wanted !== applied) return;
         const seen = found.hits[at]?.id;
         found = answer;
         at = seen == null ? -1 : answer.hits.findIndex((hit) => hit.id === seen);
         show();
       };
-      report.server.search(wanted, asking.signal, told).catch(() => {});
+      report.server.search(wanted, asking.signal, arrived).catch(() => {});
     }
 
     function show() {

@@ -97,11 +97,11 @@ const stepsView = (() => {
 
     function say() {
       const slow = rows.filter((row) => row.off > 0).length;
-      const told = rows.length < loop.iterations && rows.length < found.starts.length + 1 && !found.complete;
+      const partial = rows.length < loop.iterations && rows.length < found.starts.length + 1 && !found.complete;
       dom.replace(
         note,
         `${format.plural(loop.iterations, 'iteration', 'iterations')}: p50 ${format.time(loop.p50_ns)}, p99 ${format.time(loop.p99_ns)}, longest ${format.time(loop.max_ns)}. ${format.plural(slow, 'slow outlier', 'slow outliers')}.`,
-        told && ` This file keeps only some of their steps, so that lines here may span several iterations: detail needs cutrace view.`,
+        partial && ` This file keeps only some of their steps, so that lines here may span several iterations: detail needs cutrace view.`,
       );
     }
 

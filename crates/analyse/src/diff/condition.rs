@@ -371,17 +371,17 @@ mod tests {
     #[test]
     fn errors_point_at_the_place() {
         for (text, at, words) in [
-            ("", 0, "a name must stand here"),
-            ("total", 5, "> or < must follow"),
-            ("total=5%", 5, "compares with > or <"),
-            ("total>", 6, "a number must stand here"),
-            ("total>+x%", 7, "a number must stand here"),
-            ("total>5 parsecs", 8, "'parsecs' is no unit"),
+            ("", 0, "expected a name"),
+            ("total", 5, "expected > or <"),
+            ("total=5%", 5, "compare with > or <"),
+            ("total>", 6, "expected a number"),
+            ("total>+x%", 7, "expected a number"),
+            ("total>5 parsecs", 8, "unknown unit 'parsecs'"),
             ("sync.p75>1ms", 5, "'p75' is not one of"),
-            ("total>5%,", 9, "a name must stand here"),
+            ("total>5%,", 9, "expected a name"),
             ("total>5% sync>1", 9, "a comma or the end"),
             ("\"open>5%", 0, "unclosed quote"),
-            ("total>1.2.3ms", 6, "a number must stand here"),
+            ("total>1.2.3ms", 6, "expected a number"),
         ] {
             let error = text.parse::<Conditions>().unwrap_err();
             assert_eq!(error.at, at, "{text}: {error}");

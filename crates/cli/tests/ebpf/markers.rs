@@ -131,7 +131,7 @@ fn markers_of_programs_and_of_libraries_that_are_loaded_later() {
             .expect("started");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        let singly = said.contains(&format!("markers of {} (uprobe)", file.display()));
+        let singly = said.contains(&format!(" of {} (uprobe)", file.display()));
         assert!(singly || kernel.is_none(), "{said}");
         // Its counter told the program that somebody listens.
         let heard = String::from_utf8_lossy(&output.stdout);

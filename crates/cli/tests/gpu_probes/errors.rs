@@ -107,11 +107,11 @@ fn a_program_is_not_harmed_by_probes_that_find_nothing() {
     for (words, said) in [
         (
             ["count", "vectorSub"],
-            "no kernel vectorSub was loaded; there are: vectorAdd, ",
+            "no kernel vectorSub was loaded; the nearest are: vectorAdd, ",
         ),
         (
             ["hist", "/nothing/"],
-            "no kernel /nothing/ was loaded; there are: ",
+            "no kernel /nothing/ was loaded; the nearest are: ",
         ),
     ] {
         let ran = run(&words, &program, "vadd 2 32 3");

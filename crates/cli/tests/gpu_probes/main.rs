@@ -379,7 +379,7 @@ fn what_is_wrong_is_said() {
     assert!(missing.output.status.success());
     let words = missing.words();
     assert!(
-        words.contains("no kernel vectorSub was loaded; there are: vectorAdd, "),
+        words.contains("no kernel vectorSub was loaded; the nearest are: vectorAdd, "),
         "{words}"
     );
     let folder = tempfile::tempdir().expect("a folder");

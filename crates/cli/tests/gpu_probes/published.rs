@@ -91,7 +91,7 @@ fn a_budget_stops_threads_and_counts_them() {
     let found = stopped(&ran);
     let found: Vec<(&str, u64, u64)> = found.iter().map(|(a, b, c)| (&**a, *b, *c)).collect();
     assert_eq!(found, expected);
-    let note = "program cuda__rounds was stopped in 4 threads, after 8 rounds of its loops";
+    let note = "program cuda__rounds was stopped in 4 threads after 8 loop iterations";
     assert!(ran.words().contains(note), "{}", ran.words());
     // The kernel went on: its results are right.
     assert!(ran.printed().contains("wrong 0"), "{}", ran.printed());
@@ -113,7 +113,7 @@ fn check_says_what_runs_under_a_budget() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}");
     assert_eq!(text.matches("runs under a budget").count(), 2, "{text}");
-    assert!(text.contains("stops after 99 rounds"), "{text}");
+    assert!(text.contains("stops after 99 iterations"), "{text}");
     assert!(text.contains("at most 31 executed"), "{text}");
 }
 

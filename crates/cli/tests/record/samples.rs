@@ -73,7 +73,7 @@ fn samples_come_ten_times_a_second_with_what_each_gpu_offers() {
     );
     assert_eq!(second[0]["details"], json!({"memory_used_bytes": 1200}));
     assert!(
-        run.stderr().contains("samples of 2 GPUs by NVML"),
+        run.stderr().contains("samples of 2 GPUs from NVML"),
         "{}",
         run.stderr()
     );

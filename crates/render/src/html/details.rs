@@ -1,5 +1,5 @@
 //! What is known of one event beyond its place on the timeline: arguments, result, stack, meaning. A JSON text
-//! for each, made when the span is kept and read by `web/event.js` when somebody asks for it.
+//! for each, made when the span is kept and read by `web/event.js` on demand.
 
 use crate::fields::words;
 use ahash::RandomState;

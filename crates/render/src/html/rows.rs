@@ -41,7 +41,7 @@ pub struct ExactSpan {
     pub detail: Detail,
     /// Its arguments, result, stack and meaning as a JSON text; empty where nothing is known.
     pub details: String,
-    /// Somebody will look for it: it stays when longer ones go.
+    /// A reader will look for it: it stays when longer ones go.
     pub pinned: bool,
 }
 

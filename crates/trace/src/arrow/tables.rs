@@ -162,7 +162,7 @@ impl Tables {
     }
 
     fn decode(&mut self) -> std::result::Result<RecordBatch, String> {
-        let no_sense = "a message whose header makes no sense";
+        let no_sense = "a message whose header is invalid";
         let message = arrow_ipc::root_as_message(&self.unit.header).map_err(|_| no_sense)?;
         let header = message.header_as_record_batch().ok_or(no_sense)?;
         self.dictionaries.follow(&self.unit.dictionaries);

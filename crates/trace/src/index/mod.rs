@@ -2,8 +2,8 @@
 //! without what comes before it.
 //!
 //! A trace is cut into segments of some ten thousand records, each beginning with a batch of an Arrow stream or with a
-//! line of JSON. The index says where each begins, what times it covers and which events are in it. Whoever
-//! builds the index may attach what they need to understand a segment by itself: `render::detail` attaches the rows that spans
+//! line of JSON. The index says where each begins, what times it covers and which events are in it. The
+//! builder of the index may attach what it needs to understand a segment by itself: `render::detail` attaches the rows that spans
 //! are drawn on.
 
 mod codec;
