@@ -43,6 +43,17 @@ fn is_wanted(function: &str) -> bool {
     cupti::submits_work(function) || (cupti::synchronises(function) && wants_waits())
 }
 
+/// Work carries the number of the driver call that submitted it, a wait that of the runtime call around it. Records of the
+/// runtime's launches are not asked for: while they are on, the runtime asks for the kernel's name before every
+/// launch, which costs more than all the rest.
+fn choose_calls(functions: &Functions, enable: bool) -> Option<usize> {
+    let chosen = functions.choose_driver_calls(is_wanted, enable)?;
+    if wants_waits() {
+        functions.choose_runtime_calls(cupti::synchronises, enable);
+    }
+    Some(chosen)
+}
+
 /// Once and for all: what was begun is ended likewise, whatever the program does to its environment.
 fn wants_waits() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
@@ -251,11 +262,14 @@ impl Collector {
                 let _ = functions.enable(kind);
             }
         }
-        let calls = match functions.choose_calls(is_wanted, true) {
+        let calls = match choose_calls(functions, true) {
             Some(chosen) if chosen > 0 => Calls::Chosen,
             _ => {
                 // Each call of the driver costs then, not only those that cause work.
                 let _ = functions.enable(cupti::DRIVER);
+                if wants_waits() {
+                    let _ = functions.enable(cupti::RUNTIME);
+                }
                 Calls::All
             }
         };
@@ -288,9 +302,12 @@ impl Collector {
         }
         match calls {
             Calls::Chosen => {
-                functions.choose_calls(is_wanted, false);
+                choose_calls(functions, false);
             }
-            Calls::All => functions.disable(cupti::DRIVER),
+            Calls::All => {
+                functions.disable(cupti::DRIVER);
+                functions.disable(cupti::RUNTIME);
+            }
         }
         functions.use_system_threads(false);
     }

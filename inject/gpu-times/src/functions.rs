@@ -26,6 +26,7 @@ pub struct Functions {
     dropped: unsafe extern "C" fn(*mut c_void, u32, *mut usize) -> u32,
     thread_id_type: Option<Plain>,
     driver_call: Option<Filter>,
+    runtime_call: Option<Filter>,
     callback_name: Option<unsafe extern "C" fn(u32, u32, *mut *const c_char) -> u32>,
     subscribe: unsafe extern "C" fn(*mut usize, *const c_void, *mut c_void) -> u32,
     unsubscribe: unsafe extern "C" fn(usize) -> u32,
@@ -44,6 +45,7 @@ fn checked(result: u32) -> Result<(), Refused> {
 }
 
 pub const DRIVER: u32 = 1;
+const RUNTIME: u32 = 2;
 /// Callback numbers are below this in every version so far, with room.
 const MOST_CALLBACKS: u32 = 2048;
 
@@ -108,6 +110,7 @@ impl Functions {
             dropped: needed!(c"cuptiActivityGetNumDroppedRecords"),
             thread_id_type: optional!(c"cuptiSetThreadIdType"),
             driver_call: optional!(c"cuptiActivityEnableDriverApi"),
+            runtime_call: optional!(c"cuptiActivityEnableRuntimeApi"),
             callback_name: optional!(c"cuptiGetCallbackName"),
             subscribe: needed!(c"cuptiSubscribe"),
             unsubscribe: needed!(c"cuptiUnsubscribe"),
@@ -162,27 +165,45 @@ impl Functions {
         (self.thread_id_type).is_some_and(|set| unsafe { set(u32::from(system)) } == 0)
     }
 
-    /// Asks for records of single driver functions. None: this version has all of them or none.
-    ///
-    /// The driver's alone: work carries the number of the driver call then, and while records of the
-    /// runtime's calls are on, the runtime asks for the kernel's name before every launch, which costs
-    /// more than all the rest.
-    pub fn choose_calls(&self, wanted: impl Fn(&str) -> bool, enable: bool) -> Option<usize> {
-        let choose = self.driver_call?;
+    /// Asks for records of single functions of the driver. None: this version has all of them or none.
+    pub fn choose_driver_calls(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+        enable: bool,
+    ) -> Option<usize> {
+        Some(self.choose(DRIVER, self.driver_call?, wanted, enable))
+    }
+
+    /// The same for functions of the runtime.
+    pub fn choose_runtime_calls(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+        enable: bool,
+    ) -> Option<usize> {
+        Some(self.choose(RUNTIME, self.runtime_call?, wanted, enable))
+    }
+
+    fn choose(
+        &self,
+        domain: u32,
+        choose: Filter,
+        wanted: impl Fn(&str) -> bool,
+        enable: bool,
+    ) -> usize {
         let mut chosen = 0;
         for number in 1..MOST_CALLBACKS {
-            if self.callback_name(number).is_some_and(&wanted) {
+            if self.callback_name(domain, number).is_some_and(&wanted) {
                 // SAFETY: takes numbers.
                 chosen += usize::from(unsafe { choose(number, u8::from(enable)) } == 0);
             }
         }
-        Some(chosen)
+        chosen
     }
 
-    fn callback_name(&self, number: u32) -> Option<&'static str> {
+    fn callback_name(&self, domain: u32, number: u32) -> Option<&'static str> {
         let mut name = std::ptr::null();
         // SAFETY: writes the pointer, to a text that lasts.
-        checked(unsafe { (self.callback_name?)(DRIVER, number, &mut name) }).ok()?;
+        checked(unsafe { (self.callback_name?)(domain, number, &mut name) }).ok()?;
         if name.is_null() {
             return None;
         }

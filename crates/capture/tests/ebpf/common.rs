@@ -2,7 +2,7 @@
 
 use capture::ebpf::{self, EbpfReport, Options};
 use capture::launch::{Command, Exit, Preparation, hold};
-use capture::{Sink, SinkError};
+use capture::{Nested, Sink, SinkError};
 use event::{Backend, Event, Extent, Record};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -89,13 +89,13 @@ pub fn run(options: &Options, words: &[&str]) -> (Exit, Kept, EbpfReport) {
         args: words[1..].iter().map(Into::into).collect(),
         environment: Vec::new(),
     };
-    let recording = ebpf::start(options, Kept::default()).expect("started");
+    let recording = ebpf::start(options, Nested::new(Kept::default())).expect("started");
     let mut held = hold(&command, &Preparation::default()).expect("held");
     recording.follow(held.pid()).expect("followed");
     held.release().expect("begun");
     let exit = held.wait().expect("ended");
     let (kept, report) = recording.finish();
-    (exit, kept, report)
+    (exit, kept.into_inner(), report)
 }
 
 /// A program of these tests, or of preload's.
