@@ -280,7 +280,7 @@ fn what_cannot_be_probed_says_why() {
     let (why, unchanged) = refused("setmaxnreg.inc.sync.aligned.u32 96;", 0);
     assert!(why.is_some_and(|why| why.contains("setmaxnreg")) && unchanged);
     let (why, unchanged) = refused("", 8);
-    assert!(why.is_some_and(|why| why.contains("it has 4")) && unchanged);
+    assert!(why.is_some_and(|why| why.contains("the kernel has 4")) && unchanged);
     assert_eq!(refused("", 4), (None, false));
     let plan = plan(&[Place::Entry], "__cutrace_probe", 0);
     assert!(
