@@ -11,11 +11,11 @@
 //! [`decode`] alone, or [`Handles::decode`] while the call is under way, needs only `before`.
 //!
 //! ```
-//! use nvidia_ioctl::{Call, DeviceFile, Version, decode};
+//! use nvidia_ioctl::{DeviceFile, IoctlCall, Version, decode};
 //!
 //! let mut bytes = [0; 16];
 //! bytes[8..12].copy_from_slice(&0x5c00_0013u32.to_le_bytes());
-//! let call = Call {
+//! let call = IoctlCall {
 //!     file: DeviceFile::Control,
 //!     cmd: 0xc010_4629,
 //!     version: "580.159.04".parse()?,

@@ -57,7 +57,8 @@ impl Abilities {
             named.any(|it| it.found.is_ok())
         };
         Abilities {
-            gpu: works(&["device files", "NVML"]),
+            // A device file alone may be left over from a driver that is gone.
+            gpu: works(&["NVML"]) || works(&["driver"]) && works(&["device files"]),
             syscalls: works(&["ptrace"]),
             rights: works(&["rights"]),
             libraries: works(&["uprobe", "uprobe_multi", "session"]),

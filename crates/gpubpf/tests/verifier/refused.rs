@@ -624,7 +624,7 @@ fn corpus() -> Vec<Bad> {
         bad(
             "a loop of a million rounds",
             R::TooComplex,
-            "rounds",
+            "reasonably small bound",
             vec![set(2, 1_000_000), add(2, -1), if_not(2, 0, -2), end()],
         ),
         bad(
