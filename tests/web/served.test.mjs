@@ -10,10 +10,10 @@ const plain = (text) => text.replaceAll('\u2009', ' ').replaceAll(/\s+/g, ' ');
 const open = (hash = '') => goTo(`${process.env.CUTRACE_ADDRESS}${hash}`);
 
 // What is in sight is as fine as it gets.
-const fine = (page) => page.waitForFunction(() => document.documentElement.dataset.detail === 'shown', null, { timeout: 20_000 });
+const fine = (page) => page.waitForFunction(() => document.documentElement.dataset.detail === 'shown', null, { timeout: 60_000 });
 
 const detail = async (page, pattern) => {
-  await page.waitForFunction((source) => new RegExp(source).test(document.getElementById('timeline-detail').innerText), pattern.source, { timeout: 20_000 });
+  await page.waitForFunction((source) => new RegExp(source).test(document.getElementById('timeline-detail').innerText), pattern.source, { timeout: 60_000 });
   return plain(await page.locator('#timeline-detail').innerText());
 };
 
@@ -53,7 +53,7 @@ test('from the whole run to one named call and its arguments', async () => {
   for (let off = 0; off < 400 && !/Arguments/.test(found); off += 25) {
     await page.mouse.click(canvas.x + spot.x + off, canvas.y + spot.y - 3);
     await settled(page);
-    await page.waitForFunction(() => !/Asking for/.test(document.getElementById('timeline-detail').innerText), null, { timeout: 20_000 });
+    await page.waitForFunction(() => !/Asking for/.test(document.getElementById('timeline-detail').innerText), null, { timeout: 60_000 });
     if (await page.locator('#timeline-detail').isVisible()) found = plain(await page.locator('#timeline-detail').innerText());
   }
   assert.match(found, /Arguments/);
@@ -116,7 +116,7 @@ test('without its server the page says so and goes on', { skip: !process.env.CUT
   for (let step = 0; step < 14; step++) await page.keyboard.press('w');
   await page.locator('#timeline-canvas').focus();
   await page.keyboard.press('Home');
-  await page.getByText('cutrace view has ended').waitFor({ timeout: 20_000 });
+  await page.getByText('cutrace view has ended').waitFor({ timeout: 60_000 });
   await page.keyboard.press('f');
   assert.equal(await view(page), null, 'keys work');
   await page.locator('#timeline-canvas').focus();

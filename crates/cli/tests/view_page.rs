@@ -12,7 +12,7 @@ use std::{
 };
 
 /// More spans than a page carries one by one.
-const EVENTS: u64 = 500_000;
+const EVENTS: u64 = 300_000;
 
 struct Served {
     child: Child,

@@ -252,7 +252,7 @@ fn public_docs(source: &str) -> String {
         if !line.starts_with("///") && !line.starts_with("#[") {
             is_public = line.starts_with("pub ");
         }
-        if !line.starts_with("//!") && !(is_public && line.starts_with("///")) {
+        if !(line.starts_with("//!") || is_public && line.starts_with("///")) {
             *line = "";
         }
     }

@@ -137,7 +137,10 @@ fn line_of(record: &Record) -> (u64, u64, &'static str, Option<u64>) {
     }
 }
 
-fn spans_of(bytes: &[u8]) -> Option<Vec<(u64, u64, &'static str, Option<u64>)>> {
+/// Id, time, kind of line, duration.
+type Row = (u64, u64, &'static str, Option<u64>);
+
+fn spans_of(bytes: &[u8]) -> Option<Vec<Row>> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.arrows");
     fs::write(&path, bytes).expect("written");

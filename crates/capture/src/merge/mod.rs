@@ -44,6 +44,8 @@ enum Message {
 
 /// What a source hands in, in its own order of time.
 #[derive(Debug)]
+// Nearly all are records: a box for each would cost more than the room that the others waste.
+#[allow(clippy::large_enum_variant)]
 enum Entry {
     Record(Record),
     ThreadBegins { pid: u32, tid: u32, ns: u64 },

@@ -38,7 +38,7 @@ pub struct Spans {
 /// What came of it.
 pub enum SpansRead {
     /// All is read; its tail.
-    Whole(Summary),
+    Whole(Box<Summary>),
     /// Something is not as cutrace writes it. What was handed out is not all.
     Irregular,
 }
@@ -190,7 +190,7 @@ impl Spans {
                 read?;
             }
             Ok(match summary {
-                Some(summary) if !state.irregular => SpansRead::Whole(summary),
+                Some(summary) if !state.irregular => SpansRead::Whole(Box::new(summary)),
                 _ => SpansRead::Irregular,
             })
         })
