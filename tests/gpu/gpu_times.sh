@@ -54,7 +54,7 @@ fi
 if wants waits; then
     program=${PROGRAM:-$work/gpu_times}
     [ -x "$program" ] || nvcc -O2 -arch=sm_90 -cudart shared -o "$program" "$here/gpu_times.cu" || fail "nvcc"
-    say "== waits for the GPU, by CUPTI's word"
+    say "== waits for the GPU"
     "$cutrace" record -v --waits -o "$work/trace.jsonl" -- "$program" spin blocked >"$work/said" 2>"$work/summary" || fail "--waits"
     python3 "$here/check_gpu_waits.py" "$work/trace.jsonl" >"$work/compared" || fail "waits"
     say "$(cat "$work/compared")"
