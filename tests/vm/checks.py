@@ -219,7 +219,7 @@ def hooks_file():
     fentry = "fentry" if SERIES == "6.12" else "kprobe"
     contains(said, f"nvidia:nvidia_unlocked_ioctl ({fentry})")
     contains(said, "vmlinux:do_filp_open (fentry)")
-    contains(said, f"functions of {PROGRAMS}/libcuda.so.1 ({'uprobe multi' if SERIES == '6.12' else 'uprobe'})")
+    contains(said, f" function of {PROGRAMS}/libcuda.so.1 ({'uprobe multi' if SERIES == '6.12' else 'uprobe'})")
     contains(said, "not hooked: nothing: no function nvidia_ioctl")
     for name, count in [
         ("allocations", ROUNDS),
