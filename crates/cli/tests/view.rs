@@ -301,7 +301,7 @@ fn what_makes_no_sense_is_refused() {
     );
 }
 
-/// More connections than are served at once, most of them silent: those that come later are told so, and when the silent ones have
+/// More connections than are served at once, most of them silent: later ones get a 503, and when the silent ones have
 /// gone, everybody is served again.
 #[test]
 fn silent_and_many_clients_do_no_harm() {
