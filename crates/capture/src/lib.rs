@@ -10,6 +10,7 @@ pub mod fecs;
 pub mod files;
 pub mod gpu_probe;
 pub mod hooks;
+pub mod identity;
 pub mod ioctl;
 pub mod kernel;
 pub mod launch;

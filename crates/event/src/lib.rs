@@ -24,6 +24,8 @@ mod aggregate;
 #[cfg(feature = "alloc")]
 mod frame;
 #[cfg(feature = "alloc")]
+mod identity;
+#[cfg(feature = "alloc")]
 mod meaning;
 #[cfg(feature = "alloc")]
 mod meta;
@@ -55,6 +57,8 @@ pub use aggregate::{Aggregate, Bucket};
 #[cfg(feature = "alloc")]
 pub use frame::{Frame, FrameKind};
 #[cfg(feature = "alloc")]
+pub use identity::Identity;
+#[cfg(feature = "alloc")]
 pub use meaning::{Direction, Launch, Meaning, Memory, MemoryOp, MemorySpace, Transfer, What};
 #[cfg(feature = "alloc")]
 pub use meta::{Backend, ClockError, Gpu, Hooks, Host, Meta, VERSION};
@@ -63,6 +67,6 @@ pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
 #[cfg(feature = "alloc")]
 pub use reorder::Reorder;
 #[cfg(feature = "alloc")]
-pub use summary::{Overhead, ProcessName, Sampled, Summary, Tally, Watched};
+pub use summary::{Overhead, ProcessName, ProcessOrigin, Sampled, Summary, Tally, Watched};
 #[cfg(feature = "alloc")]
 pub use value::{Arg, Name, Value};

@@ -102,12 +102,17 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Without a path, `traces/trace_<now>.jsonl`.
+    /// Without a path, `traces/trace_<now>.jsonl`, or a rank's place in its run's folder.
     pub fn create(path: Option<&Path>, meta: Meta) -> Result<Self, DestinationError> {
         let named = path.is_some();
-        let Destination { path, file, new } = destination::open(path)?;
+        let Destination { path, file, new } = destination::open(path, &meta.identity)?;
+        let is_rank = !named && meta.identity.rank.is_some();
+        if is_rank && !is_stream(&path) {
+            // Without the list nothing is missing but a warning of ranks that are.
+            let _ = trace::ranks::enlist(&path, &meta.identity, &meta.host.name);
+        }
         Ok(TraceFile {
-            latest: !is_stream(&path) && latest::belongs(&path, named),
+            latest: !is_stream(&path) && !is_rank && latest::belongs(&path, named),
             path,
             new,
             meta,

@@ -32,6 +32,14 @@ impl Redaction {
         command(&mut meta.command);
         meta.host.name = String::new();
         meta.host.boot_id = None;
+        meta.identity.run = None;
+        meta.identity.container = None;
+        // Devices may be chosen by their serial numbers.
+        let numbers = |list: &String| {
+            list.chars()
+                .all(|sign| sign.is_ascii_digit() || sign == ',')
+        };
+        meta.identity.visible_devices = meta.identity.visible_devices.take().filter(numbers);
         for gpu in &mut meta.gpus {
             gpu.uuid = None;
         }

@@ -5,6 +5,7 @@ mod gpu;
 mod gpu_object;
 mod help;
 mod ioctl;
+mod lake;
 mod look;
 mod method;
 mod pages;
@@ -18,6 +19,7 @@ pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run, Size};
 pub use help::definitions;
 pub use ioctl::Ioctl;
+pub use lake::{Lake, Query};
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
 pub use probes::{Hooks, Probes};
@@ -45,6 +47,8 @@ pub enum Command {
     Replay(Replay),
     View(View),
     Diff(Diff),
+    Query(Query),
+    Lake(Lake),
     Ioctl(Ioctl),
     Probes(Probes),
     Hooks(Hooks),
@@ -130,6 +134,14 @@ enum Verb {
     ///
     /// cutrace serves the report on 127.0.0.1, under a secret address, until Ctrl-C. Nothing leaves the machine.
     View(look::ViewLine),
+    /// Ask traces in SQL, or by a named query
+    ///
+    /// DuckDB answers; cutrace gives it views over the traces: calls, kernels, copies, allocs, ioctls, ranges, samples, busy,
+    /// runs, events. Traces are converted to Parquet once, into .cutrace-lake beside them.
+    Query(lake::QueryLine),
+    /// Keep many traces as one: Parquet folders for SQL
+    #[command(subcommand, arg_required_else_help = true)]
+    Lake(lake::LakeLine),
     /// Compare two traces, by function and by category
     #[command(arg_required_else_help = true)]
     Diff(look::DiffLine),
@@ -247,6 +259,8 @@ pub fn parse() -> Command {
         Verb::Diff(line) => Command::Diff(line.options()),
         Verb::Timeline(line) => Command::Timeline(line.options()),
         Verb::View(line) => Command::View(line.options()),
+        Verb::Query(line) => Command::Query(line.options()),
+        Verb::Lake(line) => Command::Lake(line.options()),
         Verb::Ioctl(line) => Command::Ioctl(line.options()),
         Verb::Probes(line) => Command::Probes(line.options()),
         Verb::Hooks(line) => Command::Hooks(line.options()),

@@ -46,9 +46,11 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
     ("Record", &["record", "demo", "softgpu"]),
     (
         "Look at a trace",
-        &["report", "timeline", "replay", "view", "cat", "export"],
+        &[
+            "report", "timeline", "replay", "view", "cat", "export", "query",
+        ],
     ),
-    ("Compare", &["diff"]),
+    ("Compare and collect", &["diff", "lake"]),
     ("Look inside GPU kernels", &["gpu"]),
     (
         "More",
@@ -190,6 +192,54 @@ pub const PAGES: &[Page] = &[
             "The exit status is 0; 1 if a condition of --fail-on holds; 2 if the command line is wrong or a trace cannot be read.",
         ),
         see: &["report"],
+    },
+    Page {
+        verb: "query",
+        examples: &[
+            Example("cutrace query @top", "functions by time, of the newest trace"),
+            Example("cutrace query 'select name, count(*) from kernels group by name' a.arrows", "SQL of your own"),
+            Example("cutrace query --format=csv @idle-by-host /data/lake", "of all traces in a lake"),
+            Example("cutrace query --list", "the named queries"),
+            Example("cutrace query", "DuckDB's prompt, with the views"),
+        ],
+        exit: ExitStatus::Plain,
+        see: &["lake", "report", "export"],
+    },
+    Page {
+        verb: "lake",
+        examples: &[
+            Example("cutrace lake add /data/lake traces/*.arrows", "put traces into a lake"),
+            Example("cutrace query @regressions /data/lake", "ask all of them"),
+        ],
+        exit: ExitStatus::Plain,
+        see: &["query", "export"],
+    },
+    Page {
+        verb: "lake add",
+        examples: &[
+            Example("cutrace lake add /data/lake a.arrows b.jsonl", "two traces"),
+            Example("cutrace lake add /data/lake traces/run_exp7", "the traces of a run's ranks"),
+        ],
+        exit: ExitStatus::Special("The exit status is 0, or 2 if a trace could not be added; the others were."),
+        see: &["query", "lake check"],
+    },
+    Page {
+        verb: "lake list",
+        examples: &[Example("cutrace lake list /data/lake", "what is in it")],
+        exit: ExitStatus::Plain,
+        see: &["lake add", "query"],
+    },
+    Page {
+        verb: "lake check",
+        examples: &[Example("cutrace lake check /data/lake", "after a crash, a full disk, a copy")],
+        exit: ExitStatus::Special("The exit status is 0; 1 if a file is missing or broken; 2 if there is no lake."),
+        see: &["lake add"],
+    },
+    Page {
+        verb: "lake expire",
+        examples: &[Example("cutrace lake expire /data/lake --days 90", "keep three months")],
+        exit: ExitStatus::Plain,
+        see: &["lake check"],
     },
     Page {
         verb: "ioctl",

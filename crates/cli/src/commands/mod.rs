@@ -10,8 +10,10 @@ mod gpu;
 mod hooks;
 mod input;
 mod ioctl;
+mod lake;
 mod manual;
 mod probes;
+mod query;
 mod record;
 mod recording;
 mod replay;
@@ -44,6 +46,8 @@ fn started(command: Command) -> Result<ExitCode> {
         Command::Diff(options) => diff::run(options),
         Command::Timeline(options) => timeline::run(options),
         Command::View(options) => view::run(options),
+        Command::Query(options) => query::run(options),
+        Command::Lake(options) => lake::run(options),
         Command::Ioctl(options) => ioctl::run(options),
         Command::Probes(options) => probes::run(options),
         Command::Hooks(options) => hooks::run(options),

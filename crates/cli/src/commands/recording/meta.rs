@@ -1,6 +1,6 @@
 //! The head of a trace: what was run, and on which machine.
 
-use capture::{clock::monotonic, process_name, source::RunOptions};
+use capture::{clock::monotonic, identity, process_name, source::RunOptions};
 use event::{Gpu, Host, Meta};
 use std::{fs, time::SystemTime};
 
@@ -15,11 +15,15 @@ pub fn of_run(run: &RunOptions, start_ns: u64) -> Meta {
         start_ns,
         start_unix_ns: unix_time_at(start_ns),
         host: host(),
+        identity: match run.pid() {
+            Some(pid) => identity::of_running(pid),
+            None => identity::of_this_process(),
+        },
         driver: if run.simulate { None } else { driver() },
         gpus: if run.simulate {
             vec![softgpu()]
         } else {
-            Vec::new()
+            identity::gpus()
         },
         ..Meta::default()
     }

@@ -1,10 +1,13 @@
 //! Several traces as one, by time, a record of each in memory.
 
+mod apart;
+
 use crate::{Error, Reader, Result};
+use apart::Numbers;
 use event::{Meta, Overhead, Record, Reorder, Summary, Watched};
 
-/// Traces being merged. Ids stay unique, and clocks of different machines are brought together
-/// by the wall-clock time of their starts.
+/// Traces being merged. Ids stay unique, processes and GPUs of different machines stay apart, and clocks of different
+/// machines are brought together by the wall-clock time of their starts.
 pub struct Merge {
     inputs: Vec<Input>,
     /// Who has the earliest record. At the same time the first input comes first.
@@ -18,20 +21,23 @@ struct Input {
     reader: Reader,
     /// From this trace's clock to the merged one's.
     shift: u64,
+    numbers: Numbers,
     head: Option<Record>,
 }
 
 impl Merge {
     pub fn new(readers: Vec<Reader>) -> Result<Self> {
         let metas: Vec<&Meta> = readers.iter().map(Reader::meta).collect();
-        let (shifts, warnings) = shifts(&metas);
-        let meta = merged_meta(&metas, &shifts)?;
-        let inputs = readers.into_iter().zip(shifts);
+        let (shifts, warnings) = shifts(&metas)?;
+        let numbers = apart::numbers(&metas)?;
+        let meta = merged_meta(&metas, &shifts, &numbers)?;
+        let inputs = readers.into_iter().zip(shifts).zip(numbers);
         Ok(Merge {
             inputs: inputs
-                .map(|(reader, shift)| Input {
+                .map(|((reader, shift), numbers)| Input {
                     reader,
                     shift,
+                    numbers,
                     head: None,
                 })
                 .collect(),
@@ -65,8 +71,16 @@ impl Merge {
 
     /// All tails together, once everything has been read; None if one is missing.
     pub fn summary(&self) -> Option<Summary> {
-        let summaries: Option<Vec<(&Summary, u64)>> = (self.inputs.iter())
-            .map(|input| Some((input.reader.summary()?, input.shift)))
+        let summaries: Option<Vec<(Summary, u64)>> = (self.inputs.iter())
+            .map(|input| {
+                let mut summary = input.reader.summary()?.clone();
+                if self.inputs.len() > 1 {
+                    let processes = summary.processes.into_iter();
+                    let named = processes.map(|process| input.numbers.process_name(process));
+                    summary.processes = named.collect();
+                }
+                Some((summary, input.shift))
+            })
             .collect();
         merged_summary(&summaries?)
     }
@@ -79,6 +93,7 @@ impl Merge {
         if let Some(record) = &mut input.head {
             if count > 1 {
                 place_in_merged(record, input.shift, count, index as u64)?;
+                input.numbers.place(record)?;
             }
             (self.next).push_ranked(record.ts(), index as u32, index);
         }
@@ -134,7 +149,7 @@ fn place_in_merged(record: &mut Record, shift: u64, count: u64, index: u64) -> R
 }
 
 /// How far each trace's clock is behind the one of the machine that was started first.
-fn shifts(metas: &[&Meta]) -> (Vec<u64>, Vec<&'static str>) {
+fn shifts(metas: &[&Meta]) -> Result<(Vec<u64>, Vec<&'static str>)> {
     let zero = vec![0; metas.len()];
     let boot = |meta: &Meta| meta.host.boot_id.clone();
     if metas.len() < 2
@@ -142,9 +157,11 @@ fn shifts(metas: &[&Meta]) -> (Vec<u64>, Vec<&'static str>) {
             .iter()
             .all(|meta| boot(meta).is_some() && boot(meta) == boot(metas[0]))
     {
-        return (zero, Vec::new());
+        return Ok((zero, Vec::new()));
     }
     let mut started: Vec<i128> = Vec::new();
+    let known: Vec<_> = metas.iter().filter_map(|meta| boot(meta)).collect();
+    let several_boots = known.iter().any(|boot| *boot != known[0]);
     for (place, meta) in metas.iter().enumerate() {
         // Traces of one boot have one clock, whatever was done to the wall clock in between.
         let same =
@@ -152,23 +169,24 @@ fn shifts(metas: &[&Meta]) -> (Vec<u64>, Vec<&'static str>) {
         match (same, meta.start_unix_ns) {
             (Some(other), _) => started.push(started[other]),
             (None, Some(unix)) => started.push(i128::from(unix) - i128::from(meta.start_ns)),
+            (None, None) if several_boots => return Err(Error::MergeClock(place + 1)),
             (None, None) => {
                 let what = "a trace does not say when it began: assuming that all share one clock";
-                return (zero, vec![what]);
+                return Ok((zero, vec![what]));
             }
         }
     }
     let first = started.iter().copied().min().unwrap_or(0);
-    (
+    Ok((
         started
             .into_iter()
             .map(|time| u64::try_from(time - first).unwrap_or(0))
             .collect(),
         Vec::new(),
-    )
+    ))
 }
 
-fn merged_meta(metas: &[&Meta], shifts: &[u64]) -> Result<Meta> {
+fn merged_meta(metas: &[&Meta], shifts: &[u64], numbers: &[Numbers]) -> Result<Meta> {
     let first = *metas.first().ok_or(Error::NoInput)?;
     let mut merged = first.clone();
     if metas.len() == 1 {
@@ -182,23 +200,39 @@ fn merged_meta(metas: &[&Meta], shifts: &[u64]) -> Result<Meta> {
         merged.start_ns = start;
         merged.start_unix_ns = meta.start_unix_ns;
     }
+    merged.gpus = Vec::new();
+    merged.merged = Vec::new();
+    for (&meta, numbers) in metas.iter().zip(numbers) {
+        let gpus = apart::gpus(meta, numbers);
+        for gpu in &gpus {
+            if !merged.gpus.contains(gpu) {
+                merged.gpus.push(gpu.clone());
+            }
+        }
+        merged.merged.push(Meta {
+            process_offset: numbers.offset,
+            gpus,
+            ..meta.clone()
+        });
+    }
+    // What is one rank's is not the whole's.
+    if (metas.iter()).any(|meta| meta.identity.run != first.identity.run) {
+        merged.identity.run = None;
+    }
+    merged.identity.rank = None;
+    merged.identity.local_rank = None;
     for meta in &metas[1..] {
         merged.hooks.attached = merged.hooks.attached.saturating_add(meta.hooks.attached);
         merged.hooks.total = merged.hooks.total.saturating_add(meta.hooks.total);
         merged.backends.extend(meta.backends.iter().cloned());
         merged.clocks.extend(meta.clocks.iter().cloned());
-        for gpu in &meta.gpus {
-            if !merged.gpus.contains(gpu) {
-                merged.gpus.push(gpu.clone());
-            }
-        }
     }
-    merged.merged = metas.iter().map(|&meta| meta.clone()).collect();
     Ok(merged)
 }
 
-fn merged_summary(summaries: &[(&Summary, u64)]) -> Option<Summary> {
-    let (&(first, shift), rest) = summaries.split_first()?;
+fn merged_summary(summaries: &[(Summary, u64)]) -> Option<Summary> {
+    let ((first, shift), rest) = summaries.split_first()?;
+    let shift = *shift;
     let mut merged = first.clone();
     merged.end_ns = merged.end_ns.saturating_add(shift);
     merged.watched = shifted(merged.watched, shift);
