@@ -1,18 +1,14 @@
 //! `cutrace gpu`: run a command with programs inside its kernels, and say what they found.
 
-mod accesses;
-mod bars;
 mod intervals;
 mod launch;
-mod maps;
 mod pin;
-mod report;
 mod room;
 
-use super::{input::contents, print, recording};
+use super::{input::contents, print, recording, style::stderr_style};
 use crate::{
     arguments::{Gpu, Run, Size},
-    embedded,
+    embedded, say,
 };
 use anyhow::{Context, Result, bail};
 use capture::{
@@ -24,6 +20,7 @@ use capture::{
     source::Subject,
 };
 use ptx::rewrite::Pattern;
+use render::tables::{self, ProbeStyle};
 use std::{fmt::Write as _, path::Path, process::ExitCode, sync::Arc};
 
 pub fn run(options: Gpu) -> Result<ExitCode> {
@@ -177,7 +174,15 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     let mut recorded = recording::record(&mut options.record)?;
     // The answer comes first: it is what was asked for.
     if let Some(found) = recorded.said.results::<ProbeResults>() {
-        report::show(&probes, &found, &options);
+        let how = ProbeStyle {
+            // With a summary, they are among its notes.
+            with_notes: !options.record.is_summed_up(),
+            full_names: options.full_names,
+            verbose: options.record.run.verbose,
+            simulated: options.record.run.simulate,
+            style: stderr_style(),
+        };
+        say::text(&tables::probes(&found.report(&probes), &how));
         if let Some(folder) = &options.pin {
             pin::write(folder, &probes, &found.dumps)?;
         }
