@@ -101,7 +101,11 @@ fn of_context(
         };
         // Of local memory only the thread itself knows where it is.
         if access.space != "local" {
-            locate(&mut access, lines.remove(&number).unwrap_or_default(), owner);
+            locate(
+                &mut access,
+                lines.remove(&number).unwrap_or_default(),
+                owner,
+            );
         }
         all.push(access);
     }
@@ -128,7 +132,11 @@ fn by_access(table: &[u8]) -> BTreeMap<u32, Lines> {
 }
 
 /// Says where its threads went.
-fn locate(access: &mut MemoryAccess, lines: Lines, owner: impl Fn(u32, u64) -> Option<(MemoryOwner, u64)>) {
+fn locate(
+    access: &mut MemoryAccess,
+    lines: Lines,
+    owner: impl Fn(u32, u64) -> Option<(MemoryOwner, u64)>,
+) {
     let mut lines: Vec<_> = lines.into_iter().collect();
     lines.sort_by_key(|(_, threads)| std::cmp::Reverse(*threads));
     access.lines = lines.len() as u64;
@@ -151,14 +159,19 @@ fn locate(access: &mut MemoryAccess, lines: Lines, owner: impl Fn(u32, u64) -> O
         }
     }
     access.owners = owners.into_iter().collect();
-    access.owners
+    access
+        .owners
         .sort_by_key(|(_, threads)| std::cmp::Reverse(*threads));
     access.owners.truncate(MOST_TOLD);
 }
 
 /// The name of what `parts` are.
 fn unit(access: &MemoryAccess) -> &'static str {
-    if access.is_shared { "passes" } else { "sectors" }
+    if access.is_shared {
+        "passes"
+    } else {
+        "sectors"
+    }
 }
 
 /// As an event's details.

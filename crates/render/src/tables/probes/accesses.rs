@@ -79,7 +79,8 @@ fn went(one: &MemoryAccess, text: &mut String) {
     }
     // Hot is what has more than twice its share.
     let told = one.threads.saturating_sub(one.untold);
-    let is_hot = |line: &&CacheLine| line.threads.saturating_mul(one.lines) > told.saturating_mul(2);
+    let is_hot =
+        |line: &&CacheLine| line.threads.saturating_mul(one.lines) > told.saturating_mul(2);
     let hot = (one.hot.iter()).filter(|line| is_hot(line) && is_seen(line.threads));
     for line in hot.take(MOST_SHOWN) {
         let _ = writeln!(

@@ -174,7 +174,11 @@ fn runs(numbers: &[(usize, i128)], whose: &str, most: usize, text: &mut String) 
     }
     if let Some((next, ..)) = rows.get(most).filter(|_| most > 0) {
         let rest = numbers.iter().filter(|(copy, _)| copy >= next).count();
-        let rest = counted(rest as u64, &format!("more {whose}"), &format!("more {whose}s"));
+        let rest = counted(
+            rest as u64,
+            &format!("more {whose}"),
+            &format!("more {whose}s"),
+        );
         let _ = writeln!(text, "    … and {rest}");
     }
     rows.len().min(most)
