@@ -209,7 +209,8 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Durat
             Moved::Some => (pause / 2).max(SHORTEST_PAUSE),
             Moved::Little => (pause.max(SHORTEST_PAUSE) * 2).min(LONGEST_PAUSE),
         };
-        std::thread::sleep(pause);
+        // Who stops us wakes us, too.
+        std::thread::park_timeout(pause);
     }
 }
 

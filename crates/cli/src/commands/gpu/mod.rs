@@ -2,8 +2,6 @@
 
 mod intervals;
 mod launch;
-mod pin;
-mod room;
 
 use super::{input::contents, print, recording, style::stderr_style};
 use crate::{
@@ -13,7 +11,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use capture::{
     gpu_probe::{
-        ProbeResults,
+        ProbeResults, check_room, leave_maps,
         programs::{self, Loaded, ObjectOptions, Probes},
     },
     launch::user,
@@ -167,7 +165,7 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     let own = user::of_command(options.record.run_as)?.is_none();
     probes.orders.cache = embedded::cache_folder("gpu-ptx").ok().filter(|_| own);
     probes.pin = options.pin.clone();
-    room::check(&probes.orders, options.record.run.simulate)?;
+    check_room(&probes.orders, options.record.run.simulate)?;
     probes.show = Some(Box::new(intervals::show));
     let probes = Arc::new(probes);
     options.record.run.probes = Some(probes.clone());
@@ -184,7 +182,7 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
         };
         say::text(&tables::probes(&found.report(&probes), &how));
         if let Some(folder) = &options.pin {
-            pin::write(folder, &probes, &found.dumps)?;
+            leave_maps(folder, &probes, &found.dumps)?;
         }
     }
     recording::say(&options.record, &recorded);
