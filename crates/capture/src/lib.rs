@@ -22,6 +22,7 @@ mod ordered_writer;
 pub mod preload;
 pub mod process_name;
 mod sink;
+pub mod sought;
 pub mod source;
 pub mod syscall;
 pub mod trace_file;

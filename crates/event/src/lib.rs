@@ -30,6 +30,8 @@ mod meaning;
 #[cfg(feature = "alloc")]
 mod meta;
 #[cfg(feature = "alloc")]
+pub mod probed;
+#[cfg(feature = "alloc")]
 mod record;
 #[cfg(feature = "alloc")]
 mod reorder;

@@ -2,10 +2,12 @@
 
 use super::PreloadError;
 use super::session::Options;
+use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,6 +38,8 @@ const PREFIX: &str = "cutrace.";
 const YOUNG: Duration = Duration::from_secs(60);
 /// Room that a run should have for its rings; and what there must be at least.
 const ROOM: [u64; 2] = [16 << 20, 128 << 10];
+/// What is taken of it to see that it is there.
+const TAKEN: u64 = 128 << 10;
 
 impl Folder {
     /// A new folder, in memory where that is possible. `near`: where to try last, besides the usual
@@ -135,8 +139,14 @@ fn secret() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Takes so much room and gives it back. A full file system still makes folders.
+/// Whether there is so much room. A full file system still makes folders: some of it is taken and given back, and all of
+/// it where the file system does not say what is free. Not always all of it: memory is cleared when it is taken, which
+/// every start would wait for.
 fn has_room(folder: &Path, bytes: u64) -> io::Result<()> {
+    let bytes = match free_bytes(folder) {
+        Some(free) if free >= bytes => bytes.min(TAKEN),
+        _ => bytes,
+    };
     let path = folder.join("room");
     let file = File::options()
         .write(true)
@@ -155,6 +165,15 @@ fn has_room(folder: &Path, bytes: u64) -> io::Result<()> {
         Err(why) if why.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
         answer => answer,
     }
+}
+
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    // SAFETY: plain numbers, for the call to fill in.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a name that ends in NUL, and a structure of the right size.
+    let asked = unsafe { libc::statvfs(path.as_ptr(), &mut found) };
+    (asked == 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// A file that a traced process left: a plain one, with no other name. Nothing that is put in its place

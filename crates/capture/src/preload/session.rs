@@ -187,6 +187,7 @@ impl<S: Sink> Recording<S> {
     /// Takes what is left in the rings and stops. Call it when the program has ended.
     pub fn finish(self) -> (S, PreloadReport) {
         self.stop.store(true, Ordering::Release);
+        self.drainer.thread().unpark();
         let drain_time = self
             .drainer
             .join()

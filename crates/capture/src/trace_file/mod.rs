@@ -2,6 +2,7 @@
 
 mod broken;
 pub mod destination;
+mod head;
 pub mod latest;
 mod live_counts;
 mod pack;
@@ -11,6 +12,7 @@ mod unfinished;
 
 pub use broken::Missing;
 pub use destination::{Destination, DestinationError};
+pub use head::head;
 pub use live_counts::{LiveCounts, Stage};
 pub use room::size;
 pub use unfinished::{Unfinished, UnfinishedError};

@@ -120,12 +120,18 @@ struct Turn;
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// A second or so: a child that was forked in the middle of another thread's turn never gets one.
 const PATIENCE: u32 = 20_000_000;
+/// Looks between two offers of the processor to others.
+const LOOKS: u32 = 10_000;
 
 impl Turn {
     fn take() -> Option<Turn> {
-        for _ in 0..PATIENCE {
+        for look in 1..=PATIENCE {
             if !TAKEN.swap(true, Ordering::Acquire) {
                 return Some(Turn);
+            }
+            // Whoever has it may be waiting for this processor: a library that is not hooked is one that is missed.
+            if look.is_multiple_of(LOOKS) && !crate::sys::is_quiet() {
+                crate::sys::give_way();
             }
             core::hint::spin_loop();
         }

@@ -2,9 +2,7 @@
 
 mod check;
 mod live;
-mod meta;
 mod progress;
-mod sought;
 pub mod words;
 
 use super::{hooks, style::stderr_style};
@@ -139,7 +137,7 @@ fn hooks(options: &Record) -> Result<Vec<Hook>> {
 fn trace(options: &Record) -> Result<TraceFile> {
     // Asked first: standard output may be another once the trace has it.
     let show = live::show(options.output.as_deref(), options.run.probes.is_some());
-    let meta = meta::of_run(&options.run, monotonic());
+    let meta = trace_file::head(&options.run, version::VERSION, monotonic());
     let mut file = TraceFile::create(options.output.as_deref(), meta)?;
     file.limit(options.max_size);
     if options.redact {

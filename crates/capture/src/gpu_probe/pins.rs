@@ -1,16 +1,19 @@
 //! `--pin`: what maps hold at the end, left in a folder for others to read.
 
-use anyhow::{Context, Result};
-use capture::gpu_probe::{MapDump, Probes, file_name, in_file_name, put, spec as line};
+use super::{MapDump, PinError, Probes, file_name, in_file_name, put, spec as line};
 use event::Value;
 use serde_json::{Value as Json, json};
-use std::{fs, path::Path};
+use std::{fs, io, path::Path};
 
 /// Entries of a map that are written as JSON; the bytes are all there.
 const MOST_ENTRIES: usize = 65536;
 
-pub fn write(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+pub fn leave_maps(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<(), PinError> {
+    let at = |path: &Path| {
+        let folder = path.to_owned();
+        move |source: io::Error| PinError { folder, source }
+    };
+    fs::create_dir_all(folder).map_err(at(folder))?;
     let (mut maps, mut index) = (Vec::new(), Vec::new());
     for dump in dumps {
         let Some(number) = dump.map else {
@@ -22,8 +25,7 @@ pub fn write(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<()> {
             false => file_name(&spec.name, dump.pid, dump.context),
         };
         let path = folder.join(&file);
-        put(&path, |path| fs::write(path, dump.bytes()))
-            .with_context(|| path.display().to_string())?;
+        put(&path, |path| fs::write(path, dump.bytes())).map_err(at(&path))?;
         // Of rings only the heads are there, and maps of the host's kernel lie in its own way.
         if dump.ring().is_none() && !dump.is_of_host() {
             let place = (dump.pid, dump.context);
@@ -65,10 +67,12 @@ pub fn write(folder: &Path, probes: &Probes, dumps: &[MapDump]) -> Result<()> {
             "ring": dump.ring().map(|ring| json!({"produced": ring.head + ring.lost, "lost": ring.lost})),
         }));
     }
-    gpu_maps::write_index(folder, &index).with_context(|| folder.display().to_string())?;
+    gpu_maps::write_index(folder, &index).map_err(at(folder))?;
     let path = folder.join("maps.json");
-    let text = serde_json::to_string_pretty(&json!({ "maps": maps }))?;
-    fs::write(&path, text).with_context(|| path.display().to_string())
+    serde_json::to_string_pretty(&json!({ "maps": maps }))
+        .map_err(io::Error::from)
+        .and_then(|text| fs::write(&path, text))
+        .map_err(at(&path))
 }
 
 fn plain(value: &Value) -> Json {

@@ -1,5 +1,6 @@
 //! Histograms as text.
 
+use crate::units;
 use std::fmt::Write as _;
 
 const WIDTH: u64 = 40;
@@ -30,37 +31,17 @@ pub fn durations(bins: &[u64], text: &mut String) {
         };
         let line = format!(
             "  {:>13} ns … {:>10}  {}",
-            grouped(from),
-            grouped(*count),
+            units::count(from),
+            units::count(*count),
             bar(*count, *most)
         );
         let _ = writeln!(text, "{}", line.trim_end());
     }
 }
 
-/// Thousands apart.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(1234567), "1,234,567");
-        assert_eq!(grouped(100), "100");
-    }
 
     #[test]
     fn bins_between_are_shown() {

@@ -1,12 +1,13 @@
 //! The head of a trace: what was run, and on which machine.
 
-use capture::{clock::monotonic, identity, process_name, source::RunOptions};
+use crate::{clock::monotonic, identity, process_name, source::RunOptions};
 use event::{Gpu, Host, Meta};
 use std::{fs, time::SystemTime};
 
-pub fn of_run(run: &RunOptions, start_ns: u64) -> Meta {
+/// `cutrace`: which version writes it.
+pub fn head(run: &RunOptions, cutrace: &str, start_ns: u64) -> Meta {
     Meta {
-        cutrace: version::VERSION.into(),
+        cutrace: cutrace.into(),
         command: match run.pid() {
             Some(pid) => process_name::of_running(pid).map_or_else(Vec::new, |it| it.command),
             None => run.words(),

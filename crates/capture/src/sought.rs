@@ -2,11 +2,10 @@
 //! need, beside them, in Python's packages. A program may load one from anywhere, by its path; who knows
 //! that says so with --allow-missing-lib.
 
-use crate::{arguments::Record, embedded};
-use anyhow::{Result, bail};
-use capture::{
+use crate::{
     launch::found_in_path,
     library::{loader_folders, needs},
+    source::RunOptions,
 };
 use cuda::select::is_library;
 use std::{
@@ -23,24 +22,35 @@ const MOST_FILES: usize = 400_000;
 /// Libraries whose own needs are followed.
 const MOST_LIBRARIES: usize = 2_000;
 
-/// An error unless it is found.
-pub fn library(options: &Record, glob: &str) -> Result<()> {
+/// Why a library that is asked for would not be hooked.
+#[derive(Debug, thiserror::Error)]
+pub enum SoughtError {
+    #[error("--lib {glob}: give the file's name without its folder: --lib '{name}:GLOB'")]
+    HasFolder { glob: String, name: String },
+    #[error(
+        "--lib {glob}: no such library where loaders look, among what the program needs, or beside it{} \
+         (if the program loads it from elsewhere later, add --allow-missing-lib)",
+        meant.as_deref().map_or(String::new(), |name| format!("; did you mean lib{name}.so?"))
+    )]
+    NotFound { glob: String, meant: Option<String> },
+}
+
+/// An error unless it is found. `folders`: where the program will find libraries besides.
+pub fn library(run: &RunOptions, folders: Vec<PathBuf>, glob: &str) -> Result<(), SoughtError> {
     if glob.contains('/') {
         let name = Path::new(glob).file_name().unwrap_or_default();
-        bail!(
-            "--lib {glob}: give the file's name without its folder: --lib '{}:GLOB'",
-            name.display()
-        );
+        return Err(SoughtError::HasFolder {
+            glob: glob.to_owned(),
+            name: name.display().to_string(),
+        });
     }
     let mut search = Search::default();
-    if let Some(pid) = options.run.pid() {
+    if let Some(pid) = run.pid() {
         search.process(pid);
     } else {
-        search.command(options);
+        search.command(run);
     }
-    if options.run.simulate {
-        search.folders.insert(embedded::softgpu_folder()?);
-    }
+    search.folders.extend(folders);
     search.folders.extend(loader_folders());
     if search.finds(glob) || search.is_in_packages(glob) {
         return Ok(());
@@ -54,13 +64,10 @@ pub fn library(options: &Record, glob: &str) -> Result<()> {
     let wanted = short(glob.trim_end_matches('*'));
     let shorts: BTreeSet<String> = names.iter().map(|name| short(name)).collect();
     let meant = names::misspelt(&wanted, shorts.iter().map(String::as_str));
-    let meant = meant.map_or(String::new(), |name| {
-        format!("; did you mean lib{name}.so?")
-    });
-    bail!(
-        "--lib {glob}: no such library where loaders look, among what the program needs, or beside it{meant} \
-         (if the program loads it from elsewhere later, add --allow-missing-lib)"
-    )
+    Err(SoughtError::NotFound {
+        glob: glob.to_owned(),
+        meant: meant.map(Into::into),
+    })
 }
 
 #[derive(Default)]
@@ -73,8 +80,8 @@ struct Search {
 
 impl Search {
     /// The program, and those that it is given to run.
-    fn command(&mut self, options: &Record) {
-        let command = options.run.command();
+    fn command(&mut self, run: &RunOptions) {
+        let command = run.command();
         self.word(&command.program);
         for argument in &command.args {
             self.word(argument);

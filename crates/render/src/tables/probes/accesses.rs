@@ -1,13 +1,13 @@
 //! `gpu mem` as a table: accesses by the line they stand in, and below each where its threads went.
 
-use super::bars::grouped;
-use capture::gpu_probe::programs::{Access, LINE_BYTES, Line, Owner};
+use crate::units::{count, counted};
+use event::probed::{CACHE_LINE_BYTES, CacheLine, MemoryAccess, MemoryOwner};
 use std::fmt::Write as _;
 
 /// Busiest lines and owners that are shown.
 const MOST_SHOWN: usize = 3;
 
-pub fn table(accesses: &[Access], text: &mut String) {
+pub fn table(accesses: &[MemoryAccess], text: &mut String) {
     if accesses.is_empty() {
         let _ = writeln!(text, "\nno access was counted");
         return;
@@ -30,16 +30,16 @@ pub fn table(accesses: &[Access], text: &mut String) {
             } else {
                 one.line.to_string()
             },
-            grouped(one.requests),
-            grouped(one.threads),
-            grouped(one.bytes),
+            count(one.requests),
+            count(one.threads),
+            count(one.bytes),
             one.parts as f64 / one.requests.max(1) as f64
         );
         went(one, text);
     }
 }
 
-fn went(one: &Access, text: &mut String) {
+fn went(one: &MemoryAccess, text: &mut String) {
     let share = |threads: u64| 100.0 * threads as f64 / one.threads.max(1) as f64;
     // What would read 0.0 % is no news.
     let is_seen = |threads: u64| share(threads) >= 0.05;
@@ -53,33 +53,34 @@ fn went(one: &Access, text: &mut String) {
             name(owner)
         );
     }
-    let lines = counted(one.lines, "line");
+    let lines = counted(one.lines, "line", "lines");
     let from = match one.least == one.most {
         true => String::new(),
-        false => format!("{} to ", grouped(one.least)),
+        false => format!("{} to ", count(one.least)),
     };
-    let most = grouped(one.most);
+    let most = count(one.most);
     match one.hot.first() {
         None => {}
         Some(only) if one.lines == 1 => {
             let place = place(one, only);
             let _ = writeln!(
                 text,
-                "{:>14}1 line of {LINE_BYTES} bytes, {most} threads: {place}",
+                "{:>14}1 line of {CACHE_LINE_BYTES} bytes, {most} threads: {place}",
                 ""
             );
         }
         Some(_) => {
             let _ = writeln!(
                 text,
-                "{:>14}{lines} of {LINE_BYTES} bytes, {from}{most} threads each",
+                "{:>14}{lines} of {CACHE_LINE_BYTES} bytes, {from}{most} threads each",
                 ""
             );
         }
     }
     // Hot is what has more than twice its share.
     let told = one.threads.saturating_sub(one.untold);
-    let is_hot = |line: &&Line| line.threads.saturating_mul(one.lines) > told.saturating_mul(2);
+    let is_hot =
+        |line: &&CacheLine| line.threads.saturating_mul(one.lines) > told.saturating_mul(2);
     let hot = (one.hot.iter()).filter(|line| is_hot(line) && is_seen(line.threads));
     for line in hot.take(MOST_SHOWN) {
         let _ = writeln!(
@@ -91,7 +92,7 @@ fn went(one: &Access, text: &mut String) {
         );
     }
     if one.untold > 0 {
-        let threads = counted(one.untold, "thread");
+        let threads = counted(one.untold, "thread", "threads");
         let whose = match is_seen(one.untold) {
             true => format!("{:>5.1} % ({threads})", share(one.untold)),
             false => threads,
@@ -104,7 +105,7 @@ fn went(one: &Access, text: &mut String) {
     }
 }
 
-fn place(one: &Access, line: &Line) -> String {
+fn place(one: &MemoryAccess, line: &CacheLine) -> String {
     match &line.owner {
         Some((owner, offset)) if *offset < 0 => format!("{:#x}, {}", line.address, short(owner)),
         Some((owner, offset)) => format!("{:#x}, {} + {offset:#x}", line.address, short(owner)),
@@ -113,15 +114,15 @@ fn place(one: &Access, line: &Line) -> String {
     }
 }
 
-fn short(owner: &Owner) -> String {
+fn short(owner: &MemoryOwner) -> String {
     match owner.number {
         0 => owner.name.clone(),
         number => format!("{} {number}", owner.name),
     }
 }
 
-fn name(owner: &Owner) -> String {
-    let bytes = grouped(owner.bytes);
+fn name(owner: &MemoryOwner) -> String {
+    let bytes = count(owner.bytes);
     let mut text = match owner.number {
         0 => format!("variable {} ({bytes} bytes)", owner.name),
         number => format!("{} {number} ({bytes} bytes)", owner.name),
@@ -132,30 +133,25 @@ fn name(owner: &Owner) -> String {
     text
 }
 
-fn counted(count: u64, what: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{} {what}{ending}", grouped(count))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn nothing_is_listed_as_none() {
-        let owner = |number: u64| Owner {
+        let owner = |number: u64| MemoryOwner {
             name: "cudaMalloc".into(),
             number,
             bytes: 4096,
             op: number,
             times: 1,
         };
-        let line = |address: u64, threads: u64| Line {
+        let line = |address: u64, threads: u64| CacheLine {
             address,
             threads,
             owner: None,
         };
-        let access = Access {
+        let access = MemoryAccess {
             pid: 1,
             context: 0,
             number: 0,
@@ -185,7 +181,7 @@ mod tests {
             text.contains("              3 threads at lines that "),
             "{text}"
         );
-        let hot = Access {
+        let hot = MemoryAccess {
             hot: vec![line(0x1000, 60)],
             owners: vec![(owner(1), 99_900), (owner(2), 100)],
             ..access

@@ -1,41 +1,58 @@
 //! Whether there is memory for the maps of a BPF object: said before the program runs, which would go
 //! without memory otherwise.
 
-use anyhow::{Result, bail};
 use ptx::device::Orders;
 use std::fs;
+
+/// Which map is too large.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomError {
+    #[error(
+        "map {map}: {entries} entries need more memory than a GPU has: make max_entries smaller"
+    )]
+    MoreThanAny { map: String, entries: u32 },
+    #[error(
+        "map {map}: {entries} entries need {} of the host's memory, and {} are free: make max_entries smaller",
+        gigabytes(*needed),
+        gigabytes(*free)
+    )]
+    MoreThanFree {
+        map: String,
+        entries: u32,
+        needed: u64,
+        free: u64,
+    },
+}
 
 /// More than any GPU of today has: maps with a copy for each are laid out for so many.
 const MULTIPROCESSORS: u64 = 256;
 
-pub fn check(orders: &Orders, simulated: bool) -> Result<()> {
+pub fn check_room(orders: &Orders, simulated: bool) -> Result<(), RoomError> {
     enough(orders, simulated, available().unwrap_or(u64::MAX))
 }
 
 /// On softgpu the device's memory is the host's, too; what a map holds at the end is copied to a file,
 /// and read from there.
-fn enough(orders: &Orders, simulated: bool, available: u64) -> Result<()> {
+fn enough(orders: &Orders, simulated: bool, available: u64) -> Result<(), RoomError> {
     let mut all: u64 = 0;
     for map in &orders.maps {
         let Some(layout) = map.layout(orders, MULTIPROCESSORS) else {
-            bail!(
-                "map {}: {} entries need more memory than a GPU has: make max_entries smaller",
-                map.name,
-                map.max_entries
-            );
+            return Err(RoomError::MoreThanAny {
+                map: map.name.clone(),
+                entries: map.max_entries,
+            });
         };
         let copies = if simulated { 3 } else { 2 };
         let bytes = layout.device_bytes.saturating_mul(copies);
         let bytes = bytes.saturating_add(layout.host_bytes);
         all = all.saturating_add(bytes);
         if all > available {
-            bail!(
-                "map {}: {} entries need {} of the host's memory, and {} are free: make max_entries smaller",
-                map.name,
-                map.max_entries,
-                gigabytes(bytes),
-                gigabytes(available)
-            );
+            return Err(RoomError::MoreThanFree {
+                map: map.name.clone(),
+                entries: map.max_entries,
+                needed: bytes,
+                free: available,
+            });
         }
     }
     Ok(())
