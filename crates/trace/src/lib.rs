@@ -16,6 +16,7 @@ mod json;
 mod jsonl;
 mod merge;
 mod names;
+mod open_spans;
 mod order;
 mod parts;
 mod pipeline;
@@ -27,6 +28,7 @@ mod tail;
 mod time;
 
 pub use arrow::{Lines, SpanBatch, SpanEvent, SpanLine, Spans, SpansRead};
+pub use arrow::found;
 pub use convert::{ConvertReport, convert, convert_to, convert_with, print_lines};
 pub use error::{Error, Place, Result, Warning, Warnings};
 pub use merge::Merge;
