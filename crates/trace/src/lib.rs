@@ -27,8 +27,8 @@ mod table;
 mod tail;
 mod time;
 
-pub use arrow::{Lines, SpanBatch, SpanEvent, SpanLine, Spans, SpansRead};
 pub use arrow::found;
+pub use arrow::{Lines, SpanBatch, SpanEvent, SpanLine, Spans, SpansRead};
 pub use convert::{ConvertReport, convert, convert_to, convert_with, print_lines};
 pub use error::{Error, FilePosition, Result, Warning, Warnings};
 pub use merge::Merge;

@@ -4,10 +4,7 @@ use crate::Result;
 use ahash::RandomState;
 use arrow_array::StringArray;
 use event::{Arg, Name, Value};
-use std::{
-    collections::HashMap,
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 /// Entries after which a dictionary starts afresh, so that it does not grow with the trace.
 const MOST_NAMES: usize = 8_192;
@@ -98,7 +95,9 @@ impl Dictionary {
         args: &[Arg],
         write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<u64> {
-        let seed = *self.seed.get_or_insert_with(|| RandomState::new().hash_one(0));
+        let seed = *self
+            .seed
+            .get_or_insert_with(|| RandomState::new().hash_one(0));
         let hash = hash_args(args, seed);
         if let Some(lists) = self.lists.get(&hash)
             && let Some((_, key)) = lists.iter().find(|(known, _)| known == args)

@@ -14,13 +14,7 @@ use super::{
 use arrow_ipc::MessageHeader;
 use event::Summary;
 use serde_json::{Map, Value};
-use std::{
-    collections::HashMap,
-    fs::File,
-    os::unix::fs::FileExt,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::HashMap, fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
 
 const KEY: &str = "found";
 /// Messages of a trace: more is no trace of ours.
@@ -47,7 +41,7 @@ pub fn found(path: &Path) -> Option<(Value, Summary)> {
         let found = file.metadata();
         found.is_ok_and(|found| found.is_file())
     })?;
-    let mut places = Places::new(&file);
+    let mut places = MessagePlaces::new(&file);
     let schema = places.next()?;
     let header = schema.header(&file)?;
     let message = arrow_ipc::root_as_message(&header).ok()?;
@@ -62,12 +56,12 @@ pub fn found(path: &Path) -> Option<(Value, Summary)> {
     let (mut rows, mut texts) = (None, HashMap::new());
     while let Some(place) = places.next() {
         match place.kind {
-            Kind::Rows => rows = Some(place),
-            Kind::Dictionary(id) if dictionaries.contains(&id) => {
+            MessageKind::Rows => rows = Some(place),
+            MessageKind::Dictionary(id) if dictionaries.contains(&id) => {
                 texts.insert(id, place);
             }
-            Kind::Dictionary(_) => {}
-            Kind::Other => return None,
+            MessageKind::Dictionary(_) => {}
+            MessageKind::Other => return None,
         }
     }
     if !places.ended {
@@ -102,19 +96,19 @@ pub fn found(path: &Path) -> Option<(Value, Summary)> {
 }
 
 /// Where a message is in its file.
-struct Place {
-    kind: Kind,
+struct MessagePlace {
+    kind: MessageKind,
     header: (u64, u32),
     body: (u64, u64),
 }
 
-enum Kind {
+enum MessageKind {
     Rows,
     Dictionary(i64),
     Other,
 }
 
-impl Place {
+impl MessagePlace {
     fn header(&self, file: &File) -> Option<Vec<u8>> {
         let (offset, length) = self.header;
         bytes(file, offset, length.into())
@@ -127,7 +121,7 @@ impl Place {
 }
 
 /// The messages of a file, by their headers.
-struct Places<'a> {
+struct MessagePlaces<'a> {
     file: &'a File,
     offset: u64,
     length: u64,
@@ -136,9 +130,9 @@ struct Places<'a> {
     ended: bool,
 }
 
-impl<'a> Places<'a> {
+impl<'a> MessagePlaces<'a> {
     fn new(file: &'a File) -> Self {
-        Places {
+        MessagePlaces {
             file,
             offset: 0,
             length: file.metadata().map_or(0, |found| found.len()),
@@ -147,7 +141,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    fn next(&mut self) -> Option<Place> {
+    fn next(&mut self) -> Option<MessagePlace> {
         self.count += 1;
         let prefix = bytes(self.file, self.offset, 8).filter(|_| self.count < MOST_MESSAGES)?;
         let (mark, length) = prefix.split_first_chunk::<4>()?;
@@ -163,15 +157,15 @@ impl<'a> Places<'a> {
         let bytes = bytes(self.file, header.0, length.into())?;
         let message = arrow_ipc::root_as_message(&bytes).ok()?;
         let kind = match message.header_type() {
-            MessageHeader::RecordBatch => Kind::Rows,
+            MessageHeader::RecordBatch => MessageKind::Rows,
             MessageHeader::DictionaryBatch => {
                 let dictionary = message.header_as_dictionary_batch()?;
                 match dictionary.isDelta() {
-                    true => Kind::Other,
-                    false => Kind::Dictionary(dictionary.id()),
+                    true => MessageKind::Other,
+                    false => MessageKind::Dictionary(dictionary.id()),
                 }
             }
-            MessageHeader::Schema if self.offset == 0 => Kind::Other,
+            MessageHeader::Schema if self.offset == 0 => MessageKind::Other,
             _ => return None,
         };
         let length = u64::try_from(message.bodyLength()).ok()?;
@@ -180,7 +174,7 @@ impl<'a> Places<'a> {
             let is_whole = *end <= self.length;
             is_whole && length <= LARGEST_BODY
         })?;
-        Some(Place { kind, header, body })
+        Some(MessagePlace { kind, header, body })
     }
 }
 
