@@ -31,10 +31,10 @@ use crate::{
 use event::{
     Category, Direction, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, What,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Everything that was found in a trace. Times are nanoseconds, ids are those of events.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// What was run, where, and how it was watched.
     pub meta: Meta,
@@ -59,10 +59,10 @@ pub struct Report {
     pub ranges: Ranges,
     pub managed: Managed,
     /// What probes inside kernels saw of blocks or threads.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<BlockRow>,
     /// What GPUs were sampled at.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<SampleRow>,
     /// Calls that returned an error, and which of them are answers.
     pub failures: Vec<FailureRow>,

@@ -44,6 +44,7 @@ mod rate;
 mod roles;
 pub mod samples;
 mod sites;
+mod stored;
 mod symbols;
 mod top;
 pub mod transfers;

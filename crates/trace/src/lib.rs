@@ -16,6 +16,7 @@ mod json;
 mod jsonl;
 mod merge;
 mod names;
+mod open_spans;
 mod order;
 mod parts;
 mod pipeline;
@@ -27,6 +28,7 @@ mod table;
 mod tail;
 mod time;
 
+pub use arrow::found;
 pub use arrow::{Lines, SpanBatch, SpanEvent, SpanLine, Spans, SpansRead, Tables};
 pub use convert::{ConvertReport, convert, convert_to, convert_with, print_lines};
 pub use error::{Error, FilePosition, Result, Warning, Warnings};

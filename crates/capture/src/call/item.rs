@@ -22,7 +22,7 @@ pub enum Step {
     Begin {
         function: u32,
         args: [u64; SLOT_ARGS],
-        payload: PayloadRange,
+        payload: Piece,
         /// The call had returned when it was read: all of its payload is there, in those of `args`
         /// if not in a piece. Otherwise only the words of its arguments are, and the end brings the
         /// payload again.
@@ -31,11 +31,11 @@ pub enum Step {
         stack: u32,
     },
     /// A stack or a code object that later beginnings refer to.
-    Note { note: Note, payload: PayloadRange },
+    Note { note: Note, payload: Piece },
     End {
         enter: u64,
         result: u32,
-        payload: PayloadRange,
+        payload: Piece,
     },
     /// A beginning and its end, with nothing of the thread's in between: what most calls are. All
     /// that it left is in `args`.
@@ -57,26 +57,26 @@ pub enum Step {
 /// Where in a batch's bytes something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(Rust, packed(2))]
-pub struct PayloadRange {
+pub struct Piece {
     start: u32,
     length: u16,
 }
 
-impl PayloadRange {
+impl Piece {
     /// From there to the end of the bytes. No batch is longer than a piece can tell; if one were,
     /// there would be no payload, never another's.
-    pub fn since(start: usize, bytes: &[u8]) -> PayloadRange {
+    pub fn since(start: usize, bytes: &[u8]) -> Piece {
         let length = bytes.len().saturating_sub(start);
         match (u32::try_from(start), u16::try_from(length)) {
-            (Ok(start), Ok(length)) => PayloadRange { start, length },
-            _ => PayloadRange::default(),
+            (Ok(start), Ok(length)) => Piece { start, length },
+            _ => Piece::default(),
         }
     }
 
     /// No more than so many bytes of it.
-    pub fn at_most(self, bytes: usize) -> PayloadRange {
+    pub fn at_most(self, bytes: usize) -> Piece {
         let length = usize::from(self.length).min(bytes) as u16;
-        PayloadRange { length, ..self }
+        Piece { length, ..self }
     }
 
     pub fn is_empty(self) -> bool {
@@ -112,37 +112,6 @@ impl Within {
             to.copy_from_slice(&word.to_le_bytes());
         }
         (bytes, 8 * words.len())
-    }
-}
-
-/// All of a call's payload. What was in its own slot, as most calls' does, needs no memory of its own.
-#[derive(Debug)]
-pub enum Payload {
-    Within([u8; 8 * SLOT_ARGS], u8),
-    Owned(Box<[u8]>),
-}
-
-impl From<&[u8]> for Payload {
-    fn from(bytes: &[u8]) -> Payload {
-        let mut within = [0; 8 * SLOT_ARGS];
-        match within.get_mut(..bytes.len()) {
-            Some(start) => {
-                start.copy_from_slice(bytes);
-                Payload::Within(within, bytes.len() as u8)
-            }
-            None => Payload::Owned(bytes.into()),
-        }
-    }
-}
-
-impl std::ops::Deref for Payload {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Payload::Within(bytes, length) => &bytes[..usize::from(*length)],
-            Payload::Owned(bytes) => bytes,
-        }
     }
 }
 

@@ -37,6 +37,9 @@ use std::{
 };
 use trace::{Format, Writer};
 
+/// Events of a trace that keeps what was found in it: shorter ones are read in no time.
+const WORTH_KEEPING: u64 = 20_000;
+
 /// How a note begins that says so.
 pub const STOPPED: &str = "recording stopped";
 
@@ -45,6 +48,10 @@ pub trait Onlooker: Any + Send {
     /// Who reads a trace is told how it begins; it may do so again, when it was cut and is read from its start.
     fn begin(&mut self, _meta: &Meta) {}
     fn see(&mut self, record: &Record);
+    /// What it has found in a trace that is complete, as JSON, to be kept in its tail.
+    fn found(&mut self, _summary: &Summary) -> Option<String> {
+        None
+    }
 }
 
 /// Shows a trace as it comes, in place of writing it.
@@ -250,7 +257,7 @@ impl TraceFile {
         let mut notes: Vec<String> = self.not_packed.take().into_iter().collect();
         let path = self.path.clone();
         let packed = self.packed.then(|| pack::lines_up_to(self.most));
-        let Some(writer) = self.writer.take() else {
+        let Some(mut writer) = self.writer.take() else {
             let missing = Missing {
                 events: self.unwritten.events(),
                 is_exact: self.failure.is_none(),
@@ -288,6 +295,17 @@ impl TraceFile {
             notes.push(format!(
                 "{STOPPED} at {written} because {limit}: the {missing} events after that are missing and count as lost"
             ));
+        }
+        // Records that come late are seen in another order than they will be read in.
+        if let Some(reader) = &mut reader
+            && late == 0
+            && self.failure.is_none()
+            && self.stopped.is_none()
+            && summary.events >= WORTH_KEEPING
+            && Format::of(&self.path) == Some(Format::Arrow)
+            && let Some(found) = reader.found(&summary)
+        {
+            writer.keep(found);
         }
         let written = match self.failure.take() {
             None => writer.finish_with(&summary).map_err(SinkError::from),

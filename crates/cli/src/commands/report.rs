@@ -28,9 +28,11 @@ pub fn run(options: Report) -> Result<ExitCode> {
         options.part,
         Part::Memory | Part::Contexts | Part::Transfers | Part::Findings | Part::Gpu
     );
-    let report = match options.part {
-        Part::Top => top(options.traces)?,
-        _ => read(options.traces, args)?,
+    let traces = or_newest(options.traces)?;
+    let report = match (kept(&traces), options.part) {
+        (Some(report), _) => report,
+        (None, Part::Top) => top(traces)?,
+        (None, _) => read(traces, args)?,
     };
     let mut out = io::stdout().lock();
     if options.json {
@@ -101,10 +103,41 @@ pub fn analysed(traces: Vec<PathBuf>) -> Result<analyse::Report> {
     read(traces, false)
 }
 
+/// A report as a trace keeps it. What another build found may be something else.
+pub fn kept_text(report: &analyse::Report) -> Option<String> {
+    let report = serde_json::to_string(report).ok()?;
+    Some(format!(
+        "{{\"version\":{},\"report\":{report}}}",
+        json!(version::BUILD)
+    ))
+}
+
+/// What was found in a trace when it was recorded.
+fn kept(traces: &[PathBuf]) -> Option<analyse::Report> {
+    let [trace] = traces else {
+        return None;
+    };
+    let (mut found, _) = trace::found(trace)?;
+    // A trace may hold anything. What we find has no such characters, but for names, which reading gives.
+    if found.get("version")? != version::BUILD || !is_plain(&found) {
+        return None;
+    }
+    serde_json::from_value(found.get_mut("report")?.take()).ok()
+}
+
+/// Whether all its texts can be printed.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.chars().any(char::is_control),
+        Value::Array(list) => list.iter().all(is_plain),
+        Value::Object(map) => map.values().all(is_plain),
+        _ => true,
+    }
+}
+
 /// Functions and kernels by time. One trace of Arrow rows is read without its texts; whatever is odd about it is found,
 /// and said, by reading it as any other.
 fn top(traces: Vec<PathBuf>) -> Result<analyse::Report> {
-    let traces = or_newest(traces)?;
     if let [trace] = &*traces
         && let Some(spans) = Spans::open(trace).ok().flatten()
         && let Some(report) = top_of(spans)?

@@ -9,6 +9,7 @@ mod demo;
 mod gpu_events;
 mod gpu_times;
 mod h200;
+mod kept_report;
 mod latest;
 mod losses;
 mod normalise;

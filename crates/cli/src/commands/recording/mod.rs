@@ -11,7 +11,7 @@ use crate::{
     embedded,
     say::{self, say},
 };
-use analyse::Analysis;
+use analyse::{Analysis, Report};
 use anyhow::Result;
 use capture::{
     SinkError,
@@ -22,7 +22,7 @@ use capture::{
     source::{self, Plan, Ran, RunError, SOURCES},
     trace_file::{self, Onlooker, TraceFile, destination, latest},
 };
-use event::{Meta, Record as Written};
+use event::{Meta, Record as Written, Summary};
 use progress::Progress;
 use render::RunSummary;
 use std::{
@@ -48,17 +48,43 @@ pub struct Recorded {
 
 /// What a run will be summed up with.
 #[derive(Default)]
-struct Summing(Option<Analysis>);
+enum Summing {
+    #[default]
+    Nothing,
+    Records(Box<Analysis>),
+    /// The trace is complete, and keeps it.
+    Kept(Box<Report>),
+}
+
+impl Summing {
+    fn finish(self, meta: &Meta, summary: &Summary) -> Report {
+        match self {
+            Summing::Nothing => Analysis::new(meta).finish(Some(summary)),
+            Summing::Records(analysis) => analysis.finish(Some(summary)),
+            Summing::Kept(report) => *report,
+        }
+    }
+}
 
 impl Onlooker for Summing {
     fn begin(&mut self, meta: &Meta) {
-        self.0 = Some(Analysis::new(meta));
+        *self = Summing::Records(Box::new(Analysis::new(meta)));
     }
 
     fn see(&mut self, record: &Written) {
-        if let Some(analysis) = &mut self.0 {
+        if let Summing::Records(analysis) = self {
             analysis.add(record);
         }
+    }
+
+    fn found(&mut self, summary: &Summary) -> Option<String> {
+        let Summing::Records(analysis) = std::mem::take(self) else {
+            return None;
+        };
+        let report = analysis.finish(Some(summary));
+        let text = super::report::kept_text(&report);
+        *self = Summing::Kept(Box::new(report));
+        text
     }
 }
 
@@ -204,9 +230,8 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
         summary.lost = summary.lost.saturating_add(unwritten);
     });
     drop(progress);
-    let analysis = finished.reader::<Summing>().and_then(|summing| summing.0);
-    let analysis = analysis.unwrap_or_else(|| Analysis::new(&finished.meta));
-    let report = analysis.finish(Some(&finished.summary));
+    let summing = finished.reader::<Summing>().unwrap_or_default();
+    let report = summing.finish(&finished.meta, &finished.summary);
     let failure = finished.failure.or(said.failure.take());
     if let Some(failure) = failure.filter(|failure| !nobody_reads(&path, failure)) {
         let mut missing = finished.missing;

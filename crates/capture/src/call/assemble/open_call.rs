@@ -1,0 +1,152 @@
+//! A call that has begun and not ended. Its memory serves the next one: a flood of calls would otherwise ask for it, and
+//! give it back, millions of times a second.
+
+use crate::call::signature::{Signature, Words};
+use event::{Category, Event, Extent, Layer, Record, What};
+use std::sync::Arc;
+
+/// Calls that are kept for others: more are never under way at once, as a rule.
+const MOST_SPARE: usize = 64;
+/// A payload longer than this is given back.
+const MOST_PAYLOAD: usize = 1 << 10;
+
+pub struct OpenCall {
+    pub sequence: u64,
+    /// Its event, as the sink wants it.
+    pub record: Record,
+    pub signature: Arc<Signature>,
+    pub words: Words,
+    /// All of it, once the call has returned.
+    pub payload: Payload,
+    pub hidden: bool,
+    /// Where a launch returns to, where its kernel may have no other name.
+    pub caller: Option<u64>,
+    /// What calls below this one meant, for it to tell.
+    pub below: Vec<What>,
+    /// Handles of the driver's that calls below this one have launched.
+    pub inner: Vec<u64>,
+    /// It is no call but a range that the program has pushed, of this domain.
+    pub domain: Option<u64>,
+    /// The arguments are those of `words` and `payload`, and of nothing else.
+    pub is_plain: bool,
+}
+
+impl OpenCall {
+    fn new(signature: Arc<Signature>) -> Self {
+        OpenCall {
+            sequence: 0,
+            record: Record::Event(nothing(&signature)),
+            signature,
+            words: Words::default(),
+            payload: Payload::default(),
+            hidden: false,
+            caller: None,
+            below: Vec::new(),
+            inner: Vec::new(),
+            domain: None,
+            is_plain: false,
+        }
+    }
+
+    pub fn event(&self) -> &Event {
+        match &self.record {
+            Record::Event(event) => event,
+            _ => unreachable!("a call is an event"),
+        }
+    }
+
+    pub fn event_mut(&mut self) -> &mut Event {
+        match &mut self.record {
+            Record::Event(event) => event,
+            _ => unreachable!("a call is an event"),
+        }
+    }
+
+    /// The record, for whoever keeps it.
+    pub fn take_record(&mut self) -> Record {
+        self.is_plain = false;
+        let nothing = Record::Event(nothing(&self.signature));
+        std::mem::replace(&mut self.record, nothing)
+    }
+}
+
+fn nothing(signature: &Signature) -> Event {
+    Event::new(0, Layer::Driver, Category::Other, signature.name.clone(), 0)
+}
+
+/// What was read of a call besides its words.
+#[derive(Debug, Default)]
+pub struct Payload {
+    bytes: Vec<u8>,
+    is_known: bool,
+}
+
+impl Payload {
+    /// False: it is the same.
+    pub fn set(&mut self, bytes: Option<&[u8]>) -> bool {
+        if self.get() == bytes {
+            return false;
+        }
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes.unwrap_or_default());
+        self.is_known = bytes.is_some();
+        true
+    }
+
+    /// None before the call has returned.
+    pub fn get(&self) -> Option<&[u8]> {
+        self.is_known.then_some(&*self.bytes)
+    }
+}
+
+/// Calls that have ended, for those that begin.
+#[derive(Default)]
+pub struct SpareCalls(Vec<Box<OpenCall>>);
+
+impl SpareCalls {
+    /// A call of that function. Its event still has what an earlier call's had: true if that was of the same
+    /// function, with plain arguments.
+    pub fn take(&mut self, signature: Arc<Signature>) -> (Box<OpenCall>, bool) {
+        match self.0.pop() {
+            None => (Box::new(OpenCall::new(signature)), false),
+            Some(mut call) => {
+                let is_same = call.is_plain && Arc::ptr_eq(&call.signature, &signature);
+                if !is_same {
+                    call.signature = signature;
+                }
+                (call, is_same)
+            }
+        }
+    }
+
+    pub fn put_back(&mut self, mut call: Box<OpenCall>) {
+        if self.0.len() >= MOST_SPARE || call.payload.bytes.capacity() > MOST_PAYLOAD {
+            return;
+        }
+        call.below.clear();
+        call.inner.clear();
+        call.domain = None;
+        self.0.push(call);
+    }
+}
+
+/// Makes an event another call's; its arguments stay as they are.
+pub fn renew(event: &mut Event, id: u64, signature: &Signature, start: u64) {
+    event.id = id;
+    event.kind = signature.layer.usual_kind();
+    event.layer = signature.layer;
+    event.category = signature.category;
+    if !Arc::ptr_eq(&event.name, &signature.name) {
+        event.name = signature.name.clone();
+    }
+    event.start = start;
+    event.extent = Extent::Open;
+    event.cpu = None;
+    event.parent = None;
+    event.depth = 0;
+    event.correlation = None;
+    event.status = None;
+    event.ioctl = None;
+    event.outputs.clear();
+    event.stack.clear();
+}
