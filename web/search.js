@@ -2,7 +2,8 @@
 // rest, and Enter walks from match to match.
 
 const search = (() => {
-  function create(report, view, { tab, flames }) {
+  // Tables and the flame graph may come later: see `attach`.
+  function create(report, view) {
     const box = byId('search');
     const status = byId('search-status');
     const { timeline } = report;
@@ -12,6 +13,8 @@ const search = (() => {
     let applied = null;
     let asking = null;
     const others = [];
+    let tab = null;
+    let flames = null;
 
     // What matches by its name, and what by its details.
     function matcher(timeline, wanted) {
@@ -24,6 +27,18 @@ const search = (() => {
         names,
         span: (row, i) => names.has(row.name[i]) || names.has(row.label[i]) || (row.text && texts[row.text[i]] === 1) || (row.detail?.[i] === 1 && names.has(row.amount[i])),
       };
+    }
+
+    // The flame graph's names are those of the report, which may have come later than the timeline.
+    const namesIn = (of) => (applied ? matcher(of, applied).names : null);
+
+    function attach(parts) {
+      ({ tab, flames } = parts);
+      tab.onmatch((hit) => go(found.hits.indexOf(hit)));
+      if (applied) {
+        flames.highlight(namesIn(flames.timeline));
+        show();
+      }
     }
 
     function apply() {
@@ -40,7 +55,7 @@ const search = (() => {
       }
       at = -1;
       found = matches ? collect(matches) : { total: 0, hits: [], more: false };
-      flames.highlight(matches?.names ?? null);
+      flames?.highlight(namesIn(flames.timeline));
       view.redraw();
       show();
       if (report.server && wanted) ask(wanted);
@@ -78,7 +93,7 @@ const search = (() => {
       dom.replace(status, text);
       status.hidden = text === '';
       for (const id of ['search-back', 'search-on']) byId(id).hidden = found.hits.length === 0;
-      tab.filter(applied ?? '', new Set(found.hits.map((hit) => hit.name)), found);
+      tab?.filter(applied ?? '', new Set(found.hits.map((hit) => hit.name)), found);
     }
 
     function go(index) {
@@ -120,12 +135,11 @@ const search = (() => {
     });
     byId('search-back').addEventListener('click', () => next(-1));
     byId('search-on').addEventListener('click', () => next(1));
-    tab.onmatch((hit) => go(found.hits.indexOf(hit)));
     if (place.get('q')) {
       box.value = place.get('q');
       apply();
     }
-    return { set, next, focus: () => box.focus(), also: (other) => others.push(other) };
+    return { set, next, focus: () => box.focus(), attach, also: (other) => others.push(other) };
   }
 
   return { create };

@@ -1,13 +1,13 @@
 //! `api/event`: everything known of one event, gathered from the segments that have something of it.
 
-use super::indexed::Indexed;
+use super::indexed::{Indexed, PLACED};
 use event::{Event, Extent, Layer, Record, What};
 use render::detail::{EventFacts, Relative, event_json};
 use std::{
     collections::HashMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
-use trace::Parts;
 
 /// Segments that may have an event by the index: most of the time one.
 const MOST_CANDIDATES: usize = 32;
@@ -23,8 +23,10 @@ const MOST_PARENTS: usize = 64;
 /// Segments that were read for one answer.
 struct Reading<'a> {
     trace: &'a Indexed,
-    read: HashMap<usize, Vec<Record>>,
+    read: HashMap<usize, Arc<Vec<Record>>>,
     began: Instant,
+    /// Segments that were read beside these.
+    others: usize,
 }
 
 impl<'a> Reading<'a> {
@@ -33,20 +35,30 @@ impl<'a> Reading<'a> {
             trace,
             read: HashMap::new(),
             began: Instant::now(),
+            others: 0,
         }
     }
 
     fn may_read(&self, segment: usize) -> bool {
-        let is_allowed = self.read.len() < MOST_READ && self.began.elapsed() < TIME;
+        let is_allowed = self.read.len() + self.others < MOST_READ && self.began.elapsed() < TIME;
         self.read.contains_key(&segment) || self.read.is_empty() || is_allowed
     }
 
     fn segment(&mut self, segment: usize) -> Result<&[Record], String> {
         if !self.read.contains_key(&segment) {
-            let records = self.trace.records(segment, Parts::ALL)?;
+            let records = self.trace.whole(segment)?;
             self.read.insert(segment, records);
         }
-        Ok(self.read.get(&segment).map_or(&[], |records| records))
+        Ok(self.read.get(&segment).map_or(&[], |records| &records[..]))
+    }
+
+    /// A segment of which names and times are wanted: less to read, if it was not read whole.
+    fn briefly(&mut self, segment: usize) -> Result<Arc<Vec<Record>>, String> {
+        if let Some(records) = self.read.get(&segment) {
+            return Ok(Arc::clone(records));
+        }
+        self.others += 1;
+        self.trace.records(segment, PLACED).map(Arc::new)
     }
 
     /// The event, as far as the segments that it begins and ends in know it; with these segments.
@@ -129,7 +141,7 @@ pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
         _ => None,
     };
     let facts = EventFacts {
-        row: row_of(trace, &event, last)?,
+        row: row_of(&mut reading, &event, last)?,
         meaning: meaning.as_ref(),
         parents: parents(&mut reading, &event)?,
         caused,
@@ -207,7 +219,7 @@ fn work_of(
         if !reading.may_read(number) {
             return Ok((found.into_values().collect(), true));
         }
-        for record in reading.segment(number)? {
+        for record in reading.briefly(number)?.iter() {
             if let Record::Event(work) = record
                 && work.layer == Layer::Gpu
                 && work
@@ -231,13 +243,17 @@ fn relative(trace: &Indexed, event: &Event) -> Option<Relative> {
     Some(Relative::of_event(&trace.detail, event, lane))
 }
 
-fn row_of(trace: &Indexed, event: &Event, last: usize) -> Result<Option<(u32, u32)>, String> {
+fn row_of(
+    reading: &mut Reading<'_>,
+    event: &Event,
+    last: usize,
+) -> Result<Option<(u32, u32)>, String> {
+    let trace = reading.trace;
     if let Some((span, ..)) = trace.detail.reaching(event.id) {
         return Ok(Some((span.lane, span.depth)));
     }
-    let placed = trace.placed(&[last as u32])?;
-    let mut spans = placed.values().flat_map(|placed| &placed.spans);
-    let found = spans.find(|span| span.id == event.id);
+    let placed = trace.placed_with(last as u32, reading.segment(last)?);
+    let found = placed.spans.iter().find(|span| span.id == event.id);
     Ok(found.map(|span| (span.lane, span.depth)))
 }
 
