@@ -125,11 +125,14 @@ function connect(report, view, trace) {
   finer.create(report, view);
 }
 
-// What the server knows of a selected span; of a launch, also what its kernel ran with. Arrows lead to what it caused.
+// What the server knows of a selected span; of a launch or a copy also what ran on the GPU, of that also its call. Arrows lead to
+// what it caused.
 async function ask(report, view, ref) {
   const known = await report.server.event(ref.row.id[ref.i]).catch(() => null);
   if (!known) return null;
-  if (known.meaning?.kind === 'launch' && known.caused.length > 0) known.work ??= await report.server.event(known.caused[0].id).catch(() => null);
+  const other = known.caused[0] && (() => report.server.event(known.caused[0].id).catch(() => null));
+  if (other && ['launch', 'transfer'].includes(known.meaning?.kind)) known.work ??= await other();
+  else if (other && report.timeline.layers[ref.row.layer[ref.i]] === 'gpu') known.call ??= await other();
   if (view.scene.selected === ref && view.scene.linked.length === 0) {
     view.scene.linked = known.caused.map((work) => view.find.id(work.id) ?? view.finer.find(work.id)).filter(Boolean);
     view.redraw();

@@ -10,6 +10,8 @@ const search = (() => {
     let timer = 0;
     let found = { total: 0, hits: [], more: false };
     let at = -1;
+    // Where the walk is: answers may come in between, first without it.
+    let seen = null;
     let applied = null;
     let asking = null;
     const others = [];
@@ -23,9 +25,12 @@ const search = (() => {
         if (name.toLowerCase().includes(wanted) || timeline.short[index].toLowerCase().includes(wanted)) names.add(index);
       });
       const texts = timeline.texts.having(JSON.stringify(wanted).slice(1, -1));
+      const ids = new Set();
       return {
         names,
-        span: (row, i) => names.has(row.name[i]) || names.has(row.label[i]) || (row.text && texts[row.text[i]] === 1) || (row.detail?.[i] === 1 && names.has(row.amount[i])),
+        // What the server found by arguments that the page does not carry.
+        ids,
+        span: (row, i) => ids.has(row.id[i]) || names.has(row.name[i]) || names.has(row.label[i]) || (row.text && texts[row.text[i]] === 1) || (row.detail?.[i] === 1 && names.has(row.amount[i])),
       };
     }
 
@@ -54,6 +59,7 @@ const search = (() => {
         other.redraw();
       }
       at = -1;
+      seen = null;
       found = matches ? collect(matches) : { total: 0, hits: [], more: false };
       flames?.highlight(namesIn(flames.timeline));
       view.redraw();
@@ -79,8 +85,9 @@ const search = (() => {
       asking = new AbortController();
       const arrived = (answer) => {
         if (wanted !== applied) return;
-        const seen = found.hits[at]?.id;
         found = answer;
+        for (const hit of answer.hits) view.scene.matches?.ids.add(hit.id);
+        view.redraw();
         at = seen == null ? -1 : answer.hits.findIndex((hit) => hit.id === seen);
         show();
       };
@@ -100,6 +107,7 @@ const search = (() => {
       const hit = found.hits[index];
       if (!hit) return;
       at = index;
+      seen = hit.id;
       byId('timeline').scrollIntoView({ block: 'start' });
       if (hit.ref) view.reveal(hit.ref);
       else view.revealHit(hit);

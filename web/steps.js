@@ -26,11 +26,13 @@ const stepsView = (() => {
       const at = loop.on_gpu ? ran : called;
       return rows.find((row) => at != null && row.from <= at && at < row.to)?.number;
     };
+    const named = report.timeline.names.indexOf(loop.mark);
+    const mark = named < 0 ? loop.mark : report.timeline.short[named];
     const chosen = new Set();
     const comparison = el('div', { 'aria-live': 'polite' });
     const note = el('p', { class: 'hint' });
     const table = tables.create({
-      caption: `Iterations of the loop that ${loop.mark} begins${loop.on_gpu ? ', as the GPU ran them' : ''}. Tick two to compare them.`,
+      caption: `Iterations of the loop that ${mark.length > 120 ? `${mark.slice(0, 119)}…` : mark} begins${loop.on_gpu ? ', as the GPU ran them' : ''}. Tick two to compare them.`,
       rows,
       sort: 0,
       ascending: true,

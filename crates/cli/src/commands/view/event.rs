@@ -4,7 +4,7 @@ use super::indexed::{Indexed, PLACED};
 use event::{Event, Extent, Layer, Record, What};
 use render::detail::{EventFacts, Relative, event_json};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,6 +17,8 @@ const MOST_READ: usize = 4;
 const TIME: Duration = Duration::from_millis(60);
 /// What an event caused, at most.
 const MOST_CAUSED: usize = 200;
+/// Calls inside of a call whose work on the GPU is looked for.
+const MOST_FAMILY: usize = 64;
 /// Calls around a call, at most.
 const MOST_PARENTS: usize = 64;
 
@@ -121,10 +123,10 @@ pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
         return Ok(None);
     };
     let meaning = meaning_of(&mut reading, id, last)?;
-    let (mut caused, mut caused_more) = children(&mut reading, &event, first, last)?;
+    let mut family = HashSet::from([id]);
+    let (mut caused, mut caused_more) = children(&mut reading, &mut family, id, (first, last))?;
     if event.layer != Layer::Gpu {
-        let mut correlations: Vec<u64> = event.correlation.into_iter().chain([id]).collect();
-        correlations.extend(caused.iter().take(16).map(|relative| relative.id));
+        let correlations: Vec<u64> = event.correlation.into_iter().chain(family).collect();
         let (work, more) = work_of(&mut reading, &correlations, first)?;
         caused.extend(work);
         caused_more |= more;
@@ -174,12 +176,12 @@ fn meaning_of(reading: &mut Reading<'_>, id: u64, last: usize) -> Result<Option<
     Ok(find(&records[..records.len().min(64)]))
 }
 
-/// What is directly inside of a call.
+/// What is directly inside of a call. Whatever is inside of that belongs to the `family`, too.
 fn children(
     reading: &mut Reading<'_>,
-    event: &Event,
-    first: usize,
-    last: usize,
+    family: &mut HashSet<u64>,
+    id: u64,
+    (first, last): (usize, usize),
 ) -> Result<(Vec<Relative>, bool), String> {
     let mut found: HashMap<u64, Relative> = HashMap::new();
     for segment in first..=last {
@@ -188,9 +190,17 @@ fn children(
         }
         let trace = reading.trace;
         for record in reading.segment(segment)? {
-            if let Record::Event(inner) = record
-                && inner.parent == Some(event.id)
-                && inner.id != event.id
+            let Record::Event(inner) = record else {
+                continue;
+            };
+            let Some(parent) = inner.parent.filter(|parent| family.contains(parent)) else {
+                continue;
+            };
+            if family.len() < MOST_FAMILY {
+                family.insert(inner.id);
+            }
+            if parent == id
+                && inner.id != id
                 && let Some(relative) = relative(trace, inner)
             {
                 found.insert(inner.id, relative);
