@@ -497,7 +497,7 @@ mod tests {
     use event::{Category, Kind, Layer};
 
     /// The loops in a sequence of one-letter steps, ten nanoseconds apart.
-    fn loops(steps: &str) -> Vec<(String, u64, u64)> {
+    fn found(steps: &str) -> Vec<Loop> {
         let mut symbols = Symbols::default();
         let mut sweep = LoopSweep::default();
         let known = Analysis::new(&event::Meta::default());
@@ -512,7 +512,12 @@ mod tests {
             };
             sweep.step(&step, step.at, &known.sums());
         }
-        let found = sweep.finish(&symbols);
+        sweep.finish(&symbols)
+    }
+
+    /// Their marks, lengths and iterations.
+    fn loops(steps: &str) -> Vec<(String, u64, u64)> {
+        let found = found(steps);
         let rows = found.iter();
         rows.map(|found| {
             (
@@ -572,6 +577,17 @@ mod tests {
     fn what_comes_before_and_after_does_not_matter() {
         let steps = format!("xyzw{}vvwx", "abc".repeat(30));
         assert_eq!(first(&steps), Some(("a".into(), 3, 29)));
+    }
+
+    #[test]
+    fn each_iteration_is_known_up_to_a_number() {
+        let steps = format!("xy{}", "abc".repeat(30));
+        let turns = &found(&steps)[0].turns;
+        assert_eq!(turns.len(), 29);
+        assert_eq!((turns[0], turns[28]), ((20, 50), (860, 890)));
+        let many = &found(&"ab".repeat(MOST_TURNS + 500))[0];
+        assert_eq!(many.turns.len(), MOST_TURNS);
+        assert_eq!(many.iterations as usize, MOST_TURNS + 499);
     }
 
     #[test]
