@@ -31,6 +31,7 @@ async function startEarly() {
   Object.assign(report, known, { early: false, served: report.served, server: report.server });
   for (const part of ['limits', 'lost', 'lost_total']) report.timeline[part] = timeline[part];
   lanes.groupsOf(timeline, report.meta, report.summary?.processes);
+  shown.legend = legendOf({ timeline }, shown.view);
   const top = () => byId('timeline').getBoundingClientRect().top;
   const before = top();
   fill(shown, { ...report, timeline }, null);
