@@ -26,6 +26,8 @@ pub struct Query {
 
 /// Segments that are read for one answer at most.
 pub const MOST_READ: usize = 8;
+/// Spans of an answer that is made of pictures: more would be narrower than a pixel.
+const COARSE_SPANS: usize = 4_000;
 /// Cells of a row at most, and of all rows together.
 const MOST_CELLS: u64 = 2_048;
 const ALL_CELLS: u64 = 200_000;
@@ -99,8 +101,12 @@ impl Detail {
     pub fn answer(&self, query: &Query, read: Option<&HashMap<u32, Arc<Placed>>>) -> String {
         let mut rows = self.rows(query, read);
         let total: usize = rows.values().map(|row| row.spans.len()).sum();
-        let share = if total > query.limit {
-            fair_share_of(rows.values().map(|row| row.spans.len()), query.limit)
+        let limit = match read {
+            Some(_) => query.limit,
+            None => query.limit.min(COARSE_SPANS),
+        };
+        let share = if total > limit {
+            fair_share_of(rows.values().map(|row| row.spans.len()), limit)
         } else {
             usize::MAX
         };
