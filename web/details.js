@@ -113,7 +113,7 @@ const details = (() => {
     const copy = copyFacts(report, ref, linked, known);
     const list = [
       full !== title && ['full name', full],
-      known?.name && known.name !== title && ['call', known.name],
+      known?.name && known.name !== title && !isGpu(timeline, ref) && ['call', known.name],
       kernel.length === 0 && copy.length === 0 && meant(timeline, row, i, true),
       ['duration', durationOf(row, i)],
       row.inside[i] > 0 && ['self', format.time(row.duration[i] - row.inside[i])],
@@ -198,7 +198,7 @@ const details = (() => {
     const call = gpu ? callOf(timeline, linked) : null;
     const work = gpu ? null : linked.find((other) => isGpu(timeline, other));
     const own = gpu ? known : ((work && eventOf.embedded(timeline, work)) ?? known?.work ?? known);
-    const launch = eventOf.launchOf(own, gpu ? call && eventOf.embedded(timeline, call) : known);
+    const launch = eventOf.launchOf(own, gpu ? ((call && eventOf.embedded(timeline, call)) ?? known?.call) : known);
     if (!launch) return [];
     const sizes = (list) => `${list.map(format.count).join(' × ')} = ${format.count(list.reduce((product, side) => product * side, 1))}`;
     const found = occupancy.of(launch, occupancy.limitsOf(timeline, timeline.lanes[ref.row.lane].device ?? eventDevice(known)));

@@ -27,7 +27,7 @@ use std::{
 };
 
 /// A trace of so many bytes is read at once: the page waits for it.
-const SMALL: u64 = 4 << 20;
+const SMALL: u64 = 1 << 20;
 const FOR_SMALL: Duration = Duration::from_secs(10);
 /// For what was kept of a larger one.
 const FOR_LARGE: Duration = Duration::from_millis(400);
