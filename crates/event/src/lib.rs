@@ -63,6 +63,6 @@ pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
 #[cfg(feature = "alloc")]
 pub use reorder::Reorder;
 #[cfg(feature = "alloc")]
-pub use summary::{Overhead, ProcessName, Sampled, Summary, Tally, Watched};
+pub use summary::{Overhead, ProcessName, Sampled, Shed, Summary, Tally, Watched};
 #[cfg(feature = "alloc")]
 pub use value::{Arg, Name, Value};

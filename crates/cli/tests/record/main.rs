@@ -10,6 +10,7 @@ mod gpu_events;
 mod gpu_times;
 mod h200;
 mod latest;
+mod live;
 mod losses;
 mod normalise;
 mod notes;
