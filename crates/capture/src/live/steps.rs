@@ -303,8 +303,9 @@ impl Steps {
             *of == thread && (nearly(&mark.strict, ALIKE) || nearly(&mark.loose, ALIKE_IN_LENGTH))
         });
         let chosen = of_loop.min_by_key(|(_, mark)| {
+            let alike = mark.strict.length.max(mark.loose.length);
             let first = mark.times.first().copied().unwrap_or(0);
-            (mark.occurrences, first)
+            (mark.occurrences.saturating_sub(alike), first)
         });
         let Some((_, mark)) = chosen else {
             return Vec::new();

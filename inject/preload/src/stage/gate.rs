@@ -17,6 +17,7 @@ macro_rules! gate {
     .endm
 
     # rax is where the gate is.
+    .text
     .p2align 4
     .type cutrace_closed, @function
 cutrace_closed:

@@ -15,7 +15,7 @@ use super::{
     Reason,
     trigger::{Trigger, TriggerWatch},
 };
-use crate::{clock::monotonic, launch::block_signals};
+use crate::launch::block_signals;
 use event::{Meta, Record, Summary};
 use segments::Segments;
 use std::{
@@ -187,7 +187,6 @@ impl Flight {
 
     /// The run is over.
     pub fn finish(mut self, summary: &Summary) -> FlightReport {
-        let now = monotonic();
         let end = summary
             .exit
             .filter(|_| self.options.trigger.exit)
@@ -196,7 +195,7 @@ impl Flight {
         if self.due.is_none()
             && let Some(reason) = end
         {
-            self.due = Some((reason, now.max(summary.end_ns)));
+            self.due = Some((reason, summary.end_ns));
         }
         self.take();
         let mut report = FlightReport::default();
