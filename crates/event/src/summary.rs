@@ -29,6 +29,9 @@ pub struct Summary {
     /// When hooks were in place: from the first attached to the first removed. None: all the time.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub watched: Option<Watched>,
+    /// `--window`: how many windows there were. What was between them is not known either.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub windows: Option<u64>,
     /// Options by which calls were left out, as typed: `-e memory`. What is not in the trace may have happened.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub left_out: Vec<String>,

@@ -275,11 +275,12 @@ impl TraceFile {
         let mut reader = self.reader.take();
         let mut notes: Vec<String> = self.not_packed.take().into_iter().collect();
         let watched = windowed.as_ref().and_then(|window| window.watched);
-        let is_windowed = windowed.is_some();
+        let windows = windowed.as_ref().map(|window| window.windows);
         notes.extend(windowed.into_iter().flat_map(|window| window.notes));
         // From the first window to the last; without any, nothing was watched at all.
         let narrow = |summary: &mut Summary| {
-            if is_windowed {
+            summary.windows = windows;
+            if windows.is_some() {
                 let end = summary.end_ns;
                 let nothing = Watched {
                     start_ns: end,
