@@ -190,6 +190,13 @@ impl Steps {
         })
     }
 
+    /// Steps that have begun.
+    pub fn count(&self) -> Option<u64> {
+        let tracking = self.tracking.as_ref()?;
+        let counted = (tracking.marker.as_ref()).map_or(0, |(_, times)| tracking.counted / times);
+        Some(tracking.step + counted.max(1))
+    }
+
     /// From now on only this function's calls are sure to be seen.
     pub fn count_by(&mut self, marker: (Name, u64)) {
         if let Some(tracking) = &mut self.tracking {
@@ -425,6 +432,7 @@ mod tests {
         }
         // The last step recorded had made its call, too.
         assert_eq!(program.steps.step(), Some(39 + 51));
+        assert_eq!(program.steps.count(), Some(90));
         program.seen.clear();
         program.step(true);
         assert_eq!(program.seen[0].step, 90);

@@ -172,8 +172,8 @@ impl WindowStage {
     /// Why there was no window.
     fn none(&self) -> String {
         match &self.options {
-            WindowOptions::Steps { from, .. } => match self.steps.step() {
-                Some(step) => format!("--window: nothing was recorded: the program had {} steps, and the window begins at {from}", step + 1),
+            WindowOptions::Steps { from, .. } => match self.steps.count() {
+                Some(steps) => format!("--window: nothing was recorded: the program had {steps} steps, and the window begins at {from}"),
                 None => "--window: nothing was recorded: no loop was found whose steps launch the same kernels; \
                          name an NVTX range (--window range=NAME) or a time (--window after=30s,for=5s)"
                     .into(),
