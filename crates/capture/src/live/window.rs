@@ -156,7 +156,9 @@ impl WindowStage {
             notes.push(self.none());
         } else if self.overflowed {
             notes.push(
-                "--window: the loop was found only after the window had begun, so its first steps are missing".into(),
+                "--window: the loop was found only after the window had begun: its first steps are \
+                 missing"
+                    .into(),
             );
         }
         let watched = first
@@ -171,23 +173,26 @@ impl WindowStage {
 
     /// Why there was no window.
     fn none(&self) -> String {
-        match &self.options {
+        let why = match &self.options {
             WindowOptions::Steps { from, .. } => match self.steps.count() {
-                Some(steps) => format!("--window: nothing was recorded: the program had {steps} steps, and the window begins at {from}"),
-                None => "--window: nothing was recorded: no loop was found whose steps launch the same kernels; \
-                         name an NVTX range (--window range=NAME) or a time (--window after=30s,for=5s)"
-                    .into(),
+                Some(steps) => {
+                    format!("the program had {steps} steps, and the window begins at {from}")
+                }
+                None => {
+                    "no loop was found whose steps launch the same kernels; name an NVTX range \
+                         (--window range=NAME) or a time (--window after=30s,for=5s)"
+                        .into()
+                }
             },
             WindowOptions::Ranges { name, from, .. } => format!(
-                "--window: nothing was recorded: range '{name}' began {} times, and the window begins at {from}",
+                "range '{name}' began {} times, and the window begins at {from}",
                 self.occurrences
             ),
-            WindowOptions::Range { name } => {
-                format!("--window: nothing was recorded: no NVTX range matches '{name}'")
-            }
-            WindowOptions::Profiler => "--window: nothing was recorded: the program did not call cudaProfilerStart".into(),
-            WindowOptions::Time { .. } => "--window: nothing was recorded: the program ended before the window began".into(),
-        }
+            WindowOptions::Range { name } => format!("no NVTX range matches '{name}'"),
+            WindowOptions::Profiler => "the program did not call cudaProfilerStart".into(),
+            WindowOptions::Time { .. } => "the program ended before the window began".into(),
+        };
+        format!("--window: nothing was recorded: {why}")
     }
 
     fn look(&mut self, record: &Record) {
