@@ -29,7 +29,7 @@ use crate::{
     working::{self, Working},
 };
 use event::{
-    Category, Direction, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, What,
+    Category, Direction, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, Value, What,
 };
 use serde::{Deserialize, Serialize};
 
@@ -139,6 +139,8 @@ pub struct Analysis {
     meta: Meta,
     first: Option<u64>,
     last: u64,
+    /// Between windows.
+    not_watched_ns: u64,
     pub(crate) symbols: Symbols,
     pub(crate) nesting: Nesting,
     overview: OverviewSweep,
@@ -213,6 +215,7 @@ impl Analysis {
             meta: meta.clone(),
             first: None,
             last: 0,
+            not_watched_ns: 0,
             symbols,
             copies,
             nesting: Nesting::default(),
@@ -276,6 +279,10 @@ impl Analysis {
             self.ranges.range(event);
             return;
         }
+        if event.kind == Kind::NotWatched {
+            self.not_watched(event);
+            return;
+        }
         let symbol = self.symbols.of(event);
         match event.layer {
             Layer::Gpu => self.gpu_event(event, symbol),
@@ -285,6 +292,18 @@ impl Analysis {
             }
             _ => self.host_event(event, symbol),
         }
+    }
+
+    /// Recording has begun again: nobody knows what was before, back to when it stopped.
+    fn not_watched(&mut self, event: &Event) {
+        let since = match event.arg("since_ns") {
+            Some(Value::Uint(since)) => *since,
+            Some(Value::Int(since)) => u64::try_from(*since).unwrap_or(0),
+            _ => return,
+        };
+        let since = since.min(event.start);
+        self.not_watched_ns = self.not_watched_ns.saturating_add(event.start - since);
+        self.idle.not_watched(since, event.start, &mut self.host);
     }
 
     fn host_event(&mut self, event: &Event, symbol: SymbolId) {
@@ -547,7 +566,9 @@ impl Analysis {
     /// What was found; `summary` is the trace's tail, if it has one.
     pub fn finish(mut self, summary: Option<&Summary>) -> Report {
         let wall = self.wall(summary);
-        let not_watched_ns = self.whole(summary).length() - wall.length();
+        let outside = self.whole(summary).length() - wall.length();
+        let between = self.not_watched_ns.min(wall.length());
+        let not_watched_ns = outside + between;
         for ended in self.nesting.finish(wall.end) {
             self.unended(&ended);
         }
@@ -558,7 +579,7 @@ impl Analysis {
         overview.simulated =
             !self.meta.gpus.is_empty() && self.meta.gpus.iter().all(|gpu| gpu.simulated);
         let known = self.meta.gpus.iter().map(|gpu| gpu.index);
-        let idle = (self.idle).finish(wall, &mut self.host, &self.symbols, known);
+        let idle = (self.idle).finish((wall, between), &mut self.host, &self.symbols, known);
         let idle_busy = idle.all.busy_ns;
         let signs = self.signs.finish();
         let outside = self.outside.finish(self.nesting.threads());

@@ -270,7 +270,8 @@ impl Counts {
                 | Kind::ProcessRange
                 | Kind::Counter
                 | Kind::GpuContext
-                | Kind::GpuWait => return,
+                | Kind::GpuWait
+                | Kind::NotWatched => return,
             } += 1;
         }
         if let Extent::Closed(duration) = event.extent {

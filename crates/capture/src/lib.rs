@@ -15,6 +15,7 @@ pub mod ioctl;
 pub mod kernel;
 pub mod launch;
 pub mod library;
+pub mod live;
 mod merge;
 pub mod notes;
 pub mod nvml;

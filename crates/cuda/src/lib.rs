@@ -23,6 +23,7 @@ pub mod capture;
 pub mod category;
 pub mod cupti;
 pub mod format;
+pub mod gate;
 #[rustfmt::skip]
 mod generated;
 pub mod lookup;

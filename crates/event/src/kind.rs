@@ -31,6 +31,8 @@ named_enum! {
     GpuContext = "gpu_context",
     /// The host waited for the GPU, as CUPTI tells it: no work of the GPU.
     GpuWait = "gpu_wait",
+    /// A moment before which, back to its `since_ns`, nobody watched: what happened then is not known.
+    NotWatched = "not_watched",
 }
 
 impl Kind {
@@ -40,7 +42,7 @@ impl Kind {
             Kind::Userspace => Layer::Driver,
             Kind::Syscall | Kind::Ioctl => Layer::Syscall,
             Kind::KernelFunction | Kind::KernelMem | Kind::Scheduler => Layer::Kernel,
-            Kind::Interrupt | Kind::OffCpu | Kind::Os => Layer::Os,
+            Kind::Interrupt | Kind::OffCpu | Kind::Os | Kind::NotWatched => Layer::Os,
             Kind::Gpu
             | Kind::GpuComplete
             | Kind::GpuMem
@@ -54,6 +56,6 @@ impl Kind {
 
     /// Whether a span of this kind is on its thread, with others inside it and around it.
     pub const fn nests(self) -> bool {
-        !matches!(self, Kind::ProcessRange)
+        !matches!(self, Kind::ProcessRange | Kind::NotWatched)
     }
 }

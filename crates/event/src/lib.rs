@@ -69,6 +69,6 @@ pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
 #[cfg(feature = "alloc")]
 pub use reorder::Reorder;
 #[cfg(feature = "alloc")]
-pub use summary::{Overhead, ProcessName, ProcessOrigin, Sampled, Summary, Tally, Watched};
+pub use summary::{Overhead, ProcessName, ProcessOrigin, Sampled, Shed, Summary, Tally, Watched};
 #[cfg(feature = "alloc")]
 pub use value::{Arg, Name, Value};

@@ -15,6 +15,7 @@ use std::{
     env,
     ffi::{CStr, OsString, c_char, c_int, c_void},
     panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -22,6 +23,9 @@ use std::{
 /// How often what is complete is handed over: what a killed process can lose. By itself CUPTI
 /// hands over full buffers only.
 const PERIOD: Duration = Duration::from_millis(100);
+
+/// Looks for which nothing is wanted before nothing is collected: what was launched before may still run.
+const PATIENCE: u32 = 30;
 
 /// What is asked for. Kinds that a version or a device refuses are left out.
 const KINDS: [u32; 4] = [
@@ -63,6 +67,8 @@ fn wants_waits() -> bool {
 struct Collector {
     functions: Functions,
     pid: u32,
+    /// Nothing need be collected while this file is there.
+    pause: PathBuf,
     state: Mutex<State>,
 }
 
@@ -74,6 +80,7 @@ struct State {
     encoded: Vec<u8>,
     calls: Calls,
     collecting: bool,
+    paused: bool,
 }
 
 /// How the calls that cause work are asked for.
@@ -140,12 +147,14 @@ fn start(session: OsString) {
     let collector = COLLECTOR.get_or_init(|| Collector {
         functions,
         pid: std::process::id(),
+        pause: Path::new(&session).join(frames::PAUSE_FILE),
         state: Mutex::new(State {
             times,
             named: HashSet::new(),
             encoded: Vec::new(),
             calls: Calls::Chosen,
             collecting: false,
+            paused: false,
         }),
     });
     if let Err(Refused(result)) = threads::without_signals(|| collector.begin()) {
@@ -189,6 +198,7 @@ fn hand_over(alone: &Alone) {
     };
     // cuInit may take long.
     let mut looks = 50;
+    let mut unwanted = 0;
     loop {
         if alone.sleep(PERIOD) {
             return;
@@ -209,6 +219,11 @@ fn hand_over(alone: &Alone) {
             collector.end();
             return;
         }
+        unwanted = match collector.pause.exists() {
+            true => unwanted + 1,
+            false => 0,
+        };
+        collector.set_paused(unwanted >= PATIENCE);
         // Without work since the last time there is nothing to hand over.
         if buffers::in_use() > 0 {
             collector.functions.flush(false);
@@ -246,6 +261,13 @@ impl Collector {
         functions.is_alone()?;
         functions.use_system_threads(true);
         functions.register(buffers::request, complete)?;
+        self.enable_kinds()?;
+        self.enable_calls();
+        Ok(())
+    }
+
+    fn enable_kinds(&self) -> Result<(), Refused> {
+        let functions = &self.functions;
         let mut enabled = 0;
         let mut last = Ok(());
         for kind in KINDS {
@@ -262,6 +284,11 @@ impl Collector {
                 let _ = functions.enable(kind);
             }
         }
+        Ok(())
+    }
+
+    fn enable_calls(&self) {
+        let functions = &self.functions;
         let calls = match choose_calls(functions, true) {
             Some(chosen) if chosen > 0 => Calls::Chosen,
             _ => {
@@ -274,7 +301,27 @@ impl Collector {
             }
         };
         self.state().calls = calls;
-        Ok(())
+    }
+
+    /// Collects nothing for a while, or goes on.
+    fn set_paused(&self, paused: bool) {
+        let calls = {
+            let mut state = self.state();
+            if !state.collecting || std::mem::replace(&mut state.paused, paused) == paused {
+                return;
+            }
+            state.calls
+        };
+        guard::own(|| match paused {
+            true => {
+                self.functions.flush(false);
+                self.disable(calls);
+            }
+            false => {
+                let _ = self.enable_kinds();
+                self.enable_calls();
+            }
+        });
     }
 
     /// Ends collecting, and with it what it costs. False: it had ended already.
@@ -295,8 +342,13 @@ impl Collector {
 
     /// Hands over what there is, and asks for nothing more.
     fn stop(&self, calls: Calls) {
+        self.functions.flush(true);
+        self.disable(calls);
+        self.functions.use_system_threads(false);
+    }
+
+    fn disable(&self, calls: Calls) {
         let functions = &self.functions;
-        functions.flush(true);
         for kind in (KINDS.into_iter()).chain(ON_DEMAND.map(|(kind, _)| kind)) {
             functions.disable(kind);
         }
@@ -309,7 +361,6 @@ impl Collector {
                 functions.disable(cupti::RUNTIME);
             }
         }
-        functions.use_system_threads(false);
     }
 
     fn take(&self, context: *mut c_void, stream: u32, buffer: *mut u8, valid: usize) {

@@ -24,6 +24,9 @@ pub struct Entry {
     /// The record's words `function` and `flags`.
     pub label: u32,
     pub outputs: [Output; 2],
+    /// Which gate its calls pass (`cuda::gate`).
+    pub gate: u8,
+    pub reserved: u8,
 }
 
 /// What the two ways of recording a call need besides.
@@ -45,7 +48,6 @@ pub struct Output {
     pub place: u8,
     /// Its bytes less one, 3 or 7; 0: there is no such value.
     pub last: u8,
-    pub reserved: u8,
 }
 
 /// The function takes arguments in vector registers.
@@ -241,6 +243,8 @@ pub struct Stage {
     pub note_stack: *const AtomicPtr<()>,
     /// Not 0: times are the kernel's, not the processor's counter.
     pub host_clock: *const AtomicU8,
+    /// Where the gates are that every call passes (`event::ring::Counters::gates`).
+    pub gates: *const AtomicPtr<AtomicU8>,
     /// Set when no more system calls may be made.
     pub quiet: *const AtomicBool,
     /// The session's folder, without a NUL.

@@ -77,7 +77,8 @@ impl Source for Cupti {
     }
 
     fn auto(&self, run: &RunOptions) -> Auto {
-        match run.is_command() {
+        // What it costs cannot be measured from outside: under a budget it must be asked for.
+        match run.is_command() && run.budget.is_none() {
             true => Auto::Beside,
             false => Auto::No,
         }
@@ -181,6 +182,7 @@ fn collect(
     // The calls that cause the work, as others see them.
     let calls = joining.calls.cloned().unwrap_or_default();
     let session = Session::create_near(calls, run.near.as_deref())?;
+    joining.gates.add_times(session.folder());
     let existing = env::var_os("CUDA_INJECTION64_PATH");
     let library = run.carried.path(Library::GpuTimes)?;
     let mut environment = session.environment(library, existing.as_deref());

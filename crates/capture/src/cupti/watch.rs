@@ -64,6 +64,11 @@ impl Session {
         })
     }
 
+    /// Where programs leave their times.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// What the program is to find in its environment. None: the driver is set to load someone
     /// else's library already.
     pub fn environment(

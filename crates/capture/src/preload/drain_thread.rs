@@ -7,6 +7,7 @@ use super::counters::CounterPage;
 use super::drain::{Corrupt, Reader};
 use super::namespace::Namespaces;
 use super::session::thread_time;
+use super::shedding::{Shedding, SheddingReport};
 use crate::call::item::{Batch, Item, Step};
 use crate::clock::monotonic;
 use event::ClockPair;
@@ -41,6 +42,8 @@ pub enum Message {
     Damaged,
     /// Processes that were still there when tracing stopped.
     StillRunning(usize),
+    /// What a budget came to.
+    Shed(SheddingReport),
     /// How the clocks stand, before what was drained after it.
     Clock(ClockPair),
     /// Every ring has been looked at since this moment.
@@ -132,6 +135,8 @@ struct Drainer<'a> {
     lost: u64,
     /// It can be seen which rings no process has any more; where it cannot, all are kept until the end.
     sees_ends: bool,
+    /// Where recording may cost only so much.
+    shedding: Option<Shedding>,
     /// The program has ended, and so do we after this round.
     last: bool,
 }
@@ -143,17 +148,19 @@ pub struct Shared<'a> {
     pub ahead: &'a Ahead,
     pub namespaces: &'a Namespaces,
     pub counters: &'a CounterPage,
+    pub shedding: Option<Shedding>,
 }
 
 /// Runs until it is asked to stop and the rings are empty. Returns the CPU time it took.
-pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Duration {
+pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Duration {
     let Shared {
         messages,
         used,
         ahead,
         namespaces,
         counters,
-    } = *shared;
+        shedding,
+    } = shared;
     let mut drainer = Drainer {
         folder,
         messages,
@@ -168,6 +175,7 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Durat
         nobody: None,
         lost: 0,
         sees_ends: leases_see_mappings(folder).unwrap_or(false),
+        shedding,
         last: false,
     };
     be_prompt();
@@ -193,6 +201,7 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Durat
         }
         drainer.last = last;
         let moved = drainer.round();
+        drainer.shed(began);
         if last {
             let _ = messages.send(Message::StillRunning(drainer.still_running()));
             drainer.open_refused();
@@ -293,6 +302,29 @@ impl Drainer<'_> {
         }
     }
 
+    /// Sheds what costs too much, and says at the end what it was.
+    fn shed(&mut self, now: u64) {
+        let Some(shedding) = &mut self.shedding else {
+            return;
+        };
+        if self.last || shedding.is_due(now) {
+            for ring in self.sources.iter_mut().flat_map(|source| &mut source.rings) {
+                if let ArenaEntry::Ring {
+                    reader,
+                    number: Some(number),
+                } = ring
+                {
+                    shedding.look_at(*number, reader);
+                }
+            }
+            shedding.decide(now, self.counters);
+        }
+        shedding.stride(now);
+        if self.last {
+            let _ = self.messages.send(Message::Shed(shedding.report(now)));
+        }
+    }
+
     /// Passes on what was lost without a ring.
     fn count_lost(&mut self) {
         let lost = self.counters.lost();
@@ -381,6 +413,11 @@ impl Drainer<'_> {
             if over || state == RingState::Ended {
                 reader.set_over();
             }
+            if let Some(shedding) = &mut self.shedding
+                && (over || state == RingState::Ended)
+            {
+                shedding.look_at(number, reader);
+            }
             if self.empty(reader, number).is_err() {
                 let _ = self.messages.send(Message::Damaged);
                 *found = ArenaEntry::GivenUp;
@@ -442,7 +479,7 @@ impl Drainer<'_> {
     }
 
     /// Copies what a ring holds.
-    fn empty(&self, reader: &mut Reader, ring: usize) -> Result<(), Corrupt> {
+    fn empty(&mut self, reader: &mut Reader, ring: usize) -> Result<(), Corrupt> {
         if reader.is_idle() {
             return Ok(());
         }
@@ -455,6 +492,11 @@ impl Drainer<'_> {
                 .map_or_else(|| Batch::with_room(steps), Batch::emptied);
             batch.ring = ring;
             let drained = reader.drain(&mut batch);
+            if let Some(shedding) = &mut self.shedding {
+                let is_call =
+                    |item: &&Item| matches!(item.step, Step::Begin { .. } | Step::Whole { .. });
+                shedding.recorded(ring, batch.items.iter().filter(is_call).count() as u64);
+            }
             if !batch.items.is_empty() {
                 self.ahead.more(batch.size());
                 let _ = self.messages.send(Message::Batch(batch));

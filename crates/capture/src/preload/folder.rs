@@ -3,6 +3,7 @@
 use super::PreloadError;
 use super::session::Options;
 use std::ffi::CString;
+use crate::live::WindowOptions;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read};
@@ -239,6 +240,14 @@ fn option_lines(options: &Options) -> Result<String, PreloadError> {
     }
     if let Some(filter) = &options.filter {
         let _ = writeln!(text, "filter {}", one_line("-e", filter.for_injection())?);
+    }
+    match &options.window {
+        Some(WindowOptions::Range { name }) => {
+            let name = one_line("--window", name.clone())?;
+            let _ = writeln!(text, "window range={name}");
+        }
+        Some(WindowOptions::Profiler) => text.push_str("window profiler\n"),
+        _ => {}
     }
     if let Some(filter) = &options.stacks {
         let _ = writeln!(

@@ -10,12 +10,14 @@ use super::namespace::Namespaces;
 use super::origin::Traced;
 use super::process::Processes;
 use super::report::PreloadReport;
+use super::shedding::Shedding;
 use super::untraced::Watch;
 use crate::call::item::Batch;
 use crate::call::{Assembler, Filter, Limits};
 use crate::clock::monotonic;
 use crate::files;
 use crate::launch::block_signals;
+use crate::live::{Gates, WindowOptions, budget::Budget};
 use crate::notes::counted;
 use crate::{Deadline, Sink};
 use event::{ClockError, ClockPair};
@@ -48,6 +50,12 @@ pub struct Options {
     pub sample: u32,
     /// Calls that begin later than this are left out.
     pub deadline: Deadline,
+    /// The program itself opens gates for what these say, if it is anything it knows of.
+    pub window: Option<WindowOptions>,
+    /// What lets calls by that nobody wants.
+    pub gates: Gates,
+    /// What recording may cost, as a share of the busiest thread's time.
+    pub budget: Option<f64>,
 }
 
 /// Records wait this long for earlier ones of threads that were held up.
@@ -75,6 +83,9 @@ impl Session {
         let folder = Folder::create(options.near.as_deref())?;
         folder.write_options(&options)?;
         let counters = CounterPage::create(folder.path())?;
+        if let Ok(page) = counters.file() {
+            options.gates.add(page);
+        }
         Ok(Session {
             folder,
             counters,
@@ -136,6 +147,10 @@ impl Session {
         let namespaces = Namespaces::shared();
         // Rings are files, one for each process.
         files::raise_limit();
+        let shedding = self.options.budget.map(|share| {
+            let budget = Budget::new(share, self.options.gates.clone());
+            Shedding::new(budget, clock.length(1 << 20) as f64 / f64::from(1 << 20))
+        });
         let drainer = {
             let (stop, folder) = (stop.clone(), self.folder.path().to_owned());
             let (ahead, counters) = (ahead.clone(), counters.clone());
@@ -147,8 +162,9 @@ impl Session {
                     ahead: &ahead,
                     namespaces: &namespaces,
                     counters: &counters,
+                    shedding,
                 };
-                drain_all(&folder, &stop, &shared)
+                drain_all(&folder, &stop, shared)
             };
             spawn("drain", body)?
         };
@@ -212,6 +228,7 @@ fn assemble_all<S: Sink>(
     let mut unreadable = Vec::new();
     let mut flushed = monotonic();
     let (mut damaged, mut still_running) = (0, 0);
+    let mut shed = None;
     for message in messages {
         match message {
             Message::Ring { pid, tid } => assembler.add_ring(pid, tid),
@@ -232,6 +249,7 @@ fn assemble_all<S: Sink>(
             Message::Unreadable(path, why) => unreadable.push((path, why)),
             Message::Damaged => damaged += 1,
             Message::StillRunning(count) => still_running = count,
+            Message::Shed(report) => shed = Some(report),
             Message::Clock(pair) => assembler.origin.clock.add(pair),
             Message::Round(began) => {
                 let passed = began.saturating_sub(window);
@@ -274,6 +292,7 @@ fn assemble_all<S: Sink>(
         report.notes.say(format!("{processes} no longer traced"));
     }
     report.tracer_cpu = thread_time();
+    report.shed = shed;
     (sink, report)
 }
 

@@ -91,6 +91,9 @@ impl Source for Preload {
             min_duration: run.min_duration,
             sample: run.one_of(),
             deadline: joining.deadline.clone(),
+            window: run.window.clone(),
+            gates: joining.gates.clone(),
+            budget: run.budget,
         })?;
         let existing = env::var_os("LD_PRELOAD");
         let mut environment = session.environment(library, existing.as_deref())?;
@@ -160,6 +163,7 @@ impl Running for Injected {
             overhead: report.overhead,
             tracer_cpu: report.tracer_cpu,
             not_sampled: report.not_sampled,
+            shed: report.shed.map(|report| report.in_words()),
             unwritten: report.unwritten,
             failure: report.failure,
             ..Outcome::new(outlet)

@@ -6,6 +6,7 @@ use crate::{
     gpu_probe::Probes,
     hooks::Hook,
     launch::{self, Command, OtherUser},
+    live::WindowOptions,
 };
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -95,6 +96,10 @@ pub struct RunOptions {
     pub min_duration: Duration,
     /// How long to watch.
     pub duration: Option<Duration>,
+    /// Only a part of the run is recorded.
+    pub window: Option<WindowOptions>,
+    /// What recording may cost, as a share of the busiest thread's time.
+    pub budget: Option<f64>,
     /// On softgpu.
     pub simulate: bool,
     pub softgpu: Option<Softgpu>,

@@ -6,6 +6,7 @@ mod gpu_object;
 mod help;
 mod ioctl;
 mod lake;
+mod live;
 mod look;
 mod method;
 mod pages;
@@ -20,6 +21,7 @@ pub use gpu::{Gpu, Run, Size};
 pub use help::definitions;
 pub use ioctl::Ioctl;
 pub use lake::{Lake, Query};
+pub use live::Snap;
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
 pub use probes::{Hooks, Probes};
@@ -41,6 +43,7 @@ pub enum Command {
     Demo(Demo),
     Softgpu(Softgpu),
     Export(Export),
+    Snap(Snap),
     Cat(Cat),
     Report(Report),
     Timeline(Timeline),
@@ -117,6 +120,11 @@ enum Verb {
     /// program keeps its output, exit status and signals.
     #[command(arg_required_else_help = true)]
     Softgpu(SoftgpuLine),
+    /// Have a running 'cutrace --flight' write down its last seconds now
+    ///
+    /// The trace's name is printed. With --recover: make a trace of what a killed recorder has left.
+    #[command(arg_required_else_help = true)]
+    Snap(live::SnapLine),
     /// Summarise a trace, or print one section of it
     Report(look::ReportLine),
     /// Draw a trace as a timeline in the terminal
@@ -252,6 +260,7 @@ pub fn parse() -> Command {
         Verb::Record(line) => Command::Record(Box::new(line.options())),
         Verb::Demo(line) => Command::Demo(line.options()),
         Verb::Softgpu(line) => Command::Softgpu(line.options()),
+        Verb::Snap(line) => Command::Snap(line.options()),
         Verb::Export(line) => Command::Export(line.options()),
         Verb::Cat(line) => Command::Cat(line.options()),
         Verb::Report(line) => Command::Report(line.options()),

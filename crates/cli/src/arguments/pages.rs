@@ -43,7 +43,7 @@ impl ExitStatus {
 
 /// Verbs as `cutrace --help` and cutrace(1) group them.
 pub const GROUPS: [(&str, &[&str]); 5] = [
-    ("Record", &["record", "demo", "softgpu"]),
+    ("Record", &["record", "snap", "demo", "softgpu"]),
     (
         "Look at a trace",
         &[
@@ -87,6 +87,8 @@ pub const PAGES: &[Page] = &[
             Example("cutrace --stack=memory ./app", "where memory is allocated"),
             Example("cutrace -o - ./app", "print every call as it happens"),
             Example("sudo cutrace -p $(pgrep -n python) -d 10", "attach to a process for 10 s"),
+            Example("cutrace --window 100..110 ./app", "only steps 100 to 109 of its loop"),
+            Example("cutrace --flight 30s ./app", "its last 30 s, if it fails or on SIGUSR1"),
             Example("sudo cutrace --kernel ./app", "the kernel driver too"),
             Example(
                 "sudo cutrace --hook 'uprobe:libcuda.so:cuMem*=hist(duration)' ./app",
@@ -95,6 +97,17 @@ pub const PAGES: &[Page] = &[
         ],
         exit: ExitStatus::Commands,
         see: &["report", "view", "hooks", "doctor"],
+    },
+    Page {
+        verb: "snap",
+        examples: &[
+            Example("cutrace snap 4711", "a snapshot of cutrace --flight 4711, or of its program"),
+            Example("cutrace snap --recover traces/trace_20261117_120000.flight", "what a killed recorder has left"),
+        ],
+        exit: ExitStatus::Special(
+            "The exit status is 0, 1 if there is no such recorder or it wrote nothing, 2 if the command line is wrong.",
+        ),
+        see: &["record", "report", "view"],
     },
     Page {
         verb: "demo",

@@ -18,6 +18,7 @@ mod record;
 mod recording;
 mod replay;
 mod report;
+mod snap;
 mod softgpu;
 mod style;
 mod timeline;
@@ -39,6 +40,7 @@ fn started(command: Command) -> Result<ExitCode> {
         Command::Record(options) => record::run(*options),
         Command::Demo(options) => demo::run(options),
         Command::Softgpu(options) => softgpu::run(options),
+        Command::Snap(options) => snap::run(options),
         Command::Export(options) => export::run(options),
         Command::Cat(options) => cat::run(options),
         Command::Report(options) => report::run(options),

@@ -11,6 +11,7 @@ mod gpu_times;
 mod h200;
 mod kept_report;
 mod latest;
+mod live;
 mod losses;
 mod normalise;
 mod notes;

@@ -89,6 +89,7 @@ impl Lanes {
                 | Kind::GpuMem
                 | Kind::GpuContext
                 | Kind::GpuWait
+                | Kind::NotWatched
         ) {
             return;
         }

@@ -3,18 +3,23 @@
 //! its children.
 
 use super::report::{self, Line};
+use crate::layout::Stage;
 use crate::sys::{self, File};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use event::ring::{COUNTERS_FILE, COUNTERS_SIZE, Counters};
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use event::ring::{COUNTERS_FILE, COUNTERS_SIZE, Counters, GATE_CLOSED, GATE_OPEN, GATES};
 
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 /// Stands in where there is no page: the tracer never hears of it, but nothing breaks.
 static ALONE: Counters = Counters {
     lost: AtomicU64::new(0),
     spent: AtomicU64::new(0),
+    cost: AtomicU64::new(0),
+    unused: [0; 5],
+    gates: [const { AtomicU8::new(0) }; GATES],
+    open_ranges: AtomicU64::new(0),
 };
 
-pub fn start() {
+pub fn start(stage: &Stage) {
     let mut path = Line::<1200>::new();
     path.push(report::folder())
         .push(b"/")
@@ -35,7 +40,19 @@ pub fn start() {
     // A page that finds no space would be a SIGBUS.
     if let Some(at) = at.filter(|at| sys::populate(*at, COUNTERS_SIZE)) {
         PAGE.store(at, Ordering::Release);
+        // SAFETY: the stage's variable lives as long as the process, and so does the mapping.
+        unsafe {
+            (*stage.gates).store(
+                (&raw mut (*(at as *mut Counters)).gates).cast(),
+                Ordering::Release,
+            )
+        };
     }
+}
+
+/// What recording a call costs, for whoever decides what is worth it.
+pub fn tell_cost(tenths: u64) {
+    counters().cost.store(tenths, Ordering::Relaxed);
 }
 
 fn counters() -> &'static Counters {
@@ -43,6 +60,34 @@ fn counters() -> &'static Counters {
         0 => &ALONE,
         // SAFETY: mapped for the process's life.
         at => unsafe { &*(at as *const Counters) },
+    }
+}
+
+/// Something is open that calls are recorded for.
+pub fn open_range() {
+    let counters = counters();
+    if counters.open_ranges.fetch_add(1, Ordering::AcqRel) == 0 {
+        set_gates(counters, GATE_OPEN);
+    }
+}
+
+/// It is over.
+pub fn close_range() {
+    let counters = counters();
+    if counters.open_ranges.fetch_sub(1, Ordering::AcqRel) == 1 {
+        set_gates(counters, GATE_CLOSED);
+        // Another may have begun since.
+        if counters.open_ranges.load(Ordering::Acquire) > 0 {
+            set_gates(counters, GATE_OPEN);
+        }
+    }
+}
+
+fn set_gates(counters: &Counters, value: u8) {
+    for (class, gate) in counters.gates.iter().enumerate() {
+        if class != usize::from(cuda::gate::ALWAYS) {
+            gate.store(value, Ordering::Release);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::entry::entry;
 use super::report;
 use super::select::{self, Options};
 use super::stand_ins::StandIns;
-use super::{stack, watch};
+use super::{stack, watch, window};
 use crate::layout::{Entry, Stage};
 use crate::objects::{self, Loader, Object, file::Mapped};
 use crate::sys;
@@ -260,7 +260,7 @@ impl Hooks {
     /// A function's row in the table that the code on every call reads.
     fn row(&mut self, of: &Target, name: &[u8], number: usize, original: usize) -> &Entry {
         let target = if of.is_driver {
-            self.stand_ins.turn(name, original)
+            window::turn(name, self.stand_ins.turn(name, original))
         } else {
             original
         };

@@ -28,6 +28,7 @@ pub mod stack;
 mod stand_ins;
 mod thunks;
 mod watch;
+pub mod window;
 
 use crate::layout::{Engine, Stage};
 use crate::sys;
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         let options = select::Options::read(session);
         clock::start(stage, options.host_clock);
         sys::TOUCHES.store(options.touches, Ordering::Relaxed);
-        counters::start();
+        counters::start(stage);
         rings::set_capacity(options.ring_slots);
         if !generation::start(stage) {
             return;
@@ -74,7 +75,9 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         report::say_command();
         thunks::start(stage.common);
         rings::start(stage);
-        report::say_cost(cost::measure(stage));
+        let cost = cost::measure(stage);
+        report::say_cost(cost);
+        counters::tell_cost(cost.unwrap_or(0));
         quiet::prepare(stage, options.spare_rings);
         // After the cost is measured: what a stack costs depends on its depth.
         if options.has_stacks() {
@@ -84,6 +87,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         if stage.late {
             report::say(b"note injected after CUDA was loaded: earlier calls were not recorded\n");
         }
+        window::start(options.window.as_ref());
         nvtx::start(stage, &options);
         // SAFETY: one thread at a time.
         unsafe { (*KEPT.0.get()).hooks = Some(hooks::Hooks::new(stage, options)) };

@@ -180,6 +180,20 @@ pub fn reserve(thread: &mut Thread, slots: u64) -> Option<u64> {
     Some(take_slots(&header.head, slots))
 }
 
+/// From `begin` on until now, by the processor's counter, the thread was busy for us beside recording calls.
+pub fn spent_since(thread: &Thread, begin: u64) {
+    let is_ready = generation::settled().is_some_and(|generation| generation == thread.pid);
+    if is_ready && thread.header != 0 {
+        // SAFETY: the thread's own ring; nobody else adds to this.
+        let header = unsafe { &*(thread.header as *const RingHeader) };
+        let spent = sys::ticks().wrapping_sub(begin);
+        if spent < 1 << 60 {
+            let sum = header.spent.load(Ordering::Relaxed).wrapping_add(spent);
+            header.spent.store(sum, Ordering::Relaxed);
+        }
+    }
+}
+
 /// As the hot path does: one instruction, so that a signal handler comes before it or after it; not
 /// locked, for no other thread takes slots of this ring.
 fn take_slots(head: &AtomicU64, slots: u64) -> u64 {

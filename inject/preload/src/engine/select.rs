@@ -1,5 +1,6 @@
 //! Which functions are hooked: the session's options, and names that are known.
 
+use super::window::Window;
 use crate::sys::File;
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 pub use cuda::select::is_cuda_name;
@@ -28,6 +29,8 @@ pub struct Options {
     pub method: Method,
     /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
+    /// `window`: what calls are recorded for, if the program is to know it.
+    pub window: Option<Window>,
 }
 
 /// `method slots`, `method symbols`: which way of hooking to take; unsaid, the best that works.
@@ -63,6 +66,7 @@ impl Options {
             host_clock: false,
             method: Method::Patch,
             intact: Vec::new(),
+            window: None,
         };
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.splitn(2, |byte| *byte == b' ');
@@ -90,6 +94,11 @@ impl Options {
                     }
                 }
                 b"intact" => options.intact.push(value.to_vec()),
+                b"window" if value == b"profiler" => options.window = Some(Window::Profiler),
+                b"window" => {
+                    let name = value.strip_prefix(b"range=");
+                    options.window = name.map(|name| Window::Range(name.to_vec()));
+                }
                 b"filter" => options.filter = selection(value).unwrap_or_default(),
                 b"stack" => options.stacks = selection(value),
                 b"ring" => {
@@ -185,6 +194,15 @@ mod tests {
         let options = Options::parse(b"intact cudaMalloc\nintact cudaFree\n");
         assert!(options.leaves_intact(b"cudaFree") && options.leaves_intact(b"cudaMalloc"));
         assert!(!options.leaves_intact(b"cudaMallocHost"));
+    }
+
+    #[test]
+    fn windows_are_ranges_or_the_profilers() {
+        let window = |text: &[u8]| Options::parse(text).window;
+        assert_eq!(window(b"window profiler\n"), Some(Window::Profiler));
+        let range = Window::Range(b"a step".to_vec());
+        assert_eq!(window(b"window range=a step\n"), Some(range));
+        assert_eq!(window(b"window 1..2\n"), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod brief;
 mod embedded;
+mod gate;
 pub mod hot;
 mod payload;
 mod sanitizer;

@@ -233,6 +233,7 @@ fn load_engine(state: &mut State, began: u64) {
         stack_entry: stack::cutrace_stack_entry as *const () as usize,
         note_stack: &raw const stack::cutrace_note_stack,
         host_clock: &raw const hot::cutrace_host_clock,
+        gates: &raw const hot::cutrace_gates,
         quiet: &raw const crate::sys::QUIET,
         session: state.session.as_ptr(),
         session_bytes: state.session_bytes,

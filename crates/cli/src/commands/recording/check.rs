@@ -7,9 +7,11 @@ use capture::{
     preload::Filter,
     sought,
     source::{Methods, Provides},
+    trace_file::destination,
 };
 use event::{Category, Layer};
 use names::misspelt;
+use std::path::Path;
 
 pub fn options(options: &Record) -> Result<()> {
     contradictions(options)?;
@@ -36,6 +38,7 @@ fn contradictions(options: &Record) -> Result<()> {
     if run.simulate && run.is_everyone() {
         bail!("--sim and -a: softgpu serves the command that it runs; type: cutrace --sim CMD");
     }
+    live(options)?;
     let Methods::These(methods) = &run.methods else {
         return Ok(());
     };
@@ -70,6 +73,22 @@ fn contradictions(options: &Record) -> Result<()> {
                 names()
             );
         }
+    }
+    Ok(())
+}
+
+/// What is kept of a run, and where it goes.
+fn live(options: &Record) -> Result<()> {
+    let to_stream = |it: &Path| destination::is_stream(it);
+    if options.flight.is_some() && options.output.as_deref().is_some_and(to_stream) {
+        bail!(
+            "--flight and -o -: snapshots are files; give the name they begin with: -o FILE.arrows"
+        );
+    }
+    if options.flight.is_some() && options.run.window.is_some() {
+        bail!(
+            "--flight and --window: a window says beforehand what to record, --flight afterwards; choose one"
+        );
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use capture::{
     ebpf::kernel::driver_hooks,
     hooks::{Hook, Hooks},
     launch::{Exit, user},
+    live::{FlightOptions, flight::unfinished},
     source::{self, Plan, Ran, RunError, SOURCES},
     trace_file::{self, Onlooker, TraceFile, destination, latest},
 };
@@ -40,6 +41,8 @@ pub struct Recorded {
     /// Where the trace is.
     pub path: PathBuf,
     pub summary: RunSummary,
+    /// There is a trace: a flight recorder writes one only if something happens.
+    pub is_written: bool,
     /// Events that are not in the trace and should be.
     pub lost: u64,
     /// What its sources had to say, with what only one of them finds.
@@ -166,6 +169,18 @@ fn trace(options: &Record) -> Result<TraceFile> {
     let meta = trace_file::head(&options.run, version::VERSION, monotonic());
     let mut file = TraceFile::create(options.output.as_deref(), meta)?;
     file.limit(options.max_size);
+    if let Some(flight) = &options.flight {
+        for folder in unfinished(file.path()) {
+            say!(
+                "cutrace: an earlier flight recording was cut off; type: cutrace snap --recover {}",
+                folder.display()
+            );
+        }
+        file.keep_last(FlightOptions {
+            say: (!options.quiet).then_some(|line| say!("{line}")),
+            ..flight.clone()
+        });
+    }
     if options.redact {
         file.redact();
     }
@@ -219,6 +234,7 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
         summary.clocks = said.clocks.clone();
         summary.overhead = said.overhead.clone();
         summary.watched = watched;
+        summary.shed = said.shed.clone();
         summary.processes = said.processes.clone();
         summary.left_out = words::left_out(run);
         summary.aggregates = said.aggregates.clone();
@@ -252,6 +268,7 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
         }
     }
     said.notes.extend(finished.notes);
+    let snapshots = finished.snapshots;
     let (path, packed) = (finished.path, finished.packed);
     let after = Duration::from_nanos(monotonic().saturating_sub(ended));
     if after >= WORTH_SAYING {
@@ -264,7 +281,11 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
     Ok(Recorded {
         exit,
         lost: finished.lost,
-        summary: words::summary(run, &said, report, (&path, packed), (exit, elapsed)),
+        summary: RunSummary {
+            trace: words::trace(&path, packed, snapshots.as_deref()),
+            ..words::summary(run, &said, report, (exit, elapsed))
+        },
+        is_written: snapshots.is_none_or(|snapshots| !snapshots.is_empty()),
         said,
         path,
     })

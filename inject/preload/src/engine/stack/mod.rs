@@ -92,6 +92,7 @@ extern "C" fn note_stack(
         walker.began = caller.rsp;
     }
     compiler_fence(Ordering::SeqCst);
+    let begin = (!sys::is_quiet()).then(sys::ticks);
     let call = NotedCall {
         function: function as u16,
         // The call's own record has the stack pointer at its entry.
@@ -105,6 +106,9 @@ extern "C" fn note_stack(
     }
     compiler_fence(Ordering::SeqCst);
     walker.depth = depth;
+    if let Some(begin) = begin {
+        super::rings::spent_since(thread, begin);
+    }
 }
 
 fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: NotedCall) {
