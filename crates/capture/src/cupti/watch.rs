@@ -62,6 +62,10 @@ impl Session {
         })
     }
 
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// What the program is to find in its environment. None: the driver is set to load someone
     /// else's library already.
     pub fn environment(

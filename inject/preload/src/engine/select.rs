@@ -26,6 +26,8 @@ pub struct Options {
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
     pub method: Method,
+    /// All of it, to tell one selection from another.
+    text: Vec<u8>,
     /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
 }
@@ -51,6 +53,10 @@ impl Options {
         Options::parse(&text)
     }
 
+    pub fn is_same(&self, other: &Options) -> bool {
+        self.text == other.text
+    }
+
     /// Lines that are not understood are passed over: an older library serves a newer tracer.
     pub fn parse(text: &[u8]) -> Options {
         let mut options = Options {
@@ -63,6 +69,7 @@ impl Options {
             host_clock: false,
             method: Method::Patch,
             intact: Vec::new(),
+            text: text.to_vec(),
         };
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.splitn(2, |byte| *byte == b' ');
