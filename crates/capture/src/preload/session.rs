@@ -48,6 +48,8 @@ pub struct Options {
     pub sample: u32,
     /// Calls that begin later than this are left out.
     pub deadline: Deadline,
+    /// The program runs already: its kernels were named before anybody looked.
+    pub running: bool,
 }
 
 /// Records wait this long for earlier ones of threads that were held up.
@@ -125,7 +127,7 @@ impl Session {
             filter: self.options.filter.clone(),
             min_duration: nanoseconds(self.options.min_duration),
             sample: self.options.sample,
-            hosts: false,
+            hosts: self.options.running,
             deadline: self.options.deadline.clone(),
         };
         let stop = Arc::new(AtomicBool::new(false));

@@ -93,6 +93,7 @@ impl Source for Preload {
             min_duration: run.min_duration,
             sample: run.one_of(),
             deadline: joining.deadline.clone(),
+            running: run.pid().is_some(),
         })?;
         if run.pid().is_some() {
             let attachment = Entering {

@@ -109,6 +109,9 @@ impl Hooks {
             }
             if self.options.has_stacks() {
                 stack::add_object(&object);
+            } else if changes::is_only_code() {
+                // Kernels were registered before: the tracer finds their names in the files.
+                stack::say_object(&object);
             }
             if self.stand_ins.look_at(&object)
                 && let Some(driver) = &self.driver
