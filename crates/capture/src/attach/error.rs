@@ -5,7 +5,7 @@ use std::io;
 /// Why the library could not be loaded into a running process, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    #[error("process {pid}: no such process")]
+    #[error("process {pid} does not exist")]
     Gone { pid: u32 },
     #[error("process {pid} ended while cutrace was attaching")]
     Ended { pid: u32 },

@@ -243,11 +243,17 @@ fn usual_filters(status: &Status) -> u64 {
     own
 }
 
-/// Whether a signal waits that the thread would take now.
-pub fn has_signal(pid: u32, thread: libc::pid_t) -> bool {
+/// Whether a handler of the program's is about to run on a thread, which has been stopped when it was to take
+/// `taken` (0: none). Signals without a handler do not count: the kernel keeps those that the program ignores, such as
+/// SIGCHLD, for as long as a thread is traced.
+pub fn takes_signal(pid: u32, thread: libc::pid_t, taken: libc::c_int) -> bool {
     Status::of_thread(pid, thread).is_none_or(|status| {
         let pending = status.signals("SigPnd") | status.signals("ShdPnd");
-        pending & !status.signals("SigBlk") != 0
+        let taken = match taken {
+            1..=64 => 1u64 << (taken - 1),
+            _ => 0,
+        };
+        (pending & !status.signals("SigBlk") | taken) & status.signals("SigCgt") != 0
     })
 }
 

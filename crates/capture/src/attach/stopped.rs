@@ -1,7 +1,7 @@
 //! Threads of a process that stand still, by ptrace: one of them, or all. However it ends, they go on where they
 //! were, and the system call that one was in goes on as if nothing had been.
 
-use super::process::{self, has_signal};
+use super::process::{self, takes_signal};
 use super::AttachError;
 use crate::ptrace::{self, Registers};
 use std::io;
@@ -150,8 +150,8 @@ impl Stopped {
         let Some((number, _, result)) = registers.call() else {
             return unchanged;
         };
-        // The kernel decides what becomes of the call, if there is a signal to take.
-        if has_signal(self.pid, self.tid) || self.signal != 0 {
+        // The kernel decides what becomes of the call, if a handler is to run.
+        if takes_signal(self.pid, self.tid, self.signal) {
             return unchanged;
         }
         match -result {

@@ -2,7 +2,7 @@
 
 use super::{Filter, Options, PreloadError, Process, Recording, Session, nothing::Nothing, nvtx};
 use crate::{
-    attach::Attachment,
+    attach::{AttachError, Attachment},
     cupti::Tap,
     gpu_probe::HostPart,
     launch::sanitizer,
@@ -21,7 +21,8 @@ pub static PRELOAD: Preload = Preload;
 static ABOUT: About = About {
     name: "preload",
     help: "every CUDA call, recorded by a library inside the program",
-    shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges",
+    shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges; works on your running \
+            processes (`-p PID`, docs/ATTACH.md)",
     provides: Provides {
         calls: true,
         ..Provides::NOTHING
@@ -150,6 +151,17 @@ struct Injected {
     recording: Recording<Tap<Outlet>>,
 }
 
+/// What to try instead.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}; --method=ebpf (root) attaches without loading a library")]
+struct NotEntered(#[source] AttachError);
+
+impl From<NotEntered> for SourceError {
+    fn from(cause: NotEntered) -> Self {
+        SourceError::of(cause)
+    }
+}
+
 struct Entering {
     library: PathBuf,
     session: PathBuf,
@@ -164,7 +176,7 @@ impl Running for Injected {
     fn attach(&mut self, pid: u32) -> Result<(), SourceError> {
         if let Some(entering) = &mut self.entering {
             let attachment = Attachment::begin(pid, &entering.library, &entering.session);
-            entering.attachment = Some(attachment.map_err(SourceError::of)?);
+            entering.attachment = Some(attachment.map_err(NotEntered)?);
         }
         Ok(())
     }
