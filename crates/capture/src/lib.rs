@@ -1,5 +1,6 @@
 //! Capture: starting the program to be traced, and the back ends that watch it.
 
+mod attach;
 mod call;
 pub mod clock;
 pub mod cupti;
@@ -22,6 +23,7 @@ pub mod nvml;
 mod ordered_writer;
 pub mod preload;
 pub mod process_name;
+mod ptrace;
 mod sink;
 pub mod sought;
 pub mod source;

@@ -8,6 +8,7 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+pub mod attach;
 mod category;
 mod clock;
 mod glob;

@@ -207,6 +207,17 @@ fn locked(path: &Path) -> Option<File> {
     (held == 0).then_some(folder)
 }
 
+/// Who has a session's folder, if its tracer still runs.
+pub(crate) fn owner(session: &Path) -> Option<String> {
+    let mut folders = session.ancestors();
+    let (outer, pid) = folders.find_map(|folder| {
+        let name = folder.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+        Some((folder, name.split('.').next()?.to_owned()))
+    })?;
+    let is_held = outer.exists() && locked(outer).is_none();
+    is_held.then(|| format!("(process {pid})"))
+}
+
 /// A tracer that was killed leaves its folder, and the memory of its rings with it.
 fn remove_left_behind(base: &Path) {
     // SAFETY: geteuid has no preconditions.

@@ -56,6 +56,8 @@ pub struct Options {
     pub gates: Gates,
     /// What recording may cost, as a share of the busiest thread's time.
     pub budget: Option<f64>,
+    /// The program runs already: its kernels were named before anybody looked.
+    pub running: bool,
 }
 
 /// Records wait this long for earlier ones of threads that were held up.
@@ -136,7 +138,7 @@ impl Session {
             filter: self.options.filter.clone(),
             min_duration: nanoseconds(self.options.min_duration),
             sample: self.options.sample,
-            hosts: false,
+            hosts: self.options.running,
             deadline: self.options.deadline.clone(),
         };
         let stop = Arc::new(AtomicBool::new(false));

@@ -115,7 +115,8 @@ mod tests {
             plan.names()
         };
         assert_eq!(names(&run), ["preload", "cupti"]);
-        run.subject = Subject::Process(1);
+        // No process has this number.
+        run.subject = Subject::Process(4_194_305);
         assert!(
             [["ebpf"], ["syscall"]]
                 .map(Vec::from)
@@ -127,9 +128,9 @@ mod tests {
         let known = SOURCES.by_method().count();
         assert_eq!(plan.sources.len() + plan.left_out.len(), known);
         for words in [
-            "left out: preload: it cannot be loaded into a running process",
-            "left out: cupti: it cannot be loaded into a running process",
-            "left out: events: it cannot be loaded into a running process",
+            "left out: preload: process 4194305 does not exist",
+            "left out: cupti: process 4194305 does not exist",
+            "left out: events: process 4194305 does not exist",
         ] {
             assert!(plan.left_out.iter().any(|line| line == words), "{words}");
         }

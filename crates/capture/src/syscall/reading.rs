@@ -1,6 +1,6 @@
 //! Reads what an ioctl points to, when it begins and when it has returned.
 
-use super::ptrace::read_memory;
+use crate::ptrace::read_memory;
 use crate::ioctl::{self, Payload, Request};
 use nvidia_ioctl::Version;
 

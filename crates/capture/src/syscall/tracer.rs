@@ -7,7 +7,7 @@
 use super::filter::Stop;
 use super::frame::{self, Frame, SystemCall};
 use super::inject::Injection;
-use super::ptrace::{self, Resume, Syscall};
+use crate::ptrace::{self, Resume, Syscall};
 use super::ranges::Ranges;
 use super::reading::{after, before};
 use super::traced::Traced;

@@ -27,6 +27,8 @@ pub struct Options {
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
     pub method: Method,
+    /// All of it, to tell one selection from another.
+    text: Vec<u8>,
     /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
     /// `window`: what calls are recorded for, if the program is to know it.
@@ -54,6 +56,10 @@ impl Options {
         Options::parse(&text)
     }
 
+    pub fn is_same(&self, other: &Options) -> bool {
+        self.text == other.text
+    }
+
     /// Lines that are not understood are passed over: an older library serves a newer tracer.
     pub fn parse(text: &[u8]) -> Options {
         let mut options = Options {
@@ -67,6 +73,7 @@ impl Options {
             method: Method::Patch,
             intact: Vec::new(),
             window: None,
+            text: text.to_vec(),
         };
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.splitn(2, |byte| *byte == b' ');

@@ -85,15 +85,26 @@ pub fn is_code(address: u64) -> bool {
 }
 
 /// An object has been loaded.
+/// Only tells the tracer where an object is.
+pub fn say(object: &Object) {
+    if let Some(shape) = Shape::of(object) {
+        say_loaded(object.bias as u64, &shape, &path_of(object));
+    }
+}
+
+fn path_of(object: &Object) -> alloc::vec::Vec<u8> {
+    match object.path() {
+        b"" => b"[program]".to_vec(),
+        path => path.to_vec(),
+    }
+}
+
 pub fn add(object: &Object) {
     let Some(shape) = Shape::of(object) else {
         return;
     };
     let bias = object.bias as u64;
-    let path = match object.path() {
-        b"" => b"[program]".to_vec(),
-        path => path.to_vec(),
-    };
+    let path = path_of(object);
     say_loaded(bias, &shape, &path);
     let (dynamic, begin, end) = (
         object.dynamic as usize,

@@ -36,6 +36,11 @@ pub fn add_object(object: &Object) {
     python::consider(object);
 }
 
+/// Says where an object is, without walking stacks in it.
+pub fn say_object(object: &Object) {
+    loaded::say(object);
+}
+
 pub fn remove_object(bias: usize, dynamic: usize) {
     loaded::remove(bias, dynamic);
     python::forget(bias);

@@ -1,4 +1,4 @@
-//! ptrace, and reading another process's memory: every system call the tracer makes on tracees.
+//! ptrace, and reading another process's memory: every system call that sources make on tracees.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -55,6 +55,17 @@ fn request(
 /// Begins to trace a thread, without stopping it.
 pub fn seize(tid: libc::pid_t) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize).map(drop)
+}
+
+/// The same for a moment: nothing but what is asked for is to be heard of it.
+pub fn seize_alone(tid: libc::pid_t) -> io::Result<()> {
+    request(
+        libc::PTRACE_SEIZE,
+        tid,
+        0,
+        libc::PTRACE_O_TRACESYSGOOD as usize,
+    )
+    .map(drop)
 }
 
 /// Stops a thread that was seized.
@@ -158,6 +169,106 @@ impl Registers {
         regs.rax = result as u64;
         Registers(regs)
     }
+
+    /// The instruction that comes next.
+    pub fn next(&self) -> u64 {
+        self.0.rip
+    }
+
+    pub fn stack(&self) -> u64 {
+        self.0.rsp
+    }
+
+    /// Where the C library keeps what it knows of the thread.
+    pub fn thread_block(&self) -> u64 {
+        self.0.fs_base
+    }
+
+    /// The system call that the thread is in, its arguments, and what the kernel would answer now.
+    pub fn call(&self) -> Option<(i64, [u64; 6], i64)> {
+        let regs = &self.0;
+        let number = i64::try_from(regs.orig_rax).ok()?;
+        let arguments = [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9];
+        Some((number, arguments, regs.rax as i64))
+    }
+
+    /// The same, about to make its call once more, as another of this number if that is given.
+    pub fn again(self, number: Option<i64>) -> Self {
+        let mut regs = self.0;
+        regs.rip -= 2;
+        regs.rax = number.map_or(regs.orig_rax, |number| number as u64);
+        regs.orig_rax = u64::MAX;
+        Registers(regs)
+    }
+
+    /// The same, at the beginning of a function, with the stack where `stack` says.
+    pub fn to_function(self, function: u64, arguments: [u64; 4], stack: u64) -> Self {
+        let mut regs = self.0;
+        regs.rip = function;
+        regs.orig_rax = u64::MAX;
+        regs.rax = 0;
+        [regs.rdi, regs.rsi, regs.rdx, regs.rcx] = arguments;
+        regs.rsp = stack;
+        // The direction flag is clear where functions begin.
+        regs.eflags &= !0x400;
+        Registers(regs)
+    }
+}
+
+/// What a thread has in its vector registers and beside them.
+#[cfg(target_arch = "x86_64")]
+pub struct Vectors(Vec<u8>);
+
+#[cfg(target_arch = "x86_64")]
+const NT_X86_XSTATE: usize = 0x202;
+
+#[cfg(target_arch = "x86_64")]
+pub fn vectors(tid: libc::pid_t) -> Option<Vectors> {
+    let mut bytes = vec![0u8; 32 << 10];
+    let mut part = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let place = &raw mut part as usize;
+    request(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, place).ok()?;
+    bytes.truncate(part.iov_len);
+    Some(Vectors(bytes))
+}
+
+#[cfg(target_arch = "x86_64")]
+pub fn set_vectors(tid: libc::pid_t, vectors: &mut Vectors) -> Option<()> {
+    let mut part = libc::iovec {
+        iov_base: vectors.0.as_mut_ptr().cast(),
+        iov_len: vectors.0.len(),
+    };
+    let place = &raw mut part as usize;
+    request(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, place).ok()?;
+    Some(())
+}
+
+/// Changes memory of a stopped thread's process, code as well.
+pub fn poke(tid: libc::pid_t, address: u64, bytes: &[u8]) -> Option<()> {
+    const WORD: u64 = 8;
+    let end = address.checked_add(bytes.len() as u64)?;
+    let mut word = address / WORD * WORD;
+    while word < end {
+        let mut old = [(word, vec![0; WORD as usize])];
+        read_memory(tid, &mut old);
+        let [(_, mut new)] = old;
+        if new.len() != WORD as usize {
+            return None;
+        }
+        for (place, byte) in new.iter_mut().enumerate() {
+            let at = word + place as u64;
+            if (address..end).contains(&at) {
+                *byte = bytes[(at - address) as usize];
+            }
+        }
+        let value = u64::from_le_bytes(new.try_into().ok()?);
+        request(libc::PTRACE_POKEDATA, tid, word as usize, value as usize).ok()?;
+        word += WORD;
+    }
+    Some(())
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -222,6 +333,18 @@ pub fn wait(flags: libc::c_int) -> io::Result<(libc::pid_t, libc::c_int)> {
         return Err(io::Error::last_os_error());
     }
     Ok((tid, status))
+}
+
+/// The same for one thread, without waiting. None: nothing has happened to it.
+pub fn look(tid: libc::pid_t) -> io::Result<Option<libc::c_int>> {
+    let mut status = 0;
+    // SAFETY: the call writes the status and nothing else.
+    let found = unsafe { libc::waitpid(tid, &mut status, libc::__WALL | libc::WNOHANG) };
+    match found {
+        0 => Ok(None),
+        found if found < 0 => Err(io::Error::last_os_error()),
+        _ => Ok(Some(status)),
+    }
 }
 
 /// Fills the buffers from another process's memory, all in one go. Those that could not be read
