@@ -267,6 +267,7 @@ impl Counts {
                 | Kind::Device
                 | Kind::Range
                 | Kind::ProcessRange
+                | Kind::Operator
                 | Kind::Counter
                 | Kind::GpuContext
                 | Kind::GpuWait => return,

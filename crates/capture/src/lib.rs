@@ -23,6 +23,7 @@ pub mod process_name;
 mod sink;
 pub mod source;
 pub mod syscall;
+pub mod torch;
 pub mod trace_file;
 pub mod uvm;
 

@@ -1,11 +1,12 @@
 //! The sources there are, a line each, in the order in which they start.
 
 use super::{About, SourceRef};
-use crate::{cupti, ebpf, fecs, gpu_probe, nvml, preload, syscall, uvm};
+use crate::{cupti, ebpf, fecs, gpu_probe, nvml, preload, syscall, torch, uvm};
 
 /// Everything that cutrace can watch by.
 pub static SOURCES: Registry = Registry(&[
     &preload::PRELOAD,
+    &torch::TORCH,
     &syscall::SYSCALL,
     &ebpf::EBPF,
     &cupti::CUPTI,
@@ -114,7 +115,7 @@ mod tests {
             let plan = Plan::of(run, SOURCES).expect("a plan");
             plan.names()
         };
-        assert_eq!(names(&run), ["preload", "cupti"]);
+        assert_eq!(names(&run), ["preload", "torch", "cupti"]);
         run.subject = Subject::Process(1);
         assert!(
             [["ebpf"], ["syscall"]]

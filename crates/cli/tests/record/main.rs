@@ -13,6 +13,7 @@ mod latest;
 mod losses;
 mod normalise;
 mod notes;
+mod operators;
 mod output;
 mod own_threads;
 mod places;

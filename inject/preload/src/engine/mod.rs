@@ -27,6 +27,7 @@ pub mod select;
 pub mod stack;
 mod stand_ins;
 mod thunks;
+mod torch;
 mod watch;
 
 use crate::layout::{Engine, Stage};
@@ -85,6 +86,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
             report::say(b"note injected after CUDA was loaded: earlier calls were not recorded\n");
         }
         nvtx::start(stage, &options);
+        torch::start(stage, &options);
         // SAFETY: one thread at a time.
         unsafe { (*KEPT.0.get()).hooks = Some(hooks::Hooks::new(stage, options)) };
         ready = true;

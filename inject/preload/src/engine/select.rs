@@ -26,6 +26,8 @@ pub struct Options {
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
     pub method: Method,
+    /// `operators`: those of PyTorch are wanted.
+    pub operators: bool,
     /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
 }
@@ -62,6 +64,7 @@ impl Options {
             touches: false,
             host_clock: false,
             method: Method::Patch,
+            operators: false,
             intact: Vec::new(),
         };
         for line in text.split(|byte| *byte == b'\n') {
@@ -89,6 +92,7 @@ impl Options {
                         _ => Method::Patch,
                     }
                 }
+                b"operators" => options.operators = true,
                 b"intact" => options.intact.push(value.to_vec()),
                 b"filter" => options.filter = selection(value).unwrap_or_default(),
                 b"stack" => options.stacks = selection(value),

@@ -87,7 +87,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             caller,
             below: Vec::new(),
             inner: Vec::new(),
-            domain: None,
+            range: None,
         });
     }
 

@@ -16,6 +16,9 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         if !self.rings[ring].told.is_empty() && self.range_end(ring, time, sequence) {
             return;
         }
+        if !self.rings[ring].operators.is_empty() && self.operator_end(ring, time, sequence) {
+            return;
+        }
         let thread = &mut self.rings[ring];
         if !thread.short.is_empty() {
             thread.short.remove(&sequence);
@@ -34,7 +37,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             let inside = thread.open.split_off(place);
             thread
                 .open
-                .extend(inside.into_iter().filter(|one| one.domain.is_some()));
+                .extend(inside.into_iter().filter(|one| one.range.is_some()));
         }
         let duration = time.saturating_sub(call.event.start);
         call.event.extent = Extent::Closed(duration);

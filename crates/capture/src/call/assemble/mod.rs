@@ -5,6 +5,7 @@ mod driver;
 mod end;
 mod hosts;
 mod observe;
+mod operators;
 mod output;
 mod ranges;
 mod signatures;
@@ -54,6 +55,7 @@ pub struct Assembler<O: Origin, S> {
     symbols: Option<Symbols>,
     stubs: Stubs,
     held: driver::WaitingRecords,
+    operator_names: AHashSet<Name>,
     next_id: u64,
     /// How many calls of a function there were, where only one of many is shown; None: all are.
     sampled: AHashMap<Name, Option<u64>>,
@@ -114,6 +116,8 @@ struct Thread<T> {
     stacks: Stacks,
     /// Calls of NVTX that have not returned.
     told: Vec<ranges::NvtxCall>,
+    /// Calls that tell of operators and have not returned.
+    operators: Vec<operators::OperatorCall>,
 }
 
 struct OpenCall {
@@ -130,8 +134,17 @@ struct OpenCall {
     below: Vec<What>,
     /// Handles of the driver's that calls below this one have launched.
     inner: Vec<u64>,
-    /// It is no call but a range that the program has pushed, of this domain.
-    domain: Option<u64>,
+    /// It is no call but what the program or a framework calls a part of its work.
+    range: Option<OpenRange>,
+}
+
+/// What a range is ended by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OpenRange {
+    /// The innermost of an NVTX domain.
+    Nvtx { domain: u64 },
+    /// An operator, by what identifies it in its process while it runs.
+    Operator { key: u64 },
 }
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
@@ -148,6 +161,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             symbols: None,
             stubs: Stubs::default(),
             held: driver::WaitingRecords::default(),
+            operator_names: AHashSet::new(),
             next_id: 1,
             sampled: AHashMap::new(),
             refreshed: false,
@@ -179,6 +193,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             short: AHashSet::new(),
             stacks: Stacks::default(),
             told: Vec::new(),
+            operators: Vec::new(),
         });
     }
 
@@ -333,12 +348,15 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
     }
 
-    /// A call, or what a program tells by NVTX.
+    /// A call, or what a program tells by NVTX, or a framework of its operators.
     fn begin_any(&mut self, ring: usize, function: u32, begin: Begin<'_>) {
         let signature = self.signature(ring, function);
-        match signature.nvtx {
-            Some(function) => self.range_begin(ring, function, signature, &begin),
-            None => self.begin(ring, signature, begin),
+        if let Some(function) = signature.nvtx {
+            self.range_begin(ring, function, signature, &begin);
+        } else if let Some(function) = signature.operator {
+            self.operator_begin(ring, function, signature, &begin);
+        } else {
+            self.begin(ring, signature, begin);
         }
     }
 

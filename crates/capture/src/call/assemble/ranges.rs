@@ -8,7 +8,7 @@ use super::super::origin::Origin;
 use super::super::signature::{Signature, Words};
 use super::super::state::Handle;
 use super::super::value;
-use super::{Assembler, Begin, OpenCall, taken};
+use super::{Assembler, Begin, OpenCall, OpenRange, taken};
 use crate::Sink;
 use cuda::nvtx::{self, NvtxStep, Room, Style, message_type, named};
 use event::{Arg, Category, Event, Extent, Kind, Layer, Name, Record, Value};
@@ -121,14 +121,17 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             caller: None,
             below: Vec::new(),
             inner: Vec::new(),
-            domain: Some(told.args[0]),
+            range: Some(OpenRange::Nvtx {
+                domain: told.args[0],
+            }),
         });
     }
 
     /// The domain's innermost range of this thread. Ranges of other domains may outlive it.
     fn pop(&mut self, ring: usize, domain: u64, time: u64) {
         let open = &mut self.rings[ring].open;
-        let Some(place) = open.iter().rposition(|call| call.domain == Some(domain)) else {
+        let range = Some(OpenRange::Nvtx { domain });
+        let Some(place) = open.iter().rposition(|call| call.range == range) else {
             return;
         };
         let mut event = open.remove(place).event;
