@@ -6,11 +6,11 @@ use crate::{cupti, ebpf, fecs, gpu_probe, nvml, preload, syscall, torch, uvm};
 /// Everything that cutrace can watch by.
 pub static SOURCES: Registry = Registry(&[
     &preload::PRELOAD,
-    &torch::TORCH,
     &syscall::SYSCALL,
     &ebpf::EBPF,
     &cupti::CUPTI,
     &cupti::EVENTS,
+    &torch::TORCH,
     &ebpf::kernel::KERNEL,
     &uvm::UVM,
     &nvml::NVML,
@@ -115,7 +115,7 @@ mod tests {
             let plan = Plan::of(run, SOURCES).expect("a plan");
             plan.names()
         };
-        assert_eq!(names(&run), ["preload", "torch", "cupti"]);
+        assert_eq!(names(&run), ["preload", "cupti", "torch"]);
         run.subject = Subject::Process(1);
         assert!(
             [["ebpf"], ["syscall"]]
