@@ -268,6 +268,7 @@ impl Counts {
                 | Kind::Device
                 | Kind::Range
                 | Kind::ProcessRange
+                | Kind::Operator
                 | Kind::Counter
                 | Kind::GpuContext
                 | Kind::GpuWait

@@ -28,6 +28,7 @@ mod sink;
 pub mod sought;
 pub mod source;
 pub mod syscall;
+pub mod torch;
 pub mod trace_file;
 pub mod uvm;
 

@@ -30,6 +30,8 @@ pub struct Signature {
     pub question: Question,
     /// It is one of our own calls, which NVTX's come down to.
     pub nvtx: Option<&'static cuda::nvtx::Function>,
+    /// Likewise, for a framework's operators.
+    pub operator: Option<&'static cuda::operators::Function>,
     /// Hooked for what it tells of other calls, and not asked for.
     pub hidden: bool,
     /// Which parameter names the device that the call is about.
@@ -132,6 +134,7 @@ impl Signature {
             unloads: unloads(name),
             question: Question::of(name),
             nvtx: cuda::nvtx::by_name(name),
+            operator: cuda::operators::by_name(name),
             hidden: false,
             device: names_device(&parameters),
             per_thread: cuda::without_stream_suffix(name) != name,

@@ -251,7 +251,7 @@ impl OpenSpan {
 impl Role {
     fn of(event: &Event) -> Role {
         match event.layer {
-            _ if event.kind == Kind::Range => Role::Range,
+            _ if event.kind.is_around_calls() => Role::Range,
             Layer::Runtime | Layer::Driver | Layer::Library => Role::Call,
             Layer::Kernel | Layer::Os => Role::Kernel,
             _ => Role::Other,

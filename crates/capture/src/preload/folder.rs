@@ -270,6 +270,9 @@ fn option_lines(options: &Options) -> Result<String, PreloadError> {
     for name in &options.intact {
         let _ = writeln!(text, "intact {}", one_line("a uprobe", name.clone())?);
     }
+    if options.operators {
+        text.push_str("operators\n");
+    }
     if let Some(slots) = options.ring_slots {
         let _ = writeln!(text, "ring {slots}");
     }

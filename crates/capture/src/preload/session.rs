@@ -40,6 +40,8 @@ pub struct Options {
     pub stacks: Option<Filter>,
     /// Functions whose code is not to be changed: uprobes go there.
     pub intact: Vec<String>,
+    /// PyTorch's operators are recorded.
+    pub operators: bool,
     /// Where to try last to keep rings, besides the usual places.
     pub near: Option<PathBuf>,
     /// Slots of each thread's ring.

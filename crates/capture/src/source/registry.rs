@@ -1,7 +1,7 @@
 //! The sources there are, a line each, in the order in which they start.
 
 use super::{About, SourceRef};
-use crate::{cupti, ebpf, fecs, gpu_probe, nvml, preload, syscall, uvm};
+use crate::{cupti, ebpf, fecs, gpu_probe, nvml, preload, syscall, torch, uvm};
 
 /// Everything that cutrace can watch by.
 pub static SOURCES: Registry = Registry(&[
@@ -10,6 +10,7 @@ pub static SOURCES: Registry = Registry(&[
     &ebpf::EBPF,
     &cupti::CUPTI,
     &cupti::EVENTS,
+    &torch::TORCH,
     &ebpf::kernel::KERNEL,
     &uvm::UVM,
     &nvml::NVML,
@@ -114,7 +115,7 @@ mod tests {
             let plan = Plan::of(run, SOURCES).expect("a plan");
             plan.names()
         };
-        assert_eq!(names(&run), ["preload", "cupti"]);
+        assert_eq!(names(&run), ["preload", "cupti", "torch"]);
         // No process has this number.
         run.subject = Subject::Process(4_194_305);
         assert!(

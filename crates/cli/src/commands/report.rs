@@ -26,7 +26,12 @@ pub fn run(options: Report) -> Result<ExitCode> {
     // much of managed memory moved, which domain a range is of.
     let args = matches!(
         options.part,
-        Part::Memory | Part::Contexts | Part::Transfers | Part::Findings | Part::Gpu
+        Part::Memory
+            | Part::Contexts
+            | Part::Transfers
+            | Part::Findings
+            | Part::Gpu
+            | Part::Operators
     );
     let traces = or_newest(options.traces)?;
     let report = match (kept(&traces), options.part) {
@@ -60,6 +65,7 @@ fn table(part: Part, report: &analyse::Report, style: &Style) -> String {
         Part::Top => tables::top(report, style),
         Part::Calls => tables::calls(report, style),
         Part::Categories => tables::categories(report, style),
+        Part::Operators => tables::operators(report, style),
         Part::Idle => tables::idle(report, style),
         Part::Memory => tables::memory(report, style),
         Part::Transfers => tables::transfers(report, style),
@@ -82,6 +88,7 @@ fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
             return Ok(json!({"calls": found.tree, "left_out": found.tree_left_out}));
         }
         Part::Categories => &["categories"],
+        Part::Operators => &["operators"],
         Part::Idle => &["idle"],
         Part::Memory => &["memory", "managed"],
         Part::Transfers => &["transfers"],
@@ -168,7 +175,7 @@ fn top_of(spans: Spans) -> Result<Option<analyse::Report>> {
                 }
                 SpanLine::Other { ts } => return sweep.other(ts),
             };
-            if matches!(event.kind, Kind::Range | Kind::ProcessRange) {
+            if event.kind.is_around_calls() {
                 return sweep.range(event.start, extent);
             }
             let symbol = names.of(event.name, event.layer, |name| {

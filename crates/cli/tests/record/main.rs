@@ -15,6 +15,7 @@ mod live;
 mod losses;
 mod normalise;
 mod notes;
+mod operators;
 mod output;
 mod own_threads;
 mod places;

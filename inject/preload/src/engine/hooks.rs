@@ -84,7 +84,7 @@ impl Hooks {
             options,
             modules: Vec::new(),
             libraries: Vec::new(),
-            functions: super::nvtx::NUMBERS,
+            functions: super::nvtx::NUMBERS + super::torch::NUMBERS,
             turned: BTreeMap::new(),
             watches: false,
             stand_ins: StandIns::default(),
@@ -119,6 +119,7 @@ impl Hooks {
                 driver.turn_to(&mut self.stand_ins, self.entries);
             }
             let hooked = self.consider(&object).unwrap_or_default();
+            super::torch::look_at(&object);
             if !self.watches && watch::is_libc(&object) {
                 self.watches = true;
                 if !watch::install(&object, self.loader) {

@@ -28,6 +28,7 @@ pub mod select;
 pub mod stack;
 mod stand_ins;
 mod thunks;
+mod torch;
 mod watch;
 pub mod window;
 
@@ -95,6 +96,7 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         }
         window::start(options.window.as_ref());
         nvtx::start(stage, &options);
+        torch::start(stage, &options);
         report::end_of_process();
         // SAFETY: one thread at a time.
         unsafe {

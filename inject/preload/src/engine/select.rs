@@ -29,6 +29,8 @@ pub struct Options {
     pub method: Method,
     /// All of it, to tell one selection from another.
     text: Vec<u8>,
+    /// `operators`: those of PyTorch are wanted.
+    pub operators: bool,
     /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
     /// `window`: what calls are recorded for, if the program is to know it.
@@ -71,6 +73,7 @@ impl Options {
             touches: false,
             host_clock: false,
             method: Method::Patch,
+            operators: false,
             intact: Vec::new(),
             window: None,
             text: text.to_vec(),
@@ -100,6 +103,7 @@ impl Options {
                         _ => Method::Patch,
                     }
                 }
+                b"operators" => options.operators = true,
                 b"intact" => options.intact.push(value.to_vec()),
                 b"window" if value == b"profiler" => options.window = Some(Window::Profiler),
                 b"window" => {

@@ -209,8 +209,8 @@ fn find(libc: &Object, name: &[u8]) -> Option<(usize, usize, usize)> {
     })
 }
 
-/// New code: a jump to the watch, and the function's beginning for afterwards.
-fn prepare(
+/// New code for a function: a jump to the watch, and the function's beginning for afterwards.
+pub(super) fn prepare(
     libc: &Object,
     file: &Mapped,
     parts: &[code::Part],

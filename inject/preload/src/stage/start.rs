@@ -224,7 +224,7 @@ fn tell_missed() {
     if state.engine.scan.is_none() {
         // SAFETY: the program ends: the list is complete.
         let mut found = unsafe { objects::objects(state.loader) };
-        let is_wanted = state.hooks_more || found.any(|object| is_cuda(&object));
+        let is_wanted = state.hooks_more || found.any(|object| is_wanted(&object));
         if state.failed || !is_wanted || filters() > state.filters {
             return;
         }
@@ -256,7 +256,7 @@ pub extern "C" fn changed() {
         }
         // SAFETY: the list is complete and the lock is held.
         let mut found = unsafe { objects::objects(state.loader) };
-        if !state.hooks_more && !found.any(|object| is_cuda(&object)) {
+        if !state.hooks_more && !found.any(|object| is_wanted(&object)) {
             return;
         }
         load_engine(state, began, false);
@@ -298,6 +298,11 @@ pub(super) fn load_engine(state: &mut State, began: u64, attached: bool) {
     if !unsafe { enter(&stage, &mut state.engine) } {
         state.engine = Engine::NONE;
     }
+}
+
+/// Whether the engine has something to do with an object: CUDA is in it, or PyTorch's operators.
+fn is_wanted(object: &Object) -> bool {
+    is_cuda(object) || object.defines(objects::TORCH)
 }
 
 /// Whether an object has CUDA in it: a library that exports it, or a program with a static runtime.

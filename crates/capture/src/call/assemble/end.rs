@@ -15,6 +15,9 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         if !self.rings[ring].told.is_empty() && self.range_end(ring, time, sequence) {
             return;
         }
+        if !self.rings[ring].operators.is_empty() && self.operator_end(ring, time, sequence) {
+            return;
+        }
         let thread = &mut self.rings[ring];
         if !thread.short.is_empty() {
             thread.short.remove(&sequence);
@@ -33,7 +36,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             let inside = thread.open.split_off(place);
             thread
                 .open
-                .extend(inside.into_iter().filter(|one| one.domain.is_some()));
+                .extend(inside.into_iter().filter(|one| one.range.is_some()));
         }
         let event = call.event_mut();
         event.extent = Extent::Closed(time.saturating_sub(event.start));

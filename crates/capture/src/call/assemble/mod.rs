@@ -6,6 +6,7 @@ mod end;
 mod hosts;
 mod observe;
 mod open_call;
+mod operators;
 mod output;
 mod ranges;
 mod signatures;
@@ -25,7 +26,7 @@ use crate::{Deadline, Sink, SinkError};
 use ahash::{AHashMap, AHashSet};
 use event::{Frame, Name};
 use observe::States;
-use open_call::{OpenCall, SpareCalls};
+use open_call::{OpenCall, OpenRange, SpareCalls};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ pub struct Assembler<O: Origin, S> {
     stubs: Stubs,
     held: driver::WaitingRecords,
     spare: SpareCalls,
+    operator_names: AHashSet<Name>,
     next_id: u64,
     /// How many calls of a function there were, where only one of many is shown; None: all are.
     sampled: AHashMap<Name, Option<u64>>,
@@ -117,6 +119,8 @@ struct Thread<T> {
     stacks: Stacks,
     /// Calls of NVTX that have not returned.
     told: Vec<ranges::NvtxCall>,
+    /// Calls that tell of operators and have not returned.
+    operators: Vec<operators::OperatorCall>,
 }
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
@@ -134,6 +138,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             stubs: Stubs::default(),
             held: driver::WaitingRecords::default(),
             spare: SpareCalls::default(),
+            operator_names: AHashSet::new(),
             next_id: 1,
             sampled: AHashMap::new(),
             refreshed: false,
@@ -165,6 +170,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             short: AHashSet::new(),
             stacks: Stacks::default(),
             told: Vec::new(),
+            operators: Vec::new(),
         });
     }
 
@@ -319,12 +325,15 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
     }
 
-    /// A call, or what a program tells by NVTX.
+    /// A call, or what a program tells by NVTX, or a framework of its operators.
     fn begin_any(&mut self, ring: usize, function: u32, begin: Begin<'_>) {
         let signature = self.signature(ring, function);
-        match signature.nvtx {
-            Some(function) => self.range_begin(ring, function, signature, &begin),
-            None => self.begin(ring, signature, begin),
+        if let Some(function) = signature.nvtx {
+            self.range_begin(ring, function, signature, &begin);
+        } else if let Some(function) = signature.operator {
+            self.operator_begin(ring, function, signature, &begin);
+        } else {
+            self.begin(ring, signature, begin);
         }
     }
 

@@ -25,11 +25,23 @@ pub struct OpenCall {
     pub below: Vec<What>,
     /// Handles of the driver's that calls below this one have launched.
     pub inner: Vec<u64>,
-    /// It is no call but a range that the program has pushed, of this domain.
-    pub domain: Option<u64>,
+    /// It is no call but what the program or a framework calls a part of its work.
+    pub range: Option<OpenRange>,
     /// The arguments are those of `words` and `payload`, and of nothing else.
     pub is_plain: bool,
 }
+
+/// What a range is ended by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenRange {
+    /// The innermost of an NVTX domain.
+    Nvtx { domain: u64 },
+    /// An operator, by what identifies it in its process while it runs.
+    Operator { key: u64 },
+}
+
+/// Ranges have no place in the ring: no call ever has this sequence number.
+const NO_SEQUENCE: u64 = u64::MAX;
 
 impl OpenCall {
     fn new(signature: Arc<Signature>) -> Self {
@@ -43,7 +55,7 @@ impl OpenCall {
             caller: None,
             below: Vec::new(),
             inner: Vec::new(),
-            domain: None,
+            range: None,
             is_plain: false,
         }
     }
@@ -119,13 +131,25 @@ impl SpareCalls {
         }
     }
 
+    /// A range that has begun, by the record that says so.
+    pub fn range(&mut self, signature: Arc<Signature>, record: Record, range: OpenRange) -> Box<OpenCall> {
+        let (mut call, _) = self.take(signature);
+        call.sequence = NO_SEQUENCE;
+        call.record = record;
+        call.payload.set(None);
+        call.is_plain = false;
+        (call.hidden, call.caller) = (false, None);
+        call.range = Some(range);
+        call
+    }
+
     pub fn put_back(&mut self, mut call: Box<OpenCall>) {
         if self.0.len() >= MOST_SPARE || call.payload.bytes.capacity() > MOST_PAYLOAD {
             return;
         }
         call.below.clear();
         call.inner.clear();
-        call.domain = None;
+        call.range = None;
         self.0.push(call);
     }
 }

@@ -8,7 +8,7 @@ use super::super::origin::Origin;
 use super::super::signature::Signature;
 use super::super::state::Handle;
 use super::super::value;
-use super::{Assembler, Begin, taken};
+use super::{Assembler, Begin, OpenRange, taken};
 use crate::Sink;
 use cuda::nvtx::{self, NvtxStep, Room, Style, message_type, named};
 use event::{Arg, Category, Event, Extent, Kind, Layer, Name, Record, Value};
@@ -23,8 +23,6 @@ pub struct NvtxCall {
     payload: Box<[u8]>,
 }
 
-/// Ranges have no place in the ring: no call ever has this sequence number.
-const NO_SEQUENCE: u64 = u64::MAX;
 /// How deep a thread's ranges are followed: programs that never pop have more.
 const DEEPEST: usize = 4096;
 
@@ -108,20 +106,16 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         event.extent = Extent::Open;
         let mut record = Record::Event(event);
         self.write(&mut record);
-        let (mut range, _) = self.spare.take(told.signature.clone());
-        range.sequence = NO_SEQUENCE;
-        range.record = record;
-        range.payload.set(None);
-        range.is_plain = false;
-        (range.hidden, range.caller) = (false, None);
-        range.domain = Some(told.args[0]);
+        let domain = told.args[0];
+        let range = (self.spare).range(told.signature.clone(), record, OpenRange::Nvtx { domain });
         self.rings[ring].open.push(range);
     }
 
     /// The domain's innermost range of this thread. Ranges of other domains may outlive it.
     fn pop(&mut self, ring: usize, domain: u64, time: u64) {
         let open = &mut self.rings[ring].open;
-        let Some(place) = open.iter().rposition(|call| call.domain == Some(domain)) else {
+        let range = Some(OpenRange::Nvtx { domain });
+        let Some(place) = open.iter().rposition(|call| call.range == range) else {
             return;
         };
         let mut range = open.remove(place);
