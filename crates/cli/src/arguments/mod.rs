@@ -5,6 +5,7 @@ mod gpu;
 mod gpu_object;
 mod help;
 mod ioctl;
+mod live;
 mod look;
 mod method;
 mod pages;
@@ -18,6 +19,7 @@ pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run, Size};
 pub use help::definitions;
 pub use ioctl::Ioctl;
+pub use live::{Serve, Top};
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
 pub use probes::{Hooks, Probes};
@@ -36,6 +38,8 @@ pub enum Command {
     /// Nothing: what there is to ask for.
     Welcome,
     Record(Box<Record>),
+    Top(Box<Top>),
+    Serve(Box<Serve>),
     Demo(Demo),
     Softgpu(Softgpu),
     Export(Export),
@@ -102,6 +106,16 @@ enum Verb {
     /// root, no CUDA toolkit and no change to the program, which keeps its output, exit status and signals.
     #[command(arg_required_else_help = true)]
     Record(record::RecordLine),
+    /// Watch a program on a live screen: GPU, steps, functions, kernels, memory
+    ///
+    /// Nothing is written to a file until you press 'w', which saves the last seconds as a trace. '?' lists the keys.
+    #[command(arg_required_else_help = true)]
+    Top(live::TopLine),
+    /// Serve live metrics for Prometheus, and send spans to OpenTelemetry
+    ///
+    /// No trace is written. Only this machine can connect, unless --metrics names another address.
+    #[command(arg_required_else_help = true)]
+    Serve(live::ServeLine),
     /// Take the tour: record a small program on softgpu, and look at the trace
     ///
     /// The program has a bottleneck, an idle gap and a leak. The trace, a Perfetto trace and an HTML report go to traces/demo.
@@ -238,6 +252,8 @@ pub fn parse() -> Command {
     let line = Line::from_arg_matches(&found).unwrap_or_else(|why| why.exit());
     match line.verb {
         Verb::Record(line) => Command::Record(Box::new(line.options())),
+        Verb::Top(line) => Command::Top(Box::new(line.options())),
+        Verb::Serve(line) => Command::Serve(Box::new(line.options())),
         Verb::Demo(line) => Command::Demo(line.options()),
         Verb::Softgpu(line) => Command::Softgpu(line.options()),
         Verb::Export(line) => Command::Export(line.options()),

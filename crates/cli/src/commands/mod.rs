@@ -8,17 +8,21 @@ mod doctor;
 mod export;
 mod gpu;
 mod hooks;
+mod http;
 mod input;
 mod ioctl;
+mod live;
 mod manual;
 mod probes;
 mod record;
 mod recording;
 mod replay;
 mod report;
+mod serve;
 mod softgpu;
 mod style;
 mod timeline;
+mod top;
 mod view;
 mod welcome;
 
@@ -35,6 +39,8 @@ fn started(command: Command) -> Result<ExitCode> {
     match command {
         Command::Welcome => welcome::run(),
         Command::Record(options) => record::run(*options),
+        Command::Top(options) => top::run(*options),
+        Command::Serve(options) => serve::run(*options),
         Command::Demo(options) => demo::run(options),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Export(options) => export::run(options),

@@ -3,13 +3,13 @@
 
 mod browser;
 mod event;
-mod http;
 mod indexed;
 mod search;
 mod site;
 
 use super::{
     export::html_parts,
+    http,
     input::{Input, or_newest},
 };
 use crate::{arguments::View, say::say};
@@ -55,7 +55,9 @@ pub fn run(options: View) -> Result<ExitCode> {
     if options.open {
         browser::open(&address);
     }
-    http::serve(&listener, move |request| site.answer(request));
+    http::serve(&listener, http::Limits::default(), move |request| {
+        site.answer(request)
+    });
     Ok(ExitCode::SUCCESS)
 }
 
