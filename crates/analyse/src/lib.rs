@@ -27,6 +27,7 @@ pub mod idle;
 mod intervals;
 pub mod ioctls;
 pub mod leaks;
+pub mod live;
 mod loops;
 pub mod managed;
 pub mod memory;

@@ -4,7 +4,7 @@
 mod caveats;
 mod contexts;
 mod errors;
-mod expected;
+pub(crate) mod expected;
 mod idle;
 mod launches;
 pub mod limits;

@@ -218,6 +218,11 @@ impl TraceFile {
         self.process.clone()
     }
 
+    /// Puts the command's process id there, too.
+    pub fn tell_process(&mut self, process: Arc<AtomicU32>) {
+        self.process = process;
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -12,6 +12,7 @@ mod method;
 mod pages;
 mod probes;
 mod record;
+mod screen;
 mod shared;
 mod sizes;
 mod times;
@@ -22,6 +23,7 @@ pub use help::definitions;
 pub use ioctl::Ioctl;
 pub use lake::{Lake, Query};
 pub use live::Snap;
+pub use screen::{Serve, Top};
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
 pub use probes::{Hooks, Probes};
@@ -40,6 +42,8 @@ pub enum Command {
     /// Nothing: what there is to ask for.
     Welcome,
     Record(Box<Record>),
+    Top(Box<Top>),
+    Serve(Box<Serve>),
     Demo(Demo),
     Softgpu(Softgpu),
     Export(Export),
@@ -109,6 +113,16 @@ enum Verb {
     /// root, no CUDA toolkit and no change to the program, which keeps its output, exit status and signals.
     #[command(arg_required_else_help = true)]
     Record(record::RecordLine),
+    /// Watch a program on a live screen: GPU, steps, functions, kernels, memory
+    ///
+    /// Nothing is written to a file until you press 'w', which saves the last seconds as a trace. '?' lists the keys.
+    #[command(arg_required_else_help = true)]
+    Top(screen::TopLine),
+    /// Serve live metrics for Prometheus, and send spans to OpenTelemetry
+    ///
+    /// No trace is written. Only this machine can connect, unless --metrics names another address.
+    #[command(arg_required_else_help = true)]
+    Serve(screen::ServeLine),
     /// Take the tour: record a small program on softgpu, and look at the trace
     ///
     /// The program has a bottleneck, an idle gap and a leak. The trace, a Perfetto trace and an HTML report go to traces/demo.
@@ -258,6 +272,8 @@ pub fn parse() -> Command {
     let line = Line::from_arg_matches(&found).unwrap_or_else(|why| why.exit());
     match line.verb {
         Verb::Record(line) => Command::Record(Box::new(line.options())),
+        Verb::Top(line) => Command::Top(Box::new(line.options())),
+        Verb::Serve(line) => Command::Serve(Box::new(line.options())),
         Verb::Demo(line) => Command::Demo(line.options()),
         Verb::Softgpu(line) => Command::Softgpu(line.options()),
         Verb::Snap(line) => Command::Snap(line.options()),

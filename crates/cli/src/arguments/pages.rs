@@ -42,8 +42,9 @@ impl ExitStatus {
 }
 
 /// Verbs as `cutrace --help` and cutrace(1) group them.
-pub const GROUPS: [(&str, &[&str]); 5] = [
+pub const GROUPS: [(&str, &[&str]); 6] = [
     ("Record", &["record", "snap", "demo", "softgpu"]),
+    ("Watch", &["top", "serve"]),
     (
         "Look at a trace",
         &[
@@ -108,6 +109,30 @@ pub const PAGES: &[Page] = &[
             "The exit status is 0, 1 if there is no such recorder or it wrote nothing, 2 if the command line is wrong.",
         ),
         see: &["record", "report", "view"],
+    },
+    Page {
+        verb: "top",
+        examples: &[
+            Example("cutrace top python train.py", "watch a program"),
+            Example("sudo cutrace top -p $(pgrep -n python)", "watch one that runs already"),
+            Example("sudo cutrace top -a", "watch everyone on this machine"),
+            Example("cutrace top --batch 10 ./app", "ten frames as plain text, one a second"),
+        ],
+        exit: ExitStatus::Commands,
+        see: &["record", "serve", "report"],
+    },
+    Page {
+        verb: "serve",
+        examples: &[
+            Example("cutrace serve python train.py", "metrics at http://127.0.0.1:9464/metrics"),
+            Example("sudo cutrace serve -a --metrics 0.0.0.0:9464", "of all programs, for a Prometheus elsewhere"),
+            Example(
+                "cutrace serve --otlp http://127.0.0.1:4318 --otlp-sample 1/10 ./app",
+                "every tenth step as a span",
+            ),
+        ],
+        exit: ExitStatus::Commands,
+        see: &["top", "record"],
     },
     Page {
         verb: "demo",

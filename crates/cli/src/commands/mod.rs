@@ -8,9 +8,11 @@ mod doctor;
 mod export;
 mod gpu;
 mod hooks;
+mod http;
 mod input;
 mod ioctl;
 mod lake;
+mod live;
 mod manual;
 mod probes;
 mod query;
@@ -18,10 +20,12 @@ mod record;
 mod recording;
 mod replay;
 mod report;
+mod serve;
 mod snap;
 mod softgpu;
 mod style;
 mod timeline;
+mod top;
 mod view;
 mod welcome;
 
@@ -38,6 +42,8 @@ fn started(command: Command) -> Result<ExitCode> {
     match command {
         Command::Welcome => welcome::run(),
         Command::Record(options) => record::run(*options),
+        Command::Top(options) => top::run(*options),
+        Command::Serve(options) => serve::run(*options),
         Command::Demo(options) => demo::run(options),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Snap(options) => snap::run(options),

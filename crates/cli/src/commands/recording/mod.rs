@@ -21,7 +21,7 @@ use capture::{
     launch::{Exit, user},
     live::{FlightOptions, flight::unfinished},
     source::{self, Plan, Ran, RunError, SOURCES},
-    trace_file::{self, Onlooker, TraceFile, destination, latest},
+    trace_file::{self, MakeShow, Onlooker, TraceFile, destination, latest},
 };
 use event::{Meta, Record as Written, Summary};
 use progress::Progress;
@@ -29,6 +29,7 @@ use render::RunSummary;
 use std::{
     io::{self, IsTerminal},
     path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -288,6 +289,42 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
         is_written: snapshots.is_none_or(|snapshots| !snapshots.is_empty()),
         said,
         path,
+    })
+}
+
+/// A run that was shown as it happened, and of which no trace was written.
+pub struct Watched {
+    pub exit: Exit,
+    /// Events that should have been seen and were not.
+    pub lost: u64,
+    pub notes: Vec<String>,
+}
+
+/// Runs the command, or attaches, and shows what happens. The command's process id goes to `process`.
+pub fn watch(options: &mut Record, show: MakeShow, process: Arc<AtomicU32>) -> Result<Watched> {
+    check::options(options)?;
+    capture::files::raise_limit();
+    let plan = completed(options)?;
+    let run = &options.run;
+    let meta = meta::of_run(run, monotonic());
+    let mut file = TraceFile::create(Some(Path::new("/dev/null")), meta)?;
+    file.tell_process(process);
+    if options.redact {
+        file.redact();
+    }
+    file.show(show);
+    let Ran {
+        exit, file, said, ..
+    } = source::record(run, &plan, file).map_err(of_run)?;
+    let finished = file.finish(|summary| {
+        summary.lost = summary.lost.saturating_add(said.unwritten);
+    });
+    let mut notes = said.notes;
+    notes.extend(plan.left_out);
+    Ok(Watched {
+        exit,
+        lost: finished.lost,
+        notes,
     })
 }
 

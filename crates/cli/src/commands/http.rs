@@ -1,4 +1,4 @@
-//! As much of HTTP as one page needs: one request a connection, answered within bounds of size and time.
+//! As much of HTTP as a page and a scrape need: one request a connection, answered within bounds of size and time.
 
 use std::{
     io::{self, Read, Write},
@@ -11,14 +11,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Connections that are served at once. A browser opens six.
-const MOST_CONNECTIONS: usize = 32;
+/// What strangers may take of us.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections that are served at once. A browser opens six.
+    pub connections: usize,
+    /// For the whole request to arrive.
+    pub request_time: Duration,
+    /// For the whole answer to be taken.
+    pub answer_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 32,
+            request_time: Duration::from_secs(10),
+            answer_time: Duration::from_secs(60),
+        }
+    }
+}
+
 /// More than a browser sends for one page.
 const LONGEST_REQUEST: usize = 16 << 10;
-/// For the whole request to arrive.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// For the whole answer to be taken.
-const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// Bytes that are written between two looks at the clock.
 const PIECE: usize = 256 << 10;
 
@@ -68,6 +83,15 @@ impl Response {
         }
     }
 
+    /// A text of this media type.
+    pub fn text(kind: &'static str, body: Vec<u8>) -> Self {
+        Response {
+            status: "200 OK",
+            kind,
+            body: Arc::new(body),
+        }
+    }
+
     pub fn not_found() -> Self {
         Response::plain("404 Not Found", "Not here.\n")
     }
@@ -84,6 +108,7 @@ impl Response {
 /// Answers requests until the process ends.
 pub fn serve(
     listener: &TcpListener,
+    limits: Limits,
     answer: impl Fn(&Request) -> Response + Send + Sync + 'static,
 ) {
     let answer = Arc::new(answer);
@@ -91,16 +116,16 @@ pub fn serve(
     for stream in listener.incoming().flatten() {
         let place = Place::take(&busy);
         let answer = Arc::clone(&answer);
-        if place.number >= MOST_CONNECTIONS {
+        if place.number >= limits.connections {
             // In this thread, and briefly: a client that does not take it is none.
             let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
             let response = Response::plain("503 Service Unavailable", "Too many connections.\n");
-            let _ = send(stream, &response);
+            let _ = send(stream, &response, limits);
             continue;
         }
-        // A client that went away, or says nothing, is its own affair.
-        thread::spawn(move || {
-            let _ = converse(stream, &*answer);
+        // A client that went away, or says nothing, is its own affair; without a thread for it, it gets no answer.
+        let _ = thread::Builder::new().spawn(move || {
+            let _ = converse(stream, &*answer, limits);
             drop(place);
         });
     }
@@ -128,16 +153,20 @@ impl Drop for Place {
     }
 }
 
-fn converse(mut stream: TcpStream, answer: &dyn Fn(&Request) -> Response) -> io::Result<()> {
-    let response = match Request::read(&mut stream)? {
+fn converse(
+    mut stream: TcpStream,
+    answer: &dyn Fn(&Request) -> Response,
+    limits: Limits,
+) -> io::Result<()> {
+    let response = match Request::read(&mut stream, limits)? {
         Some(request) => answer(&request),
         None => Response::plain("400 Bad Request", "Not understood.\n"),
     };
-    send(stream, &response)
+    send(stream, &response, limits)
 }
 
-fn send(mut stream: TcpStream, response: &Response) -> io::Result<()> {
-    let end = Instant::now() + ANSWER_TIME;
+fn send(mut stream: TcpStream, response: &Response, limits: Limits) -> io::Result<()> {
+    let end = Instant::now() + limits.answer_time;
     let head = format!(
         "HTTP/1.1 {}\r\nContent-Type: {}; charset=utf-8\r\nContent-Length: {}\r\n\
          Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
@@ -168,8 +197,8 @@ fn left(end: Instant) -> io::Result<Duration> {
 
 impl Request {
     /// None if it is none. A client that sends a byte now and then does not get more time than others.
-    fn read(stream: &mut TcpStream) -> io::Result<Option<Self>> {
-        let end = Instant::now() + REQUEST_TIME;
+    fn read(stream: &mut TcpStream, limits: Limits) -> io::Result<Option<Self>> {
+        let end = Instant::now() + limits.request_time;
         let mut head = Vec::new();
         let mut buffer = [0; 4_096];
         loop {
