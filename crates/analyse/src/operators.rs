@@ -5,11 +5,11 @@
 //! up, as PyTorch's profiler does.
 
 use event::{Event, Extent, Name, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// What a framework's operators come to.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Operators {
     /// Most GPU time of their own first, then most host time of their own.
     pub operators: Vec<Operator>,
@@ -28,7 +28,7 @@ impl Operators {
 }
 
 /// All operators of one name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Operator {
     pub name: Name,
     /// `operator`, `backward`, `user`, …

@@ -243,7 +243,10 @@ impl<'a> RemoteCall<'a> {
         let place = self.room + PAGE + offset_of!(Start, error) as u64;
         let mut word = [(place, vec![0; 8])];
         ptrace::read_memory(pid as libc::pid_t, &mut word);
-        let address = word[0].1.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let address = word[0]
+            .1
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let said = ptrace::read_text(pid as libc::pid_t, address, 512);
         let why = String::from_utf8_lossy(&said).into_owned();
         AttachError::NotLoaded { pid, why }
@@ -266,7 +269,10 @@ impl<'a> RemoteCall<'a> {
         let place = self.order + offset_of!(Order, control) as u64;
         let mut word = [(place, vec![0; 8])];
         ptrace::read_memory(self.process.pid as libc::pid_t, &mut word);
-        word[0].1.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+        word[0]
+            .1
+            .first_chunk()
+            .map(|bytes| u64::from_le_bytes(*bytes))
     }
 
     fn start_word(&self, offset: usize) -> Option<u32> {
@@ -290,7 +296,10 @@ impl Drop for RemoteCall<'_> {
 fn word(pid: u32, place: u64) -> Option<u32> {
     let mut word = [(place, vec![0; 4])];
     ptrace::read_memory(pid as libc::pid_t, &mut word);
-    word[0].1.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    word[0]
+        .1
+        .first_chunk()
+        .map(|bytes| u32::from_le_bytes(*bytes))
 }
 
 /// Behind [`Start`], on a line of its own.
@@ -315,7 +324,8 @@ fn find_safe(process: &Process) -> Result<Stopped, AttachError> {
             let Some(stopped) = stopped else { continue };
             let registers = stopped.registers();
             if !stopped.has_signal()
-                && registers.is_some_and(|registers| safe::is_safe(process, *tid, &registers)) {
+                && registers.is_some_and(|registers| safe::is_safe(process, *tid, &registers))
+            {
                 return Ok(stopped);
             }
         }
@@ -349,7 +359,9 @@ fn send(
         source: std::io::Error::last_os_error(),
     };
     let tid = thread.tid;
-    let saved = thread.registers().ok_or_else(|| failed("reading registers"))?;
+    let saved = thread
+        .registers()
+        .ok_or_else(|| failed("reading registers"))?;
     let mut vectors = ptrace::vectors(tid).ok_or_else(|| failed("reading registers"))?;
     let mask = ptrace::signal_mask(tid).ok_or_else(|| failed("reading the signal mask"))?;
     // The new thread inherits it: it takes no signal of the program's, ever.

@@ -1,8 +1,8 @@
 //! Threads of a process that stand still, by ptrace: one of them, or all. However it ends, they go on where they
 //! were, and the system call that one was in goes on as if nothing had been.
 
-use super::process::{self, takes_signal};
 use super::AttachError;
+use super::process::{self, takes_signal};
 use crate::ptrace::{self, Registers};
 use std::io;
 use std::time::{Duration, Instant};
@@ -156,7 +156,9 @@ impl Stopped {
         }
         match -result {
             // Of a thread that was sent elsewhere the kernel does not know any more that it is to go on.
-            ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND if was_away => Some(registers.again(None)),
+            ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND if was_away => {
+                Some(registers.again(None))
+            }
             ERESTART_RESTARTBLOCK if was_away => {
                 Some(registers.again(Some(libc::SYS_restart_syscall)))
             }

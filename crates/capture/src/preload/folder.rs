@@ -2,8 +2,8 @@
 
 use super::PreloadError;
 use super::session::Options;
-use std::ffi::CString;
 use crate::live::WindowOptions;
+use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read};

@@ -23,11 +23,11 @@ pub use help::definitions;
 pub use ioctl::Ioctl;
 pub use lake::{Lake, Query};
 pub use live::Snap;
-pub use screen::{Serve, Top};
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
 pub use probes::{Hooks, Probes};
 pub use record::Record;
+pub use screen::{Serve, Top};
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;

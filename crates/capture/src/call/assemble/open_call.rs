@@ -132,7 +132,12 @@ impl SpareCalls {
     }
 
     /// A range that has begun, by the record that says so.
-    pub fn range(&mut self, signature: Arc<Signature>, record: Record, range: OpenRange) -> Box<OpenCall> {
+    pub fn range(
+        &mut self,
+        signature: Arc<Signature>,
+        record: Record,
+        range: OpenRange,
+    ) -> Box<OpenCall> {
         let (mut call, _) = self.take(signature);
         call.sequence = NO_SEQUENCE;
         call.record = record;
