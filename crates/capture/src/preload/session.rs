@@ -64,6 +64,8 @@ pub struct Options {
 
 /// Records wait this long for earlier ones of threads that were held up.
 const WINDOW: u64 = 50_000_000;
+/// How much longer they wait at most where they are behind.
+const MOST_PATIENCE: u64 = 400_000_000;
 /// The file on disk is never farther behind than this.
 const FLUSH_EVERY: u64 = 500_000_000;
 /// Used batches kept for use again.
@@ -256,7 +258,10 @@ fn assemble_all<S: Sink>(
             Message::Shed(report) => shed = Some(report),
             Message::Clock(pair) => assembler.origin.clock.add(pair),
             Message::Round(began) => {
-                let passed = began.saturating_sub(window);
+                // Who is behind may as well wait longer for threads that are held up: what comes too late is put in its
+                // place when the run is over, and the whole trace is read and written again for it.
+                let behind = monotonic().saturating_sub(began).min(MOST_PATIENCE);
+                let passed = began.saturating_sub(window.saturating_add(behind));
                 assembler.advance(passed);
                 assembler.passed(passed);
                 for batch in assembler.used_batches() {

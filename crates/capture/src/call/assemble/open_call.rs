@@ -5,8 +5,8 @@ use crate::call::signature::{Signature, Words};
 use event::{Category, Event, Extent, Layer, Record, What};
 use std::sync::Arc;
 
-/// Calls that are kept for others: more are never under way at once, as a rule.
-const MOST_SPARE: usize = 64;
+/// Calls that are kept for others. Loops call fewer functions, as a rule.
+const MOST_SPARE: usize = 32;
 /// A payload longer than this is given back.
 const MOST_PAYLOAD: usize = 1 << 10;
 
@@ -111,22 +111,38 @@ impl Payload {
     }
 }
 
-/// Calls that have ended, for those that begin.
+/// Calls that have ended, for those that begin: one of the same function where there is one, whose arguments are often the
+/// same.
 #[derive(Default)]
-pub struct SpareCalls(Vec<Box<OpenCall>>);
+pub struct SpareCalls(Vec<SpareCall>);
+
+struct SpareCall {
+    /// The address of its signature, which the call holds.
+    function: usize,
+    call: Box<OpenCall>,
+}
+
+fn address(signature: &Arc<Signature>) -> usize {
+    Arc::as_ptr(signature).addr()
+}
 
 impl SpareCalls {
     /// A call of that function. Its event still has what an earlier call's had: true if that was of the same
     /// function, with plain arguments.
     pub fn take(&mut self, signature: Arc<Signature>) -> (Box<OpenCall>, bool) {
-        match self.0.pop() {
+        let function = address(&signature);
+        let place = (self.0.iter()).rposition(|spare| spare.function == function);
+        if let Some(place) = place {
+            let call = self.0.swap_remove(place).call;
+            let is_plain = call.is_plain;
+            return (call, is_plain);
+        }
+        let is_full = self.0.len() >= MOST_SPARE;
+        match is_full.then(|| self.0.pop()).flatten() {
             None => (Box::new(OpenCall::new(signature)), false),
-            Some(mut call) => {
-                let is_same = call.is_plain && Arc::ptr_eq(&call.signature, &signature);
-                if !is_same {
-                    call.signature = signature;
-                }
-                (call, is_same)
+            Some(SpareCall { mut call, .. }) => {
+                call.signature = signature;
+                (call, false)
             }
         }
     }
@@ -155,7 +171,8 @@ impl SpareCalls {
         call.below.clear();
         call.inner.clear();
         call.range = None;
-        self.0.push(call);
+        let function = address(&call.signature);
+        self.0.push(SpareCall { function, call });
     }
 }
 
