@@ -3,8 +3,8 @@
 //! from then on it has a socket to the server, which has only the name that the kernel gives to sockets without
 //! one (driver 580).
 
-use cuda::mps;
 use crate::wanted::variable;
+use cuda::mps;
 use std::{
     fs, mem,
     os::{fd::RawFd, unix::ffi::OsStrExt},

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long a thread at a safe place is looked for.
 const TO_FIND: Duration = Duration::from_secs(5);
+/// How long of that, before the process's first thread is taken.
+const FOR_OTHERS: Duration = Duration::from_secs(1);
 /// How long the new thread may take to load the library, which may have to wait for another that loads one.
 pub const TO_LOAD: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_micros(200);
@@ -243,7 +245,10 @@ impl<'a> RemoteCall<'a> {
         let place = self.room + PAGE + offset_of!(Start, error) as u64;
         let mut word = [(place, vec![0; 8])];
         ptrace::read_memory(pid as libc::pid_t, &mut word);
-        let address = word[0].1.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let address = word[0]
+            .1
+            .first_chunk()
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let said = ptrace::read_text(pid as libc::pid_t, address, 512);
         let why = String::from_utf8_lossy(&said).into_owned();
         AttachError::NotLoaded { pid, why }
@@ -266,7 +271,10 @@ impl<'a> RemoteCall<'a> {
         let place = self.order + offset_of!(Order, control) as u64;
         let mut word = [(place, vec![0; 8])];
         ptrace::read_memory(self.process.pid as libc::pid_t, &mut word);
-        word[0].1.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+        word[0]
+            .1
+            .first_chunk()
+            .map(|bytes| u64::from_le_bytes(*bytes))
     }
 
     fn start_word(&self, offset: usize) -> Option<u32> {
@@ -290,7 +298,10 @@ impl Drop for RemoteCall<'_> {
 fn word(pid: u32, place: u64) -> Option<u32> {
     let mut word = [(place, vec![0; 4])];
     ptrace::read_memory(pid as libc::pid_t, &mut word);
-    word[0].1.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    word[0]
+        .1
+        .first_chunk()
+        .map(|bytes| u32::from_le_bytes(*bytes))
 }
 
 /// Behind [`Start`], on a line of its own.
@@ -303,9 +314,14 @@ fn find_safe(process: &Process) -> Result<Stopped, AttachError> {
     let until = Instant::now() + TO_FIND;
     let mut pause = Duration::from_micros(200);
     loop {
-        let threads = process.threads();
+        let mut threads = process.threads();
+        // The first only if no other will do: while it is traced, others' calls may be interrupted by signals that
+        // the program ignores.
+        threads.sort_by_key(|tid| *tid == pid as libc::pid_t);
         for tid in &threads {
-            if !safe::may_be_safe(pid, *tid) {
+            let is_first = threads.len() > 1 && *tid == pid as libc::pid_t;
+            let too_soon = is_first && Instant::now() + TO_FIND - FOR_OTHERS < until;
+            if too_soon || !safe::may_be_safe(pid, *tid) {
                 continue;
             }
             let stopped = match Stopped::one(pid, *tid) {
@@ -315,7 +331,8 @@ fn find_safe(process: &Process) -> Result<Stopped, AttachError> {
             let Some(stopped) = stopped else { continue };
             let registers = stopped.registers();
             if !stopped.has_signal()
-                && registers.is_some_and(|registers| safe::is_safe(process, *tid, &registers)) {
+                && registers.is_some_and(|registers| safe::is_safe(process, *tid, &registers))
+            {
                 return Ok(stopped);
             }
         }
@@ -349,7 +366,9 @@ fn send(
         source: std::io::Error::last_os_error(),
     };
     let tid = thread.tid;
-    let saved = thread.registers().ok_or_else(|| failed("reading registers"))?;
+    let saved = thread
+        .registers()
+        .ok_or_else(|| failed("reading registers"))?;
     let mut vectors = ptrace::vectors(tid).ok_or_else(|| failed("reading registers"))?;
     let mask = ptrace::signal_mask(tid).ok_or_else(|| failed("reading the signal mask"))?;
     // The new thread inherits it: it takes no signal of the program's, ever.

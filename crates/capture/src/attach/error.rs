@@ -16,7 +16,9 @@ pub enum AttachError {
          allow it: sudo sysctl kernel.yama.ptrace_scope=0"
     )]
     Yama { scope: u32 },
-    #[error("ptrace is disabled on this machine (kernel.yama.ptrace_scope=3, until it is rebooted)")]
+    #[error(
+        "ptrace is disabled on this machine (kernel.yama.ptrace_scope=3, until it is rebooted)"
+    )]
     YamaOff,
     #[error(
         "the kernel does not let cutrace ptrace process {pid} (it is setuid, not dumpable, or a container forbids \
@@ -35,15 +37,21 @@ pub enum AttachError {
     NoFunction { pid: u32, function: &'static str },
     #[error("process {pid} is not a 64-bit x86 program")]
     OtherMachine { pid: u32 },
-    #[error("process {pid} restricts its system calls (seccomp): loading a library might get it killed")]
+    #[error(
+        "process {pid} restricts its system calls (seccomp): loading a library might get it killed"
+    )]
     Filtered { pid: u32 },
     #[error("process {pid} uses shadow stacks (CET), which cutrace does not support")]
     ShadowStack { pid: u32 },
-    #[error("process {pid} runs in a container, where cutrace's library is not visible: run cutrace inside it")]
+    #[error(
+        "process {pid} runs in a container, where cutrace's library is not visible: run cutrace inside it"
+    )]
     OtherFiles { pid: u32 },
     #[error("cutrace {tracer} is already attached to process {pid}")]
     Attached { pid: u32, tracer: String },
-    #[error("process {pid} has the library of another version of cutrace loaded: restart it, or use that version")]
+    #[error(
+        "process {pid} has the library of another version of cutrace loaded: restart it, or use that version"
+    )]
     OtherVersion { pid: u32 },
     #[error(
         "process {pid}: none of its {threads} threads was at a place where a library can be loaded safely, in \

@@ -42,7 +42,9 @@ impl Process {
         let code = mappings::code_of_process(pid).ok_or(AttachError::Forbidden { pid })?;
         let libraries = c_library(pid, &code)?;
         let find = |function: &'static str| {
-            let mut found = libraries.iter().filter_map(|library| library.find(function));
+            let mut found = libraries
+                .iter()
+                .filter_map(|library| library.find(function));
             found
                 .next()
                 .ok_or(AttachError::NoFunction { pid, function })
@@ -89,7 +91,10 @@ pub fn find_loaded(pid: u32, name: &str, symbol: &str) -> Vec<(PathBuf, Option<u
     for code in code.iter().filter(is_named) {
         let address = CLibrary::read(pid, code).and_then(|library| library.find(symbol));
         // The engine is at the end of the same file, and has no symbols.
-        match found.iter_mut().find(|(path, _)| path == Path::new(&code.path)) {
+        match found
+            .iter_mut()
+            .find(|(path, _)| path == Path::new(&code.path))
+        {
             Some((_, known)) => *known = known.or(address),
             None => found.push((PathBuf::from(&code.path), address)),
         }
@@ -131,7 +136,9 @@ impl Status {
 
     fn number(&self, name: &str) -> u64 {
         let value = self.value(name).and_then(|value| value.split('\t').next());
-        value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+        value
+            .and_then(|value| value.trim().parse().ok())
+            .unwrap_or(0)
     }
 
     fn signals(&self, name: &str) -> u64 {
@@ -157,16 +164,24 @@ impl Status {
             let tracer = format!("process {tracer} ({})", name.trim());
             return Err(AttachError::Traced { pid, tracer });
         }
-        if self.value("State").is_some_and(|state| state.starts_with(['T', 't'])) {
+        if self
+            .value("State")
+            .is_some_and(|state| state.starts_with(['T', 't']))
+        {
             return Err(AttachError::Stopped { pid });
         }
-        if self.value("State").is_some_and(|state| state.starts_with(['Z', 'X'])) {
+        if self
+            .value("State")
+            .is_some_and(|state| state.starts_with(['Z', 'X']))
+        {
             return Err(AttachError::Ended { pid });
         }
         self.is_allowed()?;
-        if self.text.lines().any(|line| {
-            line.starts_with("x86_Thread_features:") && line.contains("shstk")
-        }) {
+        if self
+            .text
+            .lines()
+            .any(|line| line.starts_with("x86_Thread_features:") && line.contains("shstk"))
+        {
             return Err(AttachError::ShadowStack { pid });
         }
         if self.filters() > usual_filters(self) {
@@ -193,7 +208,10 @@ impl Status {
             });
         }
         let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
-        let scope: u32 = scope.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        let scope: u32 = scope
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or(0);
         match scope {
             0 => Ok(()),
             3 => Err(AttachError::YamaOff),
@@ -228,7 +246,11 @@ fn is_below_us(pid: u32) -> bool {
 /// Filters that a process has without having asked for any: ours, or those of its container's first process.
 fn usual_filters(status: &Status) -> u64 {
     let own = Status::of(std::process::id()).map_or(0, |own| own.filters());
-    let depth = |status: &Status| status.value("NSpid").map_or(1, |line| line.split('\t').count());
+    let depth = |status: &Status| {
+        status
+            .value("NSpid")
+            .map_or(1, |line| line.split('\t').count())
+    };
     let (within, mut pid) = (depth(status), status.pid);
     for _ in 0..64 {
         let Ok(ancestor) = Status::of(pid) else {
@@ -305,7 +327,8 @@ impl CLibrary {
             segment.p_type(endian) == object::elf::PT_LOAD
                 && (begin / PAGE * PAGE..begin + segment.p_filesz(endian)).contains(&code.offset)
         })?;
-        let address = (segment.p_vaddr(endian) + code.offset).checked_sub(segment.p_offset(endian))?;
+        let address =
+            (segment.p_vaddr(endian) + code.offset).checked_sub(segment.p_offset(endian))?;
         let bias = code.begin.checked_sub(address)?;
         Some(CLibrary {
             data,

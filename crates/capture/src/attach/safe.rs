@@ -50,8 +50,7 @@ pub fn may_be_safe(pid: u32, tid: libc::pid_t) -> bool {
 }
 
 fn is_wait(number: i64, second: u64) -> bool {
-    WAITS.contains(&number)
-        || number == libc::SYS_futex && second & FUTEX_COMMAND == WAIT_BITSET
+    WAITS.contains(&number) || number == libc::SYS_futex && second & FUTEX_COMMAND == WAIT_BITSET
 }
 
 /// Whether a stopped thread is at such a place.
@@ -78,7 +77,9 @@ fn is_glibcs(tid: libc::pid_t, pid: u32, registers: &Registers) -> bool {
     ptrace::read_memory(tid, &mut number);
     let numbers = own_numbers(pid, tid);
     words.iter().all(|(_, bytes)| *bytes == own)
-        && numbers.iter().any(|known| known.to_le_bytes()[..] == number[0].1[..])
+        && numbers
+            .iter()
+            .any(|known| known.to_le_bytes()[..] == number[0].1[..])
 }
 
 /// The thread's numbers, ours and those in PID namespaces that it is in.
@@ -90,7 +91,7 @@ fn own_numbers(pid: u32, tid: libc::pid_t) -> Vec<u32> {
     numbers.filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Whether a handler of a signal is on the stack: what it returns to lies there.
+/// Whether a handler of a signal is on the stack: what it returns to is there.
 fn is_in_handler(process: &Process, tid: libc::pid_t, stack: u64) -> bool {
     any_word(tid, stack, |word| process.signal_returns.contains(&word))
 }

@@ -1,8 +1,8 @@
 //! Threads of a process that stand still, by ptrace: one of them, or all. However it ends, they go on where they
 //! were, and the system call that one was in goes on as if nothing had been.
 
-use super::process::{self, takes_signal};
 use super::AttachError;
+use super::process::{self, takes_signal};
 use crate::ptrace::{self, Registers};
 use std::io;
 use std::time::{Duration, Instant};
@@ -51,15 +51,22 @@ impl Stopped {
         }
     }
 
-    /// Stops all threads but one.
+    /// Stops all threads but one. The first of a process is stopped last, and goes on first: while it is traced, the
+    /// kernel keeps signals that the program ignores, and interrupts calls of threads that run.
     pub fn all(pid: u32, but: Option<libc::pid_t>) -> Result<Vec<Stopped>, AttachError> {
         let mut stopped: Vec<Stopped> = Vec::new();
         let until = Instant::now() + TO_STOP;
+        let first = pid as libc::pid_t;
         for _ in 0..ROUNDS {
             let mut new = Vec::new();
-            for tid in process::threads(pid) {
-                let is_known = stopped.iter().any(|known| known.tid == tid);
-                if !is_known && Some(tid) != but && seize(pid, tid)? {
+            let is_known = |tid: &libc::pid_t| stopped.iter().any(|known| known.tid == *tid);
+            let mut threads = process::threads(pid);
+            threads.retain(|tid| !is_known(tid) && Some(*tid) != but);
+            if threads.len() > 1 {
+                threads.retain(|tid| *tid != first);
+            }
+            for tid in threads {
+                if seize(pid, tid)? {
                     new.push(tid);
                 }
             }
@@ -71,6 +78,7 @@ impl Stopped {
             }
             for tid in new {
                 match wait(pid, tid, until)? {
+                    Became::Stopped(thread) if tid == first => stopped.insert(0, thread),
                     Became::Stopped(thread) => stopped.push(thread),
                     Became::Gone => {}
                     Became::Running => {
@@ -156,7 +164,9 @@ impl Stopped {
         }
         match -result {
             // Of a thread that was sent elsewhere the kernel does not know any more that it is to go on.
-            ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND if was_away => Some(registers.again(None)),
+            ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND if was_away => {
+                Some(registers.again(None))
+            }
             ERESTART_RESTARTBLOCK if was_away => {
                 Some(registers.again(Some(libc::SYS_restart_syscall)))
             }

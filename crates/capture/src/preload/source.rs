@@ -202,8 +202,14 @@ impl Running for Injected {
             );
         }
         if let Some(attachment) = attachment.filter(|one| one.left_alone > 0) {
-            let left = counted(attachment.left_alone as u64, "function was", "functions were");
-            notes.push(format!("{left} not hooked: another tool had changed their code"));
+            let left = counted(
+                attachment.left_alone as u64,
+                "function was",
+                "functions were",
+            );
+            notes.push(format!(
+                "{left} not hooked: another tool had changed their code"
+            ));
         }
         if let Some(Err(why)) = left {
             notes.push(format!("hooks could not be taken off: {why}"));

@@ -32,7 +32,8 @@ fn words(output: &Output) -> String {
 
 fn calls(lines: &[Value], name: &str) -> usize {
     let of_name = lines.iter().filter(|line| line["name"] == name);
-    of_name.filter(|line| line["phase"] != "B").count()
+    let calls = of_name.filter(|line| line["type"] == "userspace");
+    calls.filter(|line| line["phase"] != "B").count()
 }
 
 /// Attaches twice, and looks at the process before and afterwards.
@@ -45,11 +46,14 @@ fn records_and_leaves(target: Target) {
         assert!(said.contains("attached by loading a library"), "{said}");
         assert!(said.contains("Events lost: 0"), "{said}");
         // One of each in every turn of the program's loop.
-        let counts = ["cuMemAlloc_v2", "cuMemFree_v2", "cuCtxGetCurrent"].map(|name| calls(&lines, name));
+        let counts =
+            ["cuMemAlloc_v2", "cuMemFree_v2", "cuCtxGetCurrent"].map(|name| calls(&lines, name));
         let (least, most) = (counts.iter().min(), counts.iter().max());
         let (least, most) = (*least.expect("three"), *most.expect("three"));
         assert!(least > 5 && most - least <= 2, "{round}: {counts:?}");
-        let sizes = lines.iter().filter(|line| line["details"]["bytesize"] == 4096);
+        let sizes = lines
+            .iter()
+            .filter(|line| line["details"]["bytesize"] == 4096);
         assert!(sizes.count() >= least, "{round}");
         assert_eq!(target.threads_and_files(), before, "{round}");
         assert!(!target.has_jumps(), "{round}");
@@ -67,7 +71,9 @@ fn calls_are_recorded_and_nothing_is_left_behind() {
 #[test]
 fn an_ordinary_user_attaches_to_their_own_process() {
     if !is_root() {
-        return skip("becoming another user needs root; the test beside it runs as an ordinary user here");
+        return skip(
+            "becoming another user needs root; the test beside it runs as an ordinary user here",
+        );
     }
     if let Some(target) = Target::start(Some(NOBODY)) {
         records_and_leaves(target);
@@ -86,7 +92,10 @@ fn a_process_of_another_user_is_refused_with_advice() {
     let (output, _) = attach(&target, &["--method=preload"]);
     assert_eq!(output.status.code(), Some(125));
     let said = words(&output);
-    assert!(said.contains("belongs to user 0: run cutrace as that user, or with sudo"), "{said}");
+    assert!(
+        said.contains("belongs to user 0: run cutrace as that user, or with sudo"),
+        "{said}"
+    );
     target.tracer = None;
     target.ends_well();
 }
@@ -98,7 +107,15 @@ fn one_cutrace_at_a_time() {
     };
     let trace = target.folder.path().join("first.jsonl");
     let mut first = cutrace()
-        .args(["-q", "--method=preload", "-d", "4", "-p", &target.pid.to_string(), "-o"])
+        .args([
+            "-q",
+            "--method=preload",
+            "-d",
+            "4",
+            "-p",
+            &target.pid.to_string(),
+            "-o",
+        ])
         .arg(&trace)
         .spawn()
         .expect("started");
@@ -120,7 +137,13 @@ fn what_a_killed_tracer_left_is_taken_over() {
     };
     let trace = target.folder.path().join("first.jsonl");
     let mut first = cutrace()
-        .args(["-q", "--method=preload", "-p", &target.pid.to_string(), "-o"])
+        .args([
+            "-q",
+            "--method=preload",
+            "-p",
+            &target.pid.to_string(),
+            "-o",
+        ])
         .arg(&trace)
         .spawn()
         .expect("started");
@@ -144,14 +167,18 @@ fn a_stopped_process_is_refused() {
     target.signal(libc::SIGCONT);
     let said = words(&output);
     assert_eq!(output.status.code(), Some(125), "{said}");
-    assert!(said.contains(&format!("kill -CONT {}", target.pid)), "{said}");
+    assert!(
+        said.contains(&format!("kill -CONT {}", target.pid)),
+        "{said}"
+    );
     target.ends_well();
 }
 
 #[test]
 fn a_static_program_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let source = "#include <unistd.h>\nint main(void) { char byte; return read(0, &byte, 1) != 0; }\n";
+    let source =
+        "#include <unistd.h>\nint main(void) { char byte; return read(0, &byte, 1) != 0; }\n";
     let Some(program) = compile(folder.path(), "alone", source, &["-static"]) else {
         return skip("no static C library");
     };

@@ -114,7 +114,9 @@ impl Target {
         output.read_line(&mut line).expect("it begins");
         let mut words = line.split_whitespace();
         let pid = words.next().and_then(|word| word.parse().ok());
-        let function = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
+        let function = words
+            .next()
+            .and_then(|word| u64::from_str_radix(word, 16).ok());
         let mut target = Target {
             child,
             output,
@@ -137,7 +139,9 @@ impl Target {
         use std::os::unix::fs::FileExt;
         let mut bytes = vec![0; 16];
         let memory = fs::File::open(format!("/proc/{}/mem", self.pid)).expect("its memory");
-        memory.read_exact_at(&mut bytes, self.function).expect("its code");
+        memory
+            .read_exact_at(&mut bytes, self.function)
+            .expect("its code");
         bytes
     }
 
@@ -163,8 +167,11 @@ impl Target {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: a process of ours.
-        unsafe { libc::kill(self.pid as i32, signal) };
+        // cutrace, which has started it, stops with it.
+        for pid in [self.pid, self.child.id()] {
+            // SAFETY: a process of ours.
+            unsafe { libc::kill(pid as i32, signal) };
+        }
         sleep(Duration::from_millis(100));
     }
 
@@ -174,7 +181,11 @@ impl Target {
         let mut said = String::new();
         self.output.read_to_string(&mut said).expect("its words");
         let status = self.child.wait().expect("it ends");
-        assert_eq!((said.trim(), status.code()), ("wrong 0", Some(7)), "{status:?}");
+        assert_eq!(
+            (said.trim(), status.code()),
+            ("wrong 0", Some(7)),
+            "{status:?}"
+        );
     }
 }
 

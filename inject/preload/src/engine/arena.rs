@@ -106,8 +106,7 @@ pub fn retire() {
             arena.opened.load(Ordering::Acquire),
         );
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags =
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: in the place of our own mapping; what is behind was never opened.
         let covered = unsafe { sys::map(at, opened, protection, flags, None) };
         if covered.is_none() {
