@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How long a thread at a safe place is looked for.
 const TO_FIND: Duration = Duration::from_secs(5);
+/// How long of that, before the process's first thread is taken.
+const FOR_OTHERS: Duration = Duration::from_secs(1);
 /// How long the new thread may take to load the library, which may have to wait for another that loads one.
 pub const TO_LOAD: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_micros(200);
@@ -312,9 +314,14 @@ fn find_safe(process: &Process) -> Result<Stopped, AttachError> {
     let until = Instant::now() + TO_FIND;
     let mut pause = Duration::from_micros(200);
     loop {
-        let threads = process.threads();
+        let mut threads = process.threads();
+        // The first only if no other will do: while it is traced, others' calls may be interrupted by signals that
+        // the program ignores.
+        threads.sort_by_key(|tid| *tid == pid as libc::pid_t);
         for tid in &threads {
-            if !safe::may_be_safe(pid, *tid) {
+            let is_first = threads.len() > 1 && *tid == pid as libc::pid_t;
+            let too_soon = is_first && Instant::now() + TO_FIND - FOR_OTHERS < until;
+            if too_soon || !safe::may_be_safe(pid, *tid) {
                 continue;
             }
             let stopped = match Stopped::one(pid, *tid) {

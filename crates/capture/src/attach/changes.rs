@@ -109,7 +109,7 @@ impl Changes {
         })
     }
 
-    /// Writes the jumps. How many places somebody else has changed meanwhile, which are left alone.
+    /// Writes the jumps. How many places another tool has changed meanwhile, which are left alone.
     pub fn make(&self, thread: &Stopped) -> usize {
         self.exchange(thread, |change| (change.before, change.jump))
     }

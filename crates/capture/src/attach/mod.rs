@@ -49,7 +49,7 @@ pub struct Attachment {
     session: PathBuf,
     /// How long the whole program stood still.
     pub paused: Duration,
-    /// Places that somebody else had changed: functions there are not hooked.
+    /// Places that another tool had changed: functions there are not hooked.
     pub left_alone: usize,
 }
 

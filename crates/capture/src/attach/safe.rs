@@ -91,7 +91,7 @@ fn own_numbers(pid: u32, tid: libc::pid_t) -> Vec<u32> {
     numbers.filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Whether a handler of a signal is on the stack: what it returns to lies there.
+/// Whether a handler of a signal is on the stack: what it returns to is there.
 fn is_in_handler(process: &Process, tid: libc::pid_t, stack: u64) -> bool {
     any_word(tid, stack, |word| process.signal_returns.contains(&word))
 }

@@ -32,7 +32,8 @@ fn words(output: &Output) -> String {
 
 fn calls(lines: &[Value], name: &str) -> usize {
     let of_name = lines.iter().filter(|line| line["name"] == name);
-    of_name.filter(|line| line["phase"] != "B").count()
+    let calls = of_name.filter(|line| line["type"] == "userspace");
+    calls.filter(|line| line["phase"] != "B").count()
 }
 
 /// Attaches twice, and looks at the process before and afterwards.

@@ -167,8 +167,11 @@ impl Target {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: a process of ours.
-        unsafe { libc::kill(self.pid as i32, signal) };
+        // cutrace, which has started it, stops with it.
+        for pid in [self.pid, self.child.id()] {
+            // SAFETY: a process of ours.
+            unsafe { libc::kill(pid as i32, signal) };
+        }
         sleep(Duration::from_millis(100));
     }
 

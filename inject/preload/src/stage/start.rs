@@ -45,7 +45,7 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
 
 #[repr(transparent)]
 pub struct SharedControl(UnsafeCell<Control>);
-// SAFETY: written by whoever has the turn; the tracer reads it.
+// SAFETY: written in turns; the tracer reads it.
 unsafe impl Sync for SharedControl {}
 
 /// The tracer finds it by this name.
@@ -178,7 +178,7 @@ impl Turn {
         None
     }
 
-    /// Without waiting: whoever has it may be stopped.
+    /// Without waiting: the one that has it may be stopped.
     pub(super) fn take_now() -> Option<Turn> {
         (!TAKEN.swap(true, Ordering::Acquire)).then_some(Turn)
     }
