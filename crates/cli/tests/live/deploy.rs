@@ -89,9 +89,9 @@ fn units_and_manifests_use_options_that_exist() {
         "README.md",
     ] {
         let text = deployed(file);
-        let lines = text
-            .lines()
-            .filter(|line| line.contains("serve") || line.trim_start().starts_with("- \"--"));
+        let lines = text.lines().filter(|line| {
+            line.contains("cutrace serve") || line.trim_start().starts_with("- \"--")
+        });
         for word in lines
             .flat_map(|line| line.split(|it: char| it.is_whitespace() || "\"',=`".contains(it)))
         {

@@ -147,7 +147,7 @@ fn a_collector_that_is_away_costs_nothing_but_spans() {
     for url in ["http://127.0.0.1:1", &silent] {
         let Some(mut served) = serve(
             &["--otlp", url, "--otlp-sample", "1/1"],
-            &["300", "5", "quiet"],
+            &["2000", "5", "quiet"],
         ) else {
             return;
         };

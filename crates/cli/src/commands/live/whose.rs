@@ -32,11 +32,6 @@ impl Whose {
         self.0.entry(pid).or_insert_with(|| look(pid))
     }
 
-    /// It has become another program, or is gone.
-    pub fn forget(&mut self, pid: u32) {
-        self.0.remove(&pid);
-    }
-
     /// Whether the process is there.
     pub fn is_running(pid: u32) -> bool {
         fs::metadata(format!("/proc/{pid}")).is_ok()

@@ -41,6 +41,9 @@ struct Known {
 /// What a line is about, besides its own labels.
 pub type Labelling = Vec<(&'static str, String)>;
 
+/// The lines of a metric.
+pub type Lines<T> = BTreeMap<Labelling, T>;
+
 #[derive(Default)]
 pub struct Numbers {
     pub events: u64,
@@ -51,12 +54,12 @@ pub struct Numbers {
     /// By device.
     pub gpus: Vec<(Labelling, f64)>,
     pub of_processes: Vec<(Labelling, OfProcess)>,
-    pub functions: Vec<(Labelling, Sums)>,
-    pub kernels: Vec<(Labelling, Sums)>,
-    pub call_durations: Vec<(Labelling, Histogram)>,
+    pub functions: Lines<Sums>,
+    pub kernels: Lines<Sums>,
+    pub call_durations: Lines<Histogram>,
     pub kernel_durations: Histogram,
-    pub steps: Vec<(Labelling, Histogram)>,
-    pub ranges: Vec<(Labelling, Histogram)>,
+    pub steps: Lines<Histogram>,
+    pub ranges: Lines<Histogram>,
     /// Spans that were sent, and that were not.
     pub spans: Option<(u64, u64)>,
 }
@@ -224,7 +227,8 @@ impl Collector {
                             symbol.map_or(OTHER, |symbol| symbols.get(symbol).layer.as_str());
                         line.push(("layer", layer.to_owned()));
                     }
-                    add_sums(lines, line, &sums);
+                    // Two kernels may be called the same once their names are short.
+                    lines.entry(line).or_default().add(&sums);
                 }
             }
         }
@@ -235,19 +239,8 @@ impl Collector {
     }
 }
 
-/// Two kernels may be called the same once their names are short.
-fn add_sums(lines: &mut Vec<(Labelling, Sums)>, labels: Labelling, sums: &Sums) {
-    match lines.iter_mut().find(|(known, _)| *known == labels) {
-        Some((_, known)) => known.add(sums),
-        None => lines.push((labels, *sums)),
-    }
-}
-
-fn add_histogram(lines: &mut Vec<(Labelling, Histogram)>, labels: Labelling, more: &Histogram) {
-    match lines.iter_mut().find(|(known, _)| *known == labels) {
-        Some((_, known)) => known.merge(more),
-        None => lines.push((labels, more.clone())),
-    }
+fn add_histogram(lines: &mut Lines<Histogram>, labels: Labelling, more: &Histogram) {
+    lines.entry(labels).or_default().merge(more);
 }
 
 impl OfProcess {
@@ -293,12 +286,7 @@ impl Known {
     }
 
     /// The first that come have labels: they never lose them to others.
-    fn range(
-        &mut self,
-        name: &str,
-        durations: &Histogram,
-        lines: &mut Vec<(Labelling, Histogram)>,
-    ) {
+    fn range(&mut self, name: &str, durations: &Histogram, lines: &mut Lines<Histogram>) {
         let name = short(name);
         let mut is_known = self.ranges.contains(&name);
         if !is_known && self.ranges.len() < self.most_names {

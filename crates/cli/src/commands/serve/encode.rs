@@ -1,6 +1,6 @@
 //! Numbers as metrics: their names, what they mean, and how they are written.
 
-use super::collect::{Labelling, Numbers};
+use super::collect::{Labelling, Lines, Numbers};
 use analyse::live::{Histogram, SCHEMA, Sums, upper};
 use event::Direction;
 use prometheus_client::{
@@ -187,7 +187,7 @@ fn of_processes(write: &mut Metric<'_, '_>, numbers: &Numbers) -> fmt::Result {
 fn of_names(write: &mut Metric<'_, '_>, numbers: &Numbers) -> fmt::Result {
     let seconds = |ns: u64| ns as f64 / 1e9;
     fn of<'a, V>(
-        list: &'a [(Labelling, Sums)],
+        list: &'a Lines<Sums>,
         value: impl Fn(&Sums) -> V + 'a,
     ) -> impl Iterator<Item = (Labelling, V)> + 'a {
         list.iter()
@@ -231,7 +231,7 @@ fn of_names(write: &mut Metric<'_, '_>, numbers: &Numbers) -> fmt::Result {
     write.histograms(
         "cutrace_kernel_duration",
         "Durations of kernels and copies on the GPU",
-        &[(Labelling::new(), numbers.kernel_durations.clone())],
+        &Lines::from(one(numbers.kernel_durations.clone())),
     )?;
     write.histograms(
         "cutrace_step_duration",
@@ -290,12 +290,7 @@ impl Metric<'_, '_> {
         Ok(())
     }
 
-    fn histograms(
-        &mut self,
-        name: &str,
-        help: &str,
-        lines: &[(Labelling, Histogram)],
-    ) -> fmt::Result {
+    fn histograms(&mut self, name: &str, help: &str, lines: &Lines<Histogram>) -> fmt::Result {
         let mut metric = self.encoder.encode_descriptor(
             name,
             help,

@@ -32,6 +32,7 @@ impl Labels {
     pub fn of(&mut self, pid: u32, sums: &[(u32, Sums)]) -> Vec<Labelled> {
         let weight = |sums: &Sums| sums.self_ns.max(sums.count).max(sums.launches);
         let whole: u64 = sums.iter().map(|(_, sums)| weight(sums)).sum();
+        let is_new = self.bases.keys().all(|(of, _)| *of != pid);
         let mut known = sums
             .iter()
             .filter(|(symbol, _)| self.bases.contains_key(&(pid, *symbol)))
@@ -40,11 +41,12 @@ impl Labels {
             .filter(|(symbol, _)| !self.bases.contains_key(&(pid, *symbol)))
             .collect();
         others.sort_by_key(|(symbol, sums)| (std::cmp::Reverse(weight(sums)), *symbol));
-        // While there is plenty of room, everyone gets one: from the first, with nothing left to 'other'.
+        // While there is plenty of room, all get one.
         for (symbol, sums) in others {
             let is_large = weight(sums) as f64 >= LEAST_SHARE * whole as f64;
             if known < self.most && (is_large || known < self.most / 2) {
-                let is_first = self.bases.keys().all(|(of, _)| *of != pid) || known < self.most / 2;
+                // Neither was in 'other' before.
+                let is_first = is_new || known < self.most / 2;
                 let base = if is_first { Sums::default() } else { *sums };
                 self.bases.insert((pid, *symbol), base);
                 known += 1;

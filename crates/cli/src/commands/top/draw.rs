@@ -82,10 +82,10 @@ impl Canvas<'_> {
             ),
             &picture.held_history,
         ));
-        let second = 1_000_000_000;
-        let [to, from, within] = picture
-            .copies
-            .map(|rate| units::bandwidth(rate as u64, second));
+        let [to, from, within] = picture.copies.map(|rate| match rate {
+            none if none < 1.0 => "0 B/s".to_owned(),
+            rate => units::bandwidth(rate as u64, 1_000_000_000),
+        });
         lines.push(self.line(&format!(
             "copies  to GPU {to}  from GPU {from}  on GPU {within}"
         )));

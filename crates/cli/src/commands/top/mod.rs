@@ -29,7 +29,8 @@ use ratatui::{
 use render::{Style, units};
 use std::{
     fs::File,
-    io::Write,
+    io::{self, Write},
+    os::fd::AsFd,
     process::ExitCode,
     sync::{Arc, mpsc},
     thread,
@@ -75,7 +76,7 @@ fn batch(mut options: Top, watch: &Arc<Watch>, frames: u64) -> Result<ExitCode> 
     let style = style(&options.look);
     let (aside, mut out) = match options.record.run.is_command() {
         true => Aside::output_to_errors().map(|(aside, out)| (Some(aside), out))?,
-        false => (None, File::options().write(true).open("/dev/stdout")?),
+        false => (None, File::from(io::stdout().as_fd().try_clone_to_owned()?)),
     };
     let is_attached = !options.record.run.is_command();
     let (interval, width) = (options.interval, options.look.width);
