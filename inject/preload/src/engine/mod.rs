@@ -151,13 +151,14 @@ unsafe extern "C" fn attach(session: *const u8, bytes: usize) -> bool {
         report::reopen(session);
         let options = select::Options::read(session);
         changes::only_code();
-        counters::start();
+        counters::start(stage);
         rings::set_capacity(options.ring_slots);
         rings::begin_again();
         if options.has_stacks() {
             stack::start(stage);
             thunks::start(stage.stack_entry);
         }
+        window::start(options.window.as_ref());
         hooks.begin_again(options);
         arena::begin_process();
         ready = report::begin_process();
