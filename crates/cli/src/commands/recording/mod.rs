@@ -306,7 +306,7 @@ pub fn watch(options: &mut Record, show: MakeShow, process: Arc<AtomicU32>) -> R
     capture::files::raise_limit();
     let plan = completed(options)?;
     let run = &options.run;
-    let meta = meta::of_run(run, monotonic());
+    let meta = trace_file::head(run, version::VERSION, monotonic());
     let mut file = TraceFile::create(Some(Path::new("/dev/null")), meta)?;
     file.tell_process(process);
     if options.redact {
