@@ -71,7 +71,7 @@ static void keep_allocating() {
             memset(one, 1, size);
             allocations++;
         }
-        sched_yield();
+        usleep(300);
     }
     for (char *one : held) free(one);
 }
@@ -192,6 +192,7 @@ static void keep_coming_and_going() {
         std::thread one([] { set_current(context); call_driver(); });
         one.join();
         threads++;
+        usleep(500);
     }
 }
 
@@ -216,6 +217,8 @@ static void keep_taking_signals() {
     taker = syscall(SYS_gettid);
     while (!over) {
         for (int i = 0; i < 20; i++) { free(malloc(100 + i * 700)); call_driver(); }
+        // A handler may end this early.
+        usleep(100);
     }
     taker = 0;
 }

@@ -3,7 +3,7 @@
 //! A thread of the process that waits at a safe place is sent to `pthread_create` and back. The new thread does the
 //! rest as any thread would: it loads the library and calls the function, and may wait for whatever lock it needs.
 
-use super::process::Process;
+use super::process::{Process, gets_signals};
 use super::stopped::Stopped;
 use super::{AttachError, safe};
 use crate::ptrace::{self, Syscall};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// How long a thread at a safe place is looked for.
 const TO_FIND: Duration = Duration::from_secs(5);
-/// How long of that, before the process's first thread is taken.
+/// How long of that, before a thread is taken that gets signals.
 const FOR_OTHERS: Duration = Duration::from_secs(1);
 /// How long the new thread may take to load the library, which may have to wait for another that loads one.
 pub const TO_LOAD: Duration = Duration::from_secs(15);
@@ -314,13 +314,12 @@ fn find_safe(process: &Process) -> Result<Stopped, AttachError> {
     let until = Instant::now() + TO_FIND;
     let mut pause = Duration::from_micros(200);
     loop {
-        let mut threads = process.threads();
-        // The first only if no other will do: while it is traced, others' calls may be interrupted by signals that
-        // the program ignores.
-        threads.sort_by_key(|tid| *tid == pid as libc::pid_t);
+        let threads = process.threads();
+        // Those that get signals only if no other will do, see `gets_signals`.
+        let is_alone = threads.len() == 1;
         for tid in &threads {
-            let is_first = threads.len() > 1 && *tid == pid as libc::pid_t;
-            let too_soon = is_first && Instant::now() + TO_FIND - FOR_OTHERS < until;
+            let is_soon = Instant::now() + TO_FIND - FOR_OTHERS < until;
+            let too_soon = is_soon && !is_alone && gets_signals(pid, *tid);
             if too_soon || !safe::may_be_safe(pid, *tid) {
                 continue;
             }

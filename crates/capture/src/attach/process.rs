@@ -102,6 +102,14 @@ pub fn find_loaded(pid: u32, name: &str, symbol: &str) -> Vec<(PathBuf, Option<u
     found
 }
 
+/// Whether the kernel sends signals to the process by way of this thread: its first, and those that have children
+/// (SIGCHLD). While such a thread is traced, the kernel keeps even signals that the program ignores, and wakes
+/// another thread for them, whose call is interrupted.
+pub fn gets_signals(pid: u32, tid: libc::pid_t) -> bool {
+    let children = fs::read(format!("/proc/{pid}/task/{tid}/children"));
+    tid == pid as libc::pid_t || children.is_ok_and(|children| !children.is_empty())
+}
+
 /// The threads of a process, as they are now.
 pub fn threads(pid: u32) -> Vec<libc::pid_t> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"));

@@ -51,21 +51,21 @@ impl Stopped {
         }
     }
 
-    /// Stops all threads but one. The first of a process is stopped last, and goes on first: while it is traced, the
-    /// kernel keeps signals that the program ignores, and interrupts calls of threads that run.
+    /// Stops all threads but one. Those that get signals are stopped last, and go on first: others would be
+    /// interrupted by signals that the program ignores.
     pub fn all(pid: u32, but: Option<libc::pid_t>) -> Result<Vec<Stopped>, AttachError> {
         let mut stopped: Vec<Stopped> = Vec::new();
         let until = Instant::now() + TO_STOP;
-        let first = pid as libc::pid_t;
         for _ in 0..ROUNDS {
             let mut new = Vec::new();
             let is_known = |tid: &libc::pid_t| stopped.iter().any(|known| known.tid == *tid);
             let mut threads = process::threads(pid);
             threads.retain(|tid| !is_known(tid) && Some(*tid) != but);
-            if threads.len() > 1 {
-                threads.retain(|tid| *tid != first);
-            }
-            for tid in threads {
+            let (last, others): (Vec<_>, Vec<_>) = threads
+                .into_iter()
+                .partition(|tid| process::gets_signals(pid, *tid));
+            let is_last = others.is_empty();
+            for tid in if is_last { last } else { others } {
                 if seize(pid, tid)? {
                     new.push(tid);
                 }
@@ -78,7 +78,7 @@ impl Stopped {
             }
             for tid in new {
                 match wait(pid, tid, until)? {
-                    Became::Stopped(thread) if tid == first => stopped.insert(0, thread),
+                    Became::Stopped(thread) if is_last => stopped.insert(0, thread),
                     Became::Stopped(thread) => stopped.push(thread),
                     Became::Gone => {}
                     Became::Running => {
