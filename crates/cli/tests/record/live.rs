@@ -294,7 +294,7 @@ fn an_error_writes_a_snapshot_named_after_it() {
 
 #[test]
 fn a_slow_step_writes_a_snapshot() {
-    let options = ["--flight", "5s", "--trigger", "slow=5"];
+    let options = ["--flight", "5s", "--trigger", "slow=30"];
     let (output, folder) = flown(&options, &["100", "10000", "slow=60", "exit=3"]);
     // It is the only trigger that was asked for.
     assert_eq!(output.status.code(), Some(3));
@@ -391,7 +391,7 @@ fn a_killed_recorder_leaves_the_last_seconds() {
 
 #[test]
 fn what_costs_too_much_is_shed_and_counted() {
-    let words = ["200", "1000", "questions=2000"];
+    let words = ["400", "5000", "questions=1000"];
     let full = steps(&[], &words);
     let asked = calls(&full, "cuDriverGetVersion");
     assert_eq!(asked, 400_000, "{}", full.stderr());
@@ -402,9 +402,9 @@ fn what_costs_too_much_is_shed_and_counted() {
         .expect("a number");
     let recorded = calls(&run, "cuDriverGetVersion") as u64;
     assert_eq!(recorded + shed, 400_000, "{}", run.stderr());
-    assert!(shed > 100_000, "{shed} shed: {}", run.stderr());
+    assert!(shed > 200_000, "{shed} shed: {}", run.stderr());
     // Never launches, copies only when nothing else is left.
-    assert_eq!(calls(&run, "cuLaunchKernel"), 1002);
+    assert_eq!(calls(&run, "cuLaunchKernel"), 2002);
     assert_eq!(calls(&run, "cuMemAlloc_v2"), 1);
     assert!(run.stderr().contains("Shed: "), "{}", run.stderr());
     assert_eq!(run.summary()["lost"], 0);

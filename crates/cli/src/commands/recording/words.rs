@@ -68,8 +68,8 @@ pub fn summary(
         .filter(|shed| shed.spent > shed.budget + 0.005)
     {
         notes.push(format!(
-            "recording cost {:.1} % of the busiest thread's time, more than --budget: launches, allocations and \
-             other calls that are always recorded cost that much",
+            "recording cost {:.1} % of the busiest thread's time, more than --budget: the run was short, or \
+             launches and other calls that are always recorded cost that much",
             100.0 * shed.spent
         ));
     }
