@@ -69,12 +69,12 @@ mod tests {
     use event::{Backend, Category, Layer};
 
     #[derive(Default)]
-    struct Kept {
+    struct Recorded {
         times: Vec<u64>,
         until: u64,
     }
 
-    impl Sink for Kept {
+    impl Sink for Recorded {
         fn begin(&mut self, _: Backend) -> Result<(), SinkError> {
             Ok(())
         }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_comes_late_finds_its_place() {
-        let mut held = OrderedWriter::new(Kept::default(), Deadline::default());
+        let mut held = OrderedWriter::new(Recorded::default(), Deadline::default());
         let mut span = Event::new(1, Layer::Gpu, Category::Memory, "migration", 50);
         span.extent = Extent::Closed(30);
         held.push_whole(span);
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_begins_after_the_deadline_is_left_out() {
         let deadline = Deadline::default();
-        let mut held = OrderedWriter::new(Kept::default(), deadline.clone());
+        let mut held = OrderedWriter::new(Recorded::default(), deadline.clone());
         let fault = |at| Event::new(at, Layer::Gpu, Category::Memory, "fault", at);
         held.push_whole(fault(60));
         deadline.set(70);

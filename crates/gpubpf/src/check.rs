@@ -32,11 +32,11 @@ pub struct Accepted {
     pub budget: Option<u64>,
     pub translated: Translated,
     /// Records it writes: the ring's name, sizes, and the struct they are.
-    pub records: Vec<Record>,
+    pub records: Vec<RecordType>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Record {
+pub struct RecordType {
     pub ring: String,
     pub least_bytes: u32,
     pub most_bytes: u32,
@@ -72,7 +72,7 @@ pub fn check(object: &Object, options: &TranslateOptions) -> Check {
                     .iter()
                     .map(|output| {
                         let ring = &object.maps[output.map];
-                        Record {
+                        RecordType {
                             ring: ring.name.clone(),
                             least_bytes: output.least_bytes,
                             most_bytes: output.most_bytes,

@@ -7,7 +7,7 @@ use crate::instruction::{Callee, Operation, Wide};
 use crate::map::MapKind;
 use crate::object::Object;
 use crate::translate::addition::{addition, targets};
-use crate::verify::facts::Place;
+use crate::verify::facts::AccessedMemory;
 use crate::verify::{Verified, liveness};
 
 /// By map: the bytes of the numbers that are added to, 0 where it is used otherwise, too.
@@ -17,7 +17,7 @@ pub struct Counters {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
+enum MapUse {
     Nothing,
     Added(u8),
     Other,
@@ -28,10 +28,10 @@ impl Counters {
     pub fn of(object: &Object, programs: &[Verified<'_>]) -> Counters {
         // What programs of the host do to maps is not known here.
         let at_first = |map| match object.is_on_host(map) {
-            true => Seen::Other,
-            false => Seen::Nothing,
+            true => MapUse::Other,
+            false => MapUse::Nothing,
         };
-        let mut seen: Vec<Seen> = (0..object.maps.len()).map(at_first).collect();
+        let mut seen: Vec<MapUse> = (0..object.maps.len()).map(at_first).collect();
         for verified in programs {
             look(verified, &mut seen);
         }
@@ -40,7 +40,7 @@ impl Counters {
             .iter()
             .zip(&seen)
             .map(|(map, seen)| match *seen {
-                Seen::Added(width)
+                MapUse::Added(width)
                     if can_wait(map.kind)
                         && map.initial.is_none()
                         && map.value_size.is_multiple_of(width.into()) =>
@@ -77,22 +77,22 @@ fn can_wait(kind: MapKind) -> bool {
     )
 }
 
-fn note(seen: &mut [Seen], map: Option<usize>, what: Seen) {
+fn note(seen: &mut [MapUse], map: Option<usize>, what: MapUse) {
     let Some(map) = map else {
         // It may be any of them.
-        seen.fill(Seen::Other);
+        seen.fill(MapUse::Other);
         return;
     };
     if let Some(place) = seen.get_mut(map) {
         *place = match (*place, what) {
-            (Seen::Nothing, what) => what,
+            (MapUse::Nothing, what) => what,
             (known, what) if known == what => known,
-            _ => Seen::Other,
+            _ => MapUse::Other,
         };
     }
 }
 
-fn look(verified: &Verified<'_>, seen: &mut [Seen]) {
+fn look(verified: &Verified<'_>, seen: &mut [MapUse]) {
     let code = &verified.program.instructions;
     let facts = &verified.facts;
     let live = liveness::registers(code);
@@ -104,15 +104,15 @@ fn look(verified: &Verified<'_>, seen: &mut [Seen]) {
             continue;
         }
         if let Some(found) = addition(verified, &live, &targets, at) {
-            if let Place::Value { map, .. } = found.place {
-                note(seen, map, Seen::Added(found.bytes));
+            if let AccessedMemory::Value { map, .. } = found.place {
+                note(seen, map, MapUse::Added(found.bytes));
             }
             at += found.length;
             continue;
         }
         match facts.accesses.get(&at).map(|access| access.place) {
-            Some(Place::Value { map, .. }) => note(seen, map, Seen::Other),
-            Some(Place::Mixed) => note(seen, None, Seen::Other),
+            Some(AccessedMemory::Value { map, .. }) => note(seen, map, MapUse::Other),
+            Some(AccessedMemory::Mixed) => note(seen, None, MapUse::Other),
             _ => {}
         }
         match code[at].operation {
@@ -120,21 +120,21 @@ fn look(verified: &Verified<'_>, seen: &mut [Seen]) {
             Operation::Constant {
                 value: Wide::MapValue { map, .. },
                 ..
-            } => note(seen, Some(map), Seen::Other),
+            } => note(seen, Some(map), MapUse::Other),
             _ => {}
         }
         at += 1;
     }
 }
 
-fn call(verified: &Verified<'_>, at: usize, number: u32, seen: &mut [Seen]) {
+fn call(verified: &Verified<'_>, at: usize, number: u32, seen: &mut [MapUse]) {
     let Some(call) = verified.facts.calls.get(&at) else {
         return;
     };
     for memory in call.memory.iter().flatten() {
         match memory.place {
-            Place::Value { map, .. } => note(seen, map, Seen::Other),
-            Place::Mixed => note(seen, None, Seen::Other),
+            AccessedMemory::Value { map, .. } => note(seen, map, MapUse::Other),
+            AccessedMemory::Mixed => note(seen, None, MapUse::Other),
             _ => {}
         }
     }
@@ -144,8 +144,8 @@ fn call(verified: &Verified<'_>, at: usize, number: u32, seen: &mut [Seen]) {
     });
     match number {
         helper::MAP_LOOKUP if call.map.is_some() => {}
-        helper::GPU_HISTOGRAM => note(seen, call.map, Seen::Added(8)),
-        _ if takes_map => note(seen, call.map, Seen::Other),
+        helper::GPU_HISTOGRAM => note(seen, call.map, MapUse::Added(8)),
+        _ if takes_map => note(seen, call.map, MapUse::Other),
         _ => {}
     }
 }

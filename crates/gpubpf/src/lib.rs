@@ -43,7 +43,7 @@ mod object;
 mod translate;
 mod verify;
 
-pub use check::{Accepted, Check, CheckedProgram, Record, check};
+pub use check::{Accepted, Check, CheckedProgram, RecordType, check};
 pub use counters::Counters;
 pub use map::{Map, MapKind};
 pub use object::{

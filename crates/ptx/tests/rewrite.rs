@@ -4,7 +4,7 @@
 mod fixtures;
 
 use ptx::device;
-use ptx::rewrite::{Isa, Pattern, Place, Plan, Probe, rewrite};
+use ptx::rewrite::{Isa, Pattern, Plan, Probe, ProbePoint, rewrite};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -43,7 +43,7 @@ fn functions() -> String {
     text
 }
 
-fn plan(places: &[Place], function: &str, context_bytes: u32) -> Plan {
+fn plan(places: &[ProbePoint], function: &str, context_bytes: u32) -> Plan {
     let functions = functions();
     Plan {
         probes: (places.iter())
@@ -69,7 +69,7 @@ fn texts() -> Vec<(String, String)> {
     all
 }
 
-const EVERYWHERE: [Place; 3] = [Place::Entry, Place::Return, Place::Memory];
+const EVERYWHERE: [ProbePoint; 3] = [ProbePoint::Entry, ProbePoint::Return, ProbePoint::Memory];
 
 #[test]
 fn real_ptx_stays_ptx() {
@@ -241,7 +241,7 @@ fn places_are_found() {
 
 #[test]
 fn versions_are_raised_to_the_minimum_only() {
-    let plan = plan(&[Place::Entry], "__cutrace_probe", 0);
+    let plan = plan(&[ProbePoint::Entry], "__cutrace_probe", 0);
     for (from, to) in [
         (
             (".version 6.0", ".target sm_52"),
@@ -269,7 +269,7 @@ fn versions_are_raised_to_the_minimum_only() {
 #[test]
 fn what_cannot_be_probed_says_why() {
     let refused = |body: &str, bytes: u32| {
-        let plan = plan(&[Place::Entry], "__cutrace_reader", bytes);
+        let plan = plan(&[ProbePoint::Entry], "__cutrace_reader", bytes);
         let text = format!(
             ".version 8.0\n.target sm_90a\n.address_size 64\n.entry k (.param .u32 a) {{ {body} ret; }}"
         );
@@ -282,7 +282,7 @@ fn what_cannot_be_probed_says_why() {
     let (why, unchanged) = refused("", 8);
     assert!(why.is_some_and(|why| why.contains("the kernel has 4")) && unchanged);
     assert_eq!(refused("", 4), (None, false));
-    let plan = plan(&[Place::Entry], "__cutrace_probe", 0);
+    let plan = plan(&[ProbePoint::Entry], "__cutrace_probe", 0);
     assert!(
         rewrite(
             ".version 8.0\n.target sm_90\n.address_size 32\n.entry k () { ret; }",
@@ -295,7 +295,7 @@ fn what_cannot_be_probed_says_why() {
 
 #[test]
 fn a_stub_call_is_where_the_probe_goes() {
-    let plan = plan(&[Place::Entry], "__cutrace_probe", 0);
+    let plan = plan(&[ProbePoint::Entry], "__cutrace_probe", 0);
     let text = ".version 8.0\n.target sm_90\n.address_size 64\n\
         .extern .func __bpftime_cuda__kernel_trace ();\n\
         .entry k () { .reg .pred %p; mov.pred %p, 1;\n\

@@ -1,7 +1,7 @@
 //! Records as they are decoded, some thousands at a time: each a line's or row's own, ends not
 //! yet joined to their beginnings, with notes on what was odd.
 
-use crate::Place;
+use crate::FilePosition;
 use event::{Record, Summary};
 use std::borrow::Cow;
 
@@ -66,7 +66,7 @@ pub struct Note {
 pub enum NoteKind {
     Warning(Cow<'static, str>),
     /// A warning whose place is not one of the batch's lines.
-    WarningAt(Place, Cow<'static, str>),
+    WarningAt(FilePosition, Cow<'static, str>),
     /// The record is the end of a span and does not say how long it was.
     NoDuration,
     Summary(Box<Summary>),
@@ -101,14 +101,14 @@ impl Batch {
 
 impl Origin {
     /// The place in the file, where `lines` were used up before this batch.
-    pub fn place(&self, at: At, lines: u64) -> Place {
+    pub fn place(&self, at: At, lines: u64) -> FilePosition {
         let line = lines + u64::from(at.line) + 1;
         match self.form {
-            Form::Lines => Place::Line {
+            Form::Lines => FilePosition::Line {
                 line,
                 byte: self.byte + u64::from(at.byte),
             },
-            Form::Rows => Place::Row {
+            Form::Rows => FilePosition::Row {
                 row: line,
                 byte: self.byte,
             },

@@ -55,7 +55,7 @@ impl Error {
 
 /// Where in a file something is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FilePosition {
     /// Lines count from 1; the byte is the line's first.
     Line {
         line: u64,
@@ -69,12 +69,12 @@ pub enum Place {
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Line { line, byte } => write!(f, "line {line} (byte {byte})"),
-            Place::Byte(byte) => write!(f, "byte {byte}"),
-            Place::Row { row, byte } => write!(f, "row {row} (batch at byte {byte})"),
+            FilePosition::Line { line, byte } => write!(f, "line {line} (byte {byte})"),
+            FilePosition::Byte(byte) => write!(f, "byte {byte}"),
+            FilePosition::Row { row, byte } => write!(f, "row {row} (batch at byte {byte})"),
         }
     }
 }
@@ -83,7 +83,7 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The first place it was met.
-    pub place: Option<Place>,
+    pub place: Option<FilePosition>,
     pub text: Cow<'static, str>,
     /// How often.
     pub count: u64,
@@ -112,7 +112,11 @@ pub struct Warnings {
 const MOST_WARNINGS: usize = 100;
 
 impl Warnings {
-    pub fn add(&mut self, place: impl Into<Option<Place>>, text: impl Into<Cow<'static, str>>) {
+    pub fn add(
+        &mut self,
+        place: impl Into<Option<FilePosition>>,
+        text: impl Into<Cow<'static, str>>,
+    ) {
         let text = text.into();
         if let Some(same) = self.list.iter_mut().find(|warning| warning.text == text) {
             same.count += 1;
@@ -153,7 +157,7 @@ mod tests {
         let mut warnings = Warnings::default();
         for line in 1..=3 {
             warnings.add(
-                Place::Line {
+                FilePosition::Line {
                     line,
                     byte: line * 10,
                 },

@@ -28,7 +28,7 @@ mod time;
 
 pub use arrow::{Lines, SpanBatch, SpanEvent, SpanLine, Spans, SpansRead};
 pub use convert::{ConvertReport, convert, convert_to, convert_with, print_lines};
-pub use error::{Error, Place, Result, Warning, Warnings};
+pub use error::{Error, FilePosition, Result, Warning, Warnings};
 pub use merge::Merge;
 pub use order::put_in_order;
 pub use parts::Parts;

@@ -61,9 +61,9 @@ pub const IS_BRIEF: u8 = 8;
 /// `cuda::capture::Plan`, compact.
 #[repr(C)]
 pub struct HotPlan {
-    pub pieces: *const Piece,
+    pub pieces: *const PayloadStore,
     /// Of all arguments, from the base of the common part's frame.
-    pub whole_arguments: Pieces,
+    pub whole_arguments: ItemStores,
     /// The function returns no status: its outputs are always valid.
     pub always_succeeds: bool,
     /// Payload slots.
@@ -77,7 +77,7 @@ pub struct HotPlan {
 /// Eight or four bytes that lie in one piece also in the slots: one store.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Piece {
+pub struct PayloadStore {
     /// From the frame's base, or from where an item begins in memory.
     pub from: i16,
     /// From the first payload slot on, commit words counted.
@@ -87,7 +87,7 @@ pub struct Piece {
 /// Those of a plan's pieces that make up an item: first pieces of eight bytes, then of four.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-pub struct Pieces {
+pub struct ItemStores {
     pub first: u16,
     pub long: u8,
     pub short: u8,
@@ -106,7 +106,7 @@ pub struct HotItem {
     /// Where in the payload it begins.
     pub place: u16,
     /// Of memory: none if it cannot be taken apart like that.
-    pub pieces: Pieces,
+    pub pieces: ItemStores,
     /// Of an array: how many elements it has.
     pub count: HotCount,
     /// Bytes from one element to the next, and how many of each are kept.

@@ -5,7 +5,7 @@ use crate::{
     buffers::{self, Complete, Request},
     callbacks,
     choice::{self, CONCURRENT_KERNEL, KERNEL, MEMCPY, MEMSET, OVERHEAD, SYNCHRONIZATION},
-    record::{self, Record},
+    record::{self, ActivityRecord},
     source::{self, Activity},
 };
 use std::{
@@ -31,15 +31,21 @@ extern "C" fn happened(activity: *const Activity) {
         source::CALL if choice::wants_calls() => {
             // SAFETY: softgpu's names are C strings that last.
             let number = callbacks::number(unsafe { CStr::from_ptr(activity.name) });
-            (choice::wants_call(number)).then(|| Record::of_call(activity, number))
+            (choice::wants_call(number)).then(|| ActivityRecord::of_call(activity, number))
         }
         source::KERNEL => [CONCURRENT_KERNEL, KERNEL]
             .into_iter()
             .find(|kind| choice::wants_kind(*kind))
-            .map(|kind| Record::of_work(activity, kind)),
-        source::COPY if choice::wants_kind(MEMCPY) => Some(Record::of_work(activity, MEMCPY)),
-        source::FILL if choice::wants_kind(MEMSET) => Some(Record::of_work(activity, MEMSET)),
-        source::WAIT if choice::wants_kind(SYNCHRONIZATION) => Some(Record::of_wait(activity)),
+            .map(|kind| ActivityRecord::of_work(activity, kind)),
+        source::COPY if choice::wants_kind(MEMCPY) => {
+            Some(ActivityRecord::of_work(activity, MEMCPY))
+        }
+        source::FILL if choice::wants_kind(MEMSET) => {
+            Some(ActivityRecord::of_work(activity, MEMSET))
+        }
+        source::WAIT if choice::wants_kind(SYNCHRONIZATION) => {
+            Some(ActivityRecord::of_wait(activity))
+        }
         _ => None,
     };
     if let Some(Some(record)) = record {
@@ -127,7 +133,7 @@ pub extern "C" fn cuptiActivityFlushAll(_flag: u32) -> u32 {
     let start = now();
     buffers::flush();
     if choice::wants_kind(OVERHEAD)
-        && let Some(record) = Record::of_flush(start, now())
+        && let Some(record) = ActivityRecord::of_flush(start, now())
     {
         buffers::add(record.bytes());
     }

@@ -24,14 +24,14 @@ pub fn size(kind: u32) -> Option<usize> {
 }
 
 /// Bytes of one record, field by field.
-pub struct Record {
+pub struct ActivityRecord {
     bytes: [u8; KERNEL_BYTES],
     length: usize,
 }
 
-impl Record {
+impl ActivityRecord {
     fn new(kind: u32) -> Option<Self> {
-        let mut record = Record {
+        let mut record = ActivityRecord {
             bytes: [0; KERNEL_BYTES],
             length: size(kind)?,
         };
@@ -57,7 +57,7 @@ impl Record {
     }
 
     pub fn of_call(call: &Activity, number: u32) -> Option<Self> {
-        let mut record = Record::new(DRIVER)?;
+        let mut record = ActivityRecord::new(DRIVER)?;
         record
             .word(4, number)
             .long(8, call.start)
@@ -72,14 +72,14 @@ impl Record {
     /// A flush of buffers took that long.
     pub fn of_flush(start: u64, end: u64) -> Option<Self> {
         const BUFFER_FLUSH: u32 = 1 << 16;
-        let mut record = Record::new(OVERHEAD)?;
+        let mut record = ActivityRecord::new(OVERHEAD)?;
         record.word(4, BUFFER_FLUSH).long(24, start).long(32, end);
         Some(record)
     }
 
     /// A call that waited, or made a stream wait.
     pub fn of_wait(wait: &Activity) -> Option<Self> {
-        let mut record = Record::new(SYNCHRONIZATION)?;
+        let mut record = ActivityRecord::new(SYNCHRONIZATION)?;
         record
             .word(4, wait.value)
             .long(8, wait.start)
@@ -95,7 +95,7 @@ impl Record {
 
     /// Work of the device, as a record of that kind.
     pub fn of_work(work: &Activity, kind: u32) -> Option<Self> {
-        let mut record = Record::new(kind)?;
+        let mut record = ActivityRecord::new(kind)?;
         match work.kind {
             source::KERNEL => record.kernel(work),
             source::COPY => record.copy(work),

@@ -23,7 +23,7 @@ pub struct Side {
 
 /// What a program says about one side of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum MemorySpace {
     Host,
     Device,
     /// To be told from the address.
@@ -50,15 +50,15 @@ impl Copy {
     /// A copy of `bytes` bytes in one run.
     pub fn line(
         to: u64,
-        to_place: Place,
+        to_place: MemorySpace,
         from: u64,
-        from_place: Place,
+        from_place: MemorySpace,
         bytes: u64,
     ) -> Answer<Self> {
         let of = |place| match place {
-            Place::Host => HOST,
-            Place::Device => DEVICE,
-            Place::Unified => UNIFIED,
+            MemorySpace::Host => HOST,
+            MemorySpace::Device => DEVICE,
+            MemorySpace::Unified => UNIFIED,
         };
         let described = Memcpy3d {
             src_type: of(from_place),
@@ -155,11 +155,11 @@ fn side(
     [x, y, z]: [usize; 3],
     [pitch, height]: [usize; 2],
     extent: [u64; 3],
-) -> Answer<(Side, Place)> {
+) -> Answer<(Side, MemorySpace)> {
     let (base, place) = match kind {
-        HOST => (host as u64, Place::Host),
-        DEVICE => (device, Place::Device),
-        UNIFIED => (device, Place::Unified),
+        HOST => (host as u64, MemorySpace::Host),
+        DEVICE => (device, MemorySpace::Device),
+        UNIFIED => (device, MemorySpace::Unified),
         ARRAY => return Err(NOT_SUPPORTED),
         _ => return Err(INVALID_VALUE),
     };
@@ -193,9 +193,9 @@ fn side(
 }
 
 /// Checks a side against the allocations: (is device memory, is pageable host memory).
-fn check(side: Side, place: Place, extent: [u64; 3], empty: bool) -> Answer<(bool, bool)> {
+fn check(side: Side, place: MemorySpace, extent: [u64; 3], empty: bool) -> Answer<(bool, bool)> {
     if empty {
-        return Ok((place == Place::Device, false));
+        return Ok((place == MemorySpace::Device, false));
     }
     let bytes = (extent[2] - 1)
         .checked_mul(side.slice)
@@ -208,7 +208,7 @@ fn check(side: Side, place: Place, extent: [u64; 3], empty: bool) -> Answer<(boo
     let allocations = &driver().allocations;
     match allocations.covering(side.start, bytes) {
         Some(allocation) => Ok((!allocation.is_host(), false)),
-        None if place == Place::Device => Err(INVALID_VALUE),
+        None if place == MemorySpace::Device => Err(INVALID_VALUE),
         // Part of an allocation and more: it cannot be the program's own memory.
         None if allocations.find(side.start).is_some() => Err(INVALID_VALUE),
         None if allocations.is_device_address(side.start) => Err(INVALID_VALUE),

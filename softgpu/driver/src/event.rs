@@ -22,7 +22,7 @@ pub const INTERPROCESS: u32 = 4;
 
 /// One recording of an event: reached once.
 #[derive(Default)]
-pub struct Record {
+pub struct EventRecording {
     /// Work in a stream: the recording is reached when that work is done, at the same instant for
     /// all who ask the stream or the event. Recordings by graph nodes have none.
     place: OnceLock<(Arc<Stream>, u64)>,
@@ -32,7 +32,7 @@ pub struct Record {
     changed: Condvar,
 }
 
-impl Record {
+impl EventRecording {
     /// Queues a recording behind all of `stream` and `after`; the event stands for it from now on.
     pub fn enqueue(
         event: &Event,
@@ -84,7 +84,7 @@ fn now() -> u64 {
 pub enum EventState {
     #[default]
     Never,
-    Recorded(Arc<Record>),
+    Recorded(Arc<EventRecording>),
     /// Last recorded in a capturing stream, after these nodes.
     Captured(Arc<Capture>, Vec<u64>),
 }
@@ -118,7 +118,7 @@ impl Event {
     }
 
     /// The recording to wait for; None if the event was never recorded.
-    pub fn record(&self) -> Answer<Option<Arc<Record>>> {
+    pub fn record(&self) -> Answer<Option<Arc<EventRecording>>> {
         match self.state() {
             EventState::Never => Ok(None),
             EventState::Recorded(record) => Ok(Some(record)),

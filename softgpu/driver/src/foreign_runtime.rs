@@ -10,7 +10,7 @@ const TEXTS: [&[u8]; 2] = [b"cudaErrorCudartUnloading\0", b"driver shutting down
 
 /// The program asked for a table that only NVIDIA's driver has.
 pub fn asked() {
-    let mut found = Found {
+    let mut found = LinkedRuntimes {
         own_folder: folder_of(asked as *const c_void),
         names: Vec::new(),
     };
@@ -24,7 +24,7 @@ pub fn asked() {
     }
 }
 
-struct Found {
+struct LinkedRuntimes {
     own_folder: Vec<u8>,
     names: Vec<String>,
 }
@@ -35,7 +35,7 @@ unsafe extern "C" fn look(
     found: *mut c_void,
 ) -> c_int {
     // SAFETY: the loader's own structure, and what `asked` handed over.
-    let (info, found) = unsafe { (&*info, &mut *found.cast::<Found>()) };
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<LinkedRuntimes>()) };
     // SAFETY: a C string of the loader's, and its table of segments.
     let (name, segments) = unsafe {
         (

@@ -8,7 +8,7 @@ use std::{
 use super::{
     result::{Answer, INVALID_HANDLE, INVALID_VALUE},
     state::driver,
-    user_object::Kept,
+    user_object::UserData,
     work::Work,
 };
 
@@ -153,7 +153,7 @@ pub struct Graph {
     /// For a clone: the node each node of the original became.
     clones: HashMap<u64, u64>,
     /// User objects by handle, with the number of references.
-    kept: Mutex<HashMap<u64, (Arc<Kept>, u32)>>,
+    kept: Mutex<HashMap<u64, (Arc<UserData>, u32)>>,
 }
 
 impl Graph {
@@ -246,12 +246,12 @@ impl Graph {
         copy
     }
 
-    fn lock_kept(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Kept>, u32)>> {
+    fn lock_kept(&self) -> MutexGuard<'_, HashMap<u64, (Arc<UserData>, u32)>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The user objects the graph keeps.
-    pub fn kept(&self) -> Vec<Arc<Kept>> {
+    pub fn kept(&self) -> Vec<Arc<UserData>> {
         self.lock_kept()
             .values()
             .map(|kept| kept.0.clone())
@@ -259,7 +259,7 @@ impl Graph {
     }
 
     /// Keeps a user object by so many references more.
-    pub fn keep(&self, handle: u64, kept: Arc<Kept>, count: u32) {
+    pub fn keep(&self, handle: u64, kept: Arc<UserData>, count: u32) {
         let mut all = self.lock_kept();
         let entry = all.entry(handle).or_insert((kept, 0));
         entry.1 = entry.1.saturating_add(count);

@@ -9,13 +9,13 @@ use super::{
     activity::{self, Origin},
     capture,
     context::Context,
-    event::{EventState, Record},
+    event::{EventRecording, EventState},
     graph::{Graph, Nodes},
     pool,
     result::{Answer, GRAPH_EXEC_UPDATE_FAILURE, INVALID_VALUE},
     state::driver,
     stream::{Dependency, Stream},
-    user_object::Kept,
+    user_object::UserData,
     work::Work,
 };
 
@@ -103,7 +103,7 @@ impl Plan {
 /// One launch of a plan: the recordings its event nodes will reach.
 pub struct Launched {
     plan: Arc<Plan>,
-    records: HashMap<usize, Arc<Record>>,
+    records: HashMap<usize, Arc<EventRecording>>,
 }
 
 impl Launched {
@@ -112,7 +112,7 @@ impl Launched {
         let mut records = HashMap::new();
         for (number, step) in plan.steps.iter().enumerate() {
             if let Work::RecordEvent(event) = &step.work {
-                let record = Arc::new(Record::default());
+                let record = Arc::new(EventRecording::default());
                 event.set(EventState::Recorded(record.clone()));
                 records.insert(number, record);
             }
@@ -226,7 +226,7 @@ pub struct GraphExec {
     pub flags: u64,
     frozen: Mutex<Frozen>,
     /// User objects of the graph, kept while it can be launched.
-    _kept: Vec<Arc<Kept>>,
+    _kept: Vec<Arc<UserData>>,
     /// The latest launch: its stream, and its place there.
     last: Mutex<Option<(Arc<Stream>, u64)>>,
 }

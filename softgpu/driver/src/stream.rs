@@ -12,7 +12,7 @@ use super::{
     activity::Origin,
     capture::{self, Capturing},
     context::Context,
-    event::Record,
+    event::EventRecording,
     pool,
     resource::StreamResource,
     result::{Answer, CONTEXT_IS_DESTROYED, INVALID_HANDLE},
@@ -41,7 +41,7 @@ pub enum StreamKind {
 pub enum Dependency {
     /// The first so many pieces of a stream's work.
     Ticket(Arc<Stream>, u64),
-    Record(Arc<Record>),
+    Record(Arc<EventRecording>),
 }
 
 impl Dependency {

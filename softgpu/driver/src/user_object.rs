@@ -12,12 +12,12 @@ use super::{
 };
 
 /// What the program gave; destroyed when nobody refers to it any more.
-pub struct Kept {
+pub struct UserData {
     data: usize,
     destroy: HostFn,
 }
 
-impl Drop for Kept {
+impl Drop for UserData {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
             unsafe { destroy(self.data as *mut c_void) };
@@ -27,7 +27,7 @@ impl Drop for Kept {
 
 /// The program's own references to an object.
 pub struct UserObject {
-    kept: Mutex<Option<Arc<Kept>>>,
+    kept: Mutex<Option<Arc<UserData>>>,
     count: Mutex<u32>,
 }
 
@@ -36,14 +36,14 @@ impl UserObject {
     pub fn create(data: usize, destroy: HostFn, count: u32) -> u64 {
         let handle = driver().user_objects.fresh();
         let object = Self {
-            kept: Mutex::new(Some(Arc::new(Kept { data, destroy }))),
+            kept: Mutex::new(Some(Arc::new(UserData { data, destroy }))),
             count: Mutex::new(count),
         };
         driver().user_objects.insert(handle, Arc::new(object));
         handle
     }
 
-    pub fn kept(&self) -> Answer<Arc<Kept>> {
+    pub fn kept(&self) -> Answer<Arc<UserData>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.clone().ok_or(INVALID_VALUE)
     }

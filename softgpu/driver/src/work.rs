@@ -17,7 +17,7 @@ use super::{
     context::Context,
     copy::{Copy, Fill},
     engine,
-    event::{Event, EventState, Record},
+    event::{Event, EventRecording, EventState},
     graph::Graph,
     graph_memory::GraphMemory,
     launch::KernelWork,
@@ -70,7 +70,7 @@ pub enum Work {
         stream: u64,
     },
     /// One recording of an event.
-    Record(Arc<Record>),
+    Record(Arc<EventRecording>),
     Memory(Arc<MemoryBatch>),
     /// cuMemFreeAsync.
     Free(u64),
@@ -100,7 +100,7 @@ impl Work {
         match self {
             Work::Record(record) => record.reach(),
             Work::RecordEvent(event) => {
-                let record = Arc::new(Record::default());
+                let record = Arc::new(EventRecording::default());
                 record.reach();
                 event.set(EventState::Recorded(record));
             }

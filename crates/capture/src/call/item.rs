@@ -22,7 +22,7 @@ pub enum Step {
     Begin {
         function: u32,
         args: [u64; SLOT_ARGS],
-        payload: Piece,
+        payload: PayloadRange,
         /// The call had returned when it was read: all of its payload is there, in those of `args`
         /// if not in a piece. Otherwise only the words of its arguments are, and the end brings the
         /// payload again.
@@ -31,11 +31,11 @@ pub enum Step {
         stack: u32,
     },
     /// A stack or a code object that later beginnings refer to.
-    Note { note: Note, payload: Piece },
+    Note { note: Note, payload: PayloadRange },
     End {
         enter: u64,
         result: u32,
-        payload: Piece,
+        payload: PayloadRange,
     },
     /// A beginning and its end, with nothing of the thread's in between: what most calls are. All
     /// that it left is in `args`.
@@ -57,26 +57,26 @@ pub enum Step {
 /// Where in a batch's bytes something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(Rust, packed(2))]
-pub struct Piece {
+pub struct PayloadRange {
     start: u32,
     length: u16,
 }
 
-impl Piece {
+impl PayloadRange {
     /// From there to the end of the bytes. No batch is longer than a piece can tell; if one were,
     /// there would be no payload, never another's.
-    pub fn since(start: usize, bytes: &[u8]) -> Piece {
+    pub fn since(start: usize, bytes: &[u8]) -> PayloadRange {
         let length = bytes.len().saturating_sub(start);
         match (u32::try_from(start), u16::try_from(length)) {
-            (Ok(start), Ok(length)) => Piece { start, length },
-            _ => Piece::default(),
+            (Ok(start), Ok(length)) => PayloadRange { start, length },
+            _ => PayloadRange::default(),
         }
     }
 
     /// No more than so many bytes of it.
-    pub fn at_most(self, bytes: usize) -> Piece {
+    pub fn at_most(self, bytes: usize) -> PayloadRange {
         let length = usize::from(self.length).min(bytes) as u16;
-        Piece { length, ..self }
+        PayloadRange { length, ..self }
     }
 
     pub fn is_empty(self) -> bool {
@@ -119,7 +119,7 @@ impl Within {
 #[derive(Debug)]
 pub enum Payload {
     Within([u8; 8 * SLOT_ARGS], u8),
-    Pieces(Box<[u8]>),
+    Owned(Box<[u8]>),
 }
 
 impl From<&[u8]> for Payload {
@@ -130,7 +130,7 @@ impl From<&[u8]> for Payload {
                 start.copy_from_slice(bytes);
                 Payload::Within(within, bytes.len() as u8)
             }
-            None => Payload::Pieces(bytes.into()),
+            None => Payload::Owned(bytes.into()),
         }
     }
 }
@@ -141,7 +141,7 @@ impl std::ops::Deref for Payload {
     fn deref(&self) -> &[u8] {
         match self {
             Payload::Within(bytes, length) => &bytes[..usize::from(*length)],
-            Payload::Pieces(bytes) => bytes,
+            Payload::Owned(bytes) => bytes,
         }
     }
 }

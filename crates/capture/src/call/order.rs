@@ -1,6 +1,6 @@
 //! Steps of several threads in the order of time: each thread's own are in order already.
 
-use super::item::{Batch, Item, Piece, Step};
+use super::item::{Batch, Item, PayloadRange, Step};
 use event::Reorder;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -56,7 +56,7 @@ impl Cursor {
                 let step = Step::End {
                     enter: item.time,
                     result,
-                    payload: Piece::default(),
+                    payload: PayloadRange::default(),
                 };
                 let (time, sequence) = (self.time(item), item.sequence);
                 let end = Item {

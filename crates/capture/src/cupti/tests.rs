@@ -394,9 +394,9 @@ fn damage_ends_a_file_and_never_the_tracer() {
 }
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<Record>>>);
+struct Recorded(Arc<Mutex<Vec<Record>>>);
 
-impl Sink for Kept {
+impl Sink for Recorded {
     fn begin(&mut self, _: Backend) -> Result<(), SinkError> {
         Ok(())
     }
@@ -415,7 +415,7 @@ fn a_session_ends_when_it_is_told_to() {
     let quickest = (0..10).map(|_| {
         let session = Session::create(Calls::default()).expect("a session");
         let recording = session
-            .start(Kept::default(), Deadline::default())
+            .start(Recorded::default(), Deadline::default())
             .expect("a thread");
         std::thread::sleep(Duration::from_millis(3));
         let told = Instant::now();
@@ -439,11 +439,11 @@ fn a_session_reads_what_a_process_appends_and_gives_spans_in_order() {
             .is_none()
     );
     let folder = variables[0].1.clone();
-    let kept = Kept::default();
+    let kept = Recorded::default();
     let recording = session
         .start(kept.clone(), Deadline::default())
         .expect("a thread");
-    let mut tap = Tap::new(Kept::default(), Some(calls));
+    let mut tap = Tap::new(Recorded::default(), Some(calls));
     let seen = call(4, Layer::Driver, 1, 1_000, 2_000);
     tap.give(Record::Event(seen)).expect("kept");
     let path = std::path::Path::new(&folder).join("cupti.77.1");

@@ -3,7 +3,7 @@
 
 use super::layout::{Head, KIND_ENTER, MOST_FRAMES, SPEC_STACK};
 use super::spec::Description;
-use crate::call::item::{Batch, Item, Piece, Step, Within};
+use crate::call::item::{Batch, Item, PayloadRange, Step, Within};
 use event::note::{MARK_DEEP, MARK_GUESSED, MARK_LOST, Note};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -171,7 +171,7 @@ impl Thread {
             native: frames.len() as u16,
             python: 0,
         };
-        let payload = Piece::since(start, &self.batch.bytes);
+        let payload = PayloadRange::since(start, &self.batch.bytes);
         self.stacks.insert(frames, self.last_stack);
         self.push(head.time, self.sequence, Step::Note { note, payload });
         self.last_stack
@@ -199,7 +199,7 @@ impl Thread {
         let step = Step::Begin {
             function: head.function,
             args,
-            payload: Piece::since(start, &self.batch.bytes),
+            payload: PayloadRange::since(start, &self.batch.bytes),
             complete: description.complete_at_entry.then_some(Within::NONE),
             stack,
         };
@@ -263,7 +263,7 @@ impl Thread {
         let step = Step::End {
             enter: open.enter,
             result: head.result as u32,
-            payload: Piece::since(start, &self.batch.bytes),
+            payload: PayloadRange::since(start, &self.batch.bytes),
         };
         self.push(head.time, open.sequence, step);
         true

@@ -15,7 +15,7 @@ const WORDS: [usize; 4] = [3, 6, 12, 16];
 #[derive(Debug, Clone)]
 pub struct Description {
     pub spec: Spec,
-    pieces: Vec<Piece>,
+    pieces: Vec<PayloadPart>,
     bytes: usize,
     /// Nothing more is known at the return than at the beginning.
     pub complete_at_entry: bool,
@@ -25,7 +25,7 @@ pub struct Description {
 
 /// One piece of a payload.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct PayloadPart {
     from: From,
     /// Place in the payload.
     to: usize,
@@ -75,7 +75,7 @@ impl Description {
         for (place, step) in spec.steps.iter_mut().zip(steps) {
             *place = *step;
         }
-        let late = |piece: &Piece| matches!(piece.from, From::Result | From::Return(..));
+        let late = |piece: &PayloadPart| matches!(piece.from, From::Result | From::Return(..));
         Description {
             spec,
             complete_at_entry: !draft.pieces.iter().any(late),
@@ -124,7 +124,7 @@ impl Description {
     }
 }
 
-impl Piece {
+impl PayloadPart {
     fn put(&self, body: &[u8], at: usize, form: Form, payload: &mut [u8]) {
         let said = || {
             let bytes = body
@@ -138,12 +138,12 @@ impl Piece {
             Form::Fixed => copy(body, at, payload, self),
             Form::Varying => {
                 let bytes = said().min(self.bytes);
-                copy(body, at + 8, payload, &Piece { bytes, ..*self });
+                copy(body, at + 8, payload, &PayloadPart { bytes, ..*self });
             }
             Form::Nested(kept) => {
                 let most = self.bytes.checked_div(kept).unwrap_or(0);
                 for element in 0..(said() / NESTED_STRIDE).min(most) {
-                    let part = Piece {
+                    let part = PayloadPart {
                         to: self.to + element * kept,
                         bytes: kept.min(NESTED_STRIDE),
                         ..*self
@@ -156,7 +156,7 @@ impl Piece {
 }
 
 /// Nothing, where either side is too short: bodies come from the ring.
-fn copy(from: &[u8], at: usize, payload: &mut [u8], piece: &Piece) {
+fn copy(from: &[u8], at: usize, payload: &mut [u8], piece: &PayloadPart) {
     let from = from.get(at..at + piece.bytes);
     let to = payload.get_mut(piece.to..piece.to + piece.bytes);
     if let (Some(from), Some(to)) = (from, to) {
@@ -167,7 +167,7 @@ fn copy(from: &[u8], at: usize, payload: &mut [u8], piece: &Piece) {
 struct Draft {
     entry: Half,
     exit: Half,
-    pieces: Vec<Piece>,
+    pieces: Vec<PayloadPart>,
 }
 
 /// What is read at one of the two moments.
@@ -224,7 +224,7 @@ impl Draft {
     }
 
     fn add(&mut self, to: usize, item: Item) {
-        let piece = |from| Piece {
+        let piece = |from| PayloadPart {
             from,
             to,
             bytes: item.bytes(),
@@ -317,7 +317,7 @@ impl Draft {
                 ..step(STEP_MEMORY, word)
             });
             half.used += length;
-            self.pieces.push(Piece {
+            self.pieces.push(PayloadPart {
                 from: match at {
                     When::Enter => From::Entry(place, Form::Fixed),
                     When::Exit => From::Return(place, Form::Fixed),
@@ -329,7 +329,7 @@ impl Draft {
         }
     }
 
-    fn varying(&mut self, piece: &dyn Fn(From) -> Piece, at: When, step: Step) {
+    fn varying(&mut self, piece: &dyn Fn(From) -> PayloadPart, at: When, step: Step) {
         if let Some(place) = self.place(at, step) {
             self.pieces.push(piece(match at {
                 When::Enter => From::Entry(place, Form::Varying),

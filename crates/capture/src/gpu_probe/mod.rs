@@ -30,7 +30,7 @@ pub use notes::{KernelNotes, Notes};
 pub use programs::Probes;
 pub use reading::{MapReading, ReadingCause, map_readings};
 pub use results::ProbeResults;
-pub use ring::{Raw, RingTotals, Rings, Source, Taker};
+pub use ring::{Raw, RecordHandler, RingTotals, Rings, Source};
 pub use source::PROBES;
 pub use unprobed::Unprobed;
 

@@ -2,7 +2,7 @@
 //! in a thread of their own, and brought into the order of time.
 
 use super::{
-    DeviceClock, MapDump, Notes, Raw, Source, Taker,
+    DeviceClock, MapDump, Notes, Raw, RecordHandler, Source,
     programs::{Probes, Reading, Span, Stopped, ThreadSpan},
 };
 use crate::{Sink, SinkError, clock::monotonic, source::Outlet};
@@ -51,7 +51,7 @@ impl Queue {
     }
 }
 
-impl Taker for Queue {
+impl RecordHandler for Queue {
     fn take(&mut self, raw: Raw) {
         let bytes = raw.data.len() as u32;
         match self.chunk.runs.last_mut() {

@@ -35,7 +35,7 @@ pub struct Raw<'a> {
 }
 
 /// Where records go.
-pub trait Taker: Send + 'static {
+pub trait RecordHandler: Send + 'static {
     fn take(&mut self, raw: Raw);
     /// There is nothing more to read at the moment.
     fn rest(&mut self) {}
@@ -62,7 +62,7 @@ pub struct Rings<H> {
     thread: JoinHandle<(H, Vec<RingTotals>)>,
 }
 
-impl<H: Taker> Rings<H> {
+impl<H: RecordHandler> Rings<H> {
     /// Begins to read what appears in `folder`; `handler` gets every record, those of a ring in order.
     pub fn start(folder: &Path, orders: &Orders, handler: H) -> std::io::Result<Rings<H>> {
         let stop = Arc::new(AtomicBool::new(false));
@@ -99,7 +99,7 @@ struct Reader<H> {
     handler: H,
 }
 
-impl<H: Taker> Reader<H> {
+impl<H: RecordHandler> Reader<H> {
     fn run(&mut self, stop: &AtomicBool) {
         let mut looked = None::<Instant>;
         loop {
@@ -218,13 +218,13 @@ impl Ring {
         Some(())
     }
 
-    fn read(&mut self, handler: &mut impl Taker) -> u64 {
+    fn read(&mut self, handler: &mut impl RecordHandler) -> u64 {
         (0..self.tails.len())
             .map(|part| self.read_part(part, handler))
             .sum()
     }
 
-    fn read_part(&mut self, part: usize, handler: &mut impl Taker) -> u64 {
+    fn read_part(&mut self, part: usize, handler: &mut impl RecordHandler) -> u64 {
         let mut count = 0;
         while count < BATCH {
             if self.record(part, self.tails[part]).is_none() {
@@ -247,7 +247,7 @@ impl Ring {
     }
 
     /// At the end nobody writes any more: what is behind a slot that was never finished is whole.
-    fn read_past_gaps(&mut self, handler: &mut impl Taker) {
+    fn read_past_gaps(&mut self, handler: &mut impl RecordHandler) {
         while self.read(handler) > 0 {}
         for part in 0..self.tails.len() {
             let (mut gap, mut at) = (0, self.tails[part]);

@@ -6,13 +6,13 @@ use event::{Category, Event, Extent, Hooks, Kind, Layer, Lost, Meaning, What};
 use std::sync::{Arc, Mutex};
 
 #[derive(Default, Clone)]
-struct Kept {
+struct Recorded {
     records: Arc<Mutex<Vec<Record>>>,
     begun: Arc<Mutex<Vec<Backend>>>,
     room: Option<usize>,
 }
 
-impl Sink for Kept {
+impl Sink for Recorded {
     fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
         assert!(
             self.records.lock().unwrap().is_empty(),
@@ -54,7 +54,7 @@ fn backend(name: &str) -> Backend {
 }
 
 /// `layer id/parent@depth~correlation`, and B, E or i.
-fn lines(kept: &Kept) -> Vec<String> {
+fn lines(kept: &Recorded) -> Vec<String> {
     let records = kept.records.lock().unwrap();
     let line = |record: &Record| match record {
         Record::Event(event) => {
@@ -78,7 +78,7 @@ fn lines(kept: &Kept) -> Vec<String> {
     records.iter().map(line).collect()
 }
 
-fn merge(kept: &Kept) -> Merge<Nested<Kept>> {
+fn merge(kept: &Recorded) -> Merge<Nested<Recorded>> {
     Merge::new(Nested::new(kept.clone()), WINDOW).expect("a thread")
 }
 
@@ -86,7 +86,7 @@ fn merge(kept: &Kept) -> Merge<Nested<Kept>> {
 /// in the inner merge, though it waits for longer than a window.
 #[test]
 fn a_merge_inside_of_a_merge_is_waited_for() {
-    let kept = Kept::default();
+    let kept = Recorded::default();
     let mut outer = merge(&kept);
     let (mut calls, inlet) = (outer.source("preload"), outer.source("ebpf"));
     let mut inner = Merge::new(inlet, WINDOW).expect("a thread");
@@ -129,7 +129,7 @@ fn a_merge_inside_of_a_merge_is_waited_for() {
 
 #[test]
 fn an_ioctl_lies_in_the_call_that_made_it() {
-    let kept = Kept::default();
+    let kept = Recorded::default();
     let mut merge = merge(&kept);
     let (mut calls, mut ioctls) = (merge.source("preload"), merge.source("syscall"));
     calls.begin(backend("preload")).unwrap();
@@ -185,7 +185,7 @@ fn an_ioctl_lies_in_the_call_that_made_it() {
 
 #[test]
 fn clocks_that_differ_a_little_lose_nothing() {
-    let kept = Kept::default();
+    let kept = Recorded::default();
     let mut merge = merge(&kept);
     let (mut calls, mut ioctls) = (merge.source("preload"), merge.source("syscall"));
     calls
@@ -208,7 +208,7 @@ fn clocks_that_differ_a_little_lose_nothing() {
 
 #[test]
 fn what_is_no_thread_of_the_host_is_left_alone() {
-    let kept = Kept::default();
+    let kept = Recorded::default();
     let mut merge = merge(&kept);
     let (mut calls, mut gpu) = (merge.source_of_calls("preload"), merge.source("cupti"));
     calls
@@ -241,7 +241,7 @@ fn what_is_no_thread_of_the_host_is_left_alone() {
 
 #[test]
 fn records_wait_for_a_source_that_says_where_it_is() {
-    let kept = Kept::default();
+    let kept = Recorded::default();
     let mut merge = merge(&kept);
     let (mut slow, mut quick) = (merge.source("preload"), merge.source("syscall"));
     for inlet in [&mut slow, &mut quick] {
@@ -277,9 +277,9 @@ fn records_wait_for_a_source_that_says_where_it_is() {
 
 #[test]
 fn a_sink_that_fails_does_not_stop_the_sources() {
-    let kept = Kept {
+    let kept = Recorded {
         room: Some(2),
-        ..Kept::default()
+        ..Recorded::default()
     };
     let mut merge = merge(&kept);
     let mut source = merge.source("preload");
@@ -305,7 +305,7 @@ fn a_sink_that_fails_does_not_stop_the_sources() {
 
 #[test]
 fn late_records_are_written_and_counted() {
-    let kept = Kept::default();
+    let kept = Recorded::default();
     let mut merge = merge(&kept);
     let mut source = merge.source("preload");
     for at in [5, 9, 7] {
@@ -334,7 +334,7 @@ fn threads_that_died_are_forgotten() {
 }
 
 /// A source that is alone: no merge, the same parents.
-fn alone(kept: &Kept, records: Vec<Record>) -> Vec<String> {
+fn alone(kept: &Recorded, records: Vec<Record>) -> Vec<String> {
     let mut nested = Nested::new(kept.clone());
     for record in records {
         nested.give(record).unwrap();
@@ -344,7 +344,7 @@ fn alone(kept: &Kept, records: Vec<Record>) -> Vec<String> {
 
 #[test]
 fn a_thread_that_begins_lies_in_nothing_that_was_left_open() {
-    let kept = Kept::default();
+    let kept = Recorded::default();
     let mut merge = merge(&kept);
     let (mut calls, other) = (merge.source("preload"), merge.source("syscall"));
     calls
@@ -392,7 +392,7 @@ fn ranges_outlive_the_calls_that_they_were_begun_in() {
         "driver i 4/3@1~0",
         "driver E 3/2@1~0",
     ];
-    assert_eq!(alone(&Kept::default(), records), expected);
+    assert_eq!(alone(&Recorded::default(), records), expected);
 }
 
 #[test]
@@ -428,5 +428,5 @@ fn interrupts_lie_in_the_kernels_functions_and_in_no_call() {
         "kernel i 7/0@0~0",
         "kernel i 8/6@1~0",
     ];
-    assert_eq!(alone(&Kept::default(), records), expected);
+    assert_eq!(alone(&Recorded::default(), records), expected);
 }

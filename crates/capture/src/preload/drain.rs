@@ -20,7 +20,7 @@
 
 use super::clock;
 use super::ring::{Ring, SlotWords};
-use crate::call::item::{Batch, Item, Piece, Step, Within};
+use crate::call::item::{Batch, Item, PayloadRange, Step, Within};
 use crate::clock::monotonic;
 use cuda::capture::MAX_PAYLOAD_SLOTS;
 use event::note::{MOST_PAYLOADS, Note};
@@ -291,7 +291,7 @@ impl Reader {
         if payloads > 0 {
             let start = out.bytes.len();
             self.ring.payload(self.cursor, payloads, &mut out.bytes);
-            let payload = Piece::since(start, &out.bytes).at_most(note.bytes());
+            let payload = PayloadRange::since(start, &out.bytes).at_most(note.bytes());
             self.push(out, slot[0], self.cursor, Step::Note { note, payload });
         }
     }
@@ -323,7 +323,7 @@ impl Reader {
         let step = Step::Begin {
             function: u32::from(slot[2] as u16),
             args: [slot[4], slot[5], slot[6], slot[7]],
-            payload: Piece::since(start, &out.bytes),
+            payload: PayloadRange::since(start, &out.bytes),
             complete,
             stack: self.stack_of(slot[2] as u16, stack_pointer),
         };
@@ -413,7 +413,7 @@ impl Reader {
                     let step = Step::End {
                         enter: call.enter,
                         result: self.ring.result(call.sequence),
-                        payload: Piece::since(start, &out.bytes),
+                        payload: PayloadRange::since(start, &out.bytes),
                     };
                     self.push(out, exit, call.sequence, step);
                 }

@@ -1,7 +1,7 @@
 //! What is attached is gone afterwards, however a run ends.
 
 use super::calls::{flood, flood_options};
-use super::common::{Kept, compile, ready, run};
+use super::common::{Recorded, compile, ready, run};
 use capture::ebpf::{self, AttachMode, Options};
 use capture::launch::Exit;
 use std::fs;
@@ -57,7 +57,7 @@ fn nothing_is_left_attached() {
             system_calls: true,
             ..flood_options(None, way)
         };
-        let recording = ebpf::start(&options, Kept::default()).expect("attached");
+        let recording = ebpf::start(&options, Recorded::default()).expect("attached");
         recording.adopt(child.id()).expect("there");
         let during = held();
         for kind in ["link_id", "prog_id", "map_id"] {

@@ -181,7 +181,7 @@ fn a_process_that_runs_already_is_traced_and_goes_on_undisturbed() {
     std::thread::sleep(std::time::Duration::from_millis(50));
     let recording = capture::ebpf::start(
         &flood_options(None, AttachMode::Session),
-        super::common::Kept::default(),
+        super::common::Recorded::default(),
     )
     .expect("attached");
     recording.adopt(child.id()).expect("there");
@@ -195,7 +195,7 @@ fn a_process_that_runs_already_is_traced_and_goes_on_undisturbed() {
     drop(child.stdin.take());
     let output = child.wait_with_output().expect("ended");
     assert!(output.status.success());
-    let vanished = capture::ebpf::start(&Options::default(), super::common::Kept::default())
+    let vanished = capture::ebpf::start(&Options::default(), super::common::Recorded::default())
         .expect("attached");
     let error = vanished.adopt(u32::MAX - 1).expect_err("nobody");
     assert!(error.to_string().contains("does not exist"), "{error}");

@@ -12,12 +12,12 @@ pub const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Keeps every record.
 #[derive(Default)]
-pub struct Kept {
+pub struct Recorded {
     pub records: Vec<Record>,
     pub backend: Option<Backend>,
 }
 
-impl Sink for Kept {
+impl Sink for Recorded {
     fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
         self.backend = Some(backend);
         Ok(())
@@ -33,7 +33,7 @@ impl Sink for Kept {
     }
 }
 
-impl Kept {
+impl Recorded {
     /// Events that have ended.
     pub fn closed(&self) -> impl Iterator<Item = &Event> {
         self.records.iter().filter_map(|record| match record {
@@ -83,13 +83,13 @@ pub fn ready() -> Option<MutexGuard<'static, ()>> {
 }
 
 /// Runs a command to its end.
-pub fn run(options: &Options, words: &[&str]) -> (Exit, Kept, EbpfReport) {
+pub fn run(options: &Options, words: &[&str]) -> (Exit, Recorded, EbpfReport) {
     let command = Command {
         program: words[0].into(),
         args: words[1..].iter().map(Into::into).collect(),
         environment: Vec::new(),
     };
-    let recording = ebpf::start(options, Nested::new(Kept::default())).expect("started");
+    let recording = ebpf::start(options, Nested::new(Recorded::default())).expect("started");
     let mut held = hold(&command, &Preparation::default()).expect("held");
     recording.follow(held.pid()).expect("followed");
     held.release().expect("begun");

@@ -1,7 +1,7 @@
 //! Of all that a machine does, one user's calls, or one cgroup's.
 
 use super::calls::{flood, flood_options};
-use super::common::{Kept, ready};
+use super::common::{Recorded, ready};
 use capture::ebpf::{self, AttachMode, Options, ProcessFilter, Target};
 use capture::launch::{Command, Exit, Preparation, User, hold};
 use std::collections::HashSet;
@@ -53,7 +53,7 @@ fn record(way: AttachMode, whose: ProcessFilter, run: impl FnOnce()) -> Vec<u32>
         whose,
         ..flood_options(None, way)
     };
-    let recording = ebpf::start(&options, Kept::default()).expect("attached");
+    let recording = ebpf::start(&options, Recorded::default()).expect("attached");
     run();
     let (kept, report) = recording.finish();
     assert_eq!(kept.lost(), 0);

@@ -28,7 +28,7 @@ const RECENT: usize = 4;
 pub struct ClockMap {
     rules: ClockRules,
     ends: Option<Ends>,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<LineSegment>,
     /// What the line is fitted to, where it is.
     fitted: Vec<ClockPair>,
     /// Up to this time of the source the line stays as it is.
@@ -46,13 +46,13 @@ struct Ends {
 
 /// The line from `source` on.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Piece {
+struct LineSegment {
     source: u64,
     host: u64,
     rate: f64,
 }
 
-impl Piece {
+impl LineSegment {
     #[inline]
     fn at(&self, source: u64) -> u64 {
         match source.checked_sub(self.source) {
@@ -152,7 +152,7 @@ impl ClockMap {
     }
 
     #[inline]
-    fn piece_at(&self, source: u64) -> Option<&Piece> {
+    fn piece_at(&self, source: u64) -> Option<&LineSegment> {
         let mut recent = self.pieces.iter().rev().take(RECENT);
         if let Some(piece) = recent.find(|piece| piece.source <= source) {
             return Some(piece);
@@ -161,7 +161,7 @@ impl ClockMap {
     }
 
     #[cold]
-    fn older_piece_at(&self, source: u64) -> Option<&Piece> {
+    fn older_piece_at(&self, source: u64) -> Option<&LineSegment> {
         let after = self.pieces.partition_point(|piece| piece.source <= source);
         self.pieces.get(after.saturating_sub(1))
     }
@@ -250,7 +250,7 @@ impl ClockMap {
 
     /// From there on the line goes at that rate. Nothing of it is later.
     fn bend(&mut self, source: u64, host: u64, rate: f64) {
-        let piece = Piece { source, host, rate };
+        let piece = LineSegment { source, host, rate };
         match self.pieces.back_mut() {
             Some(last) if last.source == source => *last = piece,
             _ => {
@@ -301,7 +301,7 @@ impl ClockMap {
 }
 
 /// The line of least squares. With fewer than two distinct times its rate is the nominal one.
-fn best_fit(pairs: &[ClockPair], nominal: Option<f64>) -> Option<Piece> {
+fn best_fit(pairs: &[ClockPair], nominal: Option<f64>) -> Option<LineSegment> {
     let reference = *pairs.first()?;
     let place = |pair: &ClockPair| {
         let x = difference(pair.source, reference.source);
@@ -327,7 +327,7 @@ fn best_fit(pairs: &[ClockPair], nominal: Option<f64>) -> Option<Piece> {
     // Rounds to nearest; `as` saturates.
     let past = if past < 0.0 { past - 0.5 } else { past + 0.5 } as i128;
     let host = i128::from(reference.host).saturating_add(past);
-    Some(Piece {
+    Some(LineSegment {
         source: reference.source,
         host: host.clamp(0, u64::MAX.into()) as u64,
         rate,

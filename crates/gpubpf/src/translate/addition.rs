@@ -3,12 +3,12 @@
 
 use crate::instruction::{Alu, Atomic, Operation, Source};
 use crate::verify::Verified;
-use crate::verify::facts::Place;
+use crate::verify::facts::AccessedMemory;
 use crate::verify::liveness::Live;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addition {
-    pub place: Place,
+    pub place: AccessedMemory,
     pub bytes: u8,
     pub base: u8,
     pub offset: i16,
@@ -62,7 +62,7 @@ pub fn addition(
                 Some(value) => Amount::Constant(value),
                 None => Amount::Register(src),
             };
-            matches!(place, Place::Value { .. }).then_some(Addition {
+            matches!(place, AccessedMemory::Value { .. }).then_some(Addition {
                 place,
                 bytes,
                 base,
@@ -120,7 +120,7 @@ fn plain(verified: &Verified<'_>, live: &[Live], targets: &[bool], at: usize) ->
     let access = verified.facts.accesses.get(&at)?;
     // The sum must not be wanted afterwards; the verifier's live registers tell.
     let live_after = live.get(at + 3).copied().unwrap_or(Live::MAX);
-    let is_value = matches!(access.place, Place::Value { .. });
+    let is_value = matches!(access.place, AccessedMemory::Value { .. });
     (is_value && access.alignment >= bytes && live_after & 1 << dst == 0).then_some(Addition {
         place: access.place,
         bytes,

@@ -9,7 +9,7 @@
 use super::addition::{Addition, Amount};
 use super::function::Translator;
 use super::kept;
-use crate::verify::facts::Place;
+use crate::verify::facts::AccessedMemory;
 
 impl Translator<'_> {
     /// Adds to a map's value.
@@ -17,7 +17,7 @@ impl Translator<'_> {
         if self.inline {
             return self.keep(counter);
         }
-        let shared = matches!(counter.place, Place::Value { shared: true, .. });
+        let shared = matches!(counter.place, AccessedMemory::Value { shared: true, .. });
         if !self.options.aggregate || !shared {
             let value = self.amount(counter);
             return self.add(None, counter, &value);
@@ -91,7 +91,7 @@ impl Translator<'_> {
     }
 
     fn is_fixed(&self, counter: Addition) -> bool {
-        matches!(counter.place, Place::Value { fixed: Some(_), .. })
+        matches!(counter.place, AccessedMemory::Value { fixed: Some(_), .. })
     }
 
     /// Whether this lane is the lowest of some.

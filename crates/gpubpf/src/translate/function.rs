@@ -12,7 +12,7 @@ use crate::disassemble::disassemble;
 use crate::instruction::{Callee, Instruction, Operation};
 use crate::object::Attach;
 use crate::verify::Verified;
-use crate::verify::facts::{Facts, Place};
+use crate::verify::facts::{AccessedMemory, Facts};
 use crate::verify::liveness;
 use ptx::rewrite::SITE;
 
@@ -180,10 +180,10 @@ impl Translator<'_> {
                 _ => continue,
             };
             match access.place {
-                Place::Stack {
+                AccessedMemory::Stack {
                     offset: Some(offset),
                 } => places.push((offset, u32::from(bytes))),
-                Place::Stack { offset: None } | Place::Mixed => in_memory = true,
+                AccessedMemory::Stack { offset: None } | AccessedMemory::Mixed => in_memory = true,
                 _ => {}
             }
         }
@@ -195,12 +195,12 @@ impl Translator<'_> {
             for memory in call.memory.iter().flatten().chain(read) {
                 match (memory.place, memory.bytes) {
                     (
-                        Place::Stack {
+                        AccessedMemory::Stack {
                             offset: Some(offset),
                         },
                         Some(bytes),
                     ) => places.push((offset, bytes)),
-                    (Place::Stack { .. } | Place::Mixed, _) => in_memory = true,
+                    (AccessedMemory::Stack { .. } | AccessedMemory::Mixed, _) => in_memory = true,
                     _ => {}
                 }
             }

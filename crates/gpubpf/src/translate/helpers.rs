@@ -4,7 +4,7 @@
 use super::function::Translator;
 use super::helper_name;
 use crate::helper;
-use crate::verify::facts::{Call, Memory, Texts};
+use crate::verify::facts::{HelperCall, Memory, Texts};
 
 impl Translator<'_> {
     pub fn helper(&mut self, at: usize, number: u32) {
@@ -27,7 +27,7 @@ impl Translator<'_> {
         self.call(number, &call);
     }
 
-    fn in_place(&mut self, at: usize, number: u32, call: &Call) -> bool {
+    fn in_place(&mut self, at: usize, number: u32, call: &HelperCall) -> bool {
         match number {
             helper::MAP_LOOKUP => return self.lookup(call),
             helper::MAP_UPDATE => return self.update(at, call),
@@ -54,7 +54,7 @@ impl Translator<'_> {
     }
 
     /// blockIdx, blockDim, threadIdx, gridDim into three places.
-    fn dimensions(&mut self, number: u32, call: &Call) {
+    fn dimensions(&mut self, number: u32, call: &HelperCall) {
         let name = match number {
             503 => "%ctaid",
             504 => "%ntid",
@@ -78,7 +78,7 @@ impl Translator<'_> {
         self.emit.line("mov.b64 %r0, 0");
     }
 
-    fn call(&mut self, number: u32, call: &Call) {
+    fn call(&mut self, number: u32, call: &HelperCall) {
         self.used.helpers.insert(number);
         self.emit.counts.calls += 1;
         self.scratch_used = 0;

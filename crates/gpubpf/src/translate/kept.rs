@@ -12,7 +12,7 @@ use crate::helper;
 use crate::instruction::{Callee, FRAME, Operation, Source};
 use crate::map::{DESCRIPTOR_BYTES, DESCRIPTORS, MapKind, descriptor, spread_bytes};
 use crate::object::{Attach, Object};
-use crate::verify::facts::{Call, Place};
+use crate::verify::facts::{AccessedMemory, HelperCall};
 use crate::verify::liveness::{self, Live};
 use crate::verify::{Verified, liveness::read};
 use ptx::rewrite::SITE;
@@ -57,7 +57,7 @@ pub fn slots(verified: &Verified<'_>, counters: &Counters) -> Option<Vec<Slot>> 
             Operation::Store { bytes, .. } | Operation::Atomic { bytes, .. } => {
                 matches!(
                     verified.facts.accesses.get(&at)?.place,
-                    Place::Stack { offset: Some(_) }
+                    AccessedMemory::Stack { offset: Some(_) }
                 ) && bytes <= 8
             }
             Operation::Call(Callee::Function(_)) => false,
@@ -79,7 +79,7 @@ pub fn slots(verified: &Verified<'_>, counters: &Counters) -> Option<Vec<Slot>> 
 
 /// The sums that an addition may be meant for.
 pub fn candidates(object: &Object, counters: &Counters, found: &Addition) -> Option<Vec<Slot>> {
-    let Place::Value { fixed, map, .. } = found.place else {
+    let AccessedMemory::Value { fixed, map, .. } = found.place else {
         return None;
     };
     let map = map?;
@@ -101,8 +101,8 @@ fn place_fits(verified: &Verified<'_>, at: usize, bytes: u8) -> bool {
         return false;
     };
     match access.place {
-        Place::Stack { offset } => offset.is_some(),
-        Place::Context { offset } => {
+        AccessedMemory::Stack { offset } => offset.is_some(),
+        AccessedMemory::Context { offset } => {
             let within = |offset: u32| offset % 8 + u32::from(bytes) <= 8;
             verified.program.attach != Attach::Memory || offset.is_some_and(within)
         }
@@ -110,9 +110,9 @@ fn place_fits(verified: &Verified<'_>, at: usize, bytes: u8) -> bool {
     }
 }
 
-fn call_fits(object: &Object, counters: &Counters, number: u32, call: &Call) -> bool {
+fn call_fits(object: &Object, counters: &Counters, number: u32, call: &HelperCall) -> bool {
     let on_stack = call.memory.iter().flatten().all(|memory| {
-        matches!(memory.place, Place::Stack { offset: Some(_) }) && memory.bytes.is_some()
+        matches!(memory.place, AccessedMemory::Stack { offset: Some(_) }) && memory.bytes.is_some()
     });
     if !on_stack {
         return false;
@@ -158,11 +158,11 @@ pub fn diverges(verified: &Verified<'_>) -> bool {
             match operation {
                 Operation::Load { dst, .. } => {
                     let same = match place {
-                        Some(Place::Stack { .. }) => varying & STACK == 0,
+                        Some(AccessedMemory::Stack { .. }) => varying & STACK == 0,
                         // Part of an addition, whose sum nobody looks at.
-                        Some(Place::Value { .. }) => true,
+                        Some(AccessedMemory::Value { .. }) => true,
                         // The address differs; the rest the instruction says.
-                        Some(Place::Context { offset }) => {
+                        Some(AccessedMemory::Context { offset }) => {
                             !is_memory || offset.is_some_and(|offset| offset >= 8)
                         }
                         _ => false,
@@ -176,7 +176,8 @@ pub fn diverges(verified: &Verified<'_>) -> bool {
                         varying |= STACK;
                     }
                 }
-                Operation::Atomic { .. } if matches!(place, Some(Place::Value { .. })) => {}
+                Operation::Atomic { .. } if matches!(place, Some(AccessedMemory::Value { .. })) => {
+                }
                 Operation::Atomic { .. } => varying |= STACK | 0x3ff,
                 Operation::Call(Callee::Helper(helper::MAP_LOOKUP)) => {
                     let kind = (verified.facts.calls.get(&at).and_then(|call| call.map))

@@ -4,7 +4,7 @@ use super::emit::Emit;
 use super::function::{self, Translator};
 use super::kept;
 use crate::map::{MapKind, descriptor, spread_bytes};
-use crate::verify::facts::{Call, Place};
+use crate::verify::facts::{AccessedMemory, HelperCall};
 
 /// Values up to this size are copied in place.
 const INLINE_BYTES: u32 = 64;
@@ -46,7 +46,7 @@ fn thread_number(emit: &mut Emit) -> String {
 
 impl Translator<'_> {
     /// Writes the lookup in place; false if it must be called.
-    pub fn lookup(&mut self, call: &Call) -> bool {
+    pub fn lookup(&mut self, call: &HelperCall) -> bool {
         let Some(number) = call.map else {
             return false;
         };
@@ -122,7 +122,7 @@ impl Translator<'_> {
     }
 
     /// Writes an update of an array in place; false if it must be called.
-    pub fn update(&mut self, at: usize, call: &Call) -> bool {
+    pub fn update(&mut self, at: usize, call: &HelperCall) -> bool {
         let (Some(number), Some(value)) = (call.map, call.memory[2]) else {
             return false;
         };
@@ -217,7 +217,7 @@ impl Translator<'_> {
     }
 
     /// The key: an array's is four bytes.
-    fn key(&mut self, call: &Call) -> String {
+    fn key(&mut self, call: &HelperCall) -> String {
         let Some(memory) = call.memory[1] else {
             return self.emit.set("mov.b64", "0");
         };
@@ -264,7 +264,7 @@ impl Translator<'_> {
     }
 
     /// Whether memory is where a helper can read it as it is.
-    pub fn is_handed_over(&self, place: Place, alignment: u8) -> bool {
+    pub fn is_handed_over(&self, place: AccessedMemory, alignment: u8) -> bool {
         self.cell(place).is_none() && alignment >= 8
     }
 }

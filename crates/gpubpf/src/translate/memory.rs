@@ -3,13 +3,13 @@
 use super::function::{Frame, Translator};
 use crate::instruction::{Atomic, Operation, Source};
 use crate::object::Attach;
-use crate::verify::facts::{Access, Place};
+use crate::verify::facts::{Access, AccessedMemory};
 
 impl Translator<'_> {
     fn access_at(&self, at: usize) -> Access {
         // What the verifier never reached is not translated, so there is always a fact.
         self.facts.accesses.get(&at).copied().unwrap_or(Access {
-            place: Place::Mixed,
+            place: AccessedMemory::Mixed,
             alignment: 1,
         })
     }
@@ -66,8 +66,8 @@ impl Translator<'_> {
     }
 
     /// A part of a memory access's context, where that is in registers.
-    fn context_word(&mut self, place: Place, bytes: u8, signed: bool) -> Option<String> {
-        let Place::Context {
+    fn context_word(&mut self, place: AccessedMemory, bytes: u8, signed: bool) -> Option<String> {
+        let AccessedMemory::Context {
             offset: Some(offset),
         } = place
         else {
@@ -94,10 +94,10 @@ impl Translator<'_> {
     }
 
     /// The constant place in a frame that is in registers.
-    pub fn cell(&self, place: Place) -> Option<i16> {
+    pub fn cell(&self, place: AccessedMemory) -> Option<i16> {
         match (place, &self.frame) {
             (
-                Place::Stack {
+                AccessedMemory::Stack {
                     offset: Some(offset),
                 },
                 Frame::Cells(_),
@@ -204,7 +204,7 @@ impl Translator<'_> {
             return;
         };
         let access = self.access_at(at);
-        if !matches!(access.place, Place::Value { .. }) {
+        if !matches!(access.place, AccessedMemory::Value { .. }) {
             self.own_atomic(access, operation);
             return;
         }
@@ -319,9 +319,9 @@ impl Translator<'_> {
 }
 
 /// The state space of an access: values of maps are global, anything else is reached generically.
-pub fn space(place: Place) -> &'static str {
+pub fn space(place: AccessedMemory) -> &'static str {
     match place {
-        Place::Value { .. } => ".global",
+        AccessedMemory::Value { .. } => ".global",
         _ => "",
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::explore::{Checked, Walk};
-use super::facts::{Call, Memory};
+use super::facts::{HelperCall, Memory};
 use super::memory::Use;
 use super::refused::Reason;
 use super::scalar::Scalar;
@@ -20,7 +20,7 @@ impl Walk<'_> {
             let text = format!("helper {number} does not exist on a GPU");
             return Err((Reason::UnknownHelper, text));
         };
-        let mut call = Call::default();
+        let mut call = HelperCall::default();
         let mut map = None;
         let mut letters = Vec::new();
         for (index, &argument) in helper.arguments.iter().enumerate() {
@@ -70,7 +70,7 @@ impl Walk<'_> {
         at: usize,
         helper: &'static Helper,
         index: usize,
-        call: &mut Call,
+        call: &mut HelperCall,
         map: &mut Option<usize>,
     ) -> Checked {
         let register = index as u8 + 1;

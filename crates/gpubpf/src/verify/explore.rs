@@ -1,6 +1,6 @@
 //! The walk over all paths.
 
-use super::facts::{Facts, FrameUse, Place};
+use super::facts::{AccessedMemory, Facts, FrameUse};
 use super::liveness::{self, Live};
 use super::refused::{Reason, Refused};
 use super::relevance::Relevance;
@@ -372,7 +372,7 @@ impl<'a> Walk<'a> {
                 self.program.instructions[at].operation,
                 Operation::Load { .. } | Operation::Atomic { .. }
             );
-            reads && matches!(access.place, Place::Value { shared: true, .. })
+            reads && matches!(access.place, AccessedMemory::Value { shared: true, .. })
         });
         if let Some((&at, _)) = waits {
             let text = "the loop waits for memory that another thread changes: lanes of a warp may wait for each other \
@@ -487,7 +487,9 @@ impl<'a> Walk<'a> {
     fn check_atomics(&self) -> Result<(), (usize, Trouble)> {
         for (&at, access) in &self.facts.accesses {
             let operation = &self.program.instructions[at].operation;
-            if matches!(operation, Operation::Atomic { .. }) && access.place == Place::Mixed {
+            if matches!(operation, Operation::Atomic { .. })
+                && access.place == AccessedMemory::Mixed
+            {
                 let text = "an atomic on the stack on one path, on a map's value on another".into();
                 return Err((at, (Reason::NoAddress, text)));
             }

@@ -10,7 +10,7 @@ pub struct Facts {
     /// Whether any path reaches it.
     pub reached: Vec<bool>,
     pub accesses: BTreeMap<usize, Access>,
-    pub calls: BTreeMap<usize, Call>,
+    pub calls: BTreeMap<usize, HelperCall>,
     /// The operand of an atomic, where it is always the same number.
     pub operands: BTreeMap<usize, Option<u64>>,
     /// By function: what its frame is used for.
@@ -20,13 +20,13 @@ pub struct Facts {
 /// Where a load, store or atomic goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    pub place: Place,
+    pub place: AccessedMemory,
     /// What the address is a multiple of, at least: 1, 2, 4 or 8.
     pub alignment: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum AccessedMemory {
     /// The function's own frame; the offset from the frame pointer if it is always the same.
     Stack { offset: Option<i16> },
     /// The frame of a function further up.
@@ -56,7 +56,7 @@ pub struct Fixed {
 
 /// How a call of a helper is made.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Call {
+pub struct HelperCall {
     /// The map it is about, if it is always the same.
     pub map: Option<usize>,
     /// Memory arguments, by number from 0.
@@ -81,7 +81,7 @@ pub struct Texts {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    pub place: Place,
+    pub place: AccessedMemory,
     pub alignment: u8,
     /// If it is always the same.
     pub bytes: Option<u32>,
@@ -96,33 +96,37 @@ pub struct FrameUse {
     pub addressed: bool,
 }
 
-impl Place {
-    fn meet(self, other: Place) -> Place {
+impl AccessedMemory {
+    fn meet(self, other: AccessedMemory) -> AccessedMemory {
         match (self, other) {
-            (Place::Stack { offset: a }, Place::Stack { offset: b }) => Place::Stack {
-                offset: if a == b { a } else { None },
-            },
+            (AccessedMemory::Stack { offset: a }, AccessedMemory::Stack { offset: b }) => {
+                AccessedMemory::Stack {
+                    offset: if a == b { a } else { None },
+                }
+            }
             (
-                Place::Value {
+                AccessedMemory::Value {
                     shared: a,
                     fixed: c,
                     map: e,
                 },
-                Place::Value {
+                AccessedMemory::Value {
                     shared: b,
                     fixed: d,
                     map: f,
                 },
-            ) => Place::Value {
+            ) => AccessedMemory::Value {
                 shared: a || b,
                 fixed: if c == d { c } else { None },
                 map: if e == f { e } else { None },
             },
-            (Place::Context { offset: a }, Place::Context { offset: b }) => Place::Context {
-                offset: if a == b { a } else { None },
-            },
+            (AccessedMemory::Context { offset: a }, AccessedMemory::Context { offset: b }) => {
+                AccessedMemory::Context {
+                    offset: if a == b { a } else { None },
+                }
+            }
             (a, b) if a == b => a,
-            _ => Place::Mixed,
+            _ => AccessedMemory::Mixed,
         }
     }
 }
@@ -150,7 +154,7 @@ impl Facts {
     }
 
     /// Joins what another path says about a call; or says why that cannot be.
-    pub fn note_call(&mut self, at: usize, call: Call) -> Result<(), &'static str> {
+    pub fn note_call(&mut self, at: usize, call: HelperCall) -> Result<(), &'static str> {
         let Some(known) = self.calls.get_mut(&at) else {
             self.calls.insert(at, call);
             return Ok(());

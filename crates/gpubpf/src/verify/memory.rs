@@ -1,7 +1,7 @@
 //! Loads, stores and atomics: each must lie inside what its address points to.
 
 use super::explore::{Checked, Walk};
-use super::facts::{Access, Fixed, Place};
+use super::facts::{Access, AccessedMemory, Fixed};
 use super::refused::Reason;
 use super::scalar::Scalar;
 use super::stack::FRAME_BYTES;
@@ -81,7 +81,7 @@ impl Walk<'_> {
                 self.context_bytes = self.context_bytes.max(end as u32);
                 Ok((
                     Access {
-                        place: Place::Context {
+                        place: AccessedMemory::Context {
                             offset: offset.constant().map(|offset| offset as u32),
                         },
                         alignment: alignment_of(8),
@@ -100,7 +100,7 @@ impl Walk<'_> {
                 self.inside(offset, bytes, size.into(), || {
                     format!("the value of {}, which has {size} bytes", map.name)
                 })?;
-                let place = Place::Value {
+                let place = AccessedMemory::Value {
                     shared: map.kind.is_shared(),
                     fixed: pointer
                         .key
@@ -128,11 +128,11 @@ impl Walk<'_> {
                 self.note_frame_bytes(state, at, frame, low);
                 let constant = offset.constant().is_some();
                 let place = if frame == state.depth() {
-                    Place::Stack {
+                    AccessedMemory::Stack {
                         offset: constant.then_some(low as i16),
                     }
                 } else {
-                    Place::CallersStack
+                    AccessedMemory::CallersStack
                 };
                 if !constant || frame != state.depth() {
                     self.mark_addressed(state, at, frame);

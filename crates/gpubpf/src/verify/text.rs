@@ -4,7 +4,7 @@
 //! at a few bytes of it.
 
 use super::explore::{Checked, Trouble, Walk};
-use super::facts::{Call, Memory, Texts};
+use super::facts::{HelperCall, Memory, Texts};
 use super::memory::Use;
 use super::refused::Reason;
 use super::state::State;
@@ -100,7 +100,7 @@ impl Walk<'_> {
         at: usize,
         helper: &Helper,
         index: usize,
-        call: &mut Call,
+        call: &mut HelperCall,
     ) -> Checked<Vec<char>> {
         let size = self.size(state, helper, index + 1)?;
         let Some(size) = size.constant() else {
@@ -136,7 +136,7 @@ impl Walk<'_> {
         at: usize,
         register: u8,
         letter: char,
-        call: &mut Call,
+        call: &mut HelperCall,
     ) -> Checked {
         let value = self.read(state, register)?;
         match (letter, value) {

@@ -3,7 +3,7 @@
 
 use gpubpf::{Attach, Counters, Object, TranslateOptions, translate, verify};
 use ptx::device::{self, Map, Orders};
-use ptx::rewrite::{Isa, Pattern, Place, Plan, Probe, rewrite};
+use ptx::rewrite::{Isa, Pattern, Plan, Probe, ProbePoint, rewrite};
 
 use crate::device::{Buffer, Module};
 
@@ -61,9 +61,9 @@ pub fn plan(object: &Object, counters: &Counters) -> Plan {
         functions.push_str(&translated.functions);
         probes.push(Probe {
             place: match program.attach {
-                Attach::Return(_) => Place::Return,
-                Attach::Memory => Place::Memory,
-                _ => Place::Entry,
+                Attach::Return(_) => ProbePoint::Return,
+                Attach::Memory => ProbePoint::Memory,
+                _ => ProbePoint::Entry,
             },
             kernels: Pattern::any(),
             function: translated.entry_name,

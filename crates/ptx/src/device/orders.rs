@@ -2,7 +2,7 @@
 //! in one folder; how much memory each map takes follows from them, the same on both sides.
 
 use super::layout::{Descriptor, MOST_PARTS, RING_DATA, Ring, map_kind, slot_bytes};
-use crate::rewrite::{Inline, Isa, Pattern, Place, Plan, Probe, Sum};
+use crate::rewrite::{Inline, Isa, Pattern, Plan, Probe, ProbePoint, Sum};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -264,9 +264,9 @@ impl Orders {
         }
         for probe in &self.plan.probes {
             let place = match probe.place {
-                Place::Entry => "entry",
-                Place::Return => "return",
-                Place::Memory => "memory",
+                ProbePoint::Entry => "entry",
+                ProbePoint::Return => "return",
+                ProbePoint::Memory => "memory",
             };
             let _ = writeln!(
                 text,
@@ -346,9 +346,9 @@ impl Orders {
                 };
                 self.plan.probes.push(Probe {
                     place: match place {
-                        "entry" => Place::Entry,
-                        "return" => Place::Return,
-                        "memory" => Place::Memory,
+                        "entry" => ProbePoint::Entry,
+                        "return" => ProbePoint::Return,
+                        "memory" => ProbePoint::Memory,
                         _ => return None,
                     },
                     kernels: Pattern::parse(kernels).ok()?,
@@ -409,7 +409,7 @@ mod tests {
             maps: vec![map(map_kind::RING, 56, 16), map(map_kind::ARRAY, 8, 1)],
             plan: Plan {
                 probes: vec![Probe {
-                    place: Place::Return,
+                    place: ProbePoint::Return,
                     kernels: Pattern::parse("vectorAdd(float const*, int)").expect("a name"),
                     function: "__cutrace_p0".into(),
                     context_bytes: 16,

@@ -1,9 +1,9 @@
 //! Probes at a kernel's entry: a block right behind the brace that opens its body.
 
-use super::{Kernel, Probe, REGISTERS, calls, edit::Edits, kept::Kept};
+use super::{Kernel, Probe, REGISTERS, calls, edit::Edits, inline::InlineProbes};
 
 /// How many places got the probes: one, or none.
-pub fn insert(kernel: &Kernel, probes: &[&Probe], kept: &Kept, edits: &mut Edits) -> usize {
+pub fn insert(kernel: &Kernel, probes: &[&Probe], kept: &InlineProbes, edits: &mut Edits) -> usize {
     if probes.is_empty() {
         return 0;
     }

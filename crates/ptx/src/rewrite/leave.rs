@@ -1,7 +1,8 @@
 //! Probes before every way out of a kernel: `ret`, `exit`, and the end of its text.
 
 use super::{
-    Kernel, Probe, REGISTERS, edit::Edits, entry::parameters, kept::Kept, plain_calls, scan::Module,
+    Kernel, Probe, REGISTERS, edit::Edits, entry::parameters, inline::InlineProbes, plain_calls,
+    scan::Module,
 };
 
 /// How many places got the probes. What is kept goes to memory there.
@@ -9,7 +10,7 @@ pub fn insert(
     module: &Module,
     kernel: &Kernel,
     probes: &[&Probe],
-    kept: &Kept,
+    kept: &InlineProbes,
     edits: &mut Edits,
 ) -> usize {
     if probes.is_empty() && kept.begin().is_empty() {

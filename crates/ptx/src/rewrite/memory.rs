@@ -4,7 +4,9 @@
 //! Parameters are left out: they are constants of the launch, not memory.
 
 use super::scan::{Instruction, Module};
-use super::{Done, Kernel, Probe, REGISTERS, calls, edit::Edits, kept::Kept, leave::negated};
+use super::{
+    Done, Kernel, Probe, REGISTERS, calls, edit::Edits, inline::InlineProbes, leave::negated,
+};
 use crate::token::{Kind, Token};
 
 /// `{u64 address; u32 size, space; u64 pc; u32 line, kind;}`, where pc is the access's number in its
@@ -232,7 +234,7 @@ pub fn insert(
     module: &Module,
     kernel: &Kernel,
     probes: &[&Probe],
-    kept: &Kept,
+    kept: &InlineProbes,
     sites: &mut usize,
     edits: &mut Edits,
     done: &mut Done,

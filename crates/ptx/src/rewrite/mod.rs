@@ -7,7 +7,7 @@
 mod edit;
 mod entry;
 mod header;
-mod kept;
+mod inline;
 mod leave;
 mod memory;
 mod name;
@@ -15,20 +15,20 @@ mod scan;
 mod stub;
 
 pub use header::{Isa, Target};
-pub use kept::{Inline, SITE, Sum};
+pub use inline::{Inline, SITE, Sum};
 pub use memory::{Access, CONTEXT_BYTES as MEMORY_CONTEXT_BYTES, Space};
 pub use name::{Pattern, PatternError, nearest, readable};
 pub use scan::{Kernel, kernels};
 
 use crate::ParseError;
 use edit::Edits;
-use kept::Kept;
+use inline::InlineProbes;
 use scan::Module;
 use std::collections::BTreeSet;
 
 /// Where a probe stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ProbePoint {
     Entry,
     Return,
     Memory,
@@ -37,7 +37,7 @@ pub enum Place {
 /// A call that is put into kernels.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    pub place: Place,
+    pub place: ProbePoint,
     /// Which kernels.
     pub kernels: Pattern,
     /// The function to call, `(.reg .b64 result) name (.reg .b64 ctx)`.
@@ -133,16 +133,16 @@ pub fn rewrite(source: &str, plan: &Plan) -> Result<Option<Rewritten>, RewriteEr
         }
         let mut one = Done::of(&kernel.name);
         let (at_entry, others): (Vec<_>, Vec<_>) =
-            (probes.iter().copied()).partition(|probe| probe.place == Place::Entry);
+            (probes.iter().copied()).partition(|probe| probe.place == ProbePoint::Entry);
         one.stubs = stub::redirect(&module, kernel, &at_entry, &mut edits);
-        let kept = Kept::choose(&module, plan, &probes, one.stubs > 0);
+        let kept = InlineProbes::choose(&module, plan, &probes, one.stubs > 0);
         edits.insert(kernel.open, kept.begin());
         if one.stubs == 0 {
             one.entries = entry::insert(kernel, &at_entry, &kept, &mut edits);
         }
-        let returns = pick(&others, Place::Return);
+        let returns = pick(&others, ProbePoint::Return);
         one.returns = leave::insert(&module, kernel, &returns, &kept, &mut edits);
-        let accesses = pick(&others, Place::Memory);
+        let accesses = pick(&others, ProbePoint::Memory);
         memory::insert(
             &module, kernel, &accesses, &kept, &mut sites, &mut edits, &mut one,
         );
@@ -168,7 +168,7 @@ pub fn rewrite(source: &str, plan: &Plan) -> Result<Option<Rewritten>, RewriteEr
     }))
 }
 
-fn pick<'a>(probes: &[&'a Probe], place: Place) -> Vec<&'a Probe> {
+fn pick<'a>(probes: &[&'a Probe], place: ProbePoint) -> Vec<&'a Probe> {
     let wanted = probes.iter().filter(|probe| probe.place == place);
     wanted.copied().collect()
 }
@@ -181,9 +181,9 @@ fn refusal(module: &Module, kernel: &Kernel, probes: &[&Probe]) -> Option<String
         return Some("it distributes registers among its warps itself (setmaxnreg)".into());
     }
     let parameters = kernel.parameter_bytes;
-    let short = probes
-        .iter()
-        .find(|probe| probe.place != Place::Memory && u64::from(probe.context_bytes) > parameters);
+    let short = probes.iter().find(|probe| {
+        probe.place != ProbePoint::Memory && u64::from(probe.context_bytes) > parameters
+    });
     short.map(|probe| {
         format!(
             "{} reads {} bytes of parameters, but the kernel has {parameters}",
@@ -196,7 +196,7 @@ fn refusal(module: &Module, kernel: &Kernel, probes: &[&Probe]) -> Option<String
 ///
 /// Threads of a warp that come here together leave together: what follows may be an instruction that
 /// wants them to.
-fn calls(probes: &[&Probe], kept: &Kept, context: &str) -> String {
+fn calls(probes: &[&Probe], kept: &InlineProbes, context: &str) -> String {
     let part = (probes.iter()).any(|probe| kept.inline(probe).is_none_or(|text| text.diverges));
     let text = plain_calls(probes, kept, context);
     if !part {
@@ -206,7 +206,7 @@ fn calls(probes: &[&Probe], kept: &Kept, context: &str) -> String {
 }
 
 /// The calls alone.
-fn plain_calls(probes: &[&Probe], kept: &Kept, context: &str) -> String {
+fn plain_calls(probes: &[&Probe], kept: &InlineProbes, context: &str) -> String {
     let mut text = String::new();
     for probe in probes {
         if let Some(inline) = kept.inline(probe) {

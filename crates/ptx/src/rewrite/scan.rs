@@ -3,7 +3,7 @@
 //! Opcodes are not known here, nor what their operands mean: only labels, guards, braces, directives
 //! and the semicolon that ends an instruction.
 
-use super::{Place, Probe};
+use super::{Probe, ProbePoint};
 use crate::ParseError;
 use crate::token::{Kind, Lexer, Token};
 use std::collections::HashMap;
@@ -79,7 +79,8 @@ impl Instruction {
 impl Kernel {
     pub fn reads_parameters(&self, probes: &[&Probe]) -> bool {
         self.first_parameter.is_some()
-            && (probes.iter()).any(|probe| probe.place != Place::Memory && probe.context_bytes > 0)
+            && (probes.iter())
+                .any(|probe| probe.place != ProbePoint::Memory && probe.context_bytes > 0)
     }
 
     /// Bits of a register; `None`: no register of that name.

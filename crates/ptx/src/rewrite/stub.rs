@@ -2,7 +2,8 @@
 //! were written with it say themselves where they want to be probed.
 
 use super::{
-    Kernel, Probe, REGISTERS, calls, edit::Edits, kept::Kept, leave::negated, scan::Module,
+    Kernel, Probe, REGISTERS, calls, edit::Edits, inline::InlineProbes, leave::negated,
+    scan::Module,
 };
 use crate::token::Kind;
 
@@ -34,7 +35,7 @@ pub fn redirect(module: &Module, kernel: &Kernel, probes: &[&Probe], edits: &mut
         }
         text.push_str(REGISTERS);
         text.push_str(&super::entry::parameters(kernel, probes));
-        text.push_str(&calls(probes, &Kept::default(), "%cutrace_ctx"));
+        text.push_str(&calls(probes, &InlineProbes::default(), "%cutrace_ctx"));
         if one.guard.is_some() {
             text.push_str(&format!("$L__cutrace_stub_{places}:\n"));
         }

@@ -9,7 +9,7 @@ use super::{
     units::{Unit, nothing_behind},
 };
 use crate::{
-    Parts, Place,
+    FilePosition, Parts,
     batch::{At, Batch, Form, Half, NoteKind, Origin},
     fields::{Class, Fields, Word},
     pipeline::Decode,
@@ -143,7 +143,7 @@ impl Decode for Decoder {
             self.lines.clear();
             if let Err(problem) = self.decode() {
                 self.lines.clear();
-                let place = Place::Byte(self.unit.offset);
+                let place = FilePosition::Byte(self.unit.offset);
                 let what = nothing_behind(problem);
                 batch.note(At::default(), NoteKind::WarningAt(place, what));
                 batch.note(At::default(), NoteKind::End);

@@ -6,7 +6,7 @@ use super::{
     message::{Messages, Next},
     plan::Plan,
 };
-use crate::{Place, Result, pipeline::Cut};
+use crate::{FilePosition, Result, pipeline::Cut};
 use arrow_ipc::MessageHeader;
 use std::{borrow::Cow, io::Read, sync::Arc};
 
@@ -19,7 +19,7 @@ pub struct Unit {
     pub offset: u64,
     pub dictionaries: Arc<Dictionaries>,
     /// Instead of rows: what is wrong, and where.
-    pub warning: Option<(Place, Cow<'static, str>)>,
+    pub warning: Option<(FilePosition, Cow<'static, str>)>,
 }
 
 pub struct Units<R> {
@@ -40,7 +40,7 @@ impl<R: Read> Units<R> {
     }
 
     /// The end, with what is to be said of it.
-    fn end(&mut self, place: Place, what: impl Into<Cow<'static, str>>) -> Option<Unit> {
+    fn end(&mut self, place: FilePosition, what: impl Into<Cow<'static, str>>) -> Option<Unit> {
         self.ended = true;
         Some(Unit {
             warning: Some((place, what.into())),
@@ -104,7 +104,7 @@ impl<R: Read + Send + 'static> Cut for Units<R> {
                 Next::End => {
                     if self.messages.next()?.1 != Next::NoMore {
                         let what = "data after the stream's end is not read";
-                        return Ok(self.end(Place::Byte(self.messages.offset()), what));
+                        return Ok(self.end(FilePosition::Byte(self.messages.offset()), what));
                     }
                     self.ended = true;
                     return Ok(None);
@@ -118,7 +118,7 @@ impl<R: Read + Send + 'static> Cut for Units<R> {
                 }
                 Next::Damaged(what) => what,
             };
-            return Ok(self.end(Place::Byte(offset), nothing_behind(problem)));
+            return Ok(self.end(FilePosition::Byte(offset), nothing_behind(problem)));
         }
     }
 }

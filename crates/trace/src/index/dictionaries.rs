@@ -16,7 +16,7 @@ pub struct Dictionary {
 
 /// What is known of an Arrow stream without reading its columns.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct StreamLayout {
     /// Bytes of the schema.
     pub head: u64,
     pub dictionaries: Vec<Dictionary>,
@@ -28,8 +28,8 @@ const MOST: usize = 4 << 20;
 
 /// Looks through the messages, reading their headers only. What is damaged ends the search: nothing behind it is read
 /// by anybody.
-pub fn find(file: &File) -> io::Result<Found> {
-    let mut found = Found::default();
+pub fn find(file: &File) -> io::Result<StreamLayout> {
+    let mut found = StreamLayout::default();
     let (mut offset, mut header) = (0u64, Vec::new());
     loop {
         let mut prefix = [0; 8];

@@ -7,7 +7,7 @@ use super::{
     line,
 };
 use crate::{
-    Error, Parts, Place, Result, Warnings,
+    Error, FilePosition, Parts, Result, Warnings,
     fields::{Class, Fields},
     pipeline::{Cut, Decode, Inline},
     shape::{Problem, Shaper},
@@ -35,7 +35,7 @@ pub fn open(input: impl Read + Send + 'static, parts: Parts) -> Result<Opened> {
     let mut warnings = Warnings::default();
     let (mut line, mut damaged, mut first_damage) = (1, 0, None);
     let (meta, lines) = loop {
-        let place = Place::Line {
+        let place = FilePosition::Line {
             line,
             byte: decoder.offset(),
         };

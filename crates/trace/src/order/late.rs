@@ -23,11 +23,11 @@ pub struct Late {
     ends: Vec<u64>,
     memory: usize,
     bytes: Vec<u8>,
-    kept: Vec<Kept>,
+    kept: Vec<LateRecord>,
     pub count: u64,
 }
 
-struct Kept {
+struct LateRecord {
     time: i64,
     start: usize,
     length: usize,
@@ -50,11 +50,11 @@ impl Late {
     }
 
     pub fn push(&mut self, time: i64, line: &[u8]) -> io::Result<()> {
-        let used = self.bytes.len() + self.kept.len() * size_of::<Kept>();
+        let used = self.bytes.len() + self.kept.len() * size_of::<LateRecord>();
         if used + line.len() > self.memory && !self.kept.is_empty() {
             self.write_run()?;
         }
-        self.kept.push(Kept {
+        self.kept.push(LateRecord {
             time,
             start: self.bytes.len(),
             length: line.len(),
@@ -108,7 +108,7 @@ impl Late {
                 at = end;
             }
         }
-        runs.push(Run::Kept {
+        runs.push(Run::InMemory {
             bytes: self.bytes,
             kept: self.kept.into_iter(),
         });
@@ -125,9 +125,9 @@ impl Late {
 
 enum Run {
     Written(BufReader<Part>),
-    Kept {
+    InMemory {
         bytes: Vec<u8>,
-        kept: std::vec::IntoIter<Kept>,
+        kept: std::vec::IntoIter<LateRecord>,
     },
 }
 
@@ -151,7 +151,7 @@ impl Read for Part {
 impl Run {
     fn next(&mut self) -> io::Result<Option<(i64, Vec<u8>)>> {
         match self {
-            Run::Kept { bytes, kept } => Ok(kept.next().map(|one| {
+            Run::InMemory { bytes, kept } => Ok(kept.next().map(|one| {
                 let line = &bytes[one.start..one.start + one.length];
                 (one.time, line.to_vec())
             })),

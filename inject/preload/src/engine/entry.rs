@@ -4,7 +4,7 @@
 use super::clock;
 use crate::layout::{
     Detail, Entry, Frame, HAS_OUTPUTS, HAS_RESULTS, HotCount, HotItem, HotKind, HotPlan, IS_BRIEF,
-    Output, Piece, Pieces, SAVES_VECTORS,
+    ItemStores, Output, PayloadStore, SAVES_VECTORS,
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -185,14 +185,14 @@ fn compact(plan: &cuda::capture::Plan, always_succeeds: bool) -> HotPlan {
         offset: 0,
         bytes: 0,
         place: 0,
-        pieces: Pieces::default(),
+        pieces: ItemStores::default(),
         count: NO_COUNT,
         stride: 0,
         kept: 0,
     };
     let mut hot = HotPlan {
         pieces: core::ptr::null(),
-        whole_arguments: Pieces::default(),
+        whole_arguments: ItemStores::default(),
         always_succeeds,
         slots: plan.payload_slots() as u8,
         arguments: 0,
@@ -230,7 +230,7 @@ fn compact(plan: &cuda::capture::Plan, always_succeeds: bool) -> HotPlan {
 }
 
 /// Pieces of eight and of four bytes.
-type Parts = (Vec<Piece>, Vec<Piece>);
+type Parts = (Vec<PayloadStore>, Vec<PayloadStore>);
 
 /// Takes `bytes` bytes of a payload apart, which begin at `from` and go to `place`. False: they are no
 /// multiple of four.
@@ -242,7 +242,7 @@ fn cut(parts: &mut Parts, from: i16, place: usize, bytes: usize) -> bool {
             (place + done) % PAYLOAD_BYTES,
         );
         let (offset, room) = PayloadSlot::place(within);
-        let piece = Piece {
+        let piece = PayloadStore {
             from: from + done as i16,
             to: (slot * SLOT_BYTES + offset) as u16,
         };
@@ -261,8 +261,8 @@ fn cut(parts: &mut Parts, from: i16, place: usize, bytes: usize) -> bool {
     true
 }
 
-fn keep(pieces: &mut Vec<Piece>, (long, short): Parts) -> Pieces {
-    let kept = Pieces {
+fn keep(pieces: &mut Vec<PayloadStore>, (long, short): Parts) -> ItemStores {
+    let kept = ItemStores {
         first: pieces.len() as u16,
         long: long.len() as u8,
         short: short.len() as u8,

@@ -17,7 +17,7 @@ use super::payload;
 use super::steps::steps;
 use super::whole::whole;
 use crate::layout::{
-    Entry, Frame, HAS_OUTPUTS, HAS_RESULTS, HotPlan, IS_BRIEF, MAX_FUNCTIONS, Output, Piece,
+    Entry, Frame, HAS_OUTPUTS, HAS_RESULTS, HotPlan, IS_BRIEF, MAX_FUNCTIONS, Output, PayloadStore,
     SAVES_VECTORS, Thread,
 };
 use event::ring::{CallSlot, RingHeader, SLOT_BYTES};
@@ -152,9 +152,9 @@ cutrace_common:
     plan_first = const offset_of!(HotPlan, whole_arguments.first),
     plan_long = const offset_of!(HotPlan, whole_arguments.long),
     plan_short = const offset_of!(HotPlan, whole_arguments.short),
-    piece_size = const size_of::<Piece>(),
-    piece_from = const offset_of!(Piece, from),
-    piece_to = const offset_of!(Piece, to),
+    piece_size = const size_of::<PayloadStore>(),
+    piece_from = const offset_of!(PayloadStore, from),
+    piece_to = const offset_of!(PayloadStore, to),
 
     thread_size = const size_of::<Thread>(),
     thread_header = const offset_of!(Thread, header),

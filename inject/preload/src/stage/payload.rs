@@ -6,7 +6,7 @@
 
 mod arrays;
 
-use crate::layout::{Entry, HotItem, HotKind, HotPlan, Piece};
+use crate::layout::{Entry, HotItem, HotKind, HotPlan, PayloadStore};
 use crate::sys;
 use core::mem::offset_of;
 use event::ring::{FLAG_PAYLOADS, PAYLOAD_BYTES, PayloadSlot, SLOT_BYTES};
@@ -22,7 +22,7 @@ struct Payload {
     sequence: u32,
     /// The first slot, if all follow it in memory: not where the ring begins again.
     straight: *mut u8,
-    pieces: *const Piece,
+    pieces: *const PayloadStore,
 }
 
 impl Payload {

@@ -12,7 +12,7 @@ use crate::{
     context::{self, Context},
     device::{Device, LIMITS, PRIORITIES},
     entry::{api, put, put_optional},
-    event::Record,
+    event::EventRecording,
     result::{
         Answer, CuError, INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, UNSUPPORTED_EXEC_AFFINITY,
         UNSUPPORTED_LIMIT,
@@ -291,7 +291,7 @@ api! {
         let context = chosen(context)?;
         context.healthy()?;
         let event = driver().events.get(event).ok_or(INVALID_HANDLE)?;
-        Record::enqueue(&event, &context, &context.legacy, all_work(&context));
+        EventRecording::enqueue(&event, &context, &context.legacy, all_work(&context));
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crate::{
     abi::{Memcpy2d, Memcpy3d},
     capture, context,
-    copy::{Copy, Place},
+    copy::{Copy, MemorySpace},
     entry::{stream_api, take, take_array},
     result::{Answer, INVALID_VALUE},
     stream::{NullStream, resolve},
@@ -81,7 +81,13 @@ unsafe fn rows_3d(copy: *const Memcpy3d) -> Answer<Copy> {
     Copy::rows(&unsafe { take(copy)? })
 }
 
-fn line(to: u64, to_place: Place, from: u64, from_place: Place, bytes: usize) -> Answer<Copy> {
+fn line(
+    to: u64,
+    to_place: MemorySpace,
+    from: u64,
+    from_place: MemorySpace,
+    bytes: usize,
+) -> Answer<Copy> {
     Copy::line(to, to_place, from, from_place, bytes as u64)
 }
 
@@ -117,7 +123,13 @@ unsafe fn batch(
     };
     let mut copies = Vec::new();
     for i in 0..count {
-        let copy = line(to[i], Place::Unified, from[i], Place::Unified, sizes[i]);
+        let copy = line(
+            to[i],
+            MemorySpace::Unified,
+            from[i],
+            MemorySpace::Unified,
+            sizes[i],
+        );
         copies.push(copy.map_err(|error| (error, i))?);
     }
     for (i, copy) in copies.into_iter().enumerate() {
@@ -128,15 +140,15 @@ unsafe fn batch(
 
 stream_api! {
     fn cuMemcpy / cuMemcpy_ptds(null; to: u64, from: u64, bytes: usize) {
-        copy_now(null, line(to, Place::Unified, from, Place::Unified, bytes))
+        copy_now(null, line(to, MemorySpace::Unified, from, MemorySpace::Unified, bytes))
     }
 
     fn cuMemcpyAsync / cuMemcpyAsync_ptsz(null; to: u64, from: u64, bytes: usize, stream: u64) {
-        copy_later(null, stream, line(to, Place::Unified, from, Place::Unified, bytes))
+        copy_later(null, stream, line(to, MemorySpace::Unified, from, MemorySpace::Unified, bytes))
     }
 
     fn cuMemcpyHtoD_v2 / cuMemcpyHtoD_v2_ptds(null; to: u64, from: *const c_void, bytes: usize) {
-        copy_now(null, line(to, Place::Device, from as u64, Place::Host, bytes))
+        copy_now(null, line(to, MemorySpace::Device, from as u64, MemorySpace::Host, bytes))
     }
 
     fn cuMemcpyHtoDAsync_v2 / cuMemcpyHtoDAsync_v2_ptsz(null;
@@ -145,11 +157,11 @@ stream_api! {
         bytes: usize,
         stream: u64,
     ) {
-        copy_later(null, stream, line(to, Place::Device, from as u64, Place::Host, bytes))
+        copy_later(null, stream, line(to, MemorySpace::Device, from as u64, MemorySpace::Host, bytes))
     }
 
     fn cuMemcpyDtoH_v2 / cuMemcpyDtoH_v2_ptds(null; to: *mut c_void, from: u64, bytes: usize) {
-        copy_now(null, line(to as u64, Place::Host, from, Place::Device, bytes))
+        copy_now(null, line(to as u64, MemorySpace::Host, from, MemorySpace::Device, bytes))
     }
 
     fn cuMemcpyDtoHAsync_v2 / cuMemcpyDtoHAsync_v2_ptsz(null;
@@ -158,11 +170,11 @@ stream_api! {
         bytes: usize,
         stream: u64,
     ) {
-        copy_later(null, stream, line(to as u64, Place::Host, from, Place::Device, bytes))
+        copy_later(null, stream, line(to as u64, MemorySpace::Host, from, MemorySpace::Device, bytes))
     }
 
     fn cuMemcpyDtoD_v2 / cuMemcpyDtoD_v2_ptds(null; to: u64, from: u64, bytes: usize) {
-        copy_now(null, line(to, Place::Device, from, Place::Device, bytes))
+        copy_now(null, line(to, MemorySpace::Device, from, MemorySpace::Device, bytes))
     }
 
     fn cuMemcpyDtoDAsync_v2 / cuMemcpyDtoDAsync_v2_ptsz(null;
@@ -171,7 +183,7 @@ stream_api! {
         bytes: usize,
         stream: u64,
     ) {
-        copy_later(null, stream, line(to, Place::Device, from, Place::Device, bytes))
+        copy_later(null, stream, line(to, MemorySpace::Device, from, MemorySpace::Device, bytes))
     }
 
     fn cuMemcpyPeer / cuMemcpyPeer_ptds(null;
@@ -182,7 +194,7 @@ stream_api! {
         bytes: usize,
     ) {
         check_contexts(to_context, from_context)?;
-        copy_now(null, line(to, Place::Device, from, Place::Device, bytes))
+        copy_now(null, line(to, MemorySpace::Device, from, MemorySpace::Device, bytes))
     }
 
     fn cuMemcpyPeerAsync / cuMemcpyPeerAsync_ptsz(null;
@@ -194,7 +206,7 @@ stream_api! {
         stream: u64,
     ) {
         check_contexts(to_context, from_context)?;
-        copy_later(null, stream, line(to, Place::Device, from, Place::Device, bytes))
+        copy_later(null, stream, line(to, MemorySpace::Device, from, MemorySpace::Device, bytes))
     }
 
     fn cuMemcpy2D_v2 / cuMemcpy2D_v2_ptds(null; copy: *const Memcpy2d) {

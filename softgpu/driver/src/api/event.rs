@@ -6,7 +6,7 @@ use crate::{
     activity::Waits,
     capture,
     entry::{api, put, stream_api},
-    event::{BLOCKING_SYNC, DISABLE_TIMING, Event, INTERPROCESS, Record},
+    event::{BLOCKING_SYNC, DISABLE_TIMING, Event, EventRecording, INTERPROCESS},
     result::{Answer, ILLEGAL_STATE, INVALID_HANDLE, INVALID_VALUE, NOT_READY, NOT_SUPPORTED},
     state::driver,
     stream::{NullStream, resolve},
@@ -47,7 +47,7 @@ fn record(null: NullStream, event: u64, stream: u64, flags: u32) -> Answer {
         return Ok(());
     }
     capture::check_implicit(&context, &stream)?;
-    Record::enqueue(&event, &context, &stream, Vec::new());
+    EventRecording::enqueue(&event, &context, &stream, Vec::new());
     Ok(())
 }
 

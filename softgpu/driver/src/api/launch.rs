@@ -6,7 +6,7 @@ use crate::{
     abi::{HostFn, LaunchConfig},
     capture,
     entry::{stream_api, take, take_array},
-    event::Record,
+    event::EventRecording,
     launch::{self, KernelWork, Shape, gather},
     result::{Answer, INVALID_HANDLE, INVALID_VALUE},
     state::driver,
@@ -70,7 +70,7 @@ fn record_completion(null: NullStream, stream: u64, event: u64) -> Answer {
     let event = driver().events.get(event).ok_or(INVALID_HANDLE)?;
     let (context, stream) = resolve(null, stream)?;
     if !capture::record(&stream, &event)? {
-        Record::enqueue(&event, &context, &stream, Vec::new());
+        EventRecording::enqueue(&event, &context, &stream, Vec::new());
     }
     Ok(())
 }

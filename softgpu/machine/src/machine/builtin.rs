@@ -4,16 +4,16 @@ use std::io::Write;
 
 use super::execute::Executor;
 use super::heap;
-use super::print::{self, Piece};
+use super::print::{self, FormatPart};
 use super::registers::Bits;
 use super::schedule::thread_index;
 use super::trouble::{Outcome, Trouble};
 use crate::alu::WARP;
 use crate::fault::FaultKind;
-use crate::program::code::{Builtin, Call};
+use crate::program::code::{Builtin, CallInstruction};
 
 impl Executor<'_, '_> {
-    pub fn builtin(&mut self, builtin: Builtin, call: &Call, active: u32) -> Outcome {
+    pub fn builtin(&mut self, builtin: Builtin, call: &CallInstruction, active: u32) -> Outcome {
         for lane in Bits(active) {
             let mut args = [0; 5];
             for (value, place) in args.iter_mut().zip(&call.args) {
@@ -43,8 +43,8 @@ impl Executor<'_, '_> {
         let mut count = 0;
         for piece in print::pieces(&format) {
             match piece {
-                Piece::Text(bytes) => text.extend_from_slice(bytes),
-                Piece::Conversion(mut conversion) => {
+                FormatPart::Text(bytes) => text.extend_from_slice(bytes),
+                FormatPart::Conversion(mut conversion) => {
                     let mut next = |executor: &mut Self, bytes: u8| {
                         let size = u64::from(bytes);
                         at = at.wrapping_add(size - 1) & !(size - 1);

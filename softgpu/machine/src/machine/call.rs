@@ -7,12 +7,18 @@ use super::warp::NO_FRAME;
 use crate::alu::Lanes;
 use crate::fault::FaultKind;
 use crate::program::code::{
-    CONSTANT, Call, Callee, FUNCTION_STEP, FUNCTION_WINDOW, Function, Op, Place,
+    CONSTANT, CallInstruction, Callee, FUNCTION_STEP, FUNCTION_WINDOW, Function, Op, ValueLocation,
 };
 
 impl<'a> Executor<'_, 'a> {
     /// Calls; true if execution simply goes on behind (a function of the device library).
-    pub fn call(&mut self, view: View, index: usize, call: &'a Call, active: u32) -> Outcome<bool> {
+    pub fn call(
+        &mut self,
+        view: View,
+        index: usize,
+        call: &'a CallInstruction,
+        active: u32,
+    ) -> Outcome<bool> {
         let callee = match call.callee {
             Callee::Builtin(builtin) => {
                 self.builtin(builtin, call, active)?;
@@ -56,7 +62,7 @@ impl<'a> Executor<'_, 'a> {
         Ok(number as usize - 1)
     }
 
-    fn enter(&mut self, index: usize, callee: usize, call: &Call) -> Outcome {
+    fn enter(&mut self, index: usize, callee: usize, call: &CallInstruction) -> Outcome {
         let group = self.warp.groups[index];
         let code: &'a Function = &self.core.program.functions[callee];
         let frame = self
@@ -97,19 +103,19 @@ impl<'a> Executor<'_, 'a> {
     }
 
     /// Copies an argument or result between frames.
-    fn transfer(&mut self, from: (u32, Place), to: (u32, Place), lanes: u32) {
+    fn transfer(&mut self, from: (u32, ValueLocation), to: (u32, ValueLocation), lanes: u32) {
         match (from, to) {
             (
                 (
                     source,
-                    Place::Local {
+                    ValueLocation::Local {
                         offset: from,
                         size: available,
                     },
                 ),
                 (
                     target,
-                    Place::Local {
+                    ValueLocation::Local {
                         offset: to,
                         size: wanted,
                     },
@@ -126,13 +132,13 @@ impl<'a> Executor<'_, 'a> {
                     }
                 }
             }
-            ((source, place), (target, Place::Local { offset, size })) => {
+            ((source, place), (target, ValueLocation::Local { offset, size })) => {
                 for lane in Bits(lanes) {
                     let value = self.argument(source, place, lane);
                     self.write_frame(target, lane, offset, size, value);
                 }
             }
-            ((source, place), (target, Place::Register { reg, size })) => {
+            ((source, place), (target, ValueLocation::Register { reg, size })) => {
                 for lane in Bits(lanes) {
                     let value = self.argument(source, place, lane);
                     let keep = u64::MAX >> (64 - size.clamp(1, 8) * 8);
@@ -146,10 +152,10 @@ impl<'a> Executor<'_, 'a> {
     }
 
     /// One lane's value of an argument, up to eight bytes.
-    pub fn argument(&mut self, frame: u32, place: Place, lane: usize) -> u64 {
+    pub fn argument(&mut self, frame: u32, place: ValueLocation, lane: usize) -> u64 {
         match place {
-            Place::Local { offset, size } => self.read_frame(frame, lane, offset, size),
-            Place::Register { reg, .. } if reg & CONSTANT != 0 => {
+            ValueLocation::Local { offset, size } => self.read_frame(frame, lane, offset, size),
+            ValueLocation::Register { reg, .. } if reg & CONSTANT != 0 => {
                 let function = self.warp.frames[frame as usize].function;
                 let loaded = self.core.launch.loaded;
                 let constants = loaded.constants(self.core.launch.kernel, function);
@@ -157,17 +163,19 @@ impl<'a> Executor<'_, 'a> {
                     .and_then(|table| table.get((reg & !CONSTANT) as usize))
                     .map_or(0, |lanes| lanes[lane])
             }
-            Place::Register { reg, .. } => {
+            ValueLocation::Register { reg, .. } => {
                 self.warp.frames[frame as usize].registers[reg as usize][lane]
             }
         }
     }
 
     /// Sets one lane's value of a result.
-    pub fn set_result(&mut self, frame: u32, place: Place, lane: usize, value: u64) {
+    pub fn set_result(&mut self, frame: u32, place: ValueLocation, lane: usize, value: u64) {
         match place {
-            Place::Local { offset, size } => self.write_frame(frame, lane, offset, size, value),
-            Place::Register { reg, size } => {
+            ValueLocation::Local { offset, size } => {
+                self.write_frame(frame, lane, offset, size, value)
+            }
+            ValueLocation::Register { reg, size } => {
                 let keep = u64::MAX >> (64 - size.clamp(1, 8) * 8);
                 let registers = &mut self.warp.frames[frame as usize].registers;
                 if let Some(register) = registers.get_mut(reg as usize) {

@@ -1,7 +1,7 @@
 //! C's printf conversions, for device printf.
 
 /// A part of a format string.
-pub enum Piece<'f> {
+pub enum FormatPart<'f> {
     Text(&'f [u8]),
     Conversion(Conversion),
 }
@@ -27,31 +27,31 @@ pub struct Conversion {
 const MAX_WIDTH: usize = 4096;
 
 /// Splits a format string.
-pub fn pieces(format: &[u8]) -> Vec<Piece<'_>> {
+pub fn pieces(format: &[u8]) -> Vec<FormatPart<'_>> {
     let mut pieces = Vec::new();
     let mut rest = format;
     while let Some(percent) = rest.iter().position(|&byte| byte == b'%') {
         if percent > 0 {
-            pieces.push(Piece::Text(&rest[..percent]));
+            pieces.push(FormatPart::Text(&rest[..percent]));
         }
         let after = &rest[percent + 1..];
         match parse(after) {
             Some((_, used)) if after[used - 1] == b'%' => {
-                pieces.push(Piece::Text(b"%"));
+                pieces.push(FormatPart::Text(b"%"));
                 rest = &after[used..];
             }
             Some((conversion, used)) => {
-                pieces.push(Piece::Conversion(conversion));
+                pieces.push(FormatPart::Conversion(conversion));
                 rest = &after[used..];
             }
             None => {
-                pieces.push(Piece::Text(b"%"));
+                pieces.push(FormatPart::Text(b"%"));
                 rest = after;
             }
         }
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Text(rest));
+        pieces.push(FormatPart::Text(rest));
     }
     pieces
 }
@@ -403,8 +403,8 @@ mod tests {
         let mut out = Vec::new();
         for piece in pieces(format.as_bytes()) {
             match piece {
-                Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Conversion(conversion) => conversion.number(bits, &mut out),
+                FormatPart::Text(text) => out.extend_from_slice(text),
+                FormatPart::Conversion(conversion) => conversion.number(bits, &mut out),
             }
         }
         out

@@ -48,13 +48,13 @@ pub struct Function {
     pub pressure: u32,
     /// Bytes of a frame in local memory, a multiple of 16.
     pub local_size: u32,
-    pub params: Vec<Place>,
-    pub returns: Vec<Place>,
+    pub params: Vec<ValueLocation>,
+    pub returns: Vec<ValueLocation>,
 }
 
 /// Where a call's argument or result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ValueLocation {
     /// Bytes in the function's frame in local memory.
     Local {
         offset: u32,
@@ -172,10 +172,10 @@ pub enum Callee {
     Builtin(Builtin),
 }
 
-pub struct Call {
+pub struct CallInstruction {
     pub callee: Callee,
-    pub args: Vec<Place>,
-    pub results: Vec<Place>,
+    pub args: Vec<ValueLocation>,
+    pub results: Vec<ValueLocation>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -422,7 +422,7 @@ pub enum Op {
         index: Reg,
         table: u32,
     },
-    Call(Box<Call>),
+    Call(Box<CallInstruction>),
     Return,
     Exit,
     Trap,

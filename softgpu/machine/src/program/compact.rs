@@ -165,7 +165,7 @@ fn intervals(
         }
     }
     for place in &function.params {
-        if let super::code::Place::Register { reg, .. } = place {
+        if let super::code::ValueLocation::Register { reg, .. } = place {
             touch(&mut found, *reg, 0);
         }
     }
@@ -260,7 +260,7 @@ fn rename(function: &mut Function, slots: &[Reg]) {
         visit(function, at, |reg, _| apply(reg));
     }
     for place in function.params.iter_mut().chain(&mut function.returns) {
-        if let super::code::Place::Register { reg, .. } = place {
+        if let super::code::ValueLocation::Register { reg, .. } = place {
             apply(reg);
         }
     }

@@ -15,7 +15,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let thread = &mut self.rings[ring];
         let ended = taken(&mut thread.ended, begin.sequence);
         let payload = match ended {
-            Some(bytes) => Some(Payload::Pieces(bytes)),
+            Some(bytes) => Some(Payload::Owned(bytes)),
             None if begin.complete => Some(begin.payload.into()),
             None => None,
         };

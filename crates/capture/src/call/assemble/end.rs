@@ -61,7 +61,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                         &mut late,
                     );
                     call.event.outputs = late;
-                    call.payload = Some(Payload::Pieces(payload));
+                    call.payload = Some(Payload::Owned(payload));
                 }
                 if call.signature.succeeded(result) {
                     self.succeeded(ring, &mut call)

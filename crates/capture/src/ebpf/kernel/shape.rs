@@ -23,11 +23,11 @@ const CLASSES: [usize; 2] = [2, 5];
 #[derive(Debug, Clone)]
 pub struct Shape {
     pub spec: Spec,
-    pieces: Vec<Piece>,
+    pieces: Vec<CopiedValue>,
 }
 
 #[derive(Debug, Clone)]
-struct Piece {
+struct CopiedValue {
     name: Name,
     format: Format,
     from: From,
@@ -68,7 +68,7 @@ impl Shape {
             flags: SPEC_INSTANT,
             ..Spec::default()
         };
-        let state = Piece {
+        let state = CopiedValue {
             name: "state".into(),
             format: Format::Text,
             from: From::State,
@@ -251,7 +251,7 @@ struct Draft {
     words: usize,
     entry: Half,
     exit: Half,
-    pieces: Vec<Piece>,
+    pieces: Vec<CopiedValue>,
     /// Where each of the hook's arguments is in the beginning's body.
     places: Vec<Option<usize>>,
 }
@@ -281,7 +281,7 @@ impl Draft {
             From::Entry(at) | From::EntryText(at) => Some(at),
             From::Return(_) | From::ReturnText(_) | From::Result | From::State => None,
         });
-        self.pieces.push(Piece {
+        self.pieces.push(CopiedValue {
             name: argument.name.as_str().into(),
             format: argument.format,
             from,
@@ -424,7 +424,7 @@ impl Draft {
 fn compiled(
     condition: &Condition,
     places: &[Option<usize>],
-    pieces: &[Piece],
+    pieces: &[CopiedValue],
 ) -> Result<Vec<Compiled>, ShapeError> {
     let mut found = Vec::new();
     for alternative in &condition.alternatives {

@@ -13,7 +13,7 @@ use gpubpf::{
     translate, verify_or_budget,
 };
 use ptx::device::{Map, Orders, map_kind, runtime};
-use ptx::rewrite::{Isa, Pattern, PatternError, Place, Plan, Probe};
+use ptx::rewrite::{Isa, Pattern, PatternError, Plan, Probe, ProbePoint};
 
 /// What only the object's types tell.
 pub struct Types {
@@ -114,9 +114,12 @@ pub fn load(
             }),
         };
         let (place, kernels) = match &program.attach {
-            Attach::Entry(kernels) => (Place::Entry, pattern(kernels)?),
-            Attach::Return(kernels) => (Place::Return, pattern(kernels)?),
-            Attach::Memory => (Place::Memory, kernels.cloned().unwrap_or_else(Pattern::any)),
+            Attach::Entry(kernels) => (ProbePoint::Entry, pattern(kernels)?),
+            Attach::Return(kernels) => (ProbePoint::Return, pattern(kernels)?),
+            Attach::Memory => (
+                ProbePoint::Memory,
+                kernels.cloned().unwrap_or_else(Pattern::any),
+            ),
             Attach::Direct => {
                 direct.push(Direct {
                     name: program.name.clone(),

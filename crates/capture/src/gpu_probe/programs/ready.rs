@@ -5,7 +5,7 @@ use super::{
     accesses::{LINE_ENTRY_BYTES, LINES, SITE_BYTES, SITES, SUMS_BYTES},
 };
 use ptx::device::{Map, Orders, map_kind, runtime};
-use ptx::rewrite::{Inline, Isa, MEMORY_CONTEXT_BYTES, Pattern, Place, Plan, Probe, Sum};
+use ptx::rewrite::{Inline, Isa, MEMORY_CONTEXT_BYTES, Pattern, Plan, Probe, ProbePoint, Sum};
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +67,8 @@ impl Ready {
             kernels: kernels.clone(),
             function: function.into(),
             context_bytes: match place {
-                Place::Memory => MEMORY_CONTEXT_BYTES,
-                Place::Entry | Place::Return => 0,
+                ProbePoint::Memory => MEMORY_CONTEXT_BYTES,
+                ProbePoint::Entry | ProbePoint::Return => 0,
             },
             inline: None,
         };
@@ -77,16 +77,16 @@ impl Ready {
             Ready::Count => (
                 COUNT,
                 vec![
-                    probe(Place::Entry, "__cutrace_count_in"),
-                    probe(Place::Return, "__cutrace_count_out"),
+                    probe(ProbePoint::Entry, "__cutrace_count_in"),
+                    probe(ProbePoint::Return, "__cutrace_count_out"),
                 ],
                 vec![sums("counts", 8, 4)],
             ),
             Ready::Trace | Ready::Sched => (
                 WARP,
                 vec![
-                    probe(Place::Entry, "__cutrace_warp_in"),
-                    probe(Place::Return, "__cutrace_block_out"),
+                    probe(ProbePoint::Entry, "__cutrace_warp_in"),
+                    probe(ProbePoint::Return, "__cutrace_block_out"),
                 ],
                 vec![
                     warps,
@@ -101,13 +101,13 @@ impl Ready {
                         inline: Some(in_thread(&format!(
                             "\tmov.u64 {THREAD_BEGAN}, %globaltimer;\n"
                         ))),
-                        ..probe(Place::Entry, "__cutrace_thread_in")
+                        ..probe(ProbePoint::Entry, "__cutrace_thread_in")
                     },
                     Probe {
                         inline: Some(in_thread(&format!(
                             "\t.reg .b64 %cutrace_ignored;\n\tcall (%cutrace_ignored), __cutrace_thread_span, ({THREAD_BEGAN});\n"
                         ))),
-                        ..probe(Place::Return, "__cutrace_thread_out")
+                        ..probe(ProbePoint::Return, "__cutrace_thread_out")
                     },
                 ],
                 vec![map("threads", map_kind::RING, THREAD_BYTES, THREADS)],
@@ -115,8 +115,8 @@ impl Ready {
             Ready::Hist => (
                 WARP,
                 vec![
-                    probe(Place::Entry, "__cutrace_warp_in"),
-                    probe(Place::Return, "__cutrace_warp_hist"),
+                    probe(ProbePoint::Entry, "__cutrace_warp_in"),
+                    probe(ProbePoint::Return, "__cutrace_warp_hist"),
                 ],
                 vec![
                     warps,
@@ -127,7 +127,7 @@ impl Ready {
             ),
             Ready::Mem => (
                 MEMORY,
-                vec![probe(Place::Memory, "__cutrace_count_access")],
+                vec![probe(ProbePoint::Memory, "__cutrace_count_access")],
                 vec![
                     sums("accesses", SUMS_BYTES, SITES),
                     map("sites", map_kind::GPU_ARRAY, SITE_BYTES, SITES),

@@ -16,13 +16,13 @@ use tempfile::TempDir;
 
 /// Keeps what it is given, up to a number of records.
 #[derive(Default)]
-pub struct Kept {
+pub struct Recorded {
     pub records: Vec<Record>,
     pub backend: Option<Backend>,
     pub room: Option<usize>,
 }
 
-impl Sink for Kept {
+impl Sink for Recorded {
     fn begin(&mut self, backend: Backend) -> Result<(), SinkError> {
         assert!(self.records.is_empty(), "begun before the first record");
         self.backend = Some(backend);
@@ -149,9 +149,9 @@ impl Traced {
             }
             fs::write(self.folder.path().join(format!("process.{pid}.1")), text).expect("written");
         }
-        let sink = Kept {
+        let sink = Recorded {
             room: self.room,
-            ..Kept::default()
+            ..Recorded::default()
         };
         let processes = Processes::new(
             self.folder.path(),

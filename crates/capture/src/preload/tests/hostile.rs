@@ -1,6 +1,6 @@
 //! Rings that no producer writes: whatever they hold, the tracer lives and stays small.
 
-use super::calls::Kept;
+use super::calls::Recorded;
 use super::{RawCall, RingFile};
 use crate::call::item::Batch;
 use crate::preload::arena::Arena;
@@ -78,7 +78,7 @@ fn what_is_no_file_is_left_alone() {
             }
         }
     }
-    let recording = session.start(Kept::default()).expect("threads");
+    let recording = session.start(Recorded::default()).expect("threads");
     std::thread::sleep(Duration::from_millis(20));
     let (sink, report) = recording.finish();
     assert!(sink.records.is_empty() && report.processes.is_empty());

@@ -1,6 +1,6 @@
 //! A whole session over hand-made files, with its threads and its clock.
 
-use super::calls::{Kept, lines};
+use super::calls::{Recorded, lines};
 use super::{RawCall, RingFile};
 use crate::preload::clock::timestamp;
 use crate::preload::{Options, Session};
@@ -28,7 +28,7 @@ fn a_session_drains_while_the_program_runs_and_cleans_up() {
     let session = Session::create(Options::default()).expect("a session");
     let folder = session.folder().to_owned();
     let start = session.start_ns();
-    let recording = session.start(Kept::default()).expect("threads");
+    let recording = session.start(Recorded::default()).expect("threads");
     describe(&folder, 7);
     let mut ring = RingFile::create(&folder, 7, 7, 64);
     // More than the ring holds: only draining makes room.
@@ -77,7 +77,7 @@ fn a_session_drains_while_the_program_runs_and_cleans_up() {
 fn a_ring_serves_one_thread_after_the_other() {
     let session = Session::create(Options::default()).expect("a session");
     let folder = session.folder().to_owned();
-    let recording = session.start(Kept::default()).expect("threads");
+    let recording = session.start(Recorded::default()).expect("threads");
     describe(&folder, 7);
     let mut ring = RingFile::create(&folder, 7, 100, 64);
     for thread in 0..20u32 {
@@ -125,7 +125,7 @@ fn calls_that_no_ring_counts_are_counted() {
         file.write_all_at(&lost.to_le_bytes(), 0).expect("written");
     };
     count(3);
-    let recording = session.start(Kept::default()).expect("threads");
+    let recording = session.start(Recorded::default()).expect("threads");
     std::thread::sleep(Duration::from_millis(120));
     count(10);
     let (sink, report) = recording.finish();
@@ -141,7 +141,7 @@ fn calls_that_no_ring_counts_are_counted() {
 fn a_child_that_may_not_write_says_who_it_is_by_its_parents_rings() {
     let session = Session::create(Options::default()).expect("a session");
     let folder = session.folder().to_owned();
-    let recording = session.start(Kept::default()).expect("threads");
+    let recording = session.start(Recorded::default()).expect("threads");
     describe(&folder, 7);
     let mut ring = RingFile::create(&folder, 7, 7, 64);
     let now = timestamp();
@@ -188,7 +188,7 @@ fn damaged_rings_are_given_up_and_reported() {
     ring.set_head(u64::MAX);
     drop(ring);
     fs::write(folder.join("rings.9.0"), "garbage").expect("written");
-    let recording = session.start(Kept::default()).expect("threads");
+    let recording = session.start(Recorded::default()).expect("threads");
     let (sink, report) = recording.finish();
     assert!(sink.records.is_empty());
     assert_eq!(report.notes.lines().len(), 1, "{:?}", report.notes);

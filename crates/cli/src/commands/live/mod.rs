@@ -39,7 +39,7 @@ pub struct State {
     pub live: Live,
     pub recent: Recent,
     pub meta: Meta,
-    /// Told of records beside the totals.
+    /// Sees records beside the totals.
     listener: Option<Box<dyn Listener>>,
 }
 

@@ -119,7 +119,7 @@ fn batch(mut options: Top, watch: &Arc<Watch>, frames: u64) -> Result<ExitCode> 
     });
     let watched = watch.run(&mut options.record)?;
     match printer.join() {
-        // Whoever reads them has seen enough.
+        // The reader has seen enough.
         Ok(Err(why)) if super::is_broken_pipe(&why) => {}
         Ok(done) => done?,
         Err(_) => anyhow::bail!("the frames could not be drawn"),

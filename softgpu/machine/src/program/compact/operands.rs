@@ -1,6 +1,6 @@
 //! Which registers an instruction reads and writes.
 
-use super::super::code::{Access, Callee, Function, List, Op, Place, Reg, WarpOp};
+use super::super::code::{Access, Callee, Function, List, Op, Reg, ValueLocation, WarpOp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -98,7 +98,7 @@ pub fn visit(function: &mut Function, at: usize, mut each: impl FnMut(&mut Reg, 
         }
         Op::Return => {
             for result in &mut function.returns {
-                if let Place::Register { reg, .. } = result {
+                if let ValueLocation::Register { reg, .. } = result {
                     // Renamed with the signature, not here: only its life matters.
                     let mut copy = *reg;
                     each(&mut copy, Read);
@@ -137,8 +137,8 @@ fn base(access: &mut Access, each: &mut impl FnMut(&mut Reg, Role)) {
     each(&mut access.base, Read);
 }
 
-fn place(place: &mut Place, role: Role, each: &mut impl FnMut(&mut Reg, Role)) {
-    if let Place::Register { reg, .. } = place {
+fn place(place: &mut ValueLocation, role: Role, each: &mut impl FnMut(&mut Reg, Role)) {
+    if let ValueLocation::Register { reg, .. } = place {
         each(reg, role);
     }
 }

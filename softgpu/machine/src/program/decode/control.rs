@@ -2,7 +2,7 @@
 
 use ptx::ast::{Instruction, Operand, Type};
 
-use super::super::code::{Call, Callee, Op, Place};
+use super::super::code::{CallInstruction, Callee, Op, ValueLocation};
 use super::super::layout;
 use super::super::names::{Meaning, Symbol};
 use super::{Decoded, Decoder, first, full_name, operand_at, unsupported};
@@ -64,7 +64,7 @@ impl Decoder<'_> {
                 None => return self.error(format!("function {target} is not defined")),
             },
         };
-        self.simple(Op::Call(Box::new(Call {
+        self.simple(Op::Call(Box::new(CallInstruction {
             callee,
             args,
             results,
@@ -72,15 +72,17 @@ impl Decoder<'_> {
     }
 
     /// An actual argument or result: a .param variable, a register or an immediate.
-    fn argument(&mut self, operand: &Operand, is_result: bool) -> Decoded<Place> {
+    fn argument(&mut self, operand: &Operand, is_result: bool) -> Decoded<ValueLocation> {
         if let Operand::Name(name) = operand {
             match self.names.find(name) {
-                Some(Meaning::Frame { offset, size }) => return Ok(Place::Local { offset, size }),
+                Some(Meaning::Frame { offset, size }) => {
+                    return Ok(ValueLocation::Local { offset, size });
+                }
                 Some(Meaning::Register(register)) => {
                     if register.ty == Type::B128 {
                         return self.error(format!("{name} cannot be passed"));
                     }
-                    return Ok(Place::Register {
+                    return Ok(ValueLocation::Register {
                         reg: register.reg,
                         size: layout::type_bytes(register.ty) as u32,
                     });
@@ -95,7 +97,7 @@ impl Decoder<'_> {
             bits: 64,
             signed: false,
         };
-        Ok(Place::Register {
+        Ok(ValueLocation::Register {
             reg: self.source(operand, kind)?,
             size: 8,
         })

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use ptx::ast::{self, Instruction, Space as AstSpace, Statement, Variable};
 
-use super::code::{CONSTANT, Constant, Function, Inst, List, NONE, Op, Place, Reg};
+use super::code::{CONSTANT, Constant, Function, Inst, List, NONE, Op, Reg, ValueLocation};
 use super::names::{Meaning, Names, Symbol};
 use super::{BuildError, SharedVariable, compact, layout};
 
@@ -39,8 +39,8 @@ pub struct Surroundings<'a> {
 pub struct Signature {
     pub names: Names,
     pub frame: u32,
-    pub params: Vec<Place>,
-    pub returns: Vec<Place>,
+    pub params: Vec<ValueLocation>,
+    pub returns: Vec<ValueLocation>,
     pub entry_params: Vec<super::Param>,
     pub param_size: usize,
 }
@@ -91,12 +91,16 @@ pub fn signature(function: &ast::Function) -> Result<Signature, BuildError> {
 }
 
 /// A formal parameter or result: a register, or bytes of the frame.
-fn place(names: &mut Names, frame: &mut u32, variable: &Variable) -> Result<Place, BuildError> {
+fn place(
+    names: &mut Names,
+    frame: &mut u32,
+    variable: &Variable,
+) -> Result<ValueLocation, BuildError> {
     if variable.space == AstSpace::Reg {
         names.declare_register(variable);
         let size = layout::type_bytes(variable.ty) as u32;
         return match names.find(&variable.name) {
-            Some(Meaning::Register(register)) if size <= 8 => Ok(Place::Register {
+            Some(Meaning::Register(register)) if size <= 8 => Ok(ValueLocation::Register {
                 reg: register.reg,
                 size,
             }),
@@ -111,7 +115,7 @@ fn place(names: &mut Names, frame: &mut u32, variable: &Variable) -> Result<Plac
     }
     let (offset, size) = in_frame(frame, variable)?;
     names.declare(&variable.name, Meaning::Frame { offset, size });
-    Ok(Place::Local { offset, size })
+    Ok(ValueLocation::Local { offset, size })
 }
 
 /// Gives a variable its bytes in the frame.

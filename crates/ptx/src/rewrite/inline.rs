@@ -4,7 +4,7 @@
 //! That is worth it where a thread comes by often: at memory accesses, or at entry and again on its
 //! way out. A thread that ends elsewhere would take its sums with it, so there must be no other end.
 
-use super::{Kernel, Place, Plan, Probe, scan::Module};
+use super::{Kernel, Plan, Probe, ProbePoint, scan::Module};
 use std::cell::Cell;
 
 /// A probe's function as text for the place where it stands.
@@ -31,16 +31,21 @@ pub const SITE: &str = "SITE";
 
 /// What is kept in one kernel.
 #[derive(Default)]
-pub struct Kept<'a> {
+pub struct InlineProbes<'a> {
     probes: Vec<&'a Probe>,
     sums: Vec<&'a Sum>,
     sites: Cell<usize>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> InlineProbes<'a> {
     /// Which of a kernel's probes are written into it.
-    pub fn choose(module: &Module, plan: &Plan, probes: &[&'a Probe], has_stubs: bool) -> Kept<'a> {
-        let mut kept = Kept::default();
+    pub fn choose(
+        module: &Module,
+        plan: &Plan,
+        probes: &[&'a Probe],
+        has_stubs: bool,
+    ) -> InlineProbes<'a> {
+        let mut kept = InlineProbes::default();
         if ends_elsewhere(module, plan) {
             return kept;
         }
@@ -49,10 +54,10 @@ impl<'a> Kept<'a> {
                 continue;
             };
             let is_worth_it = match probe.place {
-                Place::Memory => true,
-                Place::Entry if has_stubs => false,
-                Place::Entry => shares(inline, probes, Place::Return),
-                Place::Return => !has_stubs && shares(inline, probes, Place::Entry),
+                ProbePoint::Memory => true,
+                ProbePoint::Entry if has_stubs => false,
+                ProbePoint::Entry => shares(inline, probes, ProbePoint::Return),
+                ProbePoint::Return => !has_stubs && shares(inline, probes, ProbePoint::Entry),
             };
             if is_worth_it {
                 kept.probes.push(probe);
@@ -100,7 +105,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-fn shares(inline: &Inline, probes: &[&Probe], place: Place) -> bool {
+fn shares(inline: &Inline, probes: &[&Probe], place: ProbePoint) -> bool {
     let others = probes.iter().filter(|probe| probe.place == place);
     let mut sums = others
         .filter_map(|probe| probe.inline.as_ref())
