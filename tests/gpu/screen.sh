@@ -51,13 +51,15 @@ def scrape():
         return None
 def total(text, name):
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if re.match(name + r"[{ ]", line))
-last = None
-while True:
+last, until = None, time.time() + 180
+while time.time() < until:
     text = scrape()
     if text is None and last is not None:
         break
     last = text or last
     time.sleep(0.5)
+if last is None:
+    sys.exit("FAIL serve: nobody answers")
 open(sys.argv[1] + "/metrics.txt", "w").write(last)
 launches, runs = total(last, "cutrace_kernel_launches_total"), total(last, "cutrace_kernel_runs_total")
 busy, steps = total(last, "cutrace_gpu_busy_seconds_total"), total(last, "cutrace_step_duration_seconds_count")
