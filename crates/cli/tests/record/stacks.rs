@@ -226,6 +226,66 @@ fn of_the_call_that_a_program_dies_in() {
     assert_eq!(ends.filter(|line| line["name"] == "plug_die").count(), 0);
 }
 
+/// Walks are remembered: one must not be mistaken for another.
+#[test]
+fn by_many_ways_to_one_place() {
+    let pointers = ["-O2", "-fno-omit-frame-pointer", "-pthread", "-ldl"];
+    for (name, flags) in [("ways", WITHOUT_POINTERS), ("ways-fp", pointers)] {
+        let program = build("cc", "ways.c", name, &flags);
+        let run = record(&["--stack"], &[text(&program)]);
+        assert_done(&run);
+        let calls: Vec<&Value> = run.calls("cuInit").collect();
+        assert_eq!(calls.len(), 4 * 40 * 32, "{}", run.stderr());
+        for call in calls {
+            let way = call["details"]["Flags"].as_u64().expect("a number");
+            let mut expected = vec!["leaf".to_owned()];
+            for level in (0..5).rev() {
+                let bit = if way >> level & 1 == 1 { "one" } else { "zero" };
+                expected.push(format!("{bit}_{level}"));
+            }
+            if way & 1024 != 0 {
+                expected.push("bent".to_owned());
+            }
+            expected.push("all".to_owned());
+            assert_eq!(names(call)[..expected.len()], expected, "{call}");
+        }
+    }
+}
+
+#[test]
+fn by_many_ways_through_python() {
+    let interpreters = interpreters();
+    if interpreters.is_empty() {
+        return skip("there is no Python with ctypes");
+    }
+    for (interpreter, version) in interpreters {
+        let script = Path::new(SOURCES).join("ways.py");
+        let run = record(&["--stack"], &[&interpreter, text(&script)]);
+        assert!(run.output.status.success(), "{}", run.stderr());
+        let calls: Vec<&Value> = run.calls("cuMemFree_v2").collect();
+        assert_eq!(calls.len(), 60 * 5, "{version}: {}", run.stderr());
+        for call in calls {
+            let way = call["details"]["dptr"].as_str().expect("an address");
+            let mut way = u64::from_str_radix(&way[2..], 16).expect("in hex");
+            let frames = call["stack"].as_array().expect("a stack").iter();
+            let python = frames.filter(|frame| frame["kind"] == "python");
+            let lines: Vec<u64> = (python.skip(1))
+                .map(|frame| frame["line"].as_u64().expect("a line"))
+                .collect();
+            for (place, line) in lines.iter().enumerate() {
+                // The module's own line comes last; a generator is called from where nothing is said of.
+                let is_generators = place + 1 == lines.len() && *line == 51;
+                assert!(
+                    is_generators || *line == way % 100,
+                    "{version}: {lines:?} {call}"
+                );
+                way /= 100;
+            }
+            assert_eq!(way, 0, "{version}: {lines:?}");
+        }
+    }
+}
+
 /// Interpreters of this machine, by version.
 fn interpreters() -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
