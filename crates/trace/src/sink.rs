@@ -142,6 +142,11 @@ impl Writer {
         self.format.late().unwrap_or(self.late)
     }
 
+    /// Whether no record came behind a later one: what is read is in the order in which it was written.
+    pub fn came_in_order(&self) -> bool {
+        self.late == 0
+    }
+
     /// Lines or rows written, without the head and the tail.
     pub fn records(&self) -> u64 {
         self.records

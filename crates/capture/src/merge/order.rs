@@ -11,10 +11,39 @@ const MOST_KEPT: usize = 1 << 20;
 #[derive(Debug)]
 struct Source {
     name: Name,
-    entries: VecDeque<Entry>,
+    entries: WaitingEntries,
     /// It says how far it is; others are taken to be a window behind the clock.
     told: Option<u64>,
     done: bool,
+}
+
+/// Entries as they were handed in: each is moved once, when its turn comes.
+#[derive(Debug, Default)]
+struct WaitingEntries(VecDeque<std::vec::IntoIter<Entry>>);
+
+impl WaitingEntries {
+    fn push(&mut self, entries: Vec<Entry>) {
+        if !entries.is_empty() {
+            self.0.push_back(entries.into_iter());
+        }
+    }
+
+    fn front(&self) -> Option<&Entry> {
+        self.0.front()?.as_slice().first()
+    }
+
+    fn pop_front(&mut self) -> Option<Entry> {
+        let first = self.0.front_mut()?;
+        let entry = first.next();
+        if first.as_slice().is_empty() {
+            self.0.pop_front();
+        }
+        entry
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// The sources, side by side.
@@ -43,7 +72,7 @@ impl Order {
     pub fn add(&mut self, name: Name) {
         self.sources.push(Source {
             name,
-            entries: VecDeque::new(),
+            entries: WaitingEntries::default(),
             told: None,
             done: false,
         });
@@ -67,7 +96,7 @@ impl Order {
                 self.next.push_ranked(first.ts(), place as u32, place);
             }
             self.kept += entries.len();
-            source.entries.extend(entries);
+            source.entries.push(entries);
         }
     }
 

@@ -35,6 +35,7 @@ pub struct Ran {
 
 /// Watches a run by the sources of a plan.
 pub fn record(run: &RunOptions, plan: &Plan, mut file: TraceFile) -> Result<Ran, RunError> {
+    keep_memory();
     for source in &plan.sources {
         if let Some(onlooker) = source.onlooker(run) {
             file.look_on(onlooker);
@@ -185,4 +186,18 @@ fn name_command(run: &RunOptions, pid: u32, said: &mut Together) {
         said.name(named);
     }
     said.processes.sort_by_key(|known| known.pid);
+}
+
+/// Threads hand each other records by the megabyte. Giving that memory back to the kernel and asking for it again, page by
+/// page, takes longer than filling it.
+fn keep_memory() {
+    const KEPT: libc::c_int = 64 << 20;
+    // The most that malloc allows.
+    const NOT_MAPPED: libc::c_int = 32 << 20;
+    // SAFETY: settings of the allocator, which take effect or not.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, NOT_MAPPED);
+    }
 }

@@ -360,9 +360,9 @@ impl TraceFile {
                 "{STOPPED} at {written} because {limit}: the {missing} events after that are missing and count as lost"
             ));
         }
-        // Records that come late are seen in another order than they will be read in.
+        // Records that come late are seen in another order than they will be read in, also where a batch is sorted.
         if let Some(reader) = &mut reader
-            && late == 0
+            && writer.came_in_order()
             && self.failure.is_none()
             && self.stopped.is_none()
             && summary.events >= WORTH_KEEPING
