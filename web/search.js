@@ -60,7 +60,8 @@ const search = (() => {
       }
       at = -1;
       seen = null;
-      found = matches ? collect(matches) : { total: 0, hits: [], more: false };
+      // What the page itself has is not all where a server can be asked.
+      found = matches ? { ...collect(matches), more: report.server != null } : { total: 0, hits: [], more: false };
       flames?.highlight(namesIn(flames.timeline));
       view.redraw();
       show();
@@ -91,12 +92,14 @@ const search = (() => {
         at = seen == null ? -1 : answer.hits.findIndex((hit) => hit.id === seen);
         show();
       };
-      report.server.search(wanted, asking.signal, arrived).catch(() => {});
+      report.server.search(wanted, asking.signal, arrived).catch((error) => {
+        if (error.name !== 'AbortError') arrived({ ...found, more: false });
+      });
     }
 
     function show() {
       const total = `${found.more ? 'at least ' : ''}${format.count(found.total)}`;
-      const text = !applied ? '' : found.total === 0 ? 'no match' : at < 0 ? `${total} ${found.total === 1 && !found.more ? 'match' : 'matches'}` : `match ${format.count(at + 1)} of ${total}`;
+      const text = !applied ? '' : found.total === 0 ? (found.more ? 'searching …' : 'no match') : at < 0 ? `${total} ${found.total === 1 && !found.more ? 'match' : 'matches'}` : `match ${format.count(at + 1)} of ${total}`;
       dom.replace(status, text);
       status.hidden = text === '';
       for (const id of ['search-back', 'search-on']) byId(id).hidden = found.hits.length === 0;

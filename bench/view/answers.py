@@ -2,8 +2,9 @@
 
 usage: answers.py CUTRACE TRACE
 
-Removes the trace's index first. Prints the time until it serves, the index's size, the slowest of the
-answers of each kind, and the server's peak memory.
+Removes the trace's index first. Prints the time until it serves, until the index and the report are made (with the
+seconds of processor that they took), the index's size, the slowest of the answers of each kind, and the server's
+peak memory.
 """
 
 import json
@@ -39,6 +40,24 @@ def peak(pid):
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
 
 
+def used(pid):
+    """Seconds of processor."""
+    fields = open(f"/proc/{pid}/stat").read().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def until(server, address, began, done):
+    """Waits for a stage; its time and the processor's so far."""
+    while True:
+        with urllib.request.urlopen(f"{address}api/status") as answer:
+            stage = json.loads(answer.read())["stage"]
+        if stage == "failed":
+            sys.exit("it could not be read")
+        if stage in done:
+            return f"{time.monotonic() - began:.2f} s, {used(server.pid):.2f} s of processor"
+        time.sleep(0.01)
+
+
 def line(name, times, sizes):
     times.sort()
     middle, last = times[len(times) // 2], times[-1]
@@ -49,12 +68,17 @@ def main(cutrace, trace):
     index = trace + ".index"
     if os.path.exists(index):
         os.remove(index)
+    began = time.monotonic()
     server, address, first = serve(cutrace, trace)
     try:
-        built = peak(server.pid)
+        print(f"until it serves: {first:.2f} s")
+        print(f"until the index is made: {until(server, address, began, ('report', 'ready'))}")
         size, whole = os.path.getsize(index), os.path.getsize(trace)
         print(f"trace {whole / 1e6:.1f} MB, index {size / 1e6:.2f} MB ({100 * size / whole:.1f} %)")
-        print(f"until it serves: {first:.2f} s with the index")
+        print(f"until the report is made: {until(server, address, began, ('ready',))}")
+        built = peak(server.pid)
+        size = os.path.getsize(index)
+        print(f"index with report {size / 1e6:.2f} MB ({100 * size / whole:.1f} %)")
         everything, took, length = ask(address, "spans", **{"from": 0, "to": 1 << 62})
         line("the whole run", [took], [length])
         ends = [s + d for row in everything["rows"] for s, d in zip(row["start"], row["duration"])]
@@ -84,14 +108,15 @@ def main(cutrace, trace):
             answer, _, _ = ask(address, "search", q="no such text", **{"from": cursor})
             cursor, answers = answer["next"], answers + 1
         print(f"a search through everything: {time.monotonic() - began:.1f} s in {answers} answers")
-        print(f"peak memory: {built:.0f} MB when it begins to serve, {peak(server.pid):.0f} MB at the end")
+        print(f"peak memory: {built:.0f} MB for index and report, {peak(server.pid):.0f} MB at the end")
     finally:
         server.kill()
         server.wait()
-    server, _, again = serve(cutrace, trace)
+    began = time.monotonic()
+    server, address, again = serve(cutrace, trace)
+    print(f"until it serves the next time: {again:.2f} s, everything after {until(server, address, began, ('ready',))}")
     server.kill()
     server.wait()
-    print(f"until it serves the next time: {again:.2f} s")
 
 
 main(*sys.argv[1:])
