@@ -5,8 +5,11 @@ const data = (() => {
 
   // `suffix`: '-1' for the second trace of `cutrace view A B`.
   async function load(suffix = '') {
-    const report = JSON.parse(byId(`data-report${suffix}`).textContent);
-    const text = atob(byId(`data-timeline${suffix}`).textContent);
+    return unpack(JSON.parse(byId(`data-report${suffix}`).textContent), byId(`data-timeline${suffix}`).textContent);
+  }
+
+  async function unpack(report, packed) {
+    const text = atob(packed);
     const deflated = Uint8Array.from(text, (character) => character.charCodeAt(0));
     const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
@@ -56,6 +59,12 @@ const data = (() => {
     readCells(input, rows);
     timeline.flame = readFlame(input, timeline.flame);
     timeline.texts = readTexts(input, rows, timeline.details);
+    stack(timeline, rows);
+    return timeline;
+  }
+
+  // Puts rows into their lanes.
+  function stack(timeline, rows) {
     timeline.rows = rows;
     timeline.lanes.forEach((lane, index) => {
       lane.index = index;
@@ -66,7 +75,6 @@ const data = (() => {
       lane.rows.sort((a, b) => a.depth - b.depth);
       lane.rows.forEach((row, at) => (row.place = at));
     }
-    return timeline;
   }
 
   // `short[i]` is what `names[i]` is shown as.
@@ -219,5 +227,5 @@ const data = (() => {
     };
   }
 
-  return { load, EMPTY };
+  return { load, unpack, stack, EMPTY };
 })();

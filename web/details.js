@@ -113,7 +113,7 @@ const details = (() => {
     const copy = copyFacts(report, ref, linked, known);
     const list = [
       full !== title && ['full name', full],
-      known?.name && known.name !== title && ['call', known.name],
+      known?.name && known.name !== title && !isGpu(timeline, ref) && ['call', known.name],
       kernel.length === 0 && copy.length === 0 && meant(timeline, row, i, true),
       ['duration', durationOf(row, i)],
       row.inside[i] > 0 && ['self', format.time(row.duration[i] - row.inside[i])],
@@ -198,7 +198,7 @@ const details = (() => {
     const call = gpu ? callOf(timeline, linked) : null;
     const work = gpu ? null : linked.find((other) => isGpu(timeline, other));
     const own = gpu ? known : ((work && eventOf.embedded(timeline, work)) ?? known?.work ?? known);
-    const launch = eventOf.launchOf(own, gpu ? call && eventOf.embedded(timeline, call) : known);
+    const launch = eventOf.launchOf(own, gpu ? ((call && eventOf.embedded(timeline, call)) ?? known?.call) : known);
     if (!launch) return [];
     const sizes = (list) => `${list.map(format.count).join(' × ')} = ${format.count(list.reduce((product, side) => product * side, 1))}`;
     const found = occupancy.of(launch, occupancy.limitsOf(timeline, timeline.lanes[ref.row.lane].device ?? eventDevice(known)));
@@ -241,14 +241,16 @@ const details = (() => {
     const gpu = isGpu(timeline, ref);
     const call = gpu ? callOf(timeline, linked) : ref;
     const work = gpu ? ref : linked.find((other) => isGpu(timeline, other));
-    const ofWork = work && (work === ref ? known : eventOf.embedded(timeline, work));
-    const ofCall = call && (call === ref ? known : eventOf.embedded(timeline, call));
+    // What the page does not have itself, the server was asked for.
+    const far = gpu || work ? null : known?.work;
+    const ofWork = work ? (work === ref ? known : eventOf.embedded(timeline, work)) : far;
+    const ofCall = (call && (call === ref ? known : eventOf.embedded(timeline, call))) ?? known?.call;
     const kind = call?.row.detail?.[call.i] ?? 0;
     const size = eventOf.number(eventOf.argument(ofWork, 'bytes')) ?? (kind >= MOVED ? call.row.amount[call.i] : eventOf.number(known?.meaning?.size));
     if (size == null) return [];
     const end = (memory, address) => [memory, address].filter(Boolean).join(', ') || null;
     const timed = work ?? call;
-    const time = timed.row.duration[timed.i];
+    const time = far ? far.place.duration : timed.row.duration[timed.i];
     const memories = [eventOf.argument(ofWork, 'from'), eventOf.argument(ofWork, 'to')];
     return [
       ['direction', kind >= MOVED ? timeline.directions[kind - MOVED] : known?.meaning?.direction],
@@ -257,8 +259,9 @@ const details = (() => {
       ['destination', end(memories[1], ofCall?.meaning?.dst)],
       !memories.some(Boolean) && known?.meaning?.pinned != null && ['host memory', known.meaning.pinned ? 'pinned' : 'pageable'],
       memories.some((memory) => memory === 'pinned' || memory === 'pageable') && ['host memory', memories.includes('pageable') ? 'pageable: the driver copies it through a buffer of its own' : 'pinned'],
-      time > 0 && ['bandwidth', `${format.rate((size / time) * 1e9)}${work ? ' on the GPU' : ' over the call'}`],
+      time > 0 && ['bandwidth', `${format.rate((size / time) * 1e9)}${work || far ? ' on the GPU' : ' over the call'}`],
       work && call && work !== call && ['queue delay', queueDelay(call, work)],
+      far && ['queue delay', `${format.time(Math.max(0, far.place.start - ref.row.start[ref.i]))} from the call to the start`],
     ].filter(Boolean);
   }
 

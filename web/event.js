@@ -35,8 +35,7 @@ const eventOf = (() => {
 
   // What the server answers about an event.
   function served(answer) {
-    const text = (value) => (value == null ? '–' : typeof value === 'object' ? JSON.stringify(value) : String(value));
-    const fields = (list) => (list ?? []).map((field) => ({ name: field.name, value: text(field.value), out: field.out ?? false }));
+    const fields = (list) => (list ?? []).flatMap((field) => flat(field.name, field.value).map(([name, value]) => ({ name, value, out: field.out ?? false })));
     const meaning = answer.meaning;
     return {
       type: answer.type,
@@ -54,6 +53,19 @@ const eventOf = (() => {
       caused: [...(answer.caused ?? []).filter((work) => work.layer === 'gpu'), ...(answer.caused_by ? [answer.caused_by] : [])].map((work) => ({ ...work, name: work.label ?? work.name })),
       place: { start: answer.start_ns, duration: answer.duration_ns ?? 0, lane: answer.lane, depth: answer.depth },
     };
+  }
+
+  // The fields of a struct are lines of their own: config.gridDimX.
+  function flat(name, value) {
+    if (value == null || typeof value !== 'object' || Array.isArray(value)) return [[name, text(value)]];
+    return Object.entries(value).flatMap(([field, inner]) => flat(`${name}.${field}`, inner));
+  }
+
+  function text(value) {
+    if (value == null) return '–';
+    if (Array.isArray(value)) return `[${value.map(text).join(',')}]`;
+    if (typeof value === 'object') return `{${Object.entries(value).map(([field, inner]) => `${field}=${text(inner)}`).join(' ')}}`;
+    return String(value);
   }
 
   function frame({ symbol, address, module, file, line }) {

@@ -105,6 +105,7 @@ const flame = (() => {
     }).observe(body);
     draw();
     return {
+      timeline: report.timeline,
       highlight(set) {
         matches = set;
         draw();

@@ -13,7 +13,7 @@ const launches = (() => {
     if (rows.length === 0) return null;
     const ran = rows.some((row) => row.executions > 0);
     const known = rows.some((row) => row.occupancy);
-    const wall = Math.max(timeline.end_ns, 1);
+    const most = Math.max(...rows.map((row) => row.total_ns ?? 0), 1);
     return {
       id: 'shapes',
       title: 'Launch shapes',
@@ -24,7 +24,7 @@ const launches = (() => {
       open: (row) => go.operation(row.op_id, row.full),
       columns: [
         { title: 'kernel', key: (row) => row.name, name: true, tip: (row) => row.full, mark: () => tables.swatch('kernel') },
-        ran && { title: 'GPU time', key: (row) => row.total_ns, number: true, show: (row) => tables.bar(format.time(row.total_ns), row.total_ns / wall) },
+        ran && { title: 'GPU time', key: (row) => row.total_ns, number: true, show: (row) => tables.bar(format.time(row.total_ns), row.total_ns / most) },
         { title: ran ? 'ran' : 'launches', key: (row) => (ran ? row.executions : row.launches), number: true, show: (row) => format.count(ran ? row.executions : row.launches) },
         ran && { title: 'average', key: (row) => row.total_ns / Math.max(row.executions, 1), number: true, show: (row) => format.time(row.total_ns / Math.max(row.executions, 1)) },
         { title: 'grid', key: (row) => product(row.grid), number: true, show: (row) => sizes(row.grid) },
@@ -40,7 +40,7 @@ const launches = (() => {
   function requests(report, go) {
     const found = report.report?.ioctls;
     if (!found?.commands?.length) return null;
-    const wall = Math.max(report.timeline.end_ns, 1);
+    const most = Math.max(...found.commands.map((row) => row.total_ns), 1);
     const name = (row) => (row.name ?? `0x${row.cmd.toString(16)}`).replace(/^NV_ESC_/, '').replace(/ [A-Za-z0-9_]*?(?:_CTRL_CMD_|_CTRL_|CtrlCmd)/, ' ');
     const time = (title, key) => ({ title, key, number: true, show: (row) => format.time(key(row)) });
     return {
@@ -54,7 +54,7 @@ const launches = (() => {
       columns: [
         { title: 'command', key: name, name: true, tip: (row) => row.name },
         { title: 'calls', key: (row) => row.calls, number: true, show: (row) => format.count(row.calls) },
-        { title: 'total', key: (row) => row.total_ns, number: true, show: (row) => tables.bar(format.time(row.total_ns), row.total_ns / wall) },
+        { title: 'total', key: (row) => row.total_ns, number: true, show: (row) => tables.bar(format.time(row.total_ns), row.total_ns / most) },
         time('average', (row) => row.average_ns),
         time('p50', (row) => row.p50_ns),
         time('p99', (row) => row.p99_ns),

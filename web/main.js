@@ -12,9 +12,37 @@ const SECTIONS = [
 ];
 
 function start([report, other]) {
-  const { meta, timeline } = report;
-  title(meta, report);
+  title(report.meta, report);
+  const shown = showTimeline(report, other);
+  fill(shown, report, other);
+}
 
+// The timeline first; what the report says when it is there.
+async function startEarly() {
+  const report = early.begin();
+  title(report.meta, report);
+  const shown = showTimeline(report, null);
+  document.documentElement.dataset.early = 'true';
+  let touched = false;
+  shown.view.onchange(() => (touched = true));
+  const whole = await early.rest();
+  const { timeline, ...known } = whole;
+  // What is drawn stays as it is: the lanes are the same, names have other numbers.
+  Object.assign(report, known, { early: false, served: report.served, server: report.server });
+  for (const part of ['limits', 'lost', 'lost_total']) report.timeline[part] = timeline[part];
+  lanes.groupsOf(timeline, report.meta, report.summary?.processes);
+  shown.legend = legendOf({ timeline }, shown.view);
+  const top = () => byId('timeline').getBoundingClientRect().top;
+  const before = top();
+  fill(shown, { ...report, timeline }, null);
+  report.stepAt = shown.filled.stepAt;
+  title(report.meta, { ...report, timeline });
+  // What somebody looks at does not move away.
+  if (touched) scrollBy(0, top() - before);
+}
+
+function showTimeline(report, other) {
+  const { timeline } = report;
   const detail = byId('timeline-detail');
   const live = byId('timeline-live');
   const tell = (text) => dom.replace(live, text);
@@ -39,21 +67,37 @@ function start([report, other]) {
   });
   const view = timelineView.create(report, hooksOf(report, () => view));
   if (report.served) connect(report, view, 0);
-  const tooltip = details.tooltip(report);
-  timelineInput.attach(view, tooltip);
+  timelineInput.attach(view, details.tooltip(report));
   overview.create(view);
   let telling = 0;
   view.onchange(() => {
     clearTimeout(telling);
     telling = setTimeout(() => tell(words.ofView(report, view)), 400);
   });
+  const legend = legendOf(report, view);
+  const find = search.create(report, view);
+  toolbar(view);
+  theme();
+  keys.create(view, find);
+  fromPlace(view);
+  place.changed(() => fromPlace(view));
+  palette.onPaper(view.drawNow);
+  // For measurements: how much time there is.
+  document.documentElement.dataset.end = view.end;
+  return { view, find, legend, hooksOf };
+}
 
+// Everything besides the timeline.
+function fill(shown, report, other) {
+  const { view, find, legend, hooksOf } = shown;
+  const { meta, timeline } = report;
+  shown.filled = report;
   const go = navigation(report, view, () => tab);
+  Object.assign(go, { setSearch: find.set, legend });
   dom.replace(byId('headline'), headline.create(report, go));
   dom.replace(byId('balance'), headline.balance(report, go));
   dom.replace(byId('phases'), phasesView.create(report, go));
   dom.replace(byId('findings-list'), findings.create(report, go));
-  const legend = legendOf(report, view);
   const tab = tabs.create(report, go, byId('tables-body'), byId('tabs'));
   dom.replace(byId('memory-body'), memoryView.create(report, go));
   dom.replace(byId('idle-body'), idleView.create(report, go, view));
@@ -63,17 +107,9 @@ function start([report, other]) {
   dom.replace(byId('environment-body'), environment.create(report));
   dom.replace(byId('timeline-text-body'), words.table(report, view));
   dom.replace(byId('footer'), words.aggregation(timeline, report.server).map((line) => el('p', {}, line)), el('p', {}, `Made by cutrace${meta.cutrace ? ` ${meta.cutrace}` : ''}. ${report.served ? 'This page asks only the cutrace view that serves it.' : 'This file is self-contained: it loads nothing and sends nothing.'}`));
-
-  const find = search.create(report, view, { tab, flames });
-  go.setSearch = find.set;
+  find.attach({ tab, flames });
   if (other) compare.create([report, other], view, hooksOf, { tooltip: details.tooltip(other), find, connect });
-  go.legend = legend;
-  toolbar(view);
-  theme();
-  keys.create(view, find);
-  fromPlace(view);
-  place.changed(() => fromPlace(view));
-  palette.onPaper(view.drawNow);
+  view.redraw();
   document.documentElement.dataset.ready = 'true';
 }
 
@@ -90,11 +126,14 @@ function connect(report, view, trace) {
   finer.create(report, view);
 }
 
-// What the server knows of a selected span; of a launch, also what its kernel ran with. Arrows lead to what it caused.
+// What the server knows of a selected span; of a launch or a copy also what ran on the GPU, of that also its call. Arrows lead to
+// what it caused.
 async function ask(report, view, ref) {
   const known = await report.server.event(ref.row.id[ref.i]).catch(() => null);
   if (!known) return null;
-  if (known.meaning?.kind === 'launch' && known.caused.length > 0) known.work ??= await report.server.event(known.caused[0].id).catch(() => null);
+  const other = known.caused[0] && (() => report.server.event(known.caused[0].id).catch(() => null));
+  if (other && ['launch', 'transfer'].includes(known.meaning?.kind)) known.work ??= await other();
+  else if (other && report.timeline.layers[ref.row.layer[ref.i]] === 'gpu') known.call ??= await other();
   if (view.scene.selected === ref && view.scene.linked.length === 0) {
     view.scene.linked = known.caused.map((work) => view.find.id(work.id) ?? view.finer.find(work.id)).filter(Boolean);
     view.redraw();
@@ -113,7 +152,7 @@ function title(meta, report) {
     byId('badges'),
     simulated && el('span', { class: 'badge', title: 'softgpu, a software device: times are not those of a GPU' }, 'simulated GPU'),
     lost > 0 && el('span', { class: 'badge bad' }, `${format.count(lost)} events lost`),
-    !report.summary && el('span', { class: 'badge bad', title: 'The trace has no summary at its end' }, 'cut off'),
+    !report.summary && !report.early && el('span', { class: 'badge bad', title: 'The trace has no summary at its end' }, 'cut off'),
   );
   dom.replace(byId('nav'), SECTIONS.map(([id, label]) => el('a', { href: `#${id}`, data: { goto: id } }, label)));
   document.addEventListener('click', (event) => {
@@ -257,6 +296,7 @@ function fromPlace(view) {
   if (!ref && Number.isFinite(op)) view.revealId(op);
 }
 
-Promise.all([data.load(), byId('data-report-1') && data.load('-1')]).then(start, (error) => {
-  dom.replace(byId('notices'), el('p', { class: 'notice bad', role: 'alert' }, `This report could not be read: ${error}. It needs a browser from 2023 or later.`));
-});
+const unreadable = (error) => dom.replace(byId('notices'), el('p', { class: 'notice bad', role: 'alert' }, `This report could not be read: ${error}. It needs a browser from 2023 or later.`));
+if (byId('data-waiting')) early.wait().catch(unreadable);
+else if (byId('data-early')) startEarly().catch(unreadable);
+else Promise.all([data.load(), byId('data-report-1') && data.load('-1')]).then(start).catch(unreadable);

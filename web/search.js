@@ -2,16 +2,21 @@
 // rest, and Enter walks from match to match.
 
 const search = (() => {
-  function create(report, view, { tab, flames }) {
+  // Tables and the flame graph may come later: see `attach`.
+  function create(report, view) {
     const box = byId('search');
     const status = byId('search-status');
     const { timeline } = report;
     let timer = 0;
     let found = { total: 0, hits: [], more: false };
     let at = -1;
+    // Where the walk is: answers may come in between, first without it.
+    let seen = null;
     let applied = null;
     let asking = null;
     const others = [];
+    let tab = null;
+    let flames = null;
 
     // What matches by its name, and what by its details.
     function matcher(timeline, wanted) {
@@ -20,10 +25,25 @@ const search = (() => {
         if (name.toLowerCase().includes(wanted) || timeline.short[index].toLowerCase().includes(wanted)) names.add(index);
       });
       const texts = timeline.texts.having(JSON.stringify(wanted).slice(1, -1));
+      const ids = new Set();
       return {
         names,
-        span: (row, i) => names.has(row.name[i]) || names.has(row.label[i]) || (row.text && texts[row.text[i]] === 1) || (row.detail?.[i] === 1 && names.has(row.amount[i])),
+        // What the server found by arguments that the page does not carry.
+        ids,
+        span: (row, i) => ids.has(row.id[i]) || names.has(row.name[i]) || names.has(row.label[i]) || (row.text && texts[row.text[i]] === 1) || (row.detail?.[i] === 1 && names.has(row.amount[i])),
       };
+    }
+
+    // The flame graph's names are those of the report, which may have come later than the timeline.
+    const namesIn = (of) => (applied ? matcher(of, applied).names : null);
+
+    function attach(parts) {
+      ({ tab, flames } = parts);
+      tab.onmatch((hit) => go(found.hits.indexOf(hit)));
+      if (applied) {
+        flames.highlight(namesIn(flames.timeline));
+        show();
+      }
     }
 
     function apply() {
@@ -39,8 +59,9 @@ const search = (() => {
         other.redraw();
       }
       at = -1;
+      seen = null;
       found = matches ? collect(matches) : { total: 0, hits: [], more: false };
-      flames.highlight(matches?.names ?? null);
+      flames?.highlight(namesIn(flames.timeline));
       view.redraw();
       show();
       if (report.server && wanted) ask(wanted);
@@ -64,8 +85,9 @@ const search = (() => {
       asking = new AbortController();
       const arrived = (answer) => {
         if (wanted !== applied) return;
-        const seen = found.hits[at]?.id;
         found = answer;
+        for (const hit of answer.hits) view.scene.matches?.ids.add(hit.id);
+        view.redraw();
         at = seen == null ? -1 : answer.hits.findIndex((hit) => hit.id === seen);
         show();
       };
@@ -78,13 +100,14 @@ const search = (() => {
       dom.replace(status, text);
       status.hidden = text === '';
       for (const id of ['search-back', 'search-on']) byId(id).hidden = found.hits.length === 0;
-      tab.filter(applied ?? '', new Set(found.hits.map((hit) => hit.name)), found);
+      tab?.filter(applied ?? '', new Set(found.hits.map((hit) => hit.name)), found);
     }
 
     function go(index) {
       const hit = found.hits[index];
       if (!hit) return;
       at = index;
+      seen = hit.id;
       byId('timeline').scrollIntoView({ block: 'start' });
       if (hit.ref) view.reveal(hit.ref);
       else view.revealHit(hit);
@@ -120,12 +143,11 @@ const search = (() => {
     });
     byId('search-back').addEventListener('click', () => next(-1));
     byId('search-on').addEventListener('click', () => next(1));
-    tab.onmatch((hit) => go(found.hits.indexOf(hit)));
     if (place.get('q')) {
       box.value = place.get('q');
       apply();
     }
-    return { set, next, focus: () => box.focus(), also: (other) => others.push(other) };
+    return { set, next, focus: () => box.focus(), attach, also: (other) => others.push(other) };
   }
 
   return { create };

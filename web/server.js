@@ -5,25 +5,9 @@ const serverOf = (() => {
   const REMEMBERED = 500;
   const INSTANCES = 5000;
 
-  // `heard(alive)`: whether the server answered.
-  function create(report, trace, heard) {
-    const { timeline } = report;
-    const events = new Map();
+  // Reads answers of `api/spans` into rows like those that the page carries.
+  function reader(timeline) {
     let places = null;
-
-    async function ask(path, parameters, signal) {
-      let answer;
-      try {
-        answer = await fetch(`api/${path}?${new URLSearchParams({ trace, ...parameters })}`, { signal });
-      } catch (error) {
-        if (error.name !== 'AbortError') heard(false);
-        throw error;
-      }
-      heard(true);
-      const value = await answer.json();
-      if (!answer.ok) throw new Error(value.error ?? `status ${answer.status}`);
-      return value;
-    }
 
     // A name's place among the page's names, which grow.
     function intern(name) {
@@ -47,31 +31,25 @@ const serverOf = (() => {
       return place;
     }
 
-    // Spans of a stretch, as rows like those that the page carries.
-    async function spansOf(from, to, wanted, limit, signal) {
-      const answer = await ask('spans', { from: Math.floor(from), to: Math.ceil(to), lanes: wanted.join(','), limit }, signal);
-      const names = answer.names.map(intern);
-      const rows = answer.rows.map((row) => {
-        const name = Uint32Array.from(row.name, (place) => names[place]);
-        return {
-          lane: row.lane,
-          depth: row.depth,
-          kept: row.start.length,
-          start: Float64Array.from(row.start),
-          duration: Float64Array.from(row.duration),
-          inside: Float64Array.from(row.inside),
-          name,
-          label: Uint32Array.from(row.label ?? row.name, (place, i) => labelled(name[i], answer.names[place])),
-          category: Uint8Array.from(row.category),
-          layer: Uint8Array.from(row.layer),
-          status: Float64Array.from(row.status, (code) => code ?? NaN),
-          id: row.id,
-          correlation: row.correlation,
-          open: Uint8Array.from(row.open),
-          ...cellsOf(row.cells, names),
-        };
-      });
-      return { from: answer.from, to: answer.to, complete: answer.complete, rows };
+    function rowOf(row, names, texts) {
+      const name = Uint32Array.from(row.name, (place) => names[place]);
+      return {
+        lane: row.lane,
+        depth: row.depth,
+        kept: row.start.length,
+        start: Float64Array.from(row.start),
+        duration: Float64Array.from(row.duration),
+        inside: Float64Array.from(row.inside),
+        name,
+        label: Uint32Array.from(row.label ?? row.name, (place, i) => labelled(name[i], texts[place])),
+        category: Uint8Array.from(row.category),
+        layer: Uint8Array.from(row.layer),
+        status: Float64Array.from(row.status, (code) => code ?? NaN),
+        id: row.id,
+        correlation: row.correlation,
+        open: Uint8Array.from(row.open),
+        ...cellsOf(row.cells, names),
+      };
     }
 
     function cellsOf(cells, names) {
@@ -81,14 +59,45 @@ const serverOf = (() => {
         cellCount: cells.count.length,
         cells: {
           first: cells.first,
-          category: Uint8Array.from(cells.category, (category) => category ?? data.EMPTY),
+          category: Uint8Array.from(cells.category, (category) => (category < 0 ? data.EMPTY : category)),
           fill: Uint8Array.from(cells.fill),
           name: Uint32Array.from(cells.name, (place) => names[place] ?? 0),
           count: Uint32Array.from(cells.count),
-          // All of one name, or not counted.
-          most: Uint32Array.from(cells.count, (count, i) => (cells.names[i] === 1 ? (count << 1) | 1 : 0)),
+          // How many have that name: exactly if all do, otherwise at least so many.
+          most: Uint32Array.from(cells.count, (count, i) => (cells.of_name[i] << 1) | (cells.of_name[i] === count ? 1 : 0)),
         },
       };
+    }
+
+    return (answer) => {
+      const names = answer.names.map(intern);
+      return { from: answer.from, to: answer.to, complete: answer.complete, rows: answer.rows.map((row) => rowOf(row, names, answer.names)) };
+    };
+  }
+
+  // `heard(alive)`: whether the server answered.
+  function create(report, trace, heard) {
+    const { timeline } = report;
+    const answered = reader(timeline);
+    const events = new Map();
+
+    async function ask(path, parameters, signal) {
+      let answer;
+      try {
+        answer = await fetch(`api/${path}?${new URLSearchParams({ trace, ...parameters })}`, { signal });
+      } catch (error) {
+        if (error.name !== 'AbortError') heard(false);
+        throw error;
+      }
+      heard(true);
+      const value = await answer.json();
+      if (!answer.ok) throw new Error(value.error ?? `status ${answer.status}`);
+      return value;
+    }
+
+    // Spans of a stretch, as rows like those that the page carries.
+    async function spansOf(from, to, wanted, limit, signal) {
+      return answered(await ask('spans', { from: Math.floor(from), to: Math.ceil(to), lanes: wanted.join(','), limit }, signal));
     }
 
     async function event(id) {
@@ -102,18 +111,20 @@ const serverOf = (() => {
 
     const hit = (match) => ({ id: match.id, start: match.start_ns, duration: match.duration_ns ?? 0, lane: match.lane, depth: match.depth, name: match.label ?? match.name });
 
-    // `go(found)` with what is known so far; asks on until the trace is searched or there are enough.
+    // `go(found)` with what is known so far; asks on until the trace is searched or there are enough. What is called so is found at
+    // once, wherever it is; arguments and results take a look at everything.
     async function search(wanted, signal, go) {
-      const hits = [];
-      let from = 0;
-      for (;;) {
-        const answer = await ask('search', { q: wanted, from, max: 1000 }, signal);
-        hits.push(...answer.matches.map(hit));
-        const whole = answer.next == null;
-        const total = answer.total ?? Math.max(answer.at_least ?? 0, hits.length);
-        go({ total: whole ? Math.max(total, hits.length) : total, hits, more: !whole && answer.total == null, searched: answer.searched });
-        if (whole || hits.length >= INSTANCES) return;
-        from = answer.next;
+      const seen = new Map();
+      for (const where of ['names', 'all']) {
+        let from = 0;
+        while (from != null && seen.size < INSTANCES) {
+          const answer = await ask('search', { q: wanted, in: where, from, max: 1000 }, signal);
+          for (const match of answer.matches) seen.set(match.id, hit(match));
+          const hits = [...seen.values()].sort((a, b) => a.start - b.start);
+          const whole = where === 'all' && answer.next == null;
+          go({ total: whole ? hits.length : Math.max(hits.length, answer.by_name ?? 0), hits, more: !whole, searched: answer.searched });
+          from = answer.next;
+        }
       }
     }
 
@@ -131,5 +142,5 @@ const serverOf = (() => {
     return { spansOf, event, search, instances };
   }
 
-  return { create };
+  return { create, reader };
 })();

@@ -1,8 +1,6 @@
 // The loop's iterations, one line each: outliers are marked, a press zooms to one, and two can be compared.
 
 const stepsView = (() => {
-  const MOVED = 4; // details of spans from here on are copies
-
   // Farther from the middle than five times the usual distance, and than a tenth.
   function outliers(list) {
     const middle = median(list.map((step) => step.duration));
@@ -17,52 +15,24 @@ const stepsView = (() => {
     return sorted.length === 0 ? 0 : sorted[sorted.length >> 1];
   }
 
-  // When iterations begin, as far as the page keeps the steps that mark them.
-  function marks(report, loop, origin) {
-    const { timeline } = report;
-    // Copies are called by their direction.
-    const copy = /^copy (\w+)$/.exec(loop.mark)?.[1];
-    const wanted = new Set(timeline.names.flatMap((name, index) => (name === loop.mark || (copy && name === `memcpy ${copy}`) ? [index] : [])));
-    const starts = [];
-    let complete = true;
-    for (const lane of timeline.lanes) {
-      const mine = loop.on_gpu ? lane.kind === 'stream' : lane.kind === 'thread' && lane.pid === loop.pid && lane.tid === loop.tid;
-      if (!mine) continue;
-      for (const row of lane.rows) {
-        if (row.kept < row.total) complete = false;
-        for (let i = 0; i < row.kept; i++) {
-          const kind = row.detail[i];
-          const is = kind === 1 ? wanted.has(row.amount[i]) : kind >= MOVED && copy ? timeline.directions[kind - MOVED] === copy : wanted.has(row.name[i]);
-          if (is) starts.push(row.start[i]);
-        }
-      }
-    }
-    return { starts: between(starts, loop, origin), complete };
-  }
-
-  function between(starts, loop, origin) {
-    const [from, to] = [loop.start_ns - origin, loop.end_ns - origin];
-    return starts.filter((start) => start >= from - 1 && start <= to + 1).sort((a, b) => a - b);
-  }
-
-  const fromStarts = (starts) => starts.slice(0, -1).map((from, index) => ({ number: index + 1, from, to: starts[index + 1], duration: starts[index + 1] - from, off: 0 }));
-
   function create(report, go) {
     const loop = report.report?.phases?.loops?.[0];
     if (!loop || !(loop.iterations > 1)) return null;
-    const found = marks(report, loop, report.origin_ns);
-    let rows = fromStarts(found.starts);
-    let middle = outliers(rows);
+    const rows = (report.steps ?? []).map(([from, duration], index) => ({ number: index + 1, from, to: from + duration, duration, off: 0 }));
+    if (rows.length === 0) return null;
+    const middle = outliers(rows);
     // Which step a call, or its work on the GPU, belongs to.
     report.stepAt = (called, ran) => {
       const at = loop.on_gpu ? ran : called;
       return rows.find((row) => at != null && row.from <= at && at < row.to)?.number;
     };
+    const named = report.timeline.names.indexOf(loop.mark);
+    const mark = named < 0 ? loop.mark : report.timeline.short[named];
     const chosen = new Set();
     const comparison = el('div', { 'aria-live': 'polite' });
     const note = el('p', { class: 'hint' });
     const table = tables.create({
-      caption: `Iterations of the loop that ${loop.mark} begins${loop.on_gpu ? ', as the GPU ran them' : ''}. Tick two to compare them.`,
+      caption: `Iterations of the loop that ${mark.length > 120 ? `${mark.slice(0, 119)}…` : mark} begins${loop.on_gpu ? ', as the GPU ran them' : ''}. Tick two to compare them.`,
       rows,
       sort: 0,
       ascending: true,
@@ -97,23 +67,13 @@ const stepsView = (() => {
 
     function say() {
       const slow = rows.filter((row) => row.off > 0).length;
-      const partial = rows.length < loop.iterations && rows.length < found.starts.length + 1 && !found.complete;
       dom.replace(
         note,
         `${format.plural(loop.iterations, 'iteration', 'iterations')}: p50 ${format.time(loop.p50_ns)}, p99 ${format.time(loop.p99_ns)}, longest ${format.time(loop.max_ns)}. ${format.plural(slow, 'slow outlier', 'slow outliers')}.`,
-        partial && ` This file keeps only some of their steps, so that lines here may span several iterations: detail needs cutrace view.`,
+        rows.length < loop.iterations && ` The table has the first ${format.count(rows.length)}.`,
       );
     }
 
-    // The server knows every mark.
-    report.server?.instances(loop.mark).then((list) => {
-      if (list.length < 2) return;
-      found.complete = true;
-      rows = fromStarts(between([...new Set(list.map((one) => one.start))], loop, report.origin_ns));
-      middle = outliers(rows);
-      table.set(rows);
-      say();
-    }, () => {});
     say();
     return { id: 'steps', title: 'Steps', view: { node: el('div', {}, note, table.node, comparison), filter() {}, rows: () => rows } };
   }

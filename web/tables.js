@@ -54,7 +54,7 @@ const tables = (() => {
       const left = filtered.length - shown;
       dom.replace(
         more,
-        left > 0 && el('button', { type: 'button', onclick: () => show(PAGE * 5) }, `Show ${format.count(Math.min(left, PAGE * 5))} more of ${format.count(left)}`),
+        left > 0 && el('button', { type: 'button', onclick: () => show(PAGE * 5) }, left > PAGE * 5 ? `Show ${format.count(PAGE * 5)} more of ${format.count(left)}` : `Show ${format.count(left)} more`),
       );
     }
 

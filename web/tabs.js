@@ -6,6 +6,12 @@ const tabs = (() => {
   const text = (title, key) => ({ title, key });
   const named = (title, key) => ({ title, key, name: true, mark: (row) => row.category && tables.swatch(row.category) });
 
+  // A time beside a bar: the longest bar is the table's greatest.
+  const barred = (title, rows, key) => {
+    const most = Math.max(1, ...(rows ?? []).map(key));
+    return { ...time(title, key), show: (row) => tables.bar(format.time(key(row)), key(row) / most) };
+  };
+
   // Only what the report holds; each opens its place in the timeline.
   function all(report, go) {
     const found = report.report ?? {};
@@ -23,7 +29,7 @@ const tabs = (() => {
         named('function', (row) => row.name),
         text('layer', (row) => row.layer),
         count('calls', (row) => row.calls),
-        { ...time('total', (row) => row.total_ns), show: (row) => tables.bar(format.time(row.total_ns), row.total_ns / wall) },
+        barred('total', found.functions?.functions, (row) => row.total_ns),
         time('self', (row) => row.self_ns),
         time('average', (row) => row.average_ns),
         time('p50', (row) => row.p50_ns),
@@ -33,6 +39,7 @@ const tabs = (() => {
         { ...count('failed', (row) => row.failed), show: (row) => failures(row, go) },
       ],
     });
+    const mostGpu = Math.max(1, ...(found.functions?.kernels ?? []).map((row) => row.total_ns));
     add('kernels', 'Kernels', found.functions?.kernels, {
       caption: 'GPU work by name; instances of one template that do the same are combined (hover to see their full names). Executions may overlap, so their sum is not GPU busy time.',
       sort: 4,
@@ -43,7 +50,7 @@ const tabs = (() => {
         count('variants', (row) => row.variant_count),
         count('launches', (row) => row.launches),
         count('executions', (row) => row.executions),
-        { ...time('GPU time', (row) => row.total_ns), show: (row) => tables.bar(row.executions ? format.time(row.total_ns) : '–', row.total_ns / wall) },
+        { ...time('GPU time', (row) => row.total_ns), show: (row) => tables.bar(row.executions ? format.time(row.total_ns) : '–', row.total_ns / mostGpu) },
         ...['average', 'p50', 'p99', 'max'].map((title) => ({
           ...time(title, (row) => row[`${title}_ns`]),
           show: (row) => (row.executions ? format.time(row[`${title}_ns`]) : '–'),
@@ -62,7 +69,7 @@ const tabs = (() => {
       open: (row) => go.operation(row.op_id, row.name, row),
       columns: [
         { ...named('operation', (row) => row.short_name ?? row.name), tip: (row) => (row.short_name ? row.name : null) },
-        { ...time('duration', (row) => row.duration_ns), show: (row) => tables.bar(format.time(row.duration_ns), row.duration_ns / wall) },
+        barred('duration', longest, (row) => row.duration_ns),
         time('self', (row) => row.self_ns),
         { title: 'start', key: (row) => row.start_ns, show: (row) => format.moment(go.relative(row.start_ns), 1e3), number: true },
         text('layer', (row) => row.layer),
@@ -106,7 +113,7 @@ const tabs = (() => {
       columns: [
         named('function', (row) => row.name),
         count('calls', (row) => row.calls),
-        { ...time('total', (row) => row.total_ns), show: (row) => tables.bar(format.time(row.total_ns), row.total_ns / wall) },
+        barred('total', found.correlation?.functions, (row) => row.total_ns),
         time('user space', (row) => row.user_ns),
         time('system calls', (row) => row.syscall_ns),
         count('number', (row) => row.syscalls, 'System calls'),
@@ -132,18 +139,19 @@ const tabs = (() => {
       ],
     });
     add('copy-places', 'Copies by place', found.transfers?.places, {
-      caption: 'The places that copy most.',
-      sort: 3,
+      caption: 'The places that copy most. Without stacks, calls are told apart by how much they copy.',
+      sort: 4,
       search: (row) => `${row.place?.function} ${(row.place?.stack ?? []).join(' ')}`,
       open: (row) => go.operation(row.op_id, row.place?.function),
       columns: [
         { title: 'call', key: (row) => row.place?.function ?? '', name: true, tip: (row) => (row.place?.stack ?? []).join('\n') || null },
+        { title: 'size', key: (row) => row.place?.size_bytes, number: true, show: (row) => (row.place?.size_bytes == null ? '–' : format.bytes(row.place.size_bytes)), hint: 'Of one copy, where places differ by it' },
         text('direction', (row) => row.direction),
         count('copies', (row) => row.count),
         { title: 'bytes', key: (row) => row.bytes, show: (row) => format.bytes(row.bytes), number: true },
-        time('in calls', (row) => row.call_ns),
-        { title: 'from', key: (row) => (row.place?.stack ?? [])[0] ?? '', name: true },
-      ],
+        time('time in calls', (row) => row.copy_ns, 'Without calls that waited for kernels first'),
+        found.transfers?.places?.some((row) => row.place?.stack?.length > 0) && { title: 'from', key: (row) => (row.place?.stack ?? [])[0] ?? '', name: true },
+      ].filter(Boolean),
     });
     add('threads', 'Threads', report.timeline.lanes.filter((lane) => lane.kind === 'thread' && lane.spans > 0), {
       caption: 'Busy: inside a traced call.',

@@ -15,7 +15,8 @@ const words = (() => {
 
   function table(report, view) {
     const { timeline } = report;
-    const list = view.scene.groups.flatMap((group) => group.lanes.map((lane) => ({ group, lane })));
+    // The lanes as the report knows them, which may have come later than the view's.
+    const list = view.scene.groups.flatMap((group) => group.lanes.map((lane) => ({ group, lane: timeline.lanes[lane.index] ?? lane })));
     const shown = list.slice(0, 300);
     const mostly = (lane) => {
       const total = lane.by_category.reduce((sum, value) => sum + value, 0);

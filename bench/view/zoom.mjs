@@ -1,79 +1,140 @@
-// Serves a trace, opens it in Chromium, zooms in step by step, searches; prints what each took.
+// Serves a trace, opens it in Chromium, zooms from the whole run to one named call and reads its arguments, searches; prints what
+// each took. Then once more with what was kept beside the trace.
 // usage: zoom.mjs CUTRACE TRACE
 
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 const require = createRequire(join(process.env.CUTRACE_WEB, 'package.json'));
 const { chromium } = require('playwright-core');
 const [cutrace, trace] = process.argv.slice(2);
+const NAME = 'cuMemAlloc_v2';
 const megabytes = (kilobytes) => `${Math.round(kilobytes / 1024)} MB`;
 const memory = (pid, field) => Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
+// Seconds of processor that a process has used.
+const used = (pid) => {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+};
+const line = (label, text) => console.log(`${label.padEnd(24)} ${text}`);
 
-const began = Date.now();
-const server = spawn(cutrace, ['view', '--no-open', trace], { stdio: ['ignore', 'ignore', 'pipe'] });
-const address = await new Promise((done, fail) => {
-  let said = '';
-  server.stderr.on('data', (text) => {
-    said += text;
-    const found = /http:\/\/\S+/.exec(said);
-    if (found) done(found[0]);
+async function serve() {
+  const began = Date.now();
+  const server = spawn(cutrace, ['view', '--no-open', trace], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const address = await new Promise((done, fail) => {
+    let said = '';
+    server.stderr.on('data', (text) => {
+      said += text;
+      const found = /http:\/\/\S+/.exec(said);
+      if (found) done(found[0]);
+    });
+    server.on('exit', () => fail(new Error(said)));
   });
-  server.on('exit', () => fail(new Error(said)));
-});
-console.log(`until it serves        ${Date.now() - began} ms`);
+  return { server, address, took: Date.now() - began, began };
+}
 
 const browser = await chromium.launch({ executablePath: process.env.CUTRACE_CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] });
-try {
+
+// Opens the page; when something, the timeline and everything were drawn.
+async function open(address) {
   const page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
   const opened = Date.now();
   await page.goto(address);
-  await page.waitForSelector('html[data-ready]', { state: 'attached', timeout: 120_000 });
-  const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN);
-  console.log(`first paint            ${Math.round(paint)} ms, everything drawn ${Date.now() - opened} ms`);
+  const paint = await page.evaluate(async () => {
+    for (;;) {
+      const entry = performance.getEntriesByName('first-contentful-paint')[0];
+      if (entry) return entry.startTime;
+      await new Promise((next) => setTimeout(next, 20));
+    }
+  });
+  await page.waitForFunction(() => document.documentElement.dataset.early || document.documentElement.dataset.ready, null, { timeout: 600_000 });
+  const timeline = Date.now() - opened;
+  return { page, opened, paint, timeline };
+}
 
-  // A key, then until what is in sight is as fine as it gets and on the screen; by the page's own clock.
-  const step = (key) =>
-    page.evaluate(async (name) => {
-      const from = performance.now();
-      document.body.dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
-      const root = document.documentElement;
-      while (root.dataset.detail === 'waiting') await new Promise((next) => setTimeout(next, 1));
-      const ready = performance.now();
-      await new Promise((next) => requestAnimationFrame(next));
-      const [, ...part] = /from=(\d+)&to=(\d+)/.exec(location.hash) ?? [];
-      return { ms: ready - from, state: root.dataset.detail };
-    }, key);
+const ready = (page) => page.waitForSelector('html[data-ready]', { state: 'attached', timeout: 600_000 });
+
+// One turn of the wheel over a moment, then until what is in sight is as fine as it gets; by the page's own clock.
+const step = (page, moment) =>
+  page.evaluate(async (at) => {
+    const canvas = document.getElementById('timeline-canvas');
+    const box = canvas.getBoundingClientRect();
+    const hash = new URLSearchParams(location.hash.slice(1));
+    const [from, to] = [Number(hash.get('from') ?? 0), Number(hash.get('to') ?? at.end)];
+    const left = at.gutter;
+    const x = box.left + left + ((at.time - from) / (to - from)) * (box.width - left);
+    const began = performance.now();
+    canvas.dispatchEvent(new WheelEvent('wheel', { deltaY: -240, clientX: x, clientY: box.top + 60, bubbles: true, cancelable: true }));
+    const root = document.documentElement;
+    while (root.dataset.detail === 'waiting') await new Promise((next) => setTimeout(next, 1));
+    const took = performance.now() - began;
+    await new Promise((next) => setTimeout(next, 250));
+    const now = new URLSearchParams(location.hash.slice(1));
+    return { ms: took, state: root.dataset.detail, width: Number(now.get('to') ?? at.end) - Number(now.get('from') ?? 0) };
+  }, moment);
+
+const sorted = (times) => [...times].sort((a, b) => a - b);
+
+try {
+  rmSync(`${trace}.index`, { force: true });
+  const first = await serve();
+  const { page, paint, timeline, opened } = await open(first.address);
+  line('until it serves', `${first.took} ms, without an index`);
+  line('first paint', `${Math.round(paint)} ms, the timeline after ${timeline} ms`);
+  await ready(page);
+  line('the report', `after ${Date.now() - opened} ms; ${used(first.server.pid).toFixed(1)} s of processor for index and report`);
+  const [size, whole] = [statSync(`${trace}.index`).size, statSync(trace).size];
+  line('index with report', `${(size / 1e6).toFixed(2)} MB, ${((100 * size) / whole).toFixed(1)} % of the trace`);
+  const built = memory(first.server.pid, 'VmHWM');
+
+  const ask = async (path) => (await fetch(`${first.address}api/${path}`)).json();
+  const wanted = (await ask(`instances?name=${NAME}&by=duration`)).matches.at(-1);
+  const { end } = await page.evaluate(() => ({ end: Number(document.documentElement.dataset.end) }));
+  const moment = { time: wanted.start_ns + wanted.duration_ns / 2, end, gutter: 178 };
+  await page.locator('#timeline-canvas').scrollIntoViewIfNeeded();
   const times = [];
-  for (let i = 0; i < 45; i++) {
-    const { ms, state } = await step('w');
+  for (let i = 0; i < 60; i++) {
+    const { ms, state, width } = await step(page, moment);
     times.push(ms);
-    await page.waitForTimeout(20);
-    if (state === 'missing') console.log(`step ${i + 1}: no answer`);
+    if (state === 'missing') line(`step ${i + 1}`, 'no answer');
+    if (width < 4 * Math.max(wanted.duration_ns, 50)) break;
   }
-  await page.waitForTimeout(300);
-  const hash = new URLSearchParams(new URL(page.url()).hash.slice(1));
-  console.log(`zoom                   ${times.length} steps to ${Number(hash.get('to')) - Number(hash.get('from'))} ns in view`);
-  const sorted = [...times].sort((a, b) => a - b);
-  console.log(`each step, ms          ${times.map((ms) => ms.toFixed(0)).join(' ')}`);
-  console.log(`                       p50 ${sorted[sorted.length >> 1].toFixed(0)} ms, longest ${sorted.at(-1).toFixed(0)} ms`);
+  line('zoom', `${times.length} steps from the whole run to one ${NAME}`);
+  line('each step, ms', times.map((ms) => ms.toFixed(0)).join(' '));
+  line('', `p50 ${sorted(times)[times.length >> 1].toFixed(0)} ms, longest ${sorted(times).at(-1).toFixed(0)} ms`);
+  const selected = Date.now();
+  await page.evaluate((id) => {
+    const hash = new URLSearchParams(location.hash.slice(1));
+    hash.set('op', id);
+    location.hash = hash;
+  }, wanted.id);
+  await page.waitForFunction((name) => new RegExp(`${name}[\\s\\S]*Arguments`).test(document.getElementById('timeline-detail').innerText), NAME, { timeout: 60_000 });
+  line('its arguments', `after ${Date.now() - selected} ms`);
 
   const searched = Date.now();
   await page.locator('#search').fill('RM_ALLOC');
   await page.waitForFunction(() => /match/.test(document.getElementById('search-status').textContent), null, { timeout: 60_000 });
-  console.log(`search for RM_ALLOC    first answer after ${Date.now() - searched} ms`);
+  line('search for RM_ALLOC', `first answer after ${Date.now() - searched} ms`);
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => /RM_ALLOC[\s\S]*(Arguments|Request)/.test(document.getElementById('timeline-detail').innerText), null, { timeout: 60_000 });
-  console.log(`                       its arguments after ${Date.now() - searched} ms: ${await page.locator('#search-status').innerText()}`);
+  line('', `its arguments after ${Date.now() - searched} ms: ${await page.locator('#search-status').innerText()}`);
 
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send('SystemInfo.getProcessInfo');
   const tabs = processInfo.filter((one) => one.type === 'renderer').map((one) => memory(one.id, 'VmRSS'));
-  console.log(`memory of the tab      ${megabytes(Math.max(...tabs))}`);
-  console.log(`memory of the server   ${megabytes(memory(server.pid, 'VmRSS'))}, at most ${megabytes(memory(server.pid, 'VmHWM'))}`);
+  line('memory of the tab', megabytes(Math.max(...tabs)));
+  line('memory of the server', `${megabytes(memory(first.server.pid, 'VmRSS'))}, at most ${megabytes(built)} for index and report, ${megabytes(memory(first.server.pid, 'VmHWM'))} in all`);
+  await page.context().close();
+  first.server.kill();
+
+  const again = await serve();
+  const second = await open(again.address);
+  await ready(second.page);
+  line('the next time', `serves after ${again.took} ms, first paint ${Math.round(second.paint)} ms, everything after ${Date.now() - second.opened} ms`);
+  line('', `memory of the server ${megabytes(memory(again.server.pid, 'VmHWM'))}`);
+  again.server.kill();
 } finally {
   await browser.close();
-  server.kill();
 }

@@ -32,8 +32,9 @@ fn ask(attachment: &[u8], segments: usize) {
             lanes: None,
             limit: 100,
         };
-        detail.to_read(&query);
-        detail.answer(&query, &HashMap::new());
+        detail.to_read(&query, 8, |_| false);
+        detail.answer(&query, Some(&HashMap::new()));
+        detail.answer(&query, None);
     }
     detail.place(1, &[]);
     detail.count(|name| name.len() > 3);

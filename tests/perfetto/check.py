@@ -136,8 +136,11 @@ for packet in sorted(timed, key=lambda packet: packet.timestamp):
             errors.append(f"GPU work {work.name!r} refers to what was not described")
             continue
         gpu_rows.append((work.gpu_id, queue.name, when, work.duration))
+        if stage.name != work.name:
+            # Viewers up to v52 show the stage's name.
+            errors.append(f"{work.name}: its stage is called {stage.name}")
         extra = {item.name: item.value for item in work.extra_data}
-        rows.append((when, f"GPU {work.gpu_id} {queue.name}", f"{work.name} [{stage.name}] +{work.duration / 1000:.3f} of process {context.pid} submitted by {submissions.get(work.event_id, 'nobody')} {extra or ''}".rstrip()))
+        rows.append((when, f"GPU {work.gpu_id} {queue.name}", f"{work.name} [{stage.description}] +{work.duration / 1000:.3f} of process {context.pid} submitted by {submissions.get(work.event_id, 'nobody')} {extra or ''}".rstrip()))
         continue
     event = packet.track_event
     track = track_name(event.track_uuid)

@@ -30,7 +30,7 @@ export function open(name, { hash = '', ...options } = {}) {
 }
 
 // The same of a page that is served.
-export async function goTo(address, options = {}) {
+export async function goTo(address, { early = false, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce', ...options });
   const page = await context.newPage();
   page.problems = [];
@@ -41,7 +41,8 @@ export async function goTo(address, options = {}) {
   page.on('pageerror', (error) => page.problems.push(String(error)));
   page.on('request', (request) => page.requests.push(request.url()));
   await page.goto(address);
-  await page.waitForSelector('html[data-ready]', { timeout: 20_000, state: 'attached' });
+  // `early`: the timeline is enough.
+  await page.waitForSelector(early ? 'html[data-early]' : 'html[data-ready]', { timeout: 120_000, state: 'attached' });
   return page;
 }
 

@@ -35,7 +35,7 @@ function cells(from, to) {
   const width = Math.max(EVERY, Math.ceil((to - from) / 1000));
   const first = Math.floor(from / width);
   const all = Array.from({ length: Math.floor((to - 1) / width) - first + 1 }, () => 0);
-  return { first, width_ns: width, count: all.map(() => Math.round(width / EVERY)), fill: all.map(() => 191), name: all, names: all.map(() => 2), category: all.map(() => 3) };
+  return { first, width_ns: width, count: all.map(() => Math.round(width / EVERY)), fill: all.map(() => 191), name: all, of_name: all.map(() => Math.round(width / EVERY / 2)), category: all.map(() => 3) };
 }
 
 function event(id) {

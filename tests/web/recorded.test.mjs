@@ -19,6 +19,17 @@ test('every recorded trace opens without complaint', async () => {
   }
 });
 
+test('the steps of a PyTorch program are those that its loop has', async () => {
+  const page = await open('recorded-torch.html');
+  const known = Number(/(\d+)\s+iterations/.exec(await page.locator('#phases').innerText())?.[1]);
+  assert.ok(known > 10, String(known));
+  assert.equal(Number(/\d+/.exec(await page.locator('#tab-steps').innerText())?.[0]), known);
+  await page.locator('#tab-steps').click();
+  await page.locator('#panel-steps tbody button').first().click();
+  assert.match(await page.locator('#timeline-detail').innerText(), /from \d/);
+  await page.context().close();
+});
+
 test('the demo shows what was planted in it', async () => {
   const page = await open('recorded-demo.html');
   const findings = await page.locator('#findings-list').innerText();

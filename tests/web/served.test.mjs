@@ -1,7 +1,8 @@
 // The page as `cutrace view` serves it, of a trace of which it carries only a part. CUTRACE_ADDRESS is where,
-// CUTRACE_SERVER the server's process.
+// CUTRACE_SERVER the server's process. CUTRACE is the program, CUTRACE_FRESH a trace that has no index yet.
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { test } from 'node:test';
 import { goTo, settled, view, width } from './browser.mjs';
 
@@ -16,6 +17,45 @@ const detail = async (page, pattern) => {
   await page.waitForFunction((source) => new RegExp(source).test(document.getElementById('timeline-detail').innerText), pattern.source, { timeout: 60_000 });
   return plain(await page.locator('#timeline-detail').innerText());
 };
+
+// `cutrace view` of a trace that nobody has read before, and its address.
+async function fresh() {
+  const server = spawn(process.env.CUTRACE, ['view', '--no-open', process.env.CUTRACE_FRESH], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const address = await new Promise((done, fail) => {
+    let said = '';
+    server.stderr.on('data', (text) => {
+      said += text;
+      const found = /http:\/\/\S+/.exec(said);
+      if (found) done(found[0]);
+    });
+    server.on('exit', () => fail(new Error(said)));
+  });
+  return { server, address };
+}
+
+test('the timeline is there before the report, and stays as it is when that comes', { skip: !process.env.CUTRACE_FRESH }, async () => {
+  const { server, address } = await fresh();
+  const page = await goTo(address, { early: true });
+  assert.equal(await page.locator('#findings').isVisible(), false, 'there is no report yet');
+  assert.match(await page.locator('#notices').innerText(), /findings and tables/);
+  await page.locator('#timeline-canvas').focus();
+  for (let step = 0; step < 6; step++) await page.keyboard.press('w');
+  await fine(page);
+  const part = await view(page);
+  assert.ok(part && width(part) > 0);
+  await page.waitForSelector('html[data-ready]', { timeout: 240_000, state: 'attached' });
+  assert.deepEqual(await view(page), part, 'what is in view stays');
+  assert.equal(await page.locator('#notices').innerText(), '');
+  assert.ok((await page.locator('#findings-list').innerText()).length > 20);
+  assert.match(plain(await page.locator('#tabs').innerText()), /Functions \d+.*Threads \d+/);
+  await page.locator('#search').fill('cuMemAlloc_v2');
+  await page.waitForFunction(() => /match/.test(document.getElementById('search-status').textContent));
+  await page.keyboard.press('Enter');
+  assert.match(await detail(page, /Arguments/), /bytesize/);
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+  server.kill();
+});
 
 test('from the whole run to one named call and its arguments', async () => {
   const page = await open();

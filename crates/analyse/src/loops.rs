@@ -45,10 +45,18 @@ pub struct Loop {
     /// Of all iterations, to compare two runs by.
     #[serde(skip)]
     pub times: Quantiles,
+    /// Where each iteration begins and ends, the first of them: at most [`MOST_TURNS`].
+    #[serde(skip)]
+    pub turns: Vec<(u64, u64)>,
     /// Whole iterations of which everything is known.
     #[serde(skip)]
     pub(crate) window: Option<Window>,
 }
+
+/// Iterations of a loop that are known one by one.
+pub const MOST_TURNS: usize = 2_000;
+/// Of all loops that there may be, together.
+const ALL_TURNS: usize = 500_000;
 
 impl Loop {
     /// Many of the same steps, many times: it is a loop, however much else takes longer.
@@ -91,6 +99,8 @@ pub(crate) struct LoopSweep {
     threads: HashMap<(u32, u32), Steps, ahash::RandomState>,
     marks: HashMap<(u32, u32, SymbolId), Mark, ahash::RandomState>,
     allowance: Allowance,
+    /// Iterations that are kept one by one.
+    turns: usize,
 }
 
 /// The steps of a thread so far: how many, and a sum that says which.
@@ -129,6 +139,8 @@ struct Vote {
     warm_times: Quantiles,
     /// The same one by one, while they are few.
     single: Vec<u64>,
+    /// All of them, the first of them.
+    turns: Vec<(u64, u64)>,
     seen: LoopSnapshots,
 }
 
@@ -236,7 +248,7 @@ impl LoopSweep {
         let room = self.marks.len() < MOST_MARKS;
         let key = (step.thread.0, step.thread.1, step.symbol);
         match self.marks.get_mut(&key) {
-            Some(mark) => mark.next(steps, step, &mut passed),
+            Some(mark) => mark.next(steps, step, &mut self.turns, &mut passed),
             None if room => {
                 let mark = Mark {
                     last: steps,
@@ -341,7 +353,13 @@ fn chosen(found: Vec<LoopCandidate>) -> Vec<Loop> {
 }
 
 impl Mark {
-    fn next(&mut self, steps: Steps, step: &Step, passed: &mut dyn FnMut() -> Option<Arc<Passed>>) {
+    fn next(
+        &mut self,
+        steps: Steps,
+        step: &Step,
+        turns: &mut usize,
+        passed: &mut dyn FnMut() -> Option<Arc<Passed>>,
+    ) {
         let stretch = Stretch {
             count: steps.count - self.last.count,
             launches: steps.launches - self.last.launches,
@@ -351,8 +369,8 @@ impl Mark {
             steps: steps.count,
         };
         let which = steps.sum.wrapping_sub(self.last.sum);
-        self.strict.cast(&stretch, which, passed);
-        self.loose.cast(&stretch, 0, passed);
+        self.strict.cast(&stretch, which, turns, passed);
+        self.loose.cast(&stretch, 0, turns, passed);
         (self.last, self.last_time, self.last_op) = (steps, stretch.end, step.op);
     }
 }
@@ -374,6 +392,7 @@ impl Vote {
         &mut self,
         stretch: &Stretch,
         which: u64,
+        turns: &mut usize,
         passed: &mut dyn FnMut() -> Option<Arc<Passed>>,
     ) {
         let like = (stretch.count, which);
@@ -383,6 +402,7 @@ impl Vote {
                 self.misses += 1;
                 return;
             }
+            *turns -= self.turns.len();
             *self = Vote {
                 like,
                 start: stretch.start,
@@ -403,6 +423,10 @@ impl Vote {
             if self.single.len() <= MOST_SINGLE {
                 self.single.push(took);
             }
+        }
+        if self.turns.len() < MOST_TURNS && *turns < ALL_TURNS {
+            self.turns.push((stretch.start, stretch.end));
+            *turns += 1;
         }
         self.end = self.end.max(stretch.end);
         self.seen.turn(self.iterations, stretch.steps, passed);
@@ -452,6 +476,7 @@ impl Vote {
             max_op_id: self.max_op,
             share_of_steps: 0.0,
             times: times.clone(),
+            turns: self.turns.clone(),
             window: self.seen.window(self.like.0),
         }
     }
@@ -472,7 +497,7 @@ mod tests {
     use event::{Category, Kind, Layer};
 
     /// The loops in a sequence of one-letter steps, ten nanoseconds apart.
-    fn loops(steps: &str) -> Vec<(String, u64, u64)> {
+    fn found(steps: &str) -> Vec<Loop> {
         let mut symbols = Symbols::default();
         let mut sweep = LoopSweep::default();
         let known = Analysis::new(&event::Meta::default());
@@ -487,7 +512,12 @@ mod tests {
             };
             sweep.step(&step, step.at, &known.sums());
         }
-        let found = sweep.finish(&symbols);
+        sweep.finish(&symbols)
+    }
+
+    /// Their marks, lengths and iterations.
+    fn loops(steps: &str) -> Vec<(String, u64, u64)> {
+        let found = found(steps);
         let rows = found.iter();
         rows.map(|found| {
             (
@@ -547,6 +577,17 @@ mod tests {
     fn what_comes_before_and_after_does_not_matter() {
         let steps = format!("xyzw{}vvwx", "abc".repeat(30));
         assert_eq!(first(&steps), Some(("a".into(), 3, 29)));
+    }
+
+    #[test]
+    fn each_iteration_is_known_up_to_a_number() {
+        let steps = format!("xy{}", "abc".repeat(30));
+        let turns = &found(&steps)[0].turns;
+        assert_eq!(turns.len(), 29);
+        assert_eq!((turns[0], turns[28]), ((20, 50), (860, 890)));
+        let many = &found(&"ab".repeat(MOST_TURNS + 500))[0];
+        assert_eq!(many.turns.len(), MOST_TURNS);
+        assert_eq!(many.iterations as usize, MOST_TURNS + 499);
     }
 
     #[test]

@@ -78,6 +78,8 @@ fn the_served_page_in_a_browser() {
         .expect("written");
     writer.finish().expect("finished");
 
+    let fresh = folder.path().join("fresh.arrows");
+    std::fs::copy(&trace, &fresh).expect("copied");
     let served = serve(&[&trace]);
     let copies = ["demo.jsonl", "demo_healthy.jsonl"].map(|name| {
         let copy = folder.path().join(name);
@@ -92,6 +94,8 @@ fn the_served_page_in_a_browser() {
         .env("CUTRACE_CHROMIUM", chromium)
         .env("CUTRACE_ADDRESS", &served.address)
         .env("CUTRACE_COMPARED", &compared.address)
+        .env("CUTRACE", cutrace().get_program())
+        .env("CUTRACE_FRESH", &fresh)
         .env("CUTRACE_SERVER", served.child.id().to_string())
         .output()
         .expect("node runs");
@@ -103,7 +107,7 @@ fn the_served_page_in_a_browser() {
         })
         .and_then(|count| count.trim().parse::<u32>().ok());
     assert!(
-        output.status.success() && passed.is_some_and(|passed| passed >= 5),
+        output.status.success() && passed.is_some_and(|passed| passed >= 6),
         "{text}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );

@@ -25,7 +25,7 @@ pub use aggregates::aggregates_text;
 pub use chrome::Chrome;
 pub use device_lines::DeviceLines;
 pub use flame::{FlameSvg, Folded, Stacks, Weight};
-pub use html::{Html, HtmlPage, PAGE_SIZE, write_pages};
+pub use html::{Html, HtmlPage, PAGE_SIZE, write_early, write_pages};
 pub use output::Output;
 pub use perfetto::Perfetto;
 pub use replay::Replay;

@@ -9,6 +9,7 @@ use event::{Backend, Layer, Meta, Record, Summary};
 use render::{Chrome, Html, Output};
 use std::{
     fs,
+    io::Read as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -56,6 +57,26 @@ fn pages() {
     page("odd.html", &story::meta(), extremes::odd(), None);
     system_calls_only();
     recorded();
+    torch();
+}
+
+/// A PyTorch program on an H200, from fixtures/corpus.
+fn torch() {
+    let packed = repository().join("fixtures/corpus/big.jsonl.zst");
+    let packed = fs::File::open(packed).expect("fixtures/corpus");
+    let mut lines = Vec::new();
+    ruzstd::decoding::StreamingDecoder::new(packed)
+        .expect("zstd")
+        .read_to_end(&mut lines)
+        .expect("readable");
+    let input = std::io::Cursor::new(lines);
+    let mut reader = trace::Reader::with(input, None, trace::Parts::ALL).expect("a trace");
+    let meta = reader.meta().clone();
+    let records: Vec<_> = reader
+        .by_ref()
+        .map(|record| record.expect("a record"))
+        .collect();
+    page("recorded-torch.html", &meta, records, reader.summary());
 }
 
 /// Nobody looked for CUDA's calls.

@@ -25,7 +25,9 @@ pub struct Query {
 }
 
 /// Segments that are read for one answer at most.
-const MOST_READ: usize = 8;
+pub const MOST_READ: usize = 8;
+/// Spans of an answer that is made of pictures: more would be narrower than a pixel.
+const COARSE_SPANS: usize = 4_000;
 /// Cells of a row at most, and of all rows together.
 const MOST_CELLS: u64 = 2_048;
 const ALL_CELLS: u64 = 200_000;
@@ -70,30 +72,41 @@ impl Query {
 }
 
 impl Detail {
-    /// The segments that must be read for a complete answer; none if there are too many of them.
-    pub fn to_read(&self, query: &Query) -> Vec<u32> {
+    /// The segments that must be read for a complete answer. None if there are too many: more than `most` of which
+    /// `is_known` says that they would have to be read.
+    pub fn to_read(
+        &self,
+        query: &Query,
+        most: usize,
+        is_known: impl Fn(u32) -> bool,
+    ) -> Option<Vec<u32>> {
         let is_incomplete = |picture: &Picture| {
             let mut rows = picture.rows.iter();
             rows.any(|row| row.cells.is_some() && query.wants(row.lane))
         };
-        let mut needed = Vec::new();
-        for (number, picture) in self.segments.iter().enumerate() {
+        let (mut needed, mut new) = (Vec::new(), 0);
+        for (picture, number) in self.segments.iter().zip(0..) {
             if picture.is_in(query.from, query.to) && is_incomplete(picture) {
-                needed.push(number as u32);
-                if needed.len() > MOST_READ {
-                    return Vec::new();
+                needed.push(number);
+                new += usize::from(!is_known(number));
+                if new > most || needed.len() > MOST_READ {
+                    return None;
                 }
             }
         }
-        needed
+        Some(needed)
     }
 
-    /// The answer, as JSON, with those segments that were read.
-    pub fn answer(&self, query: &Query, read: &HashMap<u32, Arc<Placed>>) -> String {
+    /// The answer, as JSON, with those segments that were read; None if there are too many to be read.
+    pub fn answer(&self, query: &Query, read: Option<&HashMap<u32, Arc<Placed>>>) -> String {
         let mut rows = self.rows(query, read);
         let total: usize = rows.values().map(|row| row.spans.len()).sum();
-        let share = if total > query.limit {
-            fair_share_of(rows.values().map(|row| row.spans.len()), query.limit)
+        let limit = match read {
+            Some(_) => query.limit,
+            None => query.limit.min(COARSE_SPANS),
+        };
+        let share = if total > limit {
+            fair_share_of(rows.values().map(|row| row.spans.len()), limit)
         } else {
             usize::MAX
         };
@@ -142,7 +155,7 @@ impl Detail {
     fn rows<'a>(
         &'a self,
         query: &Query,
-        read: &'a HashMap<u32, Arc<Placed>>,
+        read: Option<&'a HashMap<u32, Arc<Placed>>>,
     ) -> BTreeMap<(u32, u32), Row<'a>> {
         let mut rows: BTreeMap<(u32, u32), Row<'a>> = BTreeMap::new();
         let (from, to) = (query.from, query.to);
@@ -159,10 +172,14 @@ impl Detail {
         for reaching in &self.reaching {
             show(&reaching.span, None, false);
         }
-        let pictures =
-            || (self.segments.iter().zip(0..)).filter(|(picture, _)| picture.is_in(from, to));
+        let level = match read {
+            Some(_) => &self.segments[..],
+            None => self.level_for(query),
+        };
+        let pictures = || (level.iter().zip(0..)).filter(|(picture, _)| picture.is_in(from, to));
+        let placed = |number: u32| read.and_then(|read| read.get(&number));
         for (picture, number) in pictures() {
-            match read.get(&number) {
+            match placed(number) {
                 Some(placed) => {
                     (placed.spans.iter()).for_each(|span| show(span, Some(placed), false))
                 }
@@ -174,7 +191,7 @@ impl Detail {
                 }
             }
         }
-        for (picture, _) in pictures().filter(|(_, number)| !read.contains_key(number)) {
+        for (picture, _) in pictures().filter(|(_, number)| placed(*number).is_none()) {
             for row in picture.rows.iter().filter(|row| query.wants(row.lane)) {
                 if let Some(cells) = &row.cells
                     && overlap(cells, picture.shift, from, to)
@@ -203,7 +220,7 @@ impl Detail {
             picture::add(&mut list, first, shift, &span);
         }
         for &(cells, from_shift) in &row.cells {
-            spread(&mut list, (first, shift), cells, from_shift);
+            picture::spread(&mut list, (first, shift), cells, from_shift);
         }
         let width = (1u64 << shift) as f64;
         (first, list.iter().map(|tally| tally.cell(width)).collect())
@@ -294,34 +311,4 @@ fn shift_of(query: &Query, rows: u64) -> u32 {
 fn overlap(cells: &picture::Cells, shift: u32, from: u64, to: u64) -> bool {
     let last = cells.first + (cells.list.len() as u64).saturating_sub(1);
     cells.first << shift < to && last >= from >> shift
-}
-
-/// Adds cells to others, which may be wider or narrower.
-fn spread(
-    list: &mut [Tally<CATEGORIES>],
-    (first, shift): (u64, u32),
-    cells: &picture::Cells,
-    from_shift: u32,
-) {
-    let end = first + list.len() as u64;
-    let width = (1u64 << from_shift) as f64;
-    for (cell, number) in cells.list.iter().zip(cells.first..) {
-        if cell.category == EMPTY {
-            continue;
-        }
-        let start = number << from_shift;
-        if from_shift <= shift {
-            let target = start >> shift;
-            if (first..end).contains(&target) {
-                list[(target - first) as usize].add(cell, width, 1.0, true);
-            }
-            continue;
-        }
-        let parts = 1u64 << (from_shift - shift);
-        let target = start >> shift;
-        for part in target.max(first)..target.saturating_add(parts).min(end) {
-            let place = (part - first) as usize;
-            list[place].add(cell, width, 1.0 / parts as f64, part == target.max(first));
-        }
-    }
 }

@@ -192,10 +192,12 @@ impl Builder {
             short: short(&self.texts, &self.kernels),
             texts: self.texts,
             segments: self.segments,
+            levels: Vec::new(),
             reaching: self.reaching,
             longest: self.longest.into_iter().collect(),
         };
         detail.segments.shrink_to_fit();
+        detail.raise();
         Ok(detail)
     }
 }

@@ -131,11 +131,11 @@ impl Detail {
                 .longest
                 .insert(name, spans.collect::<Result<_, _>>()?);
         }
-        if bytes.is_empty() {
-            Ok(detail)
-        } else {
-            Err(Damaged)
+        if !bytes.is_empty() {
+            return Err(Damaged);
         }
+        detail.raise();
+        Ok(detail)
     }
 }
 

@@ -3,23 +3,25 @@
 //! [`Builder`] watches a pass over the trace and makes what is attached to the trace's index: the lanes, the names, a
 //! picture of every segment (its longest spans, and cells for the rest), and the spans that reach across segments.
 //! With it a segment can be placed on the page's rows by itself ([`Detail::place`]). A stretch of a few segments is answered
-//! with all of its spans, a longer one from the pictures.
+//! with all of its spans, a longer one from the pictures, a much longer one from pictures of many segments.
 //!
 //! Every span is in one place: in the segment in which it both begins and ends, or among those that reach across.
 
 mod answer;
 mod build;
 mod cells;
+mod early;
 mod encode;
 mod event_json;
 mod json;
 mod picture;
 mod place;
+mod pyramid;
 #[cfg(test)]
 mod tests;
 mod texts;
 
-pub use answer::Query;
+pub use answer::{MOST_READ, Query};
 pub use build::Builder;
 pub use event_json::{EventFacts, Relative, event_json};
 pub use json::value as number;
@@ -28,7 +30,7 @@ pub use place::Placed;
 use crate::html::lanes::Owner;
 use event::{Event, Name};
 use picture::Picture;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use texts::Texts;
 
 /// One span or instant, on its row.
@@ -86,6 +88,8 @@ pub struct Detail {
     /// What kernels are shown as.
     short: HashMap<u32, Name>,
     segments: Vec<Picture>,
+    /// Pictures of many segments, coarser and coarser.
+    levels: Vec<Vec<Picture>>,
     reaching: Vec<Reaching>,
     /// The longest of each name and label, longest first.
     longest: HashMap<u32, Vec<Span>>,
@@ -121,15 +125,20 @@ impl Detail {
         Some((&found.span, found.first, found.last))
     }
 
-    /// How many events have a name or label that `wanted` accepts.
-    pub fn count(&self, wanted: impl Fn(&str) -> bool) -> u64 {
+    /// Which names and labels `wanted` accepts, by number.
+    fn wanted(&self, wanted: impl Fn(&str) -> bool) -> impl Fn(u32) -> bool {
         let names: Vec<bool> = (0..self.texts.len() as u32)
             .map(|name| {
                 wanted(self.texts.get(name))
                     || self.short.get(&name).is_some_and(|short| wanted(short))
             })
             .collect();
-        let is_wanted = |name: u32| names.get(name as usize).copied().unwrap_or(false);
+        move |name: u32| names.get(name as usize).copied().unwrap_or(false)
+    }
+
+    /// How many events have a name or label that `wanted` accepts.
+    pub fn count(&self, wanted: impl Fn(&str) -> bool) -> u64 {
+        let is_wanted = self.wanted(wanted);
         let local = self.segments.iter().flat_map(|segment| &segment.names);
         let local: u64 = (local.filter(|&&(name, label, _)| is_wanted(name) || is_wanted(label)))
             .map(|&(_, _, count)| u64::from(count))
@@ -139,18 +148,22 @@ impl Detail {
         local + reaching.count() as u64
     }
 
-    /// Whether events with such a name or label end in a segment.
-    pub fn has(&self, segment: usize, wanted: impl Fn(&str) -> bool) -> bool {
-        let is_wanted = |name: u32| {
-            wanted(self.texts.get(name)) || self.short.get(&name).is_some_and(|short| wanted(short))
-        };
-        let local = self.segments.get(segment);
-        let mut local = local.into_iter().flat_map(|segment| &segment.names);
-        local.any(|&(name, label, _)| is_wanted(name) || is_wanted(label))
-            || self.reaching.iter().any(|reaching| {
-                reaching.last as usize == segment
-                    && (is_wanted(reaching.span.name) || is_wanted(reaching.span.label))
+    /// The segments in which events with such a name or label begin or end.
+    pub fn having(&self, wanted: impl Fn(&str) -> bool) -> Vec<usize> {
+        let is_wanted = self.wanted(wanted);
+        let mut found: BTreeSet<usize> = (self.segments.iter().enumerate())
+            .filter(|(_, segment)| {
+                let mut names = segment.names.iter();
+                names.any(|&(name, label, _)| is_wanted(name) || is_wanted(label))
             })
+            .map(|(number, _)| number)
+            .collect();
+        for reaching in &self.reaching {
+            if is_wanted(reaching.span.name) || is_wanted(reaching.span.label) {
+                found.extend([reaching.first as usize, reaching.last as usize]);
+            }
+        }
+        found.into_iter().collect()
     }
 
     /// The longest spans of a name or label, longest first.

@@ -182,3 +182,33 @@ pub fn add(list: &mut [Tally<CATEGORIES>], first: u64, shift: u32, span: &Span) 
         list[(from - first) as usize].begin(span.label, 1);
     }
 }
+
+/// Adds cells to others, which may be wider or narrower.
+pub fn spread(
+    list: &mut [Tally<CATEGORIES>],
+    (first, shift): (u64, u32),
+    cells: &Cells,
+    from_shift: u32,
+) {
+    let end = first + list.len() as u64;
+    let width = (1u64 << from_shift) as f64;
+    for (cell, number) in cells.list.iter().zip(cells.first..) {
+        if cell.category == EMPTY {
+            continue;
+        }
+        let start = number << from_shift;
+        if from_shift <= shift {
+            let target = start >> shift;
+            if (first..end).contains(&target) {
+                list[(target - first) as usize].add(cell, width, 1.0, true);
+            }
+            continue;
+        }
+        let parts = 1u64 << (from_shift - shift);
+        let target = start >> shift;
+        for part in target.max(first)..target.saturating_add(parts).min(end) {
+            let place = (part - first) as usize;
+            list[place].add(cell, width, 1.0 / parts as f64, part == target.max(first));
+        }
+    }
+}

@@ -9,6 +9,7 @@ mod durations;
 mod encode;
 mod flame;
 pub(crate) mod label;
+pub(crate) mod lane_head;
 pub(crate) mod lanes;
 mod limits;
 mod names;
@@ -17,6 +18,7 @@ mod payload;
 pub(crate) mod placing;
 pub(crate) mod rows;
 mod shapes;
+mod stored;
 pub(crate) mod timeline;
 mod trim;
 mod wanted;
@@ -24,6 +26,7 @@ mod wanted;
 use crate::Output;
 use analyse::{Analysis, Report};
 use event::{Meta, Record, Summary};
+use page::Part;
 use rows::Rows;
 use std::io::{self, Write};
 use timeline::Timeline;
@@ -145,6 +148,8 @@ impl<W: Write> Html<W> {
             // Where nobody looked, that nothing was seen says nothing.
             "watched": { "calls": watched[0], "gpu": watched[1] },
             "origin_ns": self.timeline.origin(),
+            // The loop's iterations: when each begins, and how long it takes.
+            "steps": report.as_ref().map(|report| steps(report, self.timeline.origin())),
             // The stretch that has every event, where others have lost some.
             "whole": self.timeline.whole(),
         });
@@ -158,6 +163,14 @@ impl<W: Write> Html<W> {
     }
 }
 
+fn steps(report: &Report, origin: u64) -> Vec<(u64, u64)> {
+    let turns = (report.phases.loops.first()).map_or(&[][..], |found| &found.turns);
+    let turns = turns.iter();
+    turns
+        .map(|&(from, to)| (from.saturating_sub(origin), to.saturating_sub(from)))
+        .collect()
+}
+
 /// Writes a page about one trace, or about two with what changed between them. `served`: so many of them can be asked about
 /// where the page comes from.
 pub fn write_pages(
@@ -166,11 +179,42 @@ pub fn write_pages(
     diff: Option<&serde_json::Value>,
     served: usize,
 ) -> io::Result<()> {
-    let mut contents: Vec<(serde_json::Value, &str)> = (pages.iter())
-        .map(|page| (page.head.clone(), &*page.timeline))
-        .collect();
-    for (head, _) in contents.iter_mut().filter(|_| served > 0) {
-        head["server"] = serde_json::json!({ "api": 1, "traces": served });
+    let mut parts = Vec::new();
+    for (number, page) in pages.iter().enumerate() {
+        // The first has the names it has had all along.
+        let suffix = match number {
+            0 => String::new(),
+            number => format!("-{number}"),
+        };
+        let mut head = serde_json::to_string(&page.head)?;
+        if served > 0 {
+            head = with_server(&head, served);
+        }
+        parts.push(Part::json(format!("data-report{suffix}"), &head));
+        parts.push(Part::packed(
+            format!("data-timeline{suffix}"),
+            &page.timeline,
+        ));
     }
-    page::write(out, &contents, diff, served > 0)
+    if let Some(diff) = diff {
+        parts.push(Part::json("data-diff", &diff.to_string()));
+    }
+    page::write(out, &parts, served > 0)
+}
+
+/// Writes the page of a trace that is still being read: `early` is what its index says ([`crate::detail::Detail::early`]),
+/// None if that is not known yet either. The page asks for the rest.
+pub fn write_early(out: &mut impl Write, early: Option<&str>) -> io::Result<()> {
+    let part = match early {
+        Some(early) => Part::json("data-early", &with_server(early, 1)),
+        None => Part::json("data-waiting", "{}"),
+    };
+    page::write(out, &[part], true)
+}
+
+/// An object, and who can be asked about it.
+fn with_server(json: &str, traces: usize) -> String {
+    let rest = json.strip_prefix('{').unwrap_or("}");
+    let comma = if rest == "}" { "" } else { "," };
+    format!("{{\"server\":{{\"api\":1,\"traces\":{traces}}}{comma}{rest}")
 }

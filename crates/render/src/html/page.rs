@@ -1,10 +1,13 @@
 //! The page itself: the files of `web/` in one, with the data in between and a policy that
 //! forbids everything but the page's own style and script.
 
-use super::encode::inert_json;
+use super::encode::inert;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::{Digest as _, Sha256};
-use std::io::{self, Write};
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
 
 const STYLE: &str = concat!(
     include_str!("../../../../web/style.css"),
@@ -54,6 +57,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../../../../web/search.js"),
     include_str!("../../../../web/compare.js"),
     include_str!("../../../../web/keys.js"),
+    include_str!("../../../../web/early.js"),
     include_str!("../../../../web/main.js"),
 ];
 
@@ -63,14 +67,35 @@ pub fn fixed_size() -> usize {
     STYLE.len() + BODY.len() + scripts + 2_000
 }
 
-/// Writes the page. Of each trace it has what is known besides the timeline, and the timeline's packed data; of two of them
-/// also what changed. A page that is `served` may ask where it comes from.
-pub fn write(
-    out: &mut impl Write,
-    contents: &[(serde_json::Value, &str)],
-    diff: Option<&serde_json::Value>,
-    served: bool,
-) -> io::Result<()> {
+/// Data in the page, for its script.
+pub struct Part<'a> {
+    id: String,
+    kind: &'static str,
+    text: Cow<'a, str>,
+}
+
+impl<'a> Part<'a> {
+    /// `json` is JSON.
+    pub fn json(id: impl Into<String>, json: &str) -> Self {
+        Part {
+            id: id.into(),
+            kind: "application/json",
+            text: inert(json).into(),
+        }
+    }
+
+    /// Packed: nothing but base64.
+    pub fn packed(id: impl Into<String>, text: &'a str) -> Self {
+        Part {
+            id: id.into(),
+            kind: "text/plain",
+            text: text.into(),
+        }
+    }
+}
+
+/// Writes the page with these data. A page that is `served` may ask where it comes from.
+pub fn write(out: &mut impl Write, parts: &[Part<'_>], served: bool) -> io::Result<()> {
     let script = format!("\"use strict\";\n(() => {{\n{}}})();\n", SCRIPTS.concat());
     write!(
         out,
@@ -90,25 +115,8 @@ pub fn write(
     out.write_all(STYLE.as_bytes())?;
     out.write_all(b"</style>\n</head>\n<body>\n")?;
     out.write_all(BODY.as_bytes())?;
-    for (number, (head, timeline)) in contents.iter().enumerate() {
-        // The first has the names it has had all along.
-        let suffix = match number {
-            0 => String::new(),
-            number => format!("-{number}"),
-        };
-        write!(
-            out,
-            "<script type=\"application/json\" id=\"data-report{suffix}\">{}</script>\n\
-             <script type=\"text/plain\" id=\"data-timeline{suffix}\">{timeline}</script>\n",
-            inert_json(head)?
-        )?;
-    }
-    if let Some(diff) = diff {
-        let diff = inert_json(diff)?;
-        writeln!(
-            out,
-            "<script type=\"application/json\" id=\"data-diff\">{diff}</script>"
-        )?;
+    for Part { id, kind, text } in parts {
+        writeln!(out, "<script type=\"{kind}\" id=\"{id}\">{text}</script>")?;
     }
     out.write_all(b"<script>")?;
     out.write_all(script.as_bytes())?;

@@ -3,10 +3,10 @@
 
 use super::{
     allocations::Allocation,
-    cells::{CATEGORIES, Cell},
+    cells::Cell,
     encode::{packed, varint, zigzag},
     flame::Node,
-    lanes::{Lane, Owner},
+    lane_head::LaneHead,
     rows::{Detail, ExactSpan},
     shapes::ShapeRow,
     timeline::Timeline,
@@ -55,89 +55,6 @@ struct Head<'a> {
     durations: Vec<Vec<u64>>,
     rows: usize,
     flame: usize,
-}
-
-/// A lane's line in the text alternative.
-#[derive(Serialize)]
-struct LaneHead {
-    kind: &'static str,
-    /// Process and thread, or device, context and stream. Handles do not fit a JSON number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tid: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    context: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream: Option<String>,
-    /// The multiprocessor.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sm: Option<u32>,
-    spans: u64,
-    failed: u64,
-    busy: u64,
-    first: u64,
-    last: u64,
-    longest: (u64, u32),
-    by_category: [u64; CATEGORIES],
-}
-
-impl<T> From<&Lane<T>> for LaneHead {
-    fn from(lane: &Lane<T>) -> Self {
-        let mut head = LaneHead {
-            kind: "rest",
-            pid: None,
-            tid: None,
-            device: None,
-            context: None,
-            stream: None,
-            sm: None,
-            spans: lane.spans,
-            failed: lane.failed,
-            busy: lane.busy,
-            first: lane.first.min(lane.last),
-            last: lane.last,
-            longest: lane.longest,
-            by_category: lane.by_category,
-        };
-        match lane.owner {
-            Owner::Thread { pid, tid } => {
-                head.kind = "thread";
-                (head.pid, head.tid) = (Some(pid), Some(tid));
-            }
-            Owner::Stream {
-                device,
-                context,
-                stream,
-            } => {
-                head.kind = "stream";
-                head.device = Some(device);
-                head.context = context.map(handle);
-                head.stream = stream.map(handle);
-            }
-            Owner::Probes { device, sm } => {
-                head.kind = "probes";
-                (head.device, head.sm) = (Some(device), sm);
-            }
-            Owner::Managed { device } => {
-                head.kind = "managed";
-                head.device = Some(device);
-            }
-            Owner::Rest => {}
-        }
-        head
-    }
-}
-
-/// Small ones are numbers (CUPTI counts streams), large ones addresses.
-fn handle(value: u64) -> String {
-    if value < 1 << 16 {
-        value.to_string()
-    } else {
-        format!("{value:#x}")
-    }
 }
 
 /// Everything, deflated and in base64. What does not fit is left out: details of the shortest spans, then the

@@ -12,7 +12,7 @@ pub struct Interning {
     annotations: HashMap<Name, u64>,
     contexts: HashMap<(u32, u64), u64>,
     queues: HashMap<Track, u64>,
-    stages: HashMap<&'static str, u64>,
+    stages: HashMap<(Name, &'static str), u64>,
     /// What the next packet must bring.
     fresh: InternedData,
 }
@@ -54,15 +54,17 @@ impl Interning {
     pub fn queue(&mut self, track: Track, name: impl FnOnce() -> String) -> u64 {
         let next = (self.queues.len() + self.stages.len()) as u64 + 1;
         *self.queues.entry(track).or_insert_with(|| {
-            specify(&mut self.fresh, next, name());
+            specify(&mut self.fresh, next, name(), None);
             next
         })
     }
 
-    pub fn stage(&mut self, stage: &'static str) -> u64 {
+    /// What work on a stream is called. Perfetto up to v52 shows nothing else of it: later ones know the work's own name.
+    pub fn stage(&mut self, name: &Name, category: &'static str) -> u64 {
         let next = (self.queues.len() + self.stages.len()) as u64 + 1;
-        *self.stages.entry(stage).or_insert_with(|| {
-            specify(&mut self.fresh, next, stage.to_owned());
+        let stage = self.stages.entry((name.clone(), category));
+        *stage.or_insert_with(|| {
+            specify(&mut self.fresh, next, name.to_string(), Some(category));
             next
         })
     }
@@ -86,11 +88,11 @@ fn number(known: &mut HashMap<Name, u64>, name: &Name, fresh: &mut Vec<Interned>
     iid
 }
 
-fn specify(fresh: &mut InternedData, iid: u64, name: String) {
+fn specify(fresh: &mut InternedData, iid: u64, name: String, description: Option<&str>) {
     fresh.gpu_specifications.push(GpuSpecification {
         iid: Some(iid),
         name: Some(name),
-        description: None,
+        description: description.map(str::to_owned),
         category: Some(COMPUTE),
     });
 }

@@ -189,7 +189,7 @@ impl<W: Write> Perfetto<W> {
         let queue = self
             .interning
             .queue(track, || Track::stream_name(stream, lane));
-        let stage = self.interning.stage(event.category.as_str());
+        let stage = self.interning.stage(&event.name, event.category.as_str());
         let context = self.interning.context(pid, context);
         let extra = event.args.iter().chain(&event.outputs);
         let work = GpuRenderStageEvent {

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// A change of this, or of what is attached, needs another number.
-const MAGIC: &[u8; 8] = b"cutridx1";
+const MAGIC: &[u8; 8] = b"cutridx2";
 /// An index is a small part of its trace: a larger file is none.
 const LARGEST: u64 = 512 << 20;
 /// Bytes of the trace's beginning and end that the index knows.
@@ -138,8 +138,10 @@ impl Index {
             segment.ids.encode(&mut out);
             segment.gpu_correlations.encode(&mut out);
         }
-        varint(&mut out, self.attachment.len() as u64);
-        out.extend(&self.attachment);
+        for block in [&self.attachment, &self.report] {
+            varint(&mut out, block.len() as u64);
+            out.extend(block);
+        }
         let mut hash = Hash::new();
         hash.add(&out);
         [MAGIC, &hash.0.to_le_bytes()[..], &out].concat()
@@ -196,6 +198,7 @@ impl Index {
             });
         }
         let attachment = bytes.block()?.to_vec();
+        let report = bytes.block()?.to_vec();
         if !bytes.is_empty() {
             return Err(Damaged);
         }
@@ -206,6 +209,7 @@ impl Index {
             dictionaries,
             segments,
             attachment,
+            report,
         })
     }
 }

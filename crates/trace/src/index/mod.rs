@@ -33,6 +33,8 @@ pub struct Index {
     segments: Vec<Segment>,
     /// What the builder added.
     pub attachment: Vec<u8>,
+    /// What a later reading came to; empty if there was none. Only whoever made it knows what is in it.
+    pub report: Vec<u8>,
 }
 
 /// A piece of a trace that can be read by itself.

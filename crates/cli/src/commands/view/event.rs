@@ -1,13 +1,13 @@
 //! `api/event`: everything known of one event, gathered from the segments that have something of it.
 
-use super::indexed::Indexed;
+use super::indexed::{Indexed, PLACED};
 use event::{Event, Extent, Layer, Record, What};
 use render::detail::{EventFacts, Relative, event_json};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    sync::Arc,
     time::{Duration, Instant},
 };
-use trace::Parts;
 
 /// Segments that may have an event by the index: most of the time one.
 const MOST_CANDIDATES: usize = 32;
@@ -17,14 +17,18 @@ const MOST_READ: usize = 4;
 const TIME: Duration = Duration::from_millis(60);
 /// What an event caused, at most.
 const MOST_CAUSED: usize = 200;
+/// Calls inside of a call whose work on the GPU is looked for.
+const MOST_FAMILY: usize = 64;
 /// Calls around a call, at most.
 const MOST_PARENTS: usize = 64;
 
 /// Segments that were read for one answer.
 struct Reading<'a> {
     trace: &'a Indexed,
-    read: HashMap<usize, Vec<Record>>,
+    read: HashMap<usize, Arc<Vec<Record>>>,
     began: Instant,
+    /// Segments that were read beside these.
+    others: usize,
 }
 
 impl<'a> Reading<'a> {
@@ -33,20 +37,30 @@ impl<'a> Reading<'a> {
             trace,
             read: HashMap::new(),
             began: Instant::now(),
+            others: 0,
         }
     }
 
     fn may_read(&self, segment: usize) -> bool {
-        let is_allowed = self.read.len() < MOST_READ && self.began.elapsed() < TIME;
+        let is_allowed = self.read.len() + self.others < MOST_READ && self.began.elapsed() < TIME;
         self.read.contains_key(&segment) || self.read.is_empty() || is_allowed
     }
 
     fn segment(&mut self, segment: usize) -> Result<&[Record], String> {
         if !self.read.contains_key(&segment) {
-            let records = self.trace.records(segment, Parts::ALL)?;
+            let records = self.trace.whole(segment)?;
             self.read.insert(segment, records);
         }
-        Ok(self.read.get(&segment).map_or(&[], |records| records))
+        Ok(self.read.get(&segment).map_or(&[], |records| &records[..]))
+    }
+
+    /// A segment of which names and times are wanted: less to read, if it was not read whole.
+    fn briefly(&mut self, segment: usize) -> Result<Arc<Vec<Record>>, String> {
+        if let Some(records) = self.read.get(&segment) {
+            return Ok(Arc::clone(records));
+        }
+        self.others += 1;
+        self.trace.records(segment, PLACED).map(Arc::new)
     }
 
     /// The event, as far as the segments that it begins and ends in know it; with these segments.
@@ -109,10 +123,10 @@ pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
         return Ok(None);
     };
     let meaning = meaning_of(&mut reading, id, last)?;
-    let (mut caused, mut caused_more) = children(&mut reading, &event, first, last)?;
+    let mut family = HashSet::from([id]);
+    let (mut caused, mut caused_more) = children(&mut reading, &mut family, id, (first, last))?;
     if event.layer != Layer::Gpu {
-        let mut correlations: Vec<u64> = event.correlation.into_iter().chain([id]).collect();
-        correlations.extend(caused.iter().take(16).map(|relative| relative.id));
+        let correlations: Vec<u64> = event.correlation.into_iter().chain(family).collect();
         let (work, more) = work_of(&mut reading, &correlations, first)?;
         caused.extend(work);
         caused_more |= more;
@@ -129,7 +143,7 @@ pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
         _ => None,
     };
     let facts = EventFacts {
-        row: row_of(trace, &event, last)?,
+        row: row_of(&mut reading, &event, last)?,
         meaning: meaning.as_ref(),
         parents: parents(&mut reading, &event)?,
         caused,
@@ -162,12 +176,12 @@ fn meaning_of(reading: &mut Reading<'_>, id: u64, last: usize) -> Result<Option<
     Ok(find(&records[..records.len().min(64)]))
 }
 
-/// What is directly inside of a call.
+/// What is directly inside of a call. Whatever is inside of that belongs to the `family`, too.
 fn children(
     reading: &mut Reading<'_>,
-    event: &Event,
-    first: usize,
-    last: usize,
+    family: &mut HashSet<u64>,
+    id: u64,
+    (first, last): (usize, usize),
 ) -> Result<(Vec<Relative>, bool), String> {
     let mut found: HashMap<u64, Relative> = HashMap::new();
     for segment in first..=last {
@@ -176,9 +190,17 @@ fn children(
         }
         let trace = reading.trace;
         for record in reading.segment(segment)? {
-            if let Record::Event(inner) = record
-                && inner.parent == Some(event.id)
-                && inner.id != event.id
+            let Record::Event(inner) = record else {
+                continue;
+            };
+            let Some(parent) = inner.parent.filter(|parent| family.contains(parent)) else {
+                continue;
+            };
+            if family.len() < MOST_FAMILY {
+                family.insert(inner.id);
+            }
+            if parent == id
+                && inner.id != id
                 && let Some(relative) = relative(trace, inner)
             {
                 found.insert(inner.id, relative);
@@ -207,7 +229,7 @@ fn work_of(
         if !reading.may_read(number) {
             return Ok((found.into_values().collect(), true));
         }
-        for record in reading.segment(number)? {
+        for record in reading.briefly(number)?.iter() {
             if let Record::Event(work) = record
                 && work.layer == Layer::Gpu
                 && work
@@ -231,13 +253,17 @@ fn relative(trace: &Indexed, event: &Event) -> Option<Relative> {
     Some(Relative::of_event(&trace.detail, event, lane))
 }
 
-fn row_of(trace: &Indexed, event: &Event, last: usize) -> Result<Option<(u32, u32)>, String> {
+fn row_of(
+    reading: &mut Reading<'_>,
+    event: &Event,
+    last: usize,
+) -> Result<Option<(u32, u32)>, String> {
+    let trace = reading.trace;
     if let Some((span, ..)) = trace.detail.reaching(event.id) {
         return Ok(Some((span.lane, span.depth)));
     }
-    let placed = trace.placed(&[last as u32])?;
-    let mut spans = placed.values().flat_map(|placed| &placed.spans);
-    let found = spans.find(|span| span.id == event.id);
+    let placed = trace.placed_with(last as u32, reading.segment(last)?);
+    let found = placed.spans.iter().find(|span| span.id == event.id);
     Ok(found.map(|span| (span.lane, span.depth)))
 }
 

@@ -52,6 +52,13 @@ impl Response {
         }
     }
 
+    pub fn shared_json(body: &Arc<Vec<u8>>) -> Self {
+        Response {
+            body: Arc::clone(body),
+            ..Response::json(String::new())
+        }
+    }
+
     /// A request that makes no sense, or asks for what is not there.
     pub fn error(status: &'static str, why: &str) -> Self {
         let body = serde_json::json!({ "error": why }).to_string();

@@ -1,24 +1,21 @@
 //! A trace with its index: segments are read when somebody asks for them.
 
-use crate::{
-    commands::input::{Input, Progress},
-    embedded,
-    say::say,
-};
+use super::board::Board;
+use crate::{commands::input::Progress, embedded, say::say};
 use anyhow::{Context, Result};
-use event::{Record, Summary};
-use render::{
-    Html, Output,
-    detail::{Builder, Detail, Placed, Query},
-};
+use event::{Meta, Record, Summary};
+use render::detail::{Builder, Detail, MOST_READ, Placed, Query};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fs::File,
     hash::{DefaultHasher, Hash, Hasher},
-    io::{self, Sink},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
+    time::{Duration, Instant},
 };
 use trace::{
     Parts,
@@ -30,6 +27,10 @@ pub struct Indexed {
     pub index: Index,
     pub detail: Detail,
     recent: Mutex<Recent>,
+    /// What reading and placing a segment took, lately, in nanoseconds.
+    cost: AtomicU64,
+    /// The segments that were read whole last, for questions about events near each other.
+    whole: Mutex<VecDeque<(usize, Arc<Vec<Record>>)>>,
 }
 
 /// Segments that were placed and may be asked for again.
@@ -42,6 +43,12 @@ struct Recent {
 
 /// Spans of the segments that are remembered.
 const MOST_RECENT: usize = 500_000;
+/// Segments of which all records are remembered.
+const MOST_WHOLE: usize = 2;
+/// For reading the segments of one answer.
+const READING: Duration = Duration::from_millis(50);
+/// What a segment is expected to take, at first.
+const FIRST_COST: Duration = Duration::from_millis(20);
 /// Threads that read at once.
 const MOST_READERS: usize = 4;
 
@@ -52,38 +59,43 @@ pub fn readers() -> usize {
         .min(MOST_READERS)
 }
 
+/// A trace with its index, and what is known besides.
+pub struct Found {
+    pub indexed: Indexed,
+    pub meta: Meta,
+    /// None if its index was there, and in a trace that lacks it.
+    pub summary: Option<Summary>,
+    /// What was kept of its report; see [`Indexed::keep`].
+    pub report: Vec<u8>,
+}
+
+/// What is read of a trace for its index, and of a segment to place it.
+pub const PLACED: Parts = Parts {
+    decoded: true,
+    ..Parts::NONE
+};
+
 /// The index of a trace, if there is one that fits.
-fn load(path: &Path) -> Option<Indexed> {
+pub fn load(path: &Path) -> Option<Found> {
     let file = File::open(path).ok()?;
     let identity = Identity::of(&file).ok()?;
     let places = [Some(Index::beside(path)), in_cache(path)];
-    let index =
+    let mut index =
         { places.into_iter().flatten() }.find_map(|place| Index::load(&place, &identity))?;
     let detail = Detail::from_bytes(&index.attachment, index.segments().len()).ok()?;
-    Some(Indexed::new(file, index, detail))
+    let meta = trace::open_with(path, Parts::NONE).ok()?.meta().clone();
+    let report = std::mem::take(&mut index.report);
+    Some(Found {
+        indexed: Indexed::new(file, index, detail),
+        meta,
+        summary: None,
+        report,
+    })
 }
 
-/// A trace that was read once: what its page is made of, and its index if it could be made.
-pub struct Read {
-    pub html: Html<Sink>,
-    pub summary: Option<Summary>,
-    pub indexed: Option<Indexed>,
-}
-
-/// Reads a trace, for its page and for its index. Without an index there is no detail.
-pub fn read(path: &Path, parts: Parts) -> Result<Read> {
-    if let Some(indexed) = load(path) {
-        let input = Input::open(vec![path.to_owned()], parts)?;
-        let mut html = Html::new(io::sink(), input.meta());
-        let summary = input.each(|record| Ok(html.record(record)?))?;
-        return Ok(Read {
-            html,
-            summary,
-            indexed: Some(indexed),
-        });
-    }
-    let mut scan = Scan::open(path, parts)?;
-    let mut html = Html::new(io::sink(), scan.meta());
+/// Reads a trace for its index. None, with words about it, if there can be none: then there is no detail.
+pub fn make(path: &Path, board: &Board) -> Result<Option<Found>> {
+    let mut scan = Scan::open(path, PLACED)?;
     let mut builder = Builder::new(scan.meta().start_ns);
     let mut progress = Progress::new(false);
     let mut any = false;
@@ -92,42 +104,42 @@ pub fn read(path: &Path, parts: Parts) -> Result<Read> {
             builder.cut();
         }
         for record in stretch.records {
-            html.record(record)?;
             builder.add(record);
         }
         let count = stretch.records.len();
+        board.read(scan.share());
         progress.add(count, || scan.share());
     }
     drop(progress);
     for warning in scan.warnings().as_slice() {
         say!("cutrace: warning: {}: {warning}", path.display());
     }
-    let summary = scan.summary().cloned();
+    let (meta, summary) = (scan.meta().clone(), scan.summary().cloned());
     let end = summary.as_ref().map(|summary| summary.end_ns);
     let made = builder.finish(end).and_then(|detail| {
         let index = scan.finish(detail.to_bytes())?;
         Ok((index, detail))
     });
-    let indexed = match made {
+    match made {
         Ok((index, detail)) => {
             save(path, &index);
             let file =
                 File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-            Some(Indexed::new(file, index, detail))
+            Ok(Some(Found {
+                indexed: Indexed::new(file, index, detail),
+                meta,
+                summary,
+                report: Vec::new(),
+            }))
         }
         Err(why) => {
             say!(
                 "cutrace: {} cannot be indexed ({why}): the page shows what it holds itself",
                 path.display()
             );
-            None
+            Ok(None)
         }
-    };
-    Ok(Read {
-        html,
-        summary,
-        indexed,
-    })
+    }
 }
 
 /// Beside the trace, or if that cannot be written, among cutrace's own files. If neither works it is made again next time.
@@ -157,7 +169,16 @@ impl Indexed {
             index,
             detail,
             recent: Mutex::default(),
+            cost: AtomicU64::new(FIRST_COST.as_nanos() as u64),
+            whole: Mutex::default(),
         }
+    }
+
+    /// Keeps the report in the index, for the next time.
+    pub fn keep(&self, path: &Path, report: Vec<u8>) {
+        let mut index = self.index.clone();
+        (index.attachment, index.report) = (self.detail.to_bytes(), report);
+        save(path, &index);
     }
 
     /// Whether the trace is still the one that was indexed.
@@ -172,6 +193,26 @@ impl Indexed {
             .map_err(|why| why.to_string())
     }
 
+    /// Everything that a segment has.
+    pub fn whole(&self, segment: usize) -> Result<Arc<Vec<Record>>, String> {
+        let lock = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, records)) = lock().iter().find(|(known, _)| *known == segment) {
+            return Ok(Arc::clone(records));
+        }
+        let records = Arc::new(self.records(segment, Parts::ALL)?);
+        let mut whole = lock();
+        whole.push_front((segment, Arc::clone(&records)));
+        whole.truncate(MOST_WHOLE);
+        Ok(records)
+    }
+
+    /// Segments that can be read and placed for one answer.
+    fn affordable(&self) -> usize {
+        let cost = u128::from(self.cost.load(Ordering::Relaxed).max(1));
+        let most = READING.as_nanos() * readers() as u128 / cost;
+        (most as usize).clamp(1, MOST_READ)
+    }
+
     /// Segments on the page's rows.
     pub fn placed(&self, segments: &[u32]) -> Result<HashMap<u32, Arc<Placed>>, String> {
         let mut found = self.remembered(segments);
@@ -179,12 +220,13 @@ impl Indexed {
             .filter(|segment| !found.contains_key(segment))
             .collect();
         let read = |segment: u32| {
-            let parts = Parts {
-                decoded: true,
-                ..Parts::NONE
-            };
-            let records = self.records(segment as usize, parts)?;
+            let began = Instant::now();
+            let records = self.records(segment as usize, PLACED)?;
             let placed = Arc::new(self.detail.place(segment, &records));
+            let took = began.elapsed().as_nanos() as u64;
+            // Half of it is what it took before.
+            let before = self.cost.load(Ordering::Relaxed);
+            self.cost.store((before + took) / 2, Ordering::Relaxed);
             Ok::<_, String>((segment, placed))
         };
         for placed in each(&missing, read) {
@@ -193,6 +235,16 @@ impl Indexed {
             found.insert(segment, placed);
         }
         Ok(found)
+    }
+
+    /// A segment on the page's rows, whose records were read already.
+    pub fn placed_with(&self, segment: u32, records: &[Record]) -> Arc<Placed> {
+        if let Some(placed) = self.remembered(&[segment]).remove(&segment) {
+            return placed;
+        }
+        let placed = Arc::new(self.detail.place(segment, records));
+        self.remember(segment, &placed);
+        placed
     }
 
     fn remembered(&self, segments: &[u32]) -> HashMap<u32, Arc<Placed>> {
@@ -232,8 +284,15 @@ impl Indexed {
 
     /// The spans of a stretch.
     pub fn spans(&self, query: &Query) -> Result<String, String> {
-        let read = self.placed(&self.detail.to_read(query))?;
-        Ok(self.detail.answer(query, &read))
+        let is_known = |segment: u32| {
+            let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+            recent.placed.contains_key(&segment)
+        };
+        let read = match self.detail.to_read(query, self.affordable(), is_known) {
+            Some(segments) => Some(self.placed(&segments)?),
+            None => None,
+        };
+        Ok(self.detail.answer(query, read.as_ref()))
     }
 }
 

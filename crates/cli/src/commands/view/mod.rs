@@ -1,41 +1,63 @@
 //! `cutrace view`: the HTML report in a browser, served on loopback to whoever knows its address, with the detail
 //! that its page asks for (docs/VIEW-API.md).
 
+mod board;
 mod browser;
 mod event;
 mod http;
 mod indexed;
+mod prepare;
 mod search;
 mod site;
 
-use super::{
-    export::html_parts,
-    input::{Input, or_newest},
-};
+use super::input::or_newest;
 use crate::{arguments::View, say::say};
 use anyhow::{Context, Result, bail};
-use indexed::Indexed;
-use render::{Html, write_pages};
+use board::Board;
+use render::write_early;
 use site::Site;
 use std::{
     fs::{self, File},
     io::Read,
     net::{Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex},
+    thread,
+    time::Duration,
 };
+
+/// A trace of so many bytes is read at once: the page waits for it.
+const SMALL: u64 = 1 << 20;
+const FOR_SMALL: Duration = Duration::from_secs(10);
+/// For what was kept of a larger one.
+const FOR_LARGE: Duration = Duration::from_millis(400);
 
 pub fn run(options: View) -> Result<ExitCode> {
     let paths = or_newest(options.traces)?;
-    let (page, traces) = if options.merge || paths.len() == 1 && !is_file(&paths[0]) {
-        (put_together(paths)?, Vec::new())
+    let size: u64 = { paths.iter() }
+        .map(|path| fs::metadata(path).map_or(0, |found| found.len()))
+        .sum();
+    let mut waiting = Vec::new();
+    write_early(&mut waiting, None)?;
+    let board = Arc::new(Board::new(waiting));
+    let making = {
+        let (board, merge) = (Arc::clone(&board), options.merge);
+        thread::spawn(move || {
+            let made = prepare::prepare(paths, merge, &board);
+            if let Err(why) = &made {
+                board.failed(format!("{why:#}"));
+            }
+            made
+        })
+    };
+    let grace = if size <= SMALL { FOR_SMALL } else { FOR_LARGE };
+    let making = if board.settled(grace) {
+        making
+            .join()
+            .unwrap_or_else(|_| bail!("the page could not be made"))?;
+        None
     } else {
-        match &*paths {
-            [one] => one_page(one)?,
-            [before, after] => two_pages(before, after)?,
-            _ => bail!("view compares two traces; to see more of them in one timeline add --merge"),
-        }
+        Some(making)
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port))
         .with_context(|| format!("cannot serve on 127.0.0.1:{}", options.port))?;
@@ -43,8 +65,7 @@ pub fn run(options: View) -> Result<ExitCode> {
     let site = Site {
         hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
         path: format!("/{}/", secret()?),
-        page: Arc::new(page),
-        traces,
+        board,
         turn: Mutex::new(()),
     };
     let address = format!("http://127.0.0.1:{port}{}", site.path);
@@ -55,58 +76,16 @@ pub fn run(options: View) -> Result<ExitCode> {
     if options.open {
         browser::open(&address);
     }
+    if let Some(making) = making {
+        // The page says it as well.
+        thread::spawn(move || {
+            if let Ok(Err(why)) = making.join() {
+                say!("cutrace: {why:#}");
+            }
+        });
+    }
     http::serve(&listener, move |request| site.answer(request));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether it can be read again, here and there.
-fn is_file(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file())
-}
-
-/// Several traces as one, or one that can be read only once: the page is all there is.
-fn put_together(paths: Vec<PathBuf>) -> Result<Vec<u8>> {
-    let input = Input::open(paths, html_parts())?;
-    let mut page = Vec::new();
-    let mut html = Html::new(&mut page, input.meta());
-    input.show(&mut html)?;
-    drop(html);
-    Ok(page)
-}
-
-type Served = (Vec<u8>, Vec<Indexed>);
-
-fn one_page(path: &Path) -> Result<Served> {
-    let mut read = indexed::read(path, html_parts())?;
-    let contents = read.html.page(read.summary.as_ref())?;
-    let traces = Vec::from_iter(read.indexed);
-    let mut page = Vec::new();
-    write_pages(&mut page, &[contents], None, traces.len())?;
-    Ok((page, traces))
-}
-
-/// Two traces above each other, and what changed from one to the other.
-fn two_pages(before: &Path, after: &Path) -> Result<Served> {
-    let mut pages = Vec::new();
-    let mut traces = Vec::new();
-    for path in [before, after] {
-        let mut read = indexed::read(path, html_parts())?;
-        pages.push(read.html.page(read.summary.as_ref())?);
-        traces.extend(read.indexed);
-    }
-    let diff = match (&pages[0].report, &pages[1].report) {
-        (Some(before), Some(after)) => {
-            Some(serde_json::to_value(analyse::diff::diff(before, after))?)
-        }
-        _ => None,
-    };
-    // A page asks about both or about neither.
-    if traces.len() < 2 {
-        traces.clear();
-    }
-    let mut page = Vec::new();
-    write_pages(&mut page, &pages, diff.as_ref(), traces.len())?;
-    Ok((page, traces))
 }
 
 /// 128 bits from the kernel, in hex.

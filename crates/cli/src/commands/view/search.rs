@@ -1,6 +1,6 @@
 //! Looking for a text in a trace, and for the instances of a name. Bounded in time: the answer says where to go on.
 
-use super::indexed::{Indexed, each, readers};
+use super::indexed::{Indexed, PLACED, each, readers};
 use event::{Event, Record, Status, Value, What};
 use render::detail::{Placed, Span};
 use serde_json::{Value as Json, json};
@@ -158,16 +158,28 @@ impl Progress {
     }
 }
 
-/// `api/search`
-pub fn search(trace: &Indexed, text: &str, from: u64, max: usize) -> Result<String, String> {
+/// `api/search`. `by_name`: only what is called so, which is found at once wherever it is.
+pub fn search(
+    trace: &Indexed,
+    text: &str,
+    by_name: bool,
+    from: u64,
+    max: usize,
+) -> Result<String, String> {
     if text.is_empty() {
         return Err("q: empty".to_owned());
     }
     let needle = Needle::new(text);
     let count = trace.index.segments().len();
-    let segments: Vec<usize> = (0..count).collect();
+    let segments: Vec<usize> = match by_name {
+        false => (0..count).collect(),
+        true => trace.detail.having(|name| needle.is_in(name)),
+    };
     let mut progress = Progress::new(from, max);
-    progress.each_segment(&segments, |segment| matches_in(trace, &needle, segment))?;
+    progress.each_segment(&segments, |segment| {
+        let parts = if by_name { PLACED } else { SEARCHED };
+        matches_in(trace, &needle, segment, parts)
+    })?;
     let mut answer = json!({
         "q": text,
         "matches": progress.matches,
@@ -184,11 +196,18 @@ pub fn search(trace: &Indexed, text: &str, from: u64, max: usize) -> Result<Stri
     Ok(answer.to_string())
 }
 
-fn matches_in(trace: &Indexed, needle: &Needle, segment: usize) -> Result<Vec<Json>, String> {
-    let parts = Parts {
-        stack: false,
-        ..Parts::ALL
-    };
+/// What is looked through.
+const SEARCHED: Parts = Parts {
+    stack: false,
+    ..Parts::ALL
+};
+
+fn matches_in(
+    trace: &Indexed,
+    needle: &Needle,
+    segment: usize,
+    parts: Parts,
+) -> Result<Vec<Json>, String> {
     let records = trace.records(segment, parts)?;
     let placed = trace.detail.place(segment as u32, &records);
     let mut said: HashSet<u64> = HashSet::new();
@@ -253,9 +272,7 @@ pub fn instances(
             json!({"name": name, "total": total, "matches": matches, "next": null}).to_string(),
         );
     }
-    let segments: Vec<usize> = (0..trace.index.segments().len())
-        .filter(|&segment| trace.detail.has(segment, |known| known == name))
-        .collect();
+    let segments = trace.detail.having(|known| known == name);
     let mut progress = Progress::new(from, max);
     progress.each_segment(&segments, |segment| {
         let placed = trace.placed(&[segment as u32])?;

@@ -1,6 +1,7 @@
 //! What is at which address, below a path that other users of the machine cannot guess.
 
 use super::{
+    board::Board,
     event,
     http::{Parameters, Request, Response},
     indexed::Indexed,
@@ -19,9 +20,7 @@ pub struct Site {
     pub hosts: [String; 2],
     /// `/SECRET/`
     pub path: String,
-    pub page: Arc<Vec<u8>>,
-    /// Those that can be asked about.
-    pub traces: Vec<Indexed>,
+    pub board: Arc<Board>,
     /// One question after the other: what they need in memory is bounded together.
     pub turn: Mutex<()>,
 }
@@ -35,10 +34,16 @@ impl Site {
             return Response::not_found();
         };
         let (name, query) = rest.split_once('?').unwrap_or((rest, ""));
-        if name.is_empty() {
-            return Response::page(&self.page);
-        }
+        let now = self.board.now();
         let ask = match name {
+            "" => return Response::page(&now.page),
+            "api/status" => return Response::json(self.board.status()),
+            "api/report" => {
+                return match &now.report {
+                    Some(report) => Response::shared_json(report),
+                    None => Response::error("404 Not Found", "there is no report yet"),
+                };
+            }
             "api/spans" => spans,
             "api/event" => one_event,
             "api/search" => found,
@@ -52,7 +57,7 @@ impl Site {
             );
         };
         let number = parameters.number("trace").map(|number| number.unwrap_or(0));
-        let trace = number.map(|number| self.traces.get(number as usize));
+        let trace = number.map(|number| now.traces.get(number as usize));
         match trace {
             Err(why) => Response::error("400 Bad Request", &why),
             Ok(None) => Response::error("404 Not Found", "there is no such trace"),
@@ -112,7 +117,12 @@ fn one_event(trace: &Indexed, parameters: &Parameters) -> Answer {
 fn found(trace: &Indexed, parameters: &Parameters) -> Answer {
     let text = parameters.get("q").ok_or("q: missing")?;
     let (from, max) = page_of(parameters)?;
-    search::search(trace, text, from, max).map(Some)
+    let by_name = match parameters.get("in") {
+        None | Some("all") => false,
+        Some("names") => true,
+        Some(_) => return Err("in: names or all".to_owned()),
+    };
+    search::search(trace, text, by_name, from, max).map(Some)
 }
 
 fn instances(trace: &Indexed, parameters: &Parameters) -> Answer {

@@ -1,6 +1,10 @@
 //! The timeline's data, gathered in one pass and bounded memory: lanes with their rows, the flame
 //! graph and the histograms of durations.
 
+mod meant;
+#[cfg(test)]
+mod tests;
+
 use super::{
     allocations::Allocations,
     callers::Callers,
@@ -17,9 +21,7 @@ use super::{
     shapes::Shapes,
     wanted::Wanted,
 };
-use event::{
-    Category, Direction, Event, Extent, Frame, Layer, Meaning, MemoryOp, Name, Record, What,
-};
+use event::{Category, Event, Extent, Frame, Layer, Name, Record};
 
 /// Frames of a stack the flame graph follows, from the outermost.
 const MAX_FRAMES: usize = 48;
@@ -291,76 +293,6 @@ impl Timeline {
         });
     }
 
-    /// The stack of a call about memory: its own, or that of the outermost call around it.
-    fn stack_of(&mut self, index: u32, event: &Event) -> Option<u32> {
-        if event.category != Category::Memory {
-            return None;
-        }
-        let around = self.lanes.list[index as usize].open.iter().flatten();
-        let outer = (around.map(|open| &*open.more.event))
-            .chain([event])
-            .find(|event| !event.stack.is_empty())?;
-        self.details.stacks.index(&outer.stack)
-    }
-
-    /// What the span that ended last on the thread meant.
-    fn meaning(&mut self, meaning: &Meaning) {
-        let index = self.lanes.of_thread(meaning.pid, meaning.tid);
-        let Some(ended) = self.lanes.list[index as usize].ended else {
-            return;
-        };
-        if ended.id != meaning.op {
-            return;
-        }
-        self.weigh(meaning, ended);
-        if !ended.kept {
-            return;
-        }
-        let detail = match &meaning.what {
-            What::Launch(launch) => Detail::Kernel(self.names.kernel(&launch.kernel)),
-            What::Transfer(transfer) => {
-                let direction = Direction::ALL
-                    .iter()
-                    .position(|&direction| direction == transfer.direction);
-                Detail::Moved(direction.unwrap_or(0) as u8, transfer.size)
-            }
-            What::Memory(memory) => match (memory.op, memory.size) {
-                (MemoryOp::Alloc, Some(size)) => Detail::Allocated(size),
-                (MemoryOp::Free, Some(size)) => Detail::Freed(size),
-                (_, None) => Detail::None,
-            },
-        };
-        let row = &mut self.rows.rows[ended.row as usize];
-        // The row may have been pruned by another lane's spans since.
-        if let Some(span) = row.kept.last_mut().filter(|span| span.id == ended.id) {
-            span.detail = detail;
-            self.details.mean(&mut span.details, &meaning.what);
-        }
-    }
-
-    /// What a call launched, moved or allocated, where it is counted whether the call is kept or not.
-    fn weigh(&mut self, meaning: &Meaning, ended: Ended) {
-        match &meaning.what {
-            What::Launch(launch) => {
-                let name = self.names.kernel(&launch.kernel);
-                self.shapes
-                    .launched(name, meaning.device, launch, meaning.op);
-            }
-            What::Transfer(transfer) => {
-                self.flame.weigh(ended.node, Weight::Moved, transfer.size);
-            }
-            What::Memory(memory) => {
-                let at = meaning.ts.saturating_sub(self.origin());
-                let of = (at, ended.name, ended.stack);
-                self.allocations.add(meaning, memory, of);
-                if memory.op == MemoryOp::Alloc {
-                    let size = memory.size.unwrap_or(0);
-                    self.flame.weigh(ended.node, Weight::Allocated, size);
-                }
-            }
-        }
-    }
-
     /// No more records: what is still open reaches to the end.
     pub fn finish(&mut self, end: u64) {
         self.end = self.end.max(end);
@@ -425,102 +357,4 @@ fn stack_node(flame: &mut Flame, names: &mut Names, stack: &[Frame]) -> u32 {
         node = flame.child(node, name, flame::FRAME);
     }
     node
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use event::{Category, Launch, Lost};
-
-    fn open(id: u64, name: &str, start: u64) -> Event {
-        let mut event = Event::new(id, Layer::Driver, Category::Memory, name, start);
-        event.extent = Extent::Open;
-        (event.pid, event.tid) = (1, 2);
-        event
-    }
-
-    fn closed(mut event: Event, duration: u64) -> Event {
-        event.extent = Extent::Closed(duration);
-        event
-    }
-
-    fn feed(timeline: &mut Timeline, records: impl IntoIterator<Item = Event>) {
-        for event in records {
-            timeline.add(&event.into());
-        }
-    }
-
-    #[test]
-    fn nested_calls_have_rows_and_their_own_time() {
-        let mut timeline = Timeline::new(1_000);
-        let (outer, inner) = (open(1, "outer", 1_100), open(2, "inner", 1_110));
-        feed(
-            &mut timeline,
-            [
-                outer.clone(),
-                inner.clone(),
-                closed(inner, 30),
-                closed(outer, 100),
-            ],
-        );
-        timeline.finish(0);
-        let [first, second] = &timeline.rows.rows[..] else {
-            panic!("two rows")
-        };
-        // Inner spans end first: their row was made with the one above it.
-        let outer = &first.kept[0];
-        assert_eq!((first.depth, outer.start, outer.duration), (0, 100, 100));
-        assert_eq!((outer.inside, second.kept[0].inside), (30, 0));
-        let lane = &timeline.lanes.list[0];
-        assert_eq!((lane.spans, lane.busy, timeline.end), (2, 100, 200));
-        assert_eq!(lane.by_category[Category::Memory as usize], 100);
-    }
-
-    #[test]
-    fn what_never_ended_reaches_to_the_end() {
-        let mut timeline = Timeline::new(0);
-        feed(&mut timeline, [open(1, "a", 50), open(2, "b", 60)]);
-        timeline.finish(100);
-        let spans: Vec<_> = (timeline.rows.rows.iter())
-            .flat_map(|row| &row.kept)
-            .map(|span| (span.start, span.duration, span.inside, span.open))
-            .collect();
-        assert_eq!(spans, [(0, 100, 90, true), (10, 90, 0, true)]);
-    }
-
-    #[test]
-    fn a_launch_says_what_it_launched() {
-        let mut timeline = Timeline::new(0);
-        let call = closed(open(7, "cuLaunchKernel", 10), 5);
-        let launch = Launch {
-            kernel: "add".into(),
-            grid: [1; 3],
-            block: [1; 3],
-            shared: 0,
-        };
-        let meaning = Meaning::of(&call, What::Launch(launch));
-        timeline.add(&call.into());
-        timeline.add(&meaning.into());
-        let Detail::Kernel(name) = timeline.rows.rows[0].kept[0].detail else {
-            panic!("a launch")
-        };
-        assert_eq!(&*timeline.names.list()[name as usize], "add");
-    }
-
-    #[test]
-    fn times_before_the_start_and_losses_do_no_harm() {
-        let mut timeline = Timeline::new(1_000);
-        feed(&mut timeline, [closed(open(1, "early", 5), u64::MAX)]);
-        let lost = Lost {
-            ts: 1_500,
-            count: 9,
-            source: None,
-            layer: None,
-            pid: None,
-            tid: None,
-        };
-        timeline.add(&lost.into());
-        timeline.finish(0);
-        assert_eq!((timeline.lost_total, timeline.lost[0]), (9, (500, 9)));
-    }
 }
