@@ -25,14 +25,14 @@ named_enum! {
     Range = "range",
     /// The same, begun on one thread and ended on any: it nests in nothing.
     ProcessRange = "process_range",
-    /// An operator of a framework (PyTorch), with the calls that it makes inside it.
-    Operator = "operator",
     /// A sample: its arguments are numbers of that moment.
     Counter = "counter",
     /// A process's context had the GPU.
     GpuContext = "gpu_context",
     /// The host waited for the GPU, as CUPTI tells it: no work of the GPU.
     GpuWait = "gpu_wait",
+    /// An operator of a framework (PyTorch), with the calls that it makes inside it.
+    Operator = "operator",
 }
 
 impl Kind {
