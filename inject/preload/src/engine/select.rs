@@ -28,6 +28,8 @@ pub struct Options {
     pub method: Method,
     /// `operators`: those of PyTorch are wanted.
     pub operators: bool,
+    /// `operators shapes`: with the sizes of their inputs.
+    pub shapes: bool,
     /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
 }
@@ -65,6 +67,7 @@ impl Options {
             host_clock: false,
             method: Method::Patch,
             operators: false,
+            shapes: false,
             intact: Vec::new(),
         };
         for line in text.split(|byte| *byte == b'\n') {
@@ -92,7 +95,10 @@ impl Options {
                         _ => Method::Patch,
                     }
                 }
-                b"operators" => options.operators = true,
+                b"operators" => {
+                    options.operators = true;
+                    options.shapes = value == b"shapes";
+                }
                 b"intact" => options.intact.push(value.to_vec()),
                 b"filter" => options.filter = selection(value).unwrap_or_default(),
                 b"stack" => options.stacks = selection(value),
