@@ -185,10 +185,12 @@ const details = (() => {
   // The call that handed GPU work over, or the work of a call.
   const callOf = (timeline, linked) => linked.find((other) => !isGpu(timeline, other)) ?? null;
 
-  // The innermost range (NVTX) around a call: frameworks name their operators so.
+  // The innermost operator around a call, or else the innermost range (NVTX): frameworks name their operators so.
   function operatorOf(timeline, call, shown) {
-    const ranges = spans.enclosing(timeline, call, shown).filter((around) => eventOf.embedded(timeline, around)?.type === 'range');
-    return ranges.length > 0 ? labelOf(timeline, ranges.at(-1)) : null;
+    const around = spans.enclosing(timeline, call, shown);
+    const innermost = (type) => around.filter((span) => eventOf.embedded(timeline, span)?.type === type).at(-1);
+    const found = innermost('operator') ?? innermost('range');
+    return found ? labelOf(timeline, found) : null;
   }
 
   function kernelFacts(report, ref, linked, known, shown) {

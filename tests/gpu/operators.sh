@@ -23,6 +23,19 @@ for name in gpt decode compiled graph; do
     timeout -k 2 30 "$cutrace" cat "$out/$name.arrows" | timeout -k 2 60 python3 "$here/operators.py" compare - "$out/$name.profile.json" || wrong=$((wrong + 1))
 done
 
+part "origins of graphs' kernels"
+timeout -k 2 30 "$cutrace" cat "$out/graph.arrows" | timeout -k 2 60 python3 "$here/operators.py" origins || wrong=$((wrong + 1))
+if command -v nvcc >/dev/null && nvcc -o graph "$here/../programs/graph.cu" -I "$here/../programs" >nvcc.txt 2>&1; then
+    timeout -k 2 60 "$cutrace" -o "$out/plain.arrows" -- ./graph >plain.txt 2>&1 || tail -3 plain.txt
+    timeout -k 2 30 "$cutrace" cat "$out/plain.arrows" | timeout -k 2 60 python3 "$here/operators.py" origins || wrong=$((wrong + 1))
+fi
+
+part "modules and steps (gpt)"
+timeout -k 2 90 "$cutrace" --modules --shapes -o "$out/modules.arrows" -- python3 "$here/operators.py" program gpt >modules.txt 2>&1 || tail -5 modules.txt
+timeout -k 2 30 "$cutrace" report modules "$out/modules.arrows" | head -24
+timeout -k 2 30 "$cutrace" report steps "$out/gpt.arrows" | head -12
+timeout -k 2 30 "$cutrace" cat "$out/modules.arrows" | grep -m1 '"name":"aten::addmm".*shapes' | cut -c1-300
+
 part "report operators (gpt)"
 timeout -k 2 30 "$cutrace" report operators "$out/gpt.arrows" | head -24
 

@@ -1,8 +1,8 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, Managed, Nesting, Open, Operators,
-    Overview, Phases, Ranges, Role, SpanHistory, SymbolId, Symbols,
+    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, KernelClass, Managed, Nesting,
+    Open, Operators, Overview, Phases, Ranges, Role, SpanHistory, Steps, SymbolId, Symbols,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
@@ -14,6 +14,7 @@ use crate::{
     host::HostSweep,
     idle::{Basis, IdleSweep},
     ioctls::{IoctlSweep, Ioctls},
+    kernel_classes,
     loops::Step,
     managed::ManagedSweep,
     memory::{Memory, MemorySweep},
@@ -61,6 +62,12 @@ pub struct Report {
     /// A framework's.
     #[serde(skip_serializing_if = "Operators::is_empty")]
     pub operators: Operators,
+    /// Of a training loop, where the framework says where they end.
+    #[serde(skip_serializing_if = "Steps::is_empty")]
+    pub steps: Steps,
+    /// GPU time by kind of work: GEMM, attention, …
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernel_classes: Vec<KernelClass>,
     pub managed: Managed,
     /// What probes inside kernels saw of blocks or threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -594,7 +601,17 @@ impl Analysis {
         let idle_busy = idle.all.busy_ns;
         let signs = self.signs.finish();
         let outside = self.outside.finish(self.nesting.threads());
+        let (operators, steps) = self.operators.finish();
+        let functions = self.functions.finish(&self.symbols);
+        // Other programs' kernels have names that say nothing of it.
+        let kernel_classes = match operators.is_empty() {
+            true => Vec::new(),
+            false => kernel_classes::of(&functions.kernels),
+        };
         let mut report = Report {
+            operators,
+            steps,
+            kernel_classes,
             overview,
             idle,
             correlation: self.correlation.finish(&self.symbols),
@@ -603,12 +620,11 @@ impl Analysis {
             phases: self.phases.finish(wall, &self.symbols, idle_busy),
             working: None,
             ranges: self.ranges.finish(),
-            operators: self.operators.finish(),
             managed: self.managed.finish(),
             samples: self.samples.finish(),
             blocks: self.blocks.finish(),
             categories: self.categories.finish(wall, &self.nesting),
-            functions: self.functions.finish(&self.symbols),
+            functions,
             gpu: self.gpu.finish(wall, self.pace.finish()),
             memory: self.memory.finish(summary),
             transfers: self.transfers.finish(),

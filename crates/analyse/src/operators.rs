@@ -4,6 +4,7 @@
 //! `self` of the innermost operator around its call, and in `total` of all around it; times of pieces of work are added
 //! up, as PyTorch's profiler does.
 
+use crate::steps::{StepSweep, Steps};
 use event::{Event, Extent, Name, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -47,7 +48,19 @@ pub struct Operator {
     pub self_gpu_ns: u64,
 }
 
+/// What ranges around a module's forward are called (`cutrace --modules`).
+pub const MODULE: &str = "nn.Module: ";
+
+impl Operator {
+    /// The qualified name of the module whose forward it is.
+    pub fn module(&self) -> Option<&str> {
+        self.name.strip_prefix(MODULE)
+    }
+}
+
 const MOST_NAMES: usize = 8192;
+/// Forward operators whose backward may yet come, before the older half of them is forgotten.
+const MOST_FORWARD: usize = 65_536;
 const MOST_THREADS: usize = 65_536;
 /// Operators open at a time on one thread.
 const DEEPEST: usize = 1024;
@@ -69,6 +82,9 @@ pub(crate) struct OperatorSweep {
     inside: u64,
     outside: u64,
     left_out: u64,
+    steps: StepSweep,
+    /// Modules that forward operators ran in, by process and sequence number, newer and older.
+    forward: [HashMap<(u32, u64), Box<[u32]>, ahash::RandomState>; 2],
 }
 
 struct OpenOperator {
@@ -76,13 +92,18 @@ struct OpenOperator {
     row: u32,
     /// Time of operators inside.
     inner_ns: u64,
+    is_module: bool,
+    /// Of a backward operator: the modules that its forward one ran in.
+    modules: Box<[u32]>,
 }
 
 #[derive(Clone, Copy)]
 struct CallInOperators {
     pid: u32,
     correlation: u64,
-    path: u32,
+    /// None: in no operator.
+    path: Option<u32>,
+    start: u64,
 }
 
 impl OperatorSweep {
@@ -96,6 +117,7 @@ impl OperatorSweep {
 
     fn begin(&mut self, event: &Event) {
         self.count += 1;
+        self.steps.begun();
         let Some(row) = self.row(event) else {
             self.left_out += 1;
             return;
@@ -105,17 +127,48 @@ impl OperatorSweep {
         if self.threads.len() >= MOST_THREADS && !self.threads.contains_key(&key) {
             return;
         }
+        let modules = self.join(event);
         let open = self.threads.entry(key).or_default();
         if open.len() < DEEPEST {
             open.push(OpenOperator {
                 id: event.id,
                 row,
                 inner_ns: 0,
+                is_module: event.name.starts_with(MODULE),
+                modules,
             });
         }
     }
 
+    /// Forward and backward operators share a sequence number: the modules of the one are those of the other.
+    fn join(&mut self, event: &Event) -> Box<[u32]> {
+        let none = Box::default();
+        let Some(sequence) = event.arg("seq").and_then(Value::as_u64) else {
+            return none;
+        };
+        let key = (event.pid, sequence);
+        if event.arg("scope").and_then(Value::as_str) == Some("backward") {
+            let [newer, older] = &self.forward;
+            let found = newer.get(&key).or_else(|| older.get(&key));
+            return found.cloned().unwrap_or_default();
+        }
+        let Some(open) = self.threads.get(&(event.pid, event.tid)) else {
+            return none;
+        };
+        let modules = open.iter().filter(|one| one.is_module).map(|one| one.row);
+        let modules: Box<[u32]> = modules.collect();
+        if !modules.is_empty() {
+            if self.forward[0].len() >= MOST_FORWARD {
+                self.forward.swap(0, 1);
+                self.forward[0].clear();
+            }
+            self.forward[0].insert(key, modules);
+        }
+        none
+    }
+
     fn end(&mut self, event: &Event, duration: u64) {
+        self.steps.ended(event, duration);
         let mut inner_ns = 0;
         let mut is_outermost = true;
         let mut begun = None;
@@ -190,18 +243,7 @@ impl OperatorSweep {
         let Some(correlation) = event.correlation else {
             return;
         };
-        let Some(open) = self.threads.get(&(event.pid, event.tid)) else {
-            return;
-        };
-        let mut path: Vec<u32> = open.iter().rev().map(|one| one.row).collect();
-        let Some((_, around)) = path.split_first_mut() else {
-            return;
-        };
-        around.sort_unstable();
-        path.dedup();
-        let Some(path) = self.path(path.into()) else {
-            return;
-        };
+        let path = self.open_path(event);
         if self.calls.is_empty() {
             self.calls.resize(PLACES, None);
         }
@@ -209,7 +251,19 @@ impl OperatorSweep {
             pid: event.pid,
             correlation,
             path,
+            start: event.start,
         });
+    }
+
+    /// The operators around a call that begins.
+    fn open_path(&mut self, event: &Event) -> Option<u32> {
+        let open = self.threads.get(&(event.pid, event.tid))?;
+        let mut path: Vec<u32> = open.iter().rev().map(|one| one.row).collect();
+        path.extend(open.iter().flat_map(|one| one.modules.iter()));
+        let (_, around) = path.split_first_mut()?;
+        around.sort_unstable();
+        path.dedup();
+        self.path(path.into())
     }
 
     fn path(&mut self, rows: Box<[u32]>) -> Option<u32> {
@@ -234,12 +288,24 @@ impl OperatorSweep {
             let call = (*self.calls.get(place_of(event.pid, correlation))?)?;
             ((call.pid, call.correlation) == (event.pid, correlation)).then_some(call)
         });
-        let Some(call) = call else {
+        self.steps
+            .gpu(event, call.map_or(event.start, |call| call.start), duration);
+        // A graph's work is of the operator that captured it, not of the one that launches the graph.
+        if let Some(row) = self.captured_by(event) {
+            self.inside += 1;
+            let operator = &mut self.rows[row as usize];
+            operator.gpu_operations += 1;
+            operator.gpu_ns = operator.gpu_ns.saturating_add(duration);
+            operator.self_gpu_operations += 1;
+            operator.self_gpu_ns = operator.self_gpu_ns.saturating_add(duration);
+            return;
+        }
+        let Some(path) = call.and_then(|call| call.path) else {
             self.outside += 1;
             return;
         };
         self.inside += 1;
-        let path = &self.paths[call.path as usize];
+        let path = &self.paths[path as usize];
         for (place, &row) in path.iter().enumerate() {
             let operator = &mut self.rows[row as usize];
             // The innermost may be around itself.
@@ -255,20 +321,30 @@ impl OperatorSweep {
         }
     }
 
-    pub fn finish(self) -> Operators {
+    /// The operator whose call put this work into the graph that ran it.
+    fn captured_by(&self, event: &Event) -> Option<u32> {
+        let Some(Value::Map(origin)) = event.arg("origin") else {
+            return None;
+        };
+        let operator = origin.iter().find(|arg| &*arg.name == "operator")?;
+        self.names.get(operator.value.as_str()?).copied()
+    }
+
+    pub fn finish(self) -> (Operators, Steps) {
         let mut operators = self.rows;
         operators.sort_by(|a, b| {
             (b.self_gpu_ns, b.self_ns)
                 .cmp(&(a.self_gpu_ns, a.self_ns))
                 .then_with(|| a.name.cmp(&b.name))
         });
-        Operators {
+        let operators = Operators {
             operators,
             count: self.count,
             inside: self.inside,
             outside: self.outside,
             left_out: self.left_out,
-        }
+        };
+        (operators, self.steps.finish())
     }
 }
 
@@ -279,7 +355,7 @@ fn place_of(pid: u32, correlation: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use event::{Category, Layer};
+    use event::{Arg, Category, Layer};
 
     fn operator(id: u64, name: &str, tid: u32, start: u64, extent: Extent) -> Event {
         let mut event = Event::new(id, Layer::Framework, Category::Other, name, start);
@@ -322,7 +398,7 @@ mod tests {
         for (cause, duration) in [(3, 100), (4, 7), (5, 1), (6, 1)] {
             sweep.gpu(&work(cause, 200, duration), duration);
         }
-        let found = sweep.finish();
+        let (found, _) = sweep.finish();
         let linear = row(&found, "aten::linear");
         assert_eq!((linear.count, linear.total_ns, linear.self_ns), (1, 60, 30));
         assert_eq!((linear.gpu_operations, linear.gpu_ns), (2, 107));
@@ -346,10 +422,58 @@ mod tests {
         sweep.operator(&operator(2, "aten::to", 1, 5, Extent::Closed(10)));
         sweep.operator(&operator(1, "aten::to", 1, 0, Extent::Closed(20)));
         sweep.gpu(&work(3, 50, 4), 4);
-        let found = sweep.finish();
+        let (found, _) = sweep.finish();
         let to = row(&found, "aten::to");
         assert_eq!((to.count, to.total_ns, to.self_ns), (2, 20, 20));
         assert_eq!((to.gpu_operations, to.gpu_ns), (1, 4));
+    }
+
+    #[test]
+    fn work_of_a_graph_belongs_to_the_operator_that_captured_it() {
+        let mut sweep = OperatorSweep::default();
+        sweep.operator(&operator(1, "aten::addmm", 1, 0, Extent::Open));
+        sweep.operator(&operator(1, "aten::addmm", 1, 0, Extent::Closed(10)));
+        sweep.operator(&operator(2, "replay", 1, 20, Extent::Open));
+        sweep.call(&launch(3, 1, 25));
+        let mut kernel = work(3, 30, 8);
+        let origin = vec![Arg::new("op_id", 1u64), Arg::new("operator", "aten::addmm")];
+        kernel.args = vec![Arg::new("origin", Value::Map(origin))];
+        sweep.gpu(&kernel, 8);
+        let (found, _) = sweep.finish();
+        assert_eq!(row(&found, "aten::addmm").self_gpu_ns, 8);
+        assert_eq!(row(&found, "replay").gpu_operations, 0);
+    }
+
+    #[test]
+    fn backward_work_counts_for_the_module_of_the_forward_operator() {
+        let mut sweep = OperatorSweep::default();
+        let with = |mut event: Event, scope: &str| {
+            event.args = vec![Arg::new("scope", scope), Arg::new("seq", 7u64)];
+            event
+        };
+        for (id, name) in [(1, "nn.Module: Net"), (2, "nn.Module: Net.0")] {
+            sweep.operator(&operator(id, name, 1, id, Extent::Open));
+        }
+        let forward = operator(3, "aten::linear", 1, 3, Extent::Open);
+        sweep.operator(&with(forward, "operator"));
+        for (id, name) in [
+            (3, "aten::linear"),
+            (2, "nn.Module: Net.0"),
+            (1, "nn.Module: Net"),
+        ] {
+            sweep.operator(&operator(id, name, 1, id, Extent::Closed(10)));
+        }
+        let backward = operator(4, "AddmmBackward0", 2, 50, Extent::Open);
+        sweep.operator(&with(backward, "backward"));
+        sweep.call(&launch(5, 2, 55));
+        sweep.gpu(&work(5, 60, 9), 9);
+        let (found, _) = sweep.finish();
+        assert_eq!(row(&found, "AddmmBackward0").self_gpu_ns, 9);
+        for name in ["nn.Module: Net", "nn.Module: Net.0"] {
+            let row = row(&found, name);
+            assert_eq!((row.gpu_ns, row.self_gpu_ns), (9, 0), "{name}");
+            assert!(row.module().is_some_and(|module| module.starts_with("Net")));
+        }
     }
 
     #[test]
@@ -360,7 +484,7 @@ mod tests {
             sweep.operator(&operator(id, &name, 1, id, Extent::Open));
             sweep.operator(&operator(id, &name, 1, id, Extent::Closed(1)));
         }
-        let found = sweep.finish();
+        let (found, _) = sweep.finish();
         assert_eq!((found.operators.len(), found.left_out), (MOST_NAMES, 10));
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Words of a beginning: 0 what identifies it until its end (the address of PyTorch's RecordFunction), 1 the name, 2 the
 //! sequence number that a forward operator shares with its backward one (-1: none), 3 [`Scope`] and flags above it,
-//! 4 the thread that ran the forward operator (0: none), 5 the overload. An end has word 0 only.
+//! 4 the thread that ran the forward operator (0: none), 5 the overload. An end has word 0 only. With [`NameRoom::Shapes`]
+//! word 4 is a text: the sizes of the inputs, `32,256;256`.
 
 use crate::capture::{Item, Plan, When};
 
@@ -20,21 +21,34 @@ pub enum NameRoom {
     Short,
     Medium,
     Long,
+    /// As long, with the inputs' shapes.
+    Shapes,
 }
 
+/// Bytes of the shapes' text, and the NUL after it.
+pub const SHAPES_TEXT: u16 = 128;
 /// Bytes of an overload's name, and the NUL after it.
 pub const OVERLOAD_TEXT: u16 = 20;
 const PAYLOAD: u16 = event::ring::PAYLOAD_BYTES as u16;
 
 impl NameRoom {
-    pub const ALL: [NameRoom; 3] = [NameRoom::Short, NameRoom::Medium, NameRoom::Long];
+    /// Those that differ in the name's length, shortest first.
+    pub const LENGTHS: [NameRoom; 3] = [NameRoom::Short, NameRoom::Medium, NameRoom::Long];
+
+    /// Bytes of what comes before the overload in the payload.
+    pub const fn first(self) -> u16 {
+        match self {
+            NameRoom::Shapes => SHAPES_TEXT,
+            _ => 8,
+        }
+    }
 
     /// Bytes of the name, and the NUL after it.
     pub const fn bytes(self) -> u16 {
         match self {
             NameRoom::Short => PAYLOAD - 8 - OVERLOAD_TEXT,
             NameRoom::Medium => 2 * PAYLOAD - 8 - OVERLOAD_TEXT,
-            NameRoom::Long => crate::capture::TEXT_BYTES,
+            NameRoom::Long | NameRoom::Shapes => crate::capture::TEXT_BYTES,
         }
     }
 }
@@ -52,7 +66,7 @@ const fn function(name: &'static str, step: OperatorStep, room: NameRoom) -> Fun
 }
 
 /// All of them; the injected library numbers them so, after NVTX's.
-pub const FUNCTIONS: [Function; 4] = [
+pub const FUNCTIONS: [Function; 5] = [
     function(
         "frameworkOperator.short",
         OperatorStep::Begin,
@@ -68,6 +82,11 @@ pub const FUNCTIONS: [Function; 4] = [
         OperatorStep::Begin,
         NameRoom::Long,
     ),
+    function(
+        "frameworkOperator.shapes",
+        OperatorStep::Begin,
+        NameRoom::Shapes,
+    ),
     function("frameworkOperatorEnd", OperatorStep::End, NameRoom::Short),
 ];
 
@@ -75,7 +94,7 @@ pub const FUNCTIONS: [Function; 4] = [
 pub const fn number(step: OperatorStep, room: NameRoom) -> usize {
     match step {
         OperatorStep::Begin => room as usize,
-        OperatorStep::End => 3,
+        OperatorStep::End => 4,
     }
 }
 
@@ -95,7 +114,10 @@ impl Function {
         match self.step {
             OperatorStep::End => Plan::of(&[]),
             OperatorStep::Begin => Plan::of(&[
-                Item::Arg { index: 4 },
+                match self.room {
+                    NameRoom::Shapes => text(4, SHAPES_TEXT),
+                    _ => Item::Arg { index: 4 },
+                },
                 text(5, OVERLOAD_TEXT),
                 text(1, self.room.bytes()),
             ]),
@@ -132,6 +154,7 @@ mod tests {
         let slots = |name| by_name(name).expect("known").plan().payload_slots();
         assert_eq!(slots("frameworkOperator.short"), 1);
         assert_eq!(slots("frameworkOperator.medium"), 2);
+        assert_eq!(slots("frameworkOperator.shapes"), 7);
         assert_eq!(slots("frameworkOperatorEnd"), 0);
         for (place, function) in FUNCTIONS.iter().enumerate() {
             assert_eq!(number(function.step, function.room), place);

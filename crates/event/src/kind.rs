@@ -25,8 +25,6 @@ named_enum! {
     Range = "range",
     /// The same, begun on one thread and ended on any: it nests in nothing.
     ProcessRange = "process_range",
-    /// An operator of a framework (PyTorch), with the calls that it makes inside it.
-    Operator = "operator",
     /// A sample: its arguments are numbers of that moment.
     Counter = "counter",
     /// A process's context had the GPU.
@@ -35,6 +33,8 @@ named_enum! {
     GpuWait = "gpu_wait",
     /// A moment before which, back to its `since_ns`, nobody watched: what happened then is not known.
     NotWatched = "not_watched",
+    /// An operator of a framework (PyTorch), with the calls that it makes inside it.
+    Operator = "operator",
 }
 
 impl Kind {

@@ -5,8 +5,6 @@ use crate::{Kind, named::named_enum};
 named_enum! {
     /// Where an event was seen, from the program down to the GPU's threads.
     Layer, "layer",
-    /// Operators of a framework: PyTorch's.
-    Framework = "framework",
     /// `cuda*`, the runtime API.
     Runtime = "runtime",
     /// `cu*`, the driver API.
@@ -23,6 +21,8 @@ named_enum! {
     Gpu = "gpu",
     /// Events from probes inside GPU kernels.
     Device = "device",
+    /// Operators of a framework: PyTorch's. Last, because indexes of traces hold numbers.
+    Framework = "framework",
 }
 
 /// Whose numbering a status code follows.

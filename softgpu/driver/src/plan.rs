@@ -21,11 +21,14 @@ use super::{
 
 /// Child graphs deeper than this are refused.
 const MAX_DEPTH: usize = 64;
+/// Where numbers of nodes of child graphs begin.
+const CHILDREN: usize = 1 << 30;
 /// Threads that work on one launch of a graph with parallel branches.
 const MAX_THREADS: usize = 8;
 
 /// A piece of a plan, behind the steps with these numbers.
 struct Step {
+    /// As CUPTI numbers it: the place in the order in which the graph's nodes were added.
     node: u64,
     work: Work,
     after: Vec<usize>,
@@ -60,6 +63,8 @@ impl Plan {
             return Err(INVALID_VALUE);
         }
         let mut step_of: HashMap<u64, usize> = HashMap::new();
+        let places = nodes.order.iter().enumerate();
+        let places: HashMap<u64, usize> = places.map(|(place, node)| (*node, place)).collect();
         let mut last: HashSet<usize> = HashSet::new();
         for handle in nodes.sorted()? {
             let node = nodes.get(handle)?;
@@ -83,8 +88,13 @@ impl Plan {
                 }
                 work => work.clone(),
             };
+            let place = match depth {
+                0 => places[&handle],
+                // Nodes of child graphs have numbers that no node of the graph has.
+                _ => CHILDREN + self.steps.len(),
+            };
             self.steps.push(Step {
-                node: handle,
+                node: u64::from(self.number) << 32 | place as u64,
                 work,
                 after,
             });

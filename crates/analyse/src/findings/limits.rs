@@ -32,6 +32,9 @@ pub const MANY_SMALL_COPIES: u64 = 100;
 /// Pageable memory matters where it is copied by the mebibyte: below, latency hides it.
 pub const PAGEABLE_BYTES: u64 = 16 << 20;
 
+/// An optimizer that updates one parameter after another has several kernels for each; one that is fused has a few in all.
+pub const OPTIMIZER_KERNELS: u64 = 50;
+
 /// So many launches make a pattern.
 pub const MANY_LAUNCHES: u64 = 32;
 /// Half of all launches waited for at once is no accident.

@@ -5,6 +5,7 @@ mod caveats;
 mod contexts;
 mod errors;
 pub(crate) mod expected;
+mod framework;
 mod idle;
 mod launches;
 pub mod limits;
@@ -330,7 +331,7 @@ pub(crate) fn failures(signs: &Signs) -> Vec<FailureRow> {
 /// Everything that is worth saying of a report, worst first.
 pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
     let seen = FindingInput { report, signs };
-    let rules: [fn(&FindingInput<'_>, &mut Vec<Finding>); 8] = [
+    let rules: [fn(&FindingInput<'_>, &mut Vec<Finding>); 9] = [
         transfers::look,
         launches::look,
         memory::look,
@@ -338,6 +339,7 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
         contexts::look,
         errors::look,
         start::look,
+        framework::look,
         caveats::look,
     ];
     let mut found = Vec::new();

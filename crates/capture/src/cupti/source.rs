@@ -40,15 +40,7 @@ static ABOUT_CUPTI: About = About {
     },
     carries: &[Library::GpuTimes],
     other_tools: Some(OtherTools {
-        words: &[
-            "nsys",
-            "nsight",
-            "nsight-systems",
-            "nvprof",
-            "activity",
-            "kineto",
-            "torch",
-        ],
+        words: &["nsys", "nsight", "nsight-systems", "nvprof", "activity"],
         method: "preload,cupti",
         what: "CUDA calls, and when work ran on the GPU",
     }),

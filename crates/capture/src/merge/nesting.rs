@@ -3,6 +3,7 @@
 //! It is the last stage before the trace, behind the merge where there is one: records come in the order of time, with
 //! ids that are final, and without parents.
 
+use super::graph_origins::GraphOrigins;
 use crate::{Sink, SinkError};
 use ahash::RandomState;
 use event::{Backend, Event, Extent, Kind, Layer, Record};
@@ -15,10 +16,11 @@ const MOST_OPEN: usize = 4_096;
 /// Calls whose caller seemed to end before them: clocks of two sources differ a little.
 const MOST_OUTLIVING: usize = 16;
 
-/// Passes records on with their parents and depths.
+/// Passes records on with their parents and depths, and work of graphs with its origin.
 pub struct Nested<S> {
     sink: S,
     nesting: Nesting,
+    origins: GraphOrigins,
 }
 
 impl<S: Sink> Nested<S> {
@@ -26,6 +28,7 @@ impl<S: Sink> Nested<S> {
         Nested {
             sink,
             nesting: Nesting::default(),
+            origins: GraphOrigins::default(),
         }
     }
 
@@ -46,6 +49,7 @@ impl<S: Sink> Sink for Nested<S> {
     fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
         if let Record::Event(event) = record {
             self.nesting.place(event);
+            self.origins.see(event);
         }
         self.sink.write(record)
     }

@@ -271,7 +271,8 @@ fn option_lines(options: &Options) -> Result<String, PreloadError> {
         let _ = writeln!(text, "intact {}", one_line("a uprobe", name.clone())?);
     }
     if options.operators {
-        text.push_str("operators\n");
+        let what = if options.shapes { " shapes" } else { "" };
+        let _ = writeln!(text, "operators{what}");
     }
     if let Some(slots) = options.ring_slots {
         let _ = writeln!(text, "ring {slots}");

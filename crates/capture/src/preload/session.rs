@@ -42,6 +42,8 @@ pub struct Options {
     pub intact: Vec<String>,
     /// PyTorch's operators are recorded.
     pub operators: bool,
+    /// With the shapes of their inputs.
+    pub shapes: bool,
     /// Where to try last to keep rings, besides the usual places.
     pub near: Option<PathBuf>,
     /// Slots of each thread's ring.

@@ -90,6 +90,7 @@ impl Source for Preload {
                 .and_then(|probes| probes.host.as_ref())
                 .map_or_else(Vec::new, HostPart::functions),
             operators: joining.plan.has(|about| about.name == "torch"),
+            shapes: run.shapes,
             near: run.near.clone(),
             ring_slots: None,
             min_duration: run.min_duration,

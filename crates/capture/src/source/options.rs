@@ -94,6 +94,10 @@ pub struct RunOptions {
     pub sample: u32,
     /// Record when the host waited for the GPU (needs CUPTI).
     pub waits: bool,
+    /// Record which module PyTorch's operators belong to.
+    pub modules: bool,
+    /// With the shapes of their inputs.
+    pub shapes: bool,
     pub min_duration: Duration,
     /// How long to watch.
     pub duration: Option<Duration>,

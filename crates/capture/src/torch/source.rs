@@ -1,6 +1,7 @@
 //! The operators of a PyTorch program, as a source. It has no records of its own: preload brings them, if this source
 //! takes part.
 
+use super::modules::Hooks;
 use crate::{
     Sink,
     preload::PRELOAD,
@@ -9,6 +10,8 @@ use crate::{
         SourceError, SourceRef, Unavailable,
     },
 };
+
+use std::ffi::OsString;
 
 pub struct Torch;
 
@@ -53,24 +56,41 @@ impl Source for Torch {
         })
     }
 
+    fn asked_for_by(&self, run: &RunOptions) -> Option<&'static str> {
+        match (run.modules, run.shapes) {
+            (true, _) => Some("--modules"),
+            (false, true) => Some("--shapes"),
+            (false, false) => None,
+        }
+    }
+
     fn start(
         &self,
-        _run: &RunOptions,
+        run: &RunOptions,
         joining: Joining<'_>,
     ) -> Result<Box<dyn Running>, SourceError> {
         let mut outlet = joining.outlet;
         // Nobody has to wait for it.
         outlet.until(u64::MAX);
-        Ok(Box::new(Beside { outlet }))
+        let hooks = match run.modules {
+            true => Some(Hooks::create().map_err(SourceError::of)?),
+            false => None,
+        };
+        Ok(Box::new(Beside { outlet, hooks }))
     }
 }
 
 /// Preload does the work.
 struct Beside {
     outlet: Outlet,
+    hooks: Option<Hooks>,
 }
 
 impl Running for Beside {
+    fn environment(&mut self) -> Result<Vec<(OsString, OsString)>, SourceError> {
+        Ok(self.hooks.iter().map(Hooks::variable).collect())
+    }
+
     fn finish(self: Box<Self>) -> Option<Outcome> {
         Some(Outcome::new(self.outlet))
     }

@@ -58,6 +58,10 @@ pub enum Part {
     Categories,
     /// PyTorch's operators: counts, host time and the GPU work inside
     Operators,
+    /// PyTorch's modules: forward time, and GPU work of forward and backward (record with --modules)
+    Modules,
+    /// Steps of a training loop, as PyTorch marks them
+    Steps,
     /// When the GPU had nothing to do, and what the host did then
     Idle,
     /// Allocations, the high-water mark, leaks
@@ -171,7 +175,7 @@ impl Window {
 
 #[derive(clap::Args)]
 pub struct ReportLine {
-    /// A section: summary (the default), top, calls, categories, operators, idle, memory, transfers, contexts, ioctls, gpu, findings or
+    /// A section: summary (the default), top, calls, categories, operators, modules, steps, idle, memory, transfers, contexts, ioctls, gpu, findings or
     /// coverage. And the traces to read (.jsonl or .arrows, '-' for standard input); several are merged by time. By default
     /// the newest in traces/
     #[arg(value_name = "PART|TRACE")]

@@ -138,6 +138,12 @@ pub(super) struct CallsLine {
     /// Also record when threads wait for the GPU, and for which stream or event (needs CUPTI)
     #[arg(long)]
     waits: bool,
+    /// Also record which nn.Module each PyTorch operator belongs to. Slower: PyTorch calls Python for each module
+    #[arg(long)]
+    modules: bool,
+    /// Also record the shapes of PyTorch operators' inputs
+    #[arg(long)]
+    shapes: bool,
 }
 
 #[derive(clap::Args)]
@@ -234,6 +240,8 @@ impl CallsLine {
         run.libraries = self.libraries;
         run.sample = self.sample.unwrap_or(1);
         run.waits = self.waits;
+        run.modules = self.modules;
+        run.shapes = self.shapes;
         run.min_duration = self.min_duration.unwrap_or_default();
     }
 }

@@ -32,6 +32,8 @@ pub fn run(options: Report) -> Result<ExitCode> {
             | Part::Findings
             | Part::Gpu
             | Part::Operators
+            | Part::Modules
+            | Part::Steps
     );
     let traces = or_newest(options.traces)?;
     let report = match (kept(&traces), options.part) {
@@ -66,6 +68,8 @@ fn table(part: Part, report: &analyse::Report, style: &Style) -> String {
         Part::Calls => tables::calls(report, style),
         Part::Categories => tables::categories(report, style),
         Part::Operators => tables::operators(report, style),
+        Part::Modules => tables::modules(report, style),
+        Part::Steps => tables::steps(report, style),
         Part::Idle => tables::idle(report, style),
         Part::Memory => tables::memory(report, style),
         Part::Transfers => tables::transfers(report, style),
@@ -88,7 +92,8 @@ fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
             return Ok(json!({"calls": found.tree, "left_out": found.tree_left_out}));
         }
         Part::Categories => &["categories"],
-        Part::Operators => &["operators"],
+        Part::Operators | Part::Modules => &["operators", "kernel_classes"],
+        Part::Steps => &["steps"],
         Part::Idle => &["idle"],
         Part::Memory => &["memory", "managed"],
         Part::Transfers => &["transfers"],

@@ -108,6 +108,40 @@ fn nodes_of_a_graph_are_told_apart() {
     assert_eq!((nodes.len(), launches.len()), (9, 8), "{}", run.stderr());
 }
 
+/// Work of a graph leads to the call that captured it: the same kernel, whatever launched the graph.
+#[test]
+fn work_of_a_graph_has_the_call_that_put_it_there() {
+    let Some(program) = program("graph") else {
+        return;
+    };
+    let run = record(&[], &[path(&program)]);
+    let calls: HashMap<u64, &Value> = (run.of_type("userspace"))
+        .filter(|line| line["phase"] == "B")
+        .filter_map(|line| Some((line["op_id"].as_u64()?, line)))
+        .collect();
+    let kernels: HashMap<u64, &Value> = (run.of_type("kernel"))
+        .filter_map(|line| Some((line["op_id"].as_u64()?, &line["kernel"])))
+        .collect();
+    let mut named = 0;
+    let all = work(&run);
+    let of_graphs = all
+        .iter()
+        .filter(|work| work.begun["details"]["node"].is_u64());
+    for work in of_graphs {
+        let origin = &work.begun["details"]["origin"];
+        let call = origin["op_id"].as_u64().and_then(|id| calls.get(&id));
+        let call = call.unwrap_or_else(|| panic!("no origin: {}", work.begun));
+        assert_ne!(call["op_id"], work.begun["correlation"]);
+        let ids = [&call["op_id"], &call["parent"]];
+        let launched = ids.iter().find_map(|id| kernels.get(&id.as_u64()?));
+        if let Some(kernel) = launched {
+            assert_eq!(**kernel, work.begun["name"], "{call}");
+            named += 1;
+        }
+    }
+    assert!(named >= 4, "{named} kernels of captured launches");
+}
+
 /// The shapes of `launches.c`: of each thread in the order of its launches.
 pub fn check_shapes(run: &Run, expected: usize) {
     let (work, causes) = (work(run), causes(run));

@@ -173,6 +173,23 @@ fn unknown_versions_and_layouts_are_refused_by_name() {
 }
 
 #[test]
+fn shapes_are_recorded_on_demand() {
+    let run = run("2.11.0", &[], &["--shapes"], &["2"]);
+    let addmm = operators(&run, "aten::addmm", "B");
+    assert_eq!(addmm.len(), 2);
+    for (step, line) in addmm.into_iter().enumerate() {
+        let shapes = json!([[32, 256], [], [256]]);
+        let said = json!({"scope": "operator", "overload": "out", "seq": step, "shapes": shapes});
+        assert_eq!(line["details"], said);
+    }
+    // What has no inputs has no shapes.
+    assert_eq!(
+        operators(&run, USER, "B")[0]["details"],
+        json!({"scope": "user"})
+    );
+}
+
+#[test]
 fn operators_can_be_left_out() {
     for methods in [&["--method=preload,cupti"][..], &["-e", "!framework"]] {
         let run = run("2.11.0", &[], methods, &["2"]);

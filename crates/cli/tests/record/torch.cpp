@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <pthread.h>
+#include <vector>
 
 namespace at {
 enum class RecordScope : uint8_t { FUNCTION, BACKWARD_FUNCTION, USER_SCOPE = 7 };
@@ -68,7 +69,7 @@ static std::mutex lock;
 
 __attribute__((visibility("default"))) uint64_t addGlobalCallback(RecordFunctionCallback callback) {
     std::lock_guard<std::mutex> guard(lock);
-    if (count == 8 || callback.sampling != 1.0 || callback.inputs || callback.scopes[3]) abort();
+    if (count == 8 || callback.sampling != 1.0 || callback.outputs || callback.scopes[3]) abort();
     callbacks[count] = callback;
     return ++count;
 }
@@ -134,6 +135,14 @@ static void *backward(void *of) {
 __attribute__((visibility("default"), abi_tag("cxx11"))) int show_config() { return 0; }
 #endif
 }  // namespace at
+
+// What PyTorch's profiler calls for shapes.
+namespace torch::profiler::impl {
+__attribute__((visibility("default"))) std::vector<std::vector<int64_t>> inputSizes(const at::RecordFunction &function, bool) {
+    if (function.step.scope == at::RecordScope::USER_SCOPE) return {};
+    return {{32, 256}, {}, {256}};
+}
+}  // namespace torch::profiler::impl
 
 // So many steps: linear → addmm with something inside, its backward on another thread, a range, one that ends elsewhere.
 extern "C" __attribute__((visibility("default"))) void run_operators(int steps, void (*inside)(void)) {

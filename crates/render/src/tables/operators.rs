@@ -53,5 +53,27 @@ pub fn operators(report: &Report, style: &Style) -> String {
             count(all)
         ));
     }
+    classes(&mut section, report);
     section.finish()
+}
+
+fn classes(section: &mut Section<'_>, report: &Report) {
+    if report.kernel_classes.is_empty() {
+        return;
+    }
+    section.heading("GPU time by kind of work");
+    let mut table = Table::new()
+        .left("Kind")
+        .right("GPU work")
+        .right("GPU time")
+        .right("Share");
+    for class in &report.kernel_classes {
+        table.row([
+            class.class.to_owned(),
+            count(class.executions),
+            section.time(class.total_ns),
+            format!("{:.1} %", 100.0 * class.share),
+        ]);
+    }
+    section.table(&table);
 }

@@ -11,6 +11,8 @@ use std::collections::HashSet;
 
 /// Parts of the host's time named in a line.
 const PARTS: usize = 3;
+/// Kinds of work named in a line.
+const KINDS: usize = 6;
 
 /// The lines that come first.
 pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Working) {
@@ -65,7 +67,19 @@ pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Workin
             section.time(working.longest_gap_ns),
         ));
     }
+    kinds(section, report);
     run_line(section, report, working);
+}
+
+/// What kinds of kernels the GPU's time goes to, where names tell.
+fn kinds(section: &mut Section<'_>, report: &Report) {
+    let classes = report.kernel_classes.iter().take(KINDS);
+    let words: Vec<String> = (classes.filter(|class| class.share >= 0.01))
+        .map(|class| format!("{} {:.0} %", class.class, 100.0 * class.share))
+        .collect();
+    if !words.is_empty() {
+        section.line(&format!("GPU time by kind of work: {}", words.join(", ")));
+    }
 }
 
 /// `261 launches`, `1 graph launch`, or both.

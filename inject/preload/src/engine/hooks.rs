@@ -119,7 +119,7 @@ impl Hooks {
                 driver.turn_to(&mut self.stand_ins, self.entries);
             }
             let hooked = self.consider(&object).unwrap_or_default();
-            super::torch::look_at(&object);
+            super::torch::look_at(&object, self.loader);
             if !self.watches && watch::is_libc(&object) {
                 self.watches = true;
                 if !watch::install(&object, self.loader) {

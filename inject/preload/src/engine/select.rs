@@ -31,6 +31,8 @@ pub struct Options {
     text: Vec<u8>,
     /// `operators`: those of PyTorch are wanted.
     pub operators: bool,
+    /// `operators shapes`: with the sizes of their inputs.
+    pub shapes: bool,
     /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
     /// `window`: what calls are recorded for, if the program is to know it.
@@ -74,6 +76,7 @@ impl Options {
             host_clock: false,
             method: Method::Patch,
             operators: false,
+            shapes: false,
             intact: Vec::new(),
             window: None,
             text: text.to_vec(),
@@ -103,7 +106,10 @@ impl Options {
                         _ => Method::Patch,
                     }
                 }
-                b"operators" => options.operators = true,
+                b"operators" => {
+                    options.operators = true;
+                    options.shapes = value == b"shapes";
+                }
                 b"intact" => options.intact.push(value.to_vec()),
                 b"window" if value == b"profiler" => options.window = Some(Window::Profiler),
                 b"window" => {

@@ -8,8 +8,8 @@ use super::super::signature::Signature;
 use super::super::value;
 use super::{Assembler, Begin, OpenCall, OpenRange, taken};
 use crate::Sink;
-use cuda::operators::{self, OVERLOAD_TEXT, OperatorStep, scope};
-use event::{Arg, Category, Event, Extent, Layer, Name, Record};
+use cuda::operators::{self, NameRoom, OVERLOAD_TEXT, OperatorStep, scope};
+use event::{Arg, Category, Event, Extent, Layer, Name, Record, Value};
 use std::sync::Arc;
 
 /// A call that tells of an operator and has not returned.
@@ -132,7 +132,7 @@ const MOST_NAMES: usize = 1 << 16;
 
 impl OperatorCall {
     fn name(&self) -> String {
-        let start = 8 + usize::from(OVERLOAD_TEXT);
+        let start = usize::from(self.function.room.first() + OVERLOAD_TEXT);
         let bytes = self.payload.get(start..).unwrap_or_default();
         let kept = usize::from(self.function.room.bytes());
         let bytes = &bytes[..bytes.len().min(kept)];
@@ -155,7 +155,8 @@ impl OperatorCall {
         let what = self.args[3];
         let name = scope::NAMES.get((what & 0xff) as usize);
         args.push(Arg::new("scope", *name.unwrap_or(&"unknown")));
-        let overload = self.payload.get(8..8 + usize::from(OVERLOAD_TEXT));
+        let first = usize::from(self.function.room.first());
+        let overload = self.payload.get(first..first + usize::from(OVERLOAD_TEXT));
         let (overload, _) = until_nul(overload.unwrap_or_default());
         if !overload.is_empty() {
             let text = String::from_utf8_lossy(overload);
@@ -165,11 +166,10 @@ impl OperatorCall {
         if sequence >= 0 {
             args.push(Arg::new("seq", self.args[2]));
         }
-        let forward = self
-            .payload
-            .get(..8)
-            .and_then(|word| value::little_endian(word, 8));
-        if let Some(thread) = forward.filter(|thread| *thread != 0) {
+        let words = self.payload.get(..first).unwrap_or_default();
+        if self.function.room == NameRoom::Shapes {
+            args.extend(shapes(words).map(|shapes| Arg::new("shapes", shapes)));
+        } else if let Some(thread) = value::little_endian(words, 8).filter(|thread| *thread != 0) {
             args.push(Arg::new("forward_thread", thread));
         }
         if what & scope::ASYNC != 0 {
@@ -177,6 +177,25 @@ impl OperatorCall {
         }
         args
     }
+}
+
+/// `32,256;256` as lists; none if no input has a shape. Where the text was cut, the last one is `…`.
+fn shapes(text: &[u8]) -> Option<Value> {
+    let (text, is_whole) = until_nul(text);
+    let text = std::str::from_utf8(text).ok()?;
+    let mut inputs: Vec<Value> = (text.split(';'))
+        .map(|input| {
+            let sizes = input.split(',').filter(|size| !size.is_empty());
+            let sizes = sizes.filter_map(|size| size.parse::<i64>().ok());
+            Value::List(sizes.map(Value::from).collect())
+        })
+        .collect();
+    if !is_whole {
+        inputs.pop();
+        inputs.push("…".into());
+    }
+    let is_empty = |input: &Value| matches!(input, Value::List(sizes) if sizes.is_empty());
+    (!inputs.iter().all(is_empty)).then_some(Value::List(inputs))
 }
 
 fn until_nul(bytes: &[u8]) -> (&[u8], bool) {

@@ -9,7 +9,7 @@ use super::{TORCH, Torch};
 use crate::layout::Stage;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU8, Ordering};
-use cuda::operators::{FUNCTIONS, NameRoom, OperatorStep, scope};
+use cuda::operators::{FUNCTIONS, NameRoom, OperatorStep, SHAPES_TEXT, scope};
 
 /// Numbers of functions that are ours, after NVTX's.
 pub const NUMBERS: usize = FUNCTIONS.len();
@@ -65,7 +65,7 @@ pub(super) fn register(torch: &Torch) {
             end,
             sampling_probability: 1.0,
             scopes,
-            needs_inputs: false,
+            needs_inputs: torch.shapes.is_some(),
             needs_outputs: false,
             needs_ids: false,
         })
@@ -105,15 +105,17 @@ unsafe fn begins(torch: &Torch, function: *const u8) {
             what |= scope::ASYNC;
         }
         let (sequence, thread) = (word(layout.sequence), word(layout.forward_thread));
-        let words = [
-            function as u64,
-            name as u64,
-            sequence,
-            what,
-            thread,
-            overload,
-        ];
-        record(OperatorStep::Begin, room_for(name), words);
+        let mut text = [0; SHAPES_TEXT as usize];
+        let (room, fifth) = match &torch.shapes {
+            Some(shapes) => {
+                shapes.write(function, &mut text);
+                (NameRoom::Shapes, text.as_ptr() as u64)
+            }
+            None => (room_for(name), thread),
+        };
+        let (function, name) = (function as u64, name as u64);
+        let words = [function, name, sequence, what, fifth, overload];
+        record(OperatorStep::Begin, room, words);
     }
 }
 
@@ -146,7 +148,7 @@ unsafe fn room_for(name: *const u8) -> NameRoom {
         return NameRoom::Short;
     }
     let mut length = 0u16;
-    for room in NameRoom::ALL {
+    for room in NameRoom::LENGTHS {
         while length < room.bytes() {
             // SAFETY: up to the NUL that ends it.
             if unsafe { name.add(length.into()).read() } == 0 {

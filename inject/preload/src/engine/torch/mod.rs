@@ -8,12 +8,14 @@
 mod callbacks;
 mod first_operator;
 mod layout;
+mod shapes;
 
 use self::layout::{Layout, Version};
+use self::shapes::InputSizes;
 use super::report::{self, Line};
 use super::select::Options;
 use crate::layout::Stage;
-use crate::objects::{self, Object};
+use crate::objects::{self, Loader, Object};
 use crate::sys::File;
 use alloc::boxed::Box;
 use core::fmt::Write;
@@ -30,6 +32,7 @@ const STEP: &[u8] = b"_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE";
 const WITH_NEW_STRINGS: &[u8] = b"_ZN2at11show_configB5cxx11Ev";
 
 static WANTED: AtomicBool = AtomicBool::new(false);
+static WANTS_SHAPES: AtomicBool = AtomicBool::new(false);
 /// The PyTorch that is in this process; none is ever unloaded.
 static TORCH: AtomicPtr<Torch> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -44,11 +47,13 @@ struct Torch {
     overload: Option<Text>,
     current_thread: Number,
     layout: Layout,
+    shapes: Option<InputSizes>,
 }
 
 /// Rows for our functions, if operators are wanted.
 pub fn start(stage: &Stage, options: &Options) {
     if options.operators && callbacks::start(stage, options) {
+        WANTS_SHAPES.store(options.shapes, Ordering::Relaxed);
         WANTED.store(true, Ordering::Release);
     }
 }
@@ -59,7 +64,7 @@ pub fn is_torch(object: &Object) -> bool {
 }
 
 /// A library was mapped: if it is PyTorch's, its operators are recorded from the first one on.
-pub fn look_at(object: &Object) {
+pub fn look_at(object: &Object, loader: *const Loader) {
     if !WANTED.load(Ordering::Acquire) || !is_torch(object) {
         return;
     }
@@ -78,12 +83,18 @@ pub fn look_at(object: &Object) {
             format_args!("this is {version}, and cutrace knows {oldest} to {newest}"),
         );
     };
-    let Some(torch) = find(object, layout) else {
+    let Some(mut torch) = find(object, layout) else {
         return refuse(
             object,
             format_args!("{version} lacks a function that is needed"),
         );
     };
+    if WANTS_SHAPES.load(Ordering::Relaxed) {
+        torch.shapes = InputSizes::find(object, loader);
+        if torch.shapes.is_none() {
+            report::say(b"note this PyTorch does not tell the shapes of its operators' inputs\n");
+        }
+    }
     TORCH.store(Box::leak(Box::new(torch)), Ordering::Release);
     match first_operator::install(object, STEP) {
         true => {
@@ -109,6 +120,7 @@ fn find(object: &Object, layout: Layout) -> Option<Torch> {
             overload: function(OVERLOAD).map(text),
             current_thread: core::mem::transmute::<usize, Number>(function(CURRENT_THREAD)?),
             layout,
+            shapes: None,
         })
     }
 }
