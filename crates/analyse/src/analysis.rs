@@ -60,13 +60,13 @@ pub struct Report {
     /// The program's own words for its work.
     pub ranges: Ranges,
     /// A framework's.
-    #[serde(skip_serializing_if = "Operators::is_empty")]
+    #[serde(default, skip_serializing_if = "Operators::is_empty")]
     pub operators: Operators,
     /// Of a training loop, where the framework says where they end.
-    #[serde(skip_serializing_if = "Steps::is_empty")]
+    #[serde(default, skip_serializing_if = "Steps::is_empty")]
     pub steps: Steps,
     /// GPU time by kind of work: GEMM, attention, …
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_classes: Vec<KernelClass>,
     pub managed: Managed,
     /// What probes inside kernels saw of blocks or threads.

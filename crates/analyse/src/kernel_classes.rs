@@ -2,12 +2,12 @@
 
 use crate::functions::KernelRow;
 use event::Category;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// GPU time of one kind of work.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelClass {
-    pub class: &'static str,
+    pub class: String,
     pub executions: u64,
     /// Sum of the executions' times; they may overlap.
     pub total_ns: u64,
@@ -48,7 +48,7 @@ pub(crate) fn of(rows: &[KernelRow]) -> Vec<KernelClass> {
             Some(place) => place,
             None => {
                 classes.push(KernelClass {
-                    class,
+                    class: class.to_owned(),
                     executions: 0,
                     total_ns: 0,
                     share: 0.0,
@@ -64,7 +64,7 @@ pub(crate) fn of(rows: &[KernelRow]) -> Vec<KernelClass> {
     for class in &mut classes {
         class.share = class.total_ns as f64 / all.max(1) as f64;
     }
-    classes.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(a.class.cmp(b.class)));
+    classes.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then(a.class.cmp(&b.class)));
     classes
 }
 

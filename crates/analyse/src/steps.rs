@@ -4,10 +4,10 @@
 //! Loops that say nothing are found by their work (`phases`).
 
 use event::{Category, Event, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The steps, by the best mark that the program sets.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steps {
     /// The operator whose end is a step's end.
     pub mark: Option<Name>,
@@ -17,7 +17,7 @@ pub struct Steps {
 }
 
 /// From the end of one mark to the end of the next.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepRow {
     pub start_ns: u64,
     pub length_ns: u64,
