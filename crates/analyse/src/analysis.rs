@@ -1,8 +1,8 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, Managed, Nesting, Open, Overview,
-    Phases, Ranges, Role, SpanHistory, SymbolId, Symbols,
+    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, Managed, Nesting, Open, Operators,
+    Overview, Phases, Ranges, Role, SpanHistory, SymbolId, Symbols,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
@@ -18,6 +18,7 @@ use crate::{
     managed::ManagedSweep,
     memory::{Memory, MemorySweep},
     nesting::{ThreadId, is_call},
+    operators::OperatorSweep,
     outside::OutsideSweep,
     overview::{Caller, OverviewSweep},
     pace::PaceSweep,
@@ -31,10 +32,10 @@ use crate::{
 use event::{
     Category, Direction, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, Value, What,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Everything that was found in a trace. Times are nanoseconds, ids are those of events.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// What was run, where, and how it was watched.
     pub meta: Meta,
@@ -57,12 +58,15 @@ pub struct Report {
     pub working: Option<Working>,
     /// The program's own words for its work.
     pub ranges: Ranges,
+    /// A framework's.
+    #[serde(skip_serializing_if = "Operators::is_empty")]
+    pub operators: Operators,
     pub managed: Managed,
     /// What probes inside kernels saw of blocks or threads.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<BlockRow>,
     /// What GPUs were sampled at.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<SampleRow>,
     /// Calls that returned an error, and which of them are answers.
     pub failures: Vec<FailureRow>,
@@ -159,6 +163,7 @@ pub struct Analysis {
     driver_objects: DriverObjectSweep,
     phases: PhasesSweep,
     ranges: RangeSweep,
+    operators: OperatorSweep,
     managed: ManagedSweep,
     samples: SampleSweep,
     blocks: BlockSweep,
@@ -235,6 +240,7 @@ impl Analysis {
             driver_objects: DriverObjectSweep::default(),
             phases: PhasesSweep::default(),
             ranges: RangeSweep::default(),
+            operators: OperatorSweep::default(),
             managed: ManagedSweep::default(),
             samples: SampleSweep::new(meta.start_ns),
             blocks: BlockSweep::default(),
@@ -273,10 +279,13 @@ impl Analysis {
 
     fn event(&mut self, event: &Event) {
         self.see(event.start, event.end().unwrap_or(event.start));
-        // Ranges are the program's words for its work, not work: they are on nobody's account.
-        if matches!(event.kind, Kind::Range | Kind::ProcessRange) {
+        // Ranges are the program's words for its work, not work: they are on nobody's account. So are operators.
+        if event.kind.is_around_calls() {
             self.overview.event(event, event.extent != Extent::Open);
-            self.ranges.range(event);
+            match event.kind {
+                Kind::Operator => self.operators.operator(event),
+                _ => self.ranges.range(event),
+            }
             return;
         }
         if event.kind == Kind::NotWatched {
@@ -340,6 +349,7 @@ impl Analysis {
             self.outside.begin(began.thread, event.start);
         }
         self.ranges.call(event);
+        self.operators.call(event);
         self.host.stack(event);
         self.host.changed(event.start, began.thread, &self.nesting);
         // A runtime call and the driver's call in it do the same.
@@ -493,6 +503,7 @@ impl Analysis {
             self.functions.gpu(&Brief::of(event), symbol, duration);
             self.correlation.gpu(event, symbol, duration);
             self.ranges.gpu(event, duration);
+            self.operators.gpu(event, duration);
             self.phases.work_until(event.start.saturating_add(duration));
         }
     }
@@ -592,6 +603,7 @@ impl Analysis {
             phases: self.phases.finish(wall, &self.symbols, idle_busy),
             working: None,
             ranges: self.ranges.finish(),
+            operators: self.operators.finish(),
             managed: self.managed.finish(),
             samples: self.samples.finish(),
             blocks: self.blocks.finish(),

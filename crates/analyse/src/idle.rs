@@ -12,10 +12,10 @@ use crate::{
     pending::Pending,
 };
 use event::{Event, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// When the GPU was idle, and why.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
     pub basis: Basis,
     pub wall_ns: u64,
@@ -35,7 +35,7 @@ pub struct Idle {
 }
 
 /// What is known of the GPU's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// When the GPU worked was measured.
@@ -55,7 +55,7 @@ impl Basis {
 }
 
 /// Busy and idle time: the two add up to the wall time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct IdleTime {
     pub busy_ns: u64,
     pub idle_ns: u64,
@@ -76,7 +76,7 @@ pub struct IdleTime {
     pub between_host: HostTime,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceIdle {
     pub device: Option<u32>,
     #[serde(flatten)]
@@ -84,7 +84,7 @@ pub struct DeviceIdle {
 }
 
 /// A stretch in which no GPU worked.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
     pub place: GapPlace,
     pub start_ns: u64,
@@ -96,13 +96,13 @@ pub struct Gap {
     pub host: HostTime,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GapNeighbour {
     pub op_id: u64,
     pub name: Name,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapPlace {
     /// Before the first work.
@@ -113,7 +113,7 @@ pub enum GapPlace {
 }
 
 /// Gaps of some lengths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapBucket {
     /// Shorter than this, and not shorter than the bucket before; None: any longer.
     pub below_ns: Option<u64>,

@@ -68,6 +68,8 @@ impl arguments::Command {
     fn failure(&self) -> u8 {
         match self {
             arguments::Command::Record(_)
+            | arguments::Command::Top(_)
+            | arguments::Command::Serve(_)
             | arguments::Command::Gpu(_)
             | arguments::Command::Demo(_)
             | arguments::Command::Softgpu(_) => LaunchError::OWN_FAILURE,

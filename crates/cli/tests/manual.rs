@@ -71,6 +71,7 @@ fn verbs_are_listed_in_groups() {
     assert_eq!(code, Some(0));
     let places: Vec<usize> = [
         "\nRecord:",
+        "\nWatch:",
         "\nLook at a trace:",
         "\nCompare:",
         "\nLook inside GPU kernels:",

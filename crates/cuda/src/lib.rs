@@ -30,6 +30,7 @@ pub mod lookup;
 pub mod model;
 pub mod mps;
 pub mod nvtx;
+pub mod operators;
 pub mod originals;
 pub mod select;
 pub mod unions;

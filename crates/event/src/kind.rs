@@ -25,6 +25,8 @@ named_enum! {
     Range = "range",
     /// The same, begun on one thread and ended on any: it nests in nothing.
     ProcessRange = "process_range",
+    /// An operator of a framework (PyTorch), with the calls that it makes inside it.
+    Operator = "operator",
     /// A sample: its arguments are numbers of that moment.
     Counter = "counter",
     /// A process's context had the GPU.
@@ -51,7 +53,13 @@ impl Kind {
             | Kind::GpuWait => Layer::Gpu,
             Kind::Device => Layer::Device,
             Kind::Range | Kind::ProcessRange => Layer::Library,
+            Kind::Operator => Layer::Framework,
         }
+    }
+
+    /// Whether it is a name for what goes on inside, rather than a call: the program's ranges, a framework's operators.
+    pub const fn is_around_calls(self) -> bool {
+        matches!(self, Kind::Range | Kind::ProcessRange | Kind::Operator)
     }
 
     /// Whether a span of this kind is on its thread, with others inside it and around it.

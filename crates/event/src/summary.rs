@@ -104,6 +104,23 @@ pub struct ProcessName {
     pub name: String,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub command: Vec<String>,
+    /// Where it ran, if the trace is of several hosts, containers or ranks.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub origin: Option<ProcessOrigin>,
+}
+
+/// A process of a merged trace, as it was known where it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+pub struct ProcessOrigin {
+    pub host: String,
+    pub rank: Option<u32>,
+    /// Its number there.
+    pub pid: u32,
 }
 
 /// The tracer's own measured cost.

@@ -4,6 +4,7 @@
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32};
+use event::attach::Control;
 
 /// Functions a process can have hooked: numbers are 16 bits in a record.
 pub const MAX_FUNCTIONS: usize = 1 << 16;
@@ -224,6 +225,7 @@ pub struct Caller {
 }
 
 /// What stage one offers the engine.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Stage {
     pub entries: *mut Entry,
@@ -253,6 +255,10 @@ pub struct Stage {
     pub loader: *const crate::objects::Loader,
     /// CUDA was there first: calls may have been made before any could be recorded.
     pub late: bool,
+    /// The process was running already: the tracer makes all changes of code.
+    pub attached: bool,
+    /// What the tracer must know of this process.
+    pub control: *mut Control,
     /// When stage one began to work, by the processor's counter.
     pub began: u64,
 }
@@ -268,6 +274,24 @@ pub struct Engine {
     pub missed: Option<extern "C" fn()>,
     /// NVTX in some library of the program asks for a tool to report to.
     pub nvtx: Option<unsafe extern "C" fn(GetExportTable) -> bool>,
+    /// Another session begins, in a process that has been in one. False: nothing can be recorded.
+    pub attach: Option<unsafe extern "C" fn(session: *const u8, bytes: usize) -> bool>,
+    /// As `scan`, while all other threads are stopped: changes of code are left to the tracer.
+    pub prepare: Option<extern "C" fn()>,
+    /// The session ends, and the process goes on.
+    pub detach: Option<extern "C" fn()>,
+}
+
+impl Engine {
+    pub const NONE: Engine = Engine {
+        scan: None,
+        finish: None,
+        missed: None,
+        nvtx: None,
+        attach: None,
+        prepare: None,
+        detach: None,
+    };
 }
 
 /// How a copy of NVTX lets a tool reach its tables.

@@ -16,9 +16,14 @@ const NOT_SUPPORTED: i64 = 801;
 
 /// Why this failure is none; None if it is one.
 pub(crate) fn why(failure: &Failure) -> Option<&'static str> {
-    let family = family(&failure.function);
+    why_not(&failure.function, failure.code)
+}
+
+/// The same for one call.
+pub(crate) fn why_not(function: &str, code: i64) -> Option<&'static str> {
+    let family = family(function);
     let asks = asks(family);
-    Some(match failure.code {
+    Some(match code {
         NOT_READY => "a query's normal answer: work is still running",
         // cuLibraryUnload, cuDevicePrimaryCtxRelease, cuMemFree from destructors.
         DEINITIALIZED => "the process is exiting, and the driver shut down before the library",

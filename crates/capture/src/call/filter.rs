@@ -84,6 +84,7 @@ impl Filter {
             cuda::nvtx::FUNCTIONS
                 .iter()
                 .map(cuda::nvtx::Function::family)
+                .chain([cuda::operators::FUNCTIONS[0].name])
         };
         (self.selection.items())
             .filter(move |item| {

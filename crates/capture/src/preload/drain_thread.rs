@@ -1,7 +1,7 @@
 //! The thread that empties the rings. It only copies: what the copies mean is found out elsewhere,
 //! so that a slow disk does not hold up the traced program.
 
-use super::arena::Arena;
+use super::arena::{Arena, leases_see_mappings};
 use super::clock;
 use super::counters::CounterPage;
 use super::drain::{Corrupt, Reader};
@@ -133,6 +133,8 @@ struct Drainer<'a> {
     /// The ring of threads that have none.
     nobody: Option<usize>,
     lost: u64,
+    /// It can be seen which rings no process has any more; where it cannot, all are kept until the end.
+    sees_ends: bool,
     /// Where recording may cost only so much.
     shedding: Option<Shedding>,
     /// The program has ended, and so do we after this round.
@@ -172,6 +174,7 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Durati
         refused: HashMap::new(),
         nobody: None,
         lost: 0,
+        sees_ends: leases_see_mappings(folder).unwrap_or(false),
         shedding,
         last: false,
     };
@@ -215,7 +218,8 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Durati
             Moved::Some => (pause / 2).max(SHORTEST_PAUSE),
             Moved::Little => (pause.max(SHORTEST_PAUSE) * 2).min(LONGEST_PAUSE),
         };
-        std::thread::sleep(pause);
+        // Who stops us wakes us, too.
+        std::thread::park_timeout(pause);
     }
 }
 
@@ -252,8 +256,14 @@ impl Drainer<'_> {
             // One that is not whole yet is looked at again next time. One that is loses its name: it
             // is not taken up twice, and its memory is free as soon as both sides let go of it.
             let path = entry.path();
-            match Arena::open(&path) {
-                Ok(Some(arena)) if fs::remove_file(&path).is_ok() => {
+            let opened = Arena::open(&path).and_then(|arena| {
+                if arena.is_some() {
+                    fs::remove_file(&path)?;
+                }
+                Ok(arena)
+            });
+            match opened {
+                Ok(Some(arena)) => {
                     self.refused.remove(&path);
                     // At once: it may be gone when its first call is seen.
                     (self.namespaces).thread(arena.namespace, arena.pid, arena.pid);
@@ -266,7 +276,7 @@ impl Drainer<'_> {
                     });
                     self.opened += 1;
                 }
-                Ok(_) => {}
+                Ok(None) => {}
                 // Removed since, by whoever made it.
                 Err(why) if why.kind() == io::ErrorKind::NotFound => {}
                 Err(why) => {
@@ -343,6 +353,9 @@ impl Drainer<'_> {
 
     /// Processes that have not let go of their rings.
     fn still_running(&self) -> usize {
+        if !self.sees_ends {
+            return 0;
+        }
         let arenas = self.sources.iter().map(|source| &source.arena);
         let running = arenas
             .filter(|arena| arena.has_producer() == Some(true))
@@ -359,7 +372,7 @@ impl Drainer<'_> {
                 return false;
             }
             // Asked before draining: what has no producer gets nothing more.
-            let over = source.is_over();
+            let over = self.sees_ends && source.is_over();
             self.pass_on_text(source);
             moved = moved.max(self.drain(source, over || self.last));
             !over

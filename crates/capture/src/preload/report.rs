@@ -88,6 +88,7 @@ impl Process {
             parent: (self.parent != 0).then_some(self.parent),
             name: process_name::short(&self.command, "", &self.exe),
             command: self.command.clone(),
+            origin: None,
         }
     }
 }

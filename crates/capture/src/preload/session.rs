@@ -40,6 +40,8 @@ pub struct Options {
     pub stacks: Option<Filter>,
     /// Functions whose code is not to be changed: uprobes go there.
     pub intact: Vec<String>,
+    /// PyTorch's operators are recorded.
+    pub operators: bool,
     /// Where to try last to keep rings, besides the usual places.
     pub near: Option<PathBuf>,
     /// Slots of each thread's ring.
@@ -56,10 +58,14 @@ pub struct Options {
     pub gates: Gates,
     /// What recording may cost, as a share of the busiest thread's time.
     pub budget: Option<f64>,
+    /// The program runs already: its kernels were named before anybody looked.
+    pub running: bool,
 }
 
 /// Records wait this long for earlier ones of threads that were held up.
 const WINDOW: u64 = 50_000_000;
+/// How much longer they wait at most where they are behind.
+const MOST_PATIENCE: u64 = 400_000_000;
 /// The file on disk is never farther behind than this.
 const FLUSH_EVERY: u64 = 500_000_000;
 /// Used batches kept for use again.
@@ -136,7 +142,7 @@ impl Session {
             filter: self.options.filter.clone(),
             min_duration: nanoseconds(self.options.min_duration),
             sample: self.options.sample,
-            hosts: false,
+            hosts: self.options.running,
             deadline: self.options.deadline.clone(),
         };
         let stop = Arc::new(AtomicBool::new(false));
@@ -203,6 +209,7 @@ impl<S: Sink> Recording<S> {
     /// Takes what is left in the rings and stops. Call it when the program has ended.
     pub fn finish(self) -> (S, PreloadReport) {
         self.stop.store(true, Ordering::Release);
+        self.drainer.thread().unpark();
         let drain_time = self
             .drainer
             .join()
@@ -251,7 +258,10 @@ fn assemble_all<S: Sink>(
             Message::Shed(report) => shed = Some(report),
             Message::Clock(pair) => assembler.origin.clock.add(pair),
             Message::Round(began) => {
-                let passed = began.saturating_sub(window);
+                // Who is behind may as well wait longer for threads that are held up: what comes too late is put in its
+                // place when the run is over, and the whole trace is read and written again for it.
+                let behind = monotonic().saturating_sub(began).min(MOST_PATIENCE);
+                let passed = began.saturating_sub(window.saturating_add(behind));
                 assembler.advance(passed);
                 assembler.passed(passed);
                 for batch in assembler.used_batches() {

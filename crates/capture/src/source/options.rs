@@ -2,6 +2,7 @@
 
 use super::{Library, SourceError, SourceRef, Unavailable};
 use crate::{
+    attach,
     ebpf::ProcessFilter,
     gpu_probe::Probes,
     hooks::Hook,
@@ -154,12 +155,10 @@ impl RunOptions {
             .collect()
     }
 
-    /// A library comes into a program when it starts, or not at all.
+    /// A library comes into a program when it starts, or by ptrace when it runs already.
     pub fn can_be_entered(&self) -> Result<(), Unavailable> {
         match self.pid() {
-            Some(_) => Err(Unavailable::because(
-                "it cannot be loaded into a running process",
-            )),
+            Some(pid) => attach::check(pid).map_err(Unavailable::because),
             None => self.is_not_the_machine(),
         }
     }

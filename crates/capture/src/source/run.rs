@@ -176,6 +176,7 @@ fn name_command(run: &RunOptions, pid: u32, said: &mut Together) {
                 parent: None,
                 name: process_name::short(&command, "", ""),
                 command,
+                origin: None,
             })
         }
     };

@@ -2,6 +2,7 @@
 
 mod broken;
 pub mod destination;
+mod head;
 pub mod latest;
 mod live_counts;
 mod pack;
@@ -11,6 +12,7 @@ mod unfinished;
 
 pub use broken::Missing;
 pub use destination::{Destination, DestinationError};
+pub use head::head;
 pub use live_counts::{LiveCounts, Stage};
 pub use room::size;
 pub use unfinished::{Unfinished, UnfinishedError};
@@ -40,6 +42,9 @@ use std::{
 };
 use trace::{Format, Writer};
 
+/// Events of a trace that keeps what was found in it: shorter ones are read in no time.
+const WORTH_KEEPING: u64 = 20_000;
+
 /// How a note begins that says so.
 pub const STOPPED: &str = "recording stopped";
 
@@ -48,6 +53,10 @@ pub trait Onlooker: Any + Send {
     /// Who reads a trace is told how it begins; it may do so again, when it was cut and is read from its start.
     fn begin(&mut self, _meta: &Meta) {}
     fn see(&mut self, record: &Record);
+    /// What it has found in a trace that is complete, as JSON, to be kept in its tail.
+    fn found(&mut self, _summary: &Summary) -> Option<String> {
+        None
+    }
 }
 
 /// Shows a trace as it comes, in place of writing it.
@@ -112,12 +121,17 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Without a path, `traces/trace_<now>.jsonl`.
+    /// Without a path, `traces/trace_<now>.jsonl`, or a rank's place in its run's folder.
     pub fn create(path: Option<&Path>, meta: Meta) -> Result<Self, DestinationError> {
         let named = path.is_some();
-        let Destination { path, file, new } = destination::open(path)?;
+        let Destination { path, file, new } = destination::open(path, &meta.identity)?;
+        let is_rank = !named && meta.identity.rank.is_some();
+        if is_rank && !is_stream(&path) {
+            // Without the list nothing is missing but a warning of ranks that are.
+            let _ = trace::ranks::enlist(&path, &meta.identity, &meta.host.name);
+        }
         Ok(TraceFile {
-            latest: !is_stream(&path) && latest::belongs(&path, named),
+            latest: !is_stream(&path) && !is_rank && latest::belongs(&path, named),
             path,
             new,
             meta,
@@ -202,6 +216,11 @@ impl TraceFile {
     /// Where the command's process id goes as soon as it is known.
     pub fn process(&self) -> Arc<AtomicU32> {
         self.process.clone()
+    }
+
+    /// Puts the command's process id there, too.
+    pub fn tell_process(&mut self, process: Arc<AtomicU32>) {
+        self.process = process;
     }
 
     pub fn path(&self) -> &Path {
@@ -293,7 +312,7 @@ impl TraceFile {
         };
         let path = self.path.clone();
         let packed = self.packed.then(|| pack::lines_up_to(self.most));
-        let Some(writer) = self.writer.take() else {
+        let Some(mut writer) = self.writer.take() else {
             let missing = Missing {
                 events: self.unwritten.events(),
                 is_exact: self.failure.is_none(),
@@ -340,6 +359,17 @@ impl TraceFile {
             notes.push(format!(
                 "{STOPPED} at {written} because {limit}: the {missing} events after that are missing and count as lost"
             ));
+        }
+        // Records that come late are seen in another order than they will be read in.
+        if let Some(reader) = &mut reader
+            && late == 0
+            && self.failure.is_none()
+            && self.stopped.is_none()
+            && summary.events >= WORTH_KEEPING
+            && Format::of(&self.path) == Some(Format::Arrow)
+            && let Some(found) = reader.found(&summary)
+        {
+            writer.keep(found);
         }
         let written = match self.failure.take() {
             None => writer.finish_with(&summary).map_err(SinkError::from),

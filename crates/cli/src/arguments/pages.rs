@@ -42,13 +42,16 @@ impl ExitStatus {
 }
 
 /// Verbs as `cutrace --help` and cutrace(1) group them.
-pub const GROUPS: [(&str, &[&str]); 5] = [
+pub const GROUPS: [(&str, &[&str]); 6] = [
     ("Record", &["record", "snap", "demo", "softgpu"]),
+    ("Watch", &["top", "serve"]),
     (
         "Look at a trace",
-        &["report", "timeline", "replay", "view", "cat", "export"],
+        &[
+            "report", "timeline", "replay", "view", "cat", "export", "query",
+        ],
     ),
-    ("Compare", &["diff"]),
+    ("Compare and collect", &["diff", "lake"]),
     ("Look inside GPU kernels", &["gpu"]),
     (
         "More",
@@ -106,6 +109,30 @@ pub const PAGES: &[Page] = &[
             "The exit status is 0, 1 if there is no such recorder or it wrote nothing, 2 if the command line is wrong.",
         ),
         see: &["record", "report", "view"],
+    },
+    Page {
+        verb: "top",
+        examples: &[
+            Example("cutrace top python train.py", "watch a program"),
+            Example("sudo cutrace top -p $(pgrep -n python)", "watch one that runs already"),
+            Example("sudo cutrace top -a", "watch everyone on this machine"),
+            Example("cutrace top --batch 10 ./app", "ten frames as plain text, one a second"),
+        ],
+        exit: ExitStatus::Commands,
+        see: &["record", "serve", "report"],
+    },
+    Page {
+        verb: "serve",
+        examples: &[
+            Example("cutrace serve python train.py", "metrics at http://127.0.0.1:9464/metrics"),
+            Example("sudo cutrace serve -a --metrics 0.0.0.0:9464", "of all programs, for a Prometheus elsewhere"),
+            Example(
+                "cutrace serve --otlp http://127.0.0.1:4318 --otlp-sample 1/10 ./app",
+                "every tenth step as a span",
+            ),
+        ],
+        exit: ExitStatus::Commands,
+        see: &["top", "record"],
     },
     Page {
         verb: "demo",
@@ -203,6 +230,54 @@ pub const PAGES: &[Page] = &[
             "The exit status is 0; 1 if a condition of --fail-on holds; 2 if the command line is wrong or a trace cannot be read.",
         ),
         see: &["report"],
+    },
+    Page {
+        verb: "query",
+        examples: &[
+            Example("cutrace query @top", "functions by time, of the newest trace"),
+            Example("cutrace query 'select name, count(*) from kernels group by name' a.arrows", "SQL of your own"),
+            Example("cutrace query --format=csv @idle-by-host /data/lake", "of all traces in a lake"),
+            Example("cutrace query --list", "the named queries"),
+            Example("cutrace query", "DuckDB's prompt, with the views"),
+        ],
+        exit: ExitStatus::Plain,
+        see: &["lake", "report", "export"],
+    },
+    Page {
+        verb: "lake",
+        examples: &[
+            Example("cutrace lake add /data/lake traces/*.arrows", "put traces into a lake"),
+            Example("cutrace query @regressions /data/lake", "ask all of them"),
+        ],
+        exit: ExitStatus::Plain,
+        see: &["query", "export"],
+    },
+    Page {
+        verb: "lake add",
+        examples: &[
+            Example("cutrace lake add /data/lake a.arrows b.jsonl", "two traces"),
+            Example("cutrace lake add /data/lake traces/run_exp7", "the traces of a run's ranks"),
+        ],
+        exit: ExitStatus::Special("The exit status is 0, or 2 if a trace could not be added; the others were."),
+        see: &["query", "lake check"],
+    },
+    Page {
+        verb: "lake list",
+        examples: &[Example("cutrace lake list /data/lake", "what is in it")],
+        exit: ExitStatus::Plain,
+        see: &["lake add", "query"],
+    },
+    Page {
+        verb: "lake check",
+        examples: &[Example("cutrace lake check /data/lake", "after a crash, a full disk, a copy")],
+        exit: ExitStatus::Special("The exit status is 0; 1 if a file is missing or broken; 2 if there is no lake."),
+        see: &["lake add"],
+    },
+    Page {
+        verb: "lake expire",
+        examples: &[Example("cutrace lake expire /data/lake --days 90", "keep three months")],
+        exit: ExitStatus::Plain,
+        see: &["lake check"],
     },
     Page {
         verb: "ioctl",

@@ -85,7 +85,7 @@ pub struct RecordLine {
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "What to attach to, and for how long")]
-struct WhoLine {
+pub(super) struct WhoLine {
     /// Attach to a running process, until it ends or Ctrl-C (by ebpf as root, or by syscall)
     #[arg(short, long, value_name = "PID", value_parser = process, conflicts_with_all = ["command", "run_as"])]
     pid: Option<u32>,
@@ -106,7 +106,7 @@ struct WhoLine {
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "What to record")]
-struct CallsLine {
+pub(super) struct CallsLine {
     #[arg(
         long,
         value_name = "LIST",
@@ -126,7 +126,7 @@ struct CallsLine {
     libraries: Vec<(String, String)>,
     /// Accept a --lib that is not found before the program starts, because the program loads it from a folder of its own
     #[arg(long, requires = "libraries")]
-    allow_missing_lib: bool,
+    pub(super) allow_missing_lib: bool,
     /// Leave out calls shorter than this: 500ns, 10us, 1.5ms, 1s
     #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
     min_duration: Option<Duration>,
@@ -201,7 +201,7 @@ impl RecordLine {
 }
 
 impl WhoLine {
-    fn subject(&self, command: Vec<OsString>) -> Subject {
+    pub(super) fn subject(&self, command: Vec<OsString>) -> Subject {
         let mut words = command.into_iter();
         match (words.next(), self.pid) {
             (Some(program), _) => Subject::Command {
@@ -210,11 +210,11 @@ impl WhoLine {
             },
             (None, Some(pid)) => Subject::Process(pid),
             (None, None) if self.everyone => Subject::Machine,
-            (None, None) => usage("record needs a command to trace: cutrace ./app"),
+            (None, None) => usage("nothing to trace: name a command, such as cutrace ./app"),
         }
     }
 
-    fn narrow(self, run: &mut RunOptions) {
+    pub(super) fn narrow(self, run: &mut RunOptions) {
         if !self.everyone && (self.user.is_some() || self.cgroup.is_some()) {
             usage("--uid and --cgroup narrow -a down: cutrace -a --uid USER");
         }
@@ -227,7 +227,7 @@ impl WhoLine {
 }
 
 impl CallsLine {
-    fn choose(self, run: &mut RunOptions) {
+    pub(super) fn choose(self, run: &mut RunOptions) {
         run.methods = self.method;
         run.filter = self.filter.filter;
         run.stacks = self.stacks;
@@ -239,7 +239,7 @@ impl CallsLine {
 }
 
 /// `1/100`
-fn sample(text: &str) -> Result<u32, String> {
+pub(super) fn sample(text: &str) -> Result<u32, String> {
     let number = text.strip_prefix("1/").unwrap_or(text);
     match number.parse() {
         Ok(number @ 1..=1_000_000) => Ok(number),

@@ -42,13 +42,13 @@ struct TraceLine {
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "How to run the command")]
-struct RunAsLine {
+pub struct RunAsLine {
     #[command(flatten)]
-    device: DeviceLine,
+    pub device: DeviceLine,
     /// As root: run the command as this user (a name or a number). Under sudo, the default is the user who called
     /// sudo; '--user root' keeps root
     #[arg(long = "user", value_name = "USER", value_parser = user)]
-    run_as: Option<u32>,
+    pub run_as: Option<u32>,
 }
 
 #[derive(clap::Args)]

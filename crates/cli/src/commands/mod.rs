@@ -8,18 +8,24 @@ mod doctor;
 mod export;
 mod gpu;
 mod hooks;
+mod http;
 mod input;
 mod ioctl;
+mod lake;
+mod live;
 mod manual;
 mod probes;
+mod query;
 mod record;
 mod recording;
 mod replay;
 mod report;
+mod serve;
 mod snap;
 mod softgpu;
 mod style;
 mod timeline;
+mod top;
 mod view;
 mod welcome;
 
@@ -36,6 +42,8 @@ fn started(command: Command) -> Result<ExitCode> {
     match command {
         Command::Welcome => welcome::run(),
         Command::Record(options) => record::run(*options),
+        Command::Top(options) => top::run(*options),
+        Command::Serve(options) => serve::run(*options),
         Command::Demo(options) => demo::run(options),
         Command::Softgpu(options) => softgpu::run(options),
         Command::Snap(options) => snap::run(options),
@@ -46,6 +54,8 @@ fn started(command: Command) -> Result<ExitCode> {
         Command::Diff(options) => diff::run(options),
         Command::Timeline(options) => timeline::run(options),
         Command::View(options) => view::run(options),
+        Command::Query(options) => query::run(options),
+        Command::Lake(options) => lake::run(options),
         Command::Ioctl(options) => ioctl::run(options),
         Command::Probes(options) => probes::run(options),
         Command::Hooks(options) => hooks::run(options),

@@ -24,6 +24,20 @@ pub fn style(look: &Look) -> Style {
     }
 }
 
+/// For a screen, which is on the terminal wherever standard output goes.
+pub fn style_on_terminal(look: &Look) -> Style {
+    Style {
+        color: look.color != Color::Never && (look.color == Color::Always || may_have_colours()),
+        ..style(look)
+    }
+}
+
+/// https://no-color.org: set and not empty.
+fn may_have_colours() -> bool {
+    env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && env::var_os("TERM").is_none_or(|value| value != "dumb")
+}
+
 /// For cutrace's own words about a run.
 pub fn stdout_style() -> Style {
     style_on(&io::stdout())
@@ -37,10 +51,7 @@ fn style_on(stream: &(impl IsTerminal + AsRawFd)) -> Style {
     let terminal = stream.is_terminal();
     let columns = columns(terminal.then(|| stream.as_raw_fd()));
     Style {
-        // https://no-color.org: set and not empty.
-        color: terminal
-            && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-            && env::var_os("TERM").is_none_or(|value| value != "dumb"),
+        color: terminal && may_have_colours(),
         width: columns.unwrap_or(USUAL),
         cut: terminal || columns.is_some(),
         unicode: locale_is_unicode(),

@@ -85,6 +85,7 @@ impl Lanes {
             event.kind,
             Kind::Range
                 | Kind::ProcessRange
+                | Kind::Operator
                 | Kind::Counter
                 | Kind::GpuMem
                 | Kind::GpuContext

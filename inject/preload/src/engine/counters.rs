@@ -35,8 +35,13 @@ pub fn start(stage: &Stage) {
     }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let of_file = Some((&file, 0));
-    // SAFETY: a fresh mapping.
-    let at = unsafe { sys::map(0, COUNTERS_SIZE, protection, libc::MAP_SHARED, of_file) };
+    // A page of an earlier session is replaced: a thread may still be counting.
+    let (old, flags) = match PAGE.load(Ordering::Acquire) {
+        0 => (0, libc::MAP_SHARED),
+        old => (old, libc::MAP_SHARED | libc::MAP_FIXED),
+    };
+    // SAFETY: a fresh mapping, or one in the place of our own.
+    let at = unsafe { sys::map(old, COUNTERS_SIZE, protection, flags, of_file) };
     // A page that finds no space would be a SIGBUS.
     if let Some(at) = at.filter(|at| sys::populate(*at, COUNTERS_SIZE)) {
         PAGE.store(at, Ordering::Release);
@@ -53,6 +58,17 @@ pub fn start(stage: &Stage) {
 /// What recording a call costs, for whoever decides what is worth it.
 pub fn tell_cost(tenths: u64) {
     counters().cost.store(tenths, Ordering::Relaxed);
+}
+
+/// The session is over: what is still counted goes nowhere.
+pub fn end() {
+    let page = PAGE.load(Ordering::Acquire);
+    if page != 0 {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: in the place of our own mapping.
+        unsafe { sys::map(page, COUNTERS_SIZE, protection, flags, None) };
+    }
 }
 
 fn counters() -> &'static Counters {

@@ -17,7 +17,7 @@ use cuda::nvtx::{FUNCTIONS, LONG_TEXT, NvtxStep, Room, SHORT_TEXT, Style, messag
 /// Numbers of functions that are ours: the first.
 pub const NUMBERS: usize = FUNCTIONS.len();
 /// A library that is in no list: it counts as no hooked one.
-const NO_LIBRARY: usize = 65_535;
+pub(super) const NO_LIBRARY: usize = 65_535;
 
 /// What programs get from NVTX without a tool: nobody tells how deep they are.
 const NOT_TRACKED: i32 = -2;
@@ -55,7 +55,7 @@ pub fn start(stage: &Stage, options: &Options) {
 }
 
 /// Where a recorded call goes on to: there is nothing to do.
-extern "C" fn recorded(_: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> u32 {
+pub(super) extern "C" fn recorded(_: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> u32 {
     0
 }
 

@@ -139,6 +139,21 @@ fn find_room(thread: &mut Thread, counts: bool) -> bool {
 /// What a call takes at most.
 const MOST_OF_CALL: u64 = (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64;
 
+/// Another session: what was said in the last is said again.
+pub fn begin_again() {
+    SAID.store(false, Ordering::Relaxed);
+}
+
+/// Waits until no thread looks for a ring any more, for a bounded time.
+pub fn settle() {
+    for _ in 0..1000 {
+        if AT_WORK.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        sys::sleep_ns(NAP_NS);
+    }
+}
+
 /// Sets up a forked child before its first record.
 fn begin_child() {
     SAID.store(false, Ordering::Relaxed);

@@ -27,6 +27,10 @@ pub struct Options {
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
     pub method: Method,
+    /// All of it, to tell one selection from another.
+    text: Vec<u8>,
+    /// `operators`: those of PyTorch are wanted.
+    pub operators: bool,
     /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
     /// `window`: what calls are recorded for, if the program is to know it.
@@ -54,6 +58,10 @@ impl Options {
         Options::parse(&text)
     }
 
+    pub fn is_same(&self, other: &Options) -> bool {
+        self.text == other.text
+    }
+
     /// Lines that are not understood are passed over: an older library serves a newer tracer.
     pub fn parse(text: &[u8]) -> Options {
         let mut options = Options {
@@ -65,8 +73,10 @@ impl Options {
             touches: false,
             host_clock: false,
             method: Method::Patch,
+            operators: false,
             intact: Vec::new(),
             window: None,
+            text: text.to_vec(),
         };
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.splitn(2, |byte| *byte == b' ');
@@ -93,6 +103,7 @@ impl Options {
                         _ => Method::Patch,
                     }
                 }
+                b"operators" => options.operators = true,
                 b"intact" => options.intact.push(value.to_vec()),
                 b"window" if value == b"profiler" => options.window = Some(Window::Profiler),
                 b"window" => {

@@ -1,5 +1,6 @@
 //! Stage one: what every traced process loads.
 
+pub mod attach;
 mod brief;
 mod embedded;
 mod gate;

@@ -1,11 +1,11 @@
 //! What is wrong with a run is said before its program starts, with the nearest right word.
 
-use super::sought;
-use crate::arguments::Record;
+use crate::{arguments::Record, embedded::library_folders};
 use anyhow::{Result, bail};
 use capture::{
     library,
     preload::Filter,
+    sought,
     source::{Methods, Provides},
     trace_file::destination,
 };
@@ -25,7 +25,7 @@ pub fn options(options: &Record) -> Result<()> {
         return Ok(());
     }
     for (name, _) in &run.libraries {
-        sought::library(options, name)?;
+        sought::library(run, library_folders(run.simulate)?, name)?;
     }
     Ok(())
 }

@@ -2,9 +2,7 @@
 
 mod check;
 mod live;
-mod meta;
 mod progress;
-mod sought;
 pub mod words;
 
 use super::{hooks, style::stderr_style};
@@ -13,7 +11,7 @@ use crate::{
     embedded,
     say::{self, say},
 };
-use analyse::Analysis;
+use analyse::{Analysis, Report};
 use anyhow::Result;
 use capture::{
     SinkError,
@@ -23,14 +21,15 @@ use capture::{
     launch::{Exit, user},
     live::{FlightOptions, flight::unfinished},
     source::{self, Plan, Ran, RunError, SOURCES},
-    trace_file::{self, Onlooker, TraceFile, destination, latest},
+    trace_file::{self, MakeShow, Onlooker, TraceFile, destination, latest},
 };
-use event::{Meta, Record as Written};
+use event::{Meta, Record as Written, Summary};
 use progress::Progress;
 use render::RunSummary;
 use std::{
     io::{self, IsTerminal},
     path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -53,17 +52,43 @@ pub struct Recorded {
 
 /// What a run will be summed up with.
 #[derive(Default)]
-struct Summing(Option<Analysis>);
+enum Summing {
+    #[default]
+    Nothing,
+    Records(Box<Analysis>),
+    /// The trace is complete, and keeps it.
+    Kept(Box<Report>),
+}
+
+impl Summing {
+    fn finish(self, meta: &Meta, summary: &Summary) -> Report {
+        match self {
+            Summing::Nothing => Analysis::new(meta).finish(Some(summary)),
+            Summing::Records(analysis) => analysis.finish(Some(summary)),
+            Summing::Kept(report) => *report,
+        }
+    }
+}
 
 impl Onlooker for Summing {
     fn begin(&mut self, meta: &Meta) {
-        self.0 = Some(Analysis::new(meta));
+        *self = Summing::Records(Box::new(Analysis::new(meta)));
     }
 
     fn see(&mut self, record: &Written) {
-        if let Some(analysis) = &mut self.0 {
+        if let Summing::Records(analysis) = self {
             analysis.add(record);
         }
+    }
+
+    fn found(&mut self, summary: &Summary) -> Option<String> {
+        let Summing::Records(analysis) = std::mem::take(self) else {
+            return None;
+        };
+        let report = analysis.finish(Some(summary));
+        let text = super::report::kept_text(&report);
+        *self = Summing::Kept(Box::new(report));
+        text
     }
 }
 
@@ -142,7 +167,7 @@ fn hooks(options: &Record) -> Result<Vec<Hook>> {
 fn trace(options: &Record) -> Result<TraceFile> {
     // Asked first: standard output may be another once the trace has it.
     let show = live::show(options.output.as_deref(), options.run.probes.is_some());
-    let meta = meta::of_run(&options.run, monotonic());
+    let meta = trace_file::head(&options.run, version::VERSION, monotonic());
     let mut file = TraceFile::create(options.output.as_deref(), meta)?;
     file.limit(options.max_size);
     if let Some(flight) = &options.flight {
@@ -222,9 +247,8 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
         summary.lost = summary.lost.saturating_add(unwritten);
     });
     drop(progress);
-    let analysis = finished.reader::<Summing>().and_then(|summing| summing.0);
-    let analysis = analysis.unwrap_or_else(|| Analysis::new(&finished.meta));
-    let report = analysis.finish(Some(&finished.summary));
+    let summing = finished.reader::<Summing>().unwrap_or_default();
+    let report = summing.finish(&finished.meta, &finished.summary);
     let failure = finished.failure.or(said.failure.take());
     if let Some(failure) = failure.filter(|failure| !nobody_reads(&path, failure)) {
         let mut missing = finished.missing;
@@ -265,6 +289,42 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
         is_written: snapshots.is_none_or(|snapshots| !snapshots.is_empty()),
         said,
         path,
+    })
+}
+
+/// A run that was shown as it happened, and of which no trace was written.
+pub struct Watched {
+    pub exit: Exit,
+    /// Events that should have been seen and were not.
+    pub lost: u64,
+    pub notes: Vec<String>,
+}
+
+/// Runs the command, or attaches, and shows what happens. The command's process id goes to `process`.
+pub fn watch(options: &mut Record, show: MakeShow, process: Arc<AtomicU32>) -> Result<Watched> {
+    check::options(options)?;
+    capture::files::raise_limit();
+    let plan = completed(options)?;
+    let run = &options.run;
+    let meta = trace_file::head(run, version::VERSION, monotonic());
+    let mut file = TraceFile::create(Some(Path::new("/dev/null")), meta)?;
+    file.tell_process(process);
+    if options.redact {
+        file.redact();
+    }
+    file.show(show);
+    let Ran {
+        exit, file, said, ..
+    } = source::record(run, &plan, file).map_err(of_run)?;
+    let finished = file.finish(|summary| {
+        summary.lost = summary.lost.saturating_add(said.unwritten);
+    });
+    let mut notes = said.notes;
+    notes.extend(plan.left_out);
+    Ok(Watched {
+        exit,
+        lost: finished.lost,
+        notes,
     })
 }
 

@@ -4,13 +4,12 @@
 mod board;
 mod browser;
 mod event;
-mod http;
 mod indexed;
 mod prepare;
 mod search;
 mod site;
 
-use super::input::or_newest;
+use super::{http, input::or_newest};
 use crate::{arguments::View, say::say};
 use anyhow::{Context, Result, bail};
 use board::Board;
@@ -84,7 +83,9 @@ pub fn run(options: View) -> Result<ExitCode> {
             }
         });
     }
-    http::serve(&listener, move |request| site.answer(request));
+    http::serve(&listener, http::Limits::default(), move |request| {
+        site.answer(request)
+    });
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,12 +1,7 @@
 //! What is at which address, below a path that other users of the machine cannot guess.
 
-use super::{
-    board::Board,
-    event,
-    http::{Parameters, Request, Response},
-    indexed::Indexed,
-    search,
-};
+use super::{board::Board, event, indexed::Indexed, search};
+use crate::commands::http::{Parameters, Request, Response};
 use render::detail::Query;
 use std::sync::{Arc, Mutex, PoisonError};
 
