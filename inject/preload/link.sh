@@ -15,7 +15,7 @@ for stage in stage engine; do
 done
 # Nothing is imported, and only what libcuda, NVTX and AddressSanitizer ask an injected library for is
 # exported: it must load into any process and change nothing there.
-echo '{ global: InitializeInjection; InitializeInjectionNvtx2; __asan_default_options; local: *; };' > "$work/exports.map"
+echo '{ global: InitializeInjection; InitializeInjectionNvtx2; __asan_default_options; cutrace_attach; cutrace_detach; cutrace_control; local: *; };' > "$work/exports.map"
 link() {
     stage=$1; shift
     ${CC:-cc} -shared -nostdlib -nostartfiles -o "$work/$stage.so" -Wl,--whole-archive \

@@ -1,8 +1,8 @@
 //! One sweep over a trace, and everything that was found in it.
 
 use crate::{
-    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, Managed, Nesting, Open, Overview,
-    Phases, Ranges, Role, SpanHistory, SymbolId, Symbols,
+    Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, Managed, Nesting, Open, Operators,
+    Overview, Phases, Ranges, Role, SpanHistory, SymbolId, Symbols,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
@@ -18,6 +18,7 @@ use crate::{
     managed::ManagedSweep,
     memory::{Memory, MemorySweep},
     nesting::{ThreadId, is_call},
+    operators::OperatorSweep,
     outside::OutsideSweep,
     overview::{Caller, OverviewSweep},
     pace::PaceSweep,
@@ -29,12 +30,12 @@ use crate::{
     working::{self, Working},
 };
 use event::{
-    Category, Direction, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, What,
+    Category, Direction, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, Value, What,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Everything that was found in a trace. Times are nanoseconds, ids are those of events.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// What was run, where, and how it was watched.
     pub meta: Meta,
@@ -57,12 +58,15 @@ pub struct Report {
     pub working: Option<Working>,
     /// The program's own words for its work.
     pub ranges: Ranges,
+    /// A framework's.
+    #[serde(skip_serializing_if = "Operators::is_empty")]
+    pub operators: Operators,
     pub managed: Managed,
     /// What probes inside kernels saw of blocks or threads.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<BlockRow>,
     /// What GPUs were sampled at.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<SampleRow>,
     /// Calls that returned an error, and which of them are answers.
     pub failures: Vec<FailureRow>,
@@ -139,6 +143,8 @@ pub struct Analysis {
     meta: Meta,
     first: Option<u64>,
     last: u64,
+    /// Between windows.
+    not_watched_ns: u64,
     pub(crate) symbols: Symbols,
     pub(crate) nesting: Nesting,
     overview: OverviewSweep,
@@ -157,6 +163,7 @@ pub struct Analysis {
     driver_objects: DriverObjectSweep,
     phases: PhasesSweep,
     ranges: RangeSweep,
+    operators: OperatorSweep,
     managed: ManagedSweep,
     samples: SampleSweep,
     blocks: BlockSweep,
@@ -213,6 +220,7 @@ impl Analysis {
             meta: meta.clone(),
             first: None,
             last: 0,
+            not_watched_ns: 0,
             symbols,
             copies,
             nesting: Nesting::default(),
@@ -232,6 +240,7 @@ impl Analysis {
             driver_objects: DriverObjectSweep::default(),
             phases: PhasesSweep::default(),
             ranges: RangeSweep::default(),
+            operators: OperatorSweep::default(),
             managed: ManagedSweep::default(),
             samples: SampleSweep::new(meta.start_ns),
             blocks: BlockSweep::default(),
@@ -270,10 +279,17 @@ impl Analysis {
 
     fn event(&mut self, event: &Event) {
         self.see(event.start, event.end().unwrap_or(event.start));
-        // Ranges are the program's words for its work, not work: they are on nobody's account.
-        if matches!(event.kind, Kind::Range | Kind::ProcessRange) {
+        // Ranges are the program's words for its work, not work: they are on nobody's account. So are operators.
+        if event.kind.is_around_calls() {
             self.overview.event(event, event.extent != Extent::Open);
-            self.ranges.range(event);
+            match event.kind {
+                Kind::Operator => self.operators.operator(event),
+                _ => self.ranges.range(event),
+            }
+            return;
+        }
+        if event.kind == Kind::NotWatched {
+            self.not_watched(event);
             return;
         }
         let symbol = self.symbols.of(event);
@@ -285,6 +301,18 @@ impl Analysis {
             }
             _ => self.host_event(event, symbol),
         }
+    }
+
+    /// Recording has begun again: nobody knows what was before, back to when it stopped.
+    fn not_watched(&mut self, event: &Event) {
+        let since = match event.arg("since_ns") {
+            Some(Value::Uint(since)) => *since,
+            Some(Value::Int(since)) => u64::try_from(*since).unwrap_or(0),
+            _ => return,
+        };
+        let since = since.min(event.start);
+        self.not_watched_ns = self.not_watched_ns.saturating_add(event.start - since);
+        self.idle.not_watched(since, event.start, &mut self.host);
     }
 
     fn host_event(&mut self, event: &Event, symbol: SymbolId) {
@@ -321,6 +349,7 @@ impl Analysis {
             self.outside.begin(began.thread, event.start);
         }
         self.ranges.call(event);
+        self.operators.call(event);
         self.host.stack(event);
         self.host.changed(event.start, began.thread, &self.nesting);
         // A runtime call and the driver's call in it do the same.
@@ -474,6 +503,7 @@ impl Analysis {
             self.functions.gpu(&Brief::of(event), symbol, duration);
             self.correlation.gpu(event, symbol, duration);
             self.ranges.gpu(event, duration);
+            self.operators.gpu(event, duration);
             self.phases.work_until(event.start.saturating_add(duration));
         }
     }
@@ -547,7 +577,9 @@ impl Analysis {
     /// What was found; `summary` is the trace's tail, if it has one.
     pub fn finish(mut self, summary: Option<&Summary>) -> Report {
         let wall = self.wall(summary);
-        let not_watched_ns = self.whole(summary).length() - wall.length();
+        let outside = self.whole(summary).length() - wall.length();
+        let between = self.not_watched_ns.min(wall.length());
+        let not_watched_ns = outside + between;
         for ended in self.nesting.finish(wall.end) {
             self.unended(&ended);
         }
@@ -558,7 +590,7 @@ impl Analysis {
         overview.simulated =
             !self.meta.gpus.is_empty() && self.meta.gpus.iter().all(|gpu| gpu.simulated);
         let known = self.meta.gpus.iter().map(|gpu| gpu.index);
-        let idle = (self.idle).finish(wall, &mut self.host, &self.symbols, known);
+        let idle = (self.idle).finish((wall, between), &mut self.host, &self.symbols, known);
         let idle_busy = idle.all.busy_ns;
         let signs = self.signs.finish();
         let outside = self.outside.finish(self.nesting.threads());
@@ -571,6 +603,7 @@ impl Analysis {
             phases: self.phases.finish(wall, &self.symbols, idle_busy),
             working: None,
             ranges: self.ranges.finish(),
+            operators: self.operators.finish(),
             managed: self.managed.finish(),
             samples: self.samples.finish(),
             blocks: self.blocks.finish(),

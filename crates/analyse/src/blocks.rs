@@ -3,10 +3,10 @@
 
 use crate::{Quantiles, intervals::LateUnion};
 use event::{Event, Extent, Layer, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Blocks, or threads, of one GPU.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BlockRow {
     pub device: Option<u32>,
     /// What they are: `block` or `thread`.
@@ -27,7 +27,7 @@ pub struct BlockRow {
 }
 
 /// Those on one multiprocessor.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MultiprocessorRow {
     pub sm: u32,
     pub count: u64,

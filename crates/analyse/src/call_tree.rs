@@ -3,20 +3,21 @@
 
 use crate::{SymbolId, Symbols};
 use event::{Layer, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A function under a chain of callers, and everything under it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallNode {
     pub name: Name,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub layer: Layer,
     pub calls: u64,
     pub total_ns: u64,
     /// On the host: without what was called from here. On the GPU: all of it.
     pub self_ns: u64,
     /// Most time first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<CallNode>,
 }
 

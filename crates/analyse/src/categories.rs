@@ -7,14 +7,14 @@
 
 use crate::{Began, Ended, Nesting, SpanHistory, ThreadId, Union, Wall};
 use event::{Category, Event, Layer};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 const CATEGORIES: usize = Category::ALL.len();
 const LAYERS: usize = Layer::ALL.len();
 
 /// Host time by category. Times on the GPU are in [`crate::gpu::Gpu`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Categories {
     /// Most self time first.
     pub categories: Vec<CategoryRow>,
@@ -30,8 +30,9 @@ pub struct Categories {
 }
 
 /// One category over the whole trace.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CategoryRow {
+    #[serde(deserialize_with = "crate::stored::word")]
     pub category: Category,
     #[serde(flatten)]
     pub time: Time,
@@ -46,7 +47,7 @@ pub struct CategoryRow {
 }
 
 /// Calls and time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Time {
     pub calls: u64,
     /// Of them, calls that lie in no other of the same category.
@@ -55,8 +56,9 @@ pub struct Time {
     pub self_ns: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LayerRow {
+    #[serde(deserialize_with = "crate::stored::word")]
     pub layer: Layer,
     /// Total: in calls that lie in no other of the layer.
     #[serde(flatten)]
@@ -67,14 +69,15 @@ pub struct LayerRow {
 }
 
 /// One category's part of something.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CategoryTime {
+    #[serde(deserialize_with = "crate::stored::word")]
     pub category: Category,
     #[serde(flatten)]
     pub time: Time,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessRow {
     pub pid: u32,
     pub threads: u64,
@@ -84,7 +87,7 @@ pub struct ProcessRow {
     pub categories: Vec<CategoryTime>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadRow {
     pub pid: u32,
     pub tid: u32,
@@ -95,7 +98,7 @@ pub struct ThreadRow {
     pub categories: Vec<CategoryTime>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamRow {
     pub pid: u32,
     pub context: Option<u64>,

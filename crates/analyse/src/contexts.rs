@@ -2,7 +2,7 @@
 
 use ahash::RandomState;
 use event::{Category, Event, Extent, Kind, Layer, Record, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// Contexts and threads followed apart, at most.
@@ -13,7 +13,7 @@ const MOST_LISTED: usize = 64;
 /// Threads named of a context, at most: beyond, there are "many".
 const MOST_USERS: usize = 1 << 10;
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contexts {
     /// By first appearance.
     pub contexts: Vec<Context>,
@@ -34,7 +34,7 @@ pub struct Contexts {
     pub gpus: Vec<GpuSwitches>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     pub pid: u32,
     pub context: u64,
@@ -49,7 +49,7 @@ pub struct Context {
     pub threads: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadSwitches {
     pub pid: u32,
     pub tid: u32,
@@ -66,7 +66,7 @@ pub struct ThreadSwitches {
     pub op_ids: Vec<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuSwitches {
     pub device: Option<u32>,
     pub operations: u64,

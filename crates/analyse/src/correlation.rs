@@ -9,12 +9,12 @@ use crate::{
     nesting::{Nesting, is_call},
 };
 use event::{Category, Event, Layer, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use crate::call_tree::CallNode;
 
 /// How the layers belong together.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Correlation {
     /// Time by layer: each moment of a thread counts for the innermost layer it was in.
     pub layers: Vec<LayerTime>,
@@ -29,8 +29,9 @@ pub struct Correlation {
     pub queue: Queue,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerTime {
+    #[serde(deserialize_with = "crate::stored::word")]
     pub layer: Layer,
     pub calls: u64,
     pub self_ns: u64,
@@ -38,10 +39,12 @@ pub struct LayerTime {
 
 /// An API function and what its calls did further down:
 /// `total_ns` = `user_ns` + `syscall_ns`, and `kernel_ns` is a part of `syscall_ns`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionBelow {
     pub name: Name,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub layer: Layer,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub category: Category,
     /// Calls that ended and lie in no other call of the same function.
     pub calls: u64,
@@ -61,7 +64,7 @@ pub struct FunctionBelow {
 }
 
 /// How long work waited between its call and the GPU.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
     /// GPU work whose call is in the trace.
     pub linked: u64,

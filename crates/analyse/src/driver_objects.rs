@@ -2,11 +2,11 @@
 //! UVM's ranges and migrations. From the `facts` of decoded ioctls (docs/IOCTLS.md).
 
 use event::{Arg, Category, Event, Ioctl, Name, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// What the driver was asked to make, keep and move.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriverObjects {
     /// Ioctls that did something worth telling.
     pub facts: u64,
@@ -40,13 +40,13 @@ pub struct DriverObjects {
     pub largest_op_id: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
     pub created: u64,
     pub destroyed: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preemption {
     pub graphics: u64,
     pub compute: u64,
@@ -54,7 +54,7 @@ pub struct Preemption {
 }
 
 /// Memory of one kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     pub allocations: u64,
     /// What was asked for, and what was given: sizes are rounded up.
@@ -67,7 +67,7 @@ pub struct Space {
     live: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Migration {
     /// Where to, as the driver names processors.
     pub to: Name,

@@ -7,7 +7,7 @@
 use crate::memory::{Class, Key};
 use ahash::RandomState;
 use event::{Event, Extent, Meaning, Name, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// Pointers remembered as freed, at most: two generations of this many.
@@ -18,7 +18,7 @@ const MOST_LISTED: usize = 64;
 /// as it does under every program whose destructors run late.
 const SHUTTING_DOWN: i64 = 4;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadFree {
     /// The pointer had been freed and not allocated again.
@@ -31,7 +31,7 @@ pub enum BadFree {
     Refused,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadFreeCall {
     pub what: BadFree,
     pub function: Name,
@@ -43,7 +43,7 @@ pub struct BadFreeCall {
     pub at_ns: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frees {
     /// Mistakes, in time order, the first of them.
     pub bad: Vec<BadFreeCall>,

@@ -6,11 +6,11 @@ use crate::{
     passed::FunctionPassed,
 };
 use event::{Category, Layer, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Functions, GPU kernels and single operations by their time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Functions {
     /// Everything that ran on the host, most total time first.
     pub functions: Vec<FunctionRow>,
@@ -24,10 +24,12 @@ pub struct Functions {
 }
 
 /// One function, system call or driver function.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionRow {
     pub name: Name,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub layer: Layer,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub category: Category,
     /// Calls, whether they ended or not.
     pub calls: u64,
@@ -63,12 +65,13 @@ pub struct FunctionRow {
 }
 
 /// GPU work of one short name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelRow {
     /// The most frequent variant's, without template arguments. Several rows may share it.
     pub name: String,
     /// No other row has it.
     pub short_name: String,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub category: Category,
     /// Launches seen on the host.
     pub launches: u64,
@@ -91,14 +94,16 @@ pub struct KernelRow {
 }
 
 /// One operation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     pub op_id: u64,
     pub name: Name,
     /// Of work on the GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_name: Option<String>,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub layer: Layer,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub category: Category,
     pub pid: u32,
     pub tid: u32,

@@ -1,7 +1,7 @@
 //! A level over time, bytes in use for instance, in a fixed number of bins: when the trace outgrows
 //! them, pairs are merged and every bin covers twice the time.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Bins of a curve: enough for a picture as wide as a screen.
 const BINS: u64 = 512;
@@ -9,7 +9,7 @@ const BINS: u64 = 512;
 const FIRST_SHIFT: u32 = 10;
 
 /// The highest level in each of a row of equally long stretches of time.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Curve {
     /// Where the first bin begins.
     pub from_ns: u64,

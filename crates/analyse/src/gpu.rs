@@ -7,13 +7,13 @@ use crate::{
     waits::{WaitRow, WaitSweep},
 };
 use event::{Category, Event, Extent, Kind, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 const CATEGORIES: usize = Category::ALL.len();
 
 /// What ran on GPUs; all of it empty where the trace has no GPU times.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
     /// All GPUs together.
     pub all: Work,
@@ -28,15 +28,15 @@ pub struct Gpu {
     pub copies_beside_kernels_ns: u64,
     pub pace: Pace,
     /// Work that was timed by events around it.
-    #[serde(skip_serializing_if = "ByEvents::is_none")]
+    #[serde(default, skip_serializing_if = "ByEvents::is_none")]
     pub by_events: ByEvents,
     /// When the host waited, where CUPTI tells: no work.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<WaitRow>,
 }
 
 /// Times that are less exact than CUPTI's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ByEvents {
     pub operations: u64,
     /// How wrong their times may be, added up.
@@ -58,7 +58,7 @@ impl ByEvents {
 }
 
 /// Work on the GPU.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
     pub operations: u64,
     /// How long at least one operation ran.
@@ -69,7 +69,7 @@ pub struct Work {
     pub share: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceRow {
     /// Unknown where the trace does not say.
     pub device: Option<u32>,
@@ -77,7 +77,7 @@ pub struct DeviceRow {
     pub work: Work,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GpuStreamRow {
     pub pid: u32,
     pub device: Option<u32>,
@@ -87,8 +87,9 @@ pub struct GpuStreamRow {
     pub work: Work,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GpuCategoryRow {
+    #[serde(deserialize_with = "crate::stored::word")]
     pub category: Category,
     #[serde(flatten)]
     pub work: Work,

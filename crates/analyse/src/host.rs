@@ -3,12 +3,12 @@
 
 use crate::{Nesting, ThreadId, nesting::is_call};
 use event::{Category, Event, Frame, FrameKind, Layer};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// What the host did in some stretch of time. Where threads did different things, what stands
 /// first here counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostTime {
     /// In calls that wait for the GPU.
     pub synchronising_ns: u64,

@@ -12,10 +12,10 @@ use crate::{
     pending::Pending,
 };
 use event::{Event, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// When the GPU was idle, and why.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
     pub basis: Basis,
     pub wall_ns: u64,
@@ -35,7 +35,7 @@ pub struct Idle {
 }
 
 /// What is known of the GPU's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// When the GPU worked was measured.
@@ -55,7 +55,7 @@ impl Basis {
 }
 
 /// Busy and idle time: the two add up to the wall time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct IdleTime {
     pub busy_ns: u64,
     pub idle_ns: u64,
@@ -76,7 +76,7 @@ pub struct IdleTime {
     pub between_host: HostTime,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceIdle {
     pub device: Option<u32>,
     #[serde(flatten)]
@@ -84,7 +84,7 @@ pub struct DeviceIdle {
 }
 
 /// A stretch in which no GPU worked.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gap {
     pub place: GapPlace,
     pub start_ns: u64,
@@ -96,13 +96,13 @@ pub struct Gap {
     pub host: HostTime,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GapNeighbour {
     pub op_id: u64,
     pub name: Name,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapPlace {
     /// Before the first work.
@@ -113,7 +113,7 @@ pub enum GapPlace {
 }
 
 /// Gaps of some lengths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapBucket {
     /// Shorter than this, and not shorter than the bucket before; None: any longer.
     pub below_ns: Option<u64>,
@@ -140,6 +140,8 @@ struct Track {
     sums: IdleTime,
     buckets: [(u64, u64); BUCKETS],
     gaps: Longest<RawGap>,
+    /// When nobody watched, last.
+    unknown: (u64, u64),
 }
 
 type Work = (u64, SymbolId);
@@ -164,6 +166,7 @@ impl Track {
             sums: IdleTime::default(),
             buckets: [(0, 0); BUCKETS],
             gaps: Longest::new(gaps),
+            unknown: (0, 0),
         }
     }
 
@@ -217,8 +220,33 @@ impl Track {
         let counted = self.idle_since.map_or(0, |(since, _)| since);
         let begun = self.first.map_or(0, |(first, ..)| first);
         let at = at.max(counted).max(begun);
+        // Work of a window may end behind it.
+        let (since, until) = self.unknown;
+        let at = if at >= since { at.max(until) } else { at };
         self.idle_since = Some((at, host.spent_at(at)));
         self.last = Some(work);
+    }
+
+    /// Recording begins again: what was idle before it stopped was, of the rest nobody knows.
+    fn not_watched(&mut self, since: u64, until: u64, host: &mut HostSweep) {
+        self.unknown = (since, until);
+        if let Some((idle, before)) = self.idle_since
+            && self.active == 0
+        {
+            if idle < since {
+                let spent = host.spent_at(since);
+                let host = spent.since(&before);
+                self.gap(RawGap {
+                    place: GapPlace::Between,
+                    start: idle,
+                    end: since,
+                    before: self.last,
+                    after: None,
+                    host,
+                });
+            }
+            self.idle_since = Some((idle.max(until), host.spent_at(until)));
+        }
     }
 
     fn gap(&mut self, gap: RawGap) {
@@ -274,7 +302,7 @@ impl Track {
         passed
     }
 
-    fn finish(&mut self, wall: Wall, host: &mut HostSweep) {
+    fn finish(&mut self, (wall, unknown): (Wall, u64), host: &mut HostSweep) {
         let spent_at_end = host.spent_at(wall.end);
         let whole = spent_at_end.since(&Spent::default());
         // Before the first record nothing was traced.
@@ -316,8 +344,12 @@ impl Track {
                 host: spent_at_end.since(&before),
             });
         }
-        self.sums.busy_ns = wall.length().saturating_sub(self.sums.idle_ns);
-        self.sums.busy_share = wall.share(self.sums.busy_ns);
+        let watched = wall.length().saturating_sub(unknown);
+        self.sums.busy_ns = watched.saturating_sub(self.sums.idle_ns);
+        self.sums.busy_share = match watched {
+            0 => 0.0,
+            watched => self.sums.busy_ns as f64 / watched as f64,
+        };
     }
 }
 
@@ -415,9 +447,20 @@ impl IdleSweep {
         tracks.all.passed(origin, now, host)
     }
 
+    /// Recording begins again after nobody has watched.
+    pub fn not_watched(&mut self, since: u64, until: u64, host: &mut HostSweep) {
+        for tracks in self.measured.iter_mut().chain([&mut self.launched]) {
+            tracks.all.not_watched(since, until, host);
+            for (_, track) in &mut tracks.devices {
+                track.not_watched(since, until, host);
+            }
+        }
+    }
+
+    /// `unknown`: how much of the time nobody watched.
     pub fn finish(
         self,
-        wall: Wall,
+        (wall, unknown): (Wall, u64),
         host: &mut HostSweep,
         symbols: &Symbols,
         known: impl Iterator<Item = u32>,
@@ -427,7 +470,7 @@ impl IdleSweep {
             None => (Basis::Launches, self.launched),
         };
         let mut tracks = tracks;
-        tracks.all.finish(wall, host);
+        tracks.all.finish((wall, unknown), host);
         if tracks.devices.iter().all(|(device, _)| device.is_some()) {
             for device in known.take(MOST_DEVICES) {
                 tracks.device(Some(device));
@@ -437,7 +480,7 @@ impl IdleSweep {
         let mut devices: Vec<DeviceIdle> = devices
             .into_iter()
             .map(|(device, mut track)| {
-                track.finish(wall, host);
+                track.finish((wall, unknown), host);
                 DeviceIdle {
                     device,
                     time: track.sums,
@@ -454,7 +497,7 @@ impl IdleSweep {
         };
         Idle {
             basis,
-            wall_ns: wall.length(),
+            wall_ns: wall.length().saturating_sub(unknown),
             all: all.sums,
             opportunity_ns: opportunities
                 .iter()

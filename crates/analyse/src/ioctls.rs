@@ -2,11 +2,11 @@
 
 use crate::{Quantiles, outside::Outside, overview::failed};
 use event::{Event, Ioctl, Name, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// ioctls by command, most time first; the driver's controls and allocations by what they ask for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ioctls {
     pub calls: u64,
     pub total_ns: u64,
@@ -16,7 +16,7 @@ pub struct Ioctls {
 }
 
 /// One command.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IoctlRow {
     pub cmd: u64,
     /// What it was decoded to, where that was read.

@@ -5,7 +5,7 @@ use crate::memory::{Holder, Live, clamp};
 use crate::sites::Sites;
 use ahash::RandomState;
 use event::{MemorySpace, Summary};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Groups kept apart, at most.
@@ -17,7 +17,7 @@ const GROWS_FROM: u64 = 4;
 /// … made over at least this part of the working time: a model that is loaded comes all at once.
 const GROWS_OVER: u64 = 4;
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Leaks {
     pub judged: Judged,
     /// By place, most bytes first.
@@ -27,7 +27,7 @@ pub struct Leaks {
 }
 
 /// Why live memory is taken for leaked, or is not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judged {
     /// The program ended with status 0: what it held then, it never freed.
@@ -43,7 +43,7 @@ pub enum Judged {
     CallsLeftOut,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Leak {
     #[serde(flatten)]
     pub holder: Holder,

@@ -10,11 +10,11 @@ use crate::{
     passed::{Allowance, Passed, Sums},
 };
 use event::Name;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::HashMap, sync::Arc};
 
 /// Steps that come again and again in one thread.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Loop {
     pub pid: u32,
     /// 0 for a stream of the GPU.

@@ -1,11 +1,11 @@
 //! Managed memory: what moved between CPU and GPUs, why, and who faulted.
 
 use event::{Event, Extent, Kind, Name, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What the driver reported about managed memory.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Managed {
     /// By direction and cause, most bytes first.
     pub migrations: Vec<Migrations>,
@@ -17,7 +17,7 @@ pub struct Managed {
 }
 
 /// Migrations of one direction and cause.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Migrations {
     /// As in transfers: `H2D`, `D2H`, `P2P`.
     pub direction: Name,
@@ -31,7 +31,7 @@ pub struct Migrations {
     pub largest_op_id: Option<u64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Happened {
     pub name: Name,
     pub count: u64,

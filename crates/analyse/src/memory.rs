@@ -12,7 +12,7 @@ use crate::rate::{Rate, Rates};
 use crate::sites::{CallSite, Sites, may_mean};
 use ahash::RandomState;
 use event::{Event, Extent, Meaning, MemoryOp, MemorySpace, Name, Record, Summary, Value, What};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Live allocations followed one by one.
@@ -33,7 +33,7 @@ const BLOCK: u64 = 2 << 20;
 /// Blocks followed; beyond, no hint is given.
 const MOST_BLOCKS: usize = 1 << 18;
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     pub allocations: u64,
     pub allocated_bytes: u64,
@@ -65,9 +65,10 @@ impl Memory {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpaceUse {
     /// None where the trace does not say.
+    #[serde(deserialize_with = "crate::stored::some_word")]
     pub space: Option<MemorySpace>,
     pub allocations: u64,
     pub allocated_bytes: u64,
@@ -77,7 +78,7 @@ pub struct SpaceUse {
     pub curve: Curve,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Use {
     /// None: of processes beyond those followed apart.
     pub pid: Option<u32>,
@@ -87,10 +88,11 @@ pub struct Use {
 }
 
 /// A place in the program that holds memory.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Holder {
     pub pid: u32,
     pub place: CallSite,
+    #[serde(deserialize_with = "crate::stored::some_word")]
     pub space: Option<MemorySpace>,
     pub count: u64,
     pub bytes: u64,
@@ -105,7 +107,7 @@ pub struct Holder {
 }
 
 /// Calls of one allocating or freeing function that succeeded.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionUse {
     pub function: Name,
     pub frees: bool,
@@ -120,7 +122,7 @@ pub struct FunctionUse {
 }
 
 /// A hint, not a measurement: how much of the driver's blocks the live device memory uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fragmentation {
     /// The size of block assumed.
     pub block_bytes: u64,

@@ -1,17 +1,17 @@
 //! ioctls that lie in no API call, and what can be said about why: which thread made them, and when.
 
 use crate::nesting::{ThreadId, Threads};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// ioctls of a trace that has API calls, too, and that lie in none of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outside {
     pub calls: u64,
     pub reasons: Vec<OutsideRow>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutsideRow {
     pub why: Why,
     pub calls: u64,
@@ -23,7 +23,7 @@ pub struct OutsideRow {
     pub closest_ns: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
     BeforeTheFirst,

@@ -4,11 +4,11 @@ use crate::Brief;
 use crate::captures::Captures;
 use crate::{Nesting, Wall};
 use event::{Category, Event, Extent, Kind, Layer, Meaning, MemoryOp, Record, Summary, What};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// The first things to know of a trace.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overview {
     /// CLOCK_MONOTONIC at the beginning of what was watched, and at its end.
     pub start_ns: u64,
@@ -34,8 +34,9 @@ pub struct Overview {
 }
 
 /// Events of one layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerCount {
+    #[serde(deserialize_with = "crate::stored::word")]
     pub layer: Layer,
     pub events: u64,
     pub failed: u64,
@@ -156,7 +157,7 @@ pub(crate) fn failed(event: &Brief) -> bool {
 }
 
 /// What the end of a run says. Every number is a count, or a sum, of records in the trace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Calls of the runtime and of the driver API, whether they returned or not.
     pub api_calls: u64,
@@ -267,9 +268,11 @@ impl Counts {
                 | Kind::Device
                 | Kind::Range
                 | Kind::ProcessRange
+                | Kind::Operator
                 | Kind::Counter
                 | Kind::GpuContext
-                | Kind::GpuWait => return,
+                | Kind::GpuWait
+                | Kind::NotWatched => return,
             } += 1;
         }
         if let Extent::Closed(duration) = event.extent {

@@ -5,10 +5,10 @@
 //! GPU waited for it.
 
 use event::Event;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How the GPU was fed; only work whose call is in the trace counts.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pace {
     /// Work whose call began when its GPU had nothing to do.
     pub launch_bound: u64,
@@ -21,7 +21,7 @@ pub struct Pace {
 }
 
 /// A stretch of work of one kind.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PacePhase {
     pub launch_bound: bool,
     pub start_ns: u64,

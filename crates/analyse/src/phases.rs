@@ -8,19 +8,19 @@ use crate::{
     passed::Sums,
 };
 use event::{Category, Event};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use crate::loops::Loop;
 
 /// What the run consists of. The phases lie one after the other and fill the wall time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phases {
     pub phases: Vec<Phase>,
     /// Loops of launches; the first is the one that makes the steady state.
     pub loops: Vec<Loop>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
     pub kind: PhaseKind,
     pub start_ns: u64,
@@ -30,7 +30,7 @@ pub struct Phase {
     pub share: f64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseKind {
     /// Up to the first call that loads code, allocates, copies or launches.

@@ -5,7 +5,7 @@
 
 use ahash::RandomState;
 use event::{Direction, Event, Meaning, MemoryOp, MemorySpace, Transfer, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 use crate::transfers::HostUse;
@@ -15,7 +15,7 @@ const MOST_RANGES: usize = 1 << 20;
 /// Processes told apart.
 const MOST_PROCESSES: usize = 1 << 12;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostKind {
     Pinned,

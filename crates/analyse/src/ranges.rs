@@ -6,11 +6,11 @@
 
 use crate::intervals::LateUnion;
 use event::{Event, Extent, Kind, Name, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// What the program's own words for its work come to.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ranges {
     /// Most time first.
     pub ranges: Vec<Range>,
@@ -20,7 +20,7 @@ pub struct Ranges {
 }
 
 /// All ranges of one name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     pub name: Name,
     pub domain: Option<Name>,

@@ -1,13 +1,13 @@
 //! How often something happened and how long it took, over time: a fixed number of bins that double
 //! their width when the trace outgrows them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const BINS: u64 = 256;
 const FIRST_SHIFT: u32 = 10;
 
 /// Calls and their time in each of a row of equally long stretches.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rate {
     /// Where the first bin begins.
     pub from_ns: u64,

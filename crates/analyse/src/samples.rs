@@ -2,10 +2,10 @@
 
 use crate::gauge::{Curve, Gauge};
 use event::{Event, Kind, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One number of one GPU.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SampleRow {
     pub device: Option<u32>,
     /// As in the trace: its end says the unit.

@@ -3,7 +3,7 @@
 
 use ahash::RandomState;
 use event::{Event, Extent, Frame, Name, Record};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
@@ -17,7 +17,7 @@ const MOST_THREADS: usize = 1 << 16;
 const MOST_FRAMES: usize = 32;
 
 /// A place that calls come from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallSite {
     pub function: Name,
     /// The size asked for, where it is what tells places apart.

@@ -10,7 +10,7 @@ use crate::sites::{CallSite, Sites, may_mean};
 use crate::union_by_end::UnionByEnd;
 use ahash::RandomState;
 use event::{Category, Direction, Event, Extent, Kind, Layer, Meaning, Record, Transfer, What};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 
 /// Places listed, most bytes first.
@@ -23,7 +23,7 @@ const REPEATS: u64 = 4;
 /// Calls whose GPU work may still come.
 const MOST_CORRELATED: usize = 1 << 16;
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transfers {
     pub count: u64,
     pub bytes: u64,
@@ -39,8 +39,9 @@ pub struct Transfers {
     pub repeated: Vec<Repeated>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DirectionTotals {
+    #[serde(deserialize_with = "crate::stored::word")]
     pub direction: Direction,
     pub count: u64,
     pub bytes: u64,
@@ -62,7 +63,7 @@ pub struct DirectionTotals {
 }
 
 /// What `busy_ns` was measured by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimedBy {
     /// The GPU's own times.
@@ -73,7 +74,7 @@ pub enum TimedBy {
     Nothing,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostUse {
     pub memory: HostKind,
     pub count: u64,
@@ -82,7 +83,7 @@ pub struct HostUse {
 }
 
 /// Copies of at least `from_bytes` and less than twice as much.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeBin {
     pub from_bytes: u64,
     pub count: u64,
@@ -90,9 +91,10 @@ pub struct SizeBin {
     pub call_ns: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopyPlace {
     pub place: CallSite,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub direction: Direction,
     pub count: u64,
     pub bytes: u64,
@@ -104,9 +106,10 @@ pub struct CopyPlace {
     pub to_ns: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeated {
     pub pid: u32,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub direction: Direction,
     pub src: u64,
     pub dst: u64,

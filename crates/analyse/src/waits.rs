@@ -3,10 +3,10 @@
 
 use crate::intervals::LateUnion;
 use event::{Event, Extent, Kind, Name};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Waits of one kind.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaitRow {
     pub name: Name,
     pub count: u64,

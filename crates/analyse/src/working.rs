@@ -9,11 +9,11 @@ use crate::{
     phases::{PhaseKind, Phases},
 };
 use event::{Category, Layer};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, hash_map::Entry};
 
 /// How the working time went. Sums are of the whole stretch; divide by `iterations` for a step.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Working {
     pub from_ns: u64,
     pub to_ns: u64,
@@ -61,7 +61,7 @@ pub struct Working {
 }
 
 /// One step of a loop.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepTimes {
     /// Steps in the stretch. Iterations that differ count as far as they have as many launches.
     pub steps: f64,
@@ -79,10 +79,12 @@ pub struct StepTimes {
     pub on_gpu: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkingRow {
     pub name: String,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub layer: Layer,
+    #[serde(deserialize_with = "crate::stored::word")]
     pub category: Category,
     pub calls: u64,
     pub total_ns: u64,

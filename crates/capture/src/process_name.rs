@@ -20,6 +20,7 @@ pub fn of_running(pid: u32) -> Option<ProcessName> {
         parent: parent_of(pid),
         name: short(&command, &comm, &exe.to_string_lossy()),
         command,
+        origin: None,
     })
 }
 

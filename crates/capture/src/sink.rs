@@ -44,6 +44,10 @@ pub trait Sink: Send + 'static {
     fn give(&mut self, mut record: Record) -> Result<(), SinkError> {
         self.write(&mut record)
     }
+    /// Whether it keeps what it is given: otherwise a record that is written leaves its memory for the next.
+    fn keeps_records(&self) -> bool {
+        false
+    }
     /// A thread of this number begins, at this time, after another that may have left calls open: its program has been
     /// replaced, or it has ended.
     fn thread_begins(&mut self, _pid: u32, _tid: u32, _ns: u64) -> Result<(), SinkError> {

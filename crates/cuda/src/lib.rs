@@ -23,12 +23,14 @@ pub mod capture;
 pub mod category;
 pub mod cupti;
 pub mod format;
+pub mod gate;
 #[rustfmt::skip]
 mod generated;
 pub mod lookup;
 pub mod model;
 pub mod mps;
 pub mod nvtx;
+pub mod operators;
 pub mod originals;
 pub mod select;
 pub mod unions;

@@ -87,7 +87,9 @@ pub fn layer(name: &str) -> Layer {
         name.strip_prefix(prefix)
             .and_then(|rest| rest.chars().next())
     };
-    if after("__cuda").or(after("cuda")).is_some() {
+    if name.starts_with("frameworkOperator") {
+        Layer::Framework
+    } else if after("__cuda").or(after("cuda")).is_some() {
         Layer::Runtime
     } else if after("cu").is_some_and(|first| first.is_ascii_uppercase()) {
         // cuBLAS and its kin are written in lower case (cublasCreate): no clash.

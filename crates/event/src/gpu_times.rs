@@ -11,6 +11,8 @@ pub const HEADER_BYTES: usize = 16;
 /// No frame is longer.
 pub const MOST_BYTES: usize = 64 << 20;
 /// How files of GPU times are called.
+/// While a file of this name is in the session's folder, GPU times are not wanted.
+pub const PAUSE_FILE: &str = "pause";
 pub const FILE_PREFIX: &str = "cupti.";
 
 /// Text: `version=130000 path=/usr/lib/libcupti.so.13`

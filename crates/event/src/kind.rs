@@ -25,12 +25,16 @@ named_enum! {
     Range = "range",
     /// The same, begun on one thread and ended on any: it nests in nothing.
     ProcessRange = "process_range",
+    /// An operator of a framework (PyTorch), with the calls that it makes inside it.
+    Operator = "operator",
     /// A sample: its arguments are numbers of that moment.
     Counter = "counter",
     /// A process's context had the GPU.
     GpuContext = "gpu_context",
     /// The host waited for the GPU, as CUPTI tells it: no work of the GPU.
     GpuWait = "gpu_wait",
+    /// A moment before which, back to its `since_ns`, nobody watched: what happened then is not known.
+    NotWatched = "not_watched",
 }
 
 impl Kind {
@@ -40,7 +44,7 @@ impl Kind {
             Kind::Userspace => Layer::Driver,
             Kind::Syscall | Kind::Ioctl => Layer::Syscall,
             Kind::KernelFunction | Kind::KernelMem | Kind::Scheduler => Layer::Kernel,
-            Kind::Interrupt | Kind::OffCpu | Kind::Os => Layer::Os,
+            Kind::Interrupt | Kind::OffCpu | Kind::Os | Kind::NotWatched => Layer::Os,
             Kind::Gpu
             | Kind::GpuComplete
             | Kind::GpuMem
@@ -49,11 +53,17 @@ impl Kind {
             | Kind::GpuWait => Layer::Gpu,
             Kind::Device => Layer::Device,
             Kind::Range | Kind::ProcessRange => Layer::Library,
+            Kind::Operator => Layer::Framework,
         }
+    }
+
+    /// Whether it is a name for what goes on inside, rather than a call: the program's ranges, a framework's operators.
+    pub const fn is_around_calls(self) -> bool {
+        matches!(self, Kind::Range | Kind::ProcessRange | Kind::Operator)
     }
 
     /// Whether a span of this kind is on its thread, with others inside it and around it.
     pub const fn nests(self) -> bool {
-        !matches!(self, Kind::ProcessRange)
+        !matches!(self, Kind::ProcessRange | Kind::NotWatched)
     }
 }

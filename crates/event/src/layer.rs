@@ -5,6 +5,8 @@ use crate::{Kind, named::named_enum};
 named_enum! {
     /// Where an event was seen, from the program down to the GPU's threads.
     Layer, "layer",
+    /// Operators of a framework: PyTorch's.
+    Framework = "framework",
     /// `cuda*`, the runtime API.
     Runtime = "runtime",
     /// `cu*`, the driver API.
@@ -45,13 +47,14 @@ impl Layer {
             Layer::Library => StatusDomain::Library,
             Layer::Syscall => StatusDomain::Errno,
             Layer::Kernel => StatusDomain::NvStatus,
-            Layer::Os | Layer::Gpu | Layer::Device => StatusDomain::None,
+            Layer::Framework | Layer::Os | Layer::Gpu | Layer::Device => StatusDomain::None,
         }
     }
 
     /// The kind of a layer's events where nothing more special is known.
     pub const fn usual_kind(self) -> Kind {
         match self {
+            Layer::Framework => Kind::Operator,
             Layer::Runtime | Layer::Driver | Layer::Library => Kind::Userspace,
             Layer::Syscall => Kind::Syscall,
             Layer::Kernel => Kind::KernelFunction,

@@ -8,6 +8,7 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+pub mod attach;
 mod category;
 mod clock;
 mod glob;
@@ -24,9 +25,13 @@ mod aggregate;
 #[cfg(feature = "alloc")]
 mod frame;
 #[cfg(feature = "alloc")]
+mod identity;
+#[cfg(feature = "alloc")]
 mod meaning;
 #[cfg(feature = "alloc")]
 mod meta;
+#[cfg(feature = "alloc")]
+pub mod probed;
 #[cfg(feature = "alloc")]
 mod record;
 #[cfg(feature = "alloc")]
@@ -55,6 +60,8 @@ pub use aggregate::{Aggregate, Bucket};
 #[cfg(feature = "alloc")]
 pub use frame::{Frame, FrameKind};
 #[cfg(feature = "alloc")]
+pub use identity::Identity;
+#[cfg(feature = "alloc")]
 pub use meaning::{Direction, Launch, Meaning, Memory, MemoryOp, MemorySpace, Transfer, What};
 #[cfg(feature = "alloc")]
 pub use meta::{Backend, ClockError, Gpu, Hooks, Host, Meta, VERSION};
@@ -63,6 +70,6 @@ pub use record::{Event, Extent, Ioctl, Lost, Record, Status};
 #[cfg(feature = "alloc")]
 pub use reorder::Reorder;
 #[cfg(feature = "alloc")]
-pub use summary::{Overhead, ProcessName, Sampled, Summary, Tally, Watched};
+pub use summary::{Overhead, ProcessName, ProcessOrigin, Sampled, Shed, Summary, Tally, Watched};
 #[cfg(feature = "alloc")]
 pub use value::{Arg, Name, Value};

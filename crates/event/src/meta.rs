@@ -1,6 +1,6 @@
 //! The head of a trace: what was run, where, and how it was watched.
 
-use crate::Name;
+use crate::{Identity, Name};
 use alloc::{string::String, vec::Vec};
 
 /// The version of trace files that this code writes, and the newest it reads.
@@ -24,6 +24,9 @@ pub struct Meta {
     /// The same moment in nanoseconds since 1970, to place traces of several machines together.
     pub start_unix_ns: Option<u64>,
     pub host: Host,
+    /// Which run and rank this is, of a job with several.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Identity::is_empty"))]
+    pub identity: Identity,
     /// The driver's version.
     pub driver: Option<String>,
     /// The CUDA version the driver offers.
@@ -32,6 +35,9 @@ pub struct Meta {
     pub backends: Vec<Backend>,
     pub hooks: Hooks,
     pub clocks: Vec<ClockError>,
+    /// In the head of a trace that was merged into another: added to each of its process and thread numbers there.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_zero"))]
+    pub process_offset: u32,
     /// The heads of the traces this one was merged from.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub merged: Vec<Meta>,
@@ -47,15 +53,22 @@ impl Default for Meta {
             start_ns: 0,
             start_unix_ns: None,
             host: Host::default(),
+            identity: Identity::default(),
             driver: None,
             cuda: None,
             gpus: Vec::new(),
             backends: Vec::new(),
             hooks: Hooks::default(),
             clocks: Vec::new(),
+            process_offset: 0,
             merged: Vec::new(),
         }
     }
+}
+
+#[cfg(feature = "serde")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -17,7 +17,7 @@
 //! thread writes to it, and x86 shows its stores to others in their order.
 
 use core::mem::{align_of, offset_of};
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU8, AtomicU64};
 
 /// `CUTARENA`, little-endian.
 pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"CUTARENA");
@@ -116,7 +116,28 @@ pub struct Counters {
     /// Ticks of the TSC that went by in the program's threads beside recording itself: setting up,
     /// hooking, getting rings and room in them.
     pub spent: AtomicU64,
+    /// Tenths of nanoseconds that recording a call costs, as measured in the program; 0: not known.
+    pub cost: AtomicU64,
+    pub unused: [u64; 5],
+    /// Which calls are recorded: [`GATE_OPEN`] and so on, by a function's class (`cuda::gate`). A cache line of its own: every
+    /// call reads it, and it hardly ever changes.
+    pub gates: [AtomicU8; GATES],
+    /// While the program itself opens the gates: how many of the ranges are open that it does so for.
+    pub open_ranges: AtomicU64,
 }
+
+/// Classes of functions that have a gate each.
+pub const GATES: usize = 64;
+/// Calls are recorded.
+pub const GATE_OPEN: u8 = 0;
+/// Calls go by unrecorded and uncounted: nobody watches.
+pub const GATE_CLOSED: u8 = 1;
+/// Calls are counted ([`RingHeader::shed`]); those that fail are recorded.
+pub const GATE_SHED: u8 = 2;
+/// The same for calls whose third argument, a size, is at most [`SMALL_COPY`].
+pub const GATE_SHED_SMALL: u8 = 3;
+/// Bytes of a copy that is small.
+pub const SMALL_COPY: u32 = 64 << 10;
 
 /// `CUTRING1`, little-endian.
 pub const RING_MAGIC: u64 = u64::from_le_bytes(*b"CUTRING1");
@@ -142,10 +163,14 @@ pub struct RingHeader {
     pub dropped: AtomicU64,
     /// Slots that have memory.
     pub backed: AtomicU64,
-    pub producer: [u64; 5],
+    /// Ticks of the TSC that went by beside recording calls: walking stacks.
+    pub spent: AtomicU64,
+    pub producer: [u64; 4],
     /// Everything before this sequence number has been taken.
     pub tail: AtomicU64,
     pub consumer: [u64; 7],
+    /// Calls that a gate let by and counted, by class, of all threads that had the ring.
+    pub shed: [AtomicU64; GATES],
 }
 
 /// Bytes after a call that its slot has no room for: arguments past the fourth, captured memory.
@@ -228,6 +253,7 @@ const _: () = {
     assert!(size_of::<RingHeader>() <= RING_HEADER_SIZE);
     assert!(size_of::<ArenaHeader>() <= ARENA_HEADER_SIZE);
     assert!(size_of::<Counters>() <= COUNTERS_SIZE);
+    assert!(offset_of!(Counters, gates).is_multiple_of(64));
 };
 
 /// The low byte of `flags` is the number of [`PayloadSlot`]s that follow.

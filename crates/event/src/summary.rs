@@ -29,6 +29,9 @@ pub struct Summary {
     /// When hooks were in place: from the first attached to the first removed. None: all the time.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub watched: Option<Watched>,
+    /// `--window`: how many windows there were. What was between them is not known either.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub windows: Option<u64>,
     /// Options by which calls were left out, as typed: `-e memory`. What is not in the trace may have happened.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub left_out: Vec<String>,
@@ -41,6 +44,24 @@ pub struct Summary {
     /// `--sample`: how many calls were made for each that was recorded.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub sampled: Option<Sampled>,
+    /// `--budget`: what was not recorded because it would have cost too much.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub shed: Option<Shed>,
+}
+
+/// What recording could cost, what it did, and what was not recorded for it. Calls that failed were.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+pub struct Shed {
+    /// Shares of the busiest thread's time.
+    pub budget: f64,
+    pub spent: f64,
+    /// Calls that were made and are not in the trace, by what they are; of stacks, calls that have none.
+    pub calls: BTreeMap<String, u64>,
 }
 
 /// One of so many calls was recorded.
@@ -83,6 +104,23 @@ pub struct ProcessName {
     pub name: String,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub command: Vec<String>,
+    /// Where it ran, if the trace is of several hosts, containers or ranks.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub origin: Option<ProcessOrigin>,
+}
+
+/// A process of a merged trace, as it was known where it ran.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
+pub struct ProcessOrigin {
+    pub host: String,
+    pub rank: Option<u32>,
+    /// Its number there.
+    pub pid: u32,
 }
 
 /// The tracer's own measured cost.

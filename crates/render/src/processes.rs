@@ -14,7 +14,8 @@ pub fn title(process: &ProcessName) -> String {
     let words = std::iter::once(&process.name).chain(arguments);
     let words: Vec<&str> = words.map(String::as_str).collect();
     // One line, whatever the program was given.
-    let title: String = (words.join(" ").chars())
+    let title: String = (origin(process) + &words.join(" "))
+        .chars()
         .map(|sign| if sign.is_control() { ' ' } else { sign })
         .collect();
     if title.chars().count() <= LONGEST {
@@ -22,6 +23,20 @@ pub fn title(process: &ProcessName) -> String {
     }
     let cut: String = title.chars().take(LONGEST - 1).collect();
     format!("{}…", cut.trim_end())
+}
+
+/// Where a process of a merged trace ran: `rank 3, node2: `.
+fn origin(process: &ProcessName) -> String {
+    let Some(origin) = &process.origin else {
+        return String::new();
+    };
+    let rank = origin.rank.map(|rank| format!("rank {rank}"));
+    let host = Some(origin.host.clone()).filter(|host| !host.is_empty());
+    let words: Vec<String> = rank.into_iter().chain(host).collect();
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("{}: ", words.join(", ")),
+    }
 }
 
 /// The trace's own command, for traces that have no names.
@@ -32,6 +47,7 @@ pub fn of_meta(meta: &Meta, pid: u32) -> Option<ProcessName> {
         parent: None,
         name: program.rsplit('/').next().unwrap_or(program).to_owned(),
         command: meta.command.clone(),
+        origin: None,
     })
 }
 
@@ -72,6 +88,7 @@ mod tests {
             parent: None,
             name: "python3".into(),
             command: ["/usr/bin/python3", "-c", "a\nb"].map(Into::into).to_vec(),
+            origin: None,
         };
         assert_eq!(title(&process), "python3 -c a b");
         process.command.push("x".repeat(200));

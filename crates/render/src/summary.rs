@@ -68,6 +68,7 @@ pub(crate) fn userspace(text: &mut String, report: &Report) {
     }
     let _ = writeln!(text, "  Total CUDA API calls: {}", counts.api_calls);
     sampled(text, report);
+    shed(text, report);
     callers(text, counts);
     queries(text, report);
     let _ = writeln!(
@@ -101,6 +102,32 @@ fn sampled(text: &mut String, report: &Report) {
             count(made)
         );
     }
+}
+
+/// What was not recorded because it would have cost too much.
+fn shed(text: &mut String, report: &Report) {
+    let Some(shed) = report
+        .summary
+        .as_ref()
+        .and_then(|summary| summary.shed.as_ref())
+    else {
+        return;
+    };
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let calls: Vec<String> = (shed.calls.iter())
+        .filter(|(_, calls)| **calls > 0)
+        .map(|(what, calls)| format!("{} {}", count(*calls), crate::printable(what)))
+        .collect();
+    let calls = match calls.is_empty() {
+        true => "nothing".to_owned(),
+        false => calls.join(", "),
+    };
+    let _ = writeln!(
+        text,
+        "    Shed: {calls}, to stay within {} (recording cost {} of the busiest thread's time)",
+        percent(shed.budget),
+        percent(shed.spent)
+    );
 }
 
 /// Which API was called, and who called it: a runtime call makes driver calls of its own.

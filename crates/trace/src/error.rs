@@ -35,6 +35,21 @@ pub enum Error {
     Time { time: u64, start: u64 },
     #[error("id {0} is too large to stay distinct from the other traces' ids: merge fewer traces")]
     MergeId(u64),
+    #[error(
+        "process {0} is beyond Linux's largest process number, so this trace cannot be merged with those of other hosts"
+    )]
+    MergeProcess(u32),
+    #[error(
+        "traces of at most {0} hosts and containers can be merged: merge fewer, or load them into a lake"
+    )]
+    MergeSpaces(u32),
+    #[error("trace {0} was named twice: a recording can be merged with others only once")]
+    MergeTwice(usize),
+    #[error(
+        "trace {0} does not say when it began, and it was recorded on another host or boot than the others: \
+         there is no common clock to merge them by"
+    )]
+    MergeClock(usize),
     #[error("nothing to convert: name at least one trace")]
     NoInput,
     #[error(transparent)]

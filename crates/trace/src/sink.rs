@@ -4,11 +4,11 @@ use crate::{
     Error, Result,
     arrow::ArrowWriter,
     jsonl::JsonlWriter,
+    open_spans::OpenSpans,
     table::{CsvWriter, ParquetWriter},
 };
 use event::{Event, Extent, Meta, Record, Summary, Tally};
 use std::{
-    collections::HashSet,
     fs::{self, File},
     io::Write,
     os::unix::fs::OpenOptionsExt,
@@ -26,6 +26,8 @@ pub trait WriteTrace: Send {
     /// Hand everything written so far to the file.
     fn flush(&mut self) -> Result<()>;
     fn finish(&mut self, summary: &Summary) -> Result<()>;
+    /// What was found in the trace, as JSON, for its tail. Formats that are read line by line have no place for it.
+    fn keep(&mut self, _found: String) {}
     /// Bytes that [`WriteTrace::flush`] would write, or more.
     fn pending(&self) -> u64 {
         0
@@ -70,7 +72,7 @@ impl Format {
 /// just before its end, so back ends that only learn of whole spans may hand them in as such.
 pub struct Writer {
     format: Box<dyn WriteTrace>,
-    open: HashSet<u64, ahash::RandomState>,
+    open: OpenSpans<()>,
     tally: Tally,
     latest: u64,
     late: u64,
@@ -86,7 +88,7 @@ impl Writer {
                 Format::Csv => Box::new(CsvWriter::new(out, meta)?),
                 Format::Parquet => Box::new(ParquetWriter::new(out, meta)?),
             },
-            open: HashSet::default(),
+            open: OpenSpans::default(),
             tally: Tally::default(),
             latest: 0,
             late: 0,
@@ -98,7 +100,7 @@ impl Writer {
     pub fn write(&mut self, record: &Record) -> Result<()> {
         if let Record::Event(event) = record
             && let Extent::Closed(duration) = event.extent
-            && !self.open.remove(&event.id)
+            && self.open.remove(event.id).is_none()
         {
             self.format.write_whole(record, event, duration)?;
             self.came(event.start);
@@ -115,7 +117,7 @@ impl Writer {
         if let Record::Event(event) = record
             && matches!(event.extent, Extent::Closed(_))
         {
-            self.open.remove(&event.id);
+            self.open.remove(event.id);
         }
         self.note(record);
     }
@@ -124,7 +126,7 @@ impl Writer {
         if let Record::Event(event) = record
             && event.extent == Extent::Open
         {
-            self.open.insert(event.id);
+            self.open.insert(event.id, ());
         }
         self.tally.add(record);
     }
@@ -147,6 +149,12 @@ impl Writer {
 
     pub fn flush(&mut self) -> Result<()> {
         self.format.flush()
+    }
+
+    /// Keeps what was found in the trace, as JSON, in its tail, where the format has a place for it: [`crate::found`] gives
+    /// it back.
+    pub fn keep(&mut self, found: String) {
+        self.format.keep(found);
     }
 
     /// Bytes that [`Writer::flush`] would write, or more.

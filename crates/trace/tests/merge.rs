@@ -246,3 +246,139 @@ fn what_cannot_be_converted_is_said_plainly() {
     );
     assert!(create(folder.path().join("new/folder/t.arrows"), &Meta::default()).is_ok());
 }
+
+/// A trace of one host's rank: process 4097 on GPU 0, as in every container.
+fn rank(host: &str, rank: u32) -> Trace {
+    let mut meta = meta(host, 1_000 + u64::from(rank), 5_000_000 + u64::from(rank));
+    meta.pid = Some(4097);
+    meta.host.name = host.into();
+    meta.identity.rank = Some(rank);
+    meta.identity.run = Some("exp".into());
+    meta.gpus.push(event::Gpu {
+        name: "NVIDIA H200".into(),
+        uuid: Some(format!("GPU-{host}")),
+        ..event::Gpu::default()
+    });
+    let mut trace = spans(meta, 2);
+    for record in &mut trace.records {
+        if let Record::Event(event) = record {
+            (event.pid, event.tid, event.device) = (4097, 4098, Some(0));
+        }
+    }
+    let summary = trace.summary.as_mut().expect("a tail");
+    summary.processes.push(ProcessName {
+        pid: 4097,
+        parent: Some(1),
+        name: "python3".into(),
+        ..ProcessName::default()
+    });
+    trace
+}
+
+/// What the merged trace has: its head and tail, and of each event the process, the thread and the GPU.
+type Merged = (Meta, Summary, Vec<(u32, u32, Option<u32>)>);
+
+fn merged(traces: &[Trace]) -> Result<Merged, Error> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inputs: Vec<_> = (traces.iter().enumerate())
+        .map(|(place, trace)| {
+            let path = folder.path().join(format!("{place}.arrows"));
+            fs::write(&path, trace.write(Format::Arrow)).expect("written");
+            path
+        })
+        .collect();
+    let output = folder.path().join("merged.jsonl");
+    convert(&inputs, &output)?;
+    let mut reader = open(&output).expect("a trace").whole();
+    let seen = (reader.by_ref())
+        .map(|record| match record.expect("whole") {
+            Record::Event(event) => (event.pid, event.tid, event.device),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let summary = reader.summary().expect("a tail").clone();
+    Ok((reader.meta().clone(), summary, seen))
+}
+
+#[test]
+fn processes_and_gpus_of_two_hosts_stay_apart() {
+    let (head, tail, seen) = merged(&[rank("node1", 0), rank("node2", 1)]).expect("merged");
+    let offset = head.merged[1].process_offset;
+    assert!(offset > 4_194_304 - 1, "{offset}");
+    let counts =
+        |wanted: (u32, u32, Option<u32>)| seen.iter().filter(|found| **found == wanted).count();
+    assert_eq!(counts((4097, 4098, Some(0))), 2);
+    assert_eq!(counts((4097 + offset, 4098 + offset, Some(1))), 2);
+    let gpus: Vec<_> = (head.gpus.iter())
+        .map(|gpu| (gpu.index, gpu.uuid.as_deref()))
+        .collect();
+    assert_eq!(gpus, [(0, Some("GPU-node1")), (1, Some("GPU-node2"))]);
+    assert_eq!(
+        (head.identity.run.as_deref(), head.identity.rank),
+        (Some("exp"), None)
+    );
+    let whose: Vec<_> = (tail.processes.iter())
+        .map(|process| {
+            let origin = process.origin.as_ref().expect("an origin");
+            (process.pid, origin.host.as_str(), origin.rank, origin.pid)
+        })
+        .collect();
+    assert_eq!(
+        whose,
+        [
+            (4097, "node1", Some(0), 4097),
+            (4097 + offset, "node2", Some(1), 4097)
+        ]
+    );
+}
+
+#[test]
+fn containers_of_one_host_are_apart_and_share_its_gpus() {
+    let mut traces = [rank("node1", 0), rank("node1", 1), rank("node1", 2)];
+    for (trace, devices) in traces.iter_mut().zip(["0", "1", "0"]) {
+        trace.meta.identity.visible_devices = Some(devices.into());
+        trace.meta.gpus.push(event::Gpu {
+            index: 1,
+            uuid: Some("GPU-other".into()),
+            ..event::Gpu::default()
+        });
+    }
+    traces[1].meta.identity.pid_namespace = Some(2);
+    traces[2].meta.identity.pid_namespace = Some(2);
+    traces[0].meta.identity.pid_namespace = Some(1);
+    let (head, _, seen) = merged(&traces).expect("merged");
+    let offset = head.merged[1].process_offset;
+    assert!(offset > 0 && head.merged[2].process_offset == offset);
+    for wanted in [
+        (4097, 4098, Some(0)),
+        (4097 + offset, 4098 + offset, Some(1)),
+        (4097 + offset, 4098 + offset, Some(0)),
+    ] {
+        assert_eq!(
+            seen.iter().filter(|found| **found == wanted).count(),
+            2,
+            "{wanted:?} in {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_merged_is_refused() {
+    let twice = merged(&[rank("node1", 0), rank("node1", 0)]);
+    assert!(matches!(twice, Err(Error::MergeTwice(2))), "{twice:?}");
+    let mut no_clock = rank("node2", 1);
+    no_clock.meta.start_unix_ns = None;
+    let refused = merged(&[rank("node1", 0), no_clock]);
+    assert!(matches!(refused, Err(Error::MergeClock(2))), "{refused:?}");
+    let mut beyond = rank("node2", 1);
+    for record in &mut beyond.records {
+        if let Record::Event(event) = record {
+            event.pid = 1 << 30;
+        }
+    }
+    let refused = merged(&[rank("node1", 0), beyond]);
+    assert!(
+        matches!(refused, Err(Error::MergeProcess(_))),
+        "{refused:?}"
+    );
+}

@@ -7,14 +7,15 @@ use crate::{
     functions::{Functions, Refused},
     guard,
     threads::{self, Alone},
+    wanted::Wanted,
 };
 use cuda::cupti;
 use event::gpu_times as frames;
 use std::{
     collections::HashSet,
-    env,
-    ffi::{CStr, OsString, c_char, c_int, c_void},
+    ffi::{CStr, OsStr, c_char, c_int, c_void},
     panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
@@ -22,6 +23,9 @@ use std::{
 /// How often what is complete is handed over: what a killed process can lose. By itself CUPTI
 /// hands over full buffers only.
 const PERIOD: Duration = Duration::from_millis(100);
+
+/// Looks for which nothing is wanted before nothing is collected: what was launched before may still run.
+const PATIENCE: u32 = 30;
 
 /// What is asked for. Kinds that a version or a device refuses are left out.
 const KINDS: [u32; 4] = [
@@ -32,11 +36,15 @@ const KINDS: [u32; 4] = [
 ];
 
 /// Beside them, if asked for: what CUPTI takes for itself, and when the host waited.
-const ON_DEMAND: [(u32, &str); 2] = [
-    (cupti::OVERHEAD, "CUTRACE_GPU_TIMES_OVERHEAD"),
-    (cupti::SYNCHRONIZATION, WAITS),
-];
-const WAITS: &str = "CUTRACE_GPU_TIMES_WAITS";
+const ON_DEMAND: [u32; 2] = [cupti::OVERHEAD, cupti::SYNCHRONIZATION];
+
+fn is_asked_for(kind: u32) -> bool {
+    let wanted = Wanted::get();
+    match kind {
+        cupti::OVERHEAD => wanted.overhead,
+        _ => wanted.waits,
+    }
+}
 
 /// Whether records of calls of this function are asked for: work and waits are linked by them.
 fn is_wanted(function: &str) -> bool {
@@ -54,15 +62,15 @@ fn choose_calls(functions: &Functions, enable: bool) -> Option<usize> {
     Some(chosen)
 }
 
-/// Once and for all: what was begun is ended likewise, whatever the program does to its environment.
 fn wants_waits() -> bool {
-    static WANTED: OnceLock<bool> = OnceLock::new();
-    *WANTED.get_or_init(|| env::var_os(WAITS).is_some())
+    Wanted::get().waits
 }
 
 struct Collector {
     functions: Functions,
     pid: u32,
+    /// Nothing need be collected while this file is there.
+    pause: PathBuf,
     state: Mutex<State>,
 }
 
@@ -74,6 +82,9 @@ struct State {
     encoded: Vec<u8>,
     calls: Calls,
     collecting: bool,
+    paused: bool,
+    /// Which of the sessions that this process has been in.
+    session: u64,
 }
 
 /// How the calls that cause work are asked for.
@@ -92,22 +103,53 @@ static COLLECTOR: OnceLock<Collector> = OnceLock::new();
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     let _ = catch_unwind(|| {
-        if let Some(session) = env::var_os("CUTRACE_GPU_TIMES") {
-            start(session);
+        if let Some(wanted) = Wanted::from_environment()
+            && COLLECTOR.get().is_none()
+        {
+            start(wanted);
         }
     });
     1
 }
 
-fn start(session: OsString) {
-    if COLLECTOR.get().is_some() {
+/// A session begins in a program that runs already, or another begins.
+pub fn attach(wanted: Wanted) {
+    detach();
+    let Some(collector) = COLLECTOR.get().filter(|collector| collector.is_here()) else {
+        return start(wanted);
+    };
+    let Ok(times) = TimesFile::create(&wanted.session) else {
         return;
+    };
+    if wanted.events {
+        wanted.set();
+        return fall_back(times, "as asked for");
     }
+    let session = wanted.session.clone();
+    wanted.set();
+    collector.begin_with(times);
+    begin(collector, &session);
+}
+
+/// The session is over: nothing is collected any more, and nothing costs.
+pub fn detach() {
+    if let Some(collector) = COLLECTOR.get().filter(|collector| collector.is_here()) {
+        collector.end();
+        // The next session's records are of the next session's work.
+        collector.state().named.clear();
+    }
+    events::finish();
+}
+
+fn start(wanted: Wanted) {
+    let session = wanted.session.clone();
+    let by_events = wanted.events;
+    wanted.set();
     // Without a folder there is no tracer, and nobody to tell.
     let Ok(times) = TimesFile::create(&session) else {
         return;
     };
-    if env::var_os("CUTRACE_GPU_TIMES_BY").is_some_and(|by| by == "events") {
+    if by_events {
         fall_back(times, "as asked for");
         return;
     }
@@ -130,35 +172,39 @@ fn start(session: OsString) {
         fall_back(times, &format!("libcupti was not found{more}"));
         return;
     };
-    let about = format!(
-        "version={} path={}",
-        functions.version(),
-        functions.path.display()
-    );
     let mut times = times;
-    times.write(frames::BEGIN, about.as_bytes());
+    times.write(frames::BEGIN, functions.about().as_bytes());
     let collector = COLLECTOR.get_or_init(|| Collector {
         functions,
         pid: std::process::id(),
+        pause: Path::new(&session).join(frames::PAUSE_FILE),
         state: Mutex::new(State {
             times,
             named: HashSet::new(),
             encoded: Vec::new(),
             calls: Calls::Chosen,
             collecting: false,
+            paused: false,
+            session: 0,
         }),
     });
+    // SAFETY: registers a function that lives as long as the process.
+    unsafe { libc::atexit(finish) };
+    begin(collector, &session);
+}
+
+/// Begins to collect, into the file that the collector has.
+fn begin(collector: &'static Collector, session: &OsStr) {
     if let Err(Refused(result)) = threads::without_signals(|| collector.begin()) {
         let words = cupti::result_words(result);
         collector.state().times.end();
-        if let Ok(times) = TimesFile::create(&session) {
+        if let Ok(times) = TimesFile::create(session) {
             fall_back(times, &format!("{words} (CUPTI error {result})"));
         }
         return;
     }
-    // SAFETY: registers a function that lives as long as the process.
-    unsafe { libc::atexit(finish) };
-    if threads::start("cutrace-gpu-times", hand_over).is_err() {
+    let number = collector.state().session;
+    if threads::start("cutrace-gpu-times", move |alone| hand_over(alone, number)).is_err() {
         let words = "a thread could not be started: GPU times arrive only when a buffer is full, and at the end";
         collector.state().times.note(words);
     }
@@ -183,12 +229,13 @@ extern "C" fn finish_events() {
 }
 
 /// Has what is complete handed over from time to time, as long as anything is collected.
-fn hand_over(alone: &Alone) {
+fn hand_over(alone: &Alone, session: u64) {
     let Some(collector) = COLLECTOR.get() else {
         return;
     };
     // cuInit may take long.
     let mut looks = 50;
+    let mut unwanted = 0;
     loop {
         if alone.sleep(PERIOD) {
             return;
@@ -199,7 +246,8 @@ fn hand_over(alone: &Alone) {
                 state.times.surroundings();
                 looks -= 1;
             }
-            (state.collecting, state.times.is_abandoned())
+            let collecting = state.collecting && state.session == session;
+            (collecting, state.times.is_abandoned())
         };
         if !collecting {
             return;
@@ -209,6 +257,11 @@ fn hand_over(alone: &Alone) {
             collector.end();
             return;
         }
+        unwanted = match collector.pause.exists() {
+            true => unwanted + 1,
+            false => 0,
+        };
+        collector.set_paused(unwanted >= PATIENCE);
         // Without work since the last time there is nothing to hand over.
         if buffers::in_use() > 0 {
             collector.functions.flush(false);
@@ -226,9 +279,17 @@ impl Collector {
         std::process::id() == self.pid
     }
 
+    /// For another session.
+    fn begin_with(&self, mut times: TimesFile) {
+        times.write(frames::BEGIN, self.functions.about().as_bytes());
+        let mut state = self.state();
+        state.times = times;
+        state.session += 1;
+    }
+
     fn begin(&self) -> Result<(), Refused> {
         guard::own(|| self.ask())?;
-        let watched = guard::watch(&self.functions);
+        let watched = guard::watch_once(&self.functions);
         let mut state = self.state();
         if watched == 0 {
             state.times.note(
@@ -246,6 +307,13 @@ impl Collector {
         functions.is_alone()?;
         functions.use_system_threads(true);
         functions.register(buffers::request, complete)?;
+        self.enable_kinds()?;
+        self.enable_calls();
+        Ok(())
+    }
+
+    fn enable_kinds(&self) -> Result<(), Refused> {
+        let functions = &self.functions;
         let mut enabled = 0;
         let mut last = Ok(());
         for kind in KINDS {
@@ -257,11 +325,16 @@ impl Collector {
         if enabled == 0 {
             return last;
         }
-        for (kind, variable) in ON_DEMAND {
-            if env::var_os(variable).is_some() {
+        for kind in ON_DEMAND {
+            if is_asked_for(kind) {
                 let _ = functions.enable(kind);
             }
         }
+        Ok(())
+    }
+
+    fn enable_calls(&self) {
+        let functions = &self.functions;
         let calls = match choose_calls(functions, true) {
             Some(chosen) if chosen > 0 => Calls::Chosen,
             _ => {
@@ -274,7 +347,27 @@ impl Collector {
             }
         };
         self.state().calls = calls;
-        Ok(())
+    }
+
+    /// Collects nothing for a while, or goes on.
+    fn set_paused(&self, paused: bool) {
+        let calls = {
+            let mut state = self.state();
+            if !state.collecting || std::mem::replace(&mut state.paused, paused) == paused {
+                return;
+            }
+            state.calls
+        };
+        guard::own(|| match paused {
+            true => {
+                self.functions.flush(false);
+                self.disable(calls);
+            }
+            false => {
+                let _ = self.enable_kinds();
+                self.enable_calls();
+            }
+        });
     }
 
     /// Ends collecting, and with it what it costs. False: it had ended already.
@@ -295,9 +388,14 @@ impl Collector {
 
     /// Hands over what there is, and asks for nothing more.
     fn stop(&self, calls: Calls) {
+        self.functions.flush(true);
+        self.disable(calls);
+        self.functions.use_system_threads(false);
+    }
+
+    fn disable(&self, calls: Calls) {
         let functions = &self.functions;
-        functions.flush(true);
-        for kind in (KINDS.into_iter()).chain(ON_DEMAND.map(|(kind, _)| kind)) {
+        for kind in KINDS.into_iter().chain(ON_DEMAND) {
             functions.disable(kind);
         }
         match calls {
@@ -309,7 +407,6 @@ impl Collector {
                 functions.disable(cupti::RUNTIME);
             }
         }
-        functions.use_system_threads(false);
     }
 
     fn take(&self, context: *mut c_void, stream: u32, buffer: *mut u8, valid: usize) {
@@ -411,8 +508,7 @@ pub fn step_back(function: &str) {
         if !collector.end() {
             return;
         }
-        let session = env::var_os("CUTRACE_GPU_TIMES").unwrap_or_default();
-        if let Ok(times) = TimesFile::create(&session) {
+        if let Ok(times) = TimesFile::create(&Wanted::get().session) {
             let why = format!(
                 "the program uses CUPTI itself ({function}), as torch.profiler does; cutrace lets it: from then on"
             );

@@ -1,10 +1,11 @@
 //! Where a libcupti may be: loaded already, in the loader's path, in the running Python's packages,
 //! in a toolkit.
 
+use crate::wanted::variable;
 use std::{
     cmp::Reverse,
     collections::BTreeSet,
-    env, fs,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -91,7 +92,7 @@ fn package_folders(mapped: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let beside_program = program.as_deref().and_then(|path| path.ancestors().nth(2));
     let homes = [
         beside_program.map(Path::to_path_buf),
-        env::var_os("VIRTUAL_ENV").map(PathBuf::from),
+        variable("VIRTUAL_ENV").map(PathBuf::from),
     ];
     for home in homes.into_iter().flatten() {
         for folder in entries(&home.join("lib")) {
@@ -109,7 +110,7 @@ fn package_folders(mapped: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
 fn toolkit_folders() -> Vec<PathBuf> {
     let named = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"];
     let mut homes: Vec<PathBuf> = (named.into_iter())
-        .filter_map(env::var_os)
+        .filter_map(variable)
         .map(PathBuf::from)
         .collect();
     homes.push("/usr/local/cuda".into());

@@ -131,6 +131,11 @@ impl Functions {
         version
     }
 
+    /// What is said of it.
+    pub fn about(&self) -> String {
+        format!("version={} path={}", self.version(), self.path.display())
+    }
+
     pub fn timestamp(&self) -> Option<u64> {
         let mut time = 0;
         // SAFETY: writes the one word.

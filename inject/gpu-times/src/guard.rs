@@ -6,7 +6,7 @@
 
 use crate::{collect, functions::Functions};
 use preload::{engine::prologue, text};
-use std::cell::Cell;
+use std::{cell::Cell, sync::OnceLock};
 
 /// By these a tool begins to use CUPTI, or changes what we rely on.
 const TAKES_OVER: [&std::ffi::CStr; 10] = [
@@ -50,8 +50,14 @@ extern "C" fn came(function: u32) {
     collect::step_back(name);
 }
 
+/// The same, once in a process: what was written stays.
+pub fn watch_once(functions: &Functions) -> usize {
+    static WATCHED: OnceLock<usize> = OnceLock::new();
+    *WATCHED.get_or_init(|| watch(functions))
+}
+
 /// Notices from now on who calls these functions. Returns how many could be watched.
-pub fn watch(functions: &Functions) -> usize {
+fn watch(functions: &Functions) -> usize {
     let found: Vec<(usize, usize)> = (TAKES_OVER.iter().enumerate())
         .filter_map(|(number, name)| Some((number, functions.address(name)?)))
         .collect();

@@ -9,6 +9,7 @@
 //! Nothing here runs on the program's path but [`buffers::request`]: CUPTI hands full buffers over
 //! on a thread of its own. Where there is no CUPTI, times come from [`events`] instead.
 
+mod attach;
 mod buffers;
 mod clock;
 mod collect;
@@ -20,5 +21,7 @@ mod guard;
 mod losses;
 mod mps;
 mod threads;
+mod wanted;
 
+pub use attach::{cutrace_gpu_times_attach, cutrace_gpu_times_detach};
 pub use collect::InitializeInjection;

@@ -38,6 +38,16 @@ impl Losses {
     }
 }
 
+impl Drop for Losses {
+    fn drop(&mut self) {
+        if let Some(page) = self.0.take() {
+            let at = page as *const Counters as *mut libc::c_void;
+            // SAFETY: our own mapping, and nobody else has the page.
+            unsafe { libc::munmap(at, COUNTERS_SIZE) };
+        }
+    }
+}
+
 fn map(path: &Path) -> Option<&'static Counters> {
     let mut options = File::options();
     options.read(true).write(true);

@@ -3,9 +3,10 @@
 //! from then on it has a socket to the server, which has only the name that the kernel gives to sockets without
 //! one (driver 580).
 
+use crate::wanted::variable;
 use cuda::mps;
 use std::{
-    env, fs, mem,
+    fs, mem,
     os::{fd::RawFd, unix::ffi::OsStrExt},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
@@ -25,7 +26,7 @@ pub fn news() -> Option<&'static str> {
 }
 
 fn is_client() -> bool {
-    let folder = env::var_os(mps::FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
+    let folder = variable(mps::FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
     let folder = folder.unwrap_or_else(|| mps::USUAL_FOLDER.into());
     // Nearly everywhere there is none, and no file has to be looked at.
     if fs::metadata(&folder).is_err() {

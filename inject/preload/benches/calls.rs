@@ -6,7 +6,9 @@
 mod common;
 
 use common::{Session, compile, library};
+use event::ring::{COUNTERS_FILE, COUNTERS_SIZE, Counters, GATE_CLOSED, GATES};
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,6 +68,15 @@ fn main() {
         lost += run.drained.dropped();
         note("hooked, drained", &run.stdout);
         drop(session);
+        // Nobody watches: --window.
+        let session = Session::new("");
+        let mut page = vec![0; COUNTERS_SIZE];
+        let gates = offset_of!(Counters, gates);
+        page[gates..gates + GATES].fill(GATE_CLOSED);
+        std::fs::write(session.folder.join(COUNTERS_FILE), page).expect("written");
+        let run = session.run(session.command(&program).arg(CALLS));
+        note("gates closed", &run.stdout);
+        drop(session);
         let session = Session::new("stack\n");
         let run = session.run(session.command(&program).arg(CALLS));
         lost += run.drained.dropped();
@@ -115,6 +126,7 @@ fn main() {
         "direct",
         "hooked, not read",
         "hooked, drained",
+        "gates closed",
         "with --stack",
         "naive hook",
         "uftrace record",

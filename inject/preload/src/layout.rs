@@ -4,6 +4,7 @@
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32};
+use event::attach::Control;
 
 /// Functions a process can have hooked: numbers are 16 bits in a record.
 pub const MAX_FUNCTIONS: usize = 1 << 16;
@@ -24,6 +25,9 @@ pub struct Entry {
     /// The record's words `function` and `flags`.
     pub label: u32,
     pub outputs: [Output; 2],
+    /// Which gate its calls pass (`cuda::gate`).
+    pub gate: u8,
+    pub reserved: u8,
 }
 
 /// What the two ways of recording a call need besides.
@@ -45,7 +49,6 @@ pub struct Output {
     pub place: u8,
     /// Its bytes less one, 3 or 7; 0: there is no such value.
     pub last: u8,
-    pub reserved: u8,
 }
 
 /// The function takes arguments in vector registers.
@@ -222,6 +225,7 @@ pub struct Caller {
 }
 
 /// What stage one offers the engine.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Stage {
     pub entries: *mut Entry,
@@ -241,6 +245,8 @@ pub struct Stage {
     pub note_stack: *const AtomicPtr<()>,
     /// Not 0: times are the kernel's, not the processor's counter.
     pub host_clock: *const AtomicU8,
+    /// Where the gates are that every call passes (`event::ring::Counters::gates`).
+    pub gates: *const AtomicPtr<AtomicU8>,
     /// Set when no more system calls may be made.
     pub quiet: *const AtomicBool,
     /// The session's folder, without a NUL.
@@ -249,6 +255,10 @@ pub struct Stage {
     pub loader: *const crate::objects::Loader,
     /// CUDA was there first: calls may have been made before any could be recorded.
     pub late: bool,
+    /// The process was running already: the tracer makes all changes of code.
+    pub attached: bool,
+    /// What the tracer must know of this process.
+    pub control: *mut Control,
     /// When stage one began to work, by the processor's counter.
     pub began: u64,
 }
@@ -264,6 +274,24 @@ pub struct Engine {
     pub missed: Option<extern "C" fn()>,
     /// NVTX in some library of the program asks for a tool to report to.
     pub nvtx: Option<unsafe extern "C" fn(GetExportTable) -> bool>,
+    /// Another session begins, in a process that has been in one. False: nothing can be recorded.
+    pub attach: Option<unsafe extern "C" fn(session: *const u8, bytes: usize) -> bool>,
+    /// As `scan`, while all other threads are stopped: changes of code are left to the tracer.
+    pub prepare: Option<extern "C" fn()>,
+    /// The session ends, and the process goes on.
+    pub detach: Option<extern "C" fn()>,
+}
+
+impl Engine {
+    pub const NONE: Engine = Engine {
+        scan: None,
+        finish: None,
+        missed: None,
+        nvtx: None,
+        attach: None,
+        prepare: None,
+        detach: None,
+    };
 }
 
 /// How a copy of NVTX lets a tool reach its tables.

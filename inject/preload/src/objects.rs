@@ -5,6 +5,9 @@ pub mod file;
 
 use core::ffi::CStr;
 
+/// What PyTorch's library of operators defines: `at::addGlobalCallback(at::RecordFunctionCallback)`.
+pub const TORCH: &[u8] = b"_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE";
+
 /// The loader's `r_debug`.
 #[repr(C)]
 pub struct Loader {
@@ -218,6 +221,13 @@ impl Object {
     /// Whether it defines a function of this name.
     pub fn defines(&self, name: &[u8]) -> bool {
         self.find(name, Symbol::is_defined_function).is_some()
+    }
+
+    /// Where a function that it defines is in memory, and its size.
+    pub fn function(&self, name: &[u8]) -> Option<(usize, usize)> {
+        let symbol = self.find(name, Symbol::is_defined_function)?;
+        let address = self.bias.wrapping_add(symbol.value as usize);
+        Some((address, symbol.size as usize))
     }
 
     /// Where what it defines under this name is in memory.

@@ -34,7 +34,7 @@ pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     // Small kernels have a finding of their own, which says the same and why.
     let said = found.iter().any(|finding| {
         matches!(
-            finding.id,
+            &*finding.id,
             "small-launches" | "sync-after-every-launch" | "allocation-in-loop" | "transfer-bound"
         ) && finding.cost_ns.unwrap_or(0).saturating_mul(2) >= idle
     });

@@ -18,13 +18,14 @@ pub(crate) use signs::{SignSweep, Signs};
 
 use crate::{Report, Working};
 use event::Name;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// One thing that was found.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Never changes its meaning: `transfer-bound`, `leak`, …
-    pub id: &'static str,
+    pub id: Cow<'static, str>,
     /// One line, with the number that matters.
     pub title: String,
     pub severity: Severity,
@@ -50,14 +51,14 @@ pub struct Finding {
 }
 
 /// A figure; its unit is the end of its name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Number {
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub value: u64,
 }
 
 /// How much it matters, worst first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     High,
@@ -79,7 +80,7 @@ impl Severity {
 }
 
 /// How sure it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
     /// It follows from what was measured.
@@ -244,6 +245,7 @@ impl Draft {
     }
 
     fn number(mut self, name: &'static str, value: u64) -> Self {
+        let name = name.into();
         self.numbers.push(Number { name, value });
         self
     }
@@ -277,7 +279,7 @@ impl Draft {
             Severity::Low
         };
         Finding {
-            id: self.id,
+            id: self.id.into(),
             title,
             severity: match self.least {
                 Severity::Note => Severity::Note,
@@ -300,14 +302,14 @@ impl Draft {
 }
 
 /// Calls of one function that returned one error; of calls inside others, the outermost.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailureRow {
     pub function: Name,
     pub code: i64,
     pub error: Option<Name>,
     pub calls: u64,
     /// Why it is no failure but an answer, where it is one.
-    pub expected: Option<&'static str>,
+    pub expected: Option<Cow<'static, str>>,
 }
 
 /// Calls that returned an error, the unexpected first.
@@ -318,7 +320,7 @@ pub(crate) fn failures(signs: &Signs) -> Vec<FailureRow> {
             code: failure.code,
             error: failure.error.clone(),
             calls: failure.count,
-            expected: expected::why(failure),
+            expected: expected::why(failure).map(Cow::Borrowed),
         })
         .collect();
     rows.sort_by_key(|row| row.expected.is_some());
@@ -350,7 +352,7 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
             )
         };
         // What broke the program comes before what slows it down.
-        let breaks = |finding: &Finding| match finding.id {
+        let breaks = |finding: &Finding| match &*finding.id {
             "gpu-crash" | "out-of-memory" => 2,
             "leak" => 1,
             _ => 0,
@@ -358,7 +360,7 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
         (breaks(b).cmp(&breaks(a)))
             .then(a.severity.cmp(&b.severity))
             .then(cost(b).cmp(&cost(a)))
-            .then(a.id.cmp(b.id))
+            .then(a.id.cmp(&b.id))
             .then(a.from_ns.cmp(&b.from_ns))
     });
     found

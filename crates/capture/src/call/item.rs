@@ -115,37 +115,6 @@ impl Within {
     }
 }
 
-/// All of a call's payload. What was in its own slot, as most calls' does, needs no memory of its own.
-#[derive(Debug)]
-pub enum Payload {
-    Within([u8; 8 * SLOT_ARGS], u8),
-    Owned(Box<[u8]>),
-}
-
-impl From<&[u8]> for Payload {
-    fn from(bytes: &[u8]) -> Payload {
-        let mut within = [0; 8 * SLOT_ARGS];
-        match within.get_mut(..bytes.len()) {
-            Some(start) => {
-                start.copy_from_slice(bytes);
-                Payload::Within(within, bytes.len() as u8)
-            }
-            None => Payload::Owned(bytes.into()),
-        }
-    }
-}
-
-impl std::ops::Deref for Payload {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Payload::Within(bytes, length) => &bytes[..usize::from(*length)],
-            Payload::Owned(bytes) => bytes,
-        }
-    }
-}
-
 /// Steps of one ring.
 #[derive(Debug, Default)]
 pub struct Batch {

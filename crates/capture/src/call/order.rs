@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// Used batches kept until they are asked for.
 const MOST_DONE: usize = 64;
 /// Steps kept for the sake of order, at most: past this they are let go early.
-const MOST_KEPT: usize = 1 << 20;
+const MOST_KEPT: usize = 1 << 22;
 
 pub struct Order {
     rings: Vec<VecDeque<Rc<Batch>>>,

@@ -30,6 +30,8 @@ pub struct Signature {
     pub question: Question,
     /// It is one of our own calls, which NVTX's come down to.
     pub nvtx: Option<&'static cuda::nvtx::Function>,
+    /// Likewise, for a framework's operators.
+    pub operator: Option<&'static cuda::operators::Function>,
     /// Hooked for what it tells of other calls, and not asked for.
     pub hidden: bool,
     /// Which parameter names the device that the call is about.
@@ -42,7 +44,13 @@ pub struct Signature {
     /// Which of them is the stream.
     stream: Option<usize>,
     /// Some of them are texts, which may have been cut.
-    has_texts: bool,
+    pub has_texts: bool,
+    /// One of them describes a launch.
+    pub has_config: bool,
+    /// Something comes back.
+    has_outputs: bool,
+    /// It may describe a node of a graph.
+    pub of_graph: bool,
     /// Which words lie where in the payload.
     words: Vec<(usize, usize)>,
     /// Where in the payload what was returned is, and how long it is: 8 bytes, or a text.
@@ -80,11 +88,14 @@ impl Words {
         self.get(WORDS.checked_add(register)?)
     }
 
-    fn set(&mut self, index: usize, value: u64) {
-        if let Some(word) = self.values.get_mut(index) {
-            *word = value;
-            self.known |= 1 << index;
-        }
+    /// Whether it was another.
+    #[inline]
+    fn set(&mut self, index: usize, value: u64) -> bool {
+        let Some(word) = self.values.get_mut(index) else {
+            return false;
+        };
+        self.known |= 1 << index;
+        std::mem::replace(word, value) != value
     }
 }
 
@@ -123,12 +134,17 @@ impl Signature {
             unloads: unloads(name),
             question: Question::of(name),
             nvtx: cuda::nvtx::by_name(name),
+            operator: cuda::operators::by_name(name),
             hidden: false,
             device: names_device(&parameters),
             per_thread: cuda::without_stream_suffix(name) != name,
             on_default_stream: works_on_default_stream(name),
             stream: parameters.iter().position(|one| is_stream(one.kind)),
             has_texts: parameters.iter().any(Parameter::is_text),
+            has_config: parameters.iter().any(|one| &*one.name == "config"),
+            has_outputs: returned.is_some()
+                || (parameters.iter()).any(|one| one.read_at() == Some(When::Exit)),
+            of_graph: name.contains("Graph"),
             parameters,
             words,
             returned,
@@ -142,30 +158,40 @@ impl Signature {
         }
     }
 
-    /// The words of the arguments, from the call's own slot and from its payload.
-    pub fn words(&self, args: [u64; 4], payload: &[u8]) -> Words {
-        let mut words = Words::default();
+    /// The words of the arguments, from the call's own slot and from its payload, in the place of another call's. False:
+    /// they are the same.
+    pub fn read_words(&self, args: [u64; 4], payload: &[u8], words: &mut Words) -> bool {
+        let before = std::mem::take(&mut words.known);
+        let mut differ = false;
         for (index, arg) in args.into_iter().enumerate() {
-            words.set(index, arg);
+            differ |= words.set(index, arg);
         }
         for (index, start) in &self.words {
             let bytes = payload
                 .get(*start..start + 8)
                 .and_then(|bytes| bytes.try_into().ok());
             if let Some(bytes) = bytes {
-                words.set(*index, u64::from_le_bytes(bytes));
+                differ |= words.set(*index, u64::from_le_bytes(bytes));
             }
         }
+        differ || words.known != before
+    }
+
+    #[cfg(test)]
+    pub fn words(&self, args: [u64; 4], payload: &[u8]) -> Words {
+        let mut words = Words::default();
+        self.read_words(args, payload, &mut words);
         words
     }
 
-    /// What was passed in. Memory behind pointers is known only once the call has returned: the
-    /// payload is None before.
-    pub fn arguments(&self, words: &Words, payload: Option<&[u8]>) -> Vec<Arg> {
+    /// What was passed in, in the place of another call's. Memory behind pointers is known only once the call has
+    /// returned: the payload is None before.
+    pub fn put_arguments(&self, words: &Words, payload: Option<&[u8]>, args: &mut Vec<Arg>) {
+        args.clear();
         if self.parameters.is_empty() && self.sum.is_none() {
-            return Vec::new();
+            return;
         }
-        let mut args = Vec::with_capacity(self.parameters.len() + usize::from(self.sum.is_some()));
+        args.reserve(self.parameters.len() + usize::from(self.sum.is_some()));
         for parameter in self.parameters.iter().filter(|one| !one.comes_back()) {
             let value = match (parameter.read_at(), payload) {
                 (Some(_), Some(payload)) => parameter.read(words, payload),
@@ -175,19 +201,29 @@ impl Signature {
             args.extend(value.map(|value| Arg::new(parameter.name.clone(), value)));
         }
         args.extend(payload.and_then(|payload| self.summed(payload)));
+    }
+
+    #[cfg(test)]
+    pub fn arguments(&self, words: &Words, payload: Option<&[u8]>) -> Vec<Arg> {
+        let mut args = Vec::new();
+        self.put_arguments(words, payload, &mut args);
         args
     }
 
     /// The arguments that [`Signature::arguments`] could not give without the payload.
     pub fn late_arguments(&self, words: &Words, payload: &[u8]) -> Vec<Arg> {
-        let mut args = self.read(words, payload, When::Enter);
+        let mut args = Vec::new();
+        self.read(words, payload, When::Enter, &mut args);
         args.extend(self.summed(payload));
         args
     }
 
-    /// What came back; worth reading after success only.
-    pub fn outputs(&self, words: &Words, payload: &[u8]) -> Vec<Arg> {
-        let mut args = self.read(words, payload, When::Exit);
+    /// Adds what came back; worth reading after success only.
+    pub fn add_outputs(&self, words: &Words, payload: &[u8], args: &mut Vec<Arg>) {
+        if !self.has_outputs {
+            return;
+        }
+        self.read(words, payload, When::Exit, args);
         let returned = self.returned.and_then(|(start, length)| {
             let bytes = payload.get(start..start + length)?;
             let value = match length {
@@ -197,6 +233,12 @@ impl Signature {
             Some(Arg::new("returned", value))
         });
         args.extend(returned);
+    }
+
+    #[cfg(test)]
+    pub fn outputs(&self, words: &Words, payload: &[u8]) -> Vec<Arg> {
+        let mut args = Vec::new();
+        self.add_outputs(words, payload, &mut args);
         args
     }
 
@@ -206,8 +248,8 @@ impl Signature {
         Some(Arg::new(TOTAL, sum))
     }
 
-    fn read(&self, words: &Words, payload: &[u8], at: When) -> Vec<Arg> {
-        (self.parameters.iter())
+    fn read(&self, words: &Words, payload: &[u8], at: When, args: &mut Vec<Arg>) {
+        let read = (self.parameters.iter())
             .filter(|parameter| parameter.read_at() == Some(at))
             .filter_map(|parameter| {
                 // A null pointer asked for nothing; as an argument it is worth showing.
@@ -216,8 +258,8 @@ impl Signature {
                 }
                 let value = parameter.read(words, payload)?;
                 Some(Arg::new(parameter.name.clone(), value))
-            })
-            .collect()
+            });
+        args.extend(read);
     }
 
     /// The stream that is passed by value, or that a call without one works on.

@@ -15,6 +15,8 @@ const MOST_NOTES: usize = 16;
 const MOST_CALLS: usize = 1 << 21;
 const MOST_WAITING: usize = 1 << 21;
 const LONGEST_TEXT: usize = 8 << 10;
+/// Calls in a row that are farther than what has been seen, after which no more are looked at.
+const MOST_BEYOND: usize = 256;
 
 /// How long work waits for word of its call, in nanoseconds: CUPTI hands calls and work over in
 /// different buffers.
@@ -263,11 +265,15 @@ impl Process {
         done
     }
 
-    /// Asks for the causes of calls; work of those that have one waits no longer, nor any if this is the last time.
+    /// Asks for the causes of calls; work of those that have one waits no longer, nor any if this is the last time. Calls
+    /// come nearly in the order of time: once several in a row are farther than what has been seen, so are the rest. In a
+    /// flood there are hundreds of thousands of those.
     fn find_causes(&mut self, calls: &Calls, last: bool) {
         let slack = self.clock.error().clamp(100, 2_000);
         let horizon = calls.horizon();
-        for _ in 0..self.unresolved.len() {
+        let mut kept = Vec::new();
+        let mut beyond = 0;
+        while beyond < MOST_BEYOND {
             let Some(number) = self.unresolved.pop_front() else {
                 break;
             };
@@ -280,11 +286,14 @@ impl Process {
             let span = (to_host(reported.call.start), to_host(reported.call.end));
             if last || horizon.reaches(span, slack) {
                 reported.found = calls.find(self.pid, reported.call.thread, span, slack);
+                beyond = 0;
+            } else {
+                beyond += 1;
             }
             let cause = match reported.found {
                 CauseLookup::Call(cause) => Some(cause),
                 CauseLookup::NotYet if !last => {
-                    self.unresolved.push_back(number);
+                    kept.push(number);
                     continue;
                 }
                 CauseLookup::NotYet | CauseLookup::Never => None,
@@ -293,6 +302,9 @@ impl Process {
             let work = std::mem::take(&mut reported.work);
             self.ready
                 .extend(work.into_iter().map(|work| (work, cause)));
+        }
+        for number in kept.into_iter().rev() {
+            self.unresolved.push_front(number);
         }
     }
 
@@ -318,6 +330,11 @@ impl Process {
                 }
             }
         }
+    }
+
+    /// How many calls and pieces of work wait.
+    pub fn waiting(&self) -> usize {
+        self.unresolved.len() + self.unreported.len() + self.timed.len()
     }
 
     /// The earliest work that still waits for its call.

@@ -2,6 +2,7 @@
 
 use super::{CuptiError, CuptiReport, Recording, Session};
 use crate::{
+    attach::{self, AttachError},
     library,
     notes::counted,
     preload::PRELOAD,
@@ -11,7 +12,14 @@ use crate::{
     },
 };
 use cuda::mps;
-use std::{env, ffi::OsString, fmt::Write as _, fs, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    env,
+    ffi::OsString,
+    fmt::Write as _,
+    fs,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 pub struct Cupti;
 pub struct Events;
@@ -77,9 +85,10 @@ impl Source for Cupti {
     }
 
     fn auto(&self, run: &RunOptions) -> Auto {
-        match run.is_command() {
-            true => Auto::Beside,
-            false => Auto::No,
+        // What it costs cannot be measured from outside: under a budget it must be asked for.
+        match run.is_everyone() || run.budget.is_some() {
+            true => Auto::No,
+            false => Auto::Beside,
         }
     }
 
@@ -95,7 +104,7 @@ impl Source for Cupti {
         run: &RunOptions,
         joining: Joining<'_>,
     ) -> Result<Box<dyn Running>, SourceError> {
-        collect(run, joining, &[])
+        collect(run, joining, false)
     }
 }
 
@@ -127,7 +136,7 @@ impl Source for Events {
         run: &RunOptions,
         joining: Joining<'_>,
     ) -> Result<Box<dyn Running>, SourceError> {
-        collect(run, joining, &[("CUTRACE_GPU_TIMES_BY", "events")])
+        collect(run, joining, true)
     }
 }
 
@@ -176,17 +185,31 @@ fn installed() -> Result<String, Obstacle> {
 fn collect(
     run: &RunOptions,
     joining: Joining<'_>,
-    more: &[(&str, &str)],
+    by_events: bool,
 ) -> Result<Box<dyn Running>, SourceError> {
     // The calls that cause the work, as others see them.
     let calls = joining.calls.cloned().unwrap_or_default();
     let session = Session::create_near(calls, run.near.as_deref())?;
-    let existing = env::var_os("CUDA_INJECTION64_PATH");
+    joining.gates.add_times(session.folder());
     let library = run.carried.path(Library::GpuTimes)?;
+    if run.pid().is_some() {
+        let entering = Entering {
+            library: library.clone(),
+            wanted: lines(run, session.folder(), by_events),
+            process: None,
+        };
+        return Ok(Box::new(Collecting {
+            environment: Vec::new(),
+            hindrance: None,
+            entering: Some(entering),
+            recording: session.start(joining.outlet, joining.deadline.clone())?,
+        }));
+    }
+    let existing = env::var_os("CUDA_INJECTION64_PATH");
     let mut environment = session.environment(library, existing.as_deref());
     if let Some(environment) = &mut environment {
-        for (name, value) in more {
-            environment.push((name.into(), value.into()));
+        if by_events {
+            environment.push(("CUTRACE_GPU_TIMES_BY".into(), "events".into()));
         }
         if run.waits {
             environment.push(("CUTRACE_GPU_TIMES_WAITS".into(), "1".into()));
@@ -207,6 +230,7 @@ fn collect(
     Ok(Box::new(Collecting {
         environment: environment.unwrap_or_default(),
         hindrance,
+        entering: None,
         recording: session.start(joining.outlet, joining.deadline.clone())?,
     }))
 }
@@ -215,7 +239,32 @@ struct Collecting {
     environment: Vec<(OsString, OsString)>,
     /// Why nothing will be collected.
     hindrance: Option<String>,
+    /// Of a process that runs already.
+    entering: Option<Entering>,
     recording: Recording<Outlet>,
+}
+
+struct Entering {
+    library: PathBuf,
+    /// For the library, as lines.
+    wanted: Vec<u8>,
+    /// The process that it has been loaded into.
+    process: Option<u32>,
+}
+
+/// What a library that comes into a running process is to know, which otherwise is in its environment.
+fn lines(run: &RunOptions, session: &Path, by_events: bool) -> Vec<u8> {
+    let mut text = session.as_os_str().as_bytes().to_vec();
+    let words = [
+        (by_events, "events"),
+        (run.waits, "waits"),
+        (run.verbose, "overhead"),
+    ];
+    for (_, word) in words.iter().filter(|(is_wanted, _)| *is_wanted) {
+        text.push(b'\n');
+        text.extend(word.as_bytes());
+    }
+    text
 }
 
 impl Running for Collecting {
@@ -223,7 +272,28 @@ impl Running for Collecting {
         Ok(std::mem::take(&mut self.environment))
     }
 
-    fn finish(self: Box<Self>) -> Option<Outcome> {
+    /// A process without GPU times is traced all the same.
+    fn attach(&mut self, pid: u32) -> Result<(), SourceError> {
+        if let Some(entering) = &mut self.entering {
+            let begin = "cutrace_gpu_times_attach";
+            match attach::call(pid, &entering.library, begin, &entering.wanted) {
+                Ok(()) => entering.process = Some(pid),
+                Err(why) => self.hindrance = Some(format!("no GPU times: {why}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Option<Outcome> {
+        if let Some(entering) = self.entering.take()
+            && let Some(pid) = entering.process
+        {
+            let end = "cutrace_gpu_times_detach";
+            match attach::call(pid, &entering.library, end, b"") {
+                Ok(()) | Err(AttachError::Ended { .. } | AttachError::Gone { .. }) => {}
+                Err(why) => self.hindrance = Some(format!("GPU times could not be ended: {why}")),
+            }
+        }
         let (outlet, report) = self.recording.finish();
         let mut details = details(&report);
         let mut notes = words::lines(&report.notes, &mut details);

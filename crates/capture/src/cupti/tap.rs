@@ -83,6 +83,10 @@ impl<S: Sink> Sink for Tap<S> {
         written
     }
 
+    fn keeps_records(&self) -> bool {
+        self.sink.keeps_records()
+    }
+
     fn thread_begins(&mut self, pid: u32, tid: u32, ns: u64) -> Result<(), SinkError> {
         self.sink.thread_begins(pid, tid, ns)
     }

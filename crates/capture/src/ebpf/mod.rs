@@ -9,7 +9,7 @@ mod kernels;
 pub mod layout;
 pub mod library;
 mod loader;
-mod mappings;
+pub(crate) mod mappings;
 pub mod maps;
 pub mod markers;
 pub mod objects;

@@ -22,8 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Debug, thiserror::Error)]
 #[error("{}", folder.display())]
 pub struct PinError {
-    folder: PathBuf,
-    source: io::Error,
+    /// The folder, or a file in it.
+    pub(super) folder: PathBuf,
+    pub(super) source: io::Error,
 }
 
 /// The thread that keeps the folder up to date.

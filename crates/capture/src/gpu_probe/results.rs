@@ -2,7 +2,7 @@
 
 use super::{
     Allocations, MapDump, MapReading, Notes, RingTotals, Unprobed,
-    programs::{Access, LINE_BYTES, Owner, accesses},
+    programs::{access_details, accesses},
     unprobed::Launched,
 };
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     source::{Results, Together},
     trace_file::{Onlooker, TraceFile},
 };
+use event::probed::{CACHE_LINE_BYTES, MemoryAccess, MemoryOwner};
 use event::{Category, Event, Layer, Record};
 use std::fmt::Write as _;
 
@@ -53,7 +54,7 @@ pub struct ProbeResults {
     /// Blocks that came and went, in the device's time, the first of them.
     pub spans: Vec<(u64, u64)>,
     /// What `gpu mem` counted, with the names of what was accessed.
-    pub accesses: Vec<Access>,
+    pub accesses: Vec<MemoryAccess>,
     /// Kernels that ran without their probes.
     pub unprobed: Unprobed,
 }
@@ -62,8 +63,8 @@ impl ProbeResults {
     /// Says of accesses in whose memory they were, now that all of it is known; what there is to note of it.
     fn name_accesses(&mut self, allocations: &Allocations) -> Option<String> {
         self.accesses = accesses(&self.dumps, |pid, address| {
-            let (found, start) = allocations.find(pid, address, LINE_BYTES)?;
-            let owner = Owner {
+            let (found, start) = allocations.find(pid, address, CACHE_LINE_BYTES)?;
+            let owner = MemoryOwner {
                 name: found.name.to_string(),
                 number: found.number,
                 bytes: found.bytes,
@@ -88,7 +89,7 @@ impl ProbeResults {
             event.pid = access.pid;
             event.tid = access.pid;
             event.context = Some(access.context.into());
-            event.args = access.details();
+            event.args = access_details(access);
             sink.give(event.into())?;
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! them already; what a process sends, it sends to us alone, and means the command. The kernel says
 //! which it was. We stop only when the command stops, so that one that ignores Ctrl-Z runs on.
 
+use crate::live::flight::is_request;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -125,6 +126,9 @@ extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
         // A terminal that is closed tells the leader of its session only, which the command would be without us.
         let is_ours_alone = signal == libc::SIGHUP && libc::getsid(0) == libc::getpid();
         if !sent_by_a_process && !is_ours_alone {
+            return;
+        }
+        if is_request(signal) {
             return;
         }
         let errno = *libc::__errno_location();

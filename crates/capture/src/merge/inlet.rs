@@ -68,6 +68,10 @@ impl Sink for Inlet {
         self.keep(Entry::Record(record))
     }
 
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
     fn thread_begins(&mut self, pid: u32, tid: u32, ns: u64) -> Result<(), SinkError> {
         self.keep(Entry::ThreadBegins { pid, tid, ns })
     }

@@ -67,13 +67,20 @@ impl<S: Sink> Sink for Nested<S> {
 /// The spans that are open, by thread.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
-    threads: HashMap<(u32, u32), Thread, RandomState>,
+    threads: Vec<Thread>,
+    /// Their places in the list.
+    places: HashMap<ThreadKey, usize, RandomState>,
+    /// The thread of the last event: the next is often of the same.
+    latest: usize,
     /// Counts the events, to tell threads that were forgotten by their program.
     clock: u64,
 }
 
-#[derive(Debug, Default)]
+type ThreadKey = (u32, u32);
+
+#[derive(Debug)]
 struct Thread {
+    key: ThreadKey,
     /// Outermost first.
     open: Vec<OpenSpan>,
     outliving: Vec<OpenSpan>,
@@ -108,16 +115,12 @@ impl Nesting {
         }
         self.clock += 1;
         let key = thread_of(event);
-        let thread = match self.threads.get_mut(&key) {
-            Some(thread) => thread,
+        let place = match self.place_of(key) {
+            Some(place) => place,
             None if event.extent != Extent::Open => return,
-            None => {
-                if self.threads.len() >= MOST_THREADS {
-                    self.forget();
-                }
-                self.threads.entry(key).or_default()
-            }
+            None => self.add(key),
         };
+        let thread = &mut self.threads[place];
         thread.seen = self.clock;
         match event.extent {
             Extent::Open => {
@@ -137,7 +140,36 @@ impl Nesting {
 
     /// What the thread of this number left open was another's, or another program's.
     pub fn thread_begins(&mut self, pid: u32, tid: u32) {
-        self.threads.remove(&(pid, tid));
+        if let Some(place) = self.place_of((pid, tid)) {
+            self.threads[place].open.clear();
+            self.threads[place].outliving.clear();
+        }
+    }
+
+    #[inline]
+    fn place_of(&mut self, key: ThreadKey) -> Option<usize> {
+        if (self.threads.get(self.latest)).is_some_and(|thread| thread.key == key) {
+            return Some(self.latest);
+        }
+        let place = *self.places.get(&key)?;
+        self.latest = place;
+        Some(place)
+    }
+
+    fn add(&mut self, key: ThreadKey) -> usize {
+        if self.threads.len() >= MOST_THREADS {
+            self.forget();
+        }
+        let place = self.threads.len();
+        self.threads.push(Thread {
+            key,
+            open: Vec::new(),
+            outliving: Vec::new(),
+            seen: 0,
+        });
+        self.places.insert(key, place);
+        self.latest = place;
+        place
     }
 
     #[cfg(test)]
@@ -147,15 +179,16 @@ impl Nesting {
 
     /// Those without open spans, and the half of the others that was quiet for longest.
     fn forget(&mut self) {
-        self.threads.retain(|_, thread| !thread.open.is_empty());
-        if self.threads.len() < MOST_THREADS / 2 {
-            return;
+        self.threads.retain(|thread| !thread.open.is_empty());
+        if self.threads.len() >= MOST_THREADS / 2 {
+            let mut seen: Vec<u64> = self.threads.iter().map(|thread| thread.seen).collect();
+            let middle = seen.len() / 2;
+            let (_, middle, _) = seen.select_nth_unstable(middle);
+            let middle = *middle;
+            self.threads.retain(|thread| thread.seen >= middle);
         }
-        let mut seen: Vec<u64> = self.threads.values().map(|thread| thread.seen).collect();
-        let middle = seen.len() / 2;
-        let (_, middle, _) = seen.select_nth_unstable(middle);
-        let middle = *middle;
-        self.threads.retain(|_, thread| thread.seen >= middle);
+        let keys = self.threads.iter().map(|thread| thread.key);
+        self.places = keys.zip(0..).collect();
     }
 }
 
@@ -218,7 +251,7 @@ impl OpenSpan {
 impl Role {
     fn of(event: &Event) -> Role {
         match event.layer {
-            _ if event.kind == Kind::Range => Role::Range,
+            _ if event.kind.is_around_calls() => Role::Range,
             Layer::Runtime | Layer::Driver | Layer::Library => Role::Call,
             Layer::Kernel | Layer::Os => Role::Kernel,
             _ => Role::Other,

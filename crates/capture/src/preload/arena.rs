@@ -11,10 +11,48 @@ use std::fs::File;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Whether somebody else has the file open or mapped: the kernel grants a write lease only if nobody has.
+fn is_used_elsewhere(file: &File) -> Option<bool> {
+    let lease = |kind: libc::c_int| {
+        // SAFETY: a plain system call on a descriptor we hold.
+        match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    match lease(libc::F_WRLCK) {
+        Ok(()) => lease(libc::F_UNLCK).ok().map(|()| false),
+        Err(why) => (why.kind() == io::ErrorKind::WouldBlock).then_some(true),
+    }
+}
+
+/// Whether leases in this folder tell of files that a process has mapped and closed. On overlayfs they do not: a mapping
+/// there is one of the file below. Whoever believed it would stop reading the rings of a process that lives.
+pub fn leases_see_mappings(folder: &Path) -> io::Result<bool> {
+    const BYTES: usize = 4096;
+    let path = folder.join("lease");
+    let open = |new: bool| {
+        File::options()
+            .read(true)
+            .write(true)
+            .create_new(new)
+            .mode(0o600)
+            .open(&path)
+    };
+    let file = open(true)?;
+    let used = (|| {
+        file.set_len(BYTES as u64)?;
+        let _mapping = Mapping::new(&open(false)?, BYTES)?;
+        Ok(is_used_elsewhere(&file) == Some(true))
+    })();
+    std::fs::remove_file(&path)?;
+    used
+}
 
 /// More than any session asks for; bounds what a damaged header makes us map.
 const MOST_SLOTS: u32 = 1 << 22;
@@ -105,20 +143,9 @@ impl Arena {
     }
 
     /// Whether a process still has it mapped: one that was killed, or replaced itself, does not say
-    /// so. The kernel grants a write lease only on a file that nobody else has open.
-    /// None where the file system knows no leases.
+    /// so. None where the file system knows no leases. To be believed where [`leases_see_mappings`].
     pub fn has_producer(&self) -> Option<bool> {
-        let lease = |kind: libc::c_int| {
-            // SAFETY: a plain system call on a descriptor we hold.
-            match unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, kind) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        match lease(libc::F_WRLCK) {
-            Ok(()) => lease(libc::F_UNLCK).ok().map(|()| false),
-            Err(why) => (why.kind() == io::ErrorKind::WouldBlock).then_some(true),
-        }
+        is_used_elsewhere(&self.file)
     }
 
     /// Rings that have been taken so far; the directory says what became of each.

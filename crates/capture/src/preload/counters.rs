@@ -30,6 +30,16 @@ impl CounterPage {
             .map_err(|source| PreloadError::Options { path, source })
     }
 
+    /// The page, for who opens and closes gates in it.
+    pub fn file(&self) -> std::io::Result<File> {
+        self.0.try_clone()
+    }
+
+    /// Nanoseconds that recording a call costs, as measured in the program; 0: nobody has yet.
+    pub fn cost(&self) -> f64 {
+        self.word(offset_of!(Counters, cost)) as f64 / 10.0
+    }
+
     /// Calls that were not recorded and that no ring counts.
     pub fn lost(&self) -> u64 {
         self.word(offset_of!(Counters, lost))

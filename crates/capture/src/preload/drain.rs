@@ -20,8 +20,10 @@
 
 use super::clock;
 use super::ring::{Ring, SlotWords};
+use super::shedding::Shed;
 use crate::call::item::{Batch, Item, PayloadRange, Step, Within};
 use crate::clock::monotonic;
+use crate::live::budget::ORDER;
 use cuda::capture::MAX_PAYLOAD_SLOTS;
 use event::note::{MOST_PAYLOADS, Note};
 use event::ring::{FLAG_NOTE, FLAG_PAYLOADS, FLAG_UNWOUND, FLAG_WITHIN, payload_within};
@@ -54,6 +56,9 @@ pub struct Reader {
     /// Notes whose calls have not come yet.
     callers: Vec<Caller>,
     dropped: u64,
+    /// What was shed, and how long its thread was busy for us, when that was last asked.
+    shed: Shed,
+    spent: u64,
     /// Time never goes back in a thread.
     latest: u64,
     /// A slot that is not committed, and since when it has held up others.
@@ -90,6 +95,8 @@ impl Reader {
             open: Vec::new(),
             callers: Vec::new(),
             dropped: 0,
+            shed: Shed::default(),
+            spent: 0,
             latest: 0,
             gap: None,
             over: false,
@@ -143,6 +150,17 @@ impl Reader {
         self.gap = None;
         self.cursor = next;
         true
+    }
+
+    /// What was shed since the last time, and the ticks that the thread has spent.
+    pub fn take_shed(&mut self) -> (Shed, u64) {
+        let now: Shed = std::array::from_fn(|place| self.ring.shed(ORDER[place].0));
+        let spent = self.ring.spent();
+        // What the program has spoilt is not believed.
+        let shed = std::array::from_fn(|place| now[place].saturating_sub(self.shed[place]));
+        let ticks = spent.saturating_sub(self.spent);
+        (self.shed, self.spent) = (now, spent);
+        (shed, ticks)
     }
 
     /// There is nothing to read.

@@ -1,12 +1,13 @@
 //! The thread that empties the rings. It only copies: what the copies mean is found out elsewhere,
 //! so that a slow disk does not hold up the traced program.
 
-use super::arena::Arena;
+use super::arena::{Arena, leases_see_mappings};
 use super::clock;
 use super::counters::CounterPage;
 use super::drain::{Corrupt, Reader};
 use super::namespace::Namespaces;
 use super::session::thread_time;
+use super::shedding::{Shedding, SheddingReport};
 use crate::call::item::{Batch, Item, Step};
 use crate::clock::monotonic;
 use event::ClockPair;
@@ -41,6 +42,8 @@ pub enum Message {
     Damaged,
     /// Processes that were still there when tracing stopped.
     StillRunning(usize),
+    /// What a budget came to.
+    Shed(SheddingReport),
     /// How the clocks stand, before what was drained after it.
     Clock(ClockPair),
     /// Every ring has been looked at since this moment.
@@ -130,6 +133,10 @@ struct Drainer<'a> {
     /// The ring of threads that have none.
     nobody: Option<usize>,
     lost: u64,
+    /// It can be seen which rings no process has any more; where it cannot, all are kept until the end.
+    sees_ends: bool,
+    /// Where recording may cost only so much.
+    shedding: Option<Shedding>,
     /// The program has ended, and so do we after this round.
     last: bool,
 }
@@ -141,17 +148,19 @@ pub struct Shared<'a> {
     pub ahead: &'a Ahead,
     pub namespaces: &'a Namespaces,
     pub counters: &'a CounterPage,
+    pub shedding: Option<Shedding>,
 }
 
 /// Runs until it is asked to stop and the rings are empty. Returns the CPU time it took.
-pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Duration {
+pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: Shared<'_>) -> Duration {
     let Shared {
         messages,
         used,
         ahead,
         namespaces,
         counters,
-    } = *shared;
+        shedding,
+    } = shared;
     let mut drainer = Drainer {
         folder,
         messages,
@@ -165,6 +174,8 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Durat
         refused: HashMap::new(),
         nobody: None,
         lost: 0,
+        sees_ends: leases_see_mappings(folder).unwrap_or(false),
+        shedding,
         last: false,
     };
     be_prompt();
@@ -190,6 +201,7 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Durat
         }
         drainer.last = last;
         let moved = drainer.round();
+        drainer.shed(began);
         if last {
             let _ = messages.send(Message::StillRunning(drainer.still_running()));
             drainer.open_refused();
@@ -206,7 +218,8 @@ pub fn drain_all(folder: &Path, stop: &AtomicBool, shared: &Shared<'_>) -> Durat
             Moved::Some => (pause / 2).max(SHORTEST_PAUSE),
             Moved::Little => (pause.max(SHORTEST_PAUSE) * 2).min(LONGEST_PAUSE),
         };
-        std::thread::sleep(pause);
+        // Who stops us wakes us, too.
+        std::thread::park_timeout(pause);
     }
 }
 
@@ -243,8 +256,14 @@ impl Drainer<'_> {
             // One that is not whole yet is looked at again next time. One that is loses its name: it
             // is not taken up twice, and its memory is free as soon as both sides let go of it.
             let path = entry.path();
-            match Arena::open(&path) {
-                Ok(Some(arena)) if fs::remove_file(&path).is_ok() => {
+            let opened = Arena::open(&path).and_then(|arena| {
+                if arena.is_some() {
+                    fs::remove_file(&path)?;
+                }
+                Ok(arena)
+            });
+            match opened {
+                Ok(Some(arena)) => {
                     self.refused.remove(&path);
                     // At once: it may be gone when its first call is seen.
                     (self.namespaces).thread(arena.namespace, arena.pid, arena.pid);
@@ -257,7 +276,7 @@ impl Drainer<'_> {
                     });
                     self.opened += 1;
                 }
-                Ok(_) => {}
+                Ok(None) => {}
                 // Removed since, by whoever made it.
                 Err(why) if why.kind() == io::ErrorKind::NotFound => {}
                 Err(why) => {
@@ -280,6 +299,29 @@ impl Drainer<'_> {
         }
         for (path, why) in self.refused.drain() {
             let _ = self.messages.send(Message::Unreadable(path, why));
+        }
+    }
+
+    /// Sheds what costs too much, and says at the end what it was.
+    fn shed(&mut self, now: u64) {
+        let Some(shedding) = &mut self.shedding else {
+            return;
+        };
+        if self.last || shedding.is_due(now) {
+            for ring in self.sources.iter_mut().flat_map(|source| &mut source.rings) {
+                if let ArenaEntry::Ring {
+                    reader,
+                    number: Some(number),
+                } = ring
+                {
+                    shedding.look_at(*number, reader);
+                }
+            }
+            shedding.decide(now, self.counters);
+        }
+        shedding.stride(now);
+        if self.last {
+            let _ = self.messages.send(Message::Shed(shedding.report(now)));
         }
     }
 
@@ -311,6 +353,9 @@ impl Drainer<'_> {
 
     /// Processes that have not let go of their rings.
     fn still_running(&self) -> usize {
+        if !self.sees_ends {
+            return 0;
+        }
         let arenas = self.sources.iter().map(|source| &source.arena);
         let running = arenas
             .filter(|arena| arena.has_producer() == Some(true))
@@ -327,7 +372,7 @@ impl Drainer<'_> {
                 return false;
             }
             // Asked before draining: what has no producer gets nothing more.
-            let over = source.is_over();
+            let over = self.sees_ends && source.is_over();
             self.pass_on_text(source);
             moved = moved.max(self.drain(source, over || self.last));
             !over
@@ -367,6 +412,11 @@ impl Drainer<'_> {
             moved = moved.max(Moved::of(reader));
             if over || state == RingState::Ended {
                 reader.set_over();
+            }
+            if let Some(shedding) = &mut self.shedding
+                && (over || state == RingState::Ended)
+            {
+                shedding.look_at(number, reader);
             }
             if self.empty(reader, number).is_err() {
                 let _ = self.messages.send(Message::Damaged);
@@ -429,7 +479,7 @@ impl Drainer<'_> {
     }
 
     /// Copies what a ring holds.
-    fn empty(&self, reader: &mut Reader, ring: usize) -> Result<(), Corrupt> {
+    fn empty(&mut self, reader: &mut Reader, ring: usize) -> Result<(), Corrupt> {
         if reader.is_idle() {
             return Ok(());
         }
@@ -442,6 +492,11 @@ impl Drainer<'_> {
                 .map_or_else(|| Batch::with_room(steps), Batch::emptied);
             batch.ring = ring;
             let drained = reader.drain(&mut batch);
+            if let Some(shedding) = &mut self.shedding {
+                let is_call =
+                    |item: &&Item| matches!(item.step, Step::Begin { .. } | Step::Whole { .. });
+                shedding.recorded(ring, batch.items.iter().filter(is_call).count() as u64);
+            }
             if !batch.items.is_empty() {
                 self.ahead.more(batch.size());
                 let _ = self.messages.send(Message::Batch(batch));

@@ -2,10 +2,13 @@
 
 use super::PreloadError;
 use super::session::Options;
+use crate::live::WindowOptions;
+use std::ffi::CString;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,6 +39,8 @@ const PREFIX: &str = "cutrace.";
 const YOUNG: Duration = Duration::from_secs(60);
 /// Room that a run should have for its rings; and what there must be at least.
 const ROOM: [u64; 2] = [16 << 20, 128 << 10];
+/// What is taken of it to see that it is there.
+const TAKEN: u64 = 128 << 10;
 
 impl Folder {
     /// A new folder, in memory where that is possible. `near`: where to try last, besides the usual
@@ -135,8 +140,14 @@ fn secret() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Takes so much room and gives it back. A full file system still makes folders.
+/// Whether there is so much room. A full file system still makes folders: some of it is taken and given back, and all of
+/// it where the file system does not say what is free. Not always all of it: memory is cleared when it is taken, which
+/// every start would wait for.
 fn has_room(folder: &Path, bytes: u64) -> io::Result<()> {
+    let bytes = match free_bytes(folder) {
+        Some(free) if free >= bytes => bytes.min(TAKEN),
+        _ => bytes,
+    };
     let path = folder.join("room");
     let file = File::options()
         .write(true)
@@ -155,6 +166,15 @@ fn has_room(folder: &Path, bytes: u64) -> io::Result<()> {
         Err(why) if why.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
         answer => answer,
     }
+}
+
+fn free_bytes(folder: &Path) -> Option<u64> {
+    let path = CString::new(folder.as_os_str().as_bytes()).ok()?;
+    // SAFETY: plain numbers, for the call to fill in.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a name that ends in NUL, and a structure of the right size.
+    let asked = unsafe { libc::statvfs(path.as_ptr(), &mut found) };
+    (asked == 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// A file that a traced process left: a plain one, with no other name. Nothing that is put in its place
@@ -185,6 +205,17 @@ fn locked(path: &Path) -> Option<File> {
     // SAFETY: a plain system call on a descriptor we hold.
     let held = unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
     (held == 0).then_some(folder)
+}
+
+/// Who has a session's folder, if its tracer still runs.
+pub(crate) fn owner(session: &Path) -> Option<String> {
+    let mut folders = session.ancestors();
+    let (outer, pid) = folders.find_map(|folder| {
+        let name = folder.file_name()?.to_str()?.strip_prefix(PREFIX)?;
+        Some((folder, name.split('.').next()?.to_owned()))
+    })?;
+    let is_held = outer.exists() && locked(outer).is_none();
+    is_held.then(|| format!("(process {pid})"))
 }
 
 /// A tracer that was killed leaves its folder, and the memory of its rings with it.
@@ -221,6 +252,14 @@ fn option_lines(options: &Options) -> Result<String, PreloadError> {
     if let Some(filter) = &options.filter {
         let _ = writeln!(text, "filter {}", one_line("-e", filter.for_injection())?);
     }
+    match &options.window {
+        Some(WindowOptions::Range { name }) => {
+            let name = one_line("--window", name.clone())?;
+            let _ = writeln!(text, "window range={name}");
+        }
+        Some(WindowOptions::Profiler) => text.push_str("window profiler\n"),
+        _ => {}
+    }
     if let Some(filter) = &options.stacks {
         let _ = writeln!(
             text,
@@ -230,6 +269,9 @@ fn option_lines(options: &Options) -> Result<String, PreloadError> {
     }
     for name in &options.intact {
         let _ = writeln!(text, "intact {}", one_line("a uprobe", name.clone())?);
+    }
+    if options.operators {
+        text.push_str("operators\n");
     }
     if let Some(slots) = options.ring_slots {
         let _ = writeln!(text, "ring {slots}");

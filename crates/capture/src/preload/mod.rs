@@ -20,6 +20,7 @@ mod process;
 mod report;
 mod ring;
 mod session;
+mod shedding;
 mod source;
 #[cfg(test)]
 mod tests;

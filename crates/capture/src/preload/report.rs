@@ -1,6 +1,7 @@
 //! What a session has to say of itself at its end: what was hooked, what was missed, what it cost.
 
 use super::process::{Library, Processes};
+use super::shedding::SheddingReport;
 use crate::SinkError;
 use crate::call::Totals;
 use crate::notes::{Notes, Topic, counted};
@@ -31,6 +32,8 @@ pub struct PreloadReport {
     /// Records that could not be kept, and why not.
     pub unwritten: u64,
     pub failure: Option<SinkError>,
+    /// What was not recorded because it would have cost too much.
+    pub shed: Option<SheddingReport>,
 }
 
 /// What injected code says of libraries, by the word that it says it with.
@@ -85,6 +88,7 @@ impl Process {
             parent: (self.parent != 0).then_some(self.parent),
             name: process_name::short(&self.command, "", &self.exe),
             command: self.command.clone(),
+            origin: None,
         }
     }
 }
@@ -187,6 +191,7 @@ impl PreloadReport {
             overhead: overhead(processes, totals.recorded),
             unwritten: totals.unwritten,
             failure: totals.failure,
+            shed: None,
         }
     }
 

@@ -2,7 +2,7 @@
 //! nothing: every number is checked before it is used, every word is read by an atomic load.
 
 use event::ring::{
-    CallSlot, PayloadSlot, RING_HEADER_SIZE, RING_MAGIC, RingHeader, SLOT_BYTES as SLOT,
+    CallSlot, GATES, PayloadSlot, RING_HEADER_SIZE, RING_MAGIC, RingHeader, SLOT_BYTES as SLOT,
 };
 use std::fs::File;
 use std::io;
@@ -128,6 +128,19 @@ impl Ring {
 
     pub fn dropped(&self) -> u64 {
         self.word(offset_of!(RingHeader, dropped))
+            .load(Ordering::Relaxed)
+    }
+
+    /// Calls of a class that were let by and counted.
+    pub fn shed(&self, class: u8) -> u64 {
+        let class = usize::from(class).min(GATES - 1);
+        self.word(offset_of!(RingHeader, shed) + 8 * class)
+            .load(Ordering::Relaxed)
+    }
+
+    /// Ticks that its thread has spent beside recording calls.
+    pub fn spent(&self) -> u64 {
+        self.word(offset_of!(RingHeader, spent))
             .load(Ordering::Relaxed)
     }
 

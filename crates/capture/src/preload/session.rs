@@ -10,12 +10,14 @@ use super::namespace::Namespaces;
 use super::origin::Traced;
 use super::process::Processes;
 use super::report::PreloadReport;
+use super::shedding::Shedding;
 use super::untraced::Watch;
 use crate::call::item::Batch;
 use crate::call::{Assembler, Filter, Limits};
 use crate::clock::monotonic;
 use crate::files;
 use crate::launch::block_signals;
+use crate::live::{Gates, WindowOptions, budget::Budget};
 use crate::notes::counted;
 use crate::{Deadline, Sink};
 use event::{ClockError, ClockPair};
@@ -38,6 +40,8 @@ pub struct Options {
     pub stacks: Option<Filter>,
     /// Functions whose code is not to be changed: uprobes go there.
     pub intact: Vec<String>,
+    /// PyTorch's operators are recorded.
+    pub operators: bool,
     /// Where to try last to keep rings, besides the usual places.
     pub near: Option<PathBuf>,
     /// Slots of each thread's ring.
@@ -48,10 +52,20 @@ pub struct Options {
     pub sample: u32,
     /// Calls that begin later than this are left out.
     pub deadline: Deadline,
+    /// The program itself opens gates for what these say, if it is anything it knows of.
+    pub window: Option<WindowOptions>,
+    /// What lets calls by that nobody wants.
+    pub gates: Gates,
+    /// What recording may cost, as a share of the busiest thread's time.
+    pub budget: Option<f64>,
+    /// The program runs already: its kernels were named before anybody looked.
+    pub running: bool,
 }
 
 /// Records wait this long for earlier ones of threads that were held up.
 const WINDOW: u64 = 50_000_000;
+/// How much longer they wait at most where they are behind.
+const MOST_PATIENCE: u64 = 400_000_000;
 /// The file on disk is never farther behind than this.
 const FLUSH_EVERY: u64 = 500_000_000;
 /// Used batches kept for use again.
@@ -75,6 +89,9 @@ impl Session {
         let folder = Folder::create(options.near.as_deref())?;
         folder.write_options(&options)?;
         let counters = CounterPage::create(folder.path())?;
+        if let Ok(page) = counters.file() {
+            options.gates.add(page);
+        }
         Ok(Session {
             folder,
             counters,
@@ -125,7 +142,7 @@ impl Session {
             filter: self.options.filter.clone(),
             min_duration: nanoseconds(self.options.min_duration),
             sample: self.options.sample,
-            hosts: false,
+            hosts: self.options.running,
             deadline: self.options.deadline.clone(),
         };
         let stop = Arc::new(AtomicBool::new(false));
@@ -136,6 +153,10 @@ impl Session {
         let namespaces = Namespaces::shared();
         // Rings are files, one for each process.
         files::raise_limit();
+        let shedding = self.options.budget.map(|share| {
+            let budget = Budget::new(share, self.options.gates.clone());
+            Shedding::new(budget, clock.length(1 << 20) as f64 / f64::from(1 << 20))
+        });
         let drainer = {
             let (stop, folder) = (stop.clone(), self.folder.path().to_owned());
             let (ahead, counters) = (ahead.clone(), counters.clone());
@@ -147,8 +168,9 @@ impl Session {
                     ahead: &ahead,
                     namespaces: &namespaces,
                     counters: &counters,
+                    shedding,
                 };
-                drain_all(&folder, &stop, &shared)
+                drain_all(&folder, &stop, shared)
             };
             spawn("drain", body)?
         };
@@ -187,6 +209,7 @@ impl<S: Sink> Recording<S> {
     /// Takes what is left in the rings and stops. Call it when the program has ended.
     pub fn finish(self) -> (S, PreloadReport) {
         self.stop.store(true, Ordering::Release);
+        self.drainer.thread().unpark();
         let drain_time = self
             .drainer
             .join()
@@ -211,6 +234,7 @@ fn assemble_all<S: Sink>(
     let mut unreadable = Vec::new();
     let mut flushed = monotonic();
     let (mut damaged, mut still_running) = (0, 0);
+    let mut shed = None;
     for message in messages {
         match message {
             Message::Ring { pid, tid } => assembler.add_ring(pid, tid),
@@ -231,9 +255,13 @@ fn assemble_all<S: Sink>(
             Message::Unreadable(path, why) => unreadable.push((path, why)),
             Message::Damaged => damaged += 1,
             Message::StillRunning(count) => still_running = count,
+            Message::Shed(report) => shed = Some(report),
             Message::Clock(pair) => assembler.origin.clock.add(pair),
             Message::Round(began) => {
-                let passed = began.saturating_sub(window);
+                // Who is behind may as well wait longer for threads that are held up: what comes too late is put in its
+                // place when the run is over, and the whole trace is read and written again for it.
+                let behind = monotonic().saturating_sub(began).min(MOST_PATIENCE);
+                let passed = began.saturating_sub(window.saturating_add(behind));
                 assembler.advance(passed);
                 assembler.passed(passed);
                 for batch in assembler.used_batches() {
@@ -273,6 +301,7 @@ fn assemble_all<S: Sink>(
         report.notes.say(format!("{processes} no longer traced"));
     }
     report.tracer_cpu = thread_time();
+    report.shed = shed;
     (sink, report)
 }
 

@@ -2,15 +2,17 @@
 
 use super::{Filter, Options, PreloadError, Process, Recording, Session, nothing::Nothing, nvtx};
 use crate::{
+    attach::{AttachError, Attachment},
     cupti::Tap,
     gpu_probe::HostPart,
     launch::sanitizer,
+    notes::counted,
     source::{
         About, Auto, Finding, Joining, Library, OtherTools, Outcome, Outlet, Part, Provides,
         RunOptions, Running, Source, SourceError, Unavailable, words,
     },
 };
-use std::{env, ffi::OsString, fmt::Write as _};
+use std::{env, ffi::OsString, fmt::Write as _, path::PathBuf};
 
 pub struct Preload;
 
@@ -19,7 +21,8 @@ pub static PRELOAD: Preload = Preload;
 static ABOUT: About = About {
     name: "preload",
     help: "every CUDA call, recorded by a library inside the program",
-    shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges",
+    shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges; works on your running \
+            processes (`-p PID`, docs/ATTACH.md)",
     provides: Provides {
         calls: true,
         ..Provides::NOTHING
@@ -58,9 +61,9 @@ impl Source for Preload {
     }
 
     fn auto(&self, run: &RunOptions) -> Auto {
-        match run.is_command() {
-            true => Auto::Main(3),
-            false => Auto::No,
+        match run.is_everyone() {
+            true => Auto::No,
+            false => Auto::Main(3),
         }
     }
 
@@ -86,12 +89,30 @@ impl Source for Preload {
             intact: (run.probes.as_ref())
                 .and_then(|probes| probes.host.as_ref())
                 .map_or_else(Vec::new, HostPart::functions),
+            operators: joining.plan.has(|about| about.name == "torch"),
             near: run.near.clone(),
             ring_slots: None,
             min_duration: run.min_duration,
             sample: run.one_of(),
             deadline: joining.deadline.clone(),
+            window: run.window.clone(),
+            gates: joining.gates.clone(),
+            budget: run.budget,
+            running: run.pid().is_some(),
         })?;
+        if run.pid().is_some() {
+            let attachment = Entering {
+                library: library.clone(),
+                session: session.folder().to_owned(),
+                attachment: None,
+            };
+            return Ok(Box::new(Injected {
+                nothing: Nothing::of(run),
+                environment: Vec::new(),
+                entering: Some(attachment),
+                recording: session.start(Tap::new(joining.outlet, joining.calls.cloned()))?,
+            }));
+        }
         let existing = env::var_os("LD_PRELOAD");
         let mut environment = session.environment(library, existing.as_deref())?;
         if run.probes.is_some() {
@@ -104,6 +125,7 @@ impl Source for Preload {
         Ok(Box::new(Injected {
             nothing: Nothing::of(run),
             environment,
+            entering: None,
             recording: session.start(Tap::new(joining.outlet, joining.calls.cloned()))?,
         }))
     }
@@ -128,7 +150,26 @@ fn add_probes(
 struct Injected {
     nothing: Nothing,
     environment: Vec<(OsString, OsString)>,
+    /// Of a process that runs already.
+    entering: Option<Entering>,
     recording: Recording<Tap<Outlet>>,
+}
+
+/// What to try instead.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}; --method=ebpf (root) attaches without loading a library")]
+struct NotEntered(#[source] AttachError);
+
+impl From<NotEntered> for SourceError {
+    fn from(cause: NotEntered) -> Self {
+        SourceError::of(cause)
+    }
+}
+
+struct Entering {
+    library: PathBuf,
+    session: PathBuf,
+    attachment: Option<Attachment>,
 }
 
 impl Running for Injected {
@@ -136,7 +177,17 @@ impl Running for Injected {
         Ok(std::mem::take(&mut self.environment))
     }
 
+    fn attach(&mut self, pid: u32) -> Result<(), SourceError> {
+        if let Some(entering) = &mut self.entering {
+            let attachment = Attachment::begin(pid, &entering.library, &entering.session);
+            entering.attachment = Some(attachment.map_err(NotEntered)?);
+        }
+        Ok(())
+    }
+
     fn finish(self: Box<Self>) -> Option<Outcome> {
+        let attachment = self.entering.and_then(|entering| entering.attachment);
+        let left = attachment.as_ref().map(Attachment::end);
         let (tap, report) = self.recording.finish();
         let outlet = tap.finish();
         let mut details = words::hooked(&report.processes, &report.libraries);
@@ -147,6 +198,26 @@ impl Running for Injected {
             clock.error_ns, clock.pairs
         );
         let mut notes = words::lines(&report.notes, &mut details);
+        if let Some(attachment) = &attachment {
+            let _ = writeln!(
+                details,
+                "cutrace: attached by loading a library; the program paused for {:.1} ms",
+                attachment.paused.as_secs_f64() * 1e3
+            );
+        }
+        if let Some(attachment) = attachment.filter(|one| one.left_alone > 0) {
+            let left = counted(
+                attachment.left_alone as u64,
+                "function was",
+                "functions were",
+            );
+            notes.push(format!(
+                "{left} not hooked: another tool had changed their code"
+            ));
+        }
+        if let Some(Err(why)) = left {
+            notes.push(format!("hooks could not be taken off: {why}"));
+        }
         // Lost calls were hooked, whatever could be said of it.
         if report.libraries.is_empty() && report.lost == 0 {
             notes.insert(0, self.nothing.words());
@@ -160,6 +231,7 @@ impl Running for Injected {
             overhead: report.overhead,
             tracer_cpu: report.tracer_cpu,
             not_sampled: report.not_sampled,
+            shed: report.shed.map(|report| report.in_words()),
             unwritten: report.unwritten,
             failure: report.failure,
             ..Outcome::new(outlet)

@@ -2,10 +2,12 @@
 
 use super::{Library, SourceError, SourceRef, Unavailable};
 use crate::{
+    attach,
     ebpf::ProcessFilter,
     gpu_probe::Probes,
     hooks::Hook,
     launch::{self, Command, OtherUser},
+    live::WindowOptions,
 };
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -95,6 +97,10 @@ pub struct RunOptions {
     pub min_duration: Duration,
     /// How long to watch.
     pub duration: Option<Duration>,
+    /// Only a part of the run is recorded.
+    pub window: Option<WindowOptions>,
+    /// What recording may cost, as a share of the busiest thread's time.
+    pub budget: Option<f64>,
     /// On softgpu.
     pub simulate: bool,
     pub softgpu: Option<Softgpu>,
@@ -149,12 +155,10 @@ impl RunOptions {
             .collect()
     }
 
-    /// A library comes into a program when it starts, or not at all.
+    /// A library comes into a program when it starts, or by ptrace when it runs already.
     pub fn can_be_entered(&self) -> Result<(), Unavailable> {
         match self.pid() {
-            Some(_) => Err(Unavailable::because(
-                "it cannot be loaded into a running process",
-            )),
+            Some(pid) => attach::check(pid).map_err(Unavailable::because),
             None => self.is_not_the_machine(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Outlet;
 use crate::{SinkError, trace_file::TraceFile};
-use event::{Aggregate, ClockError, Hooks, Overhead, ProcessName};
+use event::{Aggregate, ClockError, Hooks, Overhead, ProcessName, Shed};
 use std::{any::Any, time::Duration};
 
 /// What a source has to say at the end.
@@ -21,6 +21,8 @@ pub struct Outcome {
     pub aggregates: Vec<Aggregate>,
     /// Calls that --sample left out.
     pub not_sampled: u64,
+    /// What --budget left out.
+    pub shed: Option<Shed>,
     /// What recording took in the program's threads.
     pub overhead: Option<Overhead>,
     /// CPU time of the tracer's own threads.
@@ -43,6 +45,7 @@ impl Outcome {
             clocks: Vec::new(),
             aggregates: Vec::new(),
             not_sampled: 0,
+            shed: None,
             overhead: None,
             tracer_cpu: Duration::ZERO,
             unwritten: 0,
@@ -68,6 +71,7 @@ pub struct Together {
     pub clocks: Vec<ClockError>,
     pub aggregates: Vec<Aggregate>,
     pub not_sampled: u64,
+    pub shed: Option<Shed>,
     pub overhead: Option<Overhead>,
     pub tracer_cpu: Duration,
     pub unwritten: u64,
@@ -91,6 +95,7 @@ impl Together {
             all.clocks.extend(one.clocks);
             all.aggregates.extend(one.aggregates);
             all.not_sampled += one.not_sampled;
+            all.shed = all.shed.or(one.shed);
             all.overhead = all.overhead.or(one.overhead);
             all.tracer_cpu += one.tracer_cpu;
             all.unwritten += one.unwritten;

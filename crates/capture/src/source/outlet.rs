@@ -45,6 +45,13 @@ impl Sink for Outlet {
         }
     }
 
+    fn keeps_records(&self) -> bool {
+        match self {
+            Outlet::Alone(file) => file.keeps_records(),
+            Outlet::Merged(inlet) => inlet.keeps_records(),
+        }
+    }
+
     fn thread_begins(&mut self, pid: u32, tid: u32, ns: u64) -> Result<(), SinkError> {
         match self {
             Outlet::Alone(file) => file.thread_begins(pid, tid, ns),

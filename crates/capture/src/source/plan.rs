@@ -84,7 +84,17 @@ fn usual(run: &RunOptions, registry: Registry) -> Result<Plan, PlanError> {
         }
     }
     mains.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
-    let available = mains.iter().find(|(_, it)| it.available(run).is_ok());
+    // Of a process that runs already, a better way may be closed that is open elsewhere: it is said why.
+    let mut left_out = Vec::new();
+    let available = mains.iter().find(|(_, it)| match it.available(run) {
+        Ok(()) => true,
+        Err(why) => {
+            if run.pid().is_some() {
+                left_out.push(format!("left out: {}: {why}", it.about().name));
+            }
+            false
+        }
+    });
     match (available, mains.last()) {
         (Some((_, source)), _) => sources.push(*source),
         // There is but one way to watch a machine.
@@ -99,6 +109,7 @@ fn usual(run: &RunOptions, registry: Registry) -> Result<Plan, PlanError> {
     }
     Ok(Plan {
         sources: registry.in_order(&sources),
+        left_out,
         ..Plan::default()
     })
 }

@@ -1,7 +1,7 @@
 //! The sources there are, a line each, in the order in which they start.
 
 use super::{About, SourceRef};
-use crate::{cupti, ebpf, fecs, gpu_probe, nvml, preload, syscall, uvm};
+use crate::{cupti, ebpf, fecs, gpu_probe, nvml, preload, syscall, torch, uvm};
 
 /// Everything that cutrace can watch by.
 pub static SOURCES: Registry = Registry(&[
@@ -10,6 +10,7 @@ pub static SOURCES: Registry = Registry(&[
     &ebpf::EBPF,
     &cupti::CUPTI,
     &cupti::EVENTS,
+    &torch::TORCH,
     &ebpf::kernel::KERNEL,
     &uvm::UVM,
     &nvml::NVML,
@@ -114,8 +115,9 @@ mod tests {
             let plan = Plan::of(run, SOURCES).expect("a plan");
             plan.names()
         };
-        assert_eq!(names(&run), ["preload", "cupti"]);
-        run.subject = Subject::Process(1);
+        assert_eq!(names(&run), ["preload", "cupti", "torch"]);
+        // No process has this number.
+        run.subject = Subject::Process(4_194_305);
         assert!(
             [["ebpf"], ["syscall"]]
                 .map(Vec::from)
@@ -127,9 +129,9 @@ mod tests {
         let known = SOURCES.by_method().count();
         assert_eq!(plan.sources.len() + plan.left_out.len(), known);
         for words in [
-            "left out: preload: it cannot be loaded into a running process",
-            "left out: cupti: it cannot be loaded into a running process",
-            "left out: events: it cannot be loaded into a running process",
+            "left out: preload: process 4194305 does not exist",
+            "left out: cupti: process 4194305 does not exist",
+            "left out: events: process 4194305 does not exist",
         ] {
             assert!(plan.left_out.iter().any(|line| line == words), "{words}");
         }

@@ -9,6 +9,7 @@ use crate::{
     clock::monotonic,
     cupti::Calls,
     launch::{self, Exit, Preparation},
+    live::{Gates, WindowStage, window::TimeKeeper},
     process_name,
     trace_file::{Stage, TraceFile},
 };
@@ -43,6 +44,12 @@ pub fn record(run: &RunOptions, plan: &Plan, mut file: TraceFile) -> Result<Ran,
         true => Window::new(run.duration),
         false => Window::new(run.duration).attaching(),
     };
+    let gates = Gates::default();
+    let began = monotonic();
+    let keeper = run.window.as_ref().and_then(|options| {
+        file.only(WindowStage::new(options.clone(), began, gates.clone()));
+        TimeKeeper::start(options, began, &gates)
+    });
     let (process, seen) = (file.process(), file.seen());
     let (outlets, joint) = outlets(file, &plan.sources)?;
     // Calls are looked at on their way only where somebody asks for them.
@@ -54,11 +61,12 @@ pub fn record(run: &RunOptions, plan: &Plan, mut file: TraceFile) -> Result<Ran,
             outlet,
             deadline: window.deadline(),
             calls: calls.as_ref(),
+            gates: &gates,
             plan,
         };
         running.push(source.start(run, joining)?);
     }
-    let began = Instant::now();
+    let run_began = Instant::now();
     let exit = match run.subject {
         Subject::Command { .. } => launched(run, &mut running, &mut window, &process),
         Subject::Process(pid) => attached(pid, run.duration, &mut running, &mut window),
@@ -69,8 +77,9 @@ pub fn record(run: &RunOptions, plan: &Plan, mut file: TraceFile) -> Result<Ran,
             Ok(Exit::Code(0))
         }
     };
-    let (elapsed, ended) = (began.elapsed(), monotonic());
+    let (elapsed, ended) = (run_began.elapsed(), monotonic());
     seen.does(Stage::Writing);
+    drop(keeper);
     let outcomes: Vec<Outcome> = running.into_iter().filter_map(Running::finish).collect();
     let exit = exit?;
     let (outlets, mut said) = Together::of(outcomes);
@@ -167,6 +176,7 @@ fn name_command(run: &RunOptions, pid: u32, said: &mut Together) {
                 parent: None,
                 name: process_name::short(&command, "", ""),
                 command,
+                origin: None,
             })
         }
     };

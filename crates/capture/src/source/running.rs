@@ -1,7 +1,7 @@
 //! What a run sees of its sources: they prepare the command, attach to it, and tell at the end what they have seen.
 
 use super::{Outcome, Outlet, Plan, SourceError};
-use crate::{Deadline, cupti::Calls, launch::Preparation};
+use crate::{Deadline, cupti::Calls, launch::Preparation, live::Gates};
 use std::ffi::OsString;
 
 /// What a source gets when it joins a run.
@@ -12,6 +12,8 @@ pub struct Joining<'a> {
     pub deadline: &'a Deadline,
     /// Where who records calls shows them, if another source is to link GPU work to them.
     pub calls: Option<&'a Calls>,
+    /// Who lets calls by that are not wanted asks here.
+    pub gates: &'a Gates,
     /// It and the others.
     pub plan: &'a Plan,
 }

@@ -8,7 +8,7 @@
 
 use super::filter;
 use super::frame::Unseen;
-use super::ptrace::{self, Resume};
+use crate::ptrace::{self, Resume};
 
 /// A thread on its way through the three calls.
 pub struct Injection {

@@ -13,7 +13,6 @@ mod frame;
 mod inject;
 mod lasting;
 mod process;
-mod ptrace;
 mod ranges;
 mod read_back;
 mod reading;

@@ -1,7 +1,7 @@
 //! Reads what an ioctl points to, when it begins and when it has returned.
 
-use super::ptrace::read_memory;
 use crate::ioctl::{self, Payload, Request};
+use crate::ptrace::read_memory;
 use nvidia_ioctl::Version;
 
 /// The struct, and what it points to.

@@ -7,13 +7,13 @@
 use super::filter::Stop;
 use super::frame::{self, Frame, SystemCall};
 use super::inject::Injection;
-use super::ptrace::{self, Resume, Syscall};
 use super::ranges::Ranges;
 use super::reading::{after, before};
 use super::traced::Traced;
 use super::watched::{Watched, status_of};
 use crate::clock::monotonic;
 use crate::ioctl::{Driver, DriverFiles, Opened, Payload, Request};
+use crate::ptrace::{self, Resume, Syscall};
 use nvidia_ioctl::Version;
 use std::collections::HashMap;
 use std::fs::{self, File};

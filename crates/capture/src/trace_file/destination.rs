@@ -1,6 +1,7 @@
 //! Where a trace goes: a file of its own, one that was named, standard output, an open descriptor.
 
 use crate::launch::user;
+use event::Identity;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, IsTerminal},
@@ -10,6 +11,7 @@ use std::{
     },
     path::{Path, PathBuf},
 };
+use trace::ranks;
 
 /// Why a trace cannot be written where it is to go.
 #[derive(Debug, thiserror::Error)]
@@ -53,16 +55,19 @@ pub struct Destination {
     pub new: bool,
 }
 
-/// Without a path, a new `traces/trace_<now>.jsonl`.
-pub fn open(path: Option<&Path>) -> Result<Destination, DestinationError> {
+/// Without a path, a new `traces/trace_<now>.jsonl`; for a rank of a job, `traces/run_<run>/rank_<number>.jsonl`.
+pub fn open(path: Option<&Path>, identity: &Identity) -> Result<Destination, DestinationError> {
     let Some(path) = path else {
-        let (path, made) = unused();
+        let (path, made) = unused(identity);
         return match made {
             Ok((file, new)) => Ok(Destination { path, file, new }),
             Err(source) => Err(DestinationError::Nowhere { path, source }),
         };
     };
-    let path = path.to_owned();
+    let path = match is_stream(path) {
+        true => path.to_owned(),
+        false => ranks::own_name(path, identity).unwrap_or_else(|| path.to_owned()),
+    };
     if let Some(number) = descriptor(&path) {
         let file = inherited(number)?;
         return Ok(Destination {
@@ -224,8 +229,8 @@ fn private() -> OpenOptions {
 }
 
 /// A new file, here or, where nothing can be written, where temporary files go.
-fn unused() -> (PathBuf, io::Result<(File, bool)>) {
-    let here = unused_in(Path::new(FOLDER));
+fn unused(identity: &Identity) -> (PathBuf, io::Result<(File, bool)>) {
+    let here = unused_in(Path::new(FOLDER), identity);
     if here.1.is_ok() {
         return here;
     }
@@ -237,7 +242,7 @@ fn unused() -> (PathBuf, io::Result<(File, bool)>) {
         // Everybody can make folders there: only our own is good enough.
         let is_ours = fs::symlink_metadata(&folder)
             .is_ok_and(|found| found.is_dir() && found.uid() == own && found.mode() & 0o022 == 0);
-        let found = is_ours.then(|| unused_in(&folder));
+        let found = is_ours.then(|| unused_in(&folder, identity));
         if let Some(found) = found.filter(|(_, made)| made.is_ok()) {
             return found;
         }
@@ -246,7 +251,11 @@ fn unused() -> (PathBuf, io::Result<(File, bool)>) {
 }
 
 /// Named after the time; two runs in one second have two names.
-fn unused_in(folder: &Path) -> (PathBuf, io::Result<(File, bool)>) {
+fn unused_in(folder: &Path, identity: &Identity) -> (PathBuf, io::Result<(File, bool)>) {
+    if let Some(path) = ranks::unused_path(folder, identity) {
+        let made = create_new(&path);
+        return (path, made.map(|file| (file, true)));
+    }
     let time = local_time();
     let mut number = 1;
     loop {

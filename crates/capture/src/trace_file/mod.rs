@@ -2,6 +2,7 @@
 
 mod broken;
 pub mod destination;
+mod head;
 pub mod latest;
 mod live_counts;
 mod pack;
@@ -11,11 +12,17 @@ mod unfinished;
 
 pub use broken::Missing;
 pub use destination::{Destination, DestinationError};
+pub use head::head;
 pub use live_counts::{LiveCounts, Stage};
 pub use room::size;
 pub use unfinished::{Unfinished, UnfinishedError};
 
-use crate::{Sink, SinkError, notes::counted};
+use crate::{
+    Sink, SinkError,
+    clock::monotonic,
+    live::{FlightOptions, Snapshot, WindowStage, flight::Flight, window::WindowReport},
+    notes::counted,
+};
 use broken::Cut;
 use destination::is_stream;
 use event::{Backend, Meta, Record, Summary, Tally, Watched};
@@ -35,6 +42,9 @@ use std::{
 };
 use trace::{Format, Writer};
 
+/// Events of a trace that keeps what was found in it: shorter ones are read in no time.
+const WORTH_KEEPING: u64 = 20_000;
+
 /// How a note begins that says so.
 pub const STOPPED: &str = "recording stopped";
 
@@ -43,6 +53,10 @@ pub trait Onlooker: Any + Send {
     /// Who reads a trace is told how it begins; it may do so again, when it was cut and is read from its start.
     fn begin(&mut self, _meta: &Meta) {}
     fn see(&mut self, record: &Record);
+    /// What it has found in a trace that is complete, as JSON, to be kept in its tail.
+    fn found(&mut self, _summary: &Summary) -> Option<String> {
+        None
+    }
 }
 
 /// Shows a trace as it comes, in place of writing it.
@@ -77,6 +91,11 @@ pub struct TraceFile {
     seen: Arc<LiveCounts>,
     /// The command's process, once it is there; 0 before.
     process: Arc<AtomicU32>,
+    /// Of what comes only a part is wanted.
+    window: Option<WindowStage>,
+    /// Only the last seconds are kept, and written when something happens: how, and what does so.
+    flight_options: Option<FlightOptions>,
+    flight: Option<Flight>,
     /// Where not all that is known is to be written.
     redaction: Option<Redaction>,
     /// Events that back ends say were lost.
@@ -102,12 +121,17 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Without a path, `traces/trace_<now>.jsonl`.
+    /// Without a path, `traces/trace_<now>.jsonl`, or a rank's place in its run's folder.
     pub fn create(path: Option<&Path>, meta: Meta) -> Result<Self, DestinationError> {
         let named = path.is_some();
-        let Destination { path, file, new } = destination::open(path)?;
+        let Destination { path, file, new } = destination::open(path, &meta.identity)?;
+        let is_rank = !named && meta.identity.rank.is_some();
+        if is_rank && !is_stream(&path) {
+            // Without the list nothing is missing but a warning of ranks that are.
+            let _ = trace::ranks::enlist(&path, &meta.identity, &meta.host.name);
+        }
         Ok(TraceFile {
-            latest: !is_stream(&path) && latest::belongs(&path, named),
+            latest: !is_stream(&path) && !is_rank && latest::belongs(&path, named),
             path,
             new,
             meta,
@@ -119,6 +143,9 @@ impl TraceFile {
             onlookers: Vec::new(),
             seen: Arc::default(),
             process: Arc::default(),
+            window: None,
+            flight_options: None,
+            flight: None,
             redaction: None,
             lost: 0,
             written: Arc::default(),
@@ -150,6 +177,16 @@ impl TraceFile {
     /// Shows it from now on instead of writing it.
     pub fn show(&mut self, show: MakeShow) {
         self.show = Some(show);
+    }
+
+    /// Writes only what a window lets through.
+    pub fn only(&mut self, window: WindowStage) {
+        self.window = Some(window);
+    }
+
+    /// Keeps the last seconds, to be written when something happens.
+    pub fn keep_last(&mut self, options: FlightOptions) {
+        self.flight_options = Some(options);
     }
 
     /// Adds a reader of what is written.
@@ -208,6 +245,15 @@ impl TraceFile {
                 self.live = Some(show(file, &self.meta));
                 return Ok(());
             }
+            if let Some(options) = self.flight_options.take() {
+                // The name is what snapshots are called after; there is no such trace.
+                drop(file);
+                if self.new {
+                    let _ = fs::remove_file(&self.path);
+                }
+                self.flight = Some(Flight::start(&self.path, &self.meta, options)?);
+                return Ok(());
+            }
             // Only now: an older trace of this name outlives a command that could not be started.
             if file.metadata().is_ok_and(|found| found.is_file()) && !is_stream(&self.path) {
                 file.set_len(0)?;
@@ -231,6 +277,7 @@ impl TraceFile {
     /// Writes the tail, with what only the tracer knows filled in, and puts the records in order. What
     /// the trace says comes back also where it could not be written.
     pub fn finish(mut self, complete: impl FnOnce(&mut Summary)) -> Finished {
+        let windowed = self.finish_window();
         // Nobody wrote anything: the trace still has its head and its tail.
         if let Err(why) = self.write_head() {
             self.failure.get_or_insert(why);
@@ -246,9 +293,26 @@ impl TraceFile {
         }
         let mut reader = self.reader.take();
         let mut notes: Vec<String> = self.not_packed.take().into_iter().collect();
+        let watched = windowed.as_ref().and_then(|window| window.watched);
+        let windows = windowed.as_ref().map(|window| window.windows);
+        notes.extend(windowed.into_iter().flat_map(|window| window.notes));
+        // From the first window to the last; without any, nothing was watched at all.
+        let narrow = |summary: &mut Summary| {
+            summary.windows = windows;
+            if windows.is_some() {
+                let end = summary.end_ns;
+                let nothing = Watched {
+                    start_ns: end,
+                    end_ns: end,
+                };
+                let mut watched = watched.unwrap_or(nothing);
+                watched.end_ns = watched.end_ns.min(end).max(watched.start_ns);
+                summary.watched = Some(watched);
+            }
+        };
         let path = self.path.clone();
         let packed = self.packed.then(|| pack::lines_up_to(self.most));
-        let Some(writer) = self.writer.take() else {
+        let Some(mut writer) = self.writer.take() else {
             let missing = Missing {
                 events: self.unwritten.events(),
                 is_exact: self.failure.is_none(),
@@ -258,11 +322,18 @@ impl TraceFile {
                 ..Summary::default()
             };
             complete(&mut summary);
+            narrow(&mut summary);
             self.redaction
                 .iter()
                 .for_each(|it| it.summary(&mut summary));
+            let flight = self.flight.take().map(|flight| flight.finish(&summary));
+            let snapshots = flight.map(|flight| {
+                notes.extend(flight.notes);
+                flight.snapshots
+            });
+            let last = snapshots.iter().flatten().last();
             return Finished {
-                path,
+                path: last.map_or(path, |snapshot| snapshot.path.clone()),
                 packed,
                 meta: self.meta,
                 lost: summary.lost,
@@ -271,10 +342,12 @@ impl TraceFile {
                 missing,
                 failure: self.failure,
                 notes,
+                snapshots,
             };
         };
         let mut summary = writer.summary();
         complete(&mut summary);
+        narrow(&mut summary);
         self.redaction
             .iter()
             .for_each(|it| it.summary(&mut summary));
@@ -286,6 +359,17 @@ impl TraceFile {
             notes.push(format!(
                 "{STOPPED} at {written} because {limit}: the {missing} events after that are missing and count as lost"
             ));
+        }
+        // Records that come late are seen in another order than they will be read in.
+        if let Some(reader) = &mut reader
+            && late == 0
+            && self.failure.is_none()
+            && self.stopped.is_none()
+            && summary.events >= WORTH_KEEPING
+            && Format::of(&self.path) == Some(Format::Arrow)
+            && let Some(found) = reader.found(&summary)
+        {
+            writer.keep(found);
         }
         let written = match self.failure.take() {
             None => writer.finish_with(&summary).map_err(SinkError::from),
@@ -309,6 +393,7 @@ impl TraceFile {
                 missing: Missing::NONE,
                 failure: None,
                 notes,
+                snapshots: None,
             };
         };
         self.seen.does(Stage::Repairing);
@@ -328,6 +413,7 @@ impl TraceFile {
             missing,
             failure: Some(why),
             notes,
+            snapshots: None,
         }
     }
 
@@ -382,6 +468,8 @@ pub struct Finished {
     pub failure: Option<SinkError>,
     /// What a user should know of it.
     pub notes: Vec<String>,
+    /// Of a flight recording: what was written in place of one trace.
+    pub snapshots: Option<Vec<Snapshot>>,
 }
 
 impl Finished {
@@ -406,11 +494,49 @@ impl Sink for TraceFile {
 
     /// Never fails: the program goes on when the trace cannot, and what is missing is counted.
     fn write(&mut self, record: &mut Record) -> Result<(), SinkError> {
-        if let Record::Lost(lost) = record {
-            self.lost = self.lost.saturating_add(lost.count);
-        }
         for onlooker in &mut self.onlookers {
             onlooker.see(record);
+        }
+        let Some(window) = &mut self.window else {
+            return self.write_wanted(record);
+        };
+        window.push(record.clone());
+        while let Some(wanted) = self.window.as_mut().and_then(|window| window.next(false)) {
+            self.write_wanted(&wanted)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), SinkError> {
+        if self.failure.is_none()
+            && let Some(writer) = &mut self.writer
+            && let Err(why) = writer.flush()
+        {
+            self.fail(why.into());
+        }
+        if self.failure.is_none()
+            && let Some(flight) = &mut self.flight
+            && let Err(why) = flight.tick(monotonic())
+        {
+            self.fail(why.into());
+        }
+        Ok(())
+    }
+}
+
+impl TraceFile {
+    /// Nothing more will come: what waits is let through or not.
+    fn finish_window(&mut self) -> Option<WindowReport> {
+        while let Some(wanted) = self.window.as_mut().and_then(|window| window.next(true)) {
+            // Never fails.
+            let _ = self.write_wanted(&wanted);
+        }
+        self.window.take().map(WindowStage::finish)
+    }
+
+    fn write_wanted(&mut self, record: &Record) -> Result<(), SinkError> {
+        if let Record::Lost(lost) = record {
+            self.lost = self.lost.saturating_add(lost.count);
         }
         if self.failure.is_some() || self.stopped.is_some() {
             self.count(record);
@@ -429,18 +555,6 @@ impl Sink for TraceFile {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), SinkError> {
-        if self.failure.is_none()
-            && let Some(writer) = &mut self.writer
-            && let Err(why) = writer.flush()
-        {
-            self.fail(why.into());
-        }
-        Ok(())
-    }
-}
-
-impl TraceFile {
     /// A record that is not written.
     fn count(&mut self, record: &Record) {
         self.seen.add_lost(record);
@@ -550,6 +664,9 @@ impl TraceFile {
         }
         if let Some(live) = &mut self.live {
             live.record(record)?;
+        }
+        if let Some(flight) = &mut self.flight {
+            flight.write(record)?;
         }
         if let Some(reader) = &mut self.reader {
             reader.see(record);

@@ -32,6 +32,14 @@ impl Redaction {
         command(&mut meta.command);
         meta.host.name = String::new();
         meta.host.boot_id = None;
+        meta.identity.run = None;
+        meta.identity.container = None;
+        // Devices may be chosen by their serial numbers.
+        let numbers = |list: &String| {
+            list.chars()
+                .all(|sign| sign.is_ascii_digit() || sign == ',')
+        };
+        meta.identity.visible_devices = meta.identity.visible_devices.take().filter(numbers);
         for gpu in &mut meta.gpus {
             gpu.uuid = None;
         }
@@ -75,14 +83,17 @@ impl Redaction {
     }
 
     fn event(&mut self, event: &mut Event) {
-        if matches!(event.kind, Kind::Range | Kind::ProcessRange) {
+        if is_named_by_program(event) {
             let next = self.ranges.len() + 1;
             let name = self.ranges.entry(event.name.clone());
             event.name = name
                 .or_insert_with(|| format!("range {next}").into())
                 .clone();
         }
-        all(&mut event.args);
+        // What the framework calls its own is no text of the program.
+        if event.kind != Kind::Operator {
+            all(&mut event.args);
+        }
         all(&mut event.outputs);
         if let Some(ioctl) = &mut event.ioctl {
             all(&mut ioctl.decoded);
@@ -93,6 +104,13 @@ impl Redaction {
             }
         }
     }
+}
+
+/// Ranges, and of a framework's operators those that the program names itself.
+fn is_named_by_program(event: &Event) -> bool {
+    let user = cuda::operators::scope::NAMES[usize::from(cuda::operators::scope::USER)];
+    let is_user = || event.arg("scope").and_then(Value::as_str) == Some(user);
+    event.kind.is_around_calls() && (event.kind != Kind::Operator || is_user())
 }
 
 /// The program without its folder, and whether there was more.

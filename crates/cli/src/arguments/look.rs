@@ -56,6 +56,8 @@ pub enum Part {
     Calls,
     /// Time by category, layer, process, thread and stream
     Categories,
+    /// PyTorch's operators: counts, host time and the GPU work inside
+    Operators,
     /// When the GPU had nothing to do, and what the host did then
     Idle,
     /// Allocations, the high-water mark, leaks
@@ -169,7 +171,7 @@ impl Window {
 
 #[derive(clap::Args)]
 pub struct ReportLine {
-    /// A section: summary (the default), top, calls, categories, idle, memory, transfers, contexts, ioctls, gpu, findings or
+    /// A section: summary (the default), top, calls, categories, operators, idle, memory, transfers, contexts, ioctls, gpu, findings or
     /// coverage. And the traces to read (.jsonl or .arrows, '-' for standard input); several are merged by time. By default
     /// the newest in traces/
     #[arg(value_name = "PART|TRACE")]

@@ -5,12 +5,14 @@ mod gpu;
 mod gpu_object;
 mod help;
 mod ioctl;
+mod lake;
 mod live;
 mod look;
 mod method;
 mod pages;
 mod probes;
 mod record;
+mod screen;
 mod shared;
 mod sizes;
 mod times;
@@ -19,11 +21,13 @@ pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run, Size};
 pub use help::definitions;
 pub use ioctl::Ioctl;
-pub use live::{Serve, Top};
+pub use lake::{Lake, Query};
+pub use live::Snap;
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
 pub use probes::{Hooks, Probes};
 pub use record::Record;
+pub use screen::{Serve, Top};
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -43,12 +47,15 @@ pub enum Command {
     Demo(Demo),
     Softgpu(Softgpu),
     Export(Export),
+    Snap(Snap),
     Cat(Cat),
     Report(Report),
     Timeline(Timeline),
     Replay(Replay),
     View(View),
     Diff(Diff),
+    Query(Query),
+    Lake(Lake),
     Ioctl(Ioctl),
     Probes(Probes),
     Hooks(Hooks),
@@ -110,12 +117,12 @@ enum Verb {
     ///
     /// Nothing is written to a file until you press 'w', which saves the last seconds as a trace. '?' lists the keys.
     #[command(arg_required_else_help = true)]
-    Top(live::TopLine),
+    Top(screen::TopLine),
     /// Serve live metrics for Prometheus, and send spans to OpenTelemetry
     ///
     /// No trace is written. Only this machine can connect, unless --metrics names another address.
     #[command(arg_required_else_help = true)]
-    Serve(live::ServeLine),
+    Serve(screen::ServeLine),
     /// Take the tour: record a small program on softgpu, and look at the trace
     ///
     /// The program has a bottleneck, an idle gap and a leak. The trace, a Perfetto trace and an HTML report go to traces/demo.
@@ -127,6 +134,11 @@ enum Verb {
     /// program keeps its output, exit status and signals.
     #[command(arg_required_else_help = true)]
     Softgpu(SoftgpuLine),
+    /// Have a running 'cutrace --flight' write down its last seconds now
+    ///
+    /// The trace's name is printed. With --recover: make a trace of what a killed recorder has left.
+    #[command(arg_required_else_help = true)]
+    Snap(live::SnapLine),
     /// Summarise a trace, or print one section of it
     Report(look::ReportLine),
     /// Draw a trace as a timeline in the terminal
@@ -144,6 +156,14 @@ enum Verb {
     ///
     /// cutrace serves the report on 127.0.0.1, under a secret address, until Ctrl-C. Nothing leaves the machine.
     View(look::ViewLine),
+    /// Ask traces in SQL, or by a named query
+    ///
+    /// DuckDB answers; cutrace gives it views over the traces: calls, kernels, copies, allocs, ioctls, ranges, samples, busy,
+    /// runs, events. Traces are converted to Parquet once, into .cutrace-lake beside them.
+    Query(lake::QueryLine),
+    /// Keep many traces as one: Parquet folders for SQL
+    #[command(subcommand, arg_required_else_help = true)]
+    Lake(lake::LakeLine),
     /// Compare two traces, by function and by category
     #[command(arg_required_else_help = true)]
     Diff(look::DiffLine),
@@ -256,6 +276,7 @@ pub fn parse() -> Command {
         Verb::Serve(line) => Command::Serve(Box::new(line.options())),
         Verb::Demo(line) => Command::Demo(line.options()),
         Verb::Softgpu(line) => Command::Softgpu(line.options()),
+        Verb::Snap(line) => Command::Snap(line.options()),
         Verb::Export(line) => Command::Export(line.options()),
         Verb::Cat(line) => Command::Cat(line.options()),
         Verb::Report(line) => Command::Report(line.options()),
@@ -263,6 +284,8 @@ pub fn parse() -> Command {
         Verb::Diff(line) => Command::Diff(line.options()),
         Verb::Timeline(line) => Command::Timeline(line.options()),
         Verb::View(line) => Command::View(line.options()),
+        Verb::Query(line) => Command::Query(line.options()),
+        Verb::Lake(line) => Command::Lake(line.options()),
         Verb::Ioctl(line) => Command::Ioctl(line.options()),
         Verb::Probes(line) => Command::Probes(line.options()),
         Verb::Hooks(line) => Command::Hooks(line.options()),

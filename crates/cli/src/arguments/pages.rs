@@ -43,13 +43,15 @@ impl ExitStatus {
 
 /// Verbs as `cutrace --help` and cutrace(1) group them.
 pub const GROUPS: [(&str, &[&str]); 6] = [
-    ("Record", &["record", "demo", "softgpu"]),
+    ("Record", &["record", "snap", "demo", "softgpu"]),
     ("Watch", &["top", "serve"]),
     (
         "Look at a trace",
-        &["report", "timeline", "replay", "view", "cat", "export"],
+        &[
+            "report", "timeline", "replay", "view", "cat", "export", "query",
+        ],
     ),
-    ("Compare", &["diff"]),
+    ("Compare and collect", &["diff", "lake"]),
     ("Look inside GPU kernels", &["gpu"]),
     (
         "More",
@@ -86,6 +88,8 @@ pub const PAGES: &[Page] = &[
             Example("cutrace --stack=memory ./app", "where memory is allocated"),
             Example("cutrace -o - ./app", "print every call as it happens"),
             Example("sudo cutrace -p $(pgrep -n python) -d 10", "attach to a process for 10 s"),
+            Example("cutrace --window 100..110 ./app", "only steps 100 to 109 of its loop"),
+            Example("cutrace --flight 30s ./app", "its last 30 s, if it fails or on SIGUSR1"),
             Example("sudo cutrace --kernel ./app", "the kernel driver too"),
             Example(
                 "sudo cutrace --hook 'uprobe:libcuda.so:cuMem*=hist(duration)' ./app",
@@ -94,6 +98,17 @@ pub const PAGES: &[Page] = &[
         ],
         exit: ExitStatus::Commands,
         see: &["report", "view", "hooks", "doctor"],
+    },
+    Page {
+        verb: "snap",
+        examples: &[
+            Example("cutrace snap 4711", "a snapshot of cutrace --flight 4711, or of its program"),
+            Example("cutrace snap --recover traces/trace_20261117_120000.flight", "what a killed recorder has left"),
+        ],
+        exit: ExitStatus::Special(
+            "The exit status is 0, 1 if there is no such recorder or it wrote nothing, 2 if the command line is wrong.",
+        ),
+        see: &["record", "report", "view"],
     },
     Page {
         verb: "top",
@@ -215,6 +230,54 @@ pub const PAGES: &[Page] = &[
             "The exit status is 0; 1 if a condition of --fail-on holds; 2 if the command line is wrong or a trace cannot be read.",
         ),
         see: &["report"],
+    },
+    Page {
+        verb: "query",
+        examples: &[
+            Example("cutrace query @top", "functions by time, of the newest trace"),
+            Example("cutrace query 'select name, count(*) from kernels group by name' a.arrows", "SQL of your own"),
+            Example("cutrace query --format=csv @idle-by-host /data/lake", "of all traces in a lake"),
+            Example("cutrace query --list", "the named queries"),
+            Example("cutrace query", "DuckDB's prompt, with the views"),
+        ],
+        exit: ExitStatus::Plain,
+        see: &["lake", "report", "export"],
+    },
+    Page {
+        verb: "lake",
+        examples: &[
+            Example("cutrace lake add /data/lake traces/*.arrows", "put traces into a lake"),
+            Example("cutrace query @regressions /data/lake", "ask all of them"),
+        ],
+        exit: ExitStatus::Plain,
+        see: &["query", "export"],
+    },
+    Page {
+        verb: "lake add",
+        examples: &[
+            Example("cutrace lake add /data/lake a.arrows b.jsonl", "two traces"),
+            Example("cutrace lake add /data/lake traces/run_exp7", "the traces of a run's ranks"),
+        ],
+        exit: ExitStatus::Special("The exit status is 0, or 2 if a trace could not be added; the others were."),
+        see: &["query", "lake check"],
+    },
+    Page {
+        verb: "lake list",
+        examples: &[Example("cutrace lake list /data/lake", "what is in it")],
+        exit: ExitStatus::Plain,
+        see: &["lake add", "query"],
+    },
+    Page {
+        verb: "lake check",
+        examples: &[Example("cutrace lake check /data/lake", "after a crash, a full disk, a copy")],
+        exit: ExitStatus::Special("The exit status is 0; 1 if a file is missing or broken; 2 if there is no lake."),
+        see: &["lake add"],
+    },
+    Page {
+        verb: "lake expire",
+        examples: &[Example("cutrace lake expire /data/lake --days 90", "keep three months")],
+        exit: ExitStatus::Plain,
+        see: &["lake check"],
     },
     Page {
         verb: "ioctl",

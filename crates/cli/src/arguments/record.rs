@@ -1,5 +1,6 @@
 //! `cutrace record`: what to trace, and how.
 
+use super::live::LiveLine;
 use super::{
     method,
     shared::{FilterLine, RecordingLine, is_descriptor, user},
@@ -7,6 +8,7 @@ use super::{
 };
 use capture::{
     ebpf::ProcessFilter,
+    live::FlightOptions,
     source::{Methods, RunOptions, Subject},
 };
 use std::{
@@ -37,6 +39,8 @@ pub struct Record {
     pub redact: bool,
     /// Lost events are a failure.
     pub strict: bool,
+    /// Only the last seconds are kept, and written when something happens.
+    pub flight: Option<FlightOptions>,
 }
 
 impl Record {
@@ -71,6 +75,8 @@ pub struct RecordLine {
     calls: CallsLine,
     #[command(flatten)]
     hooks: HooksLine,
+    #[command(flatten)]
+    live: LiveLine,
     #[command(flatten)]
     recording: RecordingLine,
     #[command(flatten)]
@@ -179,12 +185,14 @@ impl RecordLine {
         self.who.narrow(&mut run);
         let may_miss_libraries = self.calls.allow_missing_lib;
         self.calls.choose(&mut run);
+        let flight = self.live.choose(&mut run);
         run.driver_groups = (self.hooks.kernel)
             .map(|groups| groups.into_iter().filter(|g| !g.is_empty()).collect());
         Record {
             max_size: self.size.max_size,
             strict: self.size.strict,
             may_miss_libraries,
+            flight,
             hook_files: self.hooks.files,
             hook_lines: self.hooks.lines,
             ..self.recording.of(run)

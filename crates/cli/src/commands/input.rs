@@ -6,13 +6,17 @@ use capture::trace_file::{destination::FOLDER, latest::LATEST};
 use event::{Meta, Record, Summary};
 use render::Output;
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, IsTerminal, Read},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use trace::{Merge, Parts, Reader};
+use trace::{Merge, Parts, Reader, ranks};
+
+/// Ranks that are looked for.
+const MOST_RANKS: u32 = 1 << 16;
 
 /// What scripts call the newest trace. There is no such file, or `traces/trace_*.jsonl` would have that trace twice.
 const NEWEST: [&str; 2] = ["trace_latest.jsonl", "trace_latest.arrows"];
@@ -233,20 +237,24 @@ impl Drop for Progress {
 /// The traces named; without any, the newest of the folder that `record` writes to.
 pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     if paths.is_empty() {
-        let Some(newest) = newest(Path::new(FOLDER)) else {
+        let Some(newest) = newest_run(Path::new(FOLDER)).or_else(|| newest(Path::new(FOLDER)))
+        else {
             bail!("{FOLDER}/ has no trace yet: record one with cutrace ./app, or name one");
         };
         say!("cutrace: reading {}", newest.display());
-        return Ok(vec![newest]);
+        return match newest.is_dir() {
+            true => traces_of_run(&newest),
+            false => Ok(vec![newest]),
+        };
     }
-    for path in &paths {
-        if path.is_dir() {
-            let example = newest(path).map_or(String::new(), |trace| {
-                format!("; the newest trace in it is {}", trace.display())
-            });
-            bail!("{}: a folder, not a trace{example}", path.display());
+    let mut named = Vec::new();
+    for path in paths {
+        match path.is_dir() {
+            true => named.extend(traces_of_run(&path)?),
+            false => named.push(path),
         }
     }
+    let paths = named;
     // "-" is standard input, as in tar and jq.
     let named = |path: PathBuf| match path.to_str() {
         Some("-") => PathBuf::from("/dev/stdin"),
@@ -257,6 +265,57 @@ pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         refuse_devices(path)?;
     }
     Ok(paths)
+}
+
+/// The traces of a run's ranks, in the order of the ranks. Those that are missing are named: without them, time is missing.
+fn traces_of_run(folder: &Path) -> Result<Vec<PathBuf>> {
+    let listed = ranks::enlisted(folder);
+    if listed.is_empty() {
+        let example = newest(folder).map_or(String::new(), |trace| {
+            format!("; the newest trace in it is {}", trace.display())
+        });
+        bail!("{}: a folder, not a trace{example}", folder.display());
+    }
+    let mut found = BTreeMap::new();
+    for entry in &listed {
+        let path = folder.join(&entry.trace);
+        let formats = ["arrows", "jsonl"].map(|format| path.with_extension(format));
+        if let (Some(rank), Some(path)) = (
+            entry.identity.rank,
+            formats.into_iter().find(|path| path.exists()),
+        ) {
+            found.insert(rank, path);
+        }
+    }
+    let size = listed
+        .iter()
+        .filter_map(|entry| entry.identity.world_size)
+        .max();
+    let missing: Vec<u32> = (0..size.unwrap_or(0).min(MOST_RANKS))
+        .filter(|rank| !found.contains_key(rank))
+        .collect();
+    if found.is_empty() {
+        bail!(
+            "{}: none of the traces in its {} is here",
+            folder.display(),
+            ranks::MANIFEST
+        );
+    }
+    if !missing.is_empty() {
+        let shown: Vec<String> = missing.iter().take(8).map(ToString::to_string).collect();
+        let more = if missing.len() > shown.len() {
+            ", …"
+        } else {
+            ""
+        };
+        say!(
+            "cutrace: warning: {} of {} ranks have a trace here; missing: {}{more}",
+            found.len(),
+            size.unwrap_or(0),
+            shown.join(", ")
+        );
+    }
+    Ok(found.into_values().collect())
 }
 
 /// What `traces/latest` and the names that stand for it lead to, as it is called itself.
@@ -313,6 +372,20 @@ pub fn contents(path: &Path, most: u64) -> Result<Vec<u8>> {
         );
     }
     Ok(bytes)
+}
+
+/// The folder of a run's ranks, if that was written to later than any trace beside it.
+fn newest_run(folder: &Path) -> Option<PathBuf> {
+    let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    let runs = fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
+    let runs = runs.filter(|run| run.join(ranks::MANIFEST).exists());
+    let latest = |run: PathBuf| Some((changed(&newest(&run)?)?, run));
+    let (when, run) = runs.filter_map(latest).max()?;
+    let alone = newest(folder).and_then(|trace| changed(&trace));
+    alone.is_none_or(|alone| when > alone).then_some(run)
 }
 
 /// The trace in a folder that was changed last.

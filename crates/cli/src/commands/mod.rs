@@ -11,14 +11,17 @@ mod hooks;
 mod http;
 mod input;
 mod ioctl;
+mod lake;
 mod live;
 mod manual;
 mod probes;
+mod query;
 mod record;
 mod recording;
 mod replay;
 mod report;
 mod serve;
+mod snap;
 mod softgpu;
 mod style;
 mod timeline;
@@ -43,6 +46,7 @@ fn started(command: Command) -> Result<ExitCode> {
         Command::Serve(options) => serve::run(*options),
         Command::Demo(options) => demo::run(options),
         Command::Softgpu(options) => softgpu::run(options),
+        Command::Snap(options) => snap::run(options),
         Command::Export(options) => export::run(options),
         Command::Cat(options) => cat::run(options),
         Command::Report(options) => report::run(options),
@@ -50,6 +54,8 @@ fn started(command: Command) -> Result<ExitCode> {
         Command::Diff(options) => diff::run(options),
         Command::Timeline(options) => timeline::run(options),
         Command::View(options) => view::run(options),
+        Command::Query(options) => query::run(options),
+        Command::Lake(options) => lake::run(options),
         Command::Ioctl(options) => ioctl::run(options),
         Command::Probes(options) => probes::run(options),
         Command::Hooks(options) => hooks::run(options),

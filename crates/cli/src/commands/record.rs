@@ -31,7 +31,7 @@ pub fn run(mut options: Record) -> Result<ExitCode> {
         recorded => recorded?,
     };
     recording::say(&options, &recorded);
-    if options.is_summed_up() {
+    if options.is_summed_up() && recorded.is_written {
         let next = words::next(
             &options,
             &recorded.summary,

@@ -26,11 +26,18 @@ pub fn run(options: Report) -> Result<ExitCode> {
     // much of managed memory moved, which domain a range is of.
     let args = matches!(
         options.part,
-        Part::Memory | Part::Contexts | Part::Transfers | Part::Findings | Part::Gpu
+        Part::Memory
+            | Part::Contexts
+            | Part::Transfers
+            | Part::Findings
+            | Part::Gpu
+            | Part::Operators
     );
-    let report = match options.part {
-        Part::Top => top(options.traces)?,
-        _ => read(options.traces, args)?,
+    let traces = or_newest(options.traces)?;
+    let report = match (kept(&traces), options.part) {
+        (Some(report), _) => report,
+        (None, Part::Top) => top(traces)?,
+        (None, _) => read(traces, args)?,
     };
     let mut out = io::stdout().lock();
     if options.json {
@@ -58,6 +65,7 @@ fn table(part: Part, report: &analyse::Report, style: &Style) -> String {
         Part::Top => tables::top(report, style),
         Part::Calls => tables::calls(report, style),
         Part::Categories => tables::categories(report, style),
+        Part::Operators => tables::operators(report, style),
         Part::Idle => tables::idle(report, style),
         Part::Memory => tables::memory(report, style),
         Part::Transfers => tables::transfers(report, style),
@@ -80,6 +88,7 @@ fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
             return Ok(json!({"calls": found.tree, "left_out": found.tree_left_out}));
         }
         Part::Categories => &["categories"],
+        Part::Operators => &["operators"],
         Part::Idle => &["idle"],
         Part::Memory => &["memory", "managed"],
         Part::Transfers => &["transfers"],
@@ -101,10 +110,41 @@ pub fn analysed(traces: Vec<PathBuf>) -> Result<analyse::Report> {
     read(traces, false)
 }
 
+/// A report as a trace keeps it. What another build found may be something else.
+pub fn kept_text(report: &analyse::Report) -> Option<String> {
+    let report = serde_json::to_string(report).ok()?;
+    Some(format!(
+        "{{\"version\":{},\"report\":{report}}}",
+        json!(version::BUILD)
+    ))
+}
+
+/// What was found in a trace when it was recorded.
+fn kept(traces: &[PathBuf]) -> Option<analyse::Report> {
+    let [trace] = traces else {
+        return None;
+    };
+    let (mut found, _) = trace::found(trace)?;
+    // A trace may hold anything. What we find has no such characters, but for names, which reading gives.
+    if found.get("version")? != version::BUILD || !is_plain(&found) {
+        return None;
+    }
+    serde_json::from_value(found.get_mut("report")?.take()).ok()
+}
+
+/// Whether all its texts can be printed.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.chars().any(char::is_control),
+        Value::Array(list) => list.iter().all(is_plain),
+        Value::Object(map) => map.values().all(is_plain),
+        _ => true,
+    }
+}
+
 /// Functions and kernels by time. One trace of Arrow rows is read without its texts; whatever is odd about it is found,
 /// and said, by reading it as any other.
 fn top(traces: Vec<PathBuf>) -> Result<analyse::Report> {
-    let traces = or_newest(traces)?;
     if let [trace] = &*traces
         && let Some(spans) = Spans::open(trace).ok().flatten()
         && let Some(report) = top_of(spans)?
@@ -135,7 +175,7 @@ fn top_of(spans: Spans) -> Result<Option<analyse::Report>> {
                 }
                 SpanLine::Other { ts } => return sweep.other(ts),
             };
-            if matches!(event.kind, Kind::Range | Kind::ProcessRange) {
+            if event.kind.is_around_calls() {
                 return sweep.range(event.start, extent);
             }
             let symbol = names.of(event.name, event.layer, |name| {

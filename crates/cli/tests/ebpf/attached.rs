@@ -162,7 +162,7 @@ fn kernels_of_running_processes_have_names() {
     let trace = folder.join("t.jsonl");
     for target in [&["-p", &*pid][..], &["-a"]] {
         let output = cutrace()
-            .args(["-q", "-d", "1", "-o"])
+            .args(["-q", "--method=ebpf", "-d", "1", "-o"])
             .arg(&trace)
             .args(target)
             .output()
@@ -199,7 +199,15 @@ fn kernels_that_libraries_got_from_the_driver_have_names() {
     sleep(Duration::from_millis(300));
     let trace = folder.join("t.jsonl");
     let output = cutrace()
-        .args(["-q", "-d", "1", "-p", &child.0.id().to_string(), "-o"])
+        .args([
+            "-q",
+            "--method=ebpf",
+            "-d",
+            "1",
+            "-p",
+            &child.0.id().to_string(),
+            "-o",
+        ])
         .arg(&trace)
         .output()
         .expect("started");
@@ -245,7 +253,15 @@ fn kernels_of_stripped_programs_have_names() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("t.jsonl");
     let output = cutrace()
-        .args(["-q", "-d", "1", "-p", &pid.to_string(), "-o"])
+        .args([
+            "-q",
+            "--method=ebpf",
+            "-d",
+            "1",
+            "-p",
+            &pid.to_string(),
+            "-o",
+        ])
         .arg(&trace)
         .output()
         .expect("started");

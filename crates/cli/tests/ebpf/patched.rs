@@ -128,7 +128,7 @@ fn versions(trace: &Path) -> u64 {
 fn attach(options: &[&str], trace: &Path) -> String {
     let output = cutrace()
         .args(options)
-        .args(["-d", "0.5", "-o"])
+        .args(["--method=ebpf", "-d", "0.5", "-o"])
         .arg(trace)
         .output()
         .expect("started");

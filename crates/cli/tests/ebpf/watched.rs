@@ -25,7 +25,11 @@ fn begun(lines: &[Value]) -> Vec<i64> {
 
 fn record(options: &[&str], trace: &Path) -> Vec<Value> {
     let mut command = cutrace();
-    let output = command.args(["-q", "-o"]).arg(trace).args(options).output();
+    let output = command
+        .args(["-q", "--method=ebpf", "-o"])
+        .arg(trace)
+        .args(options)
+        .output();
     let output = output.expect("started");
     assert!(output.status.success(), "{output:?}");
     read(trace)

@@ -190,6 +190,48 @@ fn rings_go_where_there_is_room() {
     }
 }
 
+/// Nobody stops reading the rings of a process that lives: on overlayfs, where containers have their files, the kernel
+/// grants leases on files that others have mapped.
+#[test]
+fn rings_on_overlayfs_are_read_until_the_program_ends() {
+    let Some(machine) = Machine::new() else {
+        return;
+    };
+    let Some(program) = program("endless") else {
+        return;
+    };
+    let here = machine.folder.path().display();
+    let bad: String = ["/tmp", "/var/tmp", "/dev/shm"]
+        .iter()
+        .filter(|place| !repository().starts_with(place))
+        .map(|place| format!("{TEMPORARY} ro none {place}; "))
+        .collect();
+    let mounts = format!(
+        "mkdir lower upper work merged; \
+         mount -t overlay none -o lowerdir={here}/lower,upperdir={here}/upper,workdir={here}/work {here}/merged; \
+         mkdir -p /var/cache; {TEMPORARY} mode=1777 none /var/cache; {bad}cd merged"
+    );
+    // It sleeps for a second before it launches what it has captured.
+    let words = ["--sim", "-o", "trace.jsonl", path(&program), "capture"];
+    let output = machine.run(&mounts, &[&words[..], &["4", "64", "3"]].concat());
+    if said(&output).contains("unknown filesystem type") {
+        return skip("no overlayfs here");
+    }
+    assert!(output.status.success(), "{}", said(&output));
+    let lines = read(&machine.folder.path().join("upper/trace.jsonl"));
+    for name in ["cudaMalloc", "cudaGraphLaunch"] {
+        let calls = lines
+            .iter()
+            .filter(|line| line["name"] == name && line["phase"] == "B");
+        assert_eq!(calls.count(), 3, "{name}: {}", said(&output));
+    }
+    assert!(
+        said(&output).contains("Events lost: 0"),
+        "{}",
+        said(&output)
+    );
+}
+
 /// Without a name, a trace goes to the current folder, or where temporary files go.
 #[test]
 fn a_trace_without_a_name_finds_a_place() {

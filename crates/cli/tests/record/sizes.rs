@@ -11,7 +11,11 @@ use std::{
 use tempfile::TempDir;
 
 /// Makes so many calls in a folder of its own.
-fn calls(options: &[&str], calls: u32, prepare: impl FnOnce(&mut Command)) -> (TempDir, Output) {
+pub(super) fn calls(
+    options: &[&str],
+    calls: u32,
+    prepare: impl FnOnce(&mut Command),
+) -> (TempDir, Output) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile("losses", folder.path());
     let mut command = cutrace();

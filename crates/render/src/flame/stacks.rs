@@ -81,7 +81,11 @@ impl Stacks {
             Record::Event(event)
                 if matches!(
                     event.kind,
-                    Kind::Counter | Kind::GpuMem | Kind::GpuContext | Kind::GpuWait
+                    Kind::Counter
+                        | Kind::GpuMem
+                        | Kind::GpuContext
+                        | Kind::GpuWait
+                        | Kind::NotWatched
                 ) => {}
             Record::Event(event) if event.layer == Layer::Gpu => self.work(event),
             Record::Event(event) if !event.kind.nests() => {}

@@ -7,7 +7,10 @@ use event::{Event, Kind};
 /// Whether an event is on the timeline. Samples are numbers, and lanes hold spans; of contexts and waits there are lanes in
 /// other viewers, and the calls that wait are here.
 pub fn is_shown(event: &Event) -> bool {
-    !matches!(event.kind, Kind::Counter | Kind::GpuContext | Kind::GpuWait)
+    !matches!(
+        event.kind,
+        Kind::Counter | Kind::GpuContext | Kind::GpuWait | Kind::NotWatched
+    )
 }
 
 /// A span that has ended.

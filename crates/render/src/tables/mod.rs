@@ -1,4 +1,4 @@
-//! The tables of `cutrace report`, one a file: from a report to lines of text.
+//! The tables of `cutrace report` and `cutrace gpu`, one a file: from a report to lines of text.
 
 mod calls;
 mod categories;
@@ -12,6 +12,8 @@ mod idle;
 mod ioctls;
 mod managed;
 mod memory;
+mod operators;
+mod probes;
 mod ranges;
 mod section;
 mod summary;
@@ -29,6 +31,8 @@ pub use gpu::gpu;
 pub use idle::idle;
 pub use ioctls::ioctls;
 pub use memory::memory;
+pub use operators::operators;
+pub use probes::{ProbeStyle, probe_answer, probes};
 pub use summary::{failed_calls, gpu_in_short, layers_in_short, summary};
 pub use top::top;
 pub use transfers::transfers;

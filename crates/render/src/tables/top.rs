@@ -84,8 +84,8 @@ fn failures(section: &mut Section<'_>, report: &Report) {
             .right("Calls")
             .left("");
         for row in report.failures.iter().take(ROWS) {
-            let (paint, why) = match row.expected {
-                Some(why) => (Paint::Faint, why),
+            let (paint, why) = match &row.expected {
+                Some(why) => (Paint::Faint, &**why),
                 None => (Paint::Warning, ""),
             };
             let error = match &row.error {

@@ -154,8 +154,12 @@ fn run_line(section: &mut Section<'_>, report: &Report, working: &Working) {
     let unknown = report.overview.not_watched_ns;
     if unknown >= wall / 100 && unknown > 0 {
         section.line(&format!(
-            "Not recorded: {} before hooks were attached and after they were removed",
-            section.time(unknown)
+            "Not watched: {} {}",
+            section.time(unknown),
+            match report.summary.as_ref().and_then(|summary| summary.windows) {
+                None => "before hooks were attached and after they were removed",
+                Some(_) => "outside of the window (--window)",
+            }
         ));
     }
 }

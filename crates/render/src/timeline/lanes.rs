@@ -85,10 +85,12 @@ impl Lanes {
             event.kind,
             Kind::Range
                 | Kind::ProcessRange
+                | Kind::Operator
                 | Kind::Counter
                 | Kind::GpuMem
                 | Kind::GpuContext
                 | Kind::GpuWait
+                | Kind::NotWatched
         ) {
             return;
         }

@@ -82,6 +82,11 @@ impl Cells {
         self.valid = bits;
     }
 
+    /// The key of a name in the column's dictionary.
+    pub fn key_of(&mut self, name: &Name) -> u64 {
+        self.dictionary.of_name(name)
+    }
+
     pub fn set_name(&mut self, row: usize, name: &Name) {
         let key = self.dictionary.of_name(name);
         self.set(row, key);

@@ -4,16 +4,14 @@ use crate::Result;
 use ahash::RandomState;
 use arrow_array::StringArray;
 use event::{Arg, Name, Value};
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 /// Entries after which a dictionary starts afresh, so that it does not grow with the trace.
 const MOST_NAMES: usize = 8_192;
 /// Bytes of text after which it does so too: it is written anew whenever it has grown.
 const MOST_TEXT: usize = 1 << 20;
+/// Names that are found by their address.
+const RECENT: usize = 256;
 /// Lists of arguments whose texts are remembered.
 const MOST_LISTS: usize = 16_384;
 
@@ -21,13 +19,16 @@ const MOST_LISTS: usize = 16_384;
 pub struct Dictionary {
     keys: HashMap<Name, u64, RandomState>,
     names: Vec<Name>,
+    /// Keys by the address of their names, which those who record share: most need no hashing of text.
+    recent: Vec<u32>,
     text: usize,
     /// The dictionary as it was last written: unchanged, it is not written again.
     array: Option<Arc<StringArray>>,
     /// Arguments whose text is known, so that it is not made again, by their hash.
     lists: HashMap<u64, Vec<(Vec<Arg>, u64)>, RandomState>,
     list_count: usize,
-    hash: RandomState,
+    /// What hashes of lists begin with.
+    seed: Option<u64>,
     scratch: Vec<u8>,
 }
 
@@ -39,11 +40,27 @@ impl Dictionary {
         }
     }
 
+    #[inline]
     pub fn of_name(&mut self, name: &Name) -> u64 {
-        match self.keys.get(name) {
+        let place = place_of(name);
+        if let Some(&key) = self.recent.get(place)
+            // The dictionary has the name itself: no other is at its address.
+            && let Some(known) = self.names.get(key as usize)
+            && Arc::ptr_eq(known, name)
+        {
+            return key.into();
+        }
+        self.of_other_name(name, place)
+    }
+
+    fn of_other_name(&mut self, name: &Name, place: usize) -> u64 {
+        let key = match self.keys.get(name) {
             Some(&key) => key,
             None => self.add(name.clone()),
-        }
+        };
+        self.recent.resize(RECENT, u32::MAX);
+        self.recent[place] = key as u32;
+        key
     }
 
     fn of_text(&mut self, text: &str) -> u64 {
@@ -78,9 +95,10 @@ impl Dictionary {
         args: &[Arg],
         write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<u64> {
-        let mut hasher = self.hash.build_hasher();
-        hash_args(args, &mut hasher);
-        let hash = hasher.finish();
+        let seed = *self
+            .seed
+            .get_or_insert_with(|| RandomState::new().hash_one(0));
+        let hash = hash_args(args, seed);
         if let Some(lists) = self.lists.get(&hash)
             && let Some((_, key)) = lists.iter().find(|(known, _)| known == args)
         {
@@ -120,43 +138,68 @@ impl Dictionary {
     }
 }
 
+/// Where a name's key is kept.
+#[inline]
+fn place_of(name: &Name) -> usize {
+    let address = Arc::as_ptr(name).cast::<u8>() as usize;
+    (address >> 4 ^ address >> 12) % RECENT
+}
+
 /// Names by their address, which those who record share: equal lists of different addresses are only remembered
-/// twice.
-fn hash_args(args: &[Arg], hasher: &mut impl Hasher) {
-    args.len().hash(hasher);
+/// twice. `seed` is nobody's to know, so that no program can make lists that are all in one place.
+#[inline]
+fn hash_args(args: &[Arg], seed: u64) -> u64 {
+    let mut hash = mixed(seed, args.len() as u64);
     for arg in args {
-        (Arc::as_ptr(&arg.name).cast::<u8>() as usize).hash(hasher);
-        hash_value(&arg.value, hasher, 0);
+        hash = mixed(hash, Arc::as_ptr(&arg.name).cast::<u8>() as u64);
+        hash = hash_value(&arg.value, hash, 0);
     }
+    hash
 }
 
 /// How deep values are looked at; those that differ further down are compared.
 const DEEPEST: usize = 3;
 
-fn hash_value(value: &Value, hasher: &mut impl Hasher, depth: usize) {
-    std::mem::discriminant(value).hash(hasher);
+#[inline]
+fn hash_value(value: &Value, hash: u64, depth: usize) -> u64 {
     match value {
-        Value::Null => {}
-        Value::Bool(flag) => flag.hash(hasher),
-        Value::Int(number) => number.hash(hasher),
-        Value::Uint(number) | Value::Pointer(number) => number.hash(hasher),
+        Value::Uint(number) => mixed(hash, *number),
+        Value::Pointer(number) => mixed(hash, !*number),
+        value => hash_other(value, hash, depth),
+    }
+}
+
+fn hash_other(value: &Value, hash: u64, depth: usize) -> u64 {
+    match value {
+        Value::Uint(number) => mixed(hash, *number),
+        Value::Pointer(number) => mixed(hash, !*number),
+        Value::Null => mixed(hash, 1),
+        Value::Bool(flag) => mixed(hash, 2 + u64::from(*flag)),
+        Value::Int(number) => mixed(hash, number.cast_unsigned()),
         // All NaNs are equal.
-        Value::Float(number) if number.is_nan() => {}
-        Value::Float(number) => number.to_bits().hash(hasher),
-        Value::Str(text) => text.hash(hasher),
+        Value::Float(number) if number.is_nan() => mixed(hash, 4),
+        Value::Float(number) => mixed(hash, number.to_bits()),
+        Value::Str(text) => (text.as_bytes().chunks(8)).fold(hash, |hash, chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            mixed(hash, u64::from_le_bytes(word))
+        }),
         Value::List(list) => {
-            list.len().hash(hasher);
-            if depth < DEEPEST {
-                let values = list.iter();
-                values.for_each(|value| hash_value(value, hasher, depth + 1));
-            }
+            let hash = mixed(hash, list.len() as u64);
+            let values = list.iter().filter(|_| depth < DEEPEST);
+            values.fold(hash, |hash, value| hash_value(value, hash, depth + 1))
         }
         Value::Map(map) => {
-            map.len().hash(hasher);
-            if depth < DEEPEST {
-                let values = map.iter();
-                values.for_each(|arg| hash_value(&arg.value, hasher, depth + 1));
-            }
+            let hash = mixed(hash, map.len() as u64);
+            let values = map.iter().filter(|_| depth < DEEPEST);
+            values.fold(hash, |hash, arg| hash_value(&arg.value, hash, depth + 1))
         }
     }
+}
+
+/// Both halves of a long product: every bit of both numbers counts.
+#[inline]
+fn mixed(hash: u64, word: u64) -> u64 {
+    let product = u128::from(hash ^ word) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+    (product as u64 ^ (product >> 64) as u64).wrapping_add(word.rotate_left(29))
 }

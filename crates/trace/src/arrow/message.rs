@@ -4,7 +4,7 @@ use crate::Result;
 use std::io::{self, Read};
 
 /// Headers are small: a few bytes a column.
-const LARGEST_HEADER: u32 = 16 << 20;
+pub const LARGEST_HEADER: u32 = 16 << 20;
 /// What one batch may be, packed or unpacked. Batches written by cutrace are far smaller.
 pub const LARGEST_BODY: u64 = 512 << 20;
 

@@ -10,6 +10,7 @@ mod cells;
 mod columns;
 mod decode;
 mod dictionary;
+mod kept;
 mod lines;
 mod message;
 mod plan;
@@ -21,6 +22,7 @@ mod tables;
 mod units;
 mod write;
 
+pub use kept::found;
 pub use message::{Messages, Next};
 pub use read::open;
 pub use rows::Rows;

@@ -3,6 +3,7 @@
 use super::{
     cells::{self, Cells},
     columns::{self, Column, Type},
+    kept,
     lines::{self, Line},
 };
 use crate::{
@@ -12,6 +13,7 @@ use crate::{
         value::{TooDeep, write_args, write_stack},
     },
     jsonl::LONGEST_LINE,
+    open_spans::OpenSpans,
     time,
 };
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -20,7 +22,7 @@ use event::{
     Arg, Category, Event, Extent, Ioctl, Kind, Launch, Layer, Lost, Meaning, MemoryOp, Meta, Name,
     Record, Status, Summary, What,
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// Rows of a batch: what a crash may cost, and large enough to compress well.
 const BATCH_ROWS: usize = 32_768;
@@ -49,7 +51,7 @@ pub struct Rows {
     /// Lines that JSONL would have for them.
     lines: usize,
     /// Spans that began in this batch and have not ended.
-    open: HashMap<u64, Begun, ahash::RandomState>,
+    open: OpenSpans<Begun>,
     order: Order,
     start: u64,
     /// The name of every launch.
@@ -64,7 +66,8 @@ struct Begun {
     kind: Kind,
     layer: Layer,
     category: Category,
-    name: Name,
+    /// Its place in the dictionary.
+    name: u64,
     pid: u32,
     tid: u32,
     cpu: Option<u32>,
@@ -80,7 +83,7 @@ struct Begun {
 }
 
 impl Begun {
-    fn of(event: &Event, row: usize, line: usize) -> Self {
+    fn of(event: &Event, name: u64, row: usize, line: usize) -> Self {
         Begun {
             row,
             line,
@@ -88,7 +91,7 @@ impl Begun {
             kind: event.kind,
             layer: event.layer,
             category: event.category,
-            name: event.name.clone(),
+            name,
             pid: event.pid,
             tid: event.tid,
             cpu: event.cpu,
@@ -104,7 +107,7 @@ impl Begun {
     }
 
     /// Whether that end adds to the beginning, and changes nothing.
-    fn is_continued_by(&self, end: &Event) -> bool {
+    fn is_continued_by(&self, end: &Event, name: u64) -> bool {
         self.start == end.start
             && self.kind == end.kind
             && self.layer == end.layer
@@ -120,7 +123,7 @@ impl Begun {
             && self.correlation == end.correlation
             && !self.has_status
             && self.ioctl == end.ioctl
-            && (Arc::ptr_eq(&self.name, &end.name) || self.name == end.name)
+            && self.name == name
     }
 }
 
@@ -163,7 +166,7 @@ impl Rows {
             cells: cells::all(),
             rows: 0,
             lines: 0,
-            open: HashMap::default(),
+            open: OpenSpans::default(),
             order: Order::default(),
             start: meta.start_ns,
             launch: Launch::NAME.into(),
@@ -217,9 +220,10 @@ impl Rows {
         Ok(())
     }
 
-    /// The trace's tail as a row.
-    pub fn add_summary(&mut self, summary: &Summary) -> Result<()> {
+    /// The trace's tail as a row, with what was found in the trace.
+    pub fn add_summary(&mut self, summary: &Summary, found: Option<&str>) -> Result<()> {
         let summary = serde_json::to_vec(summary).map_err(std::io::Error::from)?;
+        let summary = kept::with_found(&summary, found);
         self.set_word(Column::Kind, "summary");
         self.set_written(Column::Details, |out| {
             out.extend_from_slice(&summary);
@@ -382,7 +386,8 @@ impl Rows {
         self.event_columns(event)?;
         self.begin_columns(event)?;
         self.set(Column::Phase, columns::BEGIN);
-        let begun = Begun::of(event, self.rows, self.lines);
+        let name = self.cells[Column::Name as usize].get(self.rows);
+        let begun = Begun::of(event, name.unwrap_or(0), self.rows, self.lines);
         self.open.insert(event.id, begun);
         self.rows += 1;
         Ok(ts)
@@ -390,8 +395,10 @@ impl Rows {
 
     /// An end goes to the row of its beginning, or, if that is in another batch or says something else, to one of its own.
     fn end(&mut self, event: &Event, duration: u64) -> Result<i64> {
-        let begun = self.open.get(&event.id);
-        if let Some(begun) = begun.filter(|begun| begun.is_continued_by(event)) {
+        // A name that is new now is another than the beginning's.
+        let name = self.cells[Column::Name as usize].key_of(&event.name);
+        let begun = self.open.get(event.id);
+        if let Some(begun) = begun.filter(|begun| begun.is_continued_by(event, name)) {
             let (row, line) = (begun.row, begun.line);
             // What a file cannot say of a time, a row of its own cannot say either.
             let ts = time::since(self.start, event.start.saturating_add(duration))?;
@@ -399,7 +406,7 @@ impl Rows {
             self.cells[Column::Phase as usize].set(row, columns::WHOLE);
             let inside = (self.lines - line - 1) as u64;
             self.cells[Column::LinesInside as usize].set(row, inside);
-            self.open.remove(&event.id);
+            self.open.remove(event.id);
             return Ok(ts);
         }
         let row = self.rows;
@@ -407,7 +414,7 @@ impl Rows {
         self.event_columns(event)?;
         self.end_columns(event, duration, row)?;
         self.set(Column::Phase, columns::END);
-        self.open.remove(&event.id);
+        self.open.remove(event.id);
         self.rows += 1;
         Ok(ts)
     }

@@ -18,6 +18,8 @@ const LEVEL: i32 = 1;
 pub struct ArrowWriter<W: Write> {
     out: StreamWriter<BufWriter<W>>,
     rows: Rows,
+    /// What was found in the trace, as JSON.
+    found: Option<String>,
     /// Nothing more is written: it has its end, or its file may end inside of a batch.
     closed: bool,
 }
@@ -34,6 +36,7 @@ impl<W: Write> ArrowWriter<W> {
         Ok(ArrowWriter {
             out,
             rows,
+            found: None,
             closed: false,
         })
     }
@@ -71,11 +74,19 @@ impl<W: Write + Send> WriteTrace for ArrowWriter<W> {
     }
 
     fn finish(&mut self, summary: &Summary) -> Result<()> {
-        self.rows.add_summary(summary)?;
+        // Such a tail is a batch of its own: it is found without the rows.
+        if self.found.is_some() {
+            self.write_batch()?;
+        }
+        self.rows.add_summary(summary, self.found.as_deref())?;
         self.write_batch()?;
         self.closed = true;
         self.out.finish()?;
         Ok(self.out.flush()?)
+    }
+
+    fn keep(&mut self, found: String) {
+        self.found = Some(found);
     }
 
     fn pending(&self) -> u64 {

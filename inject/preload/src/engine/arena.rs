@@ -59,6 +59,10 @@ static CAPACITY: AtomicU32 = AtomicU32::new(LEAST_SLOTS);
 /// This process's number and the PID namespace it is of.
 static PID: AtomicU32 = AtomicU32::new(0);
 static NAMESPACE: AtomicU64 = AtomicU64::new(0);
+/// Where rings were in the last sessions, and how long they are.
+static RETIRED: [(AtomicUsize, AtomicUsize); 2 * MOST_ARENAS] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 2 * MOST_ARENAS];
+static RETIRED_NEXT: AtomicUsize = AtomicUsize::new(0);
 static OWN: AtomicBool = AtomicBool::new(false);
 
 /// The process begins, or a forked child does: its own number, and its own file if that can be had.
@@ -87,6 +91,40 @@ pub fn begin_process() {
         }
     }
     publish(&ARENAS[0], at);
+}
+
+/// The session is over. A thread that was interrupted in the middle of a record may still finish it: until the
+/// session after next there is memory in the place of the rings, which nobody reads.
+pub fn retire() {
+    for arena in &ARENAS {
+        let at = arena.at.swap(0, Ordering::AcqRel);
+        if at == 0 {
+            continue;
+        }
+        let (bytes, opened) = (
+            header(at).bytes as usize,
+            arena.opened.load(Ordering::Acquire),
+        );
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: in the place of our own mapping; what is behind was never opened.
+        let covered = unsafe { sys::map(at, opened, protection, flags, None) };
+        if covered.is_none() {
+            continue;
+        }
+        // SAFETY: as above.
+        unsafe { sys::unmap(at + opened, bytes.saturating_sub(opened)) };
+        let place = RETIRED_NEXT.fetch_add(1, Ordering::Relaxed) % RETIRED.len();
+        let (old, length) = &RETIRED[place];
+        let (old_at, old_bytes) = (
+            old.swap(at, Ordering::Relaxed),
+            length.swap(opened, Ordering::Relaxed),
+        );
+        if old_at != 0 {
+            // SAFETY: of the session before the last.
+            unsafe { sys::unmap(old_at, old_bytes) };
+        }
+    }
 }
 
 pub fn pid() -> u32 {

@@ -3,18 +3,23 @@
 //! its children.
 
 use super::report::{self, Line};
+use crate::layout::Stage;
 use crate::sys::{self, File};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use event::ring::{COUNTERS_FILE, COUNTERS_SIZE, Counters};
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use event::ring::{COUNTERS_FILE, COUNTERS_SIZE, Counters, GATE_CLOSED, GATE_OPEN, GATES};
 
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 /// Stands in where there is no page: the tracer never hears of it, but nothing breaks.
 static ALONE: Counters = Counters {
     lost: AtomicU64::new(0),
     spent: AtomicU64::new(0),
+    cost: AtomicU64::new(0),
+    unused: [0; 5],
+    gates: [const { AtomicU8::new(0) }; GATES],
+    open_ranges: AtomicU64::new(0),
 };
 
-pub fn start() {
+pub fn start(stage: &Stage) {
     let mut path = Line::<1200>::new();
     path.push(report::folder())
         .push(b"/")
@@ -30,11 +35,39 @@ pub fn start() {
     }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let of_file = Some((&file, 0));
-    // SAFETY: a fresh mapping.
-    let at = unsafe { sys::map(0, COUNTERS_SIZE, protection, libc::MAP_SHARED, of_file) };
+    // A page of an earlier session is replaced: a thread may still be counting.
+    let (old, flags) = match PAGE.load(Ordering::Acquire) {
+        0 => (0, libc::MAP_SHARED),
+        old => (old, libc::MAP_SHARED | libc::MAP_FIXED),
+    };
+    // SAFETY: a fresh mapping, or one in the place of our own.
+    let at = unsafe { sys::map(old, COUNTERS_SIZE, protection, flags, of_file) };
     // A page that finds no space would be a SIGBUS.
     if let Some(at) = at.filter(|at| sys::populate(*at, COUNTERS_SIZE)) {
         PAGE.store(at, Ordering::Release);
+        // SAFETY: the stage's variable lives as long as the process, and so does the mapping.
+        unsafe {
+            (*stage.gates).store(
+                (&raw mut (*(at as *mut Counters)).gates).cast(),
+                Ordering::Release,
+            )
+        };
+    }
+}
+
+/// What recording a call costs, for whoever decides what is worth it.
+pub fn tell_cost(tenths: u64) {
+    counters().cost.store(tenths, Ordering::Relaxed);
+}
+
+/// The session is over: what is still counted goes nowhere.
+pub fn end() {
+    let page = PAGE.load(Ordering::Acquire);
+    if page != 0 {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: in the place of our own mapping.
+        unsafe { sys::map(page, COUNTERS_SIZE, protection, flags, None) };
     }
 }
 
@@ -43,6 +76,34 @@ fn counters() -> &'static Counters {
         0 => &ALONE,
         // SAFETY: mapped for the process's life.
         at => unsafe { &*(at as *const Counters) },
+    }
+}
+
+/// Something is open that calls are recorded for.
+pub fn open_range() {
+    let counters = counters();
+    if counters.open_ranges.fetch_add(1, Ordering::AcqRel) == 0 {
+        set_gates(counters, GATE_OPEN);
+    }
+}
+
+/// It is over.
+pub fn close_range() {
+    let counters = counters();
+    if counters.open_ranges.fetch_sub(1, Ordering::AcqRel) == 1 {
+        set_gates(counters, GATE_CLOSED);
+        // Another may have begun since.
+        if counters.open_ranges.load(Ordering::Acquire) > 0 {
+            set_gates(counters, GATE_OPEN);
+        }
+    }
+}
+
+fn set_gates(counters: &Counters, value: u8) {
+    for (class, gate) in counters.gates.iter().enumerate() {
+        if class != usize::from(cuda::gate::ALWAYS) {
+            gate.store(value, Ordering::Release);
+        }
     }
 }
 

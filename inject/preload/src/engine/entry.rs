@@ -93,6 +93,8 @@ pub fn entry(name: &[u8], library: &[u8], number: u16, target: usize, thread: is
         stack_words: words.next_multiple_of(2) as u16,
         label,
         outputs: within.map_or_else(Default::default, |(outputs, _)| outputs),
+        gate: cuda::gate::class(text, flags & IS_BRIEF != 0),
+        reserved: 0,
     }
 }
 
@@ -109,6 +111,8 @@ pub fn own_entry(plan: &cuda::capture::Plan, number: u16, target: usize) -> Entr
         stack_words: 0,
         label: u32::from(number) | (payloads as u32) << 16,
         outputs: Default::default(),
+        gate: cuda::gate::ALWAYS,
+        reserved: 0,
     }
 }
 
@@ -157,7 +161,6 @@ fn only_outputs(
             pointer: in_slot(8 * usize::from(arg)),
             place: in_slot(8 * first + place),
             last: bytes as u8 - 1,
-            reserved: 0,
         };
     }
     Some((outputs, first))

@@ -14,7 +14,7 @@ const WIPED: u32 = 0;
 /// A child that is being set up, by one of its threads. Generations are counted from 1 and never
 /// come near these.
 const STARTING: u32 = u32::MAX - 2;
-const STOPPED: u32 = u32::MAX - 1;
+const STOPPED: u32 = event::attach::NO_SESSION;
 
 static WORD: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 /// The generation of this process, or, in a child that is not set up, of its parent.
@@ -51,6 +51,14 @@ pub fn expected() -> u32 {
 pub fn stop() {
     // SAFETY: as above.
     unsafe { &*WORD.load(Ordering::Relaxed) }.store(STOPPED, Ordering::Release);
+}
+
+/// Recording begins again, with rings that no thread has yet.
+pub fn begin_again() {
+    let next = LATEST.load(Ordering::Relaxed).wrapping_add(1);
+    LATEST.store(next, Ordering::Relaxed);
+    // SAFETY: as above.
+    unsafe { &*WORD.load(Ordering::Relaxed) }.store(next, Ordering::Release);
 }
 
 /// This process's generation; sets up a forked child first, by `begin`. None: another thread is at

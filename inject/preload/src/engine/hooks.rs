@@ -13,7 +13,7 @@ use super::entry::entry;
 use super::report;
 use super::select::{self, Options};
 use super::stand_ins::StandIns;
-use super::{stack, watch};
+use super::{changes, stack, watch, window};
 use crate::layout::{Entry, Stage};
 use crate::objects::{self, Loader, Object, file::Mapped};
 use crate::sys;
@@ -65,7 +65,12 @@ struct Hooked {
     near: Option<(usize, usize)>,
     /// Functions that have been turned to thunks.
     turned: Vec<usize>,
+    /// Its first and its last function that was considered.
+    code: (usize, usize),
 }
+
+/// The entries of a function's last bytes: its jump is within these.
+const JUMP_WITHIN: usize = 64;
 
 impl Hooks {
     pub fn new(stage: &Stage, options: Options) -> Hooks {
@@ -79,7 +84,7 @@ impl Hooks {
             options,
             modules: Vec::new(),
             libraries: Vec::new(),
-            functions: super::nvtx::NUMBERS,
+            functions: super::nvtx::NUMBERS + super::torch::NUMBERS,
             turned: BTreeMap::new(),
             watches: false,
             stand_ins: StandIns::default(),
@@ -104,6 +109,9 @@ impl Hooks {
             }
             if self.options.has_stacks() {
                 stack::add_object(&object);
+            } else if changes::is_only_code() {
+                // Kernels were registered before: the tracer finds their names in the files.
+                stack::say_object(&object);
             }
             if self.stand_ins.look_at(&object)
                 && let Some(driver) = &self.driver
@@ -111,6 +119,7 @@ impl Hooks {
                 driver.turn_to(&mut self.stand_ins, self.entries);
             }
             let hooked = self.consider(&object).unwrap_or_default();
+            super::torch::look_at(&object);
             if !self.watches && watch::is_libc(&object) {
                 self.watches = true;
                 if !watch::install(&object, self.loader) {
@@ -128,6 +137,11 @@ impl Hooks {
         self.modules.retain(|module| {
             if !module.seen {
                 driver.take_if(|driver| module.hooked.library == Some(driver.library));
+                if module.hooked.library.is_some() {
+                    let (first, last) = module.hooked.code;
+                    let code = first as u64..(last + JUMP_WITHIN) as u64;
+                    changes::forget(|change| code.contains(&change.at));
+                }
                 if let Some((at, bytes)) = module.hooked.near {
                     // SAFETY: the library is gone, and with it all that jumped there.
                     unsafe { sys::unmap(at, bytes) };
@@ -139,6 +153,25 @@ impl Hooks {
             }
             module.seen
         });
+    }
+
+    /// Another session. With the same selection of functions, what was prepared for them is used again; for another,
+    /// all of it is prepared anew, under new numbers: calls that are under way still use the old.
+    pub fn begin_again(&mut self, options: Options) {
+        if options.is_same(&self.options) {
+            return;
+        }
+        self.options = options;
+        report::forget_hooks();
+        changes::forget(|change| change.lasting == 0);
+        for module in self.modules.drain(..) {
+            // Its new code stays: a thread may be in it.
+            stack::remove_object(module.bias, module.dynamic);
+        }
+        self.libraries.clear();
+        self.turned.clear();
+        self.driver = None;
+        self.stand_ins = StandIns::default();
     }
 
     /// Says which libraries came without our knowledge, and were not hooked.
@@ -260,7 +293,7 @@ impl Hooks {
     /// A function's row in the table that the code on every call reads.
     fn row(&mut self, of: &Target, name: &[u8], number: usize, original: usize) -> &Entry {
         let target = if of.is_driver {
-            self.stand_ins.turn(name, original)
+            window::turn(name, self.stand_ins.turn(name, original))
         } else {
             original
         };

@@ -4,6 +4,7 @@
 //! Runs under the loader's lock, so on one thread at a time; only [`rings`] runs on any thread.
 
 mod arena;
+mod changes;
 mod clock;
 mod code;
 mod cost;
@@ -27,7 +28,9 @@ pub mod select;
 pub mod stack;
 mod stand_ins;
 mod thunks;
+mod torch;
 mod watch;
+pub mod window;
 
 use crate::layout::{Engine, Stage};
 use crate::sys;
@@ -37,13 +40,17 @@ use core::sync::atomic::Ordering;
 /// What the engine keeps between scans.
 struct EngineState {
     hooks: Option<hooks::Hooks>,
+    stage: Option<Stage>,
 }
 
 struct Shared(UnsafeCell<EngineState>);
 // SAFETY: scans are serialised by the loader's lock.
 unsafe impl Sync for Shared {}
 
-static KEPT: Shared = Shared(UnsafeCell::new(EngineState { hooks: None }));
+static KEPT: Shared = Shared(UnsafeCell::new(EngineState {
+    hooks: None,
+    stage: None,
+}));
 
 /// The entry point.
 ///
@@ -57,11 +64,12 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
     guard::guarded(&mut || {
         // SAFETY: the stage's string lives as long as the stage.
         let session = unsafe { core::slice::from_raw_parts(stage.session, stage.session_bytes) };
+        changes::start(stage);
         report::open(session);
         let options = select::Options::read(session);
         clock::start(stage, options.host_clock);
         sys::TOUCHES.store(options.touches, Ordering::Relaxed);
-        counters::start();
+        counters::start(stage);
         rings::set_capacity(options.ring_slots);
         if !generation::start(stage) {
             return;
@@ -74,7 +82,9 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         report::say_command();
         thunks::start(stage.common);
         rings::start(stage);
-        report::say_cost(cost::measure(stage));
+        let cost = cost::measure(stage);
+        report::say_cost(cost);
+        counters::tell_cost(cost.unwrap_or(0));
         quiet::prepare(stage, options.spare_rings);
         // After the cost is measured: what a stack costs depends on its depth.
         if options.has_stacks() {
@@ -84,9 +94,15 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         if stage.late {
             report::say(b"note injected after CUDA was loaded: earlier calls were not recorded\n");
         }
+        window::start(options.window.as_ref());
         nvtx::start(stage, &options);
+        torch::start(stage, &options);
+        report::end_of_process();
         // SAFETY: one thread at a time.
-        unsafe { (*KEPT.0.get()).hooks = Some(hooks::Hooks::new(stage, options)) };
+        unsafe {
+            (*KEPT.0.get()).hooks = Some(hooks::Hooks::new(stage, options));
+            (*KEPT.0.get()).stage = Some(*stage);
+        }
         ready = true;
     });
     counters::spent_since(stage.began);
@@ -94,6 +110,9 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
     engine.finish = Some(finish);
     engine.missed = Some(missed);
     engine.nvtx = Some(nvtx::inject);
+    engine.attach = Some(attach);
+    engine.prepare = Some(prepare);
+    engine.detach = Some(detach);
     ready
 }
 
@@ -114,6 +133,58 @@ extern "C" fn scan() {
         );
     }
     counters::spent_since(begin);
+}
+
+/// As a forked child begins, in the folder of another session.
+unsafe extern "C" fn attach(session: *const u8, bytes: usize) -> bool {
+    let begin = sys::ticks();
+    let mut ready = false;
+    guard::guarded(&mut || {
+        // SAFETY: one thread at a time.
+        let EngineState { hooks, stage } = unsafe { &mut *KEPT.0.get() };
+        let (Some(hooks), Some(stage)) = (hooks, stage) else {
+            return;
+        };
+        end_session();
+        // SAFETY: the stage's string lives as long as the stage.
+        let session = unsafe { core::slice::from_raw_parts(session, bytes) };
+        report::reopen(session);
+        let options = select::Options::read(session);
+        changes::only_code();
+        counters::start(stage);
+        rings::set_capacity(options.ring_slots);
+        rings::begin_again();
+        if options.has_stacks() {
+            stack::start(stage);
+            thunks::start(stage.stack_entry);
+        }
+        window::start(options.window.as_ref());
+        hooks.begin_again(options);
+        arena::begin_process();
+        ready = report::begin_process();
+        generation::begin_again();
+    });
+    counters::spent_since(begin);
+    ready
+}
+
+extern "C" fn prepare() {
+    changes::deferred(|| scan());
+}
+
+extern "C" fn detach() {
+    guard::guarded(&mut || {
+        report::pair_clocks();
+        end_session();
+    });
+}
+
+/// Nothing is recorded from here on, and nothing is kept that costs.
+fn end_session() {
+    generation::stop();
+    rings::settle();
+    arena::retire();
+    counters::end();
 }
 
 extern "C" fn missed() {

@@ -8,6 +8,7 @@ use super::entry::own_entry;
 use super::report;
 use super::select::Options;
 use super::thunks;
+use super::window::{self, Called};
 use crate::layout::{GetExportTable, Stage};
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use cuda::nvtx::{FUNCTIONS, LONG_TEXT, NvtxStep, Room, SHORT_TEXT, Style, messag
 /// Numbers of functions that are ours: the first.
 pub const NUMBERS: usize = FUNCTIONS.len();
 /// A library that is in no list: it counts as no hooked one.
-const NO_LIBRARY: usize = 65_535;
+pub(super) const NO_LIBRARY: usize = 65_535;
 
 /// What programs get from NVTX without a tool: nobody tells how deep they are.
 const NOT_TRACKED: i32 = -2;
@@ -54,7 +55,7 @@ pub fn start(stage: &Stage, options: &Options) {
 }
 
 /// Where a recorded call goes on to: there is nothing to do.
-extern "C" fn recorded(_: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> u32 {
+pub(super) extern "C" fn recorded(_: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> u32 {
     0
 }
 
@@ -217,12 +218,35 @@ impl Annotation {
             }
             Text::Handle(handle) => (*handle, message_type::REGISTERED, Room::None),
         };
+        let called = match kind {
+            message_type::REGISTERED => Called::Handle(message),
+            message_type::NONE => Called::Nothing,
+            // SAFETY: by contract.
+            _ => Called::Text(unsafe { letters(message as *const u8) }),
+        };
+        match call {
+            NvtxStep::Push => window::pushed(domain, &called),
+            NvtxStep::Start => window::started(number, &called),
+            _ => {}
+        }
         let what = u64::from(kind) | u64::from(self.category) << 32;
         record(
             call,
             room,
             [domain, message, what, self.style, self.payload, number],
         );
+    }
+}
+
+/// A text up to the NUL that ends it, or as much of it as names have.
+unsafe fn letters<'a>(text: *const u8) -> &'a [u8] {
+    let mut length = 0;
+    // SAFETY: by the caller's contract, a text.
+    unsafe {
+        while length < usize::from(LONG_TEXT) && text.add(length).read() != 0 {
+            length += 1;
+        }
+        core::slice::from_raw_parts(text, length)
     }
 }
 
@@ -347,6 +371,7 @@ unsafe extern "C" fn domain_start_ex(domain: u64, attributes: *const Attributes)
 
 extern "C" fn domain_end(domain: u64, number: u64) {
     record(NvtxStep::End, Room::None, [domain, number, 0, 0, 0, 0]);
+    window::ended(number);
 }
 
 unsafe extern "C" fn domain_push_ex(domain: u64, attributes: *const Attributes) -> i32 {
@@ -356,6 +381,7 @@ unsafe extern "C" fn domain_push_ex(domain: u64, attributes: *const Attributes) 
 
 extern "C" fn domain_pop(domain: u64) -> i32 {
     record(NvtxStep::Pop, Room::None, [domain, 0, 0, 0, 0, 0]);
+    window::popped(domain);
     NOT_TRACKED
 }
 
@@ -369,12 +395,19 @@ unsafe extern "C" fn domain_name_category_w(domain: u64, category: u32, text: *c
 
 unsafe extern "C" fn register_string_a(domain: u64, text: *const u8) -> u64 {
     let handle = NEXT.fetch_add(1, Ordering::Relaxed);
+    if !text.is_null() {
+        window::registered(handle, unsafe { letters(text) });
+    }
     unsafe { name(domain, named::STRING, handle, Text::Here(text)) };
     handle
 }
 
 unsafe extern "C" fn register_string_w(domain: u64, text: *const u32) -> u64 {
     let handle = NEXT.fetch_add(1, Ordering::Relaxed);
+    if !text.is_null() {
+        let narrow = unsafe { narrow(text) };
+        window::registered(handle, unsafe { letters(narrow.as_ptr()) });
+    }
     unsafe { name(domain, named::STRING, handle, Text::Wide(text)) };
     handle
 }

@@ -20,6 +20,7 @@ const KEPT_BYTES: usize = 8 << 20;
 
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 static KEPT_LENGTH: AtomicUsize = AtomicUsize::new(0);
+static KEPT_OF_PROCESS: AtomicUsize = AtomicUsize::new(0);
 static LAST_CLOCK: AtomicU64 = AtomicU64::new(0);
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
@@ -64,6 +65,26 @@ static FOLDER: Folder = Folder(UnsafeCell::new(Line::new()));
 pub fn folder() -> &'static [u8] {
     // SAFETY: see above.
     unsafe { &*FOLDER.0.get() }.bytes()
+}
+
+/// Another session: what was said of hooks is said again when the process begins in it.
+pub fn reopen(session: &[u8]) {
+    // SAFETY: nothing is recorded between two sessions.
+    let folder = unsafe { &mut *FOLDER.0.get() };
+    folder.length = 0;
+    folder.push(session);
+}
+
+/// What was said until now is of the process, not of hooks.
+pub fn end_of_process() {
+    let length = KEPT_LENGTH.load(Ordering::Relaxed);
+    KEPT_OF_PROCESS.store(length, Ordering::Relaxed);
+}
+
+/// Other functions are selected: what was hooked before is not said again.
+pub fn forget_hooks() {
+    let length = KEPT_OF_PROCESS.load(Ordering::Relaxed);
+    KEPT_LENGTH.store(length, Ordering::Release);
 }
 
 pub fn open(session: &[u8]) {

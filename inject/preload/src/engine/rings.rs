@@ -139,6 +139,21 @@ fn find_room(thread: &mut Thread, counts: bool) -> bool {
 /// What a call takes at most.
 const MOST_OF_CALL: u64 = (1 + cuda::capture::MAX_PAYLOAD_SLOTS) as u64;
 
+/// Another session: what was said in the last is said again.
+pub fn begin_again() {
+    SAID.store(false, Ordering::Relaxed);
+}
+
+/// Waits until no thread looks for a ring any more, for a bounded time.
+pub fn settle() {
+    for _ in 0..1000 {
+        if AT_WORK.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        sys::sleep_ns(NAP_NS);
+    }
+}
+
 /// Sets up a forked child before its first record.
 fn begin_child() {
     SAID.store(false, Ordering::Relaxed);
@@ -178,6 +193,20 @@ pub fn reserve(thread: &mut Thread, slots: u64) -> Option<u64> {
         }
     }
     Some(take_slots(&header.head, slots))
+}
+
+/// From `begin` on until now, by the processor's counter, the thread was busy for us beside recording calls.
+pub fn spent_since(thread: &Thread, begin: u64) {
+    let is_ready = generation::settled().is_some_and(|generation| generation == thread.pid);
+    if is_ready && thread.header != 0 {
+        // SAFETY: the thread's own ring; nobody else adds to this.
+        let header = unsafe { &*(thread.header as *const RingHeader) };
+        let spent = sys::ticks().wrapping_sub(begin);
+        if spent < 1 << 60 {
+            let sum = header.spent.load(Ordering::Relaxed).wrapping_add(spent);
+            header.spent.store(sum, Ordering::Relaxed);
+        }
+    }
 }
 
 /// As the hot path does: one instruction, so that a signal handler comes before it or after it; not

@@ -1,5 +1,6 @@
 //! Which functions are hooked: the session's options, and names that are known.
 
+use super::window::Window;
 use crate::sys::File;
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 pub use cuda::select::is_cuda_name;
@@ -26,8 +27,14 @@ pub struct Options {
     /// `clock host`: do not trust the processor's counter.
     pub host_clock: bool,
     pub method: Method,
+    /// All of it, to tell one selection from another.
+    text: Vec<u8>,
+    /// `operators`: those of PyTorch are wanted.
+    pub operators: bool,
     /// `intact`: functions whose code is not changed, because another tracer puts uprobes there.
     intact: Vec<Vec<u8>>,
+    /// `window`: what calls are recorded for, if the program is to know it.
+    pub window: Option<Window>,
 }
 
 /// `method slots`, `method symbols`: which way of hooking to take; unsaid, the best that works.
@@ -51,6 +58,10 @@ impl Options {
         Options::parse(&text)
     }
 
+    pub fn is_same(&self, other: &Options) -> bool {
+        self.text == other.text
+    }
+
     /// Lines that are not understood are passed over: an older library serves a newer tracer.
     pub fn parse(text: &[u8]) -> Options {
         let mut options = Options {
@@ -62,7 +73,10 @@ impl Options {
             touches: false,
             host_clock: false,
             method: Method::Patch,
+            operators: false,
             intact: Vec::new(),
+            window: None,
+            text: text.to_vec(),
         };
         for line in text.split(|byte| *byte == b'\n') {
             let mut words = line.splitn(2, |byte| *byte == b' ');
@@ -89,7 +103,13 @@ impl Options {
                         _ => Method::Patch,
                     }
                 }
+                b"operators" => options.operators = true,
                 b"intact" => options.intact.push(value.to_vec()),
+                b"window" if value == b"profiler" => options.window = Some(Window::Profiler),
+                b"window" => {
+                    let name = value.strip_prefix(b"range=");
+                    options.window = name.map(|name| Window::Range(name.to_vec()));
+                }
                 b"filter" => options.filter = selection(value).unwrap_or_default(),
                 b"stack" => options.stacks = selection(value),
                 b"ring" => {
@@ -185,6 +205,15 @@ mod tests {
         let options = Options::parse(b"intact cudaMalloc\nintact cudaFree\n");
         assert!(options.leaves_intact(b"cudaFree") && options.leaves_intact(b"cudaMalloc"));
         assert!(!options.leaves_intact(b"cudaMallocHost"));
+    }
+
+    #[test]
+    fn windows_are_ranges_or_the_profilers() {
+        let window = |text: &[u8]| Options::parse(text).window;
+        assert_eq!(window(b"window profiler\n"), Some(Window::Profiler));
+        let range = Window::Range(b"a step".to_vec());
+        assert_eq!(window(b"window range=a step\n"), Some(range));
+        assert_eq!(window(b"window 1..2\n"), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! The ways to it are libc's `prctl` and `syscall`. A program that makes the system call with an
 //! instruction of its own is not noticed.
 
+use super::changes;
 use super::code::{self, Patch, Writer};
 use super::prologue::{self, MOST_BYTES};
 use super::redirect::{Data, How, Redirect};
@@ -164,10 +165,13 @@ pub fn install(libc: &Object, loader: *const Loader) -> bool {
             let (near, patch, real) = prepare(libc, &file, &parts, (address, size), way.watch)?;
             near.seal().then(|| {
                 way.real.store(real, Ordering::Release);
+                changes::add(&patch, true);
                 writer.write(&patch);
             })
         });
-        if patched.is_none() {
+        if patched.is_none() && changes::is_only_code() {
+            done = false;
+        } else if patched.is_none() {
             way.real.store(address, Ordering::Release);
             let redirect = Redirect {
                 address,
@@ -205,8 +209,8 @@ fn find(libc: &Object, name: &[u8]) -> Option<(usize, usize, usize)> {
     })
 }
 
-/// New code: a jump to the watch, and the function's beginning for afterwards.
-fn prepare(
+/// New code for a function: a jump to the watch, and the function's beginning for afterwards.
+pub(super) fn prepare(
     libc: &Object,
     file: &Mapped,
     parts: &[code::Part],
@@ -223,5 +227,6 @@ fn prepare(
     near.push(&moved)?;
     let at = address + detour.at;
     let jump = text::near_jump(at, stub)?;
-    Some((near, Patch { at, jump }, real))
+    let before = code::jump_bytes(&code, detour.at)?;
+    Some((near, Patch { at, before, jump }, real))
 }

@@ -16,6 +16,8 @@ macro_rules! brief {
     .type cutrace_brief, @function
 cutrace_brief:
     .cfi_startproc
+    cutrace_pass_gate
+.Lbrief_open:
     cutrace_enter
 
     # Reserve one slot; r12 is its commit word.

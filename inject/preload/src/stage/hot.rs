@@ -13,6 +13,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32};
 
 use super::brief::brief;
+use super::gate::gate;
 use super::payload;
 use super::steps::steps;
 use super::whole::whole;
@@ -20,7 +21,7 @@ use crate::layout::{
     Entry, Frame, HAS_OUTPUTS, HAS_RESULTS, HotPlan, IS_BRIEF, MAX_FUNCTIONS, Output, PayloadStore,
     SAVES_VECTORS, Thread,
 };
-use event::ring::{CallSlot, RingHeader, SLOT_BYTES};
+use event::ring::{CallSlot, GATE_SHED, GATES, RingHeader, SLOT_BYTES, SMALL_COPY};
 
 unsafe extern "C" {
     /// Where thunks jump to, with a function's number in r11.
@@ -39,6 +40,8 @@ unsafe extern "C" {
     /// Called when the thread has no ring or no room: `extern "C" fn(&mut Thread) -> bool`,
     /// true to try again, false to let the call go unrecorded.
     pub static cutrace_refill: AtomicPtr<()>;
+    /// Where the gates are; all are open until the engine has found the tracer's.
+    pub static cutrace_gates: AtomicPtr<AtomicU8>;
 }
 
 /// The generation is alone in its page.
@@ -92,8 +95,19 @@ cutrace_refill:
     .size cutrace_host_clock, 1
 cutrace_host_clock:
     .byte 0
+
+    .balign 64
+cutrace_open_gates:
+    .zero {gates}
+    .hidden cutrace_gates
+    .globl cutrace_gates
+    .type cutrace_gates, @object
+    .size cutrace_gates, 8
+cutrace_gates:
+    .quad cutrace_open_gates
     "#,
     steps!(),
+    gate!(),
     brief!(),
     r#"
     # rax = where a thread keeps its view of its ring, from the thread pointer on.
@@ -139,6 +153,11 @@ cutrace_common:
     entry_stack_words = const offset_of!(Entry, stack_words),
     entry_label = const offset_of!(Entry, label),
     entry_outputs = const offset_of!(Entry, outputs),
+    entry_gate = const offset_of!(Entry, gate),
+    gates = const GATES,
+    gate_shed = const GATE_SHED,
+    small_copy = const SMALL_COPY,
+    not_ready = const 600,
     output_size = const size_of::<Output>(),
     output_pointer = const offset_of!(Output, pointer),
     output_place = const offset_of!(Output, place),
@@ -164,6 +183,7 @@ cutrace_common:
     thread_generation = const offset_of!(Thread, pid),
 
     ring_head = const offset_of!(RingHeader, head),
+    ring_shed = const offset_of!(RingHeader, shed),
     slot_size = const SLOT_BYTES,
     slot_shift = const SLOT_BYTES.trailing_zeros(),
     slot_enter = const offset_of!(CallSlot, enter),

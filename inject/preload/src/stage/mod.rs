@@ -1,7 +1,9 @@
 //! Stage one: what every traced process loads.
 
+pub mod attach;
 mod brief;
 mod embedded;
+mod gate;
 pub mod hot;
 mod payload;
 mod sanitizer;

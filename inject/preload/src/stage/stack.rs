@@ -1,10 +1,11 @@
 //! The entry of functions whose callers' stacks are wanted: what the caller had in its registers
 //! goes to the engine, then the call goes on as any other. Functions without it pay nothing.
 
-use crate::layout::Caller;
+use crate::layout::{Caller, Entry, Thread};
 use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicPtr;
+use event::ring::{GATE_SHED, RingHeader};
 
 unsafe extern "C" {
     /// Where stubs jump to in place of `cutrace_common`.
@@ -56,6 +57,19 @@ cutrace_note_stack:
     .type cutrace_stack_entry, @function
 cutrace_stack_entry:
     .cfi_startproc
+    # A call that a gate lets by needs no stack; nor does any while stacks are not recorded.
+    push rcx
+    .cfi_adjust_cfa_offset 8
+    mov eax, r11d
+    shl rax, {entry_shift}
+    lea rcx, [rip + cutrace_entries]
+    movzx eax, byte ptr [rcx + rax + {entry_gate}]
+    mov rcx, [rip + cutrace_gates]
+    movzx eax, byte ptr [rcx + rax]
+    or al, [rcx + {stacks}]
+    pop rcx
+    .cfi_adjust_cfa_offset -8
+    jnz .Lstack_not_noted
     push rbp
     .cfi_def_cfa_offset 16
     .cfi_offset rbp, -16
@@ -108,9 +122,35 @@ cutrace_stack_entry:
     .cfi_restore rbp
     .cfi_def_cfa rsp, 8
     jmp cutrace_common
+
+    # Counted, if it is the stacks' own gate that is closed.
+.Lstack_not_noted:
+    .cfi_def_cfa rsp, 8
+    .cfi_restore rbp
+    mov rax, [rip + cutrace_gates]
+    cmp byte ptr [rax + {stacks}], {gate_shed}
+    jne cutrace_common
+    push rcx
+    .cfi_adjust_cfa_offset 8
+    mov rax, [rip + cutrace_thread@GOTTPOFF]
+    mov ecx, [rip + cutrace_generation]
+    cmp ecx, fs:[rax + {thread_generation}]
+    jne 1f
+    mov rax, fs:[rax + {thread_header}]
+    inc qword ptr [rax + {ring_shed} + 8 * {stacks}]
+1:  pop rcx
+    .cfi_adjust_cfa_offset -8
+    jmp cutrace_common
     .cfi_endproc
     .size cutrace_stack_entry, . - cutrace_stack_entry
     "#,
+    entry_shift = const size_of::<Entry>().trailing_zeros(),
+    entry_gate = const offset_of!(Entry, gate),
+    stacks = const cuda::gate::STACKS,
+    gate_shed = const GATE_SHED,
+    thread_generation = const offset_of!(Thread, pid),
+    thread_header = const offset_of!(Thread, header),
+    ring_shed = const offset_of!(RingHeader, shed),
     frame_size = const size_of::<Frame>(),
     vectors = const from_base(offset_of!(Frame, vectors)),
     words = const from_base(offset_of!(Frame, words)),

@@ -6,25 +6,26 @@ use crate::objects::{self, CONSISTENT, Loader, Object};
 use crate::sys::File;
 use core::cell::UnsafeCell;
 use core::ptr::null;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use event::attach::{self, Change, Control};
 
 const VARIABLE: &[u8] = b"CUTRACE_SESSION=";
-const PATH_BYTES: usize = 1024;
+const PATH_BYTES: usize = attach::PATH_BYTES;
 
 /// What is known once the constructor has run. Used by the constructor, by the loader's callback and
 /// by NVTX's: its users have [`Turn`].
-struct State {
-    session: [u8; PATH_BYTES],
-    session_bytes: usize,
-    loader: *const Loader,
+pub(super) struct State {
+    pub(super) session: [u8; PATH_BYTES],
+    pub(super) session_bytes: usize,
+    pub(super) loader: *const Loader,
     /// Every library may be of interest: the user named some.
-    hooks_more: bool,
+    pub(super) hooks_more: bool,
     late: bool,
     /// Filters of system calls that the process began with: a container's.
-    filters: u32,
-    engine: Engine,
+    pub(super) filters: u32,
+    pub(super) engine: Engine,
     /// The engine was tried and cannot work here.
-    failed: bool,
+    pub(super) failed: bool,
 }
 
 struct Shared(UnsafeCell<State>);
@@ -38,14 +39,52 @@ static STATE: Shared = Shared(UnsafeCell::new(State {
     hooks_more: false,
     late: false,
     filters: 0,
-    engine: Engine {
-        scan: None,
-        finish: None,
-        missed: None,
-        nvtx: None,
-    },
+    engine: Engine::NONE,
     failed: false,
 }));
+
+#[repr(transparent)]
+pub struct SharedControl(UnsafeCell<Control>);
+// SAFETY: written in turns; the tracer reads it.
+unsafe impl Sync for SharedControl {}
+
+/// The tracer finds it by this name.
+#[cfg_attr(cutrace_stage, unsafe(no_mangle))]
+#[allow(non_upper_case_globals)]
+pub static cutrace_control: SharedControl = SharedControl(UnsafeCell::new(Control {
+    magic: attach::MAGIC,
+    changes: AtomicU64::new(0),
+    count: AtomicU64::new(0),
+    trigger: Change::NONE,
+    generation: AtomicU64::new(0),
+    attached: AtomicU32::new(0),
+    reserved: 0,
+    session_bytes: 0,
+    session: [0; PATH_BYTES],
+}));
+
+pub(super) fn control() -> *mut Control {
+    cutrace_control.0.get()
+}
+
+impl State {
+    /// # Safety
+    /// It is the caller's turn, or the process is starting.
+    #[allow(clippy::mut_from_ref)]
+    pub(super) unsafe fn get(_: &Turn) -> &'static mut State {
+        unsafe { &mut *STATE.0.get() }
+    }
+
+    /// Lets a tracer that comes later see whose the hooks are.
+    pub(super) fn announce(&self) {
+        // SAFETY: one at a time, see `State`.
+        let control = unsafe { &mut *control() };
+        control.session = self.session;
+        control.session_bytes = self.session_bytes as u64;
+        let attached = u32::from(self.session_bytes > 0);
+        control.attached.store(attached, Ordering::Release);
+    }
+}
 
 #[cfg(cutrace_stage)]
 #[used]
@@ -73,8 +112,9 @@ pub extern "C" fn start() {
     state.hooks_more = names_libraries(state);
     state.filters = filters();
     state.late = comes_after_cuda(loader);
+    state.announce();
     // SAFETY: the loader has called us: its list is complete.
-    unsafe { trigger::install(loader) };
+    unsafe { trigger::install(loader, true) };
     changed();
 }
 
@@ -102,7 +142,7 @@ pub extern "C" fn InitializeInjectionNvtx2(tables: GetExportTable) -> i32 {
         return 0;
     }
     if state.engine.scan.is_none() && !state.failed && filters() <= state.filters {
-        load_engine(state, crate::sys::ticks());
+        load_engine(state, crate::sys::ticks(), false);
         if let Some(scan) = state.engine.scan {
             scan();
         }
@@ -115,21 +155,32 @@ pub extern "C" fn InitializeInjectionNvtx2(tables: GetExportTable) -> i32 {
 }
 
 /// One at a time: the loader's lock does not cover NVTX's call.
-struct Turn;
+pub(super) struct Turn;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// A second or so: a child that was forked in the middle of another thread's turn never gets one.
 const PATIENCE: u32 = 20_000_000;
+/// Looks between two offers of the processor to others.
+const LOOKS: u32 = 10_000;
 
 impl Turn {
-    fn take() -> Option<Turn> {
-        for _ in 0..PATIENCE {
-            if !TAKEN.swap(true, Ordering::Acquire) {
-                return Some(Turn);
+    pub(super) fn take() -> Option<Turn> {
+        for look in 1..=PATIENCE {
+            if let Some(turn) = Turn::take_now() {
+                return Some(turn);
+            }
+            // Whoever has it may be waiting for this processor: a library that is not hooked is one that is missed.
+            if look.is_multiple_of(LOOKS) && !crate::sys::is_quiet() {
+                crate::sys::give_way();
             }
             core::hint::spin_loop();
         }
         None
+    }
+
+    /// Without waiting: the one that has it may be stopped.
+    pub(super) fn take_now() -> Option<Turn> {
+        (!TAKEN.swap(true, Ordering::Acquire)).then_some(Turn)
     }
 }
 
@@ -166,17 +217,18 @@ fn tell_missed() {
     };
     // SAFETY: our turn.
     let state = unsafe { &mut *STATE.0.get() };
-    if state.loader.is_null() || unsafe { (*state.loader).state } != CONSISTENT {
+    let is_over = state.session_bytes == 0;
+    if is_over || state.loader.is_null() || unsafe { (*state.loader).state } != CONSISTENT {
         return;
     }
     if state.engine.scan.is_none() {
         // SAFETY: the program ends: the list is complete.
         let mut found = unsafe { objects::objects(state.loader) };
-        let is_wanted = state.hooks_more || found.any(|object| is_cuda(&object));
+        let is_wanted = state.hooks_more || found.any(|object| is_wanted(&object));
         if state.failed || !is_wanted || filters() > state.filters {
             return;
         }
-        load_engine(state, crate::sys::ticks());
+        load_engine(state, crate::sys::ticks(), false);
     }
     if let Some(missed) = state.engine.missed {
         missed();
@@ -191,7 +243,8 @@ pub extern "C" fn changed() {
     };
     // SAFETY: our turn.
     let state = unsafe { &mut *STATE.0.get() };
-    if state.loader.is_null() || unsafe { (*state.loader).state } != CONSISTENT {
+    let is_over = state.session_bytes == 0;
+    if is_over || state.loader.is_null() || unsafe { (*state.loader).state } != CONSISTENT {
         return;
     }
     if state.engine.scan.is_none() && !state.failed {
@@ -203,17 +256,17 @@ pub extern "C" fn changed() {
         }
         // SAFETY: the list is complete and the lock is held.
         let mut found = unsafe { objects::objects(state.loader) };
-        if !state.hooks_more && !found.any(|object| is_cuda(&object)) {
+        if !state.hooks_more && !found.any(|object| is_wanted(&object)) {
             return;
         }
-        load_engine(state, began);
+        load_engine(state, began, false);
     }
     if let Some(scan) = state.engine.scan {
         scan();
     }
 }
 
-fn load_engine(state: &mut State, began: u64) {
+pub(super) fn load_engine(state: &mut State, began: u64, attached: bool) {
     state.failed = true;
     let stage = Stage {
         entries: &raw mut hot::cutrace_entries as *mut _,
@@ -227,11 +280,14 @@ fn load_engine(state: &mut State, began: u64) {
         stack_entry: stack::cutrace_stack_entry as *const () as usize,
         note_stack: &raw const stack::cutrace_note_stack,
         host_clock: &raw const hot::cutrace_host_clock,
+        gates: &raw const hot::cutrace_gates,
         quiet: &raw const crate::sys::QUIET,
         session: state.session.as_ptr(),
         session_bytes: state.session_bytes,
         loader: state.loader,
         late: state.late,
+        attached,
+        control: control(),
         began,
     };
     // SAFETY: as in `changed`.
@@ -240,11 +296,13 @@ fn load_engine(state: &mut State, began: u64) {
     };
     // SAFETY: the engine was built with this stage.
     if !unsafe { enter(&stage, &mut state.engine) } {
-        state.engine.scan = None;
-        state.engine.finish = None;
-        state.engine.missed = None;
-        state.engine.nvtx = None;
+        state.engine = Engine::NONE;
     }
+}
+
+/// Whether the engine has something to do with an object: CUDA is in it, or PyTorch's operators.
+fn is_wanted(object: &Object) -> bool {
+    is_cuda(object) || object.defines(objects::TORCH)
 }
 
 /// Whether an object has CUDA in it: a library that exports it, or a program with a static runtime.
@@ -256,7 +314,7 @@ fn is_cuda(object: &Object) -> bool {
 
 /// How many filters the kernel puts this process's system calls through; older kernels say only
 /// whether there are any.
-fn filters() -> u32 {
+pub(super) fn filters() -> u32 {
     let Some(file) = File::open(b"/proc/self/status\0", libc::O_RDONLY, 0) else {
         return 0;
     };
@@ -310,7 +368,7 @@ fn find_variable(state: &mut State) -> bool {
     }
 }
 
-fn find_loader() -> Option<*const Loader> {
+pub(super) fn find_loader() -> Option<*const Loader> {
     let file = File::open(b"/proc/self/auxv\0", libc::O_RDONLY, 0)?;
     let mut buffer = [[0usize; 2]; 64];
     let bytes = size_of_val(&buffer);
@@ -327,7 +385,7 @@ fn find_loader() -> Option<*const Loader> {
 }
 
 /// Whether the session's options name libraries beyond CUDA's.
-fn names_libraries(state: &State) -> bool {
+pub(super) fn names_libraries(state: &State) -> bool {
     let mut path = [0u8; PATH_BYTES + 16];
     let name = b"/options";
     path[..state.session_bytes].copy_from_slice(&state.session[..state.session_bytes]);

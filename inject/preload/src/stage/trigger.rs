@@ -8,6 +8,7 @@ use crate::sys;
 use crate::text::{self, Near};
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use event::attach::Change;
 
 unsafe extern "C" {
     fn cutrace_changed();
@@ -95,7 +96,10 @@ cutrace_changed:
 ///
 /// # Safety
 /// `loader` is the loader's own.
-pub unsafe fn install(loader: *const Loader) {
+pub unsafe fn install(loader: *const Loader, at_once: bool) {
+    if PLACE.load(Ordering::Relaxed) != 0 {
+        return;
+    }
     let at = unsafe { (*loader).changed };
     if at == 0 {
         return;
@@ -130,7 +134,18 @@ pub unsafe fn install(loader: *const Loader) {
     let Some(jump) = text::near_jump(at, stub) else {
         return;
     };
-    if text::overwrite(at, &jump) {
+    let mut before = [0; 5];
+    before.copy_from_slice(&bytes[ret..ret + 5]);
+    // SAFETY: one at a time, see `start::State`.
+    unsafe {
+        (*super::start::control()).trigger = Change {
+            at: at as u64,
+            before,
+            jump,
+            ..Change::NONE
+        };
+    }
+    if !at_once || text::overwrite(at, &jump) {
         let mut word = [0; 8];
         word[..jump.len()].copy_from_slice(&jump);
         JUMP.store(u64::from_le_bytes(word), Ordering::Relaxed);

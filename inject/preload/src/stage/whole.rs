@@ -57,6 +57,8 @@ macro_rules! whole {
     .type cutrace_whole, @function
 cutrace_whole:
     .cfi_startproc
+    cutrace_pass_gate
+.Lwhole_open:
     cutrace_enter
     sub rsp, {frame_locals}
 

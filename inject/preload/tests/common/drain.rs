@@ -172,6 +172,15 @@ impl Drained {
         dropped.sum::<u64>() + self.counter(0)
     }
 
+    /// Calls of a class that were let by and counted.
+    pub fn shed(&self, class: u8) -> u64 {
+        let rings: HashSet<usize> = self.rings.iter().map(|ring| ring.at).collect();
+        // SAFETY: rings that were mapped.
+        let header = |at: &usize| unsafe { &*(*at as *const RingHeader) };
+        let shed = |ring: &RingHeader| ring.shed[usize::from(class)].load(Ordering::Relaxed);
+        rings.iter().map(header).map(shed).sum()
+    }
+
     /// Ticks that the program's threads waited for the injected library.
     pub fn spent(&self) -> u64 {
         self.counter(8)

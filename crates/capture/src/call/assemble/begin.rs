@@ -1,62 +1,26 @@
 //! The beginning of a call becomes an event.
 
+use super::open_call::renew;
 use super::{Assembler, Begin, OpenCall, taken};
 use crate::Sink;
 use crate::call::filter::Filter;
-use crate::call::item::Payload;
 use crate::call::origin::Origin;
 use crate::call::remote;
 use crate::call::signature::{Signature, Words};
-use event::{Arg, Event, Extent, Layer, Name, Record, Value};
+use event::{Arg, Event, Layer, Name, Record, Value};
 use std::sync::Arc;
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
     pub(super) fn begin(&mut self, ring: usize, signature: Arc<Signature>, begin: Begin<'_>) {
+        let (mut call, is_same) = self.spare.take(signature);
+        self.fill_in(ring, &mut call, is_same, begin);
+        let signature = &call.signature;
         let thread = &mut self.rings[ring];
-        let ended = taken(&mut thread.ended, begin.sequence);
-        let payload = match ended {
-            Some(bytes) => Some(Payload::Owned(bytes)),
-            None if begin.complete => Some(begin.payload.into()),
-            None => None,
-        };
-        let words = signature.words(begin.args, begin.payload);
-        let mut event = Event::new(
-            self.next_id,
-            signature.layer,
-            signature.category,
-            signature.name.clone(),
-            begin.time,
-        );
-        self.next_id += 1;
-        event.extent = Extent::Open;
-        (event.pid, event.tid) = (thread.pid, thread.tid);
-        event.args = signature.arguments(&words, payload.as_deref());
-        if let Some(payload) = &payload {
-            complete_text(thread.pid, &signature, &words, payload, &mut event.args);
-        }
-        event.context = thread.state.context();
-        event.device = thread.state.device(&self.states.all[thread.process]);
-        event.stream = signature
-            .stream(&words)
-            .or_else(|| stream_in_config(&event).map(|stream| signature.default_stream(stream)));
-        self.place(ring, &mut event);
-        if let Some(device) = signature.device(&words) {
-            (event.device, event.context) = (Some(device), None);
-        }
-        let thread = &self.rings[ring];
-        event.stack = begin.stack;
-        let caller = match self.limits.hosts {
-            true => event.stack.first().map(|frame| frame.address),
-            false => None,
-        };
-        // One address alone was not asked for: it is there for the kernel's name.
-        if caller.is_some() && (event.stack.iter()).all(|frame| Some(frame.address) == caller) {
-            event.stack.clear();
-        }
+        let start = call.event().start;
         let mut hidden = signature.hidden
-            || leads_to(thread.open.last(), &signature)
-            || (!thread.short.is_empty() && thread.short.contains(&begin.sequence))
-            || self.limits.deadline.leaves_out(begin.time);
+            || leads_to(thread.open.last(), signature)
+            || (!thread.short.is_empty() && thread.short.contains(&call.sequence))
+            || self.limits.deadline.leaves_out(start);
         if !hidden && self.limits.sample > 1 && !self.is_in_sample(&signature.name) {
             self.totals.not_sampled += 1;
             hidden = true;
@@ -66,29 +30,68 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             self.totals.calls += 1;
             let thread = &mut self.rings[ring];
             let around = thread.open.last().map(|call| &*call.signature);
-            self.totals
-                .for_cupti
-                .begin(&mut thread.asked, &signature, &words, around);
+            (self.totals.for_cupti).begin(&mut thread.asked, signature, &call.words, around);
+            self.write(&mut call.record);
         }
-        let mut record = Record::Event(event);
-        if !hidden {
-            self.write(&mut record);
-        }
+        call.hidden = hidden;
+        self.rings[ring].open.push(call);
+    }
+
+    /// What is known of a call when it begins. `is_same`: what is there is of an earlier call of the same function.
+    fn fill_in(&mut self, ring: usize, call: &mut OpenCall, is_same: bool, begin: Begin<'_>) {
+        let thread = &mut self.rings[ring];
+        let ended = taken(&mut thread.ended, begin.sequence);
+        let payload = match &ended {
+            Some(bytes) => Some(&**bytes),
+            None if begin.complete => Some(begin.payload),
+            None => None,
+        };
+        call.sequence = begin.sequence;
+        let OpenCall {
+            record,
+            signature,
+            words,
+            payload: kept,
+            is_plain,
+            ..
+        } = call;
         let Record::Event(event) = record else {
             return;
         };
-        self.rings[ring].open.push(OpenCall {
-            sequence: begin.sequence,
-            event,
-            signature,
-            words,
-            payload,
-            hidden,
-            caller,
-            below: Vec::new(),
-            inner: Vec::new(),
-            domain: None,
-        });
+        let differ = signature.read_words(begin.args, begin.payload, words);
+        let differ = kept.set(payload) || differ;
+        renew(event, self.next_id, signature, begin.time);
+        self.next_id += 1;
+        (event.pid, event.tid) = (thread.pid, thread.tid);
+        // In a flood most calls say what the one before said.
+        if differ || !is_same {
+            signature.put_arguments(words, payload, &mut event.args);
+            if let Some(payload) = payload {
+                complete_text(thread.pid, signature, words, payload, &mut event.args);
+            }
+        }
+        *is_plain = !signature.has_texts;
+        event.context = thread.state.context();
+        event.device = thread.state.device(&self.states.all[thread.process]);
+        event.stream = signature.stream(words);
+        if event.stream.is_none() && signature.has_config {
+            event.stream = stream_in_config(event).map(|stream| signature.default_stream(stream));
+        }
+        let device = signature.device(words);
+        self.place(ring, event);
+        if let Some(device) = device {
+            (event.device, event.context) = (Some(device), None);
+        }
+        event.stack = begin.stack;
+        call.caller = None;
+        if self.limits.hosts {
+            let caller = event.stack.first().map(|frame| frame.address);
+            // One address alone was not asked for: it is there for the kernel's name.
+            if caller.is_some() && (event.stack.iter()).all(|frame| Some(frame.address) == caller) {
+                event.stack.clear();
+            }
+            call.caller = caller;
+        }
     }
 
     /// The first call of a function, and every so many from there on; all of those that others are understood by.
@@ -119,7 +122,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 
 /// Whether the call around is of a function that only leads to this one: another library's under the same
 /// name, a stub or a wrapper. Both are one call.
-fn leads_to(around: Option<&OpenCall>, signature: &Arc<Signature>) -> bool {
+fn leads_to(around: Option<&Box<OpenCall>>, signature: &Arc<Signature>) -> bool {
     matches!(signature.layer, Layer::Runtime | Layer::Driver)
         && around.is_some_and(|around| {
             around.signature.name == signature.name && !Arc::ptr_eq(&around.signature, signature)

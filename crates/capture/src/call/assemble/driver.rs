@@ -61,7 +61,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     /// The driver's handles of what a call has launched: its own, or those of the call inside.
     pub(super) fn driver_handles(call: &OpenCall, form: Form) -> Vec<u64> {
         match call.signature.layer {
-            Layer::Driver => meaning::kernel_handles(&call.event, form),
+            Layer::Driver => meaning::kernel_handles(call.event(), form),
             _ => call.inner.clone(),
         }
     }
@@ -72,7 +72,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             return;
         }
         let process = self.rings[ring].process;
-        let own = meaning::kernel_handles(&call.event, form);
+        let own = meaning::kernel_handles(call.event(), form);
         if let ([own], [handle]) = (&*own, &*call.inner)
             && let Some(known) = self.states.all[process].kernel(*own)
         {
@@ -158,7 +158,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 continue;
             }
             let handle = handles.get(place).copied();
-            let time = call.event.start;
+            let time = call.event().start;
             let mut name = handle.and_then(|handle| self.driver_name(ring, handle, time));
             let waits = !self.held.waited.contains(&process) || self.held.until > 0;
             match (&name, handle) {
@@ -173,11 +173,11 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             }
             if let Some(name) = name {
                 launch.kernel = name;
-                say_whence(&mut call.event.outputs);
+                say_whence(&mut call.event_mut().outputs);
             }
         }
         if !waiting.is_empty() && self.held.waited.insert(process) {
-            let until = call.event.start.saturating_add(LONGEST_HOLD);
+            let until = call.event().start.saturating_add(LONGEST_HOLD);
             self.held.until = self.held.until.max(until);
         }
         waiting

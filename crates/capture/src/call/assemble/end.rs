@@ -4,7 +4,6 @@ use super::begin::{complete_text, stream_in_config};
 use super::observe::kernel_name;
 use super::{Assembler, CallEnd, OpenCall, hosts, taken};
 use crate::Sink;
-use crate::call::item::Payload;
 use crate::call::meaning;
 use crate::call::origin::Origin;
 use crate::call::role::Role;
@@ -14,6 +13,9 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     /// The call returned that, or never returned.
     pub(super) fn end(&mut self, ring: usize, time: u64, sequence: u64, left: CallEnd) {
         if !self.rings[ring].told.is_empty() && self.range_end(ring, time, sequence) {
+            return;
+        }
+        if !self.rings[ring].operators.is_empty() && self.operator_end(ring, time, sequence) {
             return;
         }
         let thread = &mut self.rings[ring];
@@ -34,22 +36,23 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             let inside = thread.open.split_off(place);
             thread
                 .open
-                .extend(inside.into_iter().filter(|one| one.domain.is_some()));
+                .extend(inside.into_iter().filter(|one| one.range.is_some()));
         }
-        let duration = time.saturating_sub(call.event.start);
-        call.event.extent = Extent::Closed(duration);
+        let event = call.event_mut();
+        event.extent = Extent::Closed(time.saturating_sub(event.start));
         let mut meanings = match left {
             CallEnd::Unwound => {
-                call.event.outputs = vec![Arg::new("unwound", true)];
+                event.outputs = vec![Arg::new("unwound", true)];
                 std::mem::take(&mut call.below)
             }
             CallEnd::Unseen => {
-                call.event.outputs = vec![Arg::new("entry_only", true)];
+                event.outputs = vec![Arg::new("entry_only", true)];
                 std::mem::take(&mut call.below)
             }
             CallEnd::Returned(result) => {
-                call.event.status = call.signature.status(result);
-                if call.payload.is_none() {
+                let status = call.signature.status(result);
+                call.event_mut().status = status;
+                if call.payload.get().is_none() {
                     // It was still running when its beginning was written.
                     let payload = ended.unwrap_or_default();
                     let mut late = call.signature.late_arguments(&call.words, &payload);
@@ -60,13 +63,14 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                         &payload,
                         &mut late,
                     );
-                    call.event.outputs = late;
-                    call.payload = Some(Payload::Owned(payload));
+                    call.event_mut().outputs = late;
+                    call.payload.set(Some(&payload));
+                    call.is_plain = false;
                 }
                 if call.signature.succeeded(result) {
                     self.succeeded(ring, &mut call)
                 } else {
-                    self.place_late(ring, &mut call.event);
+                    self.place_late(ring, call.event_mut());
                     // What was done below was done all the same.
                     std::mem::take(&mut call.below)
                 }
@@ -77,21 +81,27 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             if self.limits.hosts {
                 let waiting = self.name_by_driver(ring, &mut call, &mut meanings);
                 waits = !waiting.is_empty();
-                self.await_names(ring, call.event.start, waiting);
+                self.await_names(ring, call.event().start, waiting);
             }
             let meanings: Vec<Meaning> = (meanings.into_iter())
                 .map(|mut what| {
                     if self.limits.hosts && !waits {
                         hosts::say_unknown(&mut what);
                     }
-                    Meaning::of(&call.event, what)
+                    Meaning::of(call.event(), what)
                 })
                 .collect();
-            self.give(Record::Event(call.event));
+            if self.sink.keeps_records() {
+                let record = call.take_record();
+                self.give(record);
+            } else {
+                self.write(&mut call.record);
+            }
             for meaning in meanings {
                 self.give(Record::Meaning(meaning));
             }
         }
+        self.spare.put_back(call);
     }
 
     /// The runtime chooses a device when it first needs one: inside of a call, whatever becomes of
@@ -108,27 +118,35 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     /// the same the outermost one speaks, once, and by what those inside of it knew where it does
     /// not know itself.
     fn succeeded(&mut self, ring: usize, call: &mut OpenCall) -> Vec<What> {
-        let payload = call.payload.as_deref().unwrap_or_default();
-        let outputs = call.signature.outputs(&call.words, payload);
-        match call.event.outputs.is_empty() {
-            true => call.event.outputs = outputs,
-            false => call.event.outputs.extend(outputs),
+        let OpenCall {
+            record,
+            signature,
+            words,
+            payload,
+            ..
+        } = call;
+        let Record::Event(event) = record else {
+            return Vec::new();
+        };
+        let payload = payload.get().unwrap_or_default();
+        signature.add_outputs(words, payload, &mut event.outputs);
+        if event.stream.is_none() && signature.has_config {
+            let stream = stream_in_config(event);
+            event.stream = stream.map(|stream| signature.default_stream(stream));
+            self.place(ring, event);
         }
-        if call.event.stream.is_none() {
-            let stream = stream_in_config(&call.event);
-            call.event.stream = stream.map(|stream| call.signature.default_stream(stream));
-            self.place(ring, &mut call.event);
-        }
-        if let Some(kernel) = meaning::node_kernel(&call.event) {
+        if signature.of_graph
+            && let Some(kernel) = meaning::node_kernel(event)
+        {
             let thread = &self.rings[ring];
             let (image, pid) = (thread.image, thread.pid);
             let known = kernel_name(&self.states, &self.origin, image, pid, kernel);
             let name = known.or_else(|| {
-                let is_driver = self.limits.hosts && call.signature.layer == Layer::Driver;
-                is_driver.then(|| self.driver_name(ring, kernel, call.event.start))?
+                let is_driver = self.limits.hosts && signature.layer == Layer::Driver;
+                is_driver.then(|| self.driver_name(ring, kernel, event.start))?
             });
             if let Some(name) = name {
-                call.event.outputs.push(Arg::new("kernel", name));
+                event.outputs.push(Arg::new("kernel", name));
             }
         }
         self.observe(ring, call);
@@ -138,7 +156,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             self.name_by_host(ring, call, form);
             self.learn_from_launch(ring, call, form);
         }
-        self.place_late(ring, &mut call.event);
+        self.place_late(ring, call.event_mut());
         let role = call.signature.role;
         let below = std::mem::take(&mut call.below);
         if role == Role::None {
@@ -147,7 +165,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let thread = &mut self.rings[ring];
         let kernels: Vec<Option<Name>> = match role {
             Role::Launch(form) => {
-                let handles = meaning::kernel_handles(&call.event, form).into_iter();
+                let handles = meaning::kernel_handles(call.event(), form).into_iter();
                 let below = below.iter().map(|what| match what {
                     What::Launch(launch) if !launch.kernel.starts_with("0x") => {
                         Some(launch.kernel.clone())
@@ -174,7 +192,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let meant = if role == Role::Free && !below.is_empty() {
             below
         } else {
-            let meant = meaning::of(role, &call.event, &kernels, process);
+            let meant = meaning::of(role, call.event(), &kernels, process);
             if meant.is_empty() { below } else { meant }
         };
         let outer = thread

@@ -13,14 +13,14 @@ use event::What;
 impl<O: Origin, S: Sink> Assembler<O, S> {
     /// Finds a name for a launch's kernel among the program's functions, unless it has one.
     pub(super) fn name_by_host(&mut self, ring: usize, call: &OpenCall, form: Form) {
-        for handle in meaning::kernel_handles(&call.event, form) {
+        for handle in meaning::kernel_handles(call.event(), form) {
             let thread = &self.rings[ring];
             let (process, image, pid) = (thread.process, thread.image, thread.pid);
             if super::observe::kernel_name(&self.states, &self.origin, image, pid, handle).is_some()
             {
                 continue;
             }
-            let start = call.event.start;
+            let start = call.event().start;
             let found = self
                 .stub(image, handle, start, true)
                 .or_else(|| self.stub(image, call.caller?, start, false));

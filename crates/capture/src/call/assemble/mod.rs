@@ -5,25 +5,28 @@ mod driver;
 mod end;
 mod hosts;
 mod observe;
+mod open_call;
+mod operators;
 mod output;
 mod ranges;
 mod signatures;
 
 use super::filter::Filter;
 use super::for_cupti::ForCupti;
-use super::item::{Batch, Item, Payload, Step, Within};
+use super::item::{Batch, Item, Step, Within};
 use super::loaded::Objects;
 use super::order::Order;
 use super::origin::Origin;
-use super::signature::{Signature, Words};
+use super::signature::Signature;
 use super::stacks::Stacks;
 use super::state::ThreadState;
 use super::stubs::Stubs;
 use super::symbols::Symbols;
 use crate::{Deadline, Sink, SinkError};
 use ahash::{AHashMap, AHashSet};
-use event::{Event, Frame, Name, What};
+use event::{Frame, Name};
 use observe::States;
+use open_call::{OpenCall, OpenRange, SpareCalls};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -54,6 +57,8 @@ pub struct Assembler<O: Origin, S> {
     symbols: Option<Symbols>,
     stubs: Stubs,
     held: driver::WaitingRecords,
+    spare: SpareCalls,
+    operator_names: AHashSet<Name>,
     next_id: u64,
     /// How many calls of a function there were, where only one of many is shown; None: all are.
     sampled: AHashMap<Name, Option<u64>>,
@@ -103,7 +108,7 @@ struct Thread<T> {
     process: usize,
     image: Option<usize>,
     times: T,
-    open: Vec<OpenCall>,
+    open: Vec<Box<OpenCall>>,
     state: ThreadState,
     /// The kernel whose name the last call asked for.
     asked: Option<u64>,
@@ -114,24 +119,8 @@ struct Thread<T> {
     stacks: Stacks,
     /// Calls of NVTX that have not returned.
     told: Vec<ranges::NvtxCall>,
-}
-
-struct OpenCall {
-    sequence: u64,
-    event: Event,
-    signature: Arc<Signature>,
-    words: Words,
-    /// All of it, once the call has returned.
-    payload: Option<Payload>,
-    hidden: bool,
-    /// Where a launch returns to, where its kernel may have no other name.
-    caller: Option<u64>,
-    /// What calls below this one meant, for it to tell.
-    below: Vec<What>,
-    /// Handles of the driver's that calls below this one have launched.
-    inner: Vec<u64>,
-    /// It is no call but a range that the program has pushed, of this domain.
-    domain: Option<u64>,
+    /// Calls that tell of operators and have not returned.
+    operators: Vec<operators::OperatorCall>,
 }
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
@@ -148,6 +137,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             symbols: None,
             stubs: Stubs::default(),
             held: driver::WaitingRecords::default(),
+            spare: SpareCalls::default(),
+            operator_names: AHashSet::new(),
             next_id: 1,
             sampled: AHashMap::new(),
             refreshed: false,
@@ -179,6 +170,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             short: AHashSet::new(),
             stacks: Stacks::default(),
             told: Vec::new(),
+            operators: Vec::new(),
         });
     }
 
@@ -333,12 +325,15 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
     }
 
-    /// A call, or what a program tells by NVTX.
+    /// A call, or what a program tells by NVTX, or a framework of its operators.
     fn begin_any(&mut self, ring: usize, function: u32, begin: Begin<'_>) {
         let signature = self.signature(ring, function);
-        match signature.nvtx {
-            Some(function) => self.range_begin(ring, function, signature, &begin),
-            None => self.begin(ring, signature, begin),
+        if let Some(function) = signature.nvtx {
+            self.range_begin(ring, function, signature, &begin);
+        } else if let Some(function) = signature.operator {
+            self.operator_begin(ring, function, signature, &begin);
+        } else {
+            self.begin(ring, signature, begin);
         }
     }
 

@@ -11,15 +11,15 @@ use event::{Name, Value};
 impl<O: Origin, S: Sink> Assembler<O, S> {
     pub(super) fn observe(&mut self, ring: usize, call: &OpenCall) {
         let thread = &mut self.rings[ring];
-        let number = |name: &str| call.event.arg(name).and_then(Value::as_u64);
+        let number = |name: &str| call.event().arg(name).and_then(Value::as_u64);
         match call.signature.observed {
             Observed::Nothing => {}
             Observed::KernelName { handle, text } => {
-                let name = call.event.arg(text).and_then(Value::as_str);
+                let name = call.event().arg(text).and_then(Value::as_str);
                 // One that comes back may have been cut, and is worth less than one that was given.
                 let whole = |name: &&str| name.len() < cuda::capture::TEXT_BYTES.into();
                 let process = &mut self.states.all[thread.process];
-                let was_given = call.event.args.iter().any(|arg| &*arg.name == text);
+                let was_given = call.event().args.iter().any(|arg| &*arg.name == text);
                 if let (Some(handle), Some(name)) = (number(handle), name)
                     && (was_given || (whole(&name) && process.kernel(handle).is_none()))
                 {
@@ -51,7 +51,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             }
             Observed::Context(step) => {
                 let process = &mut self.states.all[thread.process];
-                thread.state.step(step, &call.event, process);
+                thread.state.step(step, call.event(), process);
             }
         }
     }

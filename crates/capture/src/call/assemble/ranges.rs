@@ -5,10 +5,10 @@
 //! recording it cost is outside of it.
 
 use super::super::origin::Origin;
-use super::super::signature::{Signature, Words};
+use super::super::signature::Signature;
 use super::super::state::Handle;
 use super::super::value;
-use super::{Assembler, Begin, OpenCall, taken};
+use super::{Assembler, Begin, OpenRange, taken};
 use crate::Sink;
 use cuda::nvtx::{self, NvtxStep, Room, Style, message_type, named};
 use event::{Arg, Category, Event, Extent, Kind, Layer, Name, Record, Value};
@@ -23,8 +23,6 @@ pub struct NvtxCall {
     payload: Box<[u8]>,
 }
 
-/// Ranges have no place in the ring: no call ever has this sequence number.
-const NO_SEQUENCE: u64 = u64::MAX;
 /// How deep a thread's ranges are followed: programs that never pop have more.
 const DEEPEST: usize = 4096;
 
@@ -108,32 +106,24 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         event.extent = Extent::Open;
         let mut record = Record::Event(event);
         self.write(&mut record);
-        let Record::Event(event) = record else {
-            return;
-        };
-        self.rings[ring].open.push(OpenCall {
-            sequence: NO_SEQUENCE,
-            event,
-            signature: told.signature.clone(),
-            words: Words::default(),
-            payload: None,
-            hidden: false,
-            caller: None,
-            below: Vec::new(),
-            inner: Vec::new(),
-            domain: Some(told.args[0]),
-        });
+        let domain = told.args[0];
+        let range = (self.spare).range(told.signature.clone(), record, OpenRange::Nvtx { domain });
+        self.rings[ring].open.push(range);
     }
 
     /// The domain's innermost range of this thread. Ranges of other domains may outlive it.
     fn pop(&mut self, ring: usize, domain: u64, time: u64) {
         let open = &mut self.rings[ring].open;
-        let Some(place) = open.iter().rposition(|call| call.domain == Some(domain)) else {
+        let range = Some(OpenRange::Nvtx { domain });
+        let Some(place) = open.iter().rposition(|call| call.range == range) else {
             return;
         };
-        let mut event = open.remove(place).event;
+        let mut range = open.remove(place);
+        let event = range.event_mut();
         event.extent = Extent::Closed(time.saturating_sub(event.start));
-        self.give(Record::Event(event));
+        let record = range.take_record();
+        self.give(record);
+        self.spare.put_back(range);
     }
 
     fn start_range(&mut self, ring: usize, time: u64, told: &NvtxCall) {

@@ -23,11 +23,8 @@ pub fn kernel_handles(call: &Event, form: Form) -> Vec<u64> {
     }
 }
 
-/// The handle of the kernel that a node of a graph is described to run.
+/// The handle of the kernel that a node of a graph is described to run, by a call of a function that has to do with graphs.
 pub fn node_kernel(call: &Event) -> Option<u64> {
-    if !call.name.contains("Graph") {
-        return None;
-    }
     let params = fields(call, "nodeParams").or_else(|| fields(call, "pNodeParams"))?;
     // Of nodes of every kind the arm says that it is a kernel's.
     let params = field(params, "kernel").and_then(map).unwrap_or(params);

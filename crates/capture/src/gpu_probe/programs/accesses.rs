@@ -1,6 +1,7 @@
 //! What `gpu mem` found: each access with what it did, and where its threads went.
 
 use crate::gpu_probe::MapDump;
+use event::probed::{CACHE_LINE_BYTES as LINE_BYTES, CacheLine, MemoryAccess, MemoryOwner};
 use event::{Arg, Value};
 use std::collections::BTreeMap;
 
@@ -8,7 +9,6 @@ use std::collections::BTreeMap;
 pub const SITES: u32 = 4096;
 /// Places for lines of 128 bytes, a power of two: 16 MB of device memory.
 pub const LINES: u32 = 1 << 20;
-pub const LINE_BYTES: u64 = 128;
 
 /// Bytes of an entry of each map.
 pub const SUMS_BYTES: u32 = 32;
@@ -37,66 +37,12 @@ type Lines = BTreeMap<(bool, u64), u64>;
 /// Lines of an access that are told, and owners.
 const MOST_TOLD: usize = 8;
 
-/// One access of one context.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Access {
-    pub pid: u32,
-    pub context: u32,
-    pub number: u32,
-    pub line: u32,
-    pub space: &'static str,
-    pub kind: &'static str,
-    /// Bytes of one thread; 0 where that is another each time.
-    pub size: u32,
-    /// By warps.
-    pub requests: u64,
-    pub threads: u64,
-    pub bytes: u64,
-    /// Sectors of 32 bytes; in shared memory passes.
-    pub parts: u64,
-    pub is_shared: bool,
-    /// Lines of 128 bytes that it touched, as far as there was room to tell them apart.
-    pub lines: u64,
-    /// How many threads went to the line with the fewest and the one with the most.
-    pub least: u64,
-    pub most: u64,
-    /// Threads at lines that found no room.
-    pub untold: u64,
-    /// The busiest lines.
-    pub hot: Vec<Line>,
-    /// Whose memory it was, the busiest first.
-    pub owners: Vec<(Owner, u64)>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
-    /// In shared memory from its beginning.
-    pub address: u64,
-    pub threads: u64,
-    /// And how far in the line begins.
-    pub owner: Option<(Owner, i64)>,
-}
-
-/// Memory with a name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
-    /// A function that allocates, or a variable.
-    pub name: String,
-    /// Which of the run's allocations; 0 is a variable.
-    pub number: u64,
-    pub bytes: u64,
-    /// The call's id in the trace.
-    pub op: u64,
-    /// How often there was memory there.
-    pub times: u64,
-}
-
 /// All accesses, by context and number. `owner` knows what a process has in the line at an address, and where
 /// that begins.
 pub fn accesses(
     dumps: &[MapDump],
-    owner: impl Fn(u32, u64) -> Option<(Owner, u64)>,
-) -> Vec<Access> {
+    owner: impl Fn(u32, u64) -> Option<(MemoryOwner, u64)>,
+) -> Vec<MemoryAccess> {
     let mut all = Vec::new();
     for sums in dumps.iter().filter(|dump| dump.map == Some(SUMS)) {
         let (pid, context) = (sums.pid, sums.context);
@@ -116,8 +62,8 @@ fn of_context(
     pid: u32,
     context: u32,
     [sums, kinds, table]: [&[u8]; 3],
-    owner: &impl Fn(u32, u64) -> Option<(Owner, u64)>,
-) -> Vec<Access> {
+    owner: &impl Fn(u32, u64) -> Option<(MemoryOwner, u64)>,
+) -> Vec<MemoryAccess> {
     let mut lines = by_access(table);
     let mut all = Vec::new();
     for (number, value) in (0..).zip(sums.chunks_exact(SUMS_BYTES as usize)) {
@@ -133,7 +79,7 @@ fn of_context(
             let found = names.get(half(kind, at) as usize);
             found.copied().unwrap_or("?")
         };
-        let mut access = Access {
+        let mut access = MemoryAccess {
             pid,
             context,
             number,
@@ -155,7 +101,11 @@ fn of_context(
         };
         // Of local memory only the thread itself knows where it is.
         if access.space != "local" {
-            access.went(lines.remove(&number).unwrap_or_default(), owner);
+            locate(
+                &mut access,
+                lines.remove(&number).unwrap_or_default(),
+                owner,
+            );
         }
         all.push(access);
     }
@@ -181,84 +131,92 @@ fn by_access(table: &[u8]) -> BTreeMap<u32, Lines> {
     all
 }
 
-impl Access {
-    fn went(&mut self, lines: Lines, owner: impl Fn(u32, u64) -> Option<(Owner, u64)>) {
-        let mut lines: Vec<_> = lines.into_iter().collect();
-        lines.sort_by_key(|(_, threads)| std::cmp::Reverse(*threads));
-        self.lines = lines.len() as u64;
-        self.most = lines.first().map_or(0, |line| line.1);
-        self.least = lines.last().map_or(0, |line| line.1);
-        let told: u64 = lines.iter().map(|line| line.1).sum();
-        self.untold = self.threads.saturating_sub(told);
-        let mut owners: BTreeMap<Owner, u64> = BTreeMap::new();
-        for (rank, ((shared, address), threads)) in lines.into_iter().enumerate() {
-            let found = (!shared).then(|| owner(self.pid, address)).flatten();
-            if let Some((owner, _)) = &found {
-                *owners.entry(owner.clone()).or_default() += threads;
-            }
-            if rank < MOST_TOLD {
-                self.hot.push(Line {
-                    address,
-                    threads,
-                    owner: found.map(|(owner, start)| (owner, address.wrapping_sub(start) as i64)),
-                });
-            }
+/// Says where its threads went.
+fn locate(
+    access: &mut MemoryAccess,
+    lines: Lines,
+    owner: impl Fn(u32, u64) -> Option<(MemoryOwner, u64)>,
+) {
+    let mut lines: Vec<_> = lines.into_iter().collect();
+    lines.sort_by_key(|(_, threads)| std::cmp::Reverse(*threads));
+    access.lines = lines.len() as u64;
+    access.most = lines.first().map_or(0, |line| line.1);
+    access.least = lines.last().map_or(0, |line| line.1);
+    let told: u64 = lines.iter().map(|line| line.1).sum();
+    access.untold = access.threads.saturating_sub(told);
+    let mut owners: BTreeMap<MemoryOwner, u64> = BTreeMap::new();
+    for (rank, ((shared, address), threads)) in lines.into_iter().enumerate() {
+        let found = (!shared).then(|| owner(access.pid, address)).flatten();
+        if let Some((owner, _)) = &found {
+            *owners.entry(owner.clone()).or_default() += threads;
         }
-        self.owners = owners.into_iter().collect();
-        self.owners
-            .sort_by_key(|(_, threads)| std::cmp::Reverse(*threads));
-        self.owners.truncate(MOST_TOLD);
+        if rank < MOST_TOLD {
+            access.hot.push(CacheLine {
+                address,
+                threads,
+                owner: found.map(|(owner, start)| (owner, address.wrapping_sub(start) as i64)),
+            });
+        }
     }
+    access.owners = owners.into_iter().collect();
+    access
+        .owners
+        .sort_by_key(|(_, threads)| std::cmp::Reverse(*threads));
+    access.owners.truncate(MOST_TOLD);
+}
 
-    /// The name of what `parts` are.
-    pub fn unit(&self) -> &'static str {
-        if self.is_shared { "passes" } else { "sectors" }
+/// The name of what `parts` are.
+fn unit(access: &MemoryAccess) -> &'static str {
+    if access.is_shared {
+        "passes"
+    } else {
+        "sectors"
     }
+}
 
-    /// As an event's details.
-    pub fn details(&self) -> Vec<Arg> {
-        let mut fields = vec![
-            Arg::new("access", self.number),
-            Arg::new("line", self.line),
-            Arg::new("space", self.space),
-            Arg::new("kind", self.kind),
-            Arg::new("size", self.size),
-            Arg::new("requests", self.requests),
-            Arg::new("threads", self.threads),
-            Arg::new("bytes", self.bytes),
-            Arg::new(self.unit(), self.parts),
-            Arg::new("lines", self.lines),
-            Arg::new("untold", self.untold),
-        ];
-        let owner = |owner: &Owner| {
-            let mut fields = vec![Arg::new("in", owner.name.as_str())];
-            if owner.number > 0 {
-                fields.push(Arg::new("allocation", owner.number));
-            }
-            fields.push(Arg::new("size", owner.bytes));
-            fields.push(Arg::new("op_id", owner.op));
-            fields
-        };
-        let hot = self.hot.iter().map(|line| {
-            let mut fields = vec![
-                Arg::new("address", Value::Pointer(line.address)),
-                Arg::new("threads", line.threads),
-            ];
-            if let Some((found, offset)) = &line.owner {
-                fields.extend(owner(found));
-                fields.push(Arg::new("offset", *offset));
-            }
-            Value::Map(fields)
-        });
-        fields.push(Arg::new("hot", Value::List(hot.collect())));
-        let owners = self.owners.iter().map(|(found, threads)| {
-            let mut fields = owner(found);
-            fields.push(Arg::new("threads", *threads));
-            Value::Map(fields)
-        });
-        fields.push(Arg::new("memory", Value::List(owners.collect())));
+/// As an event's details.
+pub fn access_details(access: &MemoryAccess) -> Vec<Arg> {
+    let mut fields = vec![
+        Arg::new("access", access.number),
+        Arg::new("line", access.line),
+        Arg::new("space", access.space),
+        Arg::new("kind", access.kind),
+        Arg::new("size", access.size),
+        Arg::new("requests", access.requests),
+        Arg::new("threads", access.threads),
+        Arg::new("bytes", access.bytes),
+        Arg::new(unit(access), access.parts),
+        Arg::new("lines", access.lines),
+        Arg::new("untold", access.untold),
+    ];
+    let owner = |owner: &MemoryOwner| {
+        let mut fields = vec![Arg::new("in", owner.name.as_str())];
+        if owner.number > 0 {
+            fields.push(Arg::new("allocation", owner.number));
+        }
+        fields.push(Arg::new("size", owner.bytes));
+        fields.push(Arg::new("op_id", owner.op));
         fields
-    }
+    };
+    let hot = access.hot.iter().map(|line| {
+        let mut fields = vec![
+            Arg::new("address", Value::Pointer(line.address)),
+            Arg::new("threads", line.threads),
+        ];
+        if let Some((found, offset)) = &line.owner {
+            fields.extend(owner(found));
+            fields.push(Arg::new("offset", *offset));
+        }
+        Value::Map(fields)
+    });
+    fields.push(Arg::new("hot", Value::List(hot.collect())));
+    let owners = access.owners.iter().map(|(found, threads)| {
+        let mut fields = owner(found);
+        fields.push(Arg::new("threads", *threads));
+        Value::Map(fields)
+    });
+    fields.push(Arg::new("memory", Value::List(owners.collect())));
+    fields
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
@@ -280,14 +238,14 @@ mod tests {
     }
 
     /// A global load of 4 bytes in line 12, and 100 threads of it.
-    fn one_access(table: &[u64]) -> Access {
+    fn one_access(table: &[u64]) -> MemoryAccess {
         let sums = words(&[4, 100, 400, 16]);
         let kinds: Vec<u8> = [12u32, 0, 1, 4]
             .iter()
             .flat_map(|word| word.to_le_bytes())
             .collect();
         let owner = |pid: u32, address: u64| {
-            let owner = Owner {
+            let owner = MemoryOwner {
                 name: "cudaMalloc".into(),
                 number: 2,
                 bytes: 0x1000,

@@ -9,7 +9,7 @@ mod settings;
 mod shape;
 mod stopped;
 
-pub use accesses::{Access, LINE_BYTES, Line, Owner, accesses};
+pub use accesses::{access_details, accesses};
 pub use attach::{AttachTo, AttachToError};
 pub use object::{Loaded, ObjectOptions, load, parse};
 pub use ready::{Ready, Span, ThreadSpan};

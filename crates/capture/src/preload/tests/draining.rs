@@ -3,7 +3,7 @@
 use super::{RawCall, RingFile};
 use crate::call::item::{Batch, Step, Within};
 use crate::call::order::Order;
-use crate::preload::arena::Arena;
+use crate::preload::arena::{Arena, leases_see_mappings};
 use crate::preload::drain::Reader;
 use tempfile::TempDir;
 
@@ -240,6 +240,63 @@ fn a_ring_whose_process_is_gone_is_told_from_a_quiet_one() {
     assert_eq!(arena.has_producer(), Some(true), "its file is open");
     drop(file);
     assert_eq!(arena.has_producer(), Some(false));
+}
+
+/// On overlayfs a lease is granted on a file that somebody has mapped: it tells nothing there.
+#[test]
+fn leases_are_believed_only_where_they_see_mappings() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    assert!(leases_see_mappings(folder.path()).expect("asked"));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
+    // The mount is this thread's alone.
+    let on_overlay = std::thread::spawn(move || {
+        let at = |name: &str| folder.path().join(name);
+        for name in ["lower", "upper", "work", "merged"] {
+            std::fs::create_dir(at(name)).expect("made");
+        }
+        let text = |path: std::path::PathBuf| {
+            std::ffi::CString::new(path.into_os_string().into_encoded_bytes())
+        };
+        let merged = text(at("merged")).expect("a name");
+        let options = format!(
+            "lowerdir={},upperdir={},workdir={}",
+            at("lower").display(),
+            at("upper").display(),
+            at("work").display()
+        );
+        let options = std::ffi::CString::new(options).expect("plain");
+        // SAFETY: strings that end in NUL; the calls concern this thread's mounts only.
+        let mounted = unsafe {
+            libc::unshare(libc::CLONE_NEWNS) == 0
+                && libc::mount(
+                    std::ptr::null(),
+                    c"/".as_ptr(),
+                    std::ptr::null(),
+                    libc::MS_REC | libc::MS_PRIVATE,
+                    std::ptr::null(),
+                ) == 0
+                && libc::mount(
+                    c"overlay".as_ptr(),
+                    merged.as_ptr(),
+                    c"overlay".as_ptr(),
+                    0,
+                    options.as_ptr().cast(),
+                ) == 0
+        };
+        let seen = mounted.then(|| leases_see_mappings(&at("merged")).expect("asked"));
+        if mounted {
+            // SAFETY: as above.
+            unsafe { libc::umount2(merged.as_ptr(), libc::MNT_DETACH) };
+        }
+        seen
+    });
+    match on_overlay.join().expect("a thread") {
+        Some(seen) => assert!(
+            !seen,
+            "if they do here, they may be believed: mend this test"
+        ),
+        None => eprintln!("skipped: mounting needs root"),
+    }
 }
 
 /// The program goes on while its ring is read: what a call did is told before its end.

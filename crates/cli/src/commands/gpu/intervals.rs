@@ -1,11 +1,8 @@
 //! `--every`: what maps hold, printed while the program runs.
 
-use super::report;
-use crate::say;
-use capture::gpu_probe::{
-    Interval,
-    programs::{Probes, accesses},
-};
+use crate::{commands::style::stderr_style, say};
+use capture::gpu_probe::{Interval, Probes, answer_so_far};
+use render::tables::probe_answer;
 use std::fmt::Write as _;
 
 pub fn show(probes: &Probes, interval: &Interval) {
@@ -14,11 +11,7 @@ pub fn show(probes: &Probes, interval: &Interval) {
         let _ = write!(text, ", process {}", interval.pid);
     }
     text.push_str(" ---\n");
-    // Whose memory it is becomes known at the end.
-    let accesses = match probes.tells_addresses() {
-        true => accesses(&interval.dumps, |_, _| None),
-        false => Vec::new(),
-    };
-    text.push_str(&report::answer(probes, &interval.dumps, &[], &accesses));
+    let answer = answer_so_far(probes, &interval.dumps);
+    text.push_str(&probe_answer(&answer, &stderr_style()));
     say::text(&text);
 }

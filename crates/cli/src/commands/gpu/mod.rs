@@ -1,29 +1,24 @@
 //! `cutrace gpu`: run a command with programs inside its kernels, and say what they found.
 
-mod accesses;
-mod bars;
 mod intervals;
 mod launch;
-mod maps;
-mod pin;
-mod report;
-mod room;
 
-use super::{input::contents, print, recording};
+use super::{input::contents, print, recording, style::stderr_style};
 use crate::{
     arguments::{Gpu, Run, Size},
-    embedded,
+    embedded, say,
 };
 use anyhow::{Context, Result, bail};
 use capture::{
     gpu_probe::{
-        ProbeResults,
+        ProbeResults, check_room, leave_maps,
         programs::{self, Loaded, ObjectOptions, Probes},
     },
     launch::user,
     source::Subject,
 };
 use ptx::rewrite::Pattern;
+use render::tables::{self, ProbeStyle};
 use std::{fmt::Write as _, path::Path, process::ExitCode, sync::Arc};
 
 pub fn run(options: Gpu) -> Result<ExitCode> {
@@ -170,16 +165,24 @@ fn with_probes(mut probes: Probes, mut options: Run) -> Result<ExitCode> {
     let own = user::of_command(options.record.run_as)?.is_none();
     probes.orders.cache = embedded::cache_folder("gpu-ptx").ok().filter(|_| own);
     probes.pin = options.pin.clone();
-    room::check(&probes.orders, options.record.run.simulate)?;
+    check_room(&probes.orders, options.record.run.simulate)?;
     probes.show = Some(Box::new(intervals::show));
     let probes = Arc::new(probes);
     options.record.run.probes = Some(probes.clone());
     let mut recorded = recording::record(&mut options.record)?;
     // The answer comes first: it is what was asked for.
     if let Some(found) = recorded.said.results::<ProbeResults>() {
-        report::show(&probes, &found, &options);
+        let how = ProbeStyle {
+            // With a summary, they are among its notes.
+            with_notes: !options.record.is_summed_up(),
+            full_names: options.full_names,
+            verbose: options.record.run.verbose,
+            simulated: options.record.run.simulate,
+            style: stderr_style(),
+        };
+        say::text(&tables::probes(&found.report(&probes), &how));
         if let Some(folder) = &options.pin {
-            pin::write(folder, &probes, &found.dumps)?;
+            leave_maps(folder, &probes, &found.dumps)?;
         }
     }
     recording::say(&options.record, &recorded);

@@ -95,10 +95,11 @@ impl Snapshot {
             .min()
             .context("nothing has been recorded yet")?;
         let last = records().map(Record::ts).max().unwrap_or(first);
-        // The name of a new trace, in the format for many events.
-        let named = destination::open(None)?;
+        // The name of a new trace, in the format for many events; a person saves it, whatever the rank.
+        let alone = event::Identity::default();
+        let named = destination::open(None, &alone)?;
         let path = named.path.with_extension("arrows");
-        let made = destination::open(Some(&path));
+        let made = destination::open(Some(&path), &alone);
         let _ = fs::remove_file(&named.path);
         let meta = Meta {
             start_ns: first,

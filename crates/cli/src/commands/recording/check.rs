@@ -1,15 +1,17 @@
 //! What is wrong with a run is said before its program starts, with the nearest right word.
 
-use super::sought;
-use crate::arguments::Record;
+use crate::{arguments::Record, embedded::library_folders};
 use anyhow::{Result, bail};
 use capture::{
     library,
     preload::Filter,
+    sought,
     source::{Methods, Provides},
+    trace_file::destination,
 };
 use event::{Category, Layer};
 use names::misspelt;
+use std::path::Path;
 
 pub fn options(options: &Record) -> Result<()> {
     contradictions(options)?;
@@ -23,7 +25,7 @@ pub fn options(options: &Record) -> Result<()> {
         return Ok(());
     }
     for (name, _) in &run.libraries {
-        sought::library(options, name)?;
+        sought::library(run, library_folders(run.simulate)?, name)?;
     }
     Ok(())
 }
@@ -36,6 +38,7 @@ fn contradictions(options: &Record) -> Result<()> {
     if run.simulate && run.is_everyone() {
         bail!("--sim and -a: softgpu serves the command that it runs; type: cutrace --sim CMD");
     }
+    live(options)?;
     let Methods::These(methods) = &run.methods else {
         return Ok(());
     };
@@ -70,6 +73,22 @@ fn contradictions(options: &Record) -> Result<()> {
                 names()
             );
         }
+    }
+    Ok(())
+}
+
+/// What is kept of a run, and where it goes.
+fn live(options: &Record) -> Result<()> {
+    let to_stream = |it: &Path| destination::is_stream(it);
+    if options.flight.is_some() && options.output.as_deref().is_some_and(to_stream) {
+        bail!(
+            "--flight and -o -: snapshots are files; give the name they begin with: -o FILE.arrows"
+        );
+    }
+    if options.flight.is_some() && options.run.window.is_some() {
+        bail!(
+            "--flight and --window: a window says beforehand what to record, --flight afterwards; choose one"
+        );
     }
     Ok(())
 }

@@ -2,9 +2,7 @@
 
 mod check;
 mod live;
-mod meta;
 mod progress;
-mod sought;
 pub mod words;
 
 use super::{hooks, style::stderr_style};
@@ -13,7 +11,7 @@ use crate::{
     embedded,
     say::{self, say},
 };
-use analyse::Analysis;
+use analyse::{Analysis, Report};
 use anyhow::Result;
 use capture::{
     SinkError,
@@ -21,10 +19,11 @@ use capture::{
     ebpf::kernel::driver_hooks,
     hooks::{Hook, Hooks},
     launch::{Exit, user},
+    live::{FlightOptions, flight::unfinished},
     source::{self, Plan, Ran, RunError, SOURCES},
     trace_file::{self, MakeShow, Onlooker, TraceFile, destination, latest},
 };
-use event::{Meta, Record as Written};
+use event::{Meta, Record as Written, Summary};
 use progress::Progress;
 use render::RunSummary;
 use std::{
@@ -43,6 +42,8 @@ pub struct Recorded {
     /// Where the trace is.
     pub path: PathBuf,
     pub summary: RunSummary,
+    /// There is a trace: a flight recorder writes one only if something happens.
+    pub is_written: bool,
     /// Events that are not in the trace and should be.
     pub lost: u64,
     /// What its sources had to say, with what only one of them finds.
@@ -51,17 +52,43 @@ pub struct Recorded {
 
 /// What a run will be summed up with.
 #[derive(Default)]
-struct Summing(Option<Analysis>);
+enum Summing {
+    #[default]
+    Nothing,
+    Records(Box<Analysis>),
+    /// The trace is complete, and keeps it.
+    Kept(Box<Report>),
+}
+
+impl Summing {
+    fn finish(self, meta: &Meta, summary: &Summary) -> Report {
+        match self {
+            Summing::Nothing => Analysis::new(meta).finish(Some(summary)),
+            Summing::Records(analysis) => analysis.finish(Some(summary)),
+            Summing::Kept(report) => *report,
+        }
+    }
+}
 
 impl Onlooker for Summing {
     fn begin(&mut self, meta: &Meta) {
-        self.0 = Some(Analysis::new(meta));
+        *self = Summing::Records(Box::new(Analysis::new(meta)));
     }
 
     fn see(&mut self, record: &Written) {
-        if let Some(analysis) = &mut self.0 {
+        if let Summing::Records(analysis) = self {
             analysis.add(record);
         }
+    }
+
+    fn found(&mut self, summary: &Summary) -> Option<String> {
+        let Summing::Records(analysis) = std::mem::take(self) else {
+            return None;
+        };
+        let report = analysis.finish(Some(summary));
+        let text = super::report::kept_text(&report);
+        *self = Summing::Kept(Box::new(report));
+        text
     }
 }
 
@@ -140,9 +167,21 @@ fn hooks(options: &Record) -> Result<Vec<Hook>> {
 fn trace(options: &Record) -> Result<TraceFile> {
     // Asked first: standard output may be another once the trace has it.
     let show = live::show(options.output.as_deref(), options.run.probes.is_some());
-    let meta = meta::of_run(&options.run, monotonic());
+    let meta = trace_file::head(&options.run, version::VERSION, monotonic());
     let mut file = TraceFile::create(options.output.as_deref(), meta)?;
     file.limit(options.max_size);
+    if let Some(flight) = &options.flight {
+        for folder in unfinished(file.path()) {
+            say!(
+                "cutrace: an earlier flight recording was cut off; type: cutrace snap --recover {}",
+                folder.display()
+            );
+        }
+        file.keep_last(FlightOptions {
+            say: (!options.quiet).then_some(|line| say!("{line}")),
+            ..flight.clone()
+        });
+    }
     if options.redact {
         file.redact();
     }
@@ -196,6 +235,7 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
         summary.clocks = said.clocks.clone();
         summary.overhead = said.overhead.clone();
         summary.watched = watched;
+        summary.shed = said.shed.clone();
         summary.processes = said.processes.clone();
         summary.left_out = words::left_out(run);
         summary.aggregates = said.aggregates.clone();
@@ -207,9 +247,8 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
         summary.lost = summary.lost.saturating_add(unwritten);
     });
     drop(progress);
-    let analysis = finished.reader::<Summing>().and_then(|summing| summing.0);
-    let analysis = analysis.unwrap_or_else(|| Analysis::new(&finished.meta));
-    let report = analysis.finish(Some(&finished.summary));
+    let summing = finished.reader::<Summing>().unwrap_or_default();
+    let report = summing.finish(&finished.meta, &finished.summary);
     let failure = finished.failure.or(said.failure.take());
     if let Some(failure) = failure.filter(|failure| !nobody_reads(&path, failure)) {
         let mut missing = finished.missing;
@@ -230,6 +269,7 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
         }
     }
     said.notes.extend(finished.notes);
+    let snapshots = finished.snapshots;
     let (path, packed) = (finished.path, finished.packed);
     let after = Duration::from_nanos(monotonic().saturating_sub(ended));
     if after >= WORTH_SAYING {
@@ -242,7 +282,11 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
     Ok(Recorded {
         exit,
         lost: finished.lost,
-        summary: words::summary(run, &said, report, (&path, packed), (exit, elapsed)),
+        summary: RunSummary {
+            trace: words::trace(&path, packed, snapshots.as_deref()),
+            ..words::summary(run, &said, report, (exit, elapsed))
+        },
+        is_written: snapshots.is_none_or(|snapshots| !snapshots.is_empty()),
         said,
         path,
     })
@@ -262,7 +306,7 @@ pub fn watch(options: &mut Record, show: MakeShow, process: Arc<AtomicU32>) -> R
     capture::files::raise_limit();
     let plan = completed(options)?;
     let run = &options.run;
-    let meta = meta::of_run(run, monotonic());
+    let meta = trace_file::head(run, version::VERSION, monotonic());
     let mut file = TraceFile::create(Some(Path::new("/dev/null")), meta)?;
     file.tell_process(process);
     if options.redact {

@@ -6,6 +6,7 @@ use capture::{
     launch::block_signals,
     trace_file::{LiveCounts, Stage},
 };
+use render::units::count;
 use std::{
     io::{self, IsTerminal, Write},
     sync::{
@@ -32,7 +33,7 @@ fn ending(stage: Stage, events: u64, since: Duration) -> String {
         Stage::Ordering => "putting the trace in order",
         Stage::Repairing => "completing the trace, which was cut short",
     };
-    let (events, seconds) = (grouped(events), since.as_secs());
+    let (events, seconds) = (count(events), since.as_secs());
     format!("cutrace: the program has ended; {words}: {events} events, {seconds} s")
 }
 
@@ -112,28 +113,15 @@ fn draw(line: &str) {
 fn line(events: u64, rate: u64, lost: u64) -> String {
     format!(
         "cutrace: {} events, {}/s, {} lost",
-        grouped(events),
-        grouped(rate),
-        grouped(lost)
+        count(events),
+        count(rate),
+        count(lost)
     )
 }
 
 /// A line that wraps could not be erased.
 fn fitting(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).collect()
-}
-
-/// 1234567 as 1,234,567.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Events a second, over the last two seconds or so.
@@ -196,7 +184,6 @@ mod tests {
         let late = ending(Stage::Ordering, 1000, Duration::from_millis(2900));
         let text = "cutrace: the program has ended; putting the trace in order: 1,000 events, 2 s";
         assert_eq!(late, text);
-        assert_eq!((grouped(0), grouped(1000)), ("0".into(), "1,000".into()));
     }
 
     #[test]

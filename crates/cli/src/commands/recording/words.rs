@@ -3,6 +3,7 @@
 use crate::arguments::Record;
 use capture::{
     launch::Exit,
+    live::Snapshot,
     preload::Filter,
     source::{RunOptions, Together, words::NO_CALL},
     trace_file::{self, destination},
@@ -16,7 +17,6 @@ pub fn summary(
     run: &RunOptions,
     watched: &Together,
     said: analyse::Report,
-    (trace, packed): (&Path, Option<u64>),
     (exit, elapsed): (Exit, Duration),
 ) -> RunSummary {
     let mut notes: Vec<String> = end(exit).into_iter().collect();
@@ -62,6 +62,17 @@ pub fn summary(
             render::units::count(watched.not_sampled)
         ));
     }
+    if let Some(shed) = watched
+        .shed
+        .as_ref()
+        .filter(|shed| shed.spent > shed.budget + 0.005)
+    {
+        notes.push(format!(
+            "recording cost {:.1} % of the busiest thread's time, more than --budget: launches, allocations and \
+             other calls that are always recorded cost that much",
+            100.0 * shed.spent
+        ));
+    }
     if let Some(limit) = run.duration {
         notes.push(format!("-d: only the first {limit:?} were recorded"));
     }
@@ -74,15 +85,29 @@ pub fn summary(
         tracer_cpu: watched.tracer_cpu,
         overhead: watched.overhead.clone(),
         elapsed,
-        trace: match packed {
-            None => destination::in_words(trace),
-            Some(past) => format!(
-                "{} (past {}, so written as Arrow; `cutrace cat` prints it as JSON lines)",
-                trace.display(),
-                trace_file::size(past)
-            ),
-        },
+        trace: String::new(),
         notes,
+    }
+}
+
+/// Where the trace is, or the snapshots of a flight recording.
+pub fn trace(path: &Path, packed: Option<u64>, snapshots: Option<&[Snapshot]>) -> String {
+    if let Some(snapshots) = snapshots {
+        let names: Vec<String> = (snapshots.iter())
+            .map(|snapshot| snapshot.path.display().to_string())
+            .collect();
+        return match names.is_empty() {
+            true => "none: --flight writes one only when a trigger fires, and none did".into(),
+            false => names.join(", "),
+        };
+    }
+    match packed {
+        None => destination::in_words(path),
+        Some(past) => format!(
+            "{} (past {}, so written as Arrow; `cutrace cat` prints it as JSON lines)",
+            path.display(),
+            trace_file::size(past)
+        ),
     }
 }
 
@@ -161,7 +186,10 @@ pub fn left_out(run: &RunOptions) -> Vec<String> {
     let short =
         (!run.min_duration.is_zero()).then(|| format!("--min-duration {:?}", run.min_duration));
     let sample = (run.sample > 1).then(|| format!("--sample 1/{}", run.sample));
-    filter.chain(short).chain(sample).collect()
+    let budget = run
+        .budget
+        .map(|share| format!("--budget {}%", 100.0 * share));
+    filter.chain(short).chain(sample).chain(budget).collect()
 }
 
 /// How the command ended, unless all is well.

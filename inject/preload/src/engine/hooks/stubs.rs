@@ -65,7 +65,8 @@ impl Hooks {
             return Err("out of reach");
         }
         near.push(&[stub, moved].concat()).ok_or("no room")?;
-        Ok((Patch { at, jump }, original))
+        let before = code::jump_bytes(code, detour.at).ok_or("too short")?;
+        Ok((Patch { at, before, jump }, original))
     }
 }
 

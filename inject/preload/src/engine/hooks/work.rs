@@ -3,6 +3,7 @@
 use super::candidates::Candidate;
 use super::stubs::ROOM;
 use super::{Hooked, Hooks, lines};
+use crate::engine::changes;
 use crate::engine::code::{self, Part, Patch, Writer};
 use crate::engine::redirect::{Data, How, Redirect};
 use crate::engine::report;
@@ -132,6 +133,9 @@ impl Hooks {
             self.hand_out_thunks(library);
         }
         self.announce(object, library, found.len(), &work, tools.writer.as_ref());
+        for patch in &work.patches {
+            changes::add(patch, false);
+        }
         if let Some(writer) = tools.writer {
             // Looked at again: the kernel, putting a breakpoint into the same page just then, may have copied
             // the page before the write.
@@ -148,6 +152,7 @@ impl Hooks {
             library: Some(library),
             near: tools.near.map(|near| near.range()),
             turned,
+            code: (first, found.last()?.address),
         })
     }
 
@@ -178,6 +183,7 @@ impl Hooks {
                 work.patches.push(patch);
                 Ok(original)
             }
+            Err(why) if changes::is_only_code() => Err(why),
             Err(why) => {
                 let data = work.data.get_or_insert_with(|| {
                     let mut data = Data::of(of.object, of.file.segments());

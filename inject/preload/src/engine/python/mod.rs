@@ -5,15 +5,19 @@
 //! believed only if their type is that of code objects: an interpreter that is built otherwise
 //! costs Python's frames, never the program.
 
+mod identity;
 mod layout;
 mod lines;
+mod memo;
 mod text;
 
 use crate::engine::report;
 use crate::objects::Object;
 use crate::sys;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use identity::Identity;
 use layout::{Entry, FIRST_SHIM_OWNER, Layout, Position};
+pub use memo::{PythonMemos, Trail};
 pub use text::Text;
 
 /// Where an interpreter is, and how it keeps its frames.
@@ -135,9 +139,30 @@ impl Source for Careful {
     }
 }
 
+/// The hash of the calling thread's frames, if these are ones that were walked before. `epoch` says
+/// which interpreter it was.
+pub fn known(memos: &mut PythonMemos, epoch: u32) -> Option<u64> {
+    let Some(interpreter) = interpreter() else {
+        return Some(0);
+    };
+    if !interpreter.proven.load(Ordering::Relaxed) {
+        return None;
+    }
+    let state = (interpreter.thread_state)();
+    if state == 0 {
+        return Some(0);
+    }
+    let layout = &interpreter.layout;
+    let innermost = current(&Direct, layout, state)?;
+    memos.find(layout, innermost, epoch)
+}
+
 /// The calling thread's frames, innermost first; how many. A signal handler may have interrupted
 /// the interpreter half-way through a change.
-pub fn walk(out: &mut [CodeFrame], in_signal: bool) -> usize {
+pub fn walk(out: &mut [CodeFrame], in_signal: bool, mut trail: Option<&mut Trail>) -> usize {
+    if let Some(trail) = &mut trail {
+        trail.clear();
+    }
     let Some(interpreter) = interpreter() else {
         return 0;
     };
@@ -146,10 +171,26 @@ pub fn walk(out: &mut [CodeFrame], in_signal: bool) -> usize {
         return 0;
     }
     if in_signal || !interpreter.proven.load(Ordering::Relaxed) {
-        walk_from(&Careful, interpreter, state, out)
+        walk_from(&Careful, interpreter, state, out, None)
     } else {
-        walk_from(&Direct, interpreter, state, out)
+        walk_from(&Direct, interpreter, state, out, trail)
     }
+}
+
+/// What tells one list of frames from another.
+pub fn hash_of(frames: &[CodeFrame], mix: impl Fn(u64, u64) -> u64) -> u64 {
+    frames.iter().fold(0, |hash, found| {
+        mix(mix(hash, found.code ^ found.check), found.mark())
+    })
+}
+
+/// The innermost frame; 0: there is none.
+fn current(source: &impl Source, layout: &Layout, state: u64) -> Option<u64> {
+    let mut frame = state;
+    for offset in layout.current.into_iter().flatten() {
+        frame = source.word(frame.wrapping_add(offset.into()))?;
+    }
+    Some(frame)
 }
 
 fn walk_from(
@@ -157,23 +198,23 @@ fn walk_from(
     interpreter: &Interpreter,
     state: u64,
     out: &mut [CodeFrame],
+    mut trail: Option<&mut Trail>,
 ) -> usize {
     let layout = &interpreter.layout;
-    let mut frame = state;
-    for offset in layout.current.into_iter().flatten() {
-        let Some(next) = source.word(frame.wrapping_add(offset.into())) else {
-            return 0;
-        };
-        frame = next;
-    }
+    let Some(mut frame) = current(source, layout, state) else {
+        return 0;
+    };
     let last = out.len().saturating_sub(1);
     let mut count = 0;
     // Frames that are not Python's are passed over, but not without end.
     for _ in 0..2 * out.len() {
         if frame == 0 {
+            if let Some(trail) = &mut trail {
+                trail.is_whole();
+            }
             return count;
         }
-        let Some(next) = one(source, layout, frame, out, &mut count, last) else {
+        let Some(next) = one(source, layout, frame, out, &mut count, last, &mut trail) else {
             return count;
         };
         if count > last {
@@ -192,16 +233,23 @@ fn one(
     out: &mut [CodeFrame],
     count: &mut usize,
     last: usize,
+    trail: &mut Option<&mut Trail>,
 ) -> Option<u64> {
     let at = |offset: u16| frame.wrapping_add(offset.into());
     let previous = source.word(at(layout.previous))?;
+    let kind = match layout.entry {
+        Entry::All => 1,
+        Entry::Flagged(offset) | Entry::BeforeShim(offset) => source.bytes::<1>(at(offset))?[0],
+    };
     let entry = match layout.entry {
-        Entry::All => true,
-        Entry::Flagged(offset) => source.bytes::<1>(at(offset))?[0] != 0,
-        Entry::BeforeShim(offset) => {
-            if source.bytes::<1>(at(offset))?[0] >= FIRST_SHIM_OWNER {
+        Entry::All | Entry::Flagged(_) => kind != 0,
+        Entry::BeforeShim(_) => {
+            if kind >= FIRST_SHIM_OWNER {
                 if let Some(before) = out.get_mut(count.wrapping_sub(1)) {
                     before.entry = true;
+                }
+                if let Some(trail) = trail {
+                    trail.shim(frame, previous, kind);
                 }
                 return Some(previous);
             }
@@ -221,19 +269,29 @@ fn one(
         );
         return None;
     }
+    let executable = source.word(at(layout.code))?;
     // Tagged from 3.14 on; objects are aligned.
-    let code = source.word(at(layout.code))? & !7;
-    let check = identity(source, layout, code)?;
+    let code = executable & !7;
+    let identity = Identity::read(source, layout, code)?;
+    let check = identity.check();
+    let instruction = instruction(source, layout, frame)?;
     let offset = match layout.position {
-        Position::Index(unit) => {
-            let index = i32::from_le_bytes(source.bytes(at(layout.instruction))?);
-            i64::from(index) * i64::from(unit)
-        }
+        Position::Index(unit) => i64::from(instruction as i32) * i64::from(unit),
         Position::Pointer => {
             let begin = code.wrapping_add(layout.instructions.into());
-            source.word(at(layout.instruction))?.wrapping_sub(begin) as i64
+            instruction.wrapping_sub(begin) as i64
         }
     };
+    if let Some(trail) = trail {
+        trail.frame(memo::Frame {
+            frame,
+            previous,
+            executable,
+            instruction,
+            kind,
+            identity,
+        });
+    }
     put(
         out,
         count,
@@ -247,36 +305,13 @@ fn one(
     Some(previous)
 }
 
-/// Code objects come and go, and a new one may lie where an old one was, with the same name in the
-/// same file: the lines tell them apart, by the two ends of their table.
-fn identity(source: &impl Source, layout: &Layout, code: u64) -> Option<u64> {
-    let part = |offset: u16| source.word(code.wrapping_add(offset.into()));
-    let mix =
-        |sum: u64, word: u64| (sum.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let first_line = source.bytes(code.wrapping_add(layout.first_line.into()))?;
-    let mut sum = mix(part(layout.name)?, part(layout.file)?);
-    sum = mix(sum, u32::from_le_bytes(first_line).into());
-    let table = part(layout.line_table)?;
-    let size = source.word(table.wrapping_add(layout.bytes_size.into()))?;
-    sum = mix(sum, size);
-    let bytes = table.wrapping_add(layout.bytes_data.into());
-    if size < 1 << 30 {
-        // A table ends with a NUL, and is preceded by its size: 8 bytes are always there.
-        let last = bytes.wrapping_add(size).wrapping_sub(7);
-        sum = mix(sum, source.word(last)?);
-        if size >= 24 {
-            sum = mix(sum, source.word(bytes)?);
-            sum = mix(sum, source.word(bytes.wrapping_add(8))?);
-            sum = mix(sum, source.word(last.wrapping_sub(8))?);
-        }
-        if size >= 8 {
-            sum = mix(
-                sum,
-                source.word(bytes.wrapping_add(size / 2).wrapping_sub(4))?,
-            );
-        }
+/// Where a frame is, as it says it itself.
+fn instruction(source: &impl Source, layout: &Layout, frame: u64) -> Option<u64> {
+    let at = frame.wrapping_add(layout.instruction.into());
+    match layout.position {
+        Position::Index(_) => Some(u32::from_le_bytes(source.bytes(at)?).into()),
+        Position::Pointer => source.word(at),
     }
-    Some(sum)
 }
 
 fn put(out: &mut [CodeFrame], count: &mut usize, found: CodeFrame) {

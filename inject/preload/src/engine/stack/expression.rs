@@ -3,6 +3,7 @@
 
 use super::cfi::Expression;
 use super::image::Image;
+use super::inputs::Recorder;
 use super::unwind::{Memory, Registers};
 
 const DEPTH: usize = 8;
@@ -32,6 +33,7 @@ pub fn evaluate(
     expression: Expression,
     registers: &Registers,
     memory: &mut Memory<'_>,
+    inputs: &mut Recorder<'_>,
     first: Option<u64>,
 ) -> Option<u64> {
     let mut stack = Stack {
@@ -50,7 +52,12 @@ pub fn evaluate(
         }
         let byte = reader.u8()?;
         let value = match byte {
-            0x06 => memory.read(stack.pop()?)?,
+            0x06 => {
+                let address = stack.pop()?;
+                let value = memory.read(address)?;
+                inputs.word(address, value);
+                value
+            }
             0x08 => reader.u8()?.into(),
             0x09 => reader.u8()? as i8 as u64,
             0x0a => reader.u16()?.into(),
@@ -73,7 +80,7 @@ pub fn evaluate(
             0x30..=0x4f => u64::from(byte - 0x30),
             0x70..=0x8f => {
                 let offset = reader.signed()?;
-                let register = registers.get(u64::from(byte - 0x70))?;
+                let register = registers.recorded(u64::from(byte - 0x70), inputs)?;
                 register.wrapping_add(offset as u64)
             }
             0x96 => continue,

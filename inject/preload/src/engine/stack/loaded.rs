@@ -39,6 +39,8 @@ static ROWS: AtomicPtr<Row> = AtomicPtr::new(core::ptr::null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Changes whenever something is unloaded: what was known of its addresses holds no longer.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// Changes whenever anything is loaded or unloaded.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 pub fn start() {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -50,6 +52,10 @@ pub fn start() {
 
 pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
+}
+
+pub fn changes() -> u32 {
+    CHANGES.load(Ordering::Acquire)
 }
 
 fn rows() -> &'static [Row] {
@@ -85,16 +91,34 @@ pub fn is_code(address: u64) -> bool {
 }
 
 /// An object has been loaded.
+/// Only tells the tracer where an object is.
+pub fn say(object: &Object) {
+    if let Some(shape) = Shape::of(object) {
+        say_loaded(object.bias as u64, &shape, &path_of(object));
+    }
+}
+
+fn path_of(object: &Object) -> alloc::vec::Vec<u8> {
+    match object.path() {
+        b"" => b"[program]".to_vec(),
+        path => path.to_vec(),
+    }
+}
+
 pub fn add(object: &Object) {
     let Some(shape) = Shape::of(object) else {
         return;
     };
     let bias = object.bias as u64;
-    let path = match object.path() {
-        b"" => b"[program]".to_vec(),
-        path => path.to_vec(),
-    };
+    let path = path_of(object);
     say_loaded(bias, &shape, &path);
+    write_row(object, shape, path);
+    // Only now: a walk from before this has an earlier number.
+    CHANGES.fetch_add(1, Ordering::Release);
+}
+
+fn write_row(object: &Object, shape: Shape, path: Vec<u8>) {
+    let bias = object.bias as u64;
     let (dynamic, begin, end) = (
         object.dynamic as usize,
         shape.begin.wrapping_add(bias),
@@ -148,6 +172,7 @@ pub fn remove(bias: usize, dynamic: usize) {
         {
             row.live.store(false, Ordering::Release);
             GENERATION.fetch_add(1, Ordering::Relaxed);
+            CHANGES.fetch_add(1, Ordering::Release);
             let mut line = report::Line::<96>::new();
             let begin = row.begin.load(Ordering::Relaxed);
             let _ = writeln!(line, "unloaded {begin:x} {}", clock::now());

@@ -16,6 +16,8 @@ pub struct Memory<'a> {
     chunk: &'a mut [u64; CHUNK],
     chunk_at: u64,
     chunk_words: usize,
+    /// Something was read that is not in the thread's own stack.
+    pub left_own_stack: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -38,6 +40,7 @@ impl<'a> Memory<'a> {
             chunk,
             chunk_at: 0,
             chunk_words: 0,
+            left_own_stack: false,
         }
     }
 
@@ -56,6 +59,7 @@ impl<'a> Memory<'a> {
 
     #[cold]
     fn read_through_kernel(&mut self, address: u64) -> Option<u64> {
+        self.left_own_stack = true;
         let at = address.wrapping_sub(self.chunk_at) / 8;
         if address < self.chunk_at || at >= self.chunk_words as u64 {
             let length = CHUNK * 8;

@@ -1,13 +1,15 @@
 //! Where a call comes from: called by `stage::stack` before the call is recorded, walks the stack
 //! of the calling thread and leaves a note in its ring.
 //!
-//! A stack is written once and named from then on, so that a call from a known place costs the walk
-//! and one slot.
+//! A stack is written once and named from then on, and a walk is made once as long as nothing that it
+//! read has changed, so that a call from a known place costs a comparison and one slot.
 
 mod cfi;
 mod expression;
 mod image;
+mod inputs;
 mod loaded;
+mod memo;
 mod memory;
 mod note;
 mod unwind;
@@ -20,6 +22,7 @@ use crate::objects::Object;
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use event::note::{Note, PythonFrame};
+use inputs::Recorder;
 use memory::Memory;
 use note::NotedCall;
 use walker::{Room, Walker};
@@ -31,14 +34,20 @@ pub fn start(stage: &Stage) {
     unsafe { (*stage.note_stack).store(note as *mut (), Ordering::Release) };
 }
 
+// What is loaded changes last: what was remembered of another interpreter goes with it.
 pub fn add_object(object: &Object) {
-    loaded::add(object);
     python::consider(object);
+    loaded::add(object);
+}
+
+/// Says where an object is, without walking stacks in it.
+pub fn say_object(object: &Object) {
+    loaded::say(object);
 }
 
 pub fn remove_object(bias: usize, dynamic: usize) {
-    loaded::remove(bias, dynamic);
     python::forget(bias);
+    loaded::remove(bias, dynamic);
 }
 
 /// Functions whose callers' stacks are wanted, by number: a bit each. Where code may not be changed
@@ -92,6 +101,7 @@ extern "C" fn note_stack(
         walker.began = caller.rsp;
     }
     compiler_fence(Ordering::SeqCst);
+    let begin = (!sys::is_quiet()).then(sys::ticks);
     let call = NotedCall {
         function: function as u16,
         // The call's own record has the stack pointer at its entry.
@@ -105,38 +115,85 @@ extern "C" fn note_stack(
     }
     compiler_fence(Ordering::SeqCst);
     walker.depth = depth;
+    if let Some(begin) = begin {
+        super::rings::spent_since(thread, begin);
+    }
 }
 
 fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: NotedCall) {
-    let loaded = loaded::generation();
-    if walker.generation != loaded {
-        walker.forget_rules();
-        walker.generation = loaded;
-    }
+    walker.keep_up();
     walker.find_stack(caller.rsp);
-    let [room, _] = &mut walker.rooms;
-    let mut memory = Memory::new(walker.own_stack, &mut room.chunk);
-    let walked = unwind::walk(
-        caller,
-        &mut memory,
-        Some(&mut walker.rules),
-        &mut room.native,
-    );
-    let frames = python::walk(&mut room.python, walked.in_signal);
-    let mut hash = 0;
-    for address in room.native.iter().take(walked.count) {
-        hash = mix(hash, *address);
-    }
-    for found in room.python.iter().take(frames) {
-        hash = mix(mix(hash, found.code ^ found.check), found.mark());
-    }
+    let epoch = walker.epoch;
+    let native = match walker.own_stack.holds(caller.rsp) {
+        true => walker.memos.find(caller, epoch),
+        false => None,
+    };
+    let (native_hash, mut walked) = match native {
+        Some(hash) => (hash, None),
+        None => {
+            let walked = walk_native(walker, caller, true);
+            (walked.hash, Some(walked))
+        }
+    };
+    let in_signal = walked.as_ref().is_some_and(|walked| walked.in_signal);
+    let python = match in_signal {
+        true => None,
+        false => python::known(&mut walker.python_memos, epoch),
+    };
+    let (python_hash, mut frames) = match python {
+        Some(hash) => (hash, None),
+        None => {
+            let (hash, frames) = walk_python(walker, in_signal);
+            (hash, Some(frames))
+        }
+    };
+    let hash = mix(native_hash, python_hash);
     if let Some(stack) = walker::stack(&mut walker.stacks, hash) {
         note::write(thread, call, Note::Known { stack }, [&[], &[]]);
         return;
     }
+    // Both parts are known, but not together, or no longer: now they are written down.
+    let native = *walked.get_or_insert_with(|| walk_native(walker, caller, false));
+    let frames = *frames.get_or_insert_with(|| walk_python(walker, in_signal).1);
     AT_WORK.fetch_add(1, Ordering::SeqCst);
-    note_new(thread, walker, call, hash, walked.count, frames);
+    note_new(thread, walker, call, hash, native.count, frames);
     AT_WORK.fetch_sub(1, Ordering::SeqCst);
+}
+
+#[derive(Clone, Copy)]
+struct NativeWalk {
+    hash: u64,
+    count: usize,
+    in_signal: bool,
+}
+
+/// Leaves the native frames in the walker's room.
+fn walk_native(walker: &mut Walker, caller: &Caller, remember: bool) -> NativeWalk {
+    let [room, _] = &mut walker.rooms;
+    let mut memory = Memory::new(walker.own_stack, &mut room.chunk);
+    let mut recorder = Recorder::new(remember.then_some(&mut walker.inputs), caller.rsp);
+    let rules = Some(&mut walker.rules[..]);
+    let walked = unwind::walk(caller, &mut memory, rules, &mut recorder, &mut room.native);
+    let frames = room.native.iter().take(walked.count);
+    let hash = frames.fold(0, |hash, address| mix(hash, *address));
+    let own = walker.own_stack.holds(caller.rsp) && !memory.left_own_stack;
+    if remember && own && walker.inputs.complete && !walked.in_signal {
+        (walker.memos).keep(caller, walker.epoch, &walker.inputs, hash);
+    }
+    NativeWalk {
+        hash,
+        count: walked.count,
+        in_signal: walked.in_signal,
+    }
+}
+
+/// Leaves Python's frames in the walker's room; their hash and how many.
+fn walk_python(walker: &mut Walker, in_signal: bool) -> (u64, usize) {
+    let [room, _] = &mut walker.rooms;
+    let frames = python::walk(&mut room.python, in_signal, Some(&mut walker.trail));
+    let hash = python::hash_of(room.python.get(..frames).unwrap_or(&[]), mix);
+    walker.python_memos.keep(&walker.trail, walker.epoch, hash);
+    (hash, frames)
 }
 
 /// Writes a stack down that has not been met before.
@@ -196,7 +253,8 @@ fn note_once(thread: &mut Thread, walker: &mut Walker, caller: &Caller, call: No
     let own_stack = walker.own_stack;
     let [_, room] = &mut walker.rooms;
     let mut memory = Memory::new(own_stack, &mut room.chunk);
-    let walked = unwind::walk(caller, &mut memory, None, &mut room.native);
+    let mut recorder = Recorder::new(None, 0);
+    let walked = unwind::walk(caller, &mut memory, None, &mut recorder, &mut room.native);
     // From the other end: the interrupted walk may be about to use the next number.
     let stack = u32::MAX - (call.time as u32 >> 1);
     write_stack(thread, call, room, stack, walked.count, 0);

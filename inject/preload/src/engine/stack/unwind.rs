@@ -7,6 +7,7 @@
 use super::cfi::{Cfa, RETURN, RegisterRule, Rule, TRACKED, tracked};
 use super::expression::evaluate;
 use super::image::Image;
+use super::inputs::Recorder;
 use super::loaded;
 pub use super::memory::Memory;
 use crate::layout::Caller;
@@ -39,6 +40,16 @@ impl Registers {
             16 => Some(self.rip),
             _ => self.saved.get(tracked(register)?).copied(),
         }
+    }
+
+    /// The same, where the walk depends on it.
+    pub fn recorded(&self, register: u64, inputs: &mut Recorder<'_>) -> Option<u64> {
+        let value = self.get(register)?;
+        // The two others follow from what is recorded already.
+        if !matches!(register, 7 | 16) {
+            inputs.register(tracked(register)?, value);
+        }
+        Some(value)
     }
 }
 
@@ -126,6 +137,7 @@ pub fn walk(
     caller: &Caller,
     memory: &mut Memory<'_>,
     mut rules: Rules<'_>,
+    inputs: &mut Recorder<'_>,
     out: &mut [u64],
 ) -> Walked {
     let mut registers = Registers::of(caller);
@@ -152,9 +164,11 @@ pub fn walk(
             rip.wrapping_sub(1)
         };
         memory.floor = registers.rsp;
-        match step(address, &mut registers, memory, &mut rules) {
+        match step(address, &mut registers, memory, &mut rules, inputs) {
             Step::Next { signal } => {
                 if signal {
+                    // What was interrupted may go on anywhere.
+                    inputs.give_up();
                     walked.in_signal = true;
                     if let Some(frame) = out.get_mut(walked.count.wrapping_sub(1)) {
                         *frame = MARK_SIGNAL;
@@ -165,7 +179,7 @@ pub fn walk(
             Step::End => break,
             Step::Lost => {
                 interrupted = false;
-                if !guess(&mut registers, memory) {
+                if !guess(&mut registers, memory, inputs) {
                     put(out, &mut walked.count, MARK_LOST);
                     break;
                 }
@@ -188,6 +202,7 @@ fn step(
     registers: &mut Registers,
     memory: &mut Memory<'_>,
     rules: &mut Rules<'_>,
+    inputs: &mut Recorder<'_>,
 ) -> Step {
     let place = rules
         .as_deref()
@@ -198,9 +213,9 @@ fn step(
         if rule.base == OUTERMOST {
             return Step::End;
         }
-        return match follow(rule, registers, memory) {
+        return match follow(rule, registers, memory, inputs) {
             Some(()) => Step::Next { signal: false },
-            None => Step::Lost,
+            None => lost(inputs),
         };
     }
     let Some((unwind, in_object)) = loaded::unwind_of(address) else {
@@ -208,6 +223,7 @@ fn step(
     };
     let Some(rule) = unwind.rule(in_object) else {
         // The ABI: the outermost frame has no frame pointer.
+        inputs.register(RBP, registers.saved[RBP]);
         return if registers.saved[RBP] == 0 {
             Step::End
         } else {
@@ -224,23 +240,41 @@ fn step(
         return Step::End;
     }
     if let Some(simple) = CachedRule::of(address, &rule) {
-        let done = follow(&simple, registers, memory);
+        let done = follow(&simple, registers, memory, inputs);
         keep(simple);
-        return done.map_or(Step::Lost, |()| Step::Next { signal: false });
+        return match done {
+            Some(()) => Step::Next { signal: false },
+            None => lost(inputs),
+        };
     }
-    match follow_any(&unwind.image, &rule, registers, memory) {
+    match follow_any(&unwind.image, &rule, registers, memory, inputs) {
         Some(()) => Step::Next {
             signal: rule.signal,
         },
-        None => Step::Lost,
+        None => lost(inputs),
     }
 }
 
-fn follow(rule: &CachedRule, registers: &mut Registers, memory: &mut Memory<'_>) -> Option<()> {
+/// A rule that could not be followed: why is not among the inputs.
+#[cold]
+fn lost(inputs: &mut Recorder<'_>) -> Step {
+    inputs.give_up();
+    Step::Lost
+}
+
+fn follow(
+    rule: &CachedRule,
+    registers: &mut Registers,
+    memory: &mut Memory<'_>,
+    inputs: &mut Recorder<'_>,
+) -> Option<()> {
     let base = if rule.base == FROM_RSP {
         registers.rsp
     } else {
-        *registers.saved.get(usize::from(rule.base))?
+        let register = usize::from(rule.base);
+        let value = *registers.saved.get(register)?;
+        inputs.register(register, value);
+        value
     };
     let cfa = base.wrapping_add(rule.offset as u64);
     // Callers' frames lie above.
@@ -248,9 +282,12 @@ fn follow(rule: &CachedRule, registers: &mut Registers, memory: &mut Memory<'_>)
         return None;
     }
     let rip = memory.read(cfa.wrapping_sub(8))?;
-    for (register, words) in registers.saved.iter_mut().zip(&rule.saved) {
+    inputs.word(cfa.wrapping_sub(8), rip);
+    for (number, (register, words)) in registers.saved.iter_mut().zip(&rule.saved).enumerate() {
         if *words != 0 {
-            *register = memory.read(cfa.wrapping_sub(u64::from(*words) * 8))?;
+            let at = cfa.wrapping_sub(u64::from(*words) * 8);
+            *register = memory.read(at)?;
+            inputs.restored(number, at);
         }
     }
     registers.rip = rip;
@@ -263,18 +300,22 @@ fn follow_any(
     rule: &Rule,
     registers: &mut Registers,
     memory: &mut Memory<'_>,
+    inputs: &mut Recorder<'_>,
 ) -> Option<()> {
     let cfa = match rule.cfa {
         Cfa::Register { register, offset } => registers
-            .get(register.into())?
+            .recorded(register.into(), inputs)?
             .wrapping_add(i64::from(offset) as u64),
-        Cfa::Expression(expression) => evaluate(image, expression, registers, memory, None)?,
+        Cfa::Expression(expression) => {
+            evaluate(image, expression, registers, memory, inputs, None)?
+        }
     };
     // A signal handler may run on a stack of its own.
     if cfa <= registers.rsp && !rule.signal {
         return None;
     }
     let mut next = *registers;
+    let mut restored = [None; TRACKED - 1];
     let old = [&registers.saved[..], &[registers.rip]];
     for (at, (place, old)) in rule
         .places
@@ -282,22 +323,44 @@ fn follow_any(
         .zip(old.into_iter().flatten())
         .enumerate()
     {
-        let value = match *place {
-            RegisterRule::Same | RegisterRule::Undefined => *old,
-            RegisterRule::At(offset) => memory.read(cfa.wrapping_add(i64::from(offset) as u64))?,
-            RegisterRule::Is(offset) => cfa.wrapping_add(i64::from(offset) as u64),
-            RegisterRule::Register(register) => registers.get(register.into())?,
+        // Where the value is, if it is in memory.
+        let address = match *place {
+            RegisterRule::At(offset) => Some(cfa.wrapping_add(i64::from(offset) as u64)),
             RegisterRule::AtExpression(expression) => {
-                let at = evaluate(image, expression, registers, memory, Some(cfa))?;
-                memory.read(at)?
+                let cfa = Some(cfa);
+                Some(evaluate(image, expression, registers, memory, inputs, cfa)?)
             }
-            RegisterRule::IsExpression(expression) => {
-                evaluate(image, expression, registers, memory, Some(cfa))?
-            }
+            _ => None,
         };
-        match next.saved.get_mut(at) {
-            Some(register) => *register = value,
-            None => next.rip = value,
+        let value = match (address, *place) {
+            (Some(address), _) => memory.read(address)?,
+            (None, RegisterRule::Is(offset)) => {
+                inputs.give_up();
+                cfa.wrapping_add(i64::from(offset) as u64)
+            }
+            (None, RegisterRule::Register(register)) => {
+                inputs.give_up();
+                registers.get(register.into())?
+            }
+            (None, RegisterRule::IsExpression(expression)) => {
+                inputs.give_up();
+                evaluate(image, expression, registers, memory, inputs, Some(cfa))?
+            }
+            _ => *old,
+        };
+        if let (Some(register), Some(from)) = (next.saved.get_mut(at), restored.get_mut(at)) {
+            (*register, *from) = (value, address);
+            continue;
+        }
+        match address {
+            Some(address) => inputs.word(address, value),
+            None => inputs.give_up(),
+        }
+        next.rip = value;
+    }
+    for (register, address) in restored.into_iter().enumerate() {
+        if let Some(address) = address {
+            inputs.restored(register, address);
         }
     }
     next.rsp = cfa;
@@ -306,14 +369,19 @@ fn follow_any(
 }
 
 /// By the frame pointer, where it points up the stack and what is there is an address in code.
-fn guess(registers: &mut Registers, memory: &mut Memory<'_>) -> bool {
+fn guess(registers: &mut Registers, memory: &mut Memory<'_>, inputs: &mut Recorder<'_>) -> bool {
     let frame = registers.saved[RBP];
+    inputs.register(RBP, frame);
     if frame < registers.rsp || !frame.is_multiple_of(8) {
         return false;
     }
     let (Some(outer), Some(rip)) = (memory.read(frame), memory.read(frame.wrapping_add(8))) else {
+        inputs.give_up();
         return false;
     };
+    inputs.word(frame, outer);
+    inputs.word(frame.wrapping_add(8), rip);
+    inputs.restored(RBP, frame);
     if (outer != 0 && outer <= frame) || !loaded::is_code(rip.wrapping_sub(1)) {
         return false;
     }

@@ -1,6 +1,9 @@
 //! What a thread keeps for walking its stack: rules and stacks it has met, and room to work in.
 //! Mapped at the thread's first call, taken over by another when the thread has ended.
 
+use super::inputs::Inputs;
+use super::loaded;
+use super::memo::Memos;
 use super::memory::{Bounds, CHUNK, own_stack};
 use super::unwind::CachedRule;
 use crate::engine::python;
@@ -26,7 +29,11 @@ pub struct Walker {
     /// Walks under way: one, and one more in a signal handler that interrupts it.
     pub depth: u32,
     /// What was loaded when the rules were found.
-    pub generation: u32,
+    generation: u32,
+    /// What was loaded when the remembered walks were made.
+    changes: u32,
+    /// Remembered walks with any other number are not valid.
+    pub epoch: u32,
     /// Where the outer walk began.
     pub began: u64,
     pub next_stack: u32,
@@ -38,6 +45,10 @@ pub struct Walker {
     pub rules: [CachedRule; RULES],
     pub stacks: [KnownStack; STACKS],
     pub codes: [KnownCode; CODES],
+    pub inputs: Inputs,
+    pub memos: Memos,
+    pub trail: python::Trail,
+    pub python_memos: python::PythonMemos,
 }
 
 /// Where one walk leaves what it finds.
@@ -141,6 +152,7 @@ impl Walker {
         self.own_stack = Bounds::default();
         self.missed = 0;
         self.forget_rules();
+        self.forget_walks();
         // SAFETY: plain numbers, of which zeros mean that nothing is known.
         unsafe {
             core::ptr::write_bytes(&raw mut self.stacks, 0, 1);
@@ -148,7 +160,27 @@ impl Walker {
         }
     }
 
-    pub fn forget_rules(&mut self) {
+    /// Forgets what no longer holds when objects have been loaded or unloaded.
+    #[inline]
+    pub fn keep_up(&mut self) {
+        let changes = loaded::changes();
+        if self.changes == changes {
+            return;
+        }
+        self.changes = changes;
+        self.forget_walks();
+        let generation = loaded::generation();
+        if self.generation != generation {
+            self.forget_rules();
+            self.generation = generation;
+        }
+    }
+
+    fn forget_walks(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+    }
+
+    fn forget_rules(&mut self) {
         // SAFETY: plain numbers, of which zeros mean that nothing is known.
         unsafe { core::ptr::write_bytes(&raw mut self.rules, 0, 1) };
     }

@@ -1,0 +1,283 @@
+//! Threads of a process that stand still, by ptrace: one of them, or all. However it ends, they go on where they
+//! were, and the system call that one was in goes on as if nothing had been.
+
+use super::AttachError;
+use super::process::{self, takes_signal};
+use crate::ptrace::{self, Registers};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How long a thread may take to stop: it stops when it leaves the kernel.
+const TO_STOP: Duration = Duration::from_secs(2);
+/// How long a call of its may take that it makes for us: others may hold locks that it needs.
+const TO_CALL: Duration = Duration::from_secs(30);
+/// How long cutrace stays for a thread that does not stop: when cutrace ends, the kernel lets it go.
+const TO_LEAVE_KERNEL: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_micros(20);
+/// New threads come while others are stopped: this often they are looked for again.
+const ROUNDS: usize = 100;
+
+/// A thread that stands still. Goes on when dropped.
+pub struct Stopped {
+    pid: u32,
+    pub tid: libc::pid_t,
+    /// A signal that it was about to take.
+    signal: libc::c_int,
+    /// What it goes on with, where that is not what it has.
+    registers: Option<Registers>,
+}
+
+/// What became of a thread that was to stop.
+enum Became {
+    Stopped(Stopped),
+    Gone,
+    /// It is in the kernel.
+    Running,
+}
+
+impl Stopped {
+    /// Stops one thread. None: it is gone.
+    pub fn one(pid: u32, tid: libc::pid_t) -> Result<Option<Stopped>, AttachError> {
+        if !seize(pid, tid)? {
+            return Ok(None);
+        }
+        match wait(pid, tid, Instant::now() + TO_STOP)? {
+            Became::Stopped(stopped) => Ok(Some(stopped)),
+            Became::Gone => Ok(None),
+            Became::Running => {
+                release_later(tid);
+                Err(AttachError::Unstoppable { pid, thread: tid })
+            }
+        }
+    }
+
+    /// Stops all threads but one. The first of a process is stopped last, and goes on first: while it is traced, the
+    /// kernel keeps signals that the program ignores, and interrupts calls of threads that run.
+    pub fn all(pid: u32, but: Option<libc::pid_t>) -> Result<Vec<Stopped>, AttachError> {
+        let mut stopped: Vec<Stopped> = Vec::new();
+        let until = Instant::now() + TO_STOP;
+        let first = pid as libc::pid_t;
+        for _ in 0..ROUNDS {
+            let mut new = Vec::new();
+            let is_known = |tid: &libc::pid_t| stopped.iter().any(|known| known.tid == *tid);
+            let mut threads = process::threads(pid);
+            threads.retain(|tid| !is_known(tid) && Some(*tid) != but);
+            if threads.len() > 1 {
+                threads.retain(|tid| *tid != first);
+            }
+            for tid in threads {
+                if seize(pid, tid)? {
+                    new.push(tid);
+                }
+            }
+            if new.is_empty() {
+                return match stopped.is_empty() && but.is_none() {
+                    true => Err(AttachError::Ended { pid }),
+                    false => Ok(stopped),
+                };
+            }
+            for tid in new {
+                match wait(pid, tid, until)? {
+                    Became::Stopped(thread) if tid == first => stopped.insert(0, thread),
+                    Became::Stopped(thread) => stopped.push(thread),
+                    Became::Gone => {}
+                    Became::Running => {
+                        stopped.clear();
+                        release_later(tid);
+                        return Err(AttachError::Unstoppable { pid, thread: tid });
+                    }
+                }
+            }
+        }
+        Err(AttachError::Busy { pid })
+    }
+
+    pub fn registers(&self) -> Option<Registers> {
+        ptrace::registers(self.tid)
+    }
+
+    /// It was sent elsewhere, and goes on with these.
+    pub fn goes_on_with(&mut self, registers: Registers) {
+        self.registers = Some(registers);
+    }
+
+    /// Waits for its next stop of this kind, with signals kept for later.
+    pub fn run_to_call(&mut self) -> Option<ptrace::Syscall> {
+        const SYSCALL_STOP: libc::c_int = libc::SIGTRAP | 0x80;
+        let mut until = Instant::now() + TO_CALL;
+        let mut interrupted = false;
+        ptrace::resume(self.tid, ptrace::Resume::ToSyscall, 0);
+        loop {
+            match ptrace::look(self.tid) {
+                Ok(Some(status)) if libc::WIFSTOPPED(status) => {
+                    if interrupted {
+                        return None;
+                    }
+                    if libc::WSTOPSIG(status) == SYSCALL_STOP {
+                        return ptrace::syscall(self.tid);
+                    }
+                    match libc::WSTOPSIG(status) {
+                        // Ours, late, or the group's.
+                        _ if status >> 16 != 0 => {}
+                        // The only signal that cannot be kept waiting: it is taken when this is over.
+                        libc::SIGSTOP => self.signal = libc::SIGSTOP,
+                        // The C library's own, for what all threads have to do.
+                        signal @ 32..=33 => {
+                            ptrace::resume(self.tid, ptrace::Resume::ToSyscall, signal);
+                            continue;
+                        }
+                        // The call has failed badly: the thread goes back, and nobody hears of it.
+                        _ => return None,
+                    }
+                    ptrace::resume(self.tid, ptrace::Resume::ToSyscall, 0);
+                }
+                Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
+                // It must not be left where it is.
+                Ok(None) if !interrupted => {
+                    interrupted = true;
+                    until = Instant::now() + TO_STOP;
+                    let _ = ptrace::interrupt(self.tid);
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Whether it was about to take a signal.
+    pub fn has_signal(&self) -> bool {
+        self.signal != 0
+    }
+
+    /// How it goes on, so that the call it is in shows nothing of the interruption.
+    fn resumed(&self) -> Option<Registers> {
+        let (registers, was_away) = match self.registers {
+            Some(registers) => (registers, true),
+            None => (self.registers()?, false),
+        };
+        let unchanged = was_away.then_some(registers);
+        let Some((number, _, result)) = registers.call() else {
+            return unchanged;
+        };
+        // The kernel decides what becomes of the call, if a handler is to run.
+        if takes_signal(self.pid, self.tid, self.signal) {
+            return unchanged;
+        }
+        match -result {
+            // Of a thread that was sent elsewhere the kernel does not know any more that it is to go on.
+            ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND if was_away => {
+                Some(registers.again(None))
+            }
+            ERESTART_RESTARTBLOCK if was_away => {
+                Some(registers.again(Some(libc::SYS_restart_syscall)))
+            }
+            EINTR if ONCE.contains(&number) => Some(registers.again(None)),
+            _ => unchanged,
+        }
+    }
+}
+
+/// What the kernel says to itself of calls that were interrupted.
+const ERESTARTSYS: i64 = 512;
+const ERESTARTNOINTR: i64 = 513;
+const ERESTARTNOHAND: i64 = 514;
+const ERESTART_RESTARTBLOCK: i64 = 516;
+const EINTR: i64 = libc::EINTR as i64;
+
+/// Calls that the kernel does not begin again, even where there was no signal (signal(7)). They have done nothing yet
+/// if they were interrupted.
+const ONCE: [i64; 13] = [
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_io_getevents,
+    libc::SYS_read,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+];
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if let Some(registers) = self.resumed() {
+            ptrace::set_registers(self.tid, &registers);
+        }
+        ptrace::detach(self.tid, self.signal);
+    }
+}
+
+/// A thread that has not stopped yet will, and must not stay so.
+fn release_later(tid: libc::pid_t) {
+    let until = Instant::now() + TO_LEAVE_KERNEL;
+    while Instant::now() < until {
+        match ptrace::look(tid) {
+            Ok(Some(status)) if libc::WIFSTOPPED(status) => {
+                let is_signal = status >> 16 == 0;
+                let signal = if is_signal { libc::WSTOPSIG(status) } else { 0 };
+                return ptrace::detach(tid, signal);
+            }
+            Ok(None) => std::thread::sleep(50 * LOOK),
+            _ => return,
+        }
+    }
+}
+
+/// Begins to trace a thread and asks it to stop. False: it is gone, or ends.
+fn seize(pid: u32, tid: libc::pid_t) -> Result<bool, AttachError> {
+    let seized = ptrace::seize_alone(tid).and_then(|()| ptrace::interrupt(tid));
+    match seized {
+        Ok(()) => Ok(true),
+        Err(why) if is_gone(&why) || is_ending(pid, tid) => Ok(false),
+        Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
+            Err(AttachError::Forbidden { pid })
+        }
+        Err(source) => Err(AttachError::System {
+            pid,
+            what: "ptrace",
+            source,
+        }),
+    }
+}
+
+fn is_gone(why: &io::Error) -> bool {
+    why.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// A thread that has ended, and that its process has not noticed yet, cannot be traced.
+fn is_ending(pid: u32, tid: libc::pid_t) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+    stat.map_or(true, |text| {
+        let after = text.rsplit(')').next().unwrap_or_default();
+        after.trim_start().starts_with(['Z', 'X'])
+    })
+}
+
+fn wait(pid: u32, tid: libc::pid_t, until: Instant) -> Result<Became, AttachError> {
+    loop {
+        match ptrace::look(tid) {
+            Ok(Some(status)) if libc::WIFSTOPPED(status) => {
+                let is_event = status >> 16 != 0;
+                let signal = libc::WSTOPSIG(status);
+                let stopped = Stopped {
+                    pid,
+                    tid,
+                    signal: if is_event { 0 } else { signal },
+                    registers: None,
+                };
+                // The whole process was stopped by a signal: it stays so.
+                if is_event && signal != libc::SIGTRAP {
+                    return Err(AttachError::Stopped { pid });
+                }
+                return Ok(Became::Stopped(stopped));
+            }
+            Ok(Some(_)) => return Ok(Became::Gone),
+            Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
+            Ok(None) => return Ok(Became::Running),
+            Err(_) => return Ok(Became::Gone),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The arguments of `cutrace lake` and `cutrace query`.
+
+use clap::{Args, Subcommand};
+use std::{ffi::OsString, path::PathBuf};
+
+/// What to do with a lake.
+pub enum Lake {
+    Add { lake: PathBuf, traces: Vec<PathBuf> },
+    Check { lake: PathBuf },
+    Expire { lake: PathBuf, days: u32 },
+    List { lake: PathBuf },
+}
+
+/// A question in SQL.
+pub struct Query {
+    /// None: the engine's own prompt.
+    pub sql: Option<String>,
+    /// Traces, or one lake; none: the newest trace.
+    pub over: Vec<PathBuf>,
+    /// Passed on to DuckDB: `-json`.
+    pub options: Vec<OsString>,
+    /// Only print the statements that make the views.
+    pub views: bool,
+    /// Only list the named queries.
+    pub list: bool,
+}
+
+#[derive(Subcommand)]
+pub enum LakeLine {
+    /// Add traces to a lake; one that is in it already is left as it is
+    #[command(arg_required_else_help = true)]
+    Add {
+        /// The lake's folder
+        #[arg(value_name = "DIR")]
+        lake: PathBuf,
+        /// Traces, or folders of a run's ranks
+        #[arg(value_name = "TRACE", required = true)]
+        traces: Vec<PathBuf>,
+    },
+    /// List the traces of a lake
+    #[command(arg_required_else_help = true)]
+    List {
+        /// The lake's folder
+        #[arg(value_name = "DIR")]
+        lake: PathBuf,
+    },
+    /// Check that every file of a lake is there and whole
+    #[command(arg_required_else_help = true)]
+    Check {
+        /// The lake's folder
+        #[arg(value_name = "DIR")]
+        lake: PathBuf,
+    },
+    /// Remove traces that ended long ago
+    #[command(arg_required_else_help = true)]
+    Expire {
+        /// The lake's folder
+        #[arg(value_name = "DIR")]
+        lake: PathBuf,
+        /// Remove what ended more than this many days ago
+        #[arg(long, value_name = "DAYS")]
+        days: u32,
+    },
+}
+
+impl LakeLine {
+    pub fn options(self) -> Lake {
+        match self {
+            LakeLine::Add { lake, traces } => Lake::Add { lake, traces },
+            LakeLine::List { lake } => Lake::List { lake },
+            LakeLine::Check { lake } => Lake::Check { lake },
+            LakeLine::Expire { lake, days } => Lake::Expire { lake, days },
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct QueryLine {
+    /// SQL, or a named query such as @top; without it, DuckDB's prompt
+    #[arg(value_name = "SQL")]
+    sql: Option<String>,
+    /// Traces to ask, or a lake; by default the newest trace in traces/
+    #[arg(value_name = "TRACE|LAKE")]
+    over: Vec<PathBuf>,
+    /// Print as: table, json, csv, markdown, line, box
+    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv", "markdown", "line", "box"])]
+    format: Option<String>,
+    /// Print the statements that make the views, and stop: for an engine of your own
+    #[arg(long)]
+    views: bool,
+    /// List the named queries
+    #[arg(long)]
+    list: bool,
+}
+
+impl QueryLine {
+    pub fn options(self) -> Query {
+        let mut over = self.over;
+        let mut sql = self.sql;
+        // `cutrace query TRACE` and `cutrace query --views LAKE`: a file or folder is no SQL.
+        if let Some(path) = sql.take_if(|sql| PathBuf::from(&*sql).exists()) {
+            over.insert(0, path.into());
+        }
+        Query {
+            sql,
+            over,
+            options: (self.format.iter())
+                .map(|format| OsString::from(format!("-{format}")))
+                .collect(),
+            views: self.views,
+            list: self.list,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What can go wrong with a lake.
+
+use std::{io, path::PathBuf};
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{path}: {source}")]
+    Trace { path: PathBuf, source: trace::Error },
+    #[error("cannot write {path}: {source}")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{0}: not a lake: it has no _manifest; add a trace with cutrace lake add {0} TRACE")]
+    NotALake(PathBuf),
+    #[error(
+        "{0}: the trace was cut off: {1}; add it once it is whole, or export the readable part first"
+    )]
+    Damaged(PathBuf, String),
+    #[error(transparent)]
+    Arrow(#[from] arrow_schema::ArrowError),
+    #[error(
+        "SQL needs DuckDB, and no program duckdb was found on the PATH: pip install duckdb-cli, \
+         or set DUCKDB to its path"
+    )]
+    NoDuckDb,
+    #[error("cannot start {path}: {source}")]
+    Start { path: PathBuf, source: io::Error },
+    #[error("there is no named query @{name}; there are {all}")]
+    NoNamedQuery { name: String, all: String },
+}
+
+impl Error {
+    pub(crate) fn write(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Write { path, source }
+    }
+
+    pub(crate) fn read(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Read { path, source }
+    }
+
+    pub(crate) fn trace(path: impl Into<PathBuf>) -> impl FnOnce(trace::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Trace { path, source }
+    }
+}

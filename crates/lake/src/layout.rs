@@ -1,0 +1,199 @@
+//! Where things are in a lake, and the list of what belongs to it.
+
+use crate::{Error, Result};
+use event::{Gpu, Meta, Summary};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+const MANIFEST: &str = "_manifest";
+/// Files that are being written.
+const UNFINISHED: &str = "_unfinished";
+
+/// A folder of Parquet files.
+#[derive(Debug, Clone)]
+pub struct Lake {
+    root: PathBuf,
+}
+
+/// One recording in a lake: a row of the view `runs`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Follows from the recording: the same recording has the same name, whatever its file is called.
+    pub name: String,
+    pub run: String,
+    pub host: String,
+    pub rank: u32,
+    pub world_size: Option<u32>,
+    /// Parquet files, relative to the lake.
+    pub files: Vec<PathBuf>,
+    pub rows: u64,
+    pub bytes: u64,
+    pub events: u64,
+    pub lost: u64,
+    /// Nanoseconds since 1970.
+    pub start_ns: i64,
+    pub end_ns: i64,
+    pub exit: Option<i32>,
+    pub command: String,
+    pub boot_id: Option<String>,
+    pub container: Option<String>,
+    pub driver: Option<String>,
+    pub gpu_names: Vec<String>,
+    pub gpu_uuids: Vec<String>,
+    pub simulated: bool,
+    pub cutrace: String,
+    /// When it was added, in nanoseconds since 1970.
+    pub added_ns: i64,
+}
+
+impl Lake {
+    /// A folder that is a lake, or will be one with the first trace.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Lake { root: root.into() }
+    }
+
+    /// One that has traces already.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
+        let lake = Lake::at(root);
+        match lake.manifest().is_dir() {
+            true => Ok(lake),
+            false => Err(Error::NotALake(lake.root)),
+        }
+    }
+
+    /// Whether a folder is a lake.
+    pub fn is_one(folder: &Path) -> bool {
+        folder.join(MANIFEST).is_dir()
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn manifest(&self) -> PathBuf {
+        self.root.join(MANIFEST)
+    }
+
+    pub(crate) fn unfinished(&self) -> PathBuf {
+        self.root.join(UNFINISHED)
+    }
+
+    pub(crate) fn entry_path(&self, name: &str) -> PathBuf {
+        self.manifest().join(format!("{name}.json"))
+    }
+
+    /// What belongs to it, by name.
+    pub fn entries(&self) -> Result<Vec<Entry>> {
+        let folder = self.manifest();
+        let listed = fs::read_dir(&folder).map_err(Error::read(&folder))?;
+        let mut entries = Vec::new();
+        for found in listed {
+            let path = found.map_err(Error::read(&folder))?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
+                entries.push(read_entry(&path)?);
+            }
+        }
+        entries.sort_by(|one: &Entry, other| one.name.cmp(&other.name));
+        Ok(entries)
+    }
+
+    /// The entry of this name, if it is there.
+    pub fn entry(&self, name: &str) -> Result<Option<Entry>> {
+        let path = self.entry_path(name);
+        match path.exists() {
+            true => read_entry(&path).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+fn read_entry(path: &Path) -> Result<Entry> {
+    let text = fs::read(path).map_err(Error::read(path))?;
+    let entry = serde_json::from_slice(&text).map_err(std::io::Error::from);
+    entry.map_err(Error::read(path))
+}
+
+/// What a recording is called in every lake: its boot, when it began, and its process.
+pub fn name_of(meta: &Meta) -> String {
+    let boot = meta.host.boot_id.as_deref().unwrap_or(&meta.host.name);
+    let boot: String = boot
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(12)
+        .collect();
+    let rank = meta
+        .identity
+        .rank
+        .map_or(String::new(), |rank| format!("-r{rank}"));
+    let start = meta.start_unix_ns.unwrap_or(meta.start_ns);
+    format!("{boot}-{start}-{}{rank}", meta.pid.unwrap_or(0))
+}
+
+/// The run, for a trace that no launcher gave one: each is a run of its own, named after program and time.
+pub fn run_of(meta: &Meta) -> String {
+    if let Some(run) = &meta.identity.run {
+        return folder_name(run);
+    }
+    let program = meta
+        .command
+        .first()
+        .and_then(|program| program.rsplit('/').next());
+    let seconds = meta.start_unix_ns.unwrap_or(0) / 1_000_000_000;
+    folder_name(&format!("{}-{seconds}", program.unwrap_or("trace")))
+}
+
+/// A value in a folder's name, which every engine reads back as it is.
+fn folder_name(text: &str) -> String {
+    let plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_' | '.');
+    let name: String = (text.chars().take(96))
+        .map(|sign| if plain(sign) { sign } else { '_' })
+        .collect();
+    match name.is_empty() {
+        true => "unknown".into(),
+        false => name,
+    }
+}
+
+/// The folder of a recording's files, relative to the lake.
+pub fn partition(meta: &Meta) -> PathBuf {
+    let host = folder_name(&meta.host.name);
+    let rank = meta.identity.rank.unwrap_or(0);
+    PathBuf::from(format!("run={}/host={host}/rank={rank}", run_of(meta)))
+}
+
+/// What is known of a recording but its files.
+pub fn entry_of(meta: &Meta, summary: &Summary) -> Entry {
+    let start = meta.start_unix_ns.unwrap_or(0).cast_signed();
+    let length = summary.end_ns.saturating_sub(meta.start_ns).cast_signed();
+    let gpus = |of: fn(&Gpu) -> Option<String>| meta.gpus.iter().filter_map(of).collect();
+    Entry {
+        name: name_of(meta),
+        run: run_of(meta),
+        host: folder_name(&meta.host.name),
+        rank: meta.identity.rank.unwrap_or(0),
+        world_size: meta.identity.world_size,
+        files: Vec::new(),
+        rows: 0,
+        bytes: 0,
+        events: summary.events,
+        lost: summary.lost,
+        start_ns: start,
+        end_ns: start.saturating_add(length),
+        exit: summary.exit,
+        command: meta.command.join(" "),
+        boot_id: meta.host.boot_id.clone(),
+        container: meta.identity.container.clone(),
+        driver: meta.driver.clone(),
+        gpu_names: gpus(|gpu| Some(gpu.name.clone())),
+        gpu_uuids: gpus(|gpu| gpu.uuid.clone()),
+        simulated: meta.gpus.iter().any(|gpu| gpu.simulated),
+        cutrace: meta.cutrace.clone(),
+        added_ns: 0,
+    }
+}

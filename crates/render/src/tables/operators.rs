@@ -1,0 +1,57 @@
+//! A framework's operators, and what the GPU did for each.
+
+use super::section::Section;
+use crate::{Style, Table, units::count};
+use analyse::Report;
+
+/// Operators shown.
+const ROWS: usize = 40;
+
+pub fn operators(report: &Report, style: &Style) -> String {
+    let mut section = Section::new(style);
+    section.heading("Operators");
+    let found = &report.operators;
+    if found.operators.is_empty() {
+        section.line(
+            "No operators in this trace. cutrace records them for PyTorch 2.1 and later, when it starts the program and \
+             --method includes preload and torch, as the default does.",
+        );
+        return section.finish();
+    }
+    let most = section.rows(ROWS);
+    let with_gpu = found.inside + found.outside > 0;
+    let mut table = Table::new()
+        .left("Operator")
+        .right("Count")
+        .right("Host total")
+        .right("Host self");
+    if with_gpu {
+        table = table.right("GPU work").right("GPU total").right("GPU self");
+    }
+    for row in found.operators.iter().take(most) {
+        let mut cells = vec![
+            row.name.to_string(),
+            count(row.count + row.open),
+            section.time(row.total_ns),
+            section.time(row.self_ns),
+        ];
+        if with_gpu {
+            cells.push(count(row.gpu_operations));
+            cells.push(section.time(row.gpu_ns));
+            cells.push(section.time(row.self_gpu_ns));
+        }
+        table.row(cells);
+    }
+    section.table(&table);
+    section.more(most, found.operators.len() as u64);
+    section.line("Total includes operators called inside; self does not.");
+    if with_gpu {
+        let all = found.inside + found.outside;
+        section.line(&format!(
+            "{} of {} pieces of GPU work were started inside an operator.",
+            count(found.inside),
+            count(all)
+        ));
+    }
+    section.finish()
+}
