@@ -62,7 +62,7 @@ fn what_is_wrong_comes_first_and_nothing_else_is_serious() {
         let report = report(name);
         let serious: Vec<_> = (report.findings.iter())
             .filter(|finding| matches!(finding.severity, Severity::High | Severity::Medium))
-            .map(|finding| finding.id)
+            .map(|finding| finding.id.clone())
             .collect();
         if serious != expected {
             wrong.push(format!("{name}: {serious:?} instead of {expected:?}"));

@@ -33,7 +33,7 @@ fn all_three_planted_faults_are_named() {
 const PLANTED: [&str; 3] = ["transfer-bound", "pauses", "leak"];
 
 /// What one run of it shows.
-fn findings(program: &str) -> Vec<&'static str> {
+fn findings(program: &str) -> Vec<String> {
     let run = record_with(&[], &[program], |_| {});
     assert!(run.output.status.success(), "{}", run.stderr());
     let mut reader = trace::open(run.trace()).expect("the trace opens");
@@ -42,5 +42,5 @@ fn findings(program: &str) -> Vec<&'static str> {
         analysis.add(&record.expect("readable"));
     }
     let found = analysis.finish(reader.summary()).findings;
-    found.iter().map(|finding| finding.id).collect()
+    found.iter().map(|finding| finding.id.to_string()).collect()
 }
