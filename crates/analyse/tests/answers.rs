@@ -491,5 +491,5 @@ fn with_calls_left_out_nobody_knows_when_the_gpu_was_idle() {
     let why = report.idle_unknown().expect("unknown");
     assert!(why.contains("--min-duration 1ms"), "{why}");
     let idle = |id: &str| ["idle-gpu", "idle-gap", "host-bound", "starved"].contains(&id);
-    assert!(!report.findings.iter().any(|finding| idle(finding.id)));
+    assert!(!report.findings.iter().any(|finding| idle(&finding.id)));
 }

@@ -26,8 +26,8 @@ fn findings(stage: &Stage) -> Vec<Finding> {
     findings_of(&stage.records, &Meta::default())
 }
 
-fn ids(found: &[Finding]) -> Vec<&'static str> {
-    found.iter().map(|finding| finding.id).collect()
+fn ids(found: &[Finding]) -> Vec<&str> {
+    found.iter().map(|finding| &*finding.id).collect()
 }
 
 #[track_caller]
@@ -592,7 +592,7 @@ fn the_demos_three_faults_are_named_and_its_healthy_twin_has_none() {
     let found = report.findings;
     let bound = the("transfer-bound", &found);
     assert_eq!(
-        (found[0].id, found[1].id),
+        (&*found[0].id, &*found[1].id),
         ("leak", "transfer-bound"),
         "what ends the program comes before what slows it down"
     );
