@@ -123,7 +123,9 @@ extern "C" fn forward(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     // errno is put back for whoever was interrupted.
     unsafe {
         let sent_by_a_process = (*info).si_code <= 0;
-        if !sent_by_a_process {
+        // A terminal that is closed tells the leader of its session only, which the command would be without us.
+        let is_ours_alone = signal == libc::SIGHUP && libc::getsid(0) == libc::getpid();
+        if !sent_by_a_process && !is_ours_alone {
             return;
         }
         if is_request(signal) {

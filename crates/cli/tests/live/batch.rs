@@ -1,6 +1,9 @@
 //! Frames as plain text, for scripts.
 
-use crate::{common::cutrace, training};
+use crate::{
+    common::{cutrace, skip},
+    training,
+};
 use std::process::Stdio;
 
 #[test]
@@ -78,6 +81,39 @@ fn once_is_one_frame_and_the_command_ends_as_it_does() {
     assert_eq!(done.status.code(), Some(3));
     assert_eq!(out.matches("cutrace top").count(), 1, "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 40), "{out}");
+}
+
+#[test]
+fn a_process_that_runs_is_watched_and_let_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(program) = training(folder.path()) else {
+        return;
+    };
+    let mut running = cutrace()
+        .args(["softgpu", "--"])
+        .arg(&program)
+        .args(["400", "50", "quiet"])
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("softgpu runs");
+    let done = cutrace()
+        .args(["top", "--batch", "3", "-p", &running.id().to_string()])
+        .output()
+        .expect("cutrace runs");
+    let (out, err) = (
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr),
+    );
+    if done.status.code() == Some(125) && (err.contains("root") || err.contains("eBPF")) {
+        let _ = running.kill();
+        let _ = running.wait();
+        return skip("attaching needs root and eBPF");
+    }
+    assert_eq!(done.status.code(), Some(0), "{err}");
+    assert_eq!(out.matches("cutrace top").count(), 3, "{out}");
+    assert!(out.contains("cuLaunchKernel"), "{out}");
+    // It ends as it would without us.
+    assert_eq!(running.wait().expect("an end").code(), Some(3));
 }
 
 #[test]

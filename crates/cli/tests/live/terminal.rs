@@ -303,3 +303,19 @@ fn the_end_of_the_command_is_the_end_of_the_screen() {
     );
     assert!(tmux.shown().contains("the command's output is in out.txt"));
 }
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_command() {
+    // With a shell as the leader of the terminal's session, and as its leader itself.
+    for how in ["", "\nexec \\"] {
+        let Some(tmux) = Tmux::start((80, 24), how, "-i 0.3", "100000 5 quiet") else {
+            return;
+        };
+        tmux.wait_for(&RUNNING);
+        let program = tmux.process("training");
+        tmux.tmux(&["kill-server"]).expect("tmux ends");
+        eventually("the command ends", || {
+            (!Path::new(&format!("/proc/{program}")).exists()).then_some(())
+        });
+    }
+}

@@ -39,7 +39,7 @@ pub struct State {
     pub live: Live,
     pub recent: Recent,
     pub meta: Meta,
-    /// Told of records beside the totals.
+    /// Sees records beside the totals.
     listener: Option<Box<dyn Listener>>,
 }
 
@@ -83,6 +83,12 @@ impl Watch {
 
     /// Watches the run to its end.
     pub fn run(self: &Arc<Self>, options: &mut Record) -> Result<Watched> {
+        // Who is watched is known before the first record.
+        self.state().meta = Meta {
+            command: options.run.words(),
+            pid: options.run.pid(),
+            ..Meta::default()
+        };
         let watch = Arc::clone(self);
         let show: MakeShow = Box::new(move |_, meta| {
             watch.state().meta = meta.clone();

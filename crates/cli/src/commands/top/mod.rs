@@ -42,6 +42,8 @@ use terminal::{Aside, Screen};
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a message stays.
 const MESSAGE: Duration = Duration::from_secs(6);
+/// For the first event of a process that runs already; then frames say that there are none.
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// Columns and lines of frames in a pipe or a file.
 const PLAIN: (usize, usize) = (80, 24);
 
@@ -95,6 +97,9 @@ fn batch(mut options: Top, watch: &Arc<Watch>, frames: u64) -> Result<ExitCode> 
             output: &[],
             message: Some(""),
         };
+        if is_attached {
+            wait_for_hooks(&other);
+        }
         let mut printed = 0;
         model.sample(&other, &keys.choice);
         loop {
@@ -119,13 +124,21 @@ fn batch(mut options: Top, watch: &Arc<Watch>, frames: u64) -> Result<ExitCode> 
     });
     let watched = watch.run(&mut options.record)?;
     match printer.join() {
-        // Whoever reads them has seen enough.
+        // The reader has seen enough.
         Ok(Err(why)) if super::is_broken_pipe(&why) => {}
         Ok(done) => done?,
         Err(_) => anyhow::bail!("the frames could not be drawn"),
     }
     drop(aside);
     finish(&options, watched)
+}
+
+/// Attaching takes a while: frames of it would be empty.
+fn wait_for_hooks(watch: &Watch) {
+    let until = Instant::now() + LONGEST_WAIT;
+    while Instant::now() < until && !watch.has_ended() && watch.state().live.events() == 0 {
+        thread::sleep(LOOK);
+    }
 }
 
 /// The screen, and what the command prints somewhere else meanwhile.

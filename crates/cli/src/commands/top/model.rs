@@ -299,13 +299,11 @@ impl Model {
         match self.scope {
             Scope::Process(pid) => named(&mut self.whose, pid),
             Scope::Thread(pid, tid) => format!("{} thread {tid}", named(&mut self.whose, pid)),
-            Scope::All => match (state.meta.command.first(), state.meta.pid.or(watch.pid())) {
-                (Some(_), Some(pid)) => {
-                    let command = state.meta.command.join(" ");
-                    format!("{command} ({pid})")
-                }
-                (Some(command), None) => command.clone(),
-                _ => "all processes".to_owned(),
+            Scope::All => match (state.meta.pid.or(watch.pid()), &*state.meta.command) {
+                (Some(pid), []) => named(&mut self.whose, pid),
+                (Some(pid), command) => format!("{} ({pid})", command.join(" ")),
+                (None, []) => "all processes".to_owned(),
+                (None, command) => command.join(" "),
             },
         }
     }
