@@ -21,8 +21,8 @@ pub static PRELOAD: Preload = Preload;
 static ABOUT: About = About {
     name: "preload",
     help: "every CUDA call, recorded by a library inside the program",
-    shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges; works on your running \
-            processes (`-p PID`, docs/ATTACH.md)",
+    shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges; with `-p PID`, also of a process \
+            that runs already (docs/ATTACH.md)",
     provides: Provides {
         calls: true,
         ..Provides::NOTHING
@@ -61,9 +61,10 @@ impl Source for Preload {
     }
 
     fn auto(&self, run: &RunOptions) -> Auto {
-        match run.is_everyone() {
-            true => Auto::No,
-            false => Auto::Main(3),
+        // A running process gets the library only if somebody asks for it: docs/ATTACH.md says what is not proven yet.
+        match run.is_command() {
+            true => Auto::Main(3),
+            false => Auto::No,
         }
     }
 
