@@ -11,6 +11,9 @@ use crate::{
 };
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
+/// Lets the library be loaded into running processes. It has crashed one, so users are not offered it.
+const TRY_ATTACH: &str = "CUTRACE_TRY_ATTACH";
+
 /// What is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
@@ -159,9 +162,13 @@ impl RunOptions {
             .collect()
     }
 
-    /// A library comes into a program when it starts, or by ptrace when it runs already.
+    /// A library comes into a program when it starts; by ptrace into one that runs already only for those who develop
+    /// that (docs/ATTACH.md).
     pub fn can_be_entered(&self) -> Result<(), Unavailable> {
         match self.pid() {
+            Some(_) if std::env::var_os(TRY_ATTACH).is_none() => Err(Unavailable::because(
+                "it cannot be loaded into a running process safely yet",
+            )),
             Some(pid) => attach::check(pid).map_err(Unavailable::because),
             None => self.is_not_the_machine(),
         }

@@ -27,7 +27,7 @@ pub struct BudgetLine {
     /// How often loops without a known bound may run, in one thread
     ///
     /// A thread that reaches the limit leaves the program, not the kernel. Such threads are counted.
-    #[arg(long, value_name = "N", default_value_t = gpubpf::Budget::ROUNDS, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long = "rounds", alias = "budget", value_name = "N", default_value_t = gpubpf::Budget::ROUNDS, value_parser = clap::value_parser!(u64).range(1..))]
     budget: u64,
 }
 

@@ -100,7 +100,7 @@ fn a_budget_stops_threads_and_counts_them() {
     let maps = pinned["maps"].as_array().expect("maps");
     assert!(
         maps.iter()
-            .all(|map| map["name"] != "threads stopped by --budget")
+            .all(|map| map["name"] != "threads stopped by --rounds")
     );
 }
 

@@ -28,7 +28,7 @@ impl Budgeted {
     /// The map that counts.
     pub fn spec(&self) -> Map {
         Map {
-            name: "threads stopped by --budget".into(),
+            name: "threads stopped by --rounds".into(),
             kind: map_kind::GPU_ARRAY,
             key_size: 4,
             value_size: 8,
