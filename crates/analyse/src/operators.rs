@@ -84,8 +84,11 @@ pub(crate) struct OperatorSweep {
     left_out: u64,
     steps: StepSweep,
     /// Modules that forward operators ran in, by process and sequence number, newer and older.
-    forward: [HashMap<(u32, u64), Box<[u32]>, ahash::RandomState>; 2],
+    forward: [ForwardModules; 2],
 }
+
+/// The rows of modules that an operator ran in, by process and sequence number.
+type ForwardModules = HashMap<(u32, u64), Box<[u32]>, ahash::RandomState>;
 
 struct OpenOperator {
     id: u64,

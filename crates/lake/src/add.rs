@@ -108,7 +108,7 @@ fn write(
         }
         Ok(())
     };
-    while let Some(batch) = tables.next().map_err(Error::trace(path))? {
+    while let Some(batch) = tables.next_batch().map_err(Error::trace(path))? {
         let batch = rows.take(&batch)?;
         tick(batch.num_rows() as u64);
         if batch.num_rows() > 0 {

@@ -120,14 +120,14 @@ impl Rows {
         let ids = batch.column(self.columns.op).as_primitive::<UInt64Type>();
         let mut pieces = Vec::new();
         let mut kept = vec![true; batch.num_rows()];
-        for row in 0..batch.num_rows() {
+        for (row, kept) in kept.iter_mut().enumerate() {
             if of(row, begins) {
-                kept[row] = false;
+                *kept = false;
                 self.open.insert(ids.value(row), batch.slice(row, 1));
             } else if of(row, ends)
                 && let Some(begun) = self.open.remove(&ids.value(row))
             {
-                kept[row] = false;
+                *kept = false;
                 pieces.push(self.whole(&begun, &batch.slice(row, 1))?);
             }
         }

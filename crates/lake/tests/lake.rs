@@ -35,14 +35,23 @@ fn a_trace_is_added_once() {
     let Added::New(entry) = add(&lake, &fixture()) else {
         panic!("it is new");
     };
-    assert!(entry.rows > 100 && entry.bytes > 1000 && entry.files.len() == 1, "{entry:?}");
+    assert!(
+        entry.rows > 100 && entry.bytes > 1000 && entry.files.len() == 1,
+        "{entry:?}"
+    );
     // Whatever the file is called, and in whatever format it is.
     let copy = folder.path().join("copy.arrows");
     trace::convert(&[fixture()], &copy).expect("converted");
     assert_eq!(add(&lake, &copy), Added::Known(entry.clone()));
     let checked = lake::check(&lake).expect("checked");
-    assert_eq!((checked.traces, checked.files, checked.rows), (1, 1, entry.rows));
-    assert!(checked.broken.is_empty() && checked.unlisted.is_empty(), "{checked:?}");
+    assert_eq!(
+        (checked.traces, checked.files, checked.rows),
+        (1, 1, entry.rows)
+    );
+    assert!(
+        checked.broken.is_empty() && checked.unlisted.is_empty(),
+        "{checked:?}"
+    );
 }
 
 #[test]
@@ -51,18 +60,34 @@ fn what_a_crash_left_is_replaced_by_adding_again() {
     let lake = Lake::at(folder.path());
     let entry = add(&lake, &fixture()).entry().clone();
     // Files in place, and not listed yet.
-    fs::remove_file(folder.path().join("_manifest").join(format!("{}.json", entry.name))).expect("removed");
+    fs::remove_file(
+        folder
+            .path()
+            .join("_manifest")
+            .join(format!("{}.json", entry.name)),
+    )
+    .expect("removed");
     let checked = lake::check(&lake).expect("checked");
-    assert_eq!((checked.traces, checked.unlisted.len()), (0, 1), "{checked:?}");
+    assert_eq!(
+        (checked.traces, checked.unlisted.len()),
+        (0, 1),
+        "{checked:?}"
+    );
     let again = add(&lake, &fixture());
-    assert!(matches!(&again, Added::New(new) if new.files == entry.files), "{again:?}");
+    assert!(
+        matches!(&again, Added::New(new) if new.files == entry.files),
+        "{again:?}"
+    );
     assert!(lake::check(&lake).expect("checked").unlisted.is_empty());
     // A file that was cut off.
     let file = folder.path().join(&entry.files[0]);
     let bytes = fs::read(&file).expect("read");
     fs::write(&file, &bytes[..bytes.len() / 2]).expect("written");
     let checked = lake::check(&lake).expect("checked");
-    assert!(checked.broken[0].contains("not a whole Parquet file"), "{checked:?}");
+    assert!(
+        checked.broken[0].contains("not a whole Parquet file"),
+        "{checked:?}"
+    );
 }
 
 #[test]
@@ -78,7 +103,10 @@ fn two_writers_of_one_trace_and_of_two() {
     });
     let checked = lake::check(&lake).expect("checked");
     assert_eq!(checked.traces, 2, "{checked:?}");
-    assert!(checked.broken.is_empty() && checked.unlisted.is_empty(), "{checked:?}");
+    assert!(
+        checked.broken.is_empty() && checked.unlisted.is_empty(),
+        "{checked:?}"
+    );
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn write_tables(
     tick: &mut dyn FnMut(usize, Option<f64>),
 ) -> Result<ConvertReport> {
     let mut out = Groups::new(output, tables.schema(), vec![table::head(tables.meta())?])?;
-    while let Some(batch) = tables.next()? {
+    while let Some(batch) = tables.next_batch()? {
         tick(batch.num_rows(), None);
         out.write(batch)?;
     }

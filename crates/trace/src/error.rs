@@ -43,8 +43,6 @@ pub enum Error {
         "traces of at most {0} hosts and containers can be merged: merge fewer, or load them into a lake"
     )]
     MergeSpaces(u32),
-    #[error("trace {0} was named twice: a recording can be merged with others only once")]
-    MergeTwice(usize),
     #[error(
         "trace {0} does not say when it began, and it was recorded on another host or boot than the others: \
          there is no common clock to merge them by"

@@ -28,6 +28,10 @@ pub struct Stopped {
 }
 
 /// What became of a thread that was to stop.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is looked at once, where it was made"
+)]
 enum Became {
     Stopped(Stopped),
     Gone,

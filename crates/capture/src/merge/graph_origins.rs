@@ -200,10 +200,10 @@ impl GraphOrigins {
             if let Some(graph) = graph {
                 self.graphs.remove(&(pid, graph));
             }
-        } else if name.starts_with("cuGraphExecDestroy") {
-            if let Some(executable) = handle(event, &["hGraphExec"]) {
-                self.executables.remove(&(pid, executable));
-            }
+        } else if name.starts_with("cuGraphExecDestroy")
+            && let Some(executable) = handle(event, &["hGraphExec"])
+        {
+            self.executables.remove(&(pid, executable));
         }
     }
 

@@ -137,7 +137,7 @@ impl Tables {
     }
 
     /// The next rows, without the tail's; None at the end.
-    pub fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         if self.warning.is_some() {
             return Ok(None);
         }

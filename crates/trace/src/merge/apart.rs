@@ -83,7 +83,6 @@ impl Numbers {
 
 /// For each trace, what becomes of its numbers.
 pub fn numbers(metas: &[&Meta]) -> Result<Vec<Numbers>> {
-    refuse_twice(metas)?;
     let several_hosts = metas.iter().any(|meta| host(meta) != host(metas[0]));
     let mut spaces: Vec<ProcessSpace<'_>> = Vec::new();
     let mut numbers = Vec::new();
@@ -127,22 +126,15 @@ fn same_space(one: ProcessSpace<'_>, other: ProcessSpace<'_>) -> bool {
     one.0 == other.0 && (one.1 == other.1 || one.1.is_none() || other.1.is_none())
 }
 
-/// The same recording given twice would count everything twice.
-fn refuse_twice(metas: &[&Meta]) -> Result<()> {
+/// Whether a recording was given twice: everything in it counts twice then.
+pub fn has_one_twice(metas: &[&Meta]) -> bool {
     let mut seen = BTreeSet::new();
-    for (place, meta) in metas.iter().enumerate() {
-        // Traces without a boot (made by hand, redacted) may be alike and not the same.
-        let Some(boot) = &meta.host.boot_id else {
-            continue;
-        };
-        if meta.start_ns == 0 || meta.start_unix_ns.is_none() {
-            continue;
-        }
-        if !seen.insert((boot, meta.start_ns, meta.start_unix_ns, meta.pid)) {
-            return Err(Error::MergeTwice(place + 1));
-        }
-    }
-    Ok(())
+    // Traces without a boot (made by hand, redacted) may be alike and not the same.
+    let known = metas
+        .iter()
+        .filter(|meta| meta.start_ns > 0 && meta.start_unix_ns.is_some());
+    let mut known = known.filter_map(|meta| Some((meta.host.boot_id.as_ref()?, meta)));
+    !known.all(|(boot, meta)| seen.insert((boot, meta.start_ns, meta.start_unix_ns, meta.pid)))
 }
 
 /// CUDA numbers the devices that a process may see. Where all traces are of one host and see the same, numbers stay.

@@ -28,7 +28,10 @@ struct Input {
 impl Merge {
     pub fn new(readers: Vec<Reader>) -> Result<Self> {
         let metas: Vec<&Meta> = readers.iter().map(Reader::meta).collect();
-        let (shifts, warnings) = shifts(&metas)?;
+        let (shifts, mut warnings) = shifts(&metas)?;
+        if apart::has_one_twice(&metas) {
+            warnings.push("a recording was named twice: everything in it is counted twice");
+        }
         let numbers = apart::numbers(&metas)?;
         let meta = merged_meta(&metas, &shifts, &numbers)?;
         let inputs = readers.into_iter().zip(shifts).zip(numbers);

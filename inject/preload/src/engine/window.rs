@@ -25,7 +25,7 @@ static PROFILER: AtomicBool = AtomicBool::new(false);
 
 /// Ranges under way that opened the gates, and how many others each has inside it. A range that finds no room here opens
 /// the gates for good.
-static OPEN: [OpenRange; 64] = [const { OpenRange::NONE }; 64];
+static OPEN: [OpenRange; 64] = [const { OpenRange::none() }; 64];
 /// Handles of registered names that match.
 static HANDLES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
@@ -36,10 +36,12 @@ struct OpenRange {
 }
 
 impl OpenRange {
-    const NONE: OpenRange = OpenRange {
-        key: AtomicU64::new(0),
-        depth: AtomicU64::new(0),
-    };
+    const fn none() -> OpenRange {
+        OpenRange {
+            key: AtomicU64::new(0),
+            depth: AtomicU64::new(0),
+        }
+    }
 }
 
 pub fn start(window: Option<&Window>) {

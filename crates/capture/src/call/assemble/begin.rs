@@ -122,6 +122,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 
 /// Whether the call around is of a function that only leads to this one: another library's under the same
 /// name, a stub or a wrapper. Both are one call.
+#[allow(clippy::borrowed_box, reason = "what a list of boxes gives")]
 fn leads_to(around: Option<&Box<OpenCall>>, signature: &Arc<Signature>) -> bool {
     matches!(signature.layer, Layer::Runtime | Layer::Driver)
         && around.is_some_and(|around| {

@@ -108,6 +108,10 @@ struct Thread<T> {
     process: usize,
     image: Option<usize>,
     times: T,
+    #[allow(
+        clippy::vec_box,
+        reason = "calls are large, and go back to the spare ones as they are"
+    )]
     open: Vec<Box<OpenCall>>,
     state: ThreadState,
     /// The kernel whose name the last call asked for.

@@ -89,6 +89,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     /// The innermost operator of this key on this thread; of one that ended elsewhere, on another of its process.
     fn end_operator(&mut self, ring: usize, key: u64, time: u64) {
         let range = Some(OpenRange::Operator { key });
+        #[allow(clippy::borrowed_box, reason = "what a list of boxes gives")]
         let is_it = |call: &Box<OpenCall>| call.range == range;
         let own = self.rings[ring].open.iter().rposition(is_it);
         let found = own.map(|place| (ring, place)).or_else(|| {

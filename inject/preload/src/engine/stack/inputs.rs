@@ -35,15 +35,15 @@ pub struct Recorder<'a>(Option<&'a mut Inputs>);
 
 impl<'a> Recorder<'a> {
     pub fn new(inputs: Option<&'a mut Inputs>, stack_pointer: u64) -> Recorder<'a> {
-        let inputs = inputs.map(|inputs| {
-            inputs.origins = core::array::from_fn(|register| register as u64);
-            inputs.base = stack_pointer;
-            inputs.registers = 0;
-            inputs.complete = true;
-            inputs.count = 0;
-            inputs
-        });
-        Recorder(inputs)
+        let Some(inputs) = inputs else {
+            return Recorder(None);
+        };
+        inputs.origins = core::array::from_fn(|register| register as u64);
+        inputs.base = stack_pointer;
+        inputs.registers = 0;
+        inputs.complete = true;
+        inputs.count = 0;
+        Recorder(Some(inputs))
     }
 
     /// The walk went on by this word.
