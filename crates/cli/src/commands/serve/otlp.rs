@@ -136,19 +136,17 @@ impl Listener for SpanListener {
                     iteration,
                 },
                 _,
-            ) => {
-                if Self::is_chosen(&mut self.steps, one_of) {
-                    self.spans.push(Waiting {
-                        name: "step".into(),
-                        start_ns: iteration.start_ns,
-                        end_ns: iteration.end_ns,
-                        pid,
-                        tid,
-                        what: "step",
-                        number: Some(iteration.number),
-                        error: None,
-                    });
-                }
+            ) if Self::is_chosen(&mut self.steps, one_of) => {
+                self.spans.push(Waiting {
+                    name: "step".into(),
+                    start_ns: iteration.start_ns,
+                    end_ns: iteration.end_ns,
+                    pid,
+                    tid,
+                    what: "step",
+                    number: Some(iteration.number),
+                    error: None,
+                });
             }
             (Notable::Failed, Record::Event(event)) => {
                 let status = event.status.as_ref();
@@ -161,11 +159,10 @@ impl Listener for SpanListener {
             }
             (Notable::Nothing, Record::Event(event))
                 if matches!(event.kind, Kind::Range | Kind::ProcessRange)
-                    && matches!(event.extent, Extent::Closed(_)) =>
+                    && matches!(event.extent, Extent::Closed(_))
+                    && Self::is_chosen(&mut self.ranges, one_of) =>
             {
-                if Self::is_chosen(&mut self.ranges, one_of) {
-                    self.spans.push(of_event(event, "range", None));
-                }
+                self.spans.push(of_event(event, "range", None));
             }
             _ => {}
         }
