@@ -42,7 +42,7 @@ fn open_gates_let_everything_be_recorded() {
 
 #[test]
 fn closed_gates_let_calls_by() {
-    for options in ["", "stack\n", "clock host\n", "method slots\n"] {
+    for options in ["", "stack\n", "clock host\n"] {
         let all: Vec<(u8, u8)> = (1..GATES as u8).map(|class| (class, GATE_CLOSED)).collect();
         let run = run(options, &all);
         assert_eq!(count(&run, "cuMemAlloc_v2"), 100, "{options}");

@@ -51,7 +51,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
             "report", "timeline", "replay", "view", "cat", "export", "query",
         ],
     ),
-    ("Compare and collect", &["diff", "lake"]),
+    ("Compare", &["diff", "lake"]),
     ("Look inside GPU kernels", &["gpu"]),
     (
         "More",

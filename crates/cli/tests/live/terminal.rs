@@ -181,7 +181,7 @@ fn keys_lead_through_the_screen() {
     tmux.wait_for(&["[errors", "cuMemAlloc_v2", "CUDA_ERROR_OUT_OF_MEMORY"]);
     tmux.press(&["6"]);
     // What the command prints is here and nowhere else.
-    tmux.wait_for(&["[output]", "step 10 value"]);
+    tmux.wait_for(&["[output]", " value "]);
     tmux.press(&["1", "/", "c", "u", "M", "e", "m", "c"]);
     tmux.wait_for(&["filter: cuMemc_", "cuMemcpyHtoD_v2"]);
     tmux.press(&["Enter"]);

@@ -18,10 +18,10 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     hash::{BuildHasher, RandomState},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
@@ -55,6 +55,8 @@ pub struct Spans(Arc<Queue>);
 
 struct Queue {
     waiting: Mutex<VecDeque<Waiting>>,
+    /// Asked for as soon as a process is seen: its spans may be sent when it is gone.
+    whose: Mutex<Whose>,
     one_of: u32,
     sent: AtomicU64,
     dropped: AtomicU64,
@@ -65,6 +67,7 @@ impl Spans {
     pub fn new(one_of: u32) -> Self {
         Spans(Arc::new(Queue {
             waiting: Mutex::default(),
+            whose: Mutex::default(),
             one_of: one_of.max(1),
             sent: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -74,6 +77,7 @@ impl Spans {
     pub fn listener(&self) -> SpanListener {
         SpanListener {
             spans: self.clone(),
+            seen: HashSet::new(),
             steps: 0,
             ranges: 0,
         }
@@ -83,6 +87,10 @@ impl Spans {
     pub fn counts(&self) -> (u64, u64) {
         let [sent, dropped] = [&self.0.sent, &self.0.dropped].map(|it| it.load(Ordering::Relaxed));
         (sent, dropped)
+    }
+
+    fn whose(&self) -> MutexGuard<'_, Whose> {
+        self.0.whose.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, span: Waiting) {
@@ -113,6 +121,8 @@ impl Spans {
 /// Chooses spans from the records of a run.
 pub struct SpanListener {
     spans: Spans,
+    /// Processes whose names are known.
+    seen: HashSet<u32>,
     steps: u64,
     ranges: u64,
 }
@@ -127,6 +137,12 @@ impl SpanListener {
 
 impl Listener for SpanListener {
     fn hear(&mut self, record: &Record, notable: Notable, _: &Live) {
+        if let Record::Event(event) = record
+            && self.seen.len() < MOST_WAITING
+            && self.seen.insert(event.pid)
+        {
+            self.spans.whose().of(event.pid);
+        }
         let one_of = self.spans.0.one_of;
         match (notable, record) {
             (
@@ -187,7 +203,6 @@ pub struct Sender {
     address: Address,
     spans: Spans,
     watch: Arc<Watch>,
-    whose: Whose,
     /// Ids are random, and never the same.
     random: RandomState,
     made: u64,
@@ -214,7 +229,6 @@ impl Sender {
             address: Address::parse(url)?,
             spans,
             watch: Arc::clone(watch),
-            whose: Whose::default(),
             random: RandomState::new(),
             made: 0,
             has_complained: false,
@@ -317,8 +331,9 @@ impl Sender {
             };
             by_process.entry(one.pid).or_default().push(span);
         }
+        let mut whose = self.spans.whose();
         let resource_spans = by_process.into_iter().map(|(pid, spans)| {
-            let named = self.whose.of(pid);
+            let named = whose.of(pid);
             let mut attributes = vec![
                 text("service.name", &named.name),
                 number("process.pid", pid.into()),
