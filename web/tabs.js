@@ -139,7 +139,7 @@ const tabs = (() => {
       ],
     });
     add('copy-places', 'Copies by place', found.transfers?.places, {
-      caption: 'The places that copy most. Without stacks, calls are told apart by how much they copy.',
+      caption: 'The places that copy most. Without stacks, calls are distinguished by how much they copy.',
       sort: 4,
       search: (row) => `${row.place?.function} ${(row.place?.stack ?? []).join(' ')}`,
       open: (row) => go.operation(row.op_id, row.place?.function),

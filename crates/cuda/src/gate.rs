@@ -27,8 +27,13 @@ const ALONE: [Category; 6] = [
 ];
 
 /// Functions of those categories that tell what later calls mean.
-const TELLING: [&str; 14] = [
+const TELLING: [&str; 19] = [
     "cuCtxGetCurrent",
+    "cuCtxGetDevice",
+    "cuFuncSetBlockShape",
+    "cuFuncSetSharedSize",
+    "cuStreamGetCtx",
+    "cudaFuncGetName",
     "cuCtxPopCurrent",
     "cudaGetDevice",
     "cuFuncGetModule",

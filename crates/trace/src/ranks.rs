@@ -2,7 +2,7 @@
 //!
 //! Ranks start at different times, on different hosts with the same file system, and know nothing of each other but
 //! the run's name. Each takes the first folder of that name in which its own trace is not there yet; so a
-//! second run of the same name gets the next folder, whoever comes first.
+//! second run of the same name gets the next folder, whichever rank comes first.
 
 use event::Identity;
 use std::{

@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Shared by whoever wants calls let by and the sources that can do so. Without such a source nothing happens.
+/// Shared by windows, budgets and the sources that can do so. Without such a source nothing happens.
 #[derive(Debug, Clone, Default)]
 pub struct Gates(Arc<Mutex<State>>);
 
@@ -38,7 +38,7 @@ impl Gates {
         state.apply();
     }
 
-    /// Whoever collects GPU times into this folder pauses when they are not wanted.
+    /// The collector of GPU times in this folder pauses when they are not wanted.
     pub fn add_times(&self, folder: &Path) {
         let mut state = self.state();
         state.times.push(folder.join(PAUSE_FILE));

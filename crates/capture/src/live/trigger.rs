@@ -5,7 +5,7 @@ use ahash::AHashMap;
 use event::{Event, Extent, Kind, Layer, Record};
 use std::fmt;
 
-/// When a snapshot is written, besides when somebody asks for one (SIGUSR1, `cutrace snap`).
+/// When a snapshot is written, besides on request (SIGUSR1, `cutrace snap`).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trigger {
     /// A call fails with an error that a program does not get over: out of memory, illegal address; an Xid.

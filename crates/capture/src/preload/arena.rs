@@ -32,7 +32,7 @@ fn is_used_elsewhere(file: &File) -> Option<bool> {
 }
 
 /// Whether leases in this folder tell of files that a process has mapped and closed. On overlayfs they do not: a mapping
-/// there is one of the file below. Whoever believed it would stop reading the rings of a process that lives.
+/// there is one of the file below. A tracer that believed it would stop reading the rings of a process that lives.
 pub fn leases_see_mappings(folder: &Path) -> io::Result<bool> {
     const BYTES: usize = 4096;
     let path = folder.join("lease");

@@ -83,7 +83,7 @@ pub struct QueryLine {
     #[arg(value_name = "TRACE|LAKE")]
     over: Vec<PathBuf>,
     /// Print as: table, json, csv, markdown, line, box
-    #[arg(long, value_name = "FORMAT", value_parser = ["table", "json", "csv", "markdown", "line", "box"])]
+    #[arg(long = "print", value_name = "FORMAT", value_parser = ["table", "json", "csv", "markdown", "line", "box"])]
     format: Option<String>,
     /// Print the statements that make the views, and stop: for an engine of your own
     #[arg(long)]

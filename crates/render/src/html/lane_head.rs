@@ -1,4 +1,4 @@
-//! What the page is told of a lane: whose it is, and what is in it.
+//! What the page gets about a lane: whose it is, and what is in it.
 
 use super::{
     cells::CATEGORIES,

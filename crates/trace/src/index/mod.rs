@@ -33,7 +33,7 @@ pub struct Index {
     segments: Vec<Segment>,
     /// What the builder added.
     pub attachment: Vec<u8>,
-    /// What a later reading came to; empty if there was none. Only whoever made it knows what is in it.
+    /// What a later reading came to; empty if there was none. Only the code that made it knows what is in it.
     pub report: Vec<u8>,
 }
 

@@ -55,7 +55,7 @@ pub fn start(stage: &Stage) {
     }
 }
 
-/// What recording a call costs, for whoever decides what is worth it.
+/// What recording a call costs, for the tracer, which decides what to record.
 pub fn tell_cost(tenths: u64) {
     counters().cost.store(tenths, Ordering::Relaxed);
 }

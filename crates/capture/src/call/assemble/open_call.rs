@@ -74,7 +74,7 @@ impl OpenCall {
         }
     }
 
-    /// The record, for whoever keeps it.
+    /// The record, for the caller to keep.
     pub fn take_record(&mut self) -> Record {
         self.is_plain = false;
         let nothing = Record::Event(nothing(&self.signature));

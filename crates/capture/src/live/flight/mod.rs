@@ -1,7 +1,7 @@
 //! `--flight`: the last seconds of a run, written down when something happens.
 //!
 //! Records go to segments on disk, short traces of their own in one folder, the oldest of which is dropped. So memory
-//! stays as it is however long a run takes, and whoever kills cutrace leaves the segments behind ([`recover`]). A
+//! stays as it is however long a run takes, and killing cutrace leaves the segments behind ([`recover`]). A
 //! snapshot is made of them by a thread, while recording goes on.
 
 mod asked;

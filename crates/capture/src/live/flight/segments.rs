@@ -175,7 +175,7 @@ impl Segments {
         Ok(self.whole.iter().cloned().collect())
     }
 
-    /// Where snapshots are told of.
+    /// Called with the path of each snapshot.
     pub fn told(&self) -> PathBuf {
         self.folder.join(TOLD)
     }

@@ -30,7 +30,7 @@ pub struct Inputs {
     pub values: [u64; MOST_WORDS],
 }
 
-/// Takes down what a walk reads, where somebody wants to know.
+/// Takes down what a walk reads, if asked to.
 pub struct Recorder<'a>(Option<&'a mut Inputs>);
 
 impl<'a> Recorder<'a> {
