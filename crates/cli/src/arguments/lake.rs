@@ -89,7 +89,7 @@ pub struct QueryLine {
     #[arg(long)]
     views: bool,
     /// List the named queries
-    #[arg(long)]
+    #[arg(long = "named")]
     list: bool,
 }
 

@@ -237,7 +237,7 @@ pub const PAGES: &[Page] = &[
             Example("cutrace query @top", "functions by time, of the newest trace"),
             Example("cutrace query 'select name, count(*) from kernels group by name' a.arrows", "SQL of your own"),
             Example("cutrace query --print=csv @idle-by-host /data/lake", "of all traces in a lake"),
-            Example("cutrace query --list", "the named queries"),
+            Example("cutrace query --named", "the named queries"),
             Example("cutrace query", "DuckDB's prompt, with the views"),
         ],
         exit: ExitStatus::Plain,
