@@ -21,8 +21,7 @@ pub static PRELOAD: Preload = Preload;
 static ABOUT: About = About {
     name: "preload",
     help: "every CUDA call, recorded by a library inside the program",
-    shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges; with `-p PID`, also of a process \
-            that runs already (docs/ATTACH.md)",
+    shows: "every CUDA call with arguments, results, kernel names, stacks; NVTX ranges",
     provides: Provides {
         calls: true,
         ..Provides::NOTHING
