@@ -4,7 +4,7 @@
 #
 #   tests/gpu/attach.sh [CUTRACE] [CYCLES]      needs python3 with torch, and root to become another user; done within 400 s
 #
-# Ends with 1 if the script was harmed: other losses, another exit status, other kernel counts, a cycle that failed.
+# KEEP=DIR keeps what is known of a crash there. Ends with 1 if the script was harmed: other losses, another exit status, other kernel counts, a cycle that failed.
 set -u
 export CUTRACE_TRY_ATTACH=1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,6 +14,7 @@ work=$(mktemp -d /var/tmp/attach.XXXXXX)
 chmod 777 "$work"
 cp "$cutrace" "$work/cutrace" && chmod 755 "$work/cutrace"
 cp "$here"/attach/*.py "$work/"
+cc -O1 -w -shared -fPIC -o "$work/crash.so" "$here/attach/crash.c" || touch "$work/crash.so"
 cd "$work" || exit 1
 trap 'kill $train 2>/dev/null; cd /; rm -rf "$work"' EXIT
 wrong=0
@@ -42,13 +43,22 @@ cat profiled.txt
 timeout 100 $as python3 train.py run 4000 plain.log plain.ready
 
 part "the run that is attached to"
-$as python3 train.py run 10000000 run.log ready > run.txt 2>&1 &
+$as env LD_PRELOAD="$work/crash.so" CRASH_REPORT="$work/crash.txt" python3 -X faulthandler train.py run 10000000 run.log ready > run.txt 2>&1 &
 train=$!
 while [ ! -s ready ] && [ $SECONDS -lt 200 ] && kill -0 $train 2>/dev/null; do sleep 0.2; done
 pid=$(cat ready)
 [ -n "$pid" ] || { echo "it did not start"; cat run.txt; exit 1; }
 sleep 3
 echo "threads $(ls /proc/$pid/task | wc -l), files $(ls /proc/$pid/fd | wc -l), mappings $(wc -l < /proc/$pid/maps)"
+# Says where the program crashed, if it has.
+crashed() {
+    kill -0 "$pid" 2>/dev/null && return
+    part "the program is gone: WRONG"
+    tail -20 run.txt
+    head -19 crash.txt 2>/dev/null
+    [ -z "${KEEP:-}" ] || cp crash.txt run.txt "$KEEP/"
+    exit 1
+}
 # attach NAME TRACE OPTIONS…: writes when the hooks were in place, less a moment at both ends.
 attach() {
     local name=$1 trace=$2; shift 2
@@ -58,6 +68,7 @@ attach() {
     echo "$name: status $status"
     grep -E 'paused|Total CUDA|launches:|lost|GPU times|Note' "$name.txt" | cut -c1-160 | head -12
     [ $status = 0 ] || { tail -3 "$name.txt"; wrong=1; }
+    crashed
     python3 - "$trace" "$name" >> windows.txt <<'PY'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
@@ -80,14 +91,15 @@ part "$cycles cycles"
 failed=0
 for cycle in $(seq "$cycles"); do
     timeout 60 $as ./cutrace -q --no-summary -d 0.1 -p "$pid" -o cycle.jsonl > cycle.txt 2>&1 || { failed=$((failed + 1)); head -2 cycle.txt; }
-    kill -0 "$pid" 2>/dev/null || { echo "cycle $cycle: the program ended"; failed=$((failed + 1)); break; }
+    crashed
 done
 echo "$cycles cycles, $failed failed: $([ $failed = 0 ] && echo ok || echo WRONG)"
 [ $failed = 0 ] || wrong=1
 sleep 4
 
 part "verdict"
-kill -0 "$pid" 2>/dev/null && echo "the program runs: ok" || { echo "the program is gone: WRONG"; cat run.txt; wrong=1; }
+crashed
+echo "the program runs: ok"
 echo "threads $(ls /proc/$pid/task | wc -l), files $(ls /proc/$pid/fd | wc -l), mappings $(wc -l < /proc/$pid/maps)"
 head -n -1 run.log > whole.log
 python3 judge.py whole.log plain.log windows.txt both.jsonl profiled.txt || wrong=1

@@ -62,15 +62,8 @@ impl Record {
 
 #[derive(clap::Args)]
 pub struct RecordLine {
-    /// The command to run
-    #[arg(
-        trailing_var_arg = true,
-        required_unless_present_any = ["pid", "everyone"],
-        value_name = "CMD"
-    )]
-    command: Vec<OsString>,
     #[command(flatten)]
-    who: WhoLine,
+    subject: SubjectLine,
     #[command(flatten)]
     calls: CallsLine,
     #[command(flatten)]
@@ -83,9 +76,23 @@ pub struct RecordLine {
     size: SizeLine,
 }
 
+/// Whom to record: a command, a process, everyone.
+#[derive(clap::Args)]
+pub(super) struct SubjectLine {
+    /// The command to run
+    #[arg(
+        trailing_var_arg = true,
+        required_unless_present_any = ["pid", "everyone"],
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    who: WhoLine,
+}
+
 #[derive(clap::Args)]
 #[command(next_help_heading = "What to attach to, and for how long")]
-pub(super) struct WhoLine {
+struct WhoLine {
     /// Attach to a running process, until it ends or Ctrl-C (by ebpf as root, or by syscall)
     #[arg(short, long, value_name = "PID", value_parser = process, conflicts_with_all = ["command", "run_as"])]
     pid: Option<u32>,
@@ -184,11 +191,7 @@ struct SizeLine {
 
 impl RecordLine {
     pub fn options(self) -> Record {
-        let mut run = RunOptions {
-            subject: self.who.subject(self.command),
-            ..RunOptions::default()
-        };
-        self.who.narrow(&mut run);
+        let mut run = self.subject.run();
         let may_miss_libraries = self.calls.allow_missing_lib;
         self.calls.choose(&mut run);
         let flight = self.live.choose(&mut run);
@@ -206,8 +209,19 @@ impl RecordLine {
     }
 }
 
+impl SubjectLine {
+    pub(super) fn run(self) -> RunOptions {
+        let mut run = RunOptions {
+            subject: self.who.subject(self.command),
+            ..RunOptions::default()
+        };
+        self.who.narrow(&mut run);
+        run
+    }
+}
+
 impl WhoLine {
-    pub(super) fn subject(&self, command: Vec<OsString>) -> Subject {
+    fn subject(&self, command: Vec<OsString>) -> Subject {
         let mut words = command.into_iter();
         match (words.next(), self.pid) {
             (Some(program), _) => Subject::Command {
@@ -220,7 +234,7 @@ impl WhoLine {
         }
     }
 
-    pub(super) fn narrow(self, run: &mut RunOptions) {
+    fn narrow(self, run: &mut RunOptions) {
         if !self.everyone && (self.user.is_some() || self.cgroup.is_some()) {
             usage("--uid and --cgroup narrow -a down: cutrace -a --uid USER");
         }

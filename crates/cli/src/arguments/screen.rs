@@ -2,13 +2,11 @@
 
 use super::{
     Look,
-    record::{CallsLine, Record, WhoLine, sample},
+    record::{CallsLine, Record, SubjectLine, sample},
     shared::RunAsLine,
     times,
 };
-use capture::source::RunOptions;
 use std::{
-    ffi::OsString,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
@@ -40,21 +38,21 @@ pub struct Otlp {
     pub one_of: u32,
 }
 
+/// A program that is watched.
 #[derive(clap::Args)]
-pub struct TopLine {
-    /// The command to run
-    #[arg(
-        trailing_var_arg = true,
-        required_unless_present_any = ["pid", "everyone"],
-        value_name = "CMD"
-    )]
-    command: Vec<OsString>,
+struct WatchedLine {
     #[command(flatten)]
-    who: WhoLine,
+    subject: SubjectLine,
     #[command(flatten)]
     calls: CallsLine,
     #[command(flatten)]
     run_as: RunAsLine,
+}
+
+#[derive(clap::Args)]
+pub struct TopLine {
+    #[command(flatten)]
+    watched: WatchedLine,
     #[command(flatten)]
     screen: ScreenLine,
 }
@@ -83,19 +81,8 @@ struct ScreenLine {
 
 #[derive(clap::Args)]
 pub struct ServeLine {
-    /// The command to run
-    #[arg(
-        trailing_var_arg = true,
-        required_unless_present_any = ["pid", "everyone"],
-        value_name = "CMD"
-    )]
-    command: Vec<OsString>,
     #[command(flatten)]
-    who: WhoLine,
-    #[command(flatten)]
-    calls: CallsLine,
-    #[command(flatten)]
-    run_as: RunAsLine,
+    watched: WatchedLine,
     #[command(flatten)]
     to: ServedLine,
 }
@@ -119,20 +106,18 @@ struct ServedLine {
     otlp_sample: u32,
 }
 
-fn record(command: Vec<OsString>, who: WhoLine, calls: CallsLine, run_as: RunAsLine) -> Record {
-    let mut run = RunOptions {
-        subject: who.subject(command),
-        ..RunOptions::default()
-    };
-    who.narrow(&mut run);
-    let may_miss_libraries = calls.allow_missing_lib;
-    calls.choose(&mut run);
-    run.simulate = run_as.device.sim;
-    Record {
-        run,
-        run_as: run_as.run_as,
-        may_miss_libraries,
-        ..Record::default()
+impl WatchedLine {
+    fn record(self) -> Record {
+        let mut run = self.subject.run();
+        let may_miss_libraries = self.calls.allow_missing_lib;
+        self.calls.choose(&mut run);
+        run.simulate = self.run_as.device.sim;
+        Record {
+            run,
+            run_as: self.run_as.run_as,
+            may_miss_libraries,
+            ..Record::default()
+        }
     }
 }
 
@@ -140,7 +125,7 @@ impl TopLine {
     pub fn options(self) -> Top {
         let screen = self.screen;
         Top {
-            record: record(self.command, self.who, self.calls, self.run_as),
+            record: self.watched.record(),
             look: screen.look,
             interval: screen.interval,
             keep: screen.keep,
@@ -157,7 +142,7 @@ impl ServeLine {
         // Without a word about where: metrics, at the usual place.
         let usual = (to.otlp.is_none()).then_some(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
         Serve {
-            record: record(self.command, self.who, self.calls, self.run_as),
+            record: self.watched.record(),
             metrics: to.metrics.or(usual),
             most_names: to.most_names.into(),
             otlp: to.otlp.map(|url| Otlp { url, one_of }),
