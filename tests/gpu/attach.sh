@@ -43,7 +43,7 @@ cat profiled.txt
 timeout 100 $as python3 train.py run 4000 plain.log plain.ready
 
 part "the run that is attached to"
-$as env LD_PRELOAD="$work/crash.so" CRASH_REPORT="$work/crash.txt" python3 -X faulthandler train.py run 10000000 run.log ready > run.txt 2>&1 &
+$as env LD_PRELOAD="$work/crash.so" CRASH_REPORT="$work/crash.txt" python3 train.py run 10000000 run.log ready > run.txt 2>&1 &
 train=$!
 while [ ! -s ready ] && [ $SECONDS -lt 200 ] && kill -0 $train 2>/dev/null; do sleep 0.2; done
 pid=$(cat ready)
