@@ -80,8 +80,8 @@ PY
 }
 : > windows.txt
 attach calls calls.jsonl $as ./cutrace --method=preload
-attach calls+gpu both.jsonl $as ./cutrace
-attach calls+gpu+stacks stacks.jsonl $as ./cutrace --stack=kernel
+attach calls+gpu both.jsonl $as ./cutrace --method=preload,cupti
+attach calls+gpu+stacks stacks.jsonl $as ./cutrace --method=preload,cupti --stack=kernel
 [ "$(id -u)" = 0 ] && attach ebpf ebpf.jsonl ./cutrace --method=ebpf
 echo "threads $(ls /proc/$pid/task | wc -l), files $(ls /proc/$pid/fd | wc -l), mappings $(wc -l < /proc/$pid/maps)"
 launches=$(grep -c '"op":"launch"' both.jsonl); nameless=$(grep '"op":"launch"' both.jsonl | grep -c 'unknown kernel')
@@ -90,7 +90,7 @@ echo "launches $launches, without a name $nameless"
 part "$cycles cycles"
 failed=0
 for cycle in $(seq "$cycles"); do
-    timeout 60 $as ./cutrace -q --no-summary -d 0.1 -p "$pid" -o cycle.jsonl > cycle.txt 2>&1 || { failed=$((failed + 1)); head -2 cycle.txt; }
+    timeout 60 $as ./cutrace --method=preload,cupti -q --no-summary -d 0.1 -p "$pid" -o cycle.jsonl > cycle.txt 2>&1 || { failed=$((failed + 1)); head -2 cycle.txt; }
     crashed
 done
 echo "$cycles cycles, $failed failed: $([ $failed = 0 ] && echo ok || echo WRONG)"
