@@ -113,6 +113,10 @@ pub struct MemoryAccess {
     pub kind: &'static str,
     /// Bytes of one thread; 0 where that is another each time.
     pub size: u32,
+    /// Requests were counted one in so many; the numbers below are scaled up to the whole.
+    pub one_of: u32,
+    /// How far off they may be, in millionths, with a confidence of 95 %; 0 where all were counted.
+    pub error_ppm: u64,
     /// By warps.
     pub requests: u64,
     pub threads: u64,

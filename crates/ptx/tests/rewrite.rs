@@ -52,6 +52,7 @@ fn plan(places: &[ProbePoint], function: &str, context_bytes: u32) -> Plan {
                 kernels: Pattern::any(),
                 function: function.into(),
                 context_bytes,
+                one_of: 1,
                 inline: None,
             })
             .collect(),

@@ -89,9 +89,9 @@ impl ProbeResults {
 
 /// What maps held while the program ran; whose memory it was becomes known at the end.
 pub fn answer_so_far(probes: &Probes, dumps: &[MapDump]) -> ProbeAnswer {
-    let accesses = match probes.tells_addresses() {
-        true => accesses(dumps, |_, _| None),
-        false => Vec::new(),
+    let accesses = match probes.addresses_of() {
+        Some(one_of) => accesses(dumps, one_of, |_, _| None),
+        None => Vec::new(),
     };
     answer(probes, dumps, &[], &accesses)
 }
@@ -136,7 +136,7 @@ fn answer(
             blocks: blocks(dumps),
             spans: spans.to_vec(),
         }),
-        Ready::Mem => ProbeAnswer::Accesses(accesses.to_vec()),
+        Ready::Mem { .. } => ProbeAnswer::Accesses(accesses.to_vec()),
     }
 }
 

@@ -53,7 +53,9 @@ pub struct ProbeResults {
     pub lines: Vec<String>,
     /// Blocks that came and went, in the device's time, the first of them.
     pub spans: Vec<(u64, u64)>,
-    /// What `gpu mem` counted, with the names of what was accessed.
+    /// `gpu mem` counted one access in so many.
+    pub one_of: u32,
+    /// What it counted, with the names of what was accessed.
     pub accesses: Vec<MemoryAccess>,
     /// Kernels that ran without their probes.
     pub unprobed: Unprobed,
@@ -62,7 +64,7 @@ pub struct ProbeResults {
 impl ProbeResults {
     /// Says of accesses in whose memory they were, now that all of it is known; what there is to note of it.
     fn name_accesses(&mut self, allocations: &Allocations) -> Option<String> {
-        self.accesses = accesses(&self.dumps, |pid, address| {
+        self.accesses = accesses(&self.dumps, self.one_of, |pid, address| {
             let (found, start) = allocations.find(pid, address, CACHE_LINE_BYTES)?;
             let owner = MemoryOwner {
                 name: found.name.to_string(),

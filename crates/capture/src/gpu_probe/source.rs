@@ -80,7 +80,7 @@ impl Source for ProbesInKernels {
 
     fn onlooker(&self, run: &RunOptions) -> Option<Box<dyn Onlooker>> {
         let probes = run.probes.as_ref()?;
-        Some(Box::new(Around::new(probes.tells_addresses())))
+        Some(Box::new(Around::new(probes.addresses_of().is_some())))
     }
 
     fn start(
@@ -196,6 +196,7 @@ impl Running for Probing {
             readings,
             lines: decoder.lines,
             spans: decoder.spans,
+            one_of: self.probes.addresses_of().unwrap_or(1),
             accesses: Vec::new(),
             unprobed: Unprobed::default(),
         };

@@ -190,7 +190,13 @@ enum Verb {
     Hist(ReadyLine),
     /// Show a kernel's memory accesses by source line: bytes, coalescing, hot addresses
     #[command(arg_required_else_help = true)]
-    Mem(ReadyLine),
+    Mem {
+        /// Count one request in N, chosen at random: 1/16. Quicker; the table shows how far off the numbers may be
+        #[arg(long, value_name = "1/N", value_parser = super::record::sample)]
+        sample: Option<u32>,
+        #[command(flatten)]
+        line: ReadyLine,
+    },
     /// Show how a kernel's blocks are spread over multiprocessors and time
     #[command(arg_required_else_help = true)]
     Sched(ReadyLine),
@@ -340,7 +346,9 @@ impl GpuLine {
             }),
             Verb::Count(line) => line.options(Ready::Count),
             Verb::Hist(line) => line.options(Ready::Hist),
-            Verb::Mem(line) => line.options(Ready::Mem),
+            Verb::Mem { sample, line } => line.options(Ready::Mem {
+                one_of: sample.unwrap_or(1),
+            }),
             Verb::Sched(line) => line.options(Ready::Sched),
             Verb::Launch {
                 text,

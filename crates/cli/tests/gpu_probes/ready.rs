@@ -33,6 +33,38 @@ fn ready_made_probes_count_exactly() {
     assert!(sched.words().contains("16 blocks on "), "{}", sched.words());
 }
 
+/// One request in four stands for the whole; how far off it may be is said.
+#[test]
+fn samples_of_accesses_are_near_what_all_of_them_are() {
+    let Some(program) = program("probed") else {
+        return;
+    };
+    let words = ["mem", "--sample", "1/4", "/vectorAdd/"];
+    let mem = run(&words, &program, "vaddn 512 256 2");
+    let told = details(&mem);
+    assert_eq!(told.len(), 3, "{}", mem.words());
+    for access in &told {
+        // 8192 requests of 32 threads.
+        let requests = access["requests"].as_f64().expect("a number");
+        let sigma = (8192.0 * 3.0f64).sqrt();
+        assert!((requests - 8192.0).abs() < 5.0 * sigma, "{requests}");
+        assert_ne!(requests, 8192.0 * 4.0);
+        assert_eq!(access["threads"].as_f64(), Some(requests * 32.0));
+        // Four sectors each, whichever were counted.
+        assert_eq!(access["sectors"].as_f64(), Some(requests * 4.0));
+        assert_eq!(access["one_of"], 4);
+        // 1.96 · √(3/4 / 2048) = 3.75 %
+        let error = access["error_ppm"].as_u64().expect("a number");
+        assert!((35_000..40_000).contains(&error), "{error}");
+    }
+    assert!(mem.words().contains("± (95 %)"), "{}", mem.words());
+    assert!(
+        mem.words().contains("One request in 4 was counted"),
+        "{}",
+        mem.words()
+    );
+}
+
 /// The lanes that an export of a trace has, in its bytes.
 fn exported(ran: &Ran, format: &str) -> Vec<u8> {
     let to = ran.folder.path().join(format!("exported.{format}"));

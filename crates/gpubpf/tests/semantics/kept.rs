@@ -68,6 +68,7 @@ pub fn plan(object: &Object, counters: &Counters) -> Plan {
             kernels: Pattern::any(),
             function: translated.entry_name,
             context_bytes: verified.context_bytes,
+            one_of: 1,
             inline: translated.inline,
         });
     }

@@ -270,9 +270,10 @@ impl Orders {
             };
             let _ = writeln!(
                 text,
-                "probe {place} {} {} {}",
+                "probe {place} {} {} {} {}",
                 probe.function,
                 probe.context_bytes,
+                probe.one_of,
                 one_line(probe.kernels.text())
             );
         }
@@ -340,8 +341,8 @@ impl Orders {
                 });
             }
             "probe" => {
-                let words: Vec<&str> = rest.splitn(4, ' ').collect();
-                let &[place, function, bytes, kernels] = words.as_slice() else {
+                let words: Vec<&str> = rest.splitn(5, ' ').collect();
+                let &[place, function, bytes, one_of, kernels] = words.as_slice() else {
                     return None;
                 };
                 self.plan.probes.push(Probe {
@@ -354,6 +355,7 @@ impl Orders {
                     kernels: Pattern::parse(kernels).ok()?,
                     function: function.to_owned(),
                     context_bytes: bytes.parse().ok()?,
+                    one_of: one_of.parse().ok()?,
                     inline: None,
                 });
             }
@@ -413,6 +415,7 @@ mod tests {
                     kernels: Pattern::parse("vectorAdd(float const*, int)").expect("a name"),
                     function: "__cutrace_p0".into(),
                     context_bytes: 16,
+                    one_of: 16,
                     inline: Some(Inline {
                         text: "add.s64 %cutrace_sum_0_8, %cutrace_sum_0_8, 1;\n".into(),
                         sums: vec![Sum {

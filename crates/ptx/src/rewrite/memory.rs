@@ -247,6 +247,7 @@ pub fn insert(
         readers.any(|probe| kept.inline(probe).is_some() == inline)
     };
     let (wants_context, wants_words) = (wants(false), wants(true));
+    let one_of = probes.iter().map(|probe| probe.one_of).min().unwrap_or(1);
     let mut uses_context = false;
     for one in &kernel.code {
         let found = match accesses(module, one) {
@@ -265,6 +266,9 @@ pub fn insert(
             ));
         }
         let label = *sites;
+        if one_of > 1 {
+            text.push_str(&chance(one_of, label));
+        }
         text.push_str(REGISTERS);
         text.push_str("\t.reg .b64 %cutrace_at;\n");
         for access in found {
@@ -290,13 +294,16 @@ pub fn insert(
             done.sites.push(access);
             *sites += 1;
         }
-        if one.guard.is_some() {
+        if one.guard.is_some() || one_of > 1 {
             text.push_str(&format!("$L__cutrace_past_{label}:\n"));
         }
         text.push_str("}\n\t");
         if *sites > label {
             edits.insert(one.start, text);
         }
+    }
+    if one_of > 1 && done.accesses > 0 {
+        edits.insert(kernel.open, SEED.to_owned());
     }
     if uses_context {
         // One for all places: what is declared for each would be memory for each.
@@ -305,6 +312,41 @@ pub fn insert(
             format!("\n\t.local .align 8 .b8 __cutrace_access[{CONTEXT_BYTES}];\n"),
         );
     }
+}
+
+/// Another number for each warp of the launch, so that those that read the same clock choose differently.
+const SEED: &str = "
+\t.reg .b32 %cutrace_seed;
+{
+\t.reg .b32 %cutrace_of<4>;
+\tmov.u32 %cutrace_of0, %tid.z;
+\tmov.u32 %cutrace_of1, %ntid.y;
+\tmov.u32 %cutrace_of2, %tid.y;
+\tmad.lo.u32 %cutrace_of0, %cutrace_of0, %cutrace_of1, %cutrace_of2;
+\tmov.u32 %cutrace_of1, %ntid.x;
+\tmov.u32 %cutrace_of2, %tid.x;
+\tmad.lo.u32 %cutrace_of0, %cutrace_of0, %cutrace_of1, %cutrace_of2;
+\tshr.u32 %cutrace_of0, %cutrace_of0, 5;
+\tmul.lo.u32 %cutrace_seed, %cutrace_of0, 0x27d4eb2f;
+\tmov.u32 %cutrace_of1, %ctaid.x;
+\tmad.lo.u32 %cutrace_seed, %cutrace_of1, 0x85ebca6b, %cutrace_seed;
+\tmov.u32 %cutrace_of2, %ctaid.y;
+\tmad.lo.u32 %cutrace_seed, %cutrace_of2, 0xc2b2ae35, %cutrace_seed;
+\tmov.u32 %cutrace_of3, %ctaid.z;
+\tmad.lo.u32 %cutrace_seed, %cutrace_of3, 0x165667b1, %cutrace_seed;
+}
+";
+
+/// Goes on to the access but for one time in so many. Threads that come here together read one clock, so all of them
+/// are counted or none is.
+fn chance(one_of: u32, label: usize) -> String {
+    let limit = (1u64 << 32) / u64::from(one_of);
+    format!(
+        "\t.reg .b32 %cutrace_drawn;\n\t.reg .pred %cutrace_left_out;\n\tmov.u32 %cutrace_drawn, %clock;\n\
+         \tmad.lo.u32 %cutrace_drawn, %cutrace_drawn, 0x9e3779b1, %cutrace_seed;\n\
+         \tsetp.ge.u32 %cutrace_left_out, %cutrace_drawn, {limit};\n\
+         \t@%cutrace_left_out bra.uni $L__cutrace_past_{label};\n"
+    )
 }
 
 /// The address that is accessed, in %cutrace_at.

@@ -44,6 +44,8 @@ pub struct Probe {
     pub function: String,
     /// Bytes of its context that it reads; with none, it is given 0.
     pub context_bytes: u32,
+    /// At memory accesses: one in so many, chosen at random for each access of each warp. 1: all.
+    pub one_of: u32,
     /// The same as text for the kernel itself, if all it does is add.
     pub inline: Option<Inline>,
 }

@@ -37,10 +37,11 @@ type Lines = BTreeMap<(bool, u64), u64>;
 /// Lines of an access that are told, and owners.
 const MOST_TOLD: usize = 8;
 
-/// All accesses, by context and number. `owner` knows what a process has in the line at an address, and where
+/// All accesses, by context and number; one in `one_of` was counted. `owner` knows what a process has in the line at an address, and where
 /// that begins.
 pub fn accesses(
     dumps: &[MapDump],
+    one_of: u32,
     owner: impl Fn(u32, u64) -> Option<(MemoryOwner, u64)>,
 ) -> Vec<MemoryAccess> {
     let mut all = Vec::new();
@@ -53,7 +54,7 @@ pub fn accesses(
             found.map_or(&[][..], MapDump::bytes)
         };
         let maps = [sums.bytes(), other(KINDS_OF), other(TABLE)];
-        all.extend(of_context(pid, context, maps, &owner));
+        all.extend(of_context(pid, context, one_of, maps, &owner));
     }
     all
 }
@@ -61,10 +62,12 @@ pub fn accesses(
 fn of_context(
     pid: u32,
     context: u32,
+    one_of: u32,
     [sums, kinds, table]: [&[u8]; 3],
     owner: &impl Fn(u32, u64) -> Option<(MemoryOwner, u64)>,
 ) -> Vec<MemoryAccess> {
     let mut lines = by_access(table);
+    let times = |counted: u64| counted.saturating_mul(one_of.into());
     let mut all = Vec::new();
     for (number, value) in (0..).zip(sums.chunks_exact(SUMS_BYTES as usize)) {
         let requests = word(value, 0);
@@ -87,10 +90,12 @@ fn of_context(
             kind: name(&KINDS, 4),
             space: name(&SPACES, 8),
             size: half(kind, 12),
-            requests,
-            threads: word(value, 8),
-            bytes: word(value, 16),
-            parts: word(value, 24),
+            one_of,
+            error_ppm: error_ppm(requests, one_of),
+            requests: times(requests),
+            threads: times(word(value, 8)),
+            bytes: times(word(value, 16)),
+            parts: times(word(value, 24)),
             is_shared: half(kind, 8) == SHARED,
             lines: 0,
             least: 0,
@@ -137,7 +142,10 @@ fn locate(
     lines: Lines,
     owner: impl Fn(u32, u64) -> Option<(MemoryOwner, u64)>,
 ) {
-    let mut lines: Vec<_> = lines.into_iter().collect();
+    let scaled = |threads: u64| threads.saturating_mul(access.one_of.into());
+    let mut lines: Vec<_> = (lines.into_iter())
+        .map(|(line, threads)| (line, scaled(threads)))
+        .collect();
     lines.sort_by_key(|(_, threads)| std::cmp::Reverse(*threads));
     access.lines = lines.len() as u64;
     access.most = lines.first().map_or(0, |line| line.1);
@@ -165,6 +173,13 @@ fn locate(
     access.owners.truncate(MOST_TOLD);
 }
 
+/// Every request had the same chance to be counted, whatever became of the others: what the number of those that were
+/// may be off by, in 95 of 100 cases.
+fn error_ppm(counted: u64, one_of: u32) -> u64 {
+    let left_out = 1.0 - 1.0 / f64::from(one_of.max(1));
+    (1.96e6 * (left_out / counted.max(1) as f64).sqrt()) as u64
+}
+
 /// The name of what `parts` are.
 fn unit(access: &MemoryAccess) -> &'static str {
     if access.is_shared {
@@ -189,6 +204,10 @@ pub fn access_details(access: &MemoryAccess) -> Vec<Arg> {
         Arg::new("lines", access.lines),
         Arg::new("untold", access.untold),
     ];
+    if access.one_of > 1 {
+        fields.push(Arg::new("one_of", access.one_of));
+        fields.push(Arg::new("error_ppm", access.error_ppm));
+    }
     let owner = |owner: &MemoryOwner| {
         let mut fields = vec![Arg::new("in", owner.name.as_str())];
         if owner.number > 0 {
@@ -256,7 +275,7 @@ mod tests {
             (pid == 5 && inside).then_some((owner, 0x8040))
         };
         let maps = [&sums[..], &kinds, &words(table)];
-        let mut all = of_context(5, 0, maps, &owner);
+        let mut all = of_context(5, 0, 1, maps, &owner);
         assert_eq!(all.len(), 1);
         all.remove(0)
     }
@@ -307,9 +326,25 @@ mod tests {
     }
 
     #[test]
+    fn samples_stand_for_the_whole() {
+        let (sums, kinds) = (words(&[100, 3200, 12_800, 400]), [0; 16]);
+        let table = words(&[KEY | 1, 3100]);
+        let found = of_context(1, 0, 16, [&sums, &kinds, &table], &|_, _| None);
+        let one = &found[0];
+        assert_eq!(
+            (one.requests, one.threads, one.bytes),
+            (1600, 51_200, 204_800)
+        );
+        assert_eq!((one.parts, one.most, one.untold), (6400, 49_600, 1600));
+        // 1.96 times the root of 15/16 of 1/100.
+        assert_eq!(one.error_ppm, 189_776);
+        assert_eq!(error_ppm(100, 1), 0);
+    }
+
+    #[test]
     fn what_is_cut_off_is_no_reason_to_stop() {
         let sums = words(&[4, 100, 400, 16, 7]);
-        let found = of_context(1, 0, [&sums, &[1, 2, 3], &[9; 7]], &|_, _| None);
+        let found = of_context(1, 0, 1, [&sums, &[1, 2, 3], &[9; 7]], &|_, _| None);
         assert_eq!((found.len(), found[0].untold), (1, 100));
     }
 }

@@ -110,9 +110,12 @@ impl Probes {
         }
     }
 
-    /// Whether they tell addresses, which are to be named.
-    pub fn tells_addresses(&self) -> bool {
-        matches!(self.what, What::Ready(Ready::Mem))
+    /// Whether they tell addresses, which are to be named: of one access in how many.
+    pub fn addresses_of(&self) -> Option<u32> {
+        match self.what {
+            What::Ready(Ready::Mem { one_of }) => Some(one_of),
+            _ => None,
+        }
     }
 
     /// Whether a map's keys stand for powers of two.

@@ -133,6 +133,7 @@ pub fn load(
             kernels,
             function: translated.entry_name,
             context_bytes: verified.context_bytes,
+            one_of: 1,
             inline: translated.inline,
         });
     }

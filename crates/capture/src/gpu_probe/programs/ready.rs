@@ -18,8 +18,8 @@ pub enum Ready {
     TraceThreads,
     /// How long warps take.
     Hist,
-    /// What memory accesses do.
-    Mem,
+    /// What memory accesses do: all of them, or one in so many.
+    Mem { one_of: u32 },
     /// How blocks are spread over multiprocessors.
     Sched,
 }
@@ -70,6 +70,7 @@ impl Ready {
                 ProbePoint::Memory => MEMORY_CONTEXT_BYTES,
                 ProbePoint::Entry | ProbePoint::Return => 0,
             },
+            one_of: 1,
             inline: None,
         };
         let warps = map("warps", map_kind::WARP_ARRAY, 24, 1);
@@ -125,9 +126,12 @@ impl Ready {
                     map("block durations", map_kind::GPU_ARRAY, 8, 64),
                 ],
             ),
-            Ready::Mem => (
+            Ready::Mem { one_of } => (
                 MEMORY,
-                vec![probe(ProbePoint::Memory, "__cutrace_count_access")],
+                vec![Probe {
+                    one_of,
+                    ..probe(ProbePoint::Memory, "__cutrace_count_access")
+                }],
                 vec![
                     sums("accesses", SUMS_BYTES, SITES),
                     map("sites", map_kind::GPU_ARRAY, SITE_BYTES, SITES),
@@ -234,7 +238,8 @@ mod tests {
             Ready::Trace,
             Ready::TraceThreads,
             Ready::Hist,
-            Ready::Mem,
+            Ready::Mem { one_of: 1 },
+            Ready::Mem { one_of: 16 },
             Ready::Sched,
         ] {
             let probes = ready.probes(&Pattern::any());

@@ -12,17 +12,32 @@ pub fn table(accesses: &[MemoryAccess], text: &mut String) {
         let _ = writeln!(text, "\nno access was counted");
         return;
     }
-    let _ = writeln!(
+    let sampled = accesses.iter().find(|one| one.one_of > 1);
+    let _ = write!(
         text,
         "\n{:>6} {:>5}  {:<16} {:>14} {:>16} {:>18}  {:>15}",
         "access", "line", "what", "requests", "threads", "bytes", "sectors/request"
     );
+    let _ = writeln!(
+        text,
+        "{}",
+        if sampled.is_some() {
+            "   ± (95 %)"
+        } else {
+            ""
+        }
+    );
     for one in accesses {
         let what = format!("{} {}", one.space, one.kind);
         let unit = if one.is_shared { " passes" } else { "" };
+        let error = match one.one_of {
+            0 | 1 => String::new(),
+            _ => format!("{:>8.1} %", one.error_ppm as f64 / 1e4),
+        };
+        let width = if sampled.is_some() { 7 } else { 0 };
         let _ = writeln!(
             text,
-            "{:>6} {:>5}  {what:<16} {:>14} {:>16} {:>18}  {:>15.1}{unit}",
+            "{:>6} {:>5}  {what:<16} {:>14} {:>16} {:>18}  {:>15.1}{unit:<width$}{error}",
             one.number,
             // Code without line information has lines 0.
             if one.line == 0 {
@@ -36,6 +51,13 @@ pub fn table(accesses: &[MemoryAccess], text: &mut String) {
             one.parts as f64 / one.requests.max(1) as f64
         );
         went(one, text);
+    }
+    if let Some(one) = sampled {
+        let _ = writeln!(
+            text,
+            "\nOne request in {} was counted: the numbers are estimates. Lines that were seldom used may be missing.",
+            one.one_of
+        );
     }
 }
 
@@ -56,6 +78,8 @@ fn went(one: &MemoryAccess, text: &mut String) {
     let lines = counted(one.lines, "line", "lines");
     let from = match one.least == one.most {
         true => String::new(),
+        // The line with the fewest threads has not been seen.
+        false if one.one_of > 1 => "up to ".into(),
         false => format!("{} to ", count(one.least)),
     };
     let most = count(one.most);
@@ -159,6 +183,8 @@ mod tests {
             space: "global",
             kind: "load",
             size: 4,
+            one_of: 1,
+            error_ppm: 0,
             requests: 1000,
             threads: 100_000,
             bytes: 400_000,
@@ -181,6 +207,23 @@ mod tests {
             text.contains("              3 threads at lines that "),
             "{text}"
         );
+        assert!(!text.contains('±') && text.contains("1 to 49"), "{text}");
+        let sampled = MemoryAccess {
+            one_of: 16,
+            error_ppm: 23_456,
+            ..access.clone()
+        };
+        text.clear();
+        table(&[sampled], &mut text);
+        assert!(
+            text.contains("± (95 %)") && text.contains("2.3 %"),
+            "{text}"
+        );
+        assert!(
+            text.contains("up to 49") && text.contains("One request in 16 "),
+            "{text}"
+        );
+        text.clear();
         let hot = MemoryAccess {
             hot: vec![line(0x1000, 60)],
             owners: vec![(owner(1), 99_900), (owner(2), 100)],
