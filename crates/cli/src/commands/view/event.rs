@@ -2,7 +2,7 @@
 
 use super::indexed::{Indexed, PLACED};
 use event::{Event, Extent, Layer, Record, What};
-use render::detail::{EventFacts, Relative, event_json};
+use render::detail::{Around, EventFacts, Relative, event_json};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -135,20 +135,19 @@ pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
     caused.dedup_by_key(|relative| relative.id);
     caused_more |= caused.len() > MOST_CAUSED;
     caused.truncate(MOST_CAUSED);
-    let caused_by = match event.correlation {
+    let call = match event.correlation {
         Some(call) if event.layer == Layer::Gpu && call != id => {
-            let call = reading.event(call)?.map(|(call, ..)| call);
-            call.and_then(|call| relative(trace, &call))
+            reading.event(call)?.map(|(call, ..)| call)
         }
         _ => None,
     };
     let facts = EventFacts {
         row: row_of(&mut reading, &event, last)?,
         meaning: meaning.as_ref(),
-        parents: parents(&mut reading, &event)?,
+        parents: parents(&mut reading, call.as_ref().unwrap_or(&event))?,
         caused,
         caused_more,
-        caused_by,
+        caused_by: call.as_ref().and_then(|call| relative(trace, call)),
     };
     Ok(Some(event_json(&trace.detail, &event, &facts)))
 }
@@ -268,16 +267,20 @@ fn row_of(
 }
 
 /// The calls around it, outermost first.
-fn parents(reading: &mut Reading<'_>, event: &Event) -> Result<Vec<(u64, String)>, String> {
-    let mut parents = Vec::new();
+fn parents(reading: &mut Reading<'_>, event: &Event) -> Result<Vec<Around>, String> {
+    let mut parents: Vec<Around> = Vec::new();
     let mut next = event.parent;
     while let Some(id) = next
         && parents.len() < MOST_PARENTS
-        && !parents.iter().any(|(known, _)| *known == id)
+        && !parents.iter().any(|known| known.id == id)
         && let Some((parent, ..)) = reading.event(id)?
     {
-        parents.push((id, parent.name.to_string()));
         next = parent.parent;
+        parents.push(Around {
+            id,
+            kind: parent.kind,
+            name: parent.name,
+        });
     }
     parents.reverse();
     Ok(parents)
