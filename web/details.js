@@ -106,7 +106,8 @@ const details = (() => {
   function ofSpan(report, view, ref, linked, known, waiting) {
     const { timeline } = report;
     const { row, i } = ref;
-    const full = timeline.names[row.label[i]];
+    // A kernel is called by its name, an ioctl by what it asks for.
+    const full = timeline.names[isGpu(timeline, ref) ? row.name[i] : row.label[i]];
     const title = labelOf(timeline, ref);
     const sentence = request(known, title);
     const kernel = kernelFacts(report, ref, linked, known, view.scene.shown);
@@ -212,7 +213,7 @@ const details = (() => {
       launch.registers != null && ['registers', `${launch.registers} per thread`],
       launch.local > 0 && ['local memory', `${format.bytes(launch.local)} per thread`],
       found && ['occupancy', occupancy.words(found)],
-      found?.waves != null && ['waves', `${found.waves < 10 ? found.waves.toFixed(2) : format.count(Math.round(found.waves))} of blocks over all SMs`],
+      found?.waves != null && waves(found, launch),
       launch.graph != null && ['graph', `${launch.graph}${launch.node != null ? `, node ${launch.node}` : ''}`],
     ];
     const [from, to] = gpu ? [call, ref] : [ref, work];
@@ -221,6 +222,13 @@ const details = (() => {
     if (from && to) list.push(['queue delay', queueDelay(from, to)]);
     else if (known?.meaning?.queue_delay_ns != null) list.push(['queue delay', `${format.time(known.meaning.queue_delay_ns)} from the call to the start`]);
     return list.filter(Boolean);
+  }
+
+  // How often the blocks fill the GPU, or how much of it they leave empty.
+  function waves(found, launch) {
+    const blocks = launch.grid.reduce((product, side) => product * side, 1);
+    if (blocks < found.multiprocessors) return ['SMs used', `at most ${format.count(blocks)} of ${format.count(found.multiprocessors)}: one block each`];
+    return ['waves', `${found.waves < 10 ? found.waves.toFixed(2) : format.count(Math.round(found.waves))} of blocks over all SMs`];
   }
 
   const eventDevice = (known) => known?.device ?? 0;
