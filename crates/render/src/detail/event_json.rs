@@ -206,7 +206,8 @@ fn ioctl(event: &Event) -> Option<Json> {
             Some(Value::Map(args)) => &args[..],
             _ => &[],
         };
-        let named = |arg: &Arg| json!({"name": &*arg.name, "value": bounded(&arg.value), "out": out});
+        let named =
+            |arg: &Arg| json!({"name": &*arg.name, "value": bounded(&arg.value), "out": out});
         args.iter().map(named).collect::<Vec<_>>()
     };
     // What the driver changed comes after what it was given.

@@ -149,8 +149,7 @@ fn shift_for(rows: &[&[Span]]) -> u32 {
 fn cells_of(spans: &[Span], shift: u32) -> Cells {
     let first = spans[0].start >> shift;
     let last = spans.iter().map(|span| last_cell(span, shift)).max();
-    let mut list =
-        vec![Tally::<COLOURS>::default(); (last.unwrap_or(first) - first + 1) as usize];
+    let mut list = vec![Tally::<COLOURS>::default(); (last.unwrap_or(first) - first + 1) as usize];
     for span in spans {
         add(&mut list, first, shift, span);
     }

@@ -9,7 +9,9 @@ mod fold;
 mod text;
 
 use crate::{Output, Paint, Style, processes, units};
-use event::{Candidate, Event, Extent, Kind, Layer, Lost, Meaning, Meta, Record, Selection, Summary};
+use event::{
+    Candidate, Event, Extent, Kind, Layer, Lost, Meaning, Meta, Record, Selection, Summary,
+};
 use fold::Run;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

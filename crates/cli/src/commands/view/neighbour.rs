@@ -18,13 +18,21 @@ pub struct Wanted<'a> {
 impl Wanted<'_> {
     fn is_beyond(&self, span: &Span) -> bool {
         let (own, other) = ((self.start, self.id), (span.start, span.id));
-        if self.before { other < own } else { other > own }
+        if self.before {
+            other < own
+        } else {
+            other > own
+        }
     }
 
     fn is_nearer(&self, span: &Span, best: Option<&(u64, u64, Json)>) -> bool {
         best.is_none_or(|&(start, id, _)| {
             let (known, other) = ((start, id), (span.start, span.id));
-            if self.before { other > known } else { other < known }
+            if self.before {
+                other > known
+            } else {
+                other < known
+            }
         })
     }
 }
