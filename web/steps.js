@@ -139,6 +139,8 @@ const stepsView = (() => {
   function byName(timeline, sum) {
     const found = new Map();
     for (const [name, entry] of sum.names) {
+      // Threads that wait all the time say nothing of a step.
+      if (timeline.short[name] === 'off-cpu') continue;
       const known = found.get(timeline.short[name]) ?? { count: 0, time: 0 };
       found.set(timeline.short[name], { count: known.count + entry.count, time: known.time + entry.time });
     }
