@@ -48,7 +48,7 @@ const MOST_HELD: usize = 3;
 /// For reading the segments of one answer.
 const READING: Duration = Duration::from_millis(50);
 /// What a segment is expected to take, at first.
-const FIRST_COST: Duration = Duration::from_millis(20);
+const FIRST_COST: Duration = Duration::from_millis(40);
 /// Threads that read at once.
 const MOST_READERS: usize = 4;
 
