@@ -4,7 +4,7 @@ const details = (() => {
   const MOVED = 4;
   const STACK = 6; // frames that are seen without asking
   // Arguments of GPU work that have words of their own.
-  const OF_KERNELS = ['grid', 'block', 'registers', 'static_shared', 'dynamic_shared', 'local', 'graph', 'node'];
+  const OF_KERNELS = ['grid', 'block', 'registers', 'static_shared', 'dynamic_shared', 'local', 'graph', 'node', 'origin.operator'];
   const OF_COPIES = ['bytes', 'from', 'to'];
 
   const labelOf = (timeline, { row, i }) => timeline.short[row.label[i]];
@@ -106,7 +106,8 @@ const details = (() => {
   function ofSpan(report, view, ref, linked, known, waiting) {
     const { timeline } = report;
     const { row, i } = ref;
-    const full = timeline.names[row.label[i]];
+    // A kernel is called by its name, an ioctl by what it asks for.
+    const full = timeline.names[isGpu(timeline, ref) ? row.name[i] : row.label[i]];
     const title = labelOf(timeline, ref);
     const sentence = request(known, title);
     const kernel = kernelFacts(report, ref, linked, known, view.scene.shown);
@@ -212,15 +213,22 @@ const details = (() => {
       launch.registers != null && ['registers', `${launch.registers} per thread`],
       launch.local > 0 && ['local memory', `${format.bytes(launch.local)} per thread`],
       found && ['occupancy', occupancy.words(found)],
-      found?.waves != null && ['waves', `${found.waves < 10 ? found.waves.toFixed(2) : format.count(Math.round(found.waves))} of blocks over all SMs`],
+      found?.waves != null && waves(found, launch),
       launch.graph != null && ['graph', `${launch.graph}${launch.node != null ? `, node ${launch.node}` : ''}`],
     ];
     const [from, to] = gpu ? [call, ref] : [ref, work];
-    list.push(['operator', from && operatorOf(timeline, from, shown)]);
+    list.push(['operator', known?.operator ?? (from && operatorOf(timeline, from, shown))]);
     list.push(['step', report.stepAt?.(from?.row.start[from.i], to?.row.start[to.i])?.toString()]);
     if (from && to) list.push(['queue delay', queueDelay(from, to)]);
     else if (known?.meaning?.queue_delay_ns != null) list.push(['queue delay', `${format.time(known.meaning.queue_delay_ns)} from the call to the start`]);
     return list.filter(Boolean);
+  }
+
+  // How often the blocks fill the GPU, or how much of it they leave empty.
+  function waves(found, launch) {
+    const blocks = launch.grid.reduce((product, side) => product * side, 1);
+    if (blocks < found.multiprocessors) return ['SMs used', `at most ${format.count(blocks)} of ${format.count(found.multiprocessors)}: one block each`];
+    return ['waves', `${found.waves < 10 ? found.waves.toFixed(2) : format.count(Math.round(found.waves))} of blocks over all SMs`];
   }
 
   const eventDevice = (known) => known?.device ?? 0;
@@ -272,7 +280,7 @@ const details = (() => {
     const { timeline } = report;
     const around = spans.enclosing(timeline, ref, view.scene.shown);
     const named = known?.parents?.length > around.length ? known.parents.map((parent) => [parent.name, () => view.revealId(parent.id)]) : around.map((target) => [labelOf(timeline, target), () => view.reveal(target)]);
-    return named.length > 0 && el('p', {}, 'Inside ', named.map(([name, open], index) => [index > 0 && ' › ', el('button', { class: 'link', onclick: open }, name)]));
+    return named.length > 0 && el('p', {}, isGpu(timeline, ref) ? 'Its call was inside ' : 'Inside ', named.map(([name, open], index) => [index > 0 && ' › ', el('button', { class: 'link', onclick: open }, name)]));
   }
 
   // The GPU work of a call and when it ran; the call of GPU work.
@@ -290,8 +298,12 @@ const details = (() => {
       el('li', {}, el('button', { class: 'link', onclick: target.open }, `${target.name}, ${format.time(target.duration)}`), target.lane && ` on ${lanes.fullLabel(target.lane)}`, `, ${when(target.start)}`))));
   }
 
-  // The nearest span of the same name, in any row, before or after.
+  // The nearest span of the same name, in any row, before or after. A server knows those that the page does not carry, too.
   function next(report, view, ref, by) {
+    if (report.server) {
+      report.server.next(labelOf(report.timeline, ref), ref.row.start[ref.i], ref.row.id[ref.i], by).then((hit) => hit && view.revealHit(hit), () => {});
+      return;
+    }
     const name = ref.row.label[ref.i];
     const start = ref.row.start[ref.i];
     let best = null;

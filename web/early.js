@@ -30,23 +30,24 @@ const early = (() => {
       stacks: [],
       texts: { get: () => '{}', having: () => [] },
     };
+    const offCpu = rest.categories.indexOf('off-cpu');
     const { rows } = serverOf.reader(timeline)(answer);
     const count = new Map(totals.map(([lane, depth, total]) => [`${lane} ${depth}`, total]));
     rows.forEach((row, index) => {
       Object.assign(row, { index, total: count.get(`${row.lane} ${row.depth}`) ?? row.kept });
       if (row.cell_ns) timeline.cell_ns = row.cell_ns;
-      measure(timeline.lanes[row.lane], row);
+      measure(timeline.lanes[row.lane], row, offCpu);
     });
     data.stack(timeline, rows);
     return { meta, summary, origin_ns, timeline, served: server, server: null, report: null, early: true };
   }
 
   // About as much of a lane as sorting and the legend need.
-  function measure(lane, row) {
+  function measure(lane, row, offCpu) {
     lane.spans += row.total;
     const add = (category, time) => {
       lane.by_category[category] += time;
-      if (row.depth === 0) lane.busy += time;
+      if (row.depth === 0 && category !== offCpu) lane.busy += time;
     };
     if (row.cells) row.cells.category.forEach((category, i) => category !== data.EMPTY && add(category, (row.cells.fill[i] / 255) * row.cell_ns));
     else row.duration.forEach((time, i) => add(row.category[i], time));

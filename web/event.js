@@ -1,6 +1,6 @@
 // What is known of one event: its arguments, result, stack, request, meaning. The page carries it for the spans it
 // keeps, the server has it for all; both come out in one form:
-// { type, name, cpu, context, arguments: [{ name, value, out }], result, stack, request, meaning, parents, caused }
+// { type, name, cpu, context, arguments: [{ name, value, out }], operator, result, stack, request, meaning, parents, caused }
 
 const eventOf = (() => {
   // Of a span that the page carries; null where it carries nothing.
@@ -26,6 +26,8 @@ const eventOf = (() => {
       cpu: text.u,
       context: text.c,
       arguments: [...fields(text.a, false), ...fields(text.o, true)],
+      // Work of a graph knows the operator that was captured.
+      operator: (text.a ?? []).find(([name]) => name === 'origin.operator')?.[1],
       result: text.r,
       stack: text.s == null ? [] : (timeline.stacks[text.s] ?? []).map((frame) => timeline.frames[frame]),
       request,
@@ -49,6 +51,7 @@ const eventOf = (() => {
       request: answer.ioctl && { command: answer.ioctl.command, decoded: {}, fields: fields(answer.ioctl.fields), result: answer.ioctl.result, words: answer.ioctl.words },
       meaning,
       parents: answer.parents ?? [],
+      operator: answer.operator,
       // GPU work of a call, or the call of GPU work; what is inside of a call is seen below it.
       caused: [...(answer.caused ?? []).filter((work) => work.layer === 'gpu'), ...(answer.caused_by ? [answer.caused_by] : [])].map((work) => ({ ...work, name: work.label ?? work.name })),
       place: { start: answer.start_ns, duration: answer.duration_ns ?? 0, lane: answer.lane, depth: answer.depth },

@@ -1,5 +1,5 @@
 // The lanes as they lie below each other: GPUs with their streams, then processes with their threads, then
-// multiprocessors, if there are many.
+// multiprocessors, if there are many. Threads that did nothing but wait are a group that is closed at first.
 
 const lanes = (() => {
   const ROW = 17;
@@ -12,13 +12,15 @@ const lanes = (() => {
     const groups = new Map();
     const sms = timeline.lanes.filter((lane) => lane.kind === 'probes' && lane.sm != null && lane.rows.length > 0);
     const apart = sms.length > FEW_SMS;
+    const offCpu = timeline.categories.indexOf('off-cpu');
     for (const lane of timeline.lanes) {
       if (lane.rows.length === 0) continue;
       const below = apart && lane.kind === 'probes' && lane.sm != null;
       const gpu = lane.device != null && !below;
-      const key = below ? `sms ${lane.device}` : gpu ? `gpu ${lane.device}` : lane.kind === 'rest' ? 'rest' : `process ${lane.pid}`;
+      const asleep = lane.kind === 'thread' && lane.pid !== lane.tid && lane.by_category[offCpu] > 0 && lane.by_category.every((time, category) => time === 0 || category === offCpu);
+      const key = below ? `sms ${lane.device}` : gpu ? `gpu ${lane.device}` : lane.kind === 'rest' ? 'rest' : asleep ? `asleep ${lane.pid}` : `process ${lane.pid}`;
       if (!groups.has(key)) {
-        groups.set(key, { key, gpu, below, number: lane.device ?? lane.pid, lanes: [], collapsed: below });
+        groups.set(key, { key, gpu, below, asleep, number: lane.device ?? lane.pid, lanes: [], collapsed: below || asleep });
       }
       groups.get(key).lanes.push(lane);
     }
@@ -30,7 +32,7 @@ const lanes = (() => {
       group.lanes.sort((a, b) => order(a) - order(b) || (a.sm ?? -1) - (b.sm ?? -1) || b.busy - a.busy);
     }
     const rank = (group) => (group.gpu ? 0 : group.key === 'rest' ? 3 : group.below ? 2 : 1);
-    return list.sort((a, b) => rank(a) - rank(b) || a.number - b.number);
+    return list.sort((a, b) => rank(a) - rank(b) || a.number - b.number || Number(a.asleep ?? 0) - Number(b.asleep ?? 0));
   }
 
   const order = (lane) => (lane.kind === 'thread' && lane.pid === lane.tid ? 0 : lane.kind === 'probes' || lane.kind === 'managed' ? 2 : 1);
@@ -51,6 +53,7 @@ const lanes = (() => {
       return `GPU ${group.number}${name}${gpu?.simulated ? ' (simulated)' : ''}`;
     }
     if (group.below) return `GPU ${group.number} · ${group.lanes.length} multiprocessors`;
+    if (group.asleep) return `Process ${group.number} · ${format.plural(group.lanes.length, 'thread', 'threads')} that only waited, outside of traced calls`;
     if (group.key === 'rest') return 'More threads and streams';
     const name = processName(group.number, meta, processes);
     return `Process ${group.number}${name ? ` · ${name}` : ''}`;

@@ -52,6 +52,8 @@ function showTimeline(report, other) {
     end: other && Math.max(timeline.end_ns, other.timeline.end_ns),
     selected(ref, linked) {
       detail.hidden = !ref;
+      // A long timeline makes room: what was pressed and what is known of it are seen together.
+      byId('timeline').classList.toggle('detailed', ref != null);
       if (!ref) return;
       const view = viewOf();
       const known = eventOf.embedded(of.timeline, ref);
@@ -62,6 +64,7 @@ function showTimeline(report, other) {
     },
     ranged(stretch) {
       detail.hidden = !stretch;
+      if (!stretch) byId('timeline').classList.remove('detailed');
       if (stretch) dom.replace(detail, range.panel(of, viewOf(), stretch));
     },
   });

@@ -49,6 +49,7 @@ const occupancy = (() => {
       share: Math.min(1, (blocks * warps) / most),
       limit: by.filter(([, count]) => count === blocks).map(([name]) => name),
       partly: launch.registers == null,
+      multiprocessors: limits.multiprocessors,
       waves: limits.multiprocessors > 0 && launch.grid ? launch.grid.reduce((product, side) => product * side, 1) / (blocks * limits.multiprocessors) : null,
     };
   }

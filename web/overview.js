@@ -18,7 +18,10 @@ const overview = (() => {
       const number = timeline.categories.length;
       const sums = new Float64Array(bins * number);
       const k = bins / view.end;
+      const offCpu = timeline.categories.indexOf('off-cpu');
       const add = (from, to, category, part) => {
+        // Threads that wait would hide those that work.
+        if (category === offCpu) return;
         const first = Math.max(0, Math.floor(from * k));
         const last = Math.min(bins - 1, Math.floor(to * k));
         for (let bin = first; bin <= last; bin++) {

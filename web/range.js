@@ -6,6 +6,7 @@ const range = (() => {
   function totals(timeline, { from, to }, rows = timeline.rows) {
     const number = timeline.categories.length;
     const sum = {
+      timeline,
       count: new Float64Array(number),
       host: new Float64Array(number),
       gpu: new Float64Array(number),

@@ -128,18 +128,13 @@ const serverOf = (() => {
       }
     }
 
-    async function instances(name) {
-      const list = [];
-      let from = 0;
-      while (from != null && list.length < INSTANCES) {
-        const answer = await ask('instances', { name, by: 'time', max: 1000, from });
-        list.push(...answer.matches.map(hit));
-        from = answer.next;
-      }
-      return list;
+    // The nearest of the same name, before or after; null if there is none.
+    async function next(name, start, id, by) {
+      const answer = await ask('next', { name, start: Math.round(start), id, to: by < 0 ? 'before' : 'after' });
+      return answer.match && hit(answer.match);
     }
 
-    return { spansOf, event, search, instances };
+    return { timeline, spansOf, event, search, next };
   }
 
   return { create, reader };

@@ -59,6 +59,7 @@ const tabs = (() => {
     });
     const put = (made) => made && list.push(made);
     put(launches.shapes(report, go));
+    operators.all(report, go).forEach(put);
     put(stepsView.create(report, go));
     put(launches.requests(report, go));
     const longest = [...(found.functions?.longest ?? []), ...(found.functions?.longest_gpu ?? [])];
@@ -154,7 +155,7 @@ const tabs = (() => {
       ].filter(Boolean),
     });
     add('threads', 'Threads', report.timeline.lanes.filter((lane) => lane.kind === 'thread' && lane.spans > 0), {
-      caption: 'Busy: inside a traced call.',
+      caption: 'Busy: inside a traced call, an operator or a range.',
       sort: 3,
       search: (row) => `${row.pid} ${row.tid}`,
       open: (row) => go.lane(row),

@@ -61,7 +61,7 @@ const timelineView = (() => {
       scene.layout = lanes.layout(groups);
       const wanted = scene.layout.height + scale.AXIS + 8;
       spacer.style.height = `${wanted}px`;
-      scroller.style.height = `min(${Math.max(wanted + 2, 110)}px, ${second || hooks.half ? 36 : 68}vh)`;
+      scroller.style.height = `min(${Math.max(wanted + 2, 110)}px, ${second || hooks.half ? '36vh' : 'var(--timeline-most)'})`;
       resize();
     }
 
@@ -180,7 +180,10 @@ const timelineView = (() => {
       scene.scroll = scroller.scrollTop;
       redraw();
     });
-    new ResizeObserver(resize).observe(scroller);
+    new ResizeObserver(() => {
+      resize();
+      if (scene.selected) scrollTo(scene.selected.row);
+    }).observe(scroller);
     palette.changed(redraw);
 
     const view = {

@@ -1,6 +1,6 @@
 """How long the server of `cutrace view` takes for its answers, without a browser.
 
-usage: answers.py CUTRACE TRACE
+usage: answers.py CUTRACE TRACE [RESULTS]      RESULTS: a file that gets a line of JSON for each figure
 
 Removes the trace's index first. Prints the time until it serves, until the index and the report are made (with the
 seconds of processor that they took), the index's size, the slowest of the answers of each kind, and the server's
@@ -58,13 +58,20 @@ def until(server, address, began, done):
         time.sleep(0.01)
 
 
+def figure(results, name, value):
+    """A figure for the table at the end (table.py)."""
+    if results:
+        with open(results, "a") as file:
+            print(json.dumps({"name": name, "value": value}), file=file)
+
+
 def line(name, times, sizes):
     times.sort()
     middle, last = times[len(times) // 2], times[-1]
     print(f"{name:34} median {middle:6.1f} ms  slowest {last:6.1f} ms  largest {max(sizes) / 1e3:7.0f} kB")
 
 
-def main(cutrace, trace):
+def main(cutrace, trace, results=None):
     index = trace + ".index"
     if os.path.exists(index):
         os.remove(index)
@@ -73,12 +80,17 @@ def main(cutrace, trace):
     try:
         print(f"until it serves: {first:.2f} s")
         print(f"until the index is made: {until(server, address, began, ('report', 'ready'))}")
+        figure(results, "index", (time.monotonic() - began) * 1e3)
+        figure(results, "index_cpu", used(server.pid) * 1e3)
         size, whole = os.path.getsize(index), os.path.getsize(trace)
+        figure(results, "trace_size", whole / 1e6)
+        figure(results, "index_size", 100 * size / whole)
         print(f"trace {whole / 1e6:.1f} MB, index {size / 1e6:.2f} MB ({100 * size / whole:.1f} %)")
         print(f"until the report is made: {until(server, address, began, ('ready',))}")
         built = peak(server.pid)
         size = os.path.getsize(index)
         print(f"index with report {size / 1e6:.2f} MB ({100 * size / whole:.1f} %)")
+        figure(results, "kept_size", 100 * size / whole)
         everything, took, length = ask(address, "spans", **{"from": 0, "to": 1 << 62})
         line("the whole run", [took], [length])
         ends = [s + d for row in everything["rows"] for s, d in zip(row["start"], row["duration"])]
@@ -96,13 +108,16 @@ def main(cutrace, trace):
                 complete += answer["complete"]
                 ids += [id for row in answer["rows"] for id in row["id"][:3]]
             line(f"{share:g} of it, {complete} of 20 complete", times, sizes)
+            figure(results, f"spans_{share:g}", times[len(times) // 2])
         for kind, questions in {
             "event": [{"id": id} for id in draw.sample(ids, min(50, len(ids)))],
             "search": [{"q": text} for text in ("softmax", "RM_ALLOC", "0x7f32", "no such text")],
             "instances": [{"name": "cuMemAlloc_v2", "by": by} for by in ("time", "duration")],
         }.items():
             answers = [ask(address, kind, **question) for question in questions]
-            line(f"{kind}, {len(answers)} times", [a[1] for a in answers], [a[2] for a in answers])
+            times = [a[1] for a in answers]
+            line(f"{kind}, {len(answers)} times", times, [a[2] for a in answers])
+            figure(results, f"{kind}_answer", times[len(times) // 2])
         began, answers, cursor = time.monotonic(), 0, 0
         while cursor is not None:
             answer, _, _ = ask(address, "search", q="no such text", **{"from": cursor})

@@ -1,15 +1,15 @@
 // Serves a trace, opens it in Chromium, zooms from the whole run to one named call and reads its arguments, searches; prints what
 // each took. Then once more with what was kept beside the trace.
-// usage: zoom.mjs CUTRACE TRACE
+// usage: zoom.mjs CUTRACE TRACE [RESULTS]      RESULTS: a file that gets a line of JSON for each figure
 
 import { spawn } from 'node:child_process';
-import { readFileSync, rmSync, statSync } from 'node:fs';
+import { appendFileSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 const require = createRequire(join(process.env.CUTRACE_WEB, 'package.json'));
 const { chromium } = require('playwright-core');
-const [cutrace, trace] = process.argv.slice(2);
+const [cutrace, trace, results] = process.argv.slice(2);
 const NAME = 'cuMemAlloc_v2';
 const megabytes = (kilobytes) => `${Math.round(kilobytes / 1024)} MB`;
 const memory = (pid, field) => Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
@@ -19,6 +19,8 @@ const used = (pid) => {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 };
 const line = (label, text) => console.log(`${label.padEnd(24)} ${text}`);
+// A figure for the table at the end (table.py).
+const figure = (name, value) => results && appendFileSync(results, `${JSON.stringify({ name, value })}\n`);
 
 async function serve() {
   const began = Date.now();
@@ -83,10 +85,15 @@ try {
   const { page, paint, timeline, opened } = await open(first.address);
   line('until it serves', `${first.took} ms, without an index`);
   line('first paint', `${Math.round(paint)} ms, the timeline after ${timeline} ms`);
+  figure('served', first.took);
+  figure('paint', paint);
+  figure('timeline', opened + timeline - first.began);
   await ready(page);
   line('the report', `after ${Date.now() - opened} ms; ${used(first.server.pid).toFixed(1)} s of processor for index and report`);
   const [size, whole] = [statSync(`${trace}.index`).size, statSync(trace).size];
   line('index with report', `${(size / 1e6).toFixed(2)} MB, ${((100 * size) / whole).toFixed(1)} % of the trace`);
+  figure('report', Date.now() - first.began);
+  figure('report_cpu', used(first.server.pid) * 1e3);
   const built = memory(first.server.pid, 'VmHWM');
 
   const ask = async (path) => (await fetch(`${first.address}api/${path}`)).json();
@@ -95,6 +102,7 @@ try {
   const moment = { time: wanted.start_ns + wanted.duration_ns / 2, end, gutter: 178 };
   await page.locator('#timeline-canvas').scrollIntoViewIfNeeded();
   const times = [];
+  const before = used(first.server.pid);
   for (let i = 0; i < 60; i++) {
     const { ms, state, width } = await step(page, moment);
     times.push(ms);
@@ -104,6 +112,10 @@ try {
   line('zoom', `${times.length} steps from the whole run to one ${NAME}`);
   line('each step, ms', times.map((ms) => ms.toFixed(0)).join(' '));
   line('', `p50 ${sorted(times)[times.length >> 1].toFixed(0)} ms, longest ${sorted(times).at(-1).toFixed(0)} ms`);
+  line('', `${((1e3 * (used(first.server.pid) - before)) / times.length).toFixed(0)} ms of the server's processor time a step`);
+  figure('step', sorted(times)[times.length >> 1]);
+  figure('longest_step', sorted(times).at(-1));
+  figure('step_cpu', (1e3 * (used(first.server.pid) - before)) / times.length);
   const selected = Date.now();
   await page.evaluate((id) => {
     const hash = new URLSearchParams(location.hash.slice(1));
@@ -112,11 +124,13 @@ try {
   }, wanted.id);
   await page.waitForFunction((name) => new RegExp(`${name}[\\s\\S]*Arguments`).test(document.getElementById('timeline-detail').innerText), NAME, { timeout: 60_000 });
   line('its arguments', `after ${Date.now() - selected} ms`);
+  figure('arguments', Date.now() - selected);
 
   const searched = Date.now();
   await page.locator('#search').fill('RM_ALLOC');
   await page.waitForFunction(() => /match/.test(document.getElementById('search-status').textContent), null, { timeout: 60_000 });
   line('search for RM_ALLOC', `first answer after ${Date.now() - searched} ms`);
+  figure('search', Date.now() - searched);
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => /RM_ALLOC[\s\S]*(Arguments|Request)/.test(document.getElementById('timeline-detail').innerText), null, { timeout: 60_000 });
   line('', `its arguments after ${Date.now() - searched} ms: ${await page.locator('#search-status').innerText()}`);
@@ -125,6 +139,8 @@ try {
   const { processInfo } = await session.send('SystemInfo.getProcessInfo');
   const tabs = processInfo.filter((one) => one.type === 'renderer').map((one) => memory(one.id, 'VmRSS'));
   line('memory of the tab', megabytes(Math.max(...tabs)));
+  figure('tab', Math.max(...tabs) / 1024);
+  figure('server', memory(first.server.pid, 'VmHWM') / 1024);
   line('memory of the server', `${megabytes(memory(first.server.pid, 'VmRSS'))}, at most ${megabytes(built)} for index and report, ${megabytes(memory(first.server.pid, 'VmHWM'))} in all`);
   await page.context().close();
   first.server.kill();
@@ -134,6 +150,7 @@ try {
   await ready(second.page);
   line('the next time', `serves after ${again.took} ms, first paint ${Math.round(second.paint)} ms, everything after ${Date.now() - second.opened} ms`);
   line('', `memory of the server ${megabytes(memory(again.server.pid, 'VmHWM'))}`);
+  figure('again', Date.now() - again.began);
   again.server.kill();
 } finally {
   await browser.close();

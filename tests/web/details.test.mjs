@@ -78,7 +78,7 @@ test('a kernel tells how it was launched', async () => {
   assert.match(text, /registers 128 per thread/);
   // 128 registers × 256 threads: two blocks of eight warps in a multiprocessor of 64.
   assert.match(text, /occupancy 25\.0 %: 2 blocks per SM, limited by registers/);
-  assert.match(text, /waves 0\.48/);
+  assert.match(text, /SMs used at most 128 of 132: one block each/);
   assert.match(text, /operator attention/, 'the range around its call');
   assert.match(text, /queue delay [\d.]+ µs from the call to the start/);
   assert.match(text, /Belongs to cudaLaunchKernel, 5\.20 µs on thread 4242 main, began/);
@@ -122,7 +122,7 @@ test('steps: outliers are marked, a press zooms, two are compared', async () => 
   const page = await open(PAGE);
   await page.getByRole('tab', { name: /^Steps/ }).click();
   const panel = page.locator('#panel-steps');
-  assert.match(plain(await panel.innerText()), /iterations: p50/);
+  assert.match(plain(await panel.innerText()), /steps: median/);
   const slow = panel.locator('tbody tr').filter({ hasText: 'slow' });
   await panel.getByRole('button', { name: 'outlier' }).click();
   await panel.getByRole('button', { name: 'outlier' }).click();

@@ -2,7 +2,7 @@
 
 mod traces;
 
-use event::{Arg, Category, Event, Extent, Layer, Meta, Record, Selection, Value};
+use event::{Arg, Category, Event, Extent, Kind, Layer, Meta, Record, Selection, Value};
 use render::{Output, Replay, Style, replay::Options};
 use traces::{Builder, START, inference, meta};
 
@@ -33,6 +33,34 @@ fn a_run() {
     let text = replayed(&inference(), ascii());
     assert!(text.is_ascii());
     insta::assert_snapshot!("run_ascii", text);
+}
+
+/// A GPU is sampled ten times a second: a program that takes its time to begin would be hidden behind its samples.
+#[test]
+fn samples_in_a_row_are_one_line() {
+    let mut records = Vec::new();
+    for number in 0..6u64 {
+        let at = START + number * 1_000;
+        let (id, layer) = (number + 1, Layer::Gpu);
+        let mut sample = Event::new(id, layer, Category::Other, "nvml", at);
+        sample.kind = Kind::Counter;
+        sample.device = Some(0);
+        sample.args = vec![Arg::new("gpu_percent", number)];
+        if number == 4 {
+            sample = Event::new(id, Layer::Driver, Category::Memory, "cuMemFree_v2", at);
+        }
+        records.push(Record::Event(sample));
+    }
+    let folded = replayed(&records, ascii());
+    let lines: Vec<&str> = folded.lines().map(str::trim_end).collect();
+    assert_eq!(lines.len(), 3, "{folded}");
+    assert!(lines[0].ends_with("nvml ... x 4"), "{folded}");
+    assert!(lines[2].contains("nvml(gpu_percent=5)"), "{folded}");
+    let full = Options {
+        full: true,
+        ..ascii()
+    };
+    assert_eq!(replayed(&records, full).lines().count(), 6);
 }
 
 /// Of a whole machine every line says whose it is.

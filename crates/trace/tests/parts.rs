@@ -9,6 +9,7 @@ use trace::{Format, Parts, Reader};
 
 fn parts() -> impl Strategy<Value = Parts> {
     any::<[bool; 3]>().prop_map(|[args, decoded, stack]| Parts {
+        only: None,
         args,
         decoded,
         stack,

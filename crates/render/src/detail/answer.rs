@@ -6,7 +6,7 @@ use super::{
     json,
     picture::{self, EMPTY, Picture, fair_share_of},
 };
-use crate::html::cells::CATEGORIES;
+use crate::html::colour::COLOURS;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt::Write,
@@ -208,7 +208,7 @@ impl Detail {
     fn cells(&self, query: &Query, row: &Row<'_>, shift: u32) -> (u64, Vec<picture::Cell>) {
         let first = query.from >> shift;
         let last = query.to.saturating_sub(1).max(query.from) >> shift;
-        let mut list = vec![Tally::<CATEGORIES>::default(); (last - first + 1) as usize];
+        let mut list = vec![Tally::<COLOURS>::default(); (last - first + 1) as usize];
         for shown in row.spans.iter().filter(|shown| !shown.in_cells) {
             // A label that the index does not have is as good as any other such.
             let known = shown.span.label < self.texts.len() as u32;

@@ -1,8 +1,8 @@
 //! The page before the report is made: lanes, and the whole run at a glance, from the index alone.
 
 use super::{Detail, Query};
-use crate::html::lane_head::OwnerHead;
-use event::{Category, Direction, Kind, Layer, Meta, Summary};
+use crate::html::{colour, lane_head::OwnerHead};
+use event::{Direction, Kind, Layer, Meta, Summary};
 use std::collections::BTreeMap;
 
 /// Spans of the whole run that the page begins with.
@@ -26,7 +26,7 @@ impl Detail {
             "summary": summary,
             "origin_ns": self.origin,
             "end_ns": self.end,
-            "categories": Category::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>(),
+            "categories": colour::names(),
             "layers": Layer::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>(),
             "directions": Direction::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>(),
             "types": Kind::ALL.iter().map(|it| it.as_str()).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ use super::{
     picture::{Cell, Cells, EMPTY, Picture, Row},
 };
 use crate::html::{
-    cells::CATEGORIES,
+    colour::COLOURS,
     lanes::{MAX_DEPTH, Owner},
 };
 use event::Layer;
@@ -317,7 +317,7 @@ impl Limits {
             _ => return Err(Damaged),
         };
         let is_sound = label < self.names
-            && usize::from(category & 0x7f) < CATEGORIES
+            && usize::from(category & 0x7f) < COLOURS
             && usize::from(layer) < Layer::ALL.len()
             && start.checked_add(duration).is_some()
             && inside <= duration;
@@ -455,7 +455,7 @@ fn take_cells(
             });
             continue;
         }
-        if usize::from(category >> 1) >= CATEGORIES {
+        if usize::from(category >> 1) >= COLOURS {
             return Err(Damaged);
         }
         let (fill, label, count) = (bytes.byte()?, limits.name(bytes)?, bytes.u32()?);

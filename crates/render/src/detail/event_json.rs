@@ -2,7 +2,7 @@
 
 use super::{Detail, Span, json};
 use crate::{Style, html::label::label, replay};
-use event::{Arg, Event, Extent, Frame, Kind, Layer, Value, What};
+use event::{Arg, Event, Extent, Frame, Kind, Layer, Name, Value, What};
 use serde_json::{Map, Value as Json, json};
 
 /// Arguments of an event at most.
@@ -18,12 +18,20 @@ pub struct EventFacts<'a> {
     /// Where it is on the timeline.
     pub row: Option<(u32, u32)>,
     pub meaning: Option<&'a What>,
-    /// Outermost first.
-    pub parents: Vec<(u64, String)>,
+    /// What is around it, or around the call of GPU work; outermost first.
+    pub parents: Vec<Around>,
     pub caused: Vec<Relative>,
     pub caused_more: bool,
     /// The call that GPU work comes from.
     pub caused_by: Option<Relative>,
+}
+
+/// A span that another is inside of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Around {
+    pub id: u64,
+    pub name: Name,
+    pub kind: Kind,
 }
 
 /// An event that has to do with another.
@@ -102,7 +110,8 @@ pub fn event_json(detail: &Detail, event: &Event, facts: &EventFacts<'_>) -> Str
         "status": event.status.as_ref().map(|status| json!({"code": status.code, "name": status.name.as_deref()})),
         "arguments": arguments.collect::<Vec<_>>(),
         "stack": event.stack.iter().take(MOST_FRAMES).map(frame).collect::<Vec<_>>(),
-        "parents": facts.parents.iter().map(|(id, name)| json!({"id": json::value(*id), "name": name})).collect::<Vec<_>>(),
+        "parents": facts.parents.iter().map(|it| json!({"id": json::value(it.id), "name": &*it.name, "type": it.kind.as_str()})).collect::<Vec<_>>(),
+        "operator": operator(event, &facts.parents),
         "caused": facts.caused.iter().map(Relative::json).collect::<Vec<_>>(),
         "meaning": meaning(event, start, facts),
         "ioctl": ioctl(event),
@@ -114,6 +123,18 @@ pub fn event_json(detail: &Detail, event: &Event, facts: &EventFacts<'_>) -> Str
         object["caused_by"] = call.json();
     }
     object.to_string()
+}
+
+/// The framework's operator that an event belongs to, or else the innermost range around it. Work of a graph belongs to the
+/// operator that was captured, not to what launched the graph.
+fn operator<'a>(event: &'a Event, parents: &'a [Around]) -> Option<&'a str> {
+    if let Some(Value::Map(origin)) = event.arg("origin") {
+        let known = origin.iter().find(|arg| &*arg.name == "operator");
+        return known.and_then(|arg| arg.value.as_str());
+    }
+    let innermost = |kind: Kind| parents.iter().rev().find(|around| around.kind == kind);
+    let found = innermost(Kind::Operator).or_else(|| innermost(Kind::Range));
+    found.map(|around| &*around.name)
 }
 
 /// What an event's bar shows.
@@ -179,18 +200,26 @@ fn ioctl(event: &Event) -> Option<Json> {
         let arg = ioctl.decoded.iter().find(|arg| &*arg.name == name);
         arg.map(|arg| &arg.value)
     };
-    let fields = ["args", "results"].into_iter().filter_map(find);
-    let fields = fields.flat_map(|map| match map {
-        Value::Map(args) => &args[..],
-        _ => &[],
-    });
     let field = |arg: &Arg| json!({"name": &*arg.name, "value": bounded(&arg.value)});
+    let part = |name: &str, out: bool| {
+        let args = match find(name) {
+            Some(Value::Map(args)) => &args[..],
+            _ => &[],
+        };
+        let named =
+            |arg: &Arg| json!({"name": &*arg.name, "value": bounded(&arg.value), "out": out});
+        args.iter().map(named).collect::<Vec<_>>()
+    };
+    // What the driver changed comes after what it was given.
+    let mut fields = part("args", false);
+    fields.extend(part("results", true));
+    fields.truncate(MOST_ARGUMENTS);
     Some(json!({
         "name": label(event).as_deref(),
         "command": format!("{:#x}", ioctl.cmd),
         "result": find("status").and_then(Value::as_str),
         "words": replay::request_words(ioctl, &Style::default()),
-        "fields": fields.take(MOST_ARGUMENTS).map(field).collect::<Vec<_>>(),
+        "fields": fields,
         "decoded": ioctl.decoded.iter().take(MOST_ARGUMENTS).map(field).collect::<Vec<_>>(),
     }))
 }

@@ -23,7 +23,7 @@ mod texts;
 
 pub use answer::{MOST_READ, Query};
 pub use build::Builder;
-pub use event_json::{EventFacts, Relative, event_json};
+pub use event_json::{Around, EventFacts, Relative, event_json};
 pub use json::value as number;
 pub use place::Placed;
 
@@ -178,6 +178,17 @@ impl Detail {
         number
             .and_then(|number| self.longest.get(&number))
             .map_or(&[], |list| list)
+    }
+
+    /// From the beginning of the first span of a segment to the end of the last.
+    pub fn extent(&self, segment: usize) -> Option<(u64, u64)> {
+        let picture = self.segments.get(segment)?;
+        Some((picture.from, picture.to))
+    }
+
+    /// The spans that reach across segments.
+    pub fn across(&self) -> impl Iterator<Item = &Span> {
+        self.reaching.iter().map(|reaching| &reaching.span)
     }
 
     /// The spans that reach across segments and end in this one.

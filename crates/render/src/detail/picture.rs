@@ -1,7 +1,7 @@
 //! A segment at a glance: the spans of its rows where they are few; of busy rows the longest, and cells for all.
 
 use super::{Span, cells::Tally};
-use crate::html::cells::CATEGORIES;
+use crate::html::colour::COLOURS;
 use std::collections::HashMap;
 
 /// Spans of a segment that are kept, shared fairly among its rows.
@@ -149,8 +149,7 @@ fn shift_for(rows: &[&[Span]]) -> u32 {
 fn cells_of(spans: &[Span], shift: u32) -> Cells {
     let first = spans[0].start >> shift;
     let last = spans.iter().map(|span| last_cell(span, shift)).max();
-    let mut list =
-        vec![Tally::<CATEGORIES>::default(); (last.unwrap_or(first) - first + 1) as usize];
+    let mut list = vec![Tally::<COLOURS>::default(); (last.unwrap_or(first) - first + 1) as usize];
     for span in spans {
         add(&mut list, first, shift, span);
     }
@@ -166,7 +165,7 @@ pub fn last_cell(span: &Span, shift: u32) -> u64 {
 }
 
 /// Adds a span to cells of which the first is number `first`; what is outside of them is left out.
-pub fn add(list: &mut [Tally<CATEGORIES>], first: u64, shift: u32, span: &Span) {
+pub fn add(list: &mut [Tally<COLOURS>], first: u64, shift: u32, span: &Span) {
     let end = first + list.len() as u64;
     let (from, to) = (span.start >> shift, last_cell(span, shift));
     for number in from.max(first)..to.saturating_add(1).min(end) {
@@ -185,7 +184,7 @@ pub fn add(list: &mut [Tally<CATEGORIES>], first: u64, shift: u32, span: &Span) 
 
 /// Adds cells to others, which may be wider or narrower.
 pub fn spread(
-    list: &mut [Tally<CATEGORIES>],
+    list: &mut [Tally<COLOURS>],
     (first, shift): (u64, u32),
     cells: &Cells,
     from_shift: u32,

@@ -5,6 +5,7 @@ use super::{
     texts::{Texts, cut},
 };
 use crate::html::{
+    colour,
     label::label,
     lanes::{Lanes, Open},
     placing,
@@ -86,7 +87,7 @@ impl Placer {
                         segment,
                         name,
                         label,
-                        category: event.category as u8,
+                        category: colour::of(event),
                         layer: event.layer as u8,
                         correlation: event.correlation.unwrap_or(0),
                     }
@@ -140,7 +141,7 @@ fn span(event: &Event, lane: u32, depth: usize, (name, label): (u32, u32)) -> Sp
         correlation: event.correlation.unwrap_or(0),
         name,
         label,
-        category: event.category as u8,
+        category: colour::of(event),
         layer: event.layer as u8,
         open: false,
         status: event.status.as_ref().map(|status| status.code),

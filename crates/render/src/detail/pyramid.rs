@@ -6,7 +6,7 @@ use super::{
     cells::Tally,
     picture::{self, Cells, Picture, Row, fair_share_of},
 };
-use crate::html::cells::CATEGORIES;
+use crate::html::colour::COLOURS;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 /// Pictures in one of the next level.
@@ -141,7 +141,7 @@ fn shift_for(rows: &[&Parts<'_>]) -> u32 {
 fn cells_of(parts: &Parts<'_>, shift: u32) -> Cells {
     let (from, to) = parts.reach();
     let first = from >> shift;
-    let mut list = vec![Tally::<CATEGORIES>::default(); ((to >> shift) - first + 1) as usize];
+    let mut list = vec![Tally::<COLOURS>::default(); ((to >> shift) - first + 1) as usize];
     for span in &parts.loose {
         picture::add(&mut list, first, shift, span);
     }

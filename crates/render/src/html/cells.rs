@@ -1,9 +1,7 @@
 //! What many spans come to when they cannot all be shown: cells of one width for all rows, each
 //! with the time of every category in it. The width doubles when the cells grow too many.
 
-use event::Category;
-
-pub const CATEGORIES: usize = Category::ALL.len();
+use super::colour::COLOURS;
 
 /// Cells of all rows together.
 const MAX_CELLS: usize = 400_000;
@@ -15,7 +13,7 @@ const MAX_IN_ROW: u64 = 16_384;
 #[derive(Clone, Default)]
 pub struct Cell {
     /// Nanoseconds by category. A float: a cell may be wider than what a u32 holds.
-    time: [f32; CATEGORIES],
+    time: [f32; COLOURS],
     /// Spans that begin here.
     pub count: u32,
     /// The name that takes most of the time, if one takes more than half: a majority vote.
@@ -156,7 +154,7 @@ impl Grid {
             return true;
         }
         self.reach(row, low, high);
-        let category = usize::from(span.category).min(CATEGORIES - 1);
+        let category = usize::from(span.category).min(COLOURS - 1);
         let width = 1u64 << self.shift;
         for bin in first..=last {
             let cell_start = bin << self.shift;

@@ -1,6 +1,6 @@
 //! How long things took: a histogram for every category, of the host and of the GPU.
 
-use super::cells::CATEGORIES;
+use super::colour::COLOURS;
 
 /// Two buckets an octave of nanoseconds.
 const BUCKETS: usize = 128;
@@ -12,12 +12,12 @@ pub struct Durations {
 impl Durations {
     pub fn new() -> Self {
         Durations {
-            counts: vec![0; 2 * CATEGORIES * BUCKETS],
+            counts: vec![0; 2 * COLOURS * BUCKETS],
         }
     }
 
     pub fn add(&mut self, gpu: bool, category: u8, duration: u64) {
-        let side = usize::from(gpu) * CATEGORIES + usize::from(category).min(CATEGORIES - 1);
+        let side = usize::from(gpu) * COLOURS + usize::from(category).min(COLOURS - 1);
         self.counts[side * BUCKETS + bucket(duration)] += 1;
     }
 
@@ -30,8 +30,8 @@ impl Durations {
             };
             let last = counts.iter().rposition(|&count| count > 0).unwrap_or(first);
             let mut histogram = vec![
-                (side / CATEGORIES) as u64,
-                (side % CATEGORIES) as u64,
+                (side / COLOURS) as u64,
+                (side % COLOURS) as u64,
                 first as u64,
             ];
             histogram.extend(&counts[first..=last]);

@@ -1,7 +1,7 @@
 //! What the page gets about a lane: whose it is, and what is in it.
 
 use super::{
-    cells::CATEGORIES,
+    colour::COLOURS,
     lanes::{Lane, Owner},
 };
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub struct LaneHead {
     first: u64,
     last: u64,
     longest: (u64, u32),
-    by_category: [u64; CATEGORIES],
+    by_category: [u64; COLOURS],
 }
 
 impl<T> From<&Lane<T>> for LaneHead {

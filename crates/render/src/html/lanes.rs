@@ -1,6 +1,6 @@
 //! The lanes of the timeline, a thread or a GPU stream each, with the spans open in them.
 
-use super::{cells::CATEGORIES, rows::Rows};
+use super::{colour::COLOURS, rows::Rows};
 use ahash::RandomState;
 use event::{Event, Kind, Layer};
 use serde::Serialize;
@@ -93,7 +93,7 @@ pub struct Lane<T> {
     pub failed: u64,
     /// Nanoseconds of outermost spans.
     pub busy: u64,
-    pub by_category: [u64; CATEGORIES],
+    pub by_category: [u64; COLOURS],
     pub first: u64,
     pub last: u64,
     pub longest: (u64, u32),
@@ -123,7 +123,7 @@ impl<T> Lane<T> {
             spans: 0,
             failed: 0,
             busy: 0,
-            by_category: [0; CATEGORIES],
+            by_category: [0; COLOURS],
             first: u64::MAX,
             last: 0,
             longest: (0, 0),

@@ -3,7 +3,8 @@
 
 mod allocations;
 mod callers;
-pub(crate) mod cells;
+mod cells;
+pub(crate) mod colour;
 mod details;
 mod durations;
 mod encode;

@@ -42,6 +42,7 @@ const SCRIPTS: &[&str] = &[
     include_str!("../../../../web/details.js"),
     include_str!("../../../../web/tables.js"),
     include_str!("../../../../web/launches.js"),
+    include_str!("../../../../web/operators.js"),
     include_str!("../../../../web/steps.js"),
     include_str!("../../../../web/tabs.js"),
     include_str!("../../../../web/charts.js"),

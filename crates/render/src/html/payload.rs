@@ -4,6 +4,7 @@
 use super::{
     allocations::Allocation,
     cells::Cell,
+    colour,
     encode::{packed, varint, zigzag},
     flame::Node,
     lane_head::LaneHead,
@@ -11,7 +12,7 @@ use super::{
     shapes::ShapeRow,
     timeline::Timeline,
 };
-use event::{Category, Direction, Kind, Layer, Name};
+use event::{Direction, Kind, Layer, Name};
 use serde::Serialize;
 use std::{
     cmp::Reverse,
@@ -114,7 +115,7 @@ fn attempt(
         names_left_out: timeline.names.left_out,
         lost: &timeline.lost,
         lost_total: timeline.lost_total,
-        categories: Category::ALL.iter().map(|c| c.as_str()).collect(),
+        categories: colour::names(),
         layers: Layer::ALL.iter().map(|layer| layer.as_str()).collect(),
         directions: Direction::ALL.iter().map(|d| d.as_str()).collect(),
         types: Kind::ALL.iter().map(|kind| kind.as_str()).collect(),

@@ -6,7 +6,7 @@ use std::io;
 use trace::index::{Bytes, varint};
 
 /// A change of what pages hold needs another number.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " 1");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " 2");
 /// No report is larger, unpacked.
 const LARGEST: usize = 64 << 20;
 

@@ -1,8 +1,9 @@
-//! Runs of the same query as one line: programs that start ask for hundreds of functions and attributes.
+//! Runs of the same query as one line: programs that start ask for hundreds of functions and attributes. So are samples of a
+//! GPU's state, one after the other with nothing between them.
 
 use super::{Replay, ThreadKey, text};
 use crate::{Paint, units};
-use event::{Category, Event, Status};
+use event::{Category, Event, Kind, Status};
 use std::io::{self, Write};
 
 /// Calls of one function, one after the other on one thread, with nothing between them.
@@ -22,6 +23,7 @@ impl<W: Write> Replay<W> {
             run.thread == (event.pid, event.tid)
                 && run.depth == depth
                 && run.first.name == event.name
+                && run.first.device == event.device
                 && code(run.first.status.as_ref()) == code(event.status.as_ref())
         })
     }
@@ -29,7 +31,7 @@ impl<W: Write> Replay<W> {
     /// Takes up a call that has ended, if it is a query: its line comes later, perhaps with others'. False if it must be
     /// written now.
     pub(super) fn folds(&mut self, event: &Event, depth: usize) -> bool {
-        if self.options.full || event.category != Category::Query {
+        if self.options.full || event.category != Category::Query && event.kind != Kind::Counter {
             return false;
         }
         let duration = event.duration().unwrap_or(0);
@@ -70,8 +72,10 @@ impl<W: Write> Replay<W> {
             let words = format!(" {} {times} {}", style.ellipsis(), units::count(run.count));
             self.line.push_str(&words);
             text::status(&mut self.line, &run.first, &style);
-            self.line.push(' ');
-            self.line.push_str(&style.paint(Paint::Faint, &time));
+            if run.first.kind != Kind::Counter {
+                self.line.push(' ');
+                self.line.push_str(&style.paint(Paint::Faint, &time));
+            }
         }
         self.flush_line()
     }

@@ -9,7 +9,9 @@ mod fold;
 mod text;
 
 use crate::{Output, Paint, Style, processes, units};
-use event::{Candidate, Event, Extent, Layer, Lost, Meaning, Meta, Record, Selection, Summary};
+use event::{
+    Candidate, Event, Extent, Kind, Layer, Lost, Meaning, Meta, Record, Selection, Summary,
+};
 use fold::Run;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -163,6 +165,13 @@ impl<W: Write> Replay<W> {
     fn shown_whole(&mut self, event: &Event) -> io::Result<()> {
         let end = event.end().unwrap_or(event.start);
         if !self.wanted(event) || !self.in_time(event.start, end) {
+            return Ok(());
+        }
+        if !self.continues(event, 0) {
+            self.end_run()?;
+        }
+        // A sample of the GPU's state belongs to no call.
+        if event.kind == Kind::Counter && self.folds(event, 0) {
             return Ok(());
         }
         self.end_run()?;

@@ -154,6 +154,11 @@ impl Decode for Decoder {
         while let Some(&line) = self.lines.get(self.next_line)
             && !batch.is_full()
         {
+            let is_wanted = |only| row::is_of(&self.rows, line.row(), only);
+            if !self.parts.only.is_none_or(is_wanted) {
+                self.next_line += 1;
+                continue;
+            }
             let at = At {
                 line: (self.next_line - first) as u32,
                 ..At::default()

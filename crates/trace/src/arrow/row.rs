@@ -20,6 +20,12 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 /// The text of a summary's row, which is not a list of arguments.
 pub type RawDetails<'a> = Option<&'a str>;
 
+/// Whether a row is about this event.
+pub fn is_of(batch: &Batch, row: usize, id: u64) -> bool {
+    let ids = batch.column(Column::OpId).filter(|ids| ids.has(row));
+    ids.is_some_and(|ids| uint(ids, row).is_ok_and(|found| found == id))
+}
+
 pub fn fields<'a>(
     batch: &'a Batch,
     row: usize,

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// A change of this, or of what is attached, needs another number.
-const MAGIC: &[u8; 8] = b"cutridx2";
+const MAGIC: &[u8; 8] = b"cutridx3";
 /// An index is a small part of its trace: a larger file is none.
 const LARGEST: u64 = 512 << 20;
 /// Bytes of the trace's beginning and end that the index knows.

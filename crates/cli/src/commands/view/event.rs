@@ -1,8 +1,8 @@
 //! `api/event`: everything known of one event, gathered from the segments that have something of it.
 
-use super::indexed::{Indexed, PLACED};
+use super::indexed::Indexed;
 use event::{Event, Extent, Layer, Record, What};
-use render::detail::{EventFacts, Relative, event_json};
+use render::detail::{Around, EventFacts, Relative, event_json};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -27,8 +27,6 @@ struct Reading<'a> {
     trace: &'a Indexed,
     read: HashMap<usize, Arc<Vec<Record>>>,
     began: Instant,
-    /// Segments that were read beside these.
-    others: usize,
 }
 
 impl<'a> Reading<'a> {
@@ -37,33 +35,40 @@ impl<'a> Reading<'a> {
             trace,
             read: HashMap::new(),
             began: Instant::now(),
-            others: 0,
         }
     }
 
     fn may_read(&self, segment: usize) -> bool {
-        let is_allowed = self.read.len() + self.others < MOST_READ && self.began.elapsed() < TIME;
+        let is_allowed = self.read.len() < MOST_READ && self.began.elapsed() < TIME;
         self.read.contains_key(&segment) || self.read.is_empty() || is_allowed
     }
 
     fn segment(&mut self, segment: usize) -> Result<&[Record], String> {
         if !self.read.contains_key(&segment) {
-            let records = self.trace.whole(segment)?;
+            let records = self.trace.brief(segment)?;
             self.read.insert(segment, records);
         }
         Ok(self.read.get(&segment).map_or(&[], |records| &records[..]))
     }
 
-    /// A segment of which names and times are wanted: less to read, if it was not read whole.
-    fn briefly(&mut self, segment: usize) -> Result<Arc<Vec<Record>>, String> {
-        if let Some(records) = self.read.get(&segment) {
-            return Ok(Arc::clone(records));
-        }
-        self.others += 1;
-        self.trace.records(segment, PLACED).map(Arc::new)
+    /// Everything of an event that was found in these segments.
+    fn filled(&self, event: Event, first: usize, last: usize) -> Result<Event, String> {
+        let id = event.id;
+        let of = |segment: usize| {
+            let records = self.trace.all_of(segment, id)?;
+            Ok::<_, String>(last_of(&records, id).cloned())
+        };
+        let ended = of(last)?.unwrap_or(event);
+        Ok(match first == last {
+            true => ended,
+            false => match of(first)? {
+                Some(begun) => joined(begun, ended),
+                None => ended,
+            },
+        })
     }
 
-    /// The event, as far as the segments that it begins and ends in know it; with these segments.
+    /// The event, as far as the segments that it begins and ends in know it, without arguments and stack; with these segments.
     fn event(&mut self, id: u64) -> Result<Option<(Event, usize, usize)>, String> {
         if let Some((_, first, last)) = self.trace.detail.reaching(id) {
             let (first, last) = (first as usize, last as usize);
@@ -122,6 +127,7 @@ pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
     let Some((event, first, last)) = reading.event(id)? else {
         return Ok(None);
     };
+    let event = reading.filled(event, first, last)?;
     let meaning = meaning_of(&mut reading, id, last)?;
     let mut family = HashSet::from([id]);
     let (mut caused, mut caused_more) = children(&mut reading, &mut family, id, (first, last))?;
@@ -135,20 +141,19 @@ pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
     caused.dedup_by_key(|relative| relative.id);
     caused_more |= caused.len() > MOST_CAUSED;
     caused.truncate(MOST_CAUSED);
-    let caused_by = match event.correlation {
+    let call = match event.correlation {
         Some(call) if event.layer == Layer::Gpu && call != id => {
-            let call = reading.event(call)?.map(|(call, ..)| call);
-            call.and_then(|call| relative(trace, &call))
+            reading.event(call)?.map(|(call, ..)| call)
         }
         _ => None,
     };
     let facts = EventFacts {
         row: row_of(&mut reading, &event, last)?,
         meaning: meaning.as_ref(),
-        parents: parents(&mut reading, &event)?,
+        parents: parents(&mut reading, call.as_ref().unwrap_or(&event))?,
         caused,
         caused_more,
-        caused_by,
+        caused_by: call.as_ref().and_then(|call| relative(trace, call)),
     };
     Ok(Some(event_json(&trace.detail, &event, &facts)))
 }
@@ -229,7 +234,7 @@ fn work_of(
         if !reading.may_read(number) {
             return Ok((found.into_values().collect(), true));
         }
-        for record in reading.briefly(number)?.iter() {
+        for record in reading.segment(number)? {
             if let Record::Event(work) = record
                 && work.layer == Layer::Gpu
                 && work
@@ -268,16 +273,20 @@ fn row_of(
 }
 
 /// The calls around it, outermost first.
-fn parents(reading: &mut Reading<'_>, event: &Event) -> Result<Vec<(u64, String)>, String> {
-    let mut parents = Vec::new();
+fn parents(reading: &mut Reading<'_>, event: &Event) -> Result<Vec<Around>, String> {
+    let mut parents: Vec<Around> = Vec::new();
     let mut next = event.parent;
     while let Some(id) = next
         && parents.len() < MOST_PARENTS
-        && !parents.iter().any(|(known, _)| *known == id)
+        && !parents.iter().any(|known| known.id == id)
         && let Some((parent, ..)) = reading.event(id)?
     {
-        parents.push((id, parent.name.to_string()));
         next = parent.parent;
+        parents.push(Around {
+            id,
+            kind: parent.kind,
+            name: parent.name,
+        });
     }
     parents.reverse();
     Ok(parents)

@@ -29,8 +29,8 @@ pub struct Indexed {
     recent: Mutex<Recent>,
     /// What reading and placing a segment took, lately, in nanoseconds.
     cost: AtomicU64,
-    /// The segments that were read whole last, for questions about events near each other.
-    whole: Mutex<VecDeque<(usize, Arc<Vec<Record>>)>>,
+    /// The segments that were read last for questions about single events, which are often near each other.
+    read: Mutex<VecDeque<(usize, Arc<Vec<Record>>)>>,
 }
 
 /// Segments that were placed and may be asked for again.
@@ -43,12 +43,12 @@ struct Recent {
 
 /// Spans of the segments that are remembered.
 const MOST_RECENT: usize = 500_000;
-/// Segments of which all records are remembered.
-const MOST_WHOLE: usize = 2;
+/// Segments of which all records are remembered, without their arguments.
+const MOST_HELD: usize = 3;
 /// For reading the segments of one answer.
 const READING: Duration = Duration::from_millis(50);
 /// What a segment is expected to take, at first.
-const FIRST_COST: Duration = Duration::from_millis(20);
+const FIRST_COST: Duration = Duration::from_millis(40);
 /// Threads that read at once.
 const MOST_READERS: usize = 4;
 
@@ -170,7 +170,7 @@ impl Indexed {
             detail,
             recent: Mutex::default(),
             cost: AtomicU64::new(FIRST_COST.as_nanos() as u64),
-            whole: Mutex::default(),
+            read: Mutex::default(),
         }
     }
 
@@ -193,17 +193,26 @@ impl Indexed {
             .map_err(|why| why.to_string())
     }
 
-    /// Everything that a segment has.
-    pub fn whole(&self, segment: usize) -> Result<Arc<Vec<Record>>, String> {
-        let lock = || self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What a segment has, without arguments and stacks.
+    pub fn brief(&self, segment: usize) -> Result<Arc<Vec<Record>>, String> {
+        let lock = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, records)) = lock().iter().find(|(known, _)| *known == segment) {
             return Ok(Arc::clone(records));
         }
-        let records = Arc::new(self.records(segment, Parts::ALL)?);
-        let mut whole = lock();
-        whole.push_front((segment, Arc::clone(&records)));
-        whole.truncate(MOST_WHOLE);
+        let records = Arc::new(self.records(segment, PLACED)?);
+        let mut read = lock();
+        read.push_front((segment, Arc::clone(&records)));
+        read.truncate(MOST_HELD);
         Ok(records)
+    }
+
+    /// Everything that a segment says of one event.
+    pub fn all_of(&self, segment: usize, id: u64) -> Result<Vec<Record>, String> {
+        let parts = Parts {
+            only: Some(id),
+            ..Parts::ALL
+        };
+        self.records(segment, parts)
     }
 
     /// Segments that can be read and placed for one answer.

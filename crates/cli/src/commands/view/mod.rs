@@ -5,6 +5,7 @@ mod board;
 mod browser;
 mod event;
 mod indexed;
+mod neighbour;
 mod prepare;
 mod search;
 mod site;

@@ -76,7 +76,7 @@ impl Needle {
 }
 
 /// A match, or an instance.
-fn found(trace: &Indexed, span: &Span, placed: Option<&Placed>) -> Json {
+pub fn found(trace: &Indexed, span: &Span, placed: Option<&Placed>) -> Json {
     let (name, label) = match placed {
         Some(placed) => placed.names(&trace.detail, span),
         None => trace.detail.names(span),

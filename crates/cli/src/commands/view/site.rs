@@ -1,6 +1,12 @@
 //! What is at which address, below a path that other users of the machine cannot guess.
 
-use super::{board::Board, event, indexed::Indexed, search};
+use super::{
+    board::Board,
+    event,
+    indexed::Indexed,
+    neighbour::{self, Wanted},
+    search,
+};
 use crate::commands::http::{Parameters, Request, Response};
 use render::detail::Query;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,6 +49,7 @@ impl Site {
             "api/event" => one_event,
             "api/search" => found,
             "api/instances" => instances,
+            "api/next" => next,
             _ => return Response::not_found(),
         };
         let Some(parameters) = Parameters::parse(query) else {
@@ -129,6 +136,20 @@ fn instances(trace: &Indexed, parameters: &Parameters) -> Answer {
     };
     let (from, max) = page_of(parameters)?;
     search::instances(trace, name, by_time, from, max).map(Some)
+}
+
+fn next(trace: &Indexed, parameters: &Parameters) -> Answer {
+    let wanted = Wanted {
+        name: parameters.get("name").ok_or("name: missing")?,
+        start: parameters.needed("start")?,
+        id: parameters.needed("id")?,
+        before: match parameters.get("to") {
+            None | Some("after") => false,
+            Some("before") => true,
+            Some(_) => return Err("to: after or before".to_owned()),
+        },
+    };
+    neighbour::neighbour(trace, &wanted).map(Some)
 }
 
 /// Where to go on, and how far.

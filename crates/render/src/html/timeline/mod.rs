@@ -8,7 +8,7 @@ mod tests;
 use super::{
     allocations::Allocations,
     callers::Callers,
-    cells::CATEGORIES,
+    colour::{self, COLOURS, OFF_CPU},
     details::Details,
     durations::Durations,
     flame::{self, Flame, Weight},
@@ -139,7 +139,7 @@ impl Timeline {
         let (names, flame) = (&mut self.names, &mut self.flame);
         let begun = self.lanes.begin(index, event.id, start, |lane, depth| {
             let (name, label) = names_of(names, event);
-            let category = event.category as u8;
+            let category = colour::of(event);
             let gpu = lane.owner.is_gpu();
             let node = match lane.enclosing(depth) {
                 // The call that it came from may end later than it begins.
@@ -185,7 +185,7 @@ impl Timeline {
             None => {}
         }
         self.limits.add(event);
-        self.durations.add(gpu, event.category as u8, duration);
+        self.durations.add(gpu, colour::of(event), duration);
         let status = event.status.as_ref().map(|status| status.code);
         self.place(
             index,
@@ -198,7 +198,7 @@ impl Timeline {
                 correlation: event.correlation.unwrap_or(0),
                 name,
                 label,
-                category: event.category as u8,
+                category: colour::of(event),
                 layer: event.layer as u8,
                 open: false,
                 status,
@@ -214,7 +214,7 @@ impl Timeline {
     /// Where in the flame graph GPU work goes: below the stack that it came from.
     fn gpu_node(&mut self, name: u32, event: &Event) -> u32 {
         let parent = self.callers.of(&mut self.flame, event.correlation);
-        self.flame.child(parent, name, event.category as u8)
+        self.flame.child(parent, name, colour::of(event))
     }
 
     fn of_gpu(&mut self, name: u32, node: u32, event: &Event, duration: u64) {
@@ -242,7 +242,7 @@ impl Timeline {
                 correlation: event.correlation.unwrap_or(0),
                 name,
                 label,
-                category: event.category as u8,
+                category: colour::of(event),
                 layer: event.layer as u8,
                 open: false,
                 status: event.status.as_ref().map(|status| status.code),
@@ -265,13 +265,14 @@ impl Timeline {
         lane.failed += u64::from(span.status.is_some_and(|code| code != 0));
         lane.first = lane.first.min(span.start);
         lane.last = lane.last.max(end);
-        if depth == 0 {
+        let works = span.category != OFF_CPU;
+        if depth == 0 && works {
             lane.busy = lane.busy.saturating_add(span.duration);
         }
         let own = span.duration - span.inside;
-        let by_category = &mut lane.by_category[usize::from(span.category).min(CATEGORIES - 1)];
+        let by_category = &mut lane.by_category[usize::from(span.category).min(COLOURS - 1)];
         *by_category = by_category.saturating_add(own);
-        if span.duration >= lane.longest.0 {
+        if span.duration >= lane.longest.0 && works {
             lane.longest = (span.duration, span.name);
         }
         let row = lane.row(index, depth, &mut self.rows);
