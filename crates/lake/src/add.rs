@@ -6,16 +6,19 @@
 use crate::{
     Error, Lake, Result,
     aside::{Aside, Held},
-    files::EventFiles,
+    files::{EventFiles, FileWriter},
     layout::{Entry, TABLES, entry_of, name_of, partition},
     manifest::{list, make_folder, now, sync_folder},
+    merge::merge,
     rows::Rows,
     tables::{self, Table, TableFile},
 };
 use analyse::Report;
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use event::Meta;
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
     sync::mpsc::sync_channel,
@@ -25,6 +28,8 @@ use trace::Tables;
 
 /// Batches that are read ahead.
 const AHEAD: usize = 4;
+/// Files that are put together at once.
+const MOST_RUNS: usize = 64;
 
 /// What came of adding a trace.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,7 +158,12 @@ fn write(
     stacks.write(rows.stacks.frames.take(name)?)?;
     let summary = tables.summary();
     let mut entry = entry_of(meta, &summary);
-    let (events, count, names) = files.finish(&summary)?;
+    let runs = files.runs;
+    let schema = rows.schema();
+    let (mut events, count, names) = files.finish(&summary)?;
+    if runs {
+        events = together(folder, name, schema, meta, &events)?;
+    }
     entry.rows = count;
     entry.added_ns = now();
     let mut written = Written {
@@ -166,6 +176,26 @@ fn write(
     written.table(Table::Names, names.table(name)?)?;
     written.table(Table::Runs, tables::runs(&written.entry)?)?;
     Ok(written)
+}
+
+/// One sorted file, or a few, of the many that too many threads for the memory made.
+fn together(
+    folder: &Path,
+    name: &str,
+    schema: SchemaRef,
+    meta: &Meta,
+    runs: &[PathBuf],
+) -> Result<Vec<PathBuf>> {
+    let folder = folder.join("together");
+    fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+    let mut out = FileWriter::new(&folder, name, schema, Some(meta.clone()));
+    for runs in runs.chunks(MOST_RUNS) {
+        merge(runs, &HashSet::new(), &mut out)?;
+        for run in runs {
+            fs::remove_file(run).map_err(Error::write(run))?;
+        }
+    }
+    Ok(out.files)
 }
 
 /// Files go to their places first, then the list says that they belong.

@@ -1,5 +1,6 @@
 //! The Parquet files of events: written aside, sorted, each ended when it is large.
 
+use crate::gather::Segment;
 use crate::{
     Error, Result,
     columns::sorted_by,
@@ -7,7 +8,6 @@ use crate::{
     sorter::{Due, Group, GroupKey, Sorter},
     tables::{Names, sync},
 };
-use crate::gather::Segment;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use event::{Meta, Summary};
@@ -135,7 +135,9 @@ impl FileWriter {
     /// Whether the file that is open has enough.
     pub fn is_large(&self) -> bool {
         let bytes = |(_, groups): &(PathBuf, SortedGroups<GroupKey>)| groups.packed_bytes();
-        self.open.as_ref().is_some_and(|open| bytes(open) >= FILE_BYTES)
+        self.open
+            .as_ref()
+            .is_some_and(|open| bytes(open) >= FILE_BYTES)
     }
 
     /// Finishes the file that is open, if there is one, and makes it durable.

@@ -57,9 +57,7 @@ pub fn column(kind: &DataType, pieces: &[Piece<'_>]) -> Result<ArrayRef> {
         DataType::UInt64 => numbers::<UInt64Type>(pieces, rows),
         DataType::Int64 => numbers::<Int64Type>(pieces, rows),
         DataType::Float64 => numbers::<Float64Type>(pieces, rows),
-        DataType::Dictionary(key, _) if **key == DataType::Int8 => {
-            texts::<Int8Type>(pieces, rows)
-        }
+        DataType::Dictionary(key, _) if **key == DataType::Int8 => texts::<Int8Type>(pieces, rows),
         DataType::Dictionary(..) => texts::<Int32Type>(pieces, rows),
         other => Err(ArrowError::NotYetImplemented(format!("a column of {other}")).into()),
     }
@@ -98,7 +96,10 @@ fn numbers<T: ArrowPrimitiveType>(pieces: &[Piece<'_>], rows: usize) -> Result<A
         values.extend(piece.rows.iter().map(|&row| from[row as usize]));
     }
     let valid = valid(pieces, rows);
-    Ok(Arc::new(PrimitiveArray::<T>::try_new(values.into(), valid)?))
+    Ok(Arc::new(PrimitiveArray::<T>::try_new(
+        values.into(),
+        valid,
+    )?))
 }
 
 /// Keys of one dictionary as keys of the new one; -1: not used yet.

@@ -103,6 +103,39 @@ impl Lake {
         self.each_once(entries.iter().filter_map(|entry| entry.tables.get(&table)))
     }
 
+    /// The recordings of a lake, or of a folder within one (`LAKE/run=R`), each by the path by which every command
+    /// reads it; None if the folder is not in a lake.
+    pub fn recordings(folder: &Path) -> Option<Result<Vec<PathBuf>>> {
+        let root = folder
+            .ancestors()
+            .take(4)
+            .find(|above| Lake::is_one(above))?;
+        let within = folder.strip_prefix(root).ok()?;
+        let is_part = |part: &Path| {
+            part.components().all(|name| {
+                let name = name.as_os_str().to_string_lossy();
+                ["run=", "host=", "rank="]
+                    .iter()
+                    .any(|prefix| name.starts_with(prefix))
+            })
+        };
+        if !is_part(within) {
+            return None;
+        }
+        let lake = Lake::at(root);
+        let entries = match lake.entries() {
+            Ok(entries) => entries,
+            Err(error) => return Some(Err(error)),
+        };
+        let in_it = |entry: &&Entry| entry.files.iter().any(|file| file.starts_with(within));
+        let paths = entries
+            .iter()
+            .filter(|entry| within.as_os_str().is_empty() || in_it(entry));
+        Some(Ok(paths
+            .map(|entry| lake.entry_path(&entry.name))
+            .collect()))
+    }
+
     fn each_once<'a>(&self, files: impl Iterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
         let mut seen = HashSet::new();
         let files = files.filter(|file| seen.insert(file.as_path()));

@@ -211,16 +211,19 @@ impl Rows {
         let columns = &self.columns;
         let starts = self.starts(batch);
         let stacks = self.stacks.ids(batch.column(columns.stack))?;
-        let kept = (self.schema.fields().iter()).zip(&columns.kept).map(
-            |(field, &at)| match field.name().as_str() {
+        let kept = (self.schema.fields().iter())
+            .zip(&columns.kept)
+            .map(|(field, &at)| match field.name().as_str() {
                 TIME => starts.clone(),
                 STACK_ID => stacks.clone(),
                 _ => batch.column(at).clone(),
-            },
-        );
+            });
         let mut kept: Vec<ArrayRef> = kept.collect();
         debug_assert_eq!(
-            self.schema.fields().last().map(|field| field.name().as_str()),
+            self.schema
+                .fields()
+                .last()
+                .map(|field| field.name().as_str()),
             Some(RECORDING)
         );
         let keys = Int32Array::from(vec![0; batch.num_rows()]);

@@ -353,7 +353,8 @@ impl<'a> Keys<'a> {
 
     #[inline]
     pub fn thread(&self, row: usize) -> Thread {
-        let number = |column: &arrow_array::UInt32Array| column.is_valid(row).then(|| column.value(row));
+        let number =
+            |column: &arrow_array::UInt32Array| column.is_valid(row).then(|| column.value(row));
         (number(self.pids), number(self.tids))
     }
 

@@ -48,7 +48,10 @@ pub fn findings(recording: &str, meta: &Meta, findings: &[Finding]) -> Result<Re
         )
         .with("cost_ns", number(|finding| finding.cost_ns))
         .with("cost_bytes", number(|finding| finding.cost_bytes))
-        .with("cost_per_step_ns", number(|finding| finding.cost_per_step_ns))
+        .with(
+            "cost_per_step_ns",
+            number(|finding| finding.cost_per_step_ns),
+        )
         .with("from_ns", time(|finding| finding.from_ns))
         .with("to_ns", time(|finding| finding.to_ns))
         .with("op_ids", op_ids)

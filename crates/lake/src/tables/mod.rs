@@ -13,10 +13,15 @@ pub use runs::runs;
 pub use steps::steps;
 
 use crate::Result;
-use arrow_array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
+use arrow_array::{
+    ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray, cast::AsArray,
+    types::Int32Type,
+};
 use arrow_schema::{Field, Schema};
+use arrow_select::concat::concat_batches;
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::HashSet,
     fs::File,
     path::{Path, PathBuf},
     sync::Arc,
@@ -125,9 +130,7 @@ impl TableFile {
                 )
             }
         };
-        groups
-            .write(batch)
-            .map_err(crate::Error::trace(&self.path))
+        groups.write(batch).map_err(crate::Error::trace(&self.path))
     }
 
     /// Makes it durable; None: it has no rows.
@@ -145,4 +148,35 @@ impl TableFile {
 pub fn sync(path: &Path) -> Result<()> {
     let sync = || File::open(path)?.sync_all();
     sync().map_err(crate::Error::write(path))
+}
+
+/// The rows but for those of these recordings.
+pub fn without(rows: &RecordBatch, recordings: &HashSet<String>) -> Result<RecordBatch> {
+    if recordings.is_empty() {
+        return Ok(rows.clone());
+    }
+    let column = rows.column_by_name(crate::columns::RECORDING);
+    let column = column.and_then(|column| column.as_dictionary_opt::<Int32Type>());
+    let Some(column) = column else {
+        return Ok(rows.clone());
+    };
+    let names = column.values().as_string::<i32>();
+    let is_kept = |row: usize| match column.key(row) {
+        Some(key) => !recordings.contains(names.value(key)),
+        None => true,
+    };
+    // They are few, and stretches of them belong together.
+    let mut kept: Vec<RecordBatch> = Vec::new();
+    let mut row = 0;
+    while row < rows.num_rows() {
+        let first = row;
+        while row < rows.num_rows() && is_kept(row) {
+            row += 1;
+        }
+        if row > first {
+            kept.push(rows.slice(first, row - first));
+        }
+        row += 1;
+    }
+    Ok(concat_batches(&rows.schema(), &kept)?)
 }

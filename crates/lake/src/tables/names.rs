@@ -147,8 +147,14 @@ impl Names {
             .with("rows", number(|count| Some(count.rows)))
             .with("spans", number(|count| Some(count.spans)))
             .with("total_ns", number(|count| Some(count.total_ns)))
-            .with("min_ns", number(|count| (count.spans > 0).then_some(count.min_ns)))
-            .with("max_ns", number(|count| (count.spans > 0).then_some(count.max_ns)))
+            .with(
+                "min_ns",
+                number(|count| (count.spans > 0).then_some(count.min_ns)),
+            )
+            .with(
+                "max_ns",
+                number(|count| (count.spans > 0).then_some(count.max_ns)),
+            )
             .with("first_ns", time(|count| count.first_ns))
             .with("last_ns", time(|count| count.last_ns))
             .batch()

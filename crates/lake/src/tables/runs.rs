@@ -14,7 +14,10 @@ pub fn runs(entry: &Entry) -> Result<RecordBatch> {
     let text = |text: Option<&str>| texts(std::iter::once(text));
     let meta = &entry.meta;
     TableColumns::of(&entry.name, 1)?
-        .with("world_size", Arc::new(UInt32Array::from(vec![entry.world_size])))
+        .with(
+            "world_size",
+            Arc::new(UInt32Array::from(vec![entry.world_size])),
+        )
         .with(
             "local_rank",
             Arc::new(UInt32Array::from(vec![meta.identity.local_rank])),

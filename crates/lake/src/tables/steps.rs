@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 pub fn steps(recording: &str, meta: &Meta, steps: &Steps) -> Result<RecordBatch> {
     let rows = &steps.steps;
-    let number = |of: fn(&StepRow) -> u64| Arc::new(UInt64Array::from_iter_values(rows.iter().map(of)));
+    let number =
+        |of: fn(&StepRow) -> u64| Arc::new(UInt64Array::from_iter_values(rows.iter().map(of)));
     TableColumns::of(recording, rows.len())?
         .with(
             "step",
