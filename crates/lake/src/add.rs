@@ -67,7 +67,7 @@ pub fn add_with(
     if let Some(entry) = lake.entry(&name)? {
         return Ok(Added::Known(entry));
     }
-    let _held = Held::wait(lake, &name)?;
+    let _held = Held::recording(lake, &name)?;
     if let Some(entry) = lake.entry(&name)? {
         return Ok(Added::Known(entry));
     }

@@ -60,22 +60,40 @@ fn sweep(aside: &Path) {
 
 /// A lock that one process holds at a time: whoever comes second waits.
 pub struct Held {
-    _file: File,
+    file: File,
+    /// A file to remove in the end: there is one for each recording.
+    removed: Option<PathBuf>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Somebody may wait for it, and another make a new one: then both add the same recording, which does no harm.
+        if let Some(path) = &self.removed {
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 impl Held {
+    /// On adding a recording.
+    pub fn recording(lake: &Lake, name: &str) -> Result<Self> {
+        let mut held = Held::wait(lake, name)?;
+        held.removed = Some(lock_path(lake, name));
+        Ok(held)
+    }
+
     /// On this name, among writers of this lake.
     pub fn wait(lake: &Lake, name: &str) -> Result<Self> {
         let held = Held::open(lake, name)?;
         // Where there are no locks, two do the same work, and the second's files take the place of the first's.
-        let _ = held._file.lock();
+        let _ = held.file.lock();
         Ok(held)
     }
 
     /// The same, but None if another holds it.
     pub fn try_now(lake: &Lake, name: &str) -> Result<Option<Self>> {
         let held = Held::open(lake, name)?;
-        match held._file.try_lock() {
+        match held.file.try_lock() {
             Err(TryLockError::WouldBlock) => Ok(None),
             _ => Ok(Some(held)),
         }
@@ -84,8 +102,15 @@ impl Held {
     fn open(lake: &Lake, name: &str) -> Result<Self> {
         let folder = lake.unfinished();
         make_folder(lake.root(), &folder)?;
-        let path = folder.join(format!("{name}.lock"));
+        let path = lock_path(lake, name);
         let file = File::create(&path).map_err(Error::write(&path))?;
-        Ok(Held { _file: file })
+        Ok(Held {
+            file,
+            removed: None,
+        })
     }
+}
+
+fn lock_path(lake: &Lake, name: &str) -> PathBuf {
+    lake.unfinished().join(format!("{name}.lock"))
 }

@@ -133,6 +133,8 @@ pub struct Chunk {
     pub cells: Batch,
     /// When each begins, as the file has it.
     pub starts: Vec<i64>,
+    /// Times count from 1970: these are the rows of a lake.
+    pub is_absolute: bool,
     /// The rows that are wanted, in the order of time.
     order: Vec<u32>,
 }
@@ -227,6 +229,7 @@ impl Cursor {
 
     fn chunk_of(&mut self, rows: &RecordBatch) -> std::result::Result<Chunk, String> {
         let time = rows.column_by_name("start_ns");
+        let is_absolute = time.is_some();
         let time = time.or_else(|| rows.column_by_name("ts_ns"));
         let starts = time.and_then(|column| column.as_primitive_opt::<Int64Type>());
         let starts = starts.ok_or("rows without times")?.values().to_vec();
@@ -241,6 +244,7 @@ impl Cursor {
         Ok(Chunk {
             cells,
             starts,
+            is_absolute,
             order,
         })
     }

@@ -171,7 +171,7 @@ impl Records {
             return Ok(false);
         };
         self.advance(at);
-        match self.extent(&chunk, row) {
+        match Self::extent(&chunk, row) {
             Some((phase, duration)) => {
                 self.begun += 1;
                 if phase == Phase::Whole {
@@ -193,7 +193,7 @@ impl Records {
     }
 
     /// How long the row's span is, if it has an end.
-    fn extent(&self, chunk: &Chunk, row: usize) -> Option<(Phase, u64)> {
+    fn extent(chunk: &Chunk, row: usize) -> Option<(Phase, u64)> {
         use crate::arrow::columns::Column;
         let phases = chunk.cells.column(Column::Phase)?;
         if !phases.has(row) {
@@ -204,15 +204,9 @@ impl Records {
         match row::text(phases, row).ok()? {
             "X" => Some((Phase::Whole, duration.unwrap_or(0))),
             // In a lake such a row is where its span began; in a file of `export` where it ended.
-            "E" if chunk.starts.get(row).is_some() && self.is_absolute() => {
-                Some((Phase::End, duration.unwrap_or(0)))
-            }
+            "E" if chunk.is_absolute => Some((Phase::End, duration.unwrap_or(0))),
             _ => None,
         }
-    }
-
-    fn is_absolute(&self) -> bool {
-        self.base != 0
     }
 
     /// Adds the record of a line; `end` is when it was, if it is a span's end.
