@@ -126,7 +126,13 @@ fn put_together(
     let at_ns = later_than_all(lake)?;
     let name = format!("{at_ns:x}-{}", std::process::id());
     let path = lake.compaction_path(&name);
-    let (compaction, counts) = rewrite(lake, partition, entries, without, &name, at_ns)?;
+    let (mut compaction, counts) = rewrite(lake, partition, entries, without, &name, at_ns)?;
+    let names = compaction.names();
+    for old in lake.listed()?.compactions.into_values() {
+        if old.is_covered(&names) {
+            compaction.replaced.extend(old.replaced);
+        }
+    }
     let work = Aside::new(lake, &name)?;
     list(&work.folder, &path, &compaction)?;
     // From here on the new files are the lake's. What follows may be done by the next compaction, too.
@@ -229,18 +235,9 @@ fn forget_superseded(lake: &Lake, newest: &Path) -> Result<()> {
     let Some(new) = listed.compactions.get(newest) else {
         return Ok(());
     };
-    let names: HashSet<&str> = new
-        .entries
-        .iter()
-        .map(|entry| entry.name.as_str())
-        .collect();
+    let names = new.names();
     for (path, old) in &listed.compactions {
-        let is_covered = (old.entries.iter()).all(|entry| names.contains(entry.name.as_str()));
-        if path != newest && is_covered && !old.entries.is_empty() {
-            // What it had replaced must not be forgotten before it is removed.
-            for file in &old.replaced {
-                remove(&lake.root().join(file))?;
-            }
+        if path != newest && old.is_covered(&names) {
             remove(path)?;
         }
     }

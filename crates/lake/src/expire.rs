@@ -67,7 +67,7 @@ pub fn expire(lake: &Lake, which: &Expired) -> Result<Vec<Entry>> {
             .and_then(|entry| entry.files.first());
         let partition = first.and_then(|file| file.parent()).map(Path::to_owned);
         let name = format!("{:x}-{}", compaction.at_ns + 1, std::process::id());
-        let (new, _) = rewrite(
+        let (mut new, _) = rewrite(
             lake,
             &partition.unwrap_or_default(),
             &compaction.entries,
@@ -75,6 +75,7 @@ pub fn expire(lake: &Lake, which: &Expired) -> Result<Vec<Entry>> {
             &name,
             compaction.at_ns + 1,
         )?;
+        new.replaced.extend(compaction.replaced.iter().cloned());
         let work = Aside::new(lake, &name)?;
         list(&work.folder, path, &new)?;
     }

@@ -7,7 +7,7 @@
 use crate::{Entry, Error, Lake, Result};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -25,6 +25,19 @@ pub struct Compaction {
     pub replaced: Vec<PathBuf>,
     /// When it took effect, in nanoseconds since 1970.
     pub at_ns: i64,
+}
+
+impl Compaction {
+    pub fn names(&self) -> HashSet<String> {
+        (self.entries.iter())
+            .map(|entry| entry.name.clone())
+            .collect()
+    }
+
+    /// Whether all its recordings are among these.
+    pub fn is_covered(&self, names: &HashSet<String>) -> bool {
+        self.entries.iter().all(|entry| names.contains(&entry.name))
+    }
 }
 
 /// Everything that the manifest says.

@@ -22,10 +22,23 @@ use std::{
 
 /// Rows of a row group, at most.
 pub const GROUP_ROWS: usize = 256 * 1024;
-/// Rows that may wait in memory.
-const MOST_ROWS: usize = 5 * GROUP_ROWS;
-/// A row group with fewer is not worth its place in the index.
-const LEAST_ROWS: usize = GROUP_ROWS / 4;
+
+/// What is in memory, and how large row groups are.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Rows of a row group, at most.
+    group: usize,
+    /// A row group with fewer is not worth its place in the index.
+    least: usize,
+    /// Rows that may wait in memory.
+    most: usize,
+}
+
+const USUAL: Limits = Limits {
+    group: GROUP_ROWS,
+    least: GROUP_ROWS / 4,
+    most: 5 * GROUP_ROWS,
+};
 
 /// Process and thread; rows that have none come first.
 pub type Thread = (Option<u32>, Option<u32>);
@@ -50,6 +63,7 @@ pub enum Due {
 /// Rows that wait.
 pub struct Sorter {
     schema: SchemaRef,
+    limits: Limits,
     columns: [usize; 3],
     /// Batches that waiting rows are in, or were.
     batches: Vec<Weak<RecordBatch>>,
@@ -78,6 +92,7 @@ impl Sorter {
     pub fn new(schema: &SchemaRef) -> Result<Self> {
         Ok(Sorter {
             schema: schema.clone(),
+            limits: USUAL,
             columns: sorted_by(schema)?,
             batches: Vec::new(),
             threads: Vec::new(),
@@ -159,17 +174,17 @@ impl Sorter {
 
     /// What must be done before more rows are added.
     pub fn due(&mut self) -> Result<Due> {
-        if self.late_rows > MOST_ROWS {
+        if self.late_rows > self.limits.most {
             return Ok(Due::File);
         }
-        if self.rows < MOST_ROWS {
+        if self.rows < self.limits.most {
             return Ok(Due::Nothing);
         }
         self.let_go()?;
         let largest = (self.threads.iter_mut()).max_by_key(|waiting| waiting.rows);
         Ok(match largest {
-            Some(waiting) if waiting.rows >= LEAST_ROWS => {
-                let segments = waiting.take(self.columns, GROUP_ROWS);
+            Some(waiting) if waiting.rows >= self.limits.least => {
+                let segments = waiting.take(self.columns, self.limits.group);
                 self.rows -= rows_of(&segments);
                 waiting.groups += 1;
                 Due::Group(Group {
@@ -186,7 +201,7 @@ impl Sorter {
     fn let_go(&mut self) -> Result<()> {
         self.batches.retain(|batch| batch.strong_count() > 0);
         let kept = self.batches.iter().filter_map(Weak::upgrade);
-        if kept.map(|batch| batch.num_rows()).sum::<usize>() < 3 * MOST_ROWS {
+        if kept.map(|batch| batch.num_rows()).sum::<usize>() < 3 * self.limits.most {
             return Ok(());
         }
         self.batches.clear();
@@ -240,8 +255,8 @@ impl Sorter {
                         group.segments.extend(segments);
                     }
                     None => {
-                        let segments = waiting.take(self.columns, GROUP_ROWS);
-                        room = GROUP_ROWS - rows_of(&segments);
+                        let segments = waiting.take(self.columns, self.limits.group);
+                        room = self.limits.group - rows_of(&segments);
                         groups.push(Group {
                             key: (waiting.thread, waiting.groups),
                             segments,
@@ -361,5 +376,129 @@ impl<'a> Keys<'a> {
     #[inline]
     pub fn start(&self, row: usize) -> i64 {
         self.starts.value(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, Int64Array, UInt32Array};
+    use arrow_schema::{DataType, Field, Schema};
+
+    const FEW: Limits = Limits {
+        group: 40,
+        least: 10,
+        most: 200,
+    };
+
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![
+            Field::new("pid", DataType::UInt32, true),
+            Field::new("tid", DataType::UInt32, true),
+            Field::new("start_ns", DataType::Int64, false),
+        ]))
+    }
+
+    /// Batches of rows by threads of a trace: in order, but now and then one that began long ago.
+    fn rows(threads: u32, batches: u32) -> Vec<Vec<(Option<u32>, u32, i64)>> {
+        let mut state = 7_u64;
+        let mut chance = move |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % below
+        };
+        let row = |at: u32, number: i64, chance: &mut dyn FnMut(u64) -> u64| {
+            let thread = chance(u64::from(threads)) as u32;
+            let now = i64::from(at) * 100 + number;
+            let start = match chance(50) {
+                0 => chance(now.max(1).cast_unsigned()).cast_signed(),
+                _ => now,
+            };
+            ((thread > 0).then_some(thread / 4), thread, start)
+        };
+        (0..batches)
+            .map(|at| (0..64).map(|number| row(at, number, &mut chance)).collect())
+            .collect()
+    }
+
+    fn segment(rows: &[(Option<u32>, u32, i64)]) -> Segment {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(rows.iter().map(|row| row.0).collect::<UInt32Array>()),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.1))),
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2))),
+        ];
+        Segment {
+            batch: Arc::new(RecordBatch::try_new(schema(), columns).expect("a batch")),
+            rows: (0..rows.len() as u32).collect(),
+        }
+    }
+
+    /// The rows of a file, in its order.
+    fn file(mut groups: Vec<Group>) -> Vec<(Thread, i64)> {
+        groups.sort_by_key(|group| group.key);
+        let mut all = Vec::new();
+        for segment in groups.iter().flat_map(|group| &group.segments) {
+            let keys = Keys::of(&segment.batch, [0, 1, 2]);
+            let rows = segment.rows.iter().map(|row| *row as usize);
+            all.extend(rows.map(|row| (keys.thread(row), keys.start(row))));
+        }
+        all
+    }
+
+    #[test]
+    fn every_file_is_sorted_and_no_row_is_lost() {
+        // One thread, a few, and more than there is room for.
+        for threads in [1, 3, 10, 100] {
+            let rows = rows(threads, 200);
+            let mut sorter = Sorter::new(&schema()).expect("a schema");
+            sorter.limits = FEW;
+            let mut files: Vec<Vec<(Thread, i64)>> = Vec::new();
+            let mut groups = Vec::new();
+            for batch in &rows {
+                sorter.add(segment(batch));
+                loop {
+                    match sorter.due().expect("sorted") {
+                        Due::Nothing => break,
+                        Due::Group(group) => groups.push(group),
+                        Due::File => {
+                            groups.extend(sorter.drain());
+                            files.push(file(std::mem::take(&mut groups)));
+                            sorter.add_late();
+                        }
+                    }
+                }
+                assert!(sorter.rows < FEW.most + 64, "{threads}");
+                let kept = sorter.batches.iter().filter_map(Weak::upgrade);
+                let kept: usize = kept.map(|batch| batch.num_rows()).sum();
+                assert!(
+                    kept < 5 * FEW.most,
+                    "{threads}: {kept} rows are kept in memory"
+                );
+            }
+            loop {
+                groups.extend(sorter.drain());
+                files.push(file(std::mem::take(&mut groups)));
+                if !sorter.add_late() {
+                    break;
+                }
+            }
+            for file in &files {
+                assert!(file.is_sorted(), "{threads} threads: {file:?}");
+            }
+            let mut found: Vec<(Thread, i64)> = files.concat();
+            let mut wanted: Vec<(Thread, i64)> = (rows.iter().flatten())
+                .map(|(pid, tid, start)| ((*pid, Some(*tid)), *start))
+                .collect();
+            found.sort();
+            wanted.sort();
+            assert_eq!(found, wanted, "{threads} threads");
+            assert_eq!(
+                threads == 100,
+                files.len() > 10,
+                "{threads}: {}",
+                files.len()
+            );
+        }
     }
 }

@@ -17,8 +17,11 @@ pub fn findings(recording: &str, meta: &Meta, findings: &[Finding]) -> Result<Re
         Arc::new(numbers.collect::<UInt64Array>())
     };
     let time = |of: fn(&Finding) -> u64| {
-        let times = findings.iter().map(|finding| unix_ns(meta, of(finding)));
-        Arc::new(Int64Array::from_iter_values(times))
+        // Not every finding has a place.
+        let times = findings
+            .iter()
+            .map(|finding| (finding.to_ns > 0).then(|| unix_ns(meta, of(finding))));
+        Arc::new(times.collect::<Int64Array>())
     };
     let mut op_ids = ListBuilder::new(UInt64Builder::new());
     for finding in findings {
