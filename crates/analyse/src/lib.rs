@@ -84,7 +84,7 @@ pub use ranges::Ranges;
 pub use rate::Rate;
 pub use roles::Role;
 pub use sites::CallSite;
-pub use steps::Steps;
+pub use steps::{StepRow, Steps};
 pub use symbols::{Symbol, SymbolId, Symbols};
 pub use top::Longest;
 pub use working::Working;

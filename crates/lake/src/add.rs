@@ -1,30 +1,35 @@
 //! Adding a trace: written aside, made durable, renamed into place, and then listed.
 //!
-//! A crash leaves a file aside, which the next addition removes, or files in place that are not listed yet, which adding
-//! the same trace again replaces. Two writers of one trace write the same files.
+//! A crash leaves a folder aside, which the next writer removes, or files in place that are not listed yet, which adding
+//! the same trace again replaces. Of two writers of one trace, the second waits, and finds it there.
 
 use crate::{
     Error, Lake, Result,
-    layout::{Entry, entry_of, name_of, partition},
+    aside::{Aside, Held},
+    files::{EventFiles, FileWriter},
+    layout::{Entry, TABLES, entry_of, name_of, partition},
+    manifest::{list, make_folder, now, sync_folder},
+    merge::merge,
     rows::Rows,
+    tables::{self, Table, TableFile},
 };
+use analyse::Report;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use event::Meta;
 use std::{
-    fs::{self, File},
-    io::{self, Write},
+    collections::HashSet,
+    fs,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime},
+    sync::mpsc::sync_channel,
+    thread,
 };
-use trace::{Groups, Tables};
+use trace::Tables;
 
-/// A file is ended when it has this many bytes: large enough for few files, small enough to be read by several workers.
-const FILE_BYTES: u64 = 192 << 20;
-/// What was left aside by somebody who is surely gone.
-const STALE: Duration = Duration::from_secs(24 * 60 * 60);
+/// Batches that are read ahead.
+const AHEAD: usize = 4;
+/// Files that are put together at once.
+const MOST_RUNS: usize = 64;
 
 /// What came of adding a trace.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,8 +47,18 @@ impl Added {
     }
 }
 
-/// Adds one trace. `tick` gets the rows read so far.
+/// Adds one trace, without steps and findings. `tick` gets the rows read since.
 pub fn add(lake: &Lake, path: &Path, tick: &mut dyn FnMut(u64)) -> Result<Added> {
+    add_with(lake, path, &mut |_| None, tick)
+}
+
+/// Adds one trace. `report` is asked for what was found in it, if it is new: its steps and findings become tables.
+pub fn add_with(
+    lake: &Lake,
+    path: &Path,
+    report: &mut dyn FnMut(&Path) -> Option<Report>,
+    tick: &mut dyn FnMut(u64),
+) -> Result<Added> {
     let meta = trace::open(path)
         .map_err(Error::trace(path))?
         .meta()
@@ -52,12 +67,11 @@ pub fn add(lake: &Lake, path: &Path, tick: &mut dyn FnMut(u64)) -> Result<Added>
     if let Some(entry) = lake.entry(&name)? {
         return Ok(Added::Known(entry));
     }
-    let aside = lake.unfinished();
-    for folder in [&aside, &lake.manifest()] {
-        fs::create_dir_all(folder).map_err(Error::write(folder))?;
+    let _held = Held::recording(lake, &name)?;
+    if let Some(entry) = lake.entry(&name)? {
+        return Ok(Added::Known(entry));
     }
-    sweep(&aside);
-    let work = Aside::new(&aside, &name)?;
+    let work = Aside::new(lake, &name)?;
     // Traces that are not Arrow, or not finished, become so first.
     let rewritten;
     let tables = match Tables::open(path).map_err(Error::trace(path))? {
@@ -70,193 +84,158 @@ pub fn add(lake: &Lake, path: &Path, tick: &mut dyn FnMut(u64)) -> Result<Added>
                 .ok_or_else(|| Error::Damaged(path.into(), "it cannot be read as a table".into()))?
         }
     };
-    let (entry, files) = write(&work, path, &meta, &name, tables, tick)?;
-    place(lake, &work, &meta, entry, files).map(Added::New)
+    let mut written = write(&work.folder, path, &meta, &name, tables, tick)?;
+    if let Some(report) = report(path) {
+        written.table(Table::Steps, tables::steps(&name, &meta, &report.steps)?)?;
+        let findings = tables::findings(&name, &meta, &report.findings)?;
+        written.table(Table::Findings, findings)?;
+    }
+    place(lake, &work, written).map(Added::New)
+}
+
+/// What is written aside.
+struct Written {
+    folder: PathBuf,
+    entry: Entry,
+    events: Vec<PathBuf>,
+    tables: Vec<(Table, PathBuf)>,
+}
+
+impl Written {
+    fn table(&mut self, table: Table, rows: RecordBatch) -> Result<()> {
+        let mut file = TableFile::new(self.folder.join(format!("{}.parquet", table.as_str())));
+        file.write(rows)?;
+        let path = file.finish()?;
+        self.tables.extend(path.map(|path| (table, path)));
+        Ok(())
+    }
 }
 
 /// Writes the files of a trace aside.
 fn write(
-    work: &Aside,
+    folder: &Path,
     path: &Path,
     meta: &Meta,
     name: &str,
     mut tables: Tables,
     tick: &mut dyn FnMut(u64),
-) -> Result<(Entry, Vec<PathBuf>)> {
+) -> Result<Written> {
     let base = meta.start_unix_ns.unwrap_or(0).cast_signed();
-    let mut rows = Rows::new(&tables.schema(), base)?;
-    let mut files: Vec<PathBuf> = Vec::new();
-    let mut open: Option<Part> = None;
-    let mut count = 0;
-    let mut put = |batch: arrow_array::RecordBatch, rows: &Rows| -> Result<()> {
-        let part = match open.take().filter(|part| part.bytes() < FILE_BYTES) {
-            Some(part) => part,
-            None => {
-                // The one that is full, if there is one, was finished below.
-                let file = work.folder.join(format!("{name}.{}.parquet", files.len()));
-                files.push(file.clone());
-                Part::create(&file, rows, meta).map_err(|why| in_trace(path, why))?
+    let mut rows = Rows::new(&tables.schema(), base, name)?;
+    let mut files = EventFiles::new(folder, name, rows.schema(), meta)?;
+    let mut stacks = TableFile::new(folder.join("stacks.parquet"));
+    thread::scope(|scope| -> Result<()> {
+        let (output, batches) = sync_channel(AHEAD);
+        let tables = &mut tables;
+        scope.spawn(move || {
+            loop {
+                let next = tables.next_batch().transpose();
+                let Some(next) = next else { return };
+                let failed = next.is_err();
+                if output.send(next).is_err() || failed {
+                    return;
+                }
             }
-        };
-        count += batch.num_rows() as u64;
-        let mut part = part;
-        part.groups.write(batch).map_err(Error::trace(path))?;
-        if part.bytes() >= FILE_BYTES {
-            part.finish().map_err(|why| in_trace(path, why))?;
-        } else {
-            open = Some(part);
+        });
+        for batch in batches {
+            let batch = batch.map_err(Error::trace(path))?;
+            tick(batch.num_rows() as u64);
+            for segment in rows.take(batch)? {
+                files.add(segment)?;
+            }
+            if rows.stacks.frames.are_many() {
+                stacks.write(rows.stacks.frames.take(name)?)?;
+            }
         }
         Ok(())
-    };
-    while let Some(batch) = tables.next_batch().map_err(Error::trace(path))? {
-        let batch = rows.take(&batch)?;
-        tick(batch.num_rows() as u64);
-        if batch.num_rows() > 0 {
-            put(batch, &rows)?;
-        }
-    }
-    if let Some(rest) = rows.rest()? {
-        put(rest, &rows)?;
+    })?;
+    for segment in rows.rest()? {
+        files.add(segment)?;
     }
     if let Some(warning) = tables.warning() {
         return Err(Error::Damaged(path.into(), warning.to_owned()));
     }
-    if let Some(part) = open {
-        part.finish().map_err(|why| in_trace(path, why))?;
+    stacks.write(rows.stacks.frames.take(name)?)?;
+    let summary = tables.summary();
+    let mut entry = entry_of(meta, &summary);
+    let runs = files.runs;
+    let schema = rows.schema();
+    let (mut events, count, names) = files.finish(&summary)?;
+    if runs {
+        events = together(folder, name, schema, meta, &events)?;
     }
-    let mut entry = entry_of(meta, &tables.summary());
     entry.rows = count;
-    Ok((entry, files))
+    entry.added_ns = now();
+    let mut written = Written {
+        folder: folder.into(),
+        entry,
+        events,
+        tables: Vec::new(),
+    };
+    (written.tables).extend(stacks.finish()?.map(|path| (Table::Stacks, path)));
+    written.table(Table::Names, names.table(name)?)?;
+    written.table(Table::Runs, tables::runs(&written.entry)?)?;
+    Ok(written)
 }
 
-fn in_trace(path: &Path, why: trace::Error) -> Error {
-    Error::Trace {
-        path: path.into(),
-        source: why,
+/// One sorted file, or a few, of the many that too many threads for the memory made.
+fn together(
+    folder: &Path,
+    name: &str,
+    schema: SchemaRef,
+    meta: &Meta,
+    runs: &[PathBuf],
+) -> Result<Vec<PathBuf>> {
+    let folder = folder.join("together");
+    fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+    let mut out = FileWriter::new(&folder, name, schema, Some(meta.clone()));
+    for runs in runs.chunks(MOST_RUNS) {
+        merge(runs, &HashSet::new(), &mut out)?;
+        for run in runs {
+            fs::remove_file(run).map_err(Error::write(run))?;
+        }
     }
-}
-
-/// One file being written.
-struct Part {
-    groups: Groups,
-    written: Arc<AtomicU64>,
-    path: PathBuf,
-}
-
-impl Part {
-    fn create(path: &Path, rows: &Rows, meta: &Meta) -> trace::Result<Self> {
-        let written = Arc::new(AtomicU64::new(0));
-        let file = Counted {
-            file: File::create(path)?,
-            written: written.clone(),
-        };
-        let groups = Groups::new(file, rows.schema(), vec![trace::parquet_head(meta)?])?;
-        Ok(Part {
-            groups,
-            written,
-            path: path.into(),
-        })
-    }
-
-    fn bytes(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
-    }
-
-    fn finish(mut self) -> trace::Result<()> {
-        self.groups.finish(Vec::new())?;
-        File::open(&self.path)?.sync_all()?;
-        Ok(())
-    }
-}
-
-/// Counts what goes to a file.
-struct Counted {
-    file: File,
-    written: Arc<AtomicU64>,
-}
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
-        self.written.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
+    Ok(out.files)
 }
 
 /// Files go to their places first, then the list says that they belong.
-fn place(
-    lake: &Lake,
-    work: &Aside,
-    meta: &Meta,
-    mut entry: Entry,
-    files: Vec<PathBuf>,
-) -> Result<Entry> {
-    let partition = partition(meta);
-    let folder = lake.root().join(&partition);
-    fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
-    for file in files {
-        let name = file.file_name().unwrap_or_default();
-        let bytes = fs::metadata(&file).map_err(Error::read(&file))?.len();
-        let to = folder.join(name);
-        fs::rename(&file, &to).map_err(Error::write(&to))?;
-        entry.bytes += bytes;
-        entry.files.push(partition.join(name));
+fn place(lake: &Lake, work: &Aside, written: Written) -> Result<Entry> {
+    let mut entry = written.entry;
+    let partition = partition(&entry.meta);
+    for file in written.events {
+        let to = partition.join(file.file_name().unwrap_or_default());
+        entry.bytes += into_place(lake, &file, &to)?;
+        entry.files.push(to);
     }
-    sync_folder(&folder)?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    entry.added_ns = i64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(0);
-    let text = serde_json::to_vec(&entry).map_err(io::Error::from);
-    let text = text.map_err(Error::write(lake.manifest()))?;
-    let listed = lake.entry_path(&entry.name);
-    let aside = work.folder.join("entry.json");
-    let write = || {
-        let mut file = File::create(&aside)?;
-        file.write_all(&text)?;
-        file.sync_all()?;
-        fs::rename(&aside, &listed)
-    };
-    write().map_err(Error::write(&listed))?;
-    sync_folder(&lake.manifest())?;
+    for (table, file) in written.tables {
+        let to = table_path(table, &partition, &entry.name);
+        entry.bytes += into_place(lake, &file, &to)?;
+        entry.tables.insert(table, to);
+    }
+    let files = entry.files.iter().chain(entry.tables.values());
+    let mut folders: Vec<&Path> = files.filter_map(|file| file.parent()).collect();
+    folders.dedup();
+    for folder in folders {
+        sync_folder(&lake.root().join(folder))?;
+    }
+    list(&work.folder, &lake.entry_path(&entry.name), &entry)?;
     Ok(entry)
 }
 
-fn sync_folder(folder: &Path) -> Result<()> {
-    let sync = || File::open(folder)?.sync_all();
-    sync().map_err(Error::write(folder))
+/// Where a side table of a recording is, relative to the lake.
+pub fn table_path(table: Table, partition: &Path, name: &str) -> PathBuf {
+    (Path::new(TABLES).join(table.as_str()))
+        .join(partition)
+        .join(format!("{name}.parquet"))
 }
 
-/// A folder of this writer's own; gone when this is dropped.
-struct Aside {
-    folder: PathBuf,
-}
-
-impl Aside {
-    fn new(parent: &Path, name: &str) -> Result<Self> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("{name}.{}.{number}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
-        Ok(Aside { folder })
+/// Renames a file into the lake; how large it is.
+pub fn into_place(lake: &Lake, file: &Path, to: &Path) -> Result<u64> {
+    let to = lake.root().join(to);
+    if let Some(folder) = to.parent() {
+        make_folder(lake.root(), folder)?;
     }
-}
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// Removes what writers that were killed have left, once nobody can be writing there.
-fn sweep(aside: &Path) {
-    for found in fs::read_dir(aside).into_iter().flatten().flatten() {
-        let age = found.metadata().and_then(|data| data.modified()).ok();
-        let age = age.and_then(|changed| changed.elapsed().ok());
-        if age.is_some_and(|age| age > STALE) {
-            let _ = fs::remove_dir_all(found.path());
-        }
-    }
+    let bytes = fs::metadata(file).map_err(Error::read(file))?.len();
+    fs::rename(file, &to).map_err(Error::write(&to))?;
+    Ok(bytes)
 }

@@ -1,15 +1,12 @@
-//! Whether a lake is whole, and removing what is old.
+//! Whether a lake is whole: what the manifest lists is there and can be read, and what is there is listed.
 
-use crate::{Entry, Error, Lake, Result};
+use crate::{Lake, Result, layout::TABLES};
 use std::{
-    collections::BTreeSet,
-    fs::{self, File},
-    io::{Read, Seek, SeekFrom},
+    collections::{BTreeMap, BTreeSet, HashSet},
+    fs,
     path::{Path, PathBuf},
 };
-
-/// What a Parquet file begins and ends with.
-const MAGIC: &[u8; 4] = b"PAR1";
+use trace::ParquetRows;
 
 /// What is wrong with a lake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,89 +17,141 @@ pub struct Checked {
     pub rows: u64,
     /// Listed, and not there or not whole: what is wrong with each.
     pub broken: Vec<String>,
-    /// There, and not listed: what a crash left. Adding the trace again lists them.
+    /// There, and not listed: what a crash left. Adding the trace again replaces them.
     pub unlisted: Vec<PathBuf>,
+    /// There, not listed, and not written by `lake add`.
+    pub foreign: Vec<PathBuf>,
+    /// Replaced by a compaction, and not removed yet.
+    pub replaced: usize,
 }
 
-/// Compares the list with what is there.
-pub fn check(lake: &Lake) -> Result<Checked> {
+impl Checked {
+    /// Whether nothing is missing or broken.
+    pub fn is_whole(&self) -> bool {
+        self.broken.is_empty()
+    }
+}
+
+/// Compares the list with what is there. `rows`: reads every row, which finds damage inside of files, too.
+pub fn check(lake: &Lake, rows: bool) -> Result<Checked> {
     let mut checked = Checked::default();
-    let mut listed = BTreeSet::new();
-    for entry in lake.entries()? {
-        checked.traces += 1;
+    let listed = lake.listed()?;
+    let entries: Vec<_> = listed.entries.into_values().collect();
+    checked.traces = entries.len();
+    // Rows that the files of events should have: recordings that share files, together.
+    let mut wanted: BTreeMap<&[PathBuf], u64> = BTreeMap::new();
+    for entry in &entries {
         checked.rows += entry.rows;
-        let mut bytes = 0;
-        for file in &entry.files {
-            checked.files += 1;
-            listed.insert(lake.root().join(file));
-            match whole(&lake.root().join(file)) {
-                Ok(size) => bytes += size,
-                Err(why) => checked.broken.push(format!("{}: {why}", file.display())),
-            }
+        *wanted.entry(entry.files.as_slice()).or_default() += entry.rows;
+    }
+    for (files, wanted) in wanted {
+        let mut found = Some(0);
+        for file in files {
+            let whole = checked.file(lake, file, rows);
+            found = found.zip(whole).map(|(sum, rows)| sum + rows);
         }
-        if bytes != entry.bytes && checked.broken.is_empty() {
-            let (found, wanted) = (bytes, entry.bytes);
+        if let Some(found) = found.filter(|found| *found != wanted) {
+            let name = files.first().map(|file| file.display().to_string());
             checked.broken.push(format!(
-                "{}: {found} bytes, {wanted} were written",
-                entry.name
+                "{}: {found} rows, {wanted} were written",
+                name.unwrap_or_default()
             ));
         }
-        checked.bytes += bytes;
     }
-    for run in folders(lake.root(), "run=") {
-        for host in folders(&run, "host=") {
-            for rank in folders(&host, "rank=") {
-                let files = fs::read_dir(&rank).into_iter().flatten().flatten();
-                let files = files
-                    .map(|file| file.path())
-                    .filter(|file| !listed.contains(file));
-                checked.unlisted.extend(files);
+    let tables: BTreeSet<&PathBuf> = (entries.iter())
+        .flat_map(|entry| entry.tables.values())
+        .collect();
+    for file in tables {
+        checked.file(lake, file, rows);
+    }
+    let known: HashSet<&PathBuf> = (entries.iter())
+        .flat_map(|entry| entry.files.iter().chain(entry.tables.values()))
+        .collect();
+    let replaced: HashSet<&PathBuf> = (listed.compactions.values())
+        .flat_map(|compaction| &compaction.replaced)
+        .collect();
+    for folder in [PathBuf::new(), PathBuf::from(TABLES)] {
+        for file in partition_files(&lake.root().join(&folder), folder.as_os_str().is_empty()) {
+            let relative = file.strip_prefix(lake.root()).unwrap_or(&file).to_owned();
+            if known.contains(&relative) {
+                continue;
+            }
+            if replaced.contains(&relative) {
+                checked.replaced += 1;
+            } else if is_ours(&file) {
+                checked.unlisted.push(relative);
+            } else {
+                checked.foreign.push(relative);
             }
         }
     }
     checked.unlisted.sort();
+    checked.foreign.sort();
     Ok(checked)
 }
 
-fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
-    let found = fs::read_dir(parent).into_iter().flatten().flatten();
-    let named = found.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    named.map(|entry| entry.path()).collect()
-}
-
-/// A file's size, if it begins and ends as a Parquet file does.
-fn whole(path: &Path) -> std::result::Result<u64, String> {
-    let read = || -> std::io::Result<(u64, [u8; 4], [u8; 4])> {
-        let mut file = File::open(path)?;
-        let (mut head, mut tail) = ([0; 4], [0; 4]);
-        file.read_exact(&mut head)?;
-        let end = file.seek(SeekFrom::End(-4))?;
-        file.read_exact(&mut tail)?;
-        Ok((end + 4, head, tail))
-    };
-    match read() {
-        Ok((size, head, tail)) if &head == MAGIC && &tail == MAGIC => Ok(size),
-        Ok(_) => Err("not a whole Parquet file".into()),
-        Err(why) => Err(why.to_string()),
-    }
-}
-
-/// Removes traces that ended before this moment (nanoseconds since 1970): from the list first, then their files.
-pub fn expire(lake: &Lake, before_ns: i64) -> Result<Vec<Entry>> {
-    let old: Vec<Entry> = (lake.entries()?.into_iter())
-        .filter(|entry| entry.end_ns < before_ns)
-        .collect();
-    for entry in &old {
-        let listed = lake.entry_path(&entry.name);
-        fs::remove_file(&listed).map_err(Error::write(&listed))?;
-        for file in &entry.files {
-            let path = lake.root().join(file);
-            fs::remove_file(&path).map_err(Error::write(&path))?;
-            // Folders that are empty now.
-            for folder in path.ancestors().skip(1).take(3) {
-                let _ = fs::remove_dir(folder);
+impl Checked {
+    /// The rows of a file that is whole.
+    fn file(&mut self, lake: &Lake, file: &Path, every_row: bool) -> Option<u64> {
+        let path = lake.root().join(file);
+        self.files += 1;
+        match rows_of(&path, every_row) {
+            Ok((rows, bytes)) => {
+                self.bytes += bytes;
+                Some(rows)
+            }
+            Err(why) => {
+                self.broken.push(format!("{}: {why}", file.display()));
+                None
             }
         }
     }
-    Ok(old)
+}
+
+/// Its rows and bytes, if it can be read.
+fn rows_of(path: &Path, every_row: bool) -> std::result::Result<(u64, u64), String> {
+    let bytes = fs::metadata(path).map_err(|error| error.to_string())?.len();
+    let not_whole = |error: trace::Error| format!("not a whole Parquet file: {error}");
+    let mut rows = ParquetRows::open(path, 65_536).map_err(not_whole)?;
+    let total = rows.total();
+    if every_row {
+        let mut count = 0;
+        while let Some(batch) = rows.next_batch().map_err(|error| error.to_string())? {
+            count += batch.num_rows() as u64;
+        }
+        if count != total {
+            return Err(format!("{count} rows could be read of {total}"));
+        }
+    }
+    Ok((total, bytes))
+}
+
+/// Whether a file has a name that `lake add` or `lake compact` gives.
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let stem = name.and_then(|name| name.strip_suffix(".parquet"));
+    stem.is_some_and(|stem| {
+        let words: Vec<&str> = stem.split(['-', '.']).collect();
+        stem.starts_with("compact-") || words.len() >= 3 && words[1].parse::<u64>().is_ok()
+    })
+}
+
+/// Everything in the folders of runs.
+fn partition_files(root: &Path, at_root: bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = vec![root.into()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            // The lake's own folders.
+            let is_own =
+                at_root && folder == root && entry.file_name().to_string_lossy().starts_with('_');
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && !is_own => folders.push(path),
+                Ok(kind) if kind.is_file() => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found
 }

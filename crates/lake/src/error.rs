@@ -18,6 +18,10 @@ pub enum Error {
         "{0}: the trace was cut off: {1}; add it once it is whole, or export the readable part first"
     )]
     Damaged(PathBuf, String),
+    #[error("{0}: not a file of this lake: {1}")]
+    Foreign(PathBuf, String),
+    #[error("{0}: another compaction or expiry is running")]
+    Busy(PathBuf),
     #[error(transparent)]
     Arrow(#[from] arrow_schema::ArrowError),
     #[error(

@@ -1,16 +1,17 @@
 //! Where things are in a lake, and the list of what belongs to it.
 
-use crate::{Error, Result};
+use crate::{Error, Result, tables::Table};
 use event::{Gpu, Meta, Summary};
 use serde::{Deserialize, Serialize};
 use std::{
-    fs,
+    collections::{BTreeMap, HashSet},
     path::{Path, PathBuf},
 };
 
-const MANIFEST: &str = "_manifest";
+pub const MANIFEST: &str = "_manifest";
+pub const TABLES: &str = "_tables";
 /// Files that are being written.
-const UNFINISHED: &str = "_unfinished";
+pub const UNFINISHED: &str = "_unfinished";
 
 /// A folder of Parquet files.
 #[derive(Debug, Clone)]
@@ -27,9 +28,13 @@ pub struct Entry {
     pub host: String,
     pub rank: u32,
     pub world_size: Option<u32>,
-    /// Parquet files, relative to the lake.
+    /// Parquet files of events, relative to the lake. After a compaction they have other recordings' events, too.
     pub files: Vec<PathBuf>,
+    /// Parquet files of the side tables, likewise.
+    #[serde(default)]
+    pub tables: BTreeMap<Table, PathBuf>,
     pub rows: u64,
+    /// Of its files when it was added.
     pub bytes: u64,
     pub events: u64,
     pub lost: u64,
@@ -47,6 +52,9 @@ pub struct Entry {
     pub cutrace: String,
     /// When it was added, in nanoseconds since 1970.
     pub added_ns: i64,
+    /// The trace's head and tail: with them, events can be read back as the trace they were.
+    pub meta: Box<Meta>,
+    pub summary: Box<Summary>,
 }
 
 impl Lake {
@@ -85,38 +93,60 @@ impl Lake {
         self.manifest().join(format!("{name}.json"))
     }
 
-    /// What belongs to it, by name.
-    pub fn entries(&self) -> Result<Vec<Entry>> {
-        let folder = self.manifest();
-        let listed = fs::read_dir(&folder).map_err(Error::read(&folder))?;
-        let mut entries = Vec::new();
-        for found in listed {
-            let path = found.map_err(Error::read(&folder))?.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "json")
-            {
-                entries.push(read_entry(&path)?);
-            }
-        }
-        entries.sort_by(|one: &Entry, other| one.name.cmp(&other.name));
-        Ok(entries)
+    /// The files with the events of these recordings, each once.
+    pub fn files(&self, entries: &[Entry]) -> Vec<PathBuf> {
+        self.each_once(entries.iter().flat_map(|entry| &entry.files))
     }
 
-    /// The entry of this name, if it is there.
-    pub fn entry(&self, name: &str) -> Result<Option<Entry>> {
-        let path = self.entry_path(name);
-        match path.exists() {
-            true => read_entry(&path).map(Some),
-            false => Ok(None),
+    /// The files of one side table, each once.
+    pub fn tables(&self, entries: &[Entry], table: Table) -> Vec<PathBuf> {
+        self.each_once(entries.iter().filter_map(|entry| entry.tables.get(&table)))
+    }
+
+    /// The recordings of a lake, or of a folder within one (`LAKE/run=R`), each by the path by which every command
+    /// reads it; None if the folder is not in a lake.
+    pub fn recordings(folder: &Path) -> Option<Result<Vec<PathBuf>>> {
+        let root = folder
+            .ancestors()
+            .take(4)
+            .find(|above| Lake::is_one(above))?;
+        let within = folder.strip_prefix(root).ok()?;
+        let is_part = |part: &Path| {
+            part.components().all(|name| {
+                let name = name.as_os_str().to_string_lossy();
+                ["run=", "host=", "rank="]
+                    .iter()
+                    .any(|prefix| name.starts_with(prefix))
+            })
+        };
+        if !is_part(within) {
+            return None;
         }
+        let lake = Lake::at(root);
+        let entries = match lake.entries() {
+            Ok(entries) => entries,
+            Err(error) => return Some(Err(error)),
+        };
+        let in_it = |entry: &&Entry| entry.files.iter().any(|file| file.starts_with(within));
+        let paths = entries
+            .iter()
+            .filter(|entry| within.as_os_str().is_empty() || in_it(entry));
+        Some(Ok(paths
+            .map(|entry| lake.entry_path(&entry.name))
+            .collect()))
+    }
+
+    fn each_once<'a>(&self, files: impl Iterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
+        let mut seen = HashSet::new();
+        let files = files.filter(|file| seen.insert(file.as_path()));
+        files.map(|file| self.root.join(file)).collect()
     }
 }
 
-fn read_entry(path: &Path) -> Result<Entry> {
-    let text = fs::read(path).map_err(Error::read(path))?;
-    let entry = serde_json::from_slice(&text).map_err(std::io::Error::from);
-    entry.map_err(Error::read(path))
+/// A moment of the trace's clock, in nanoseconds since 1970.
+pub fn unix_ns(meta: &Meta, at: u64) -> i64 {
+    let start = meta.start_unix_ns.unwrap_or(0).cast_signed();
+    start.saturating_add(at.wrapping_sub(meta.start_ns).cast_signed())
 }
 
 /// What a recording is called in every lake: its boot, when it began, and its process.
@@ -179,6 +209,7 @@ pub fn entry_of(meta: &Meta, summary: &Summary) -> Entry {
         rank: meta.identity.rank.unwrap_or(0),
         world_size: meta.identity.world_size,
         files: Vec::new(),
+        tables: BTreeMap::new(),
         rows: 0,
         bytes: 0,
         events: summary.events,
@@ -195,5 +226,7 @@ pub fn entry_of(meta: &Meta, summary: &Summary) -> Entry {
         simulated: meta.gpus.iter().any(|gpu| gpu.simulated),
         cutrace: meta.cutrace.clone(),
         added_ns: 0,
+        meta: Box::new(meta.clone()),
+        summary: Box::new(summary.clone()),
     }
 }

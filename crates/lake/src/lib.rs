@@ -1,26 +1,39 @@
 //! Many traces as one: Parquet folders that DuckDB, Spark, Polars and pandas read, and the views and queries that go
 //! with them.
 //!
-//! A lake is a folder. `run=R/host=H/rank=N/NAME.parquet` has the events of one recording, one row a span, with
-//! absolute times; `_manifest/NAME.json` says what belongs. Files appear by renaming, whole; a name follows
-//! from the recording itself, so adding it again changes nothing.
+//! A lake is a folder: docs/LAKE.md says what is in it. The manifest says what belongs; files appear by renaming, whole; a
+//! name follows from the recording itself, so adding it again changes nothing.
 #![forbid(unsafe_code)]
 
 mod add;
+mod aside;
 mod check;
+mod columns;
+mod compact;
 mod duckdb;
 mod error;
+mod expire;
+mod files;
+mod gather;
 mod layout;
+mod manifest;
+mod merge;
 mod named;
 mod rows;
+mod sorter;
+mod stacks;
+mod tables;
 mod views;
 
-pub use add::{Added, add};
-pub use check::{Checked, check, expire};
+pub use add::{Added, add, add_with};
+pub use check::{Checked, check};
+pub use compact::{Compacted, compact};
 pub use duckdb::DuckDb;
 pub use error::{Error, Result};
+pub use expire::{Expired, expire};
 pub use layout::{Entry, Lake};
 pub use named::{NamedQuery, named, named_queries};
+pub use tables::Table;
 pub use views::{Dialect, views};
 
 /// The lake in which `query` keeps what it converted, beside the traces.

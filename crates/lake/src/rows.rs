@@ -1,79 +1,64 @@
 //! From a trace's rows to a lake's: one row a span, absolute times.
 //!
 //! A trace has two rows for the few spans that cross from one batch to another; here they become one. Everything
-//! else passes by columns: no row is looked at by itself.
+//! else passes by columns.
 
-use crate::Result;
-use arrow_array::{
-    Array, ArrayRef, Int64Array, RecordBatch, UInt32Array, UInt64Array,
-    cast::AsArray,
-    types::{Int8Type, Int64Type, UInt32Type, UInt64Type},
+use crate::{
+    Result,
+    columns::{Columns, RECORDING, STACK_ID, TIME},
+    gather::{Piece, Segment, column, gather},
+    stacks::Stacks,
 };
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrow_select::{concat::concat_batches, filter::filter_record_batch, take::take_record_batch};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    cast::AsArray,
+    types::{Int8Type, Int64Type, UInt64Type},
+};
+use arrow_schema::{Schema, SchemaRef};
 use std::{collections::HashMap, sync::Arc};
-
-/// The trace's time column, and what it becomes.
-const TIME: &str = "ts_ns";
-const START: &str = "start_ns";
-/// Says how to print JSON lines again: a lake does not.
-const LEFT_OUT: &str = "lines_inside";
-/// What only the row of a span's end has.
-const OF_THE_END: [&str; 4] = ["duration_ns", "status", "result", "outputs"];
 
 /// Makes lake rows of a trace's batches, in their order.
 pub struct Rows {
+    /// The trace's columns.
+    trace: SchemaRef,
     schema: SchemaRef,
     /// Added to times: when the trace began, in nanoseconds since 1970.
     base: i64,
     columns: Columns,
-    /// Rows of spans that have begun and not ended yet, by their numbers.
-    open: HashMap<u64, RecordBatch>,
+    recording: Arc<StringArray>,
+    phases: Arc<StringArray>,
+    pub stacks: Stacks,
+    /// Spans that have begun and not ended yet, by their numbers.
+    open: HashMap<u64, Begun, ahash::RandomState>,
 }
 
-/// Where a trace's columns are.
-struct Columns {
-    time: usize,
-    phase: usize,
-    op: usize,
-    pid: usize,
-    tid: usize,
-    kept: Vec<usize>,
-    of_the_end: Vec<usize>,
+/// Where the row of a span's beginning is.
+enum Begun {
+    /// In the batch at hand.
+    Here(u32),
+    /// In a batch of such rows.
+    Before(Arc<RecordBatch>, u32),
 }
 
-impl Columns {
-    fn of(schema: &Schema) -> Result<Self> {
-        let mut of_the_end = Vec::new();
-        for name in OF_THE_END {
-            of_the_end.push(schema.index_of(name)?);
-        }
-        let kept = (0..schema.fields().len()).filter(|&at| schema.field(at).name() != LEFT_OUT);
-        Ok(Columns {
-            time: schema.index_of(TIME)?,
-            phase: schema.index_of("phase")?,
-            op: schema.index_of("op_id")?,
-            pid: schema.index_of("pid")?,
-            tid: schema.index_of("tid")?,
-            kept: kept.collect(),
-            of_the_end,
-        })
-    }
+/// A beginning and its end.
+struct Pair {
+    begun: (Arc<RecordBatch>, u32),
+    ended: (Arc<RecordBatch>, u32),
 }
 
 impl Rows {
     /// For a trace with these columns that began at `base`, in nanoseconds since 1970.
-    pub fn new(trace: &Schema, base: i64) -> Result<Self> {
+    pub fn new(trace: &SchemaRef, base: i64, recording: &str) -> Result<Self> {
         let columns = Columns::of(trace)?;
-        let fields = columns.kept.iter().map(|&at| match at == columns.time {
-            true => Field::new(START, DataType::Int64, false),
-            false => trace.field(at).clone(),
-        });
         Ok(Rows {
-            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            schema: Arc::new(Schema::new(columns.fields(trace))),
+            trace: trace.clone(),
             base,
             columns,
-            open: HashMap::new(),
+            recording: Arc::new(StringArray::from_iter_values([recording])),
+            phases: Arc::new(StringArray::from_iter_values(["B", "E", "X"])),
+            stacks: Stacks::default(),
+            open: HashMap::default(),
         })
     }
 
@@ -81,136 +66,207 @@ impl Rows {
         self.schema.clone()
     }
 
-    /// The lake's rows of a batch, sorted by process, thread and start.
-    pub fn take(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let joined = self.join(batch)?;
-        let whole = match joined {
-            Some(joined) => joined,
-            None => batch.clone(),
+    /// The lake's rows of a batch, in the order of the trace but for spans that began in an earlier one.
+    pub fn take(&mut self, batch: RecordBatch) -> Result<Vec<Segment>> {
+        let batch = Arc::new(batch);
+        let Some((alone, pairs, twice)) = self.join(&batch)? else {
+            let all = (0..batch.num_rows() as u32).collect();
+            return Ok(vec![self.finish(&batch, all)?]);
         };
-        self.finish_rows(&whole)
+        let mut segments = vec![self.finish(&batch, alone)?];
+        if !pairs.is_empty() {
+            let whole = Arc::new(self.whole(&pairs)?);
+            let all = (0..whole.num_rows() as u32).collect();
+            segments.push(self.finish(&whole, all)?);
+        }
+        for (rows, row) in twice {
+            segments.push(self.finish(&rows, vec![row])?);
+        }
+        Ok(segments)
     }
 
     /// Spans that never ended, as they are: without a duration.
-    pub fn rest(&mut self) -> Result<Option<RecordBatch>> {
-        let open: Vec<RecordBatch> = self.open.drain().map(|(_, row)| row).collect();
-        let Some(first) = open.first() else {
-            return Ok(None);
-        };
-        let rows = concat_batches(&first.schema(), &open)?;
-        self.finish_rows(&rows).map(Some)
+    pub fn rest(&mut self) -> Result<Vec<Segment>> {
+        let mut open: Vec<(u64, Begun)> = self.open.drain().collect();
+        open.sort_by_key(|(op, _)| *op);
+        let rows = open.into_iter().filter_map(|(_, begun)| match begun {
+            Begun::Before(rows, row) => Some((rows, row)),
+            Begun::Here(_) => None,
+        });
+        let rows: Vec<_> = rows.collect();
+        rows.iter()
+            .map(|(rows, row)| self.finish(rows, vec![*row]))
+            .collect()
     }
 
-    /// Takes beginnings out, and gives ends what their beginnings said. None: there are none here.
-    fn join(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+    /// Takes beginnings out, and finds the ends that belong to earlier ones: the rows that are left as they are, the
+    /// pairs, and beginnings that another one with the same number follows. None: there are none here.
+    #[allow(clippy::type_complexity)]
+    fn join(
+        &mut self,
+        batch: &Arc<RecordBatch>,
+    ) -> Result<Option<(Vec<u32>, Vec<Pair>, Vec<(Arc<RecordBatch>, u32)>)>> {
         let phases = batch.column(self.columns.phase).as_dictionary::<Int8Type>();
         let words = phases.values().as_string::<i32>();
         let key_of = |word: &str| {
-            (0..words.len()).find(|&key| words.is_valid(key) && words.value(key) == word)
+            let found =
+                (0..words.len()).find(|&key| words.is_valid(key) && words.value(key) == word);
+            found.map_or(-1, |key| key as i8)
         };
-        let (begins, ends) = (key_of("B"), key_of("E"));
-        if begins.is_none() && ends.is_none() {
+        let (begin, end) = (key_of("B"), key_of("E"));
+        let keys = phases.keys();
+        let values = keys.values();
+        if !(values.iter()).any(|&key| key == begin || key == end) {
             return Ok(None);
         }
-        let keys = phases.keys();
-        let of = |row: usize, wanted: Option<usize>| {
-            keys.is_valid(row)
-                && wanted.is_some_and(|wanted| usize::try_from(keys.value(row)) == Ok(wanted))
-        };
         let ids = batch.column(self.columns.op).as_primitive::<UInt64Type>();
-        let mut pieces = Vec::new();
-        let mut kept = vec![true; batch.num_rows()];
-        for (row, kept) in kept.iter_mut().enumerate() {
-            if of(row, begins) {
-                *kept = false;
-                self.open.insert(ids.value(row), batch.slice(row, 1));
-            } else if of(row, ends)
-                && let Some(begun) = self.open.remove(&ids.value(row))
+        let (mut alone, mut pairs, mut twice) = (Vec::new(), Vec::new(), Vec::new());
+        let mut begun_here = Vec::new();
+        for (row, &key) in values.iter().enumerate() {
+            let row = row as u32;
+            let is = |wanted: i8| key == wanted && wanted >= 0 && keys.is_valid(row as usize);
+            let op = || ids.value(row as usize);
+            if is(begin) {
+                begun_here.push(op());
+                if let Some(old) = self.open.insert(op(), Begun::Here(row)) {
+                    twice.push(place(old, batch));
+                }
+            } else if is(end)
+                && let Some(begun) = self.open.remove(&op())
             {
-                *kept = false;
-                pieces.push(self.whole(&begun, &batch.slice(row, 1))?);
+                pairs.push(Pair {
+                    begun: place(begun, batch),
+                    ended: (batch.clone(), row),
+                });
+            } else {
+                alone.push(row);
             }
         }
-        if kept.iter().all(|kept| *kept) {
-            return Ok(None);
-        }
-        pieces.insert(0, filter_record_batch(batch, &kept.into())?);
-        Ok(Some(concat_batches(&batch.schema(), &pieces)?))
+        self.keep(batch, &begun_here)?;
+        Ok(Some((alone, pairs, twice)))
     }
 
-    /// A span of its two rows.
-    fn whole(&self, begun: &RecordBatch, ended: &RecordBatch) -> Result<RecordBatch> {
-        let columns = (begun.columns().iter().zip(ended.columns()).enumerate())
-            .map(|(at, (begun, ended))| {
-                let from_end = self.columns.of_the_end.contains(&at)
-                    || (begun.is_null(0) && at != self.columns.phase);
-                if from_end {
-                    ended.clone()
-                } else {
-                    begun.clone()
-                }
+    /// Copies the rows of spans that are still open: the batch is large, and they are few.
+    fn keep(&mut self, batch: &Arc<RecordBatch>, begun: &[u64]) -> Result<()> {
+        let mut rows: Vec<(u64, u32)> = (begun.iter())
+            .filter_map(|op| match self.open.get(op) {
+                Some(Begun::Here(row)) => Some((*op, *row)),
+                _ => None,
             })
             .collect();
-        Ok(RecordBatch::try_new(begun.schema(), columns)?)
+        rows.sort_unstable();
+        rows.dedup();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let segment = Segment {
+            batch: batch.clone(),
+            rows: rows.iter().map(|(_, row)| *row).collect(),
+        };
+        let kept = Arc::new(gather(&self.trace, &[segment])?);
+        for (at, (op, _)) in (0..).zip(rows) {
+            self.open.insert(op, Begun::Before(kept.clone(), at));
+        }
+        Ok(())
     }
 
-    /// Absolute times, the lake's columns, in order.
-    fn finish_rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// Spans of their two rows.
+    fn whole(&self, pairs: &[Pair]) -> Result<RecordBatch> {
+        let columns = (self.trace.fields().iter().enumerate()).map(|(at, field)| {
+            if at == self.columns.phase {
+                return self.phase(pairs.len());
+            }
+            let of_the_end = self.columns.of_the_end.contains(&at);
+            let places: Vec<(&ArrayRef, u32)> = (pairs.iter())
+                .map(|pair| {
+                    let begun = (pair.begun.0.column(at), pair.begun.1);
+                    let ended = (pair.ended.0.column(at), pair.ended.1);
+                    match of_the_end || begun.0.is_null(begun.1 as usize) {
+                        true => ended,
+                        false => begun,
+                    }
+                })
+                .collect();
+            let pieces = places.iter().map(|(array, row)| Piece {
+                array,
+                rows: std::slice::from_ref(row),
+            });
+            column(field.data_type(), &pieces.collect::<Vec<_>>())
+        });
+        Ok(RecordBatch::try_new(
+            self.trace.clone(),
+            columns.collect::<Result<Vec<_>>>()?,
+        )?)
+    }
+
+    /// Whole spans.
+    fn phase(&self, rows: usize) -> Result<ArrayRef> {
+        let keys = Int8Array::from(vec![2; rows]);
+        let phases = DictionaryArray::try_new(keys, self.phases.clone())?;
+        Ok(Arc::new(phases))
+    }
+
+    /// Absolute times, the lake's columns.
+    fn finish(&mut self, batch: &Arc<RecordBatch>, rows: Vec<u32>) -> Result<Segment> {
+        let columns = &self.columns;
+        let starts = self.starts(batch);
+        let stacks = self.stacks.ids(batch.column(columns.stack))?;
+        let kept = (self.schema.fields().iter())
+            .zip(&columns.kept)
+            .map(|(field, &at)| match field.name().as_str() {
+                TIME => starts.clone(),
+                STACK_ID => stacks.clone(),
+                _ => batch.column(at).clone(),
+            });
+        let mut kept: Vec<ArrayRef> = kept.collect();
+        debug_assert_eq!(
+            self.schema
+                .fields()
+                .last()
+                .map(|field| field.name().as_str()),
+            Some(RECORDING)
+        );
+        let keys = Int32Array::from(vec![0; batch.num_rows()]);
+        kept.push(Arc::new(DictionaryArray::try_new(
+            keys,
+            self.recording.clone(),
+        )?));
+        Ok(Segment {
+            batch: Arc::new(RecordBatch::try_new(self.schema.clone(), kept)?),
+            rows,
+        })
+    }
+
+    fn starts(&self, batch: &RecordBatch) -> ArrayRef {
         let columns = &self.columns;
         let times = batch.column(columns.time).as_primitive::<Int64Type>();
+        let mut starts: Vec<i64> = (times.values().iter())
+            .map(|time| self.base.saturating_add(*time))
+            .collect();
+        // An end whose beginning was never seen is placed by its duration.
         let phases = batch.column(columns.phase).as_dictionary::<Int8Type>();
         let words = phases.values().as_string::<i32>();
-        let durations = batch
-            .column(columns.of_the_end[0])
-            .as_primitive::<UInt64Type>();
-        // An end whose beginning was never seen is placed by its duration.
-        let start = |row: usize| {
-            let is_end = phases.key(row).is_some_and(|key| words.value(key) == "E");
-            let length = match is_end && durations.is_valid(row) {
-                true => durations.value(row).cast_signed(),
-                false => 0,
-            };
-            self.base
-                .saturating_add(times.value(row))
-                .saturating_sub(length)
-        };
-        let starts = Int64Array::from_iter_values((0..batch.num_rows()).map(start));
-        let order = order(
-            batch.column(columns.pid).as_primitive::<UInt32Type>(),
-            batch.column(columns.tid).as_primitive::<UInt32Type>(),
-            &starts,
-        );
-        let starts: ArrayRef = Arc::new(starts);
-        let kept = columns.kept.iter().map(|&at| match at == columns.time {
-            true => starts.clone(),
-            false => batch.column(at).clone(),
-        });
-        let rows = RecordBatch::try_new(self.schema.clone(), kept.collect())?;
-        Ok(match order {
-            Some(order) => take_record_batch(&rows, &order)?,
-            None => rows,
-        })
+        let end = (0..words.len()).find(|&key| words.is_valid(key) && words.value(key) == "E");
+        if let Some(end) = end.map(|key| key as i8)
+            && phases.keys().values().contains(&end)
+        {
+            let durations = (batch.column(columns.of_the_end[0])).as_primitive::<UInt64Type>();
+            for (row, start) in starts.iter_mut().enumerate() {
+                if phases.is_valid(row)
+                    && phases.keys().value(row) == end
+                    && durations.is_valid(row)
+                {
+                    *start = start.saturating_sub_unsigned(durations.value(row));
+                }
+            }
+        }
+        Arc::new(Int64Array::from(starts))
     }
 }
 
-/// The order by process, thread and start; None if the rows are in it.
-fn order(pids: &UInt32Array, tids: &UInt32Array, starts: &Int64Array) -> Option<UInt64Array> {
-    let key = |row: u64| {
-        let row = row as usize;
-        let number = |array: &UInt32Array| {
-            if array.is_valid(row) {
-                array.value(row)
-            } else {
-                0
-            }
-        };
-        (number(pids), number(tids), starts.value(row))
-    };
-    let rows = starts.len() as u64;
-    if (1..rows).all(|row| key(row - 1) <= key(row)) {
-        return None;
+fn place(begun: Begun, batch: &Arc<RecordBatch>) -> (Arc<RecordBatch>, u32) {
+    match begun {
+        Begun::Here(row) => (batch.clone(), row),
+        Begun::Before(rows, row) => (rows, row),
     }
-    let mut order: Vec<u64> = (0..rows).collect();
-    order.sort_by_cached_key(|row| key(*row));
-    Some(order.into())
 }

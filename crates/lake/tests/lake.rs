@@ -1,6 +1,6 @@
 //! Adding real traces to a lake: once, twice, side by side, after crashes; checking and removing.
 
-use lake::{Added, Lake};
+use lake::{Added, Expired, Lake, Table};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -36,17 +36,17 @@ fn a_trace_is_added_once() {
         panic!("it is new");
     };
     assert!(
-        entry.rows > 100 && entry.bytes > 1000 && entry.files.len() == 1,
+        entry.rows > 100 && entry.bytes > 1000 && entry.files.len() == 1 && entry.tables.len() == 2,
         "{entry:?}"
     );
     // Whatever the file is called, and in whatever format it is.
     let copy = folder.path().join("copy.arrows");
     trace::convert(&[fixture()], &copy).expect("converted");
     assert_eq!(add(&lake, &copy), Added::Known(entry.clone()));
-    let checked = lake::check(&lake).expect("checked");
+    let checked = lake::check(&lake, true).expect("checked");
     assert_eq!(
         (checked.traces, checked.files, checked.rows),
-        (1, 1, entry.rows)
+        (1, 3, entry.rows)
     );
     assert!(
         checked.broken.is_empty() && checked.unlisted.is_empty(),
@@ -67,10 +67,10 @@ fn what_a_crash_left_is_replaced_by_adding_again() {
             .join(format!("{}.json", entry.name)),
     )
     .expect("removed");
-    let checked = lake::check(&lake).expect("checked");
+    let checked = lake::check(&lake, true).expect("checked");
     assert_eq!(
         (checked.traces, checked.unlisted.len()),
-        (0, 1),
+        (0, 3),
         "{checked:?}"
     );
     let again = add(&lake, &fixture());
@@ -78,12 +78,17 @@ fn what_a_crash_left_is_replaced_by_adding_again() {
         matches!(&again, Added::New(new) if new.files == entry.files),
         "{again:?}"
     );
-    assert!(lake::check(&lake).expect("checked").unlisted.is_empty());
+    assert!(
+        lake::check(&lake, true)
+            .expect("checked")
+            .unlisted
+            .is_empty()
+    );
     // A file that was cut off.
     let file = folder.path().join(&entry.files[0]);
     let bytes = fs::read(&file).expect("read");
     fs::write(&file, &bytes[..bytes.len() / 2]).expect("written");
-    let checked = lake::check(&lake).expect("checked");
+    let checked = lake::check(&lake, true).expect("checked");
     assert!(
         checked.broken[0].contains("not a whole Parquet file"),
         "{checked:?}"
@@ -101,7 +106,7 @@ fn two_writers_of_one_trace_and_of_two() {
             scope.spawn(move || add(lake, &trace));
         }
     });
-    let checked = lake::check(&lake).expect("checked");
+    let checked = lake::check(&lake, true).expect("checked");
     assert_eq!(checked.traces, 2, "{checked:?}");
     assert!(
         checked.broken.is_empty() && checked.unlisted.is_empty(),
@@ -116,10 +121,14 @@ fn old_traces_are_removed() {
     let lake = Lake::at(folder.path().join("lake"));
     let old = add(&lake, &fixture()).entry().clone();
     let young = add(&lake, &later).entry().clone();
-    let removed = lake::expire(&lake, old.end_ns + 1).expect("removed");
+    let which = Expired {
+        before_ns: Some(old.end_ns + 1),
+        runs: None,
+    };
+    let removed = lake::expire(&lake, &which).expect("removed");
     assert_eq!(removed, [old]);
     assert_eq!(lake.entries().expect("listed"), [young]);
-    assert!(lake::check(&lake).expect("checked").broken.is_empty());
+    assert!(lake::check(&lake, true).expect("checked").broken.is_empty());
 }
 
 #[test]
@@ -132,4 +141,184 @@ fn what_is_no_trace_and_what_is_no_lake_is_refused() {
     assert!(Lake::open(folder.path()).is_err());
     let error = lake::named("@tops", lake::Dialect::DuckDb).expect_err("unknown");
     assert!(error.to_string().contains("@top, "), "{error}");
+}
+
+/// Every record of a trace, as a line a record: what a reader sees, without the order of those of one moment.
+fn records(path: &Path) -> Vec<String> {
+    let reader = trace::open(path).expect("open");
+    let mut lines: Vec<String> = reader
+        .map(|record| format!("{:?}", record.expect("a record")))
+        .collect();
+    lines.sort();
+    lines
+}
+
+fn entry_path(lake: &Lake, name: &str) -> PathBuf {
+    lake.root().join("_manifest").join(format!("{name}.json"))
+}
+
+#[test]
+fn what_is_read_back_is_the_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    for trace in [
+        "traces/demo.jsonl",
+        "arrows/graph.jsonl",
+        "arrows/streams.jsonl",
+    ] {
+        let trace = traces.join(trace);
+        let lake = Lake::at(folder.path().join("lake"));
+        let entry = add(&lake, &trace).entry().clone();
+        let wanted = records(&trace);
+        assert!(wanted.len() > 100, "{}", trace.display());
+        let back = records(&entry_path(&lake, &entry.name));
+        assert_eq!(wanted.len(), back.len(), "{}", trace.display());
+        for (wanted, back) in wanted.iter().zip(&back) {
+            assert_eq!(wanted, back, "{}", trace.display());
+        }
+        // The file alone, too, and times that never go back.
+        assert_eq!(records(&lake.root().join(&entry.files[0])), wanted);
+        let reader = trace::open(entry_path(&lake, &entry.name)).expect("open");
+        let times: Vec<u64> = reader
+            .map(|record| record.expect("a record").ts())
+            .collect();
+        assert!(times.is_sorted(), "{}", trace.display());
+    }
+}
+
+#[test]
+fn rows_are_sorted_within_a_file() {
+    use arrow_array::{
+        cast::AsArray,
+        types::{Int64Type, UInt32Type},
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = Lake::at(folder.path().join("lake"));
+    let entry = add(&lake, &fixture()).entry().clone();
+    let mut rows =
+        trace::ParquetRows::open(lake.root().join(&entry.files[0]), 1 << 20).expect("open");
+    let batch = rows.next_batch().expect("read").expect("rows");
+    let number = |name: &str, row: usize| {
+        batch
+            .column_by_name(name)
+            .expect(name)
+            .as_primitive::<UInt32Type>()
+            .value(row)
+    };
+    let start = batch
+        .column_by_name("start_ns")
+        .expect("starts")
+        .as_primitive::<Int64Type>()
+        .clone();
+    let keys: Vec<_> = (0..batch.num_rows())
+        .map(|row| (number("pid", row), number("tid", row), start.value(row)))
+        .collect();
+    assert!(keys.len() > 100 && keys.is_sorted());
+}
+
+#[test]
+fn compaction_changes_files_and_no_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = Lake::at(folder.path().join("lake"));
+    // One run, host and rank: its name follows from program and second, so it is given.
+    let mut names = Vec::new();
+    for number in 0..5 {
+        let trace = of_run(folder.path(), "exp", number);
+        names.push((trace.clone(), add(&lake, &trace).entry().name.clone()));
+    }
+    let before: Vec<Vec<String>> = (names.iter()).map(|(trace, _)| records(trace)).collect();
+    let rows = lake::check(&lake, true).expect("checked").rows;
+    let done = lake::compact(&lake, false).expect("compacted");
+    assert_eq!(
+        (done.files_before, done.files_after, done.rows),
+        (5, 1, rows)
+    );
+    let entries = lake.entries().expect("listed");
+    assert_eq!((entries.len(), lake.files(&entries).len()), (5, 1));
+    assert_eq!(lake.tables(&entries, Table::Runs).len(), 1);
+    let checked = lake::check(&lake, true).expect("checked");
+    assert!(
+        checked.is_whole() && checked.unlisted.is_empty(),
+        "{checked:?}"
+    );
+    assert_eq!((checked.rows, checked.replaced), (rows, 15), "{checked:?}");
+    // Each recording is what it was.
+    for ((_, name), wanted) in names.iter().zip(&before) {
+        assert_eq!(&records(&entry_path(&lake, name)), wanted);
+    }
+    // Adding one again adds nothing, compacting again changes nothing but removes the old files.
+    assert!(matches!(add(&lake, &names[0].0), Added::Known(_)));
+    let again = lake::compact(&lake, true).expect("compacted");
+    assert_eq!((again.files_before, again.removed), (0, 15));
+    // One recording of a shared file goes; the others stay.
+    let first = entries
+        .iter()
+        .min_by_key(|entry| entry.end_ns)
+        .expect("one")
+        .clone();
+    let which = Expired {
+        before_ns: Some(first.end_ns + 1),
+        runs: Some("ex*".into()),
+    };
+    let gone = lake::expire(&lake, &which).expect("expired");
+    assert_eq!(gone.len(), 1);
+    let checked = lake::check(&lake, true).expect("checked");
+    assert!(checked.is_whole(), "{checked:?}");
+    assert_eq!((checked.traces, checked.rows), (4, rows - first.rows));
+    for ((_, name), wanted) in names
+        .iter()
+        .zip(&before)
+        .filter(|((_, name), _)| *name != first.name)
+    {
+        assert_eq!(&records(&entry_path(&lake, name)), wanted);
+    }
+    // And the rest.
+    let which = Expired {
+        before_ns: None,
+        runs: Some("exp".into()),
+    };
+    assert_eq!(lake::expire(&lake, &which).expect("expired").len(), 4);
+    let checked = lake::check(&lake, true).expect("checked");
+    assert_eq!(
+        (checked.traces, checked.unlisted.len(), checked.replaced),
+        (0, 0, 0),
+        "{checked:?}"
+    );
+}
+
+/// A copy of the fixture as one of several recordings of a run.
+fn of_run(folder: &Path, run: &str, number: u64) -> PathBuf {
+    let trace = another(folder, 60 * (number + 1));
+    let text = fs::read_to_string(&trace).expect("read");
+    let (head, rest) = text.split_once('\n').expect("a head");
+    let mut head: serde_json::Value = serde_json::from_str(head).expect("a head");
+    head["identity"] = serde_json::json!({"run": run, "rank": 3, "world_size": 8});
+    fs::write(&trace, format!("{head}\n{rest}")).expect("written");
+    trace
+}
+
+#[test]
+fn foreign_and_truncated_files_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lake = Lake::at(folder.path());
+    let entry = add(&lake, &fixture()).entry().clone();
+    let file = folder.path().join(&entry.files[0]);
+    let foreign = file.with_file_name("mine.parquet");
+    fs::write(&foreign, b"PAR1 not a table PAR1").expect("written");
+    let checked = lake::check(&lake, false).expect("checked");
+    assert!(
+        checked.is_whole() && checked.foreign.len() == 1,
+        "{checked:?}"
+    );
+    assert!(trace::open(&foreign).is_err());
+    let bytes = fs::read(&file).expect("read");
+    for length in [0, 3, 4, 8, bytes.len() / 2, bytes.len() - 1] {
+        fs::write(&file, &bytes[..length]).expect("written");
+        let checked = lake::check(&lake, false).expect("checked");
+        assert_eq!(checked.broken.len(), 1, "{length}: {checked:?}");
+        assert!(
+            trace::open(entry_path(&lake, &entry.name)).is_err(),
+            "{length}"
+        );
+    }
 }

@@ -126,7 +126,18 @@ pub fn print_lines(
     input: impl io::Read + Send + 'static,
     output: impl io::Write + Send + 'static,
 ) -> Result<Vec<String>> {
-    let mut reader = Reader::new(input, None)?.ahead();
+    print_all(Reader::new(input, None)?.ahead(), output)
+}
+
+/// The same for a recording of a lake, or a Parquet file.
+pub fn print_recording(
+    path: impl AsRef<Path>,
+    output: impl io::Write + Send + 'static,
+) -> Result<Vec<String>> {
+    print_all(open(path)?, output)
+}
+
+fn print_all(mut reader: Reader, output: impl io::Write + Send + 'static) -> Result<Vec<String>> {
     let mut writer = Writer::new(output, Format::Jsonl, reader.meta())?;
     let mut skipped = Vec::new();
     while let Some(records) = reader.next_batch()? {

@@ -1,8 +1,8 @@
 //! Where records come from: one narrow interface, whatever the format.
 
 use crate::{
-    Error, Parts, Result, Warnings, arrow, batch::Batch, join::Joiner, jsonl, pipeline::Batches,
-    sink::Format,
+    Error, Parts, Result, Warnings, arrow, batch::Batch, join::Joiner, jsonl, parquet,
+    pipeline::Batches, sink::Format,
 };
 use event::{Extent, Lost, Meta, Record, Summary};
 use std::{
@@ -77,15 +77,18 @@ impl Reader {
         let mut input = BufReader::with_capacity(256 << 10, input);
         let head = input.fill_buf()?;
         let head = head[..head.len().min(SNIFFED)].to_vec();
-        let opened = match sniff(&head)?.or(hint) {
+        Ok(Reader::of(match sniff(&head)?.or(hint) {
             Some(Format::Arrow) => arrow::open(input, parts)?,
             Some(Format::Csv) => {
                 let what = "a CSV table, which cutrace only writes: use the trace it was made from";
                 return Err(Error::NotATrace(what.into()));
             }
             Some(Format::Jsonl | Format::Parquet) | None => jsonl::open(input, parts)?,
-        };
-        Ok(Reader {
+        }))
+    }
+
+    fn of(opened: Opened) -> Self {
+        Reader {
             meta: opened.meta,
             batches: opened.batches,
             joiner: Joiner::new(opened.warnings, opened.lines),
@@ -93,7 +96,7 @@ impl Reader {
             next: 0,
             ended: false,
             read: None,
-        })
+        }
     }
 
     /// How much of the trace has been read, from 0 to 1; None if its size is not known.
@@ -220,6 +223,13 @@ pub fn open(path: impl AsRef<Path>) -> Result<Reader> {
 /// Open a trace, and leave parts of its events unread.
 pub fn open_with(path: impl AsRef<Path>, parts: Parts) -> Result<Reader> {
     let path = path.as_ref();
+    if parquet::is_recording(path) {
+        let opened = parquet::open(path, parts).map_err(|source| Error::In {
+            path: path.into(),
+            source: Box::new(source),
+        })?;
+        return Ok(Reader::of(opened));
+    }
     let file = File::open(path).map_err(|source| Error::Open {
         path: path.into(),
         source,
@@ -252,7 +262,9 @@ fn sniff(head: &[u8]) -> Result<Option<Format>> {
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] => {
             "an Arrow file; traces are Arrow streams (in Python: pyarrow.ipc.new_stream)"
         }
-        [b'P', b'A', b'R', b'1', ..] => "a Parquet file, which cutrace only writes",
+        [b'P', b'A', b'R', b'1', ..] => {
+            "a Parquet file, which is read by its name and not from a pipe"
+        }
         [b'[', ..] => "a JSON list, perhaps a Chrome trace; traces are JSON lines",
         _ => return Ok(None),
     };

@@ -5,10 +5,28 @@ use std::{ffi::OsString, path::PathBuf};
 
 /// What to do with a lake.
 pub enum Lake {
-    Add { lake: PathBuf, traces: Vec<PathBuf> },
-    Check { lake: PathBuf },
-    Expire { lake: PathBuf, days: u32 },
-    List { lake: PathBuf },
+    Add {
+        lake: PathBuf,
+        traces: Vec<PathBuf>,
+    },
+    Check {
+        lake: PathBuf,
+        /// Read every row.
+        rows: bool,
+    },
+    Compact {
+        lake: PathBuf,
+        /// Remove the old files without waiting for readers.
+        now: bool,
+    },
+    Expire {
+        lake: PathBuf,
+        days: Option<u32>,
+        runs: Option<String>,
+    },
+    List {
+        lake: PathBuf,
+    },
 }
 
 /// A question in SQL.
@@ -50,16 +68,32 @@ pub enum LakeLine {
         /// The lake's folder
         #[arg(value_name = "DIR")]
         lake: PathBuf,
+        /// Also read every row: finds damage inside of files
+        #[arg(long)]
+        rows: bool,
     },
-    /// Remove traces that ended long ago
+    /// Put small files of one run, host and rank together
+    #[command(arg_required_else_help = true)]
+    Compact {
+        /// The lake's folder
+        #[arg(value_name = "DIR")]
+        lake: PathBuf,
+        /// Remove the old files at once; by default they stay for an hour, for queries that are running
+        #[arg(long)]
+        now: bool,
+    },
+    /// Remove traces that ended long ago, or those of some runs
     #[command(arg_required_else_help = true)]
     Expire {
         /// The lake's folder
         #[arg(value_name = "DIR")]
         lake: PathBuf,
         /// Remove what ended more than this many days ago
-        #[arg(long, value_name = "DAYS")]
-        days: u32,
+        #[arg(long, value_name = "DAYS", required_unless_present = "runs")]
+        days: Option<u32>,
+        /// Remove runs whose names match; with --days, those of them that are old
+        #[arg(long, value_name = "GLOB")]
+        runs: Option<String>,
     },
 }
 
@@ -68,8 +102,9 @@ impl LakeLine {
         match self {
             LakeLine::Add { lake, traces } => Lake::Add { lake, traces },
             LakeLine::List { lake } => Lake::List { lake },
-            LakeLine::Check { lake } => Lake::Check { lake },
-            LakeLine::Expire { lake, days } => Lake::Expire { lake, days },
+            LakeLine::Check { lake, rows } => Lake::Check { lake, rows },
+            LakeLine::Compact { lake, now } => Lake::Compact { lake, now },
+            LakeLine::Expire { lake, days, runs } => Lake::Expire { lake, days, runs },
         }
     }
 }

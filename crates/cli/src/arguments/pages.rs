@@ -274,8 +274,17 @@ pub const PAGES: &[Page] = &[
         see: &["lake add"],
     },
     Page {
+        verb: "lake compact",
+        examples: &[Example("cutrace lake compact /data/lake", "after many small traces were added")],
+        exit: ExitStatus::Plain,
+        see: &["lake check", "lake expire"],
+    },
+    Page {
         verb: "lake expire",
-        examples: &[Example("cutrace lake expire /data/lake --days 90", "keep three months")],
+        examples: &[
+            Example("cutrace lake expire /data/lake --days 90", "keep three months"),
+            Example("cutrace lake expire /data/lake --runs 'exp7-*'", "remove some runs"),
+        ],
         exit: ExitStatus::Plain,
         see: &["lake check"],
     },

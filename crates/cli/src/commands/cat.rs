@@ -24,6 +24,16 @@ pub fn run(options: Cat) -> Result<ExitCode> {
 }
 
 fn one(path: &Path) -> Result<()> {
+    if trace::is_recording(path) {
+        let out = BufWriter::with_capacity(BUFFER, io::stdout());
+        let warnings = trace::print_recording(path, out)?;
+        let name = path.display();
+        let warnings: Vec<String> = (warnings.iter())
+            .map(|warning| format!("{name}: {warning}"))
+            .collect();
+        warn(&warnings);
+        return Ok(());
+    }
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let mut input = BufReader::with_capacity(BUFFER, file);
     let is_text = input.fill_buf()?.first().is_some_and(|byte| *byte == b'{');

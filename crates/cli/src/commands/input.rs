@@ -250,7 +250,7 @@ pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     let mut named = Vec::new();
     for path in paths {
         match path.is_dir() {
-            true => named.extend(traces_of_run(&path)?),
+            true => named.extend(traces_of_folder(&path)?),
             false => named.push(path),
         }
     }
@@ -265,6 +265,20 @@ pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
         refuse_devices(path)?;
     }
     Ok(paths)
+}
+
+/// The recordings of a lake, or the traces of a run's ranks.
+fn traces_of_folder(folder: &Path) -> Result<Vec<PathBuf>> {
+    match lake::Lake::recordings(folder) {
+        Some(recordings) => {
+            let recordings = recordings?;
+            if recordings.is_empty() {
+                bail!("{}: the lake has no traces", folder.display());
+            }
+            Ok(recordings)
+        }
+        None => traces_of_run(folder),
+    }
 }
 
 /// The traces of a run's ranks, in the order of the ranks. Those that are missing are named: without them, time is missing.

@@ -1,9 +1,12 @@
 //! `cutrace lake`: many traces as Parquet folders.
 
-use super::input::{self, Progress};
+use super::{
+    input::{self, Progress},
+    report,
+};
 use crate::{arguments::Lake as Options, say::say};
 use anyhow::{Result, bail};
-use lake::{Added, Lake};
+use lake::{Added, Expired, Lake};
 use render::units;
 use std::{
     fmt::Write as _,
@@ -18,8 +21,9 @@ pub fn run(options: Options) -> Result<ExitCode> {
     match options {
         Options::Add { lake, traces } => add(&lake, traces),
         Options::List { lake } => list(&lake),
-        Options::Check { lake } => check(&lake),
-        Options::Expire { lake, days } => expire(&lake, days),
+        Options::Check { lake, rows } => check(&lake, rows),
+        Options::Compact { lake, now } => compact(&lake, now),
+        Options::Expire { lake, days, runs } => expire(&lake, days, runs),
     }
 }
 
@@ -29,8 +33,9 @@ fn add(folder: &Path, traces: Vec<PathBuf>) -> Result<ExitCode> {
     let mut failed = 0;
     for trace in &traces {
         let mut progress = Progress::new(false);
-        let added = lake::add(&lake, trace, &mut |rows| {
-            progress.add(rows as usize, || None)
+        let mut found = |trace: &Path| report::found_in(trace);
+        let added = lake::add_with(&lake, trace, &mut found, &mut |rows| {
+            progress.add(rows as usize, || None);
         });
         drop(progress);
         match added {
@@ -84,8 +89,8 @@ fn list(folder: &Path) -> Result<ExitCode> {
     super::print(text.as_bytes())
 }
 
-fn check(folder: &Path) -> Result<ExitCode> {
-    let checked = lake::check(&Lake::open(folder)?)?;
+fn check(folder: &Path, rows: bool) -> Result<ExitCode> {
+    let checked = lake::check(&Lake::open(folder)?, rows)?;
     let mut text = format!(
         "{} traces in {} files, {} rows, {}\n",
         checked.traces,
@@ -103,20 +108,47 @@ fn check(folder: &Path) -> Result<ExitCode> {
             file.display()
         );
     }
+    for file in &checked.foreign {
+        let _ = writeln!(
+            text,
+            "not the lake's: {} (engines that read whole folders read it, too)",
+            file.display()
+        );
+    }
+    if checked.replaced > 0 {
+        let _ = writeln!(
+            text,
+            "{} files were replaced by lake compact, which removes them later",
+            checked.replaced
+        );
+    }
     super::print(text.as_bytes())?;
-    match checked.broken.is_empty() {
+    match checked.is_whole() {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(ExitCode::FAILURE),
     }
 }
 
-fn expire(folder: &Path, days: u32) -> Result<ExitCode> {
+fn compact(folder: &Path, now: bool) -> Result<ExitCode> {
+    let done = lake::compact(&Lake::open(folder)?, now)?;
+    say!(
+        "cutrace: {} files became {} ({} rows); {} old files removed",
+        done.files_before,
+        done.files_after,
+        done.rows,
+        done.removed
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn expire(folder: &Path, days: Option<u32>, runs: Option<String>) -> Result<ExitCode> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let now = i64::try_from(now.as_nanos())?;
-    let removed = lake::expire(
-        &Lake::open(folder)?,
-        now.saturating_sub(DAY * i64::from(days)),
-    )?;
+    let which = Expired {
+        before_ns: days.map(|days| now.saturating_sub(DAY * i64::from(days))),
+        runs,
+    };
+    let removed = lake::expire(&Lake::open(folder)?, &which)?;
     let bytes = removed.iter().map(|entry| entry.bytes).sum();
     say!(
         "cutrace: removed {} traces, {}",

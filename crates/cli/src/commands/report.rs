@@ -12,7 +12,7 @@ use render::{Style, tables};
 use serde_json::{Value, json};
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
 };
@@ -122,6 +122,12 @@ pub fn kept_text(report: &analyse::Report) -> Option<String> {
         "{{\"version\":{},\"report\":{report}}}",
         json!(version::BUILD)
     ))
+}
+
+/// What is in a trace, as its recorder found it, or by reading it; None if that cannot be read.
+pub fn found_in(trace: &Path) -> Option<analyse::Report> {
+    let traces = [trace.to_owned()];
+    kept(&traces).or_else(|| read(traces.to_vec(), true).ok())
 }
 
 /// What was found in a trace when it was recorded.

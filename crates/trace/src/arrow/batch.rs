@@ -38,6 +38,11 @@ pub struct Cells {
 }
 
 impl Cells {
+    /// `valid`: which rows have a value, a bit each; None: all of them.
+    pub fn new(values: Values, valid: Option<Vec<u8>>) -> Self {
+        Cells { values, valid }
+    }
+
     /// Which rows have a value, a bit each; None: all of them.
     pub fn valid(&self) -> Option<&[u8]> {
         self.valid.as_deref()
@@ -63,6 +68,14 @@ pub struct Batch {
 }
 
 impl Batch {
+    pub fn new(rows: usize, columns: Vec<(Column, Cells)>) -> Self {
+        Batch {
+            rows,
+            columns,
+            spare: Spare::default(),
+        }
+    }
+
     /// None if no row has a value in it, or it was not wanted.
     pub fn column(&self, wanted: Column) -> Option<&Cells> {
         let mut columns = self.columns.iter();

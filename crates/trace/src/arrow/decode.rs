@@ -78,24 +78,7 @@ impl Decoder {
         let names = &mut self.shaper.names;
         let (rows, parsed) = (&self.rows, &mut self.parsed);
         let details = row::fields(rows, line.row(), names, parsed, self.parts, &mut fields)?;
-        if line.is_end() {
-            fields.complete = true;
-            at.half = Half::End;
-        } else if fields
-            .phase
-            .as_ref()
-            .is_some_and(|phase| phase.as_ref() == "X")
-        {
-            // What only its end says is the other line's.
-            fields.phase = Some(Word::Text("B".into()));
-            (
-                fields.duration,
-                fields.status,
-                fields.result,
-                fields.outputs,
-            ) = (None, None, None, None);
-            at.half = Half::Begin;
-        }
+        at.half = half_of(&mut fields, line.is_end());
         match fields.class()? {
             Class::Summary => {
                 let summary = serde_json::from_str(details.ok_or("a summary without details")?);
@@ -117,6 +100,27 @@ impl Decoder {
             }
         }
     }
+}
+
+/// Makes the fields of a row those of one of its lines.
+pub fn half_of(fields: &mut Fields<'_>, is_end: bool) -> Half {
+    if is_end {
+        fields.complete = true;
+        return Half::End;
+    }
+    let is_whole = (fields.phase.as_ref()).is_some_and(|phase| phase.as_ref() == "X");
+    if !is_whole {
+        return Half::Apart;
+    }
+    // What only its end says is the other line's.
+    fields.phase = Some(Word::Text("B".into()));
+    (
+        fields.duration,
+        fields.status,
+        fields.result,
+        fields.outputs,
+    ) = (None, None, None, None);
+    Half::Begin
 }
 
 impl Decode for Decoder {

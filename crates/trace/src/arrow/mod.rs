@@ -5,17 +5,17 @@
 //! headers and decodes the flat columns itself: a damaged file must end in a warning, and arrow-ipc 60 aborts
 //! the process where a column claims to unpack to 1 TiB. It is as fast (`benches/libraries.rs`, docs/BENCHMARKS.md).
 
-mod batch;
+pub(crate) mod batch;
 mod cells;
-mod columns;
-mod decode;
+pub(crate) mod columns;
+pub(crate) mod decode;
 mod dictionary;
 mod kept;
 mod lines;
 mod message;
 mod plan;
 mod read;
-mod row;
+pub(crate) mod row;
 mod rows;
 mod spans;
 mod tables;

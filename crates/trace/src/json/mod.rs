@@ -8,3 +8,9 @@ pub mod write;
 
 /// How deep arguments may be nested, in both directions.
 pub const MOST_NESTING: usize = 32;
+
+/// The frames that a cell of the column `stack` is; none if it is damaged.
+pub fn stack_of(text: &str) -> Vec<event::Frame> {
+    let mut names = crate::names::Names::default();
+    value::parse_stack(&mut parse::Cursor::new(text), &mut names).unwrap_or_default()
+}

@@ -3,6 +3,8 @@
 
 mod csv;
 mod parquet;
+mod sorted;
 
 pub use csv::CsvWriter;
 pub use parquet::{Groups, ParquetWriter, head, tail};
+pub use sorted::SortedGroups;

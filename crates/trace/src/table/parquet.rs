@@ -38,8 +38,9 @@ const GROUP_ROWS: usize = 8 * 32_768;
 const MOST_WORKERS: usize = 8;
 
 /// Numbers that grow with time, or are small: packed as differences.
-const DELTAS: [&str; 7] = [
+const DELTAS: [&str; 8] = [
     "ts_ns",
+    "start_ns",
     "duration_ns",
     "op_id",
     "parent",
@@ -53,7 +54,7 @@ const LOOKED_FOR: [&str; 5] = ["name", "kernel", "context", "stream", "ptr"];
 const DIFFERENT: u64 = 2_048;
 
 /// How columns are packed.
-fn properties() -> WriterPropertiesBuilder {
+pub fn properties() -> WriterPropertiesBuilder {
     let zstd = ZstdLevel::try_new(1).map_or(Compression::LZ4_RAW, Compression::ZSTD);
     let mut properties = WriterProperties::builder()
         .set_compression(zstd)
@@ -95,18 +96,11 @@ impl Groups {
         pairs: Vec<KeyValue>,
     ) -> Result<Self> {
         let properties = properties().set_key_value_metadata(Some(pairs)).build();
-        let writer = ArrowWriter::try_new(out, schema.clone(), Some(properties))?;
-        let (file, factory) = writer.into_serialized_writer()?;
+        let mut packer = Packer::new(out, schema, properties)?;
         let (input, orders) = sync_channel(1);
         let thread = thread::Builder::new()
             .name("parquet".into())
             .spawn(move || {
-                let mut packer = Packer {
-                    file,
-                    factory,
-                    schema,
-                    group: 0,
-                };
                 for order in orders {
                     match order {
                         Order::Group(batches) => packer.pack(&batches)?,
@@ -179,7 +173,7 @@ impl Drop for Groups {
     }
 }
 
-struct Packer<W: Write + Send> {
+pub struct Packer<W: Write + Send> {
     file: SerializedFileWriter<W>,
     factory: ArrowRowGroupWriterFactory,
     schema: SchemaRef,
@@ -189,8 +183,24 @@ struct Packer<W: Write + Send> {
 type Slot<T> = Mutex<Option<T>>;
 
 impl<W: Write + Send> Packer<W> {
-    /// Packs the columns of a group, each by whoever is free, and writes them in their order.
+    pub fn new(out: W, schema: SchemaRef, properties: WriterProperties) -> Result<Self> {
+        let writer = ArrowWriter::try_new(out, schema.clone(), Some(properties))?;
+        let (file, factory) = writer.into_serialized_writer()?;
+        Ok(Packer {
+            file,
+            factory,
+            schema,
+            group: 0,
+        })
+    }
+
     fn pack(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        let columns = self.columns(batches)?;
+        self.append(columns)
+    }
+
+    /// Packs the columns of a group, each by whoever is free.
+    pub fn columns(&mut self, batches: &[RecordBatch]) -> Result<Vec<ArrowColumnChunk>> {
         let columns = self.factory.create_column_writers(self.group)?;
         self.group += 1;
         let count = columns.len();
@@ -219,17 +229,24 @@ impl<W: Write + Send> Packer<W> {
             }
             work();
         });
+        let chunk = |slot: &Slot<Result<ArrowColumnChunk>>| {
+            let failed = || Error::Io(std::io::Error::other("a column could not be packed"));
+            take(slot).ok_or_else(failed)?
+        };
+        packed.iter().map(chunk).collect()
+    }
+
+    /// Writes a group that was packed.
+    pub fn append(&mut self, columns: Vec<ArrowColumnChunk>) -> Result<()> {
         let mut group = self.file.next_row_group()?;
-        for slot in &packed {
-            let chunk = take(slot)
-                .ok_or_else(|| Error::Io(std::io::Error::other("a column could not be packed")))?;
-            chunk?.append_to_row_group(&mut group)?;
+        for chunk in columns {
+            chunk.append_to_row_group(&mut group)?;
         }
         group.close()?;
         Ok(())
     }
 
-    fn finish(mut self, pairs: Vec<KeyValue>) -> Result<()> {
+    pub fn finish(mut self, pairs: Vec<KeyValue>) -> Result<()> {
         for pair in pairs {
             self.file.append_key_value_metadata(pair);
         }

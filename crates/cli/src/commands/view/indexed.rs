@@ -77,6 +77,9 @@ pub const PLACED: Parts = Parts {
 
 /// The index of a trace, if there is one that fits.
 pub fn load(path: &Path) -> Option<Found> {
+    if trace::is_recording(path) {
+        return None;
+    }
     let file = File::open(path).ok()?;
     let identity = Identity::of(&file).ok()?;
     let places = [Some(Index::beside(path)), in_cache(path)];
@@ -95,6 +98,13 @@ pub fn load(path: &Path) -> Option<Found> {
 
 /// Reads a trace for its index. None, with words about it, if there can be none: then there is no detail.
 pub fn make(path: &Path, board: &Board) -> Result<Option<Found>> {
+    if trace::is_recording(path) {
+        say!(
+            "cutrace: {} is Parquet, which has no index: the page shows what it holds itself",
+            path.display()
+        );
+        return Ok(None);
+    }
     let mut scan = Scan::open(path, PLACED)?;
     let mut builder = Builder::new(scan.meta().start_ns);
     let mut progress = Progress::new(false);
