@@ -55,6 +55,7 @@ static void keep_calling() {
     set_current(context);
     while (!over) {
         for (int i = 0; i < 50; i++) call_driver();
+        if (set_current(context) != 0) fail("cuCtxSetCurrent", 0);
         usleep(200);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. A thread that waits at a safe place ([`safe`]) is sent to `pthread_create` and back ([`call`]).
 //! 2. The new thread loads our library, which opens the session, while the program runs.
-//! 3. All other threads are stopped ([`stopped`]) while the library looks for functions and the tracer writes the
+//! 3. All other threads are stopped ([`everyone`]) while the library looks for functions and the tracer writes the
 //!    jumps ([`changes`]). Then everything runs again, and the new thread ends.
 //!
 //! Leaving goes the other way round. Where something is not safe, the threads run on for a moment and it is tried
@@ -11,6 +11,7 @@
 mod call;
 mod changes;
 mod error;
+mod everyone;
 mod process;
 mod safe;
 mod stopped;
@@ -19,8 +20,8 @@ pub use error::AttachError;
 
 use self::call::{RemoteCall, TO_LOAD};
 use self::changes::Remote;
+use self::everyone::Everyone;
 use self::process::{Process, find_loaded};
-use self::stopped::Stopped;
 use crate::preload::folder;
 use event::attach::step;
 use std::fs;
@@ -138,7 +139,7 @@ fn hook(
     let thread = call.thread();
     for attempt in 0..TRIES {
         let began = Instant::now();
-        let stopped = Stopped::all(pid, thread)?;
+        let stopped = Everyone::stop(pid, thread)?;
         call.say(step::STOPPED);
         let prepared = call.wait(TO_PREPARE)?;
         if prepared == step::PREPARED {
@@ -166,7 +167,7 @@ fn unhook(pid: u32, control: u64) -> Result<(), AttachError> {
     let Some(remote) = Remote::at(pid, control) else {
         return Err(AttachError::Ended { pid });
     };
-    let stopped = Stopped::all(pid, None)?;
+    let stopped = Everyone::stop(pid, None)?;
     let changes = remote.changes().ok_or(AttachError::Ended { pid })?;
     if let Some(thread) = stopped.first() {
         changes.take_back(thread);
