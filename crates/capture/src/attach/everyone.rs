@@ -104,9 +104,14 @@ impl Everyone {
                 _ => {}
             }
         }
+        // Parents first, and of those first the ones whose calls cannot be interrupted.
         let pid = self.pid;
-        self.stopped
-            .sort_by_cached_key(|thread| !process::gets_signals(pid, thread.tid));
+        self.stopped.sort_by_cached_key(|thread| {
+            let is_parent = process::gets_signals(pid, thread.tid);
+            (!is_parent, thread.is_in_fragile_call())
+        });
+        // Registers before: from the first to the last it should take no time.
+        self.stopped.iter_mut().for_each(Stopped::mend);
         self.stopped.drain(..).for_each(drop);
     }
 }

@@ -14,6 +14,7 @@ mod error;
 mod everyone;
 mod process;
 mod safe;
+mod stacks;
 mod stopped;
 
 pub use error::AttachError;
@@ -41,6 +42,25 @@ pub fn check(pid: u32) -> Result<(), AttachError> {
     Process::examine(pid).map(drop)
 }
 
+/// How long a program stood still, and what for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pause {
+    /// To stop all threads.
+    pub stopping: Duration,
+    /// To look for functions.
+    pub preparing: Duration,
+    /// To make sure that no thread is where code changes.
+    pub checking: Duration,
+    /// To write the jumps, and to let all threads go.
+    pub writing: Duration,
+}
+
+impl Pause {
+    pub fn whole(&self) -> Duration {
+        self.stopping + self.preparing + self.checking + self.writing
+    }
+}
+
 /// A process that has our hooks.
 pub struct Attachment {
     pid: u32,
@@ -49,7 +69,7 @@ pub struct Attachment {
     control: u64,
     session: PathBuf,
     /// How long the whole program stood still.
-    pub paused: Duration,
+    pub paused: Pause,
     /// Places that another tool had changed: functions there are not hooked.
     pub left_alone: usize,
 }
@@ -131,26 +151,32 @@ pub fn call(
 }
 
 /// Stops everything, lets the library prepare, and writes the jumps.
-fn hook(
-    pid: u32,
-    call: &RemoteCall<'_>,
-    remote: &Remote,
-) -> Result<(Duration, usize), AttachError> {
+fn hook(pid: u32, call: &RemoteCall<'_>, remote: &Remote) -> Result<(Pause, usize), AttachError> {
     let thread = call.thread();
     for attempt in 0..TRIES {
-        let began = Instant::now();
+        let mut watch = Stopwatch::new();
         let stopped = Everyone::stop(pid, thread)?;
+        let stopping = watch.lap();
         call.say(step::STOPPED);
         let prepared = call.wait(TO_PREPARE)?;
+        let preparing = watch.lap();
         if prepared == step::PREPARED {
             let changes = remote.changes().ok_or(AttachError::Refused { pid })?;
-            if !changes.are_in_use(&stopped) {
+            let are_in_use = changes.are_in_use(pid, &stopped);
+            let checking = watch.lap();
+            if !are_in_use {
                 let left = match stopped.first() {
                     Some(thread) => changes.make(thread),
                     None => changes.len(),
                 };
                 drop(stopped);
-                return Ok((began.elapsed(), left));
+                let paused = Pause {
+                    stopping,
+                    preparing,
+                    checking,
+                    writing: watch.lap(),
+                };
+                return Ok((paused, left));
             }
         }
         drop(stopped);
@@ -160,6 +186,21 @@ fn hook(
         std::thread::sleep(Duration::from_millis(u64::from(attempt.min(20)) + 1));
     }
     Err(AttachError::Busy { pid })
+}
+
+struct Stopwatch(Instant);
+
+impl Stopwatch {
+    fn new() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// Since the last lap.
+    fn lap(&mut self) -> Duration {
+        let lap = self.0.elapsed();
+        self.0 += lap;
+        lap
+    }
 }
 
 /// Takes the jumps off. Threads may be anywhere: what is changed is one instruction, and comes back as it was.

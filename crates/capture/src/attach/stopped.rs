@@ -23,6 +23,8 @@ pub struct Stopped {
     signal: libc::c_int,
     /// What it goes on with, where that is not what it has.
     registers: Option<Registers>,
+    /// It has them.
+    is_mended: bool,
 }
 
 /// What became of a thread that was to stop.
@@ -111,6 +113,23 @@ impl Stopped {
         self.signal != 0
     }
 
+    /// Whether it is in a call that fails if another signal wakes it, even one that the program ignores.
+    pub fn is_in_fragile_call(&self) -> bool {
+        let call = self.registers().and_then(|registers| registers.call());
+        call.is_some_and(|(number, _, _)| ONCE.contains(&number))
+    }
+
+    /// Gives it the registers that it goes on with.
+    pub fn mend(&mut self) {
+        if self.is_mended {
+            return;
+        }
+        self.is_mended = true;
+        if let Some(registers) = self.resumed() {
+            ptrace::set_registers(self.tid, &registers);
+        }
+    }
+
     /// How it goes on, so that the call it is in shows nothing of the interruption.
     fn resumed(&self) -> Option<Registers> {
         let (registers, was_away) = match self.registers {
@@ -178,9 +197,7 @@ const ONCE: [i64; 24] = [
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        if let Some(registers) = self.resumed() {
-            ptrace::set_registers(self.tid, &registers);
-        }
+        self.mend();
         ptrace::detach(self.tid, self.signal);
     }
 }
@@ -241,6 +258,7 @@ pub(super) fn wait(pid: u32, tid: libc::pid_t, until: Instant) -> Result<Became,
                     tid,
                     signal: if is_event { 0 } else { signal },
                     registers: None,
+                    is_mended: false,
                 };
                 // The whole process was stopped by a signal: it stays so.
                 if is_event && signal != libc::SIGTRAP {
