@@ -155,6 +155,14 @@ fn a_window_is_a_range() {
             .count()
     };
     assert_eq!(ranges(&two), 2, "{}", two.stderr());
+    // Steps far shorter than the tracer needs to hear of them: each has one launch.
+    let short = record(
+        &["--method=preload", "--window", "100..110,range=step"],
+        &[path(&program), "120"],
+    );
+    assert_eq!(ranges(&short), 10, "{}", short.stderr());
+    let launches = calls(&short, "cudaLaunchKernel") + calls(&short, "cudaLaunchKernel_v7000");
+    assert_eq!(launches, 10, "{}", short.stderr());
 }
 
 /// A recorder, its folder, and what its program prints.
