@@ -317,6 +317,27 @@ fn a_slow_step_writes_a_snapshot() {
     );
 }
 
+/// As a wait for a collective that one of the others never joins.
+#[test]
+fn a_call_that_does_not_return_writes_a_snapshot() {
+    let options = ["--flight", "5s", "--trigger", "stuck=1s"];
+    let (output, folder) = flown(&options, &["60", "10000", "stuck=40", "exit=3"]);
+    assert_eq!(output.status.code(), Some(3));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(traces(folder.path()), ["run-stuck.arrows"], "{stderr}");
+    let lines = lines(&folder.path().join("run-stuck.arrows"));
+    let steps = launched(&lines, "forward");
+    // Written while the call was still under way.
+    assert_eq!(steps.last(), Some(&40), "{steps:?}");
+    let waits = |phase: &str| {
+        let lines = lines.iter();
+        lines
+            .filter(|line| line["name"] == "cuCtxSynchronize" && line["phase"] == phase)
+            .count()
+    };
+    assert_eq!(waits("B"), waits("E") + 1);
+}
+
 #[test]
 fn who_asks_gets_a_snapshot_and_the_program_no_signal() {
     let mut flight = Flight::start(&["--flight", "5s"], &["400", "10000"]);
