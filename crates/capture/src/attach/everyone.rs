@@ -10,10 +10,12 @@ use super::process;
 use super::stopped::{Became, Stopped, TO_STOP, release_later, seize, wait};
 use crate::ptrace;
 use std::ops::Deref;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// New threads come while others are stopped: this often they are looked for again.
 const ROUNDS: usize = 100;
+/// How long it is tried to stop a thread.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Goes on when dropped.
 pub struct Everyone {
@@ -24,8 +26,19 @@ pub struct Everyone {
 }
 
 impl Everyone {
-    /// Stops all threads but one.
-    pub fn stop(pid: u32, but: Option<libc::pid_t>) -> Result<Everyone, AttachError> {
+    /// Stops all threads but one. A thread that does not stop is in the kernel for long, or gets no processor: the others
+    /// run on meanwhile, and it is tried again.
+    pub fn stop_patiently(pid: u32, but: Option<libc::pid_t>) -> Result<Everyone, AttachError> {
+        let until = Instant::now() + LONGEST;
+        loop {
+            match Everyone::stop(pid, but) {
+                Err(AttachError::Unstoppable { .. }) if Instant::now() < until => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn stop(pid: u32, but: Option<libc::pid_t>) -> Result<Everyone, AttachError> {
         let mut all = Everyone {
             pid,
             stopped: Vec::new(),

@@ -155,7 +155,7 @@ fn hook(pid: u32, call: &RemoteCall<'_>, remote: &Remote) -> Result<(Pause, usiz
     let thread = call.thread();
     for attempt in 0..TRIES {
         let mut watch = Stopwatch::new();
-        let stopped = Everyone::stop(pid, thread)?;
+        let stopped = Everyone::stop_patiently(pid, thread)?;
         let stopping = watch.lap();
         call.say(step::STOPPED);
         let prepared = call.wait(TO_PREPARE)?;
@@ -208,7 +208,7 @@ fn unhook(pid: u32, control: u64) -> Result<(), AttachError> {
     let Some(remote) = Remote::at(pid, control) else {
         return Err(AttachError::Ended { pid });
     };
-    let stopped = Everyone::stop(pid, None)?;
+    let stopped = Everyone::stop_patiently(pid, None)?;
     let changes = remote.changes().ok_or(AttachError::Ended { pid })?;
     if let Some(thread) = stopped.first() {
         changes.take_back(thread);

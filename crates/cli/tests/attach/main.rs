@@ -60,7 +60,7 @@ fn records_and_leaves(target: Target) {
             .iter()
             .filter(|line| line["details"]["bytesize"] == 4096);
         assert!(sizes.count() >= least, "{round}");
-        assert_eq!(target.threads_and_files(), before, "{round}");
+        assert_eq!(target.settled(before), before, "{round}");
         assert!(!target.has_jumps(), "{round}");
     }
     target.ends_well();

@@ -166,12 +166,27 @@ impl Target {
         PathBuf::from(path.unwrap_or_else(|| panic!("{name} is not loaded")))
     }
 
-    /// How many threads and open files it has.
+    /// How many threads and open files it has; CUPTI's own thread, which stays with CUPTI, is not counted.
     pub fn threads_and_files(&self) -> [usize; 2] {
         ["task", "fd"].map(|what| {
             let entries = fs::read_dir(format!("/proc/{}/{what}", self.pid));
-            entries.expect("it runs").count()
+            let is_cuptis = |entry: &fs::DirEntry| {
+                let name = fs::read_to_string(entry.path().join("comm"));
+                name.is_ok_and(|name| name.trim() == "softgpu-cupti")
+            };
+            let entries = entries.expect("it runs").flatten();
+            entries.filter(|entry| !is_cuptis(entry)).count()
         })
+    }
+
+    /// The same, once they are as they were before, or after a while: the thread that hands GPU times over looks ten
+    /// times a second whether it is still needed.
+    pub fn settled(&self, before: [usize; 2]) -> [usize; 2] {
+        let until = Instant::now() + Duration::from_secs(10);
+        while self.threads_and_files() != before && Instant::now() < until {
+            sleep(Duration::from_millis(20));
+        }
+        self.threads_and_files()
     }
 
     pub fn signal(&self, signal: i32) {
