@@ -60,8 +60,8 @@ static void timed(const char *what, long result, int error, const std::function<
         long got = wait();
         int said = errno;
         if (got != result || (result == -1 && said != error)) fail(what, got, said);
-        // Limits in milliseconds are rounded.
-        else if (now() - begin < LIMIT_NS - 2000000) fail((std::string(what) + " ended early, ns").c_str(), now() - begin, 0);
+        // Limits in milliseconds are rounded; those of sockets are counted in the kernel's ticks, which a busy machine delays.
+        else if (now() - begin < LIMIT_NS - (strstr(what, "with a limit") ? 50000000 : 2000000)) fail((std::string(what) + " ended early, ns").c_str(), now() - begin, 0);
         waits++;
     }
 }

@@ -6,8 +6,9 @@ use super::process::Process;
 use super::stacks::Stacks;
 use crate::ptrace::{self, Registers};
 
-/// Calls in which a thread waits for something outside: no allocator and no loader makes them.
-const WAITS: [i64; 16] = [
+/// Calls in which a thread waits for something outside: no allocator and no loader makes them. Not those that wait for
+/// children: their ends are signals, see `gets_signals`.
+const WAITS: [i64; 15] = [
     libc::SYS_poll,
     libc::SYS_ppoll,
     libc::SYS_select,
@@ -21,7 +22,6 @@ const WAITS: [i64; 16] = [
     libc::SYS_accept4,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
-    libc::SYS_wait4,
     libc::SYS_pause,
     libc::SYS_rt_sigtimedwait,
 ];
