@@ -6,7 +6,6 @@
 #
 # KEEP=DIR keeps what is known of a crash there. Ends with 1 if the script was harmed: other losses, another exit status, other kernel counts, a cycle that failed.
 set -u
-export CUTRACE_TRY_ATTACH=1
 here=$(cd "$(dirname "$0")" && pwd)
 cutrace=$(realpath "${1:-${CUTRACE:-$here/../../target/release/cutrace}}")
 cycles=${2:-50}

@@ -4,7 +4,7 @@ use crate::{clock, losses::Losses, mps};
 use event::gpu_times as frames;
 use std::{
     ffi::OsStr,
-    fs::{File, OpenOptions},
+    fs::{File, Metadata, OpenOptions},
     io::{self, IoSlice, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
@@ -14,7 +14,8 @@ use std::{
 const MOST_BEHIND: u64 = 1 << 30;
 
 pub struct TimesFile {
-    file: File,
+    /// None: it has ended, and the program has no file of ours open.
+    file: Option<File>,
     losses: Losses,
     /// What could not be handed over and is not counted elsewhere.
     dropped: u64,
@@ -39,7 +40,7 @@ impl TimesFile {
         let mut options = OpenOptions::new();
         options.append(true).create_new(true).mode(0o600);
         Ok(TimesFile {
-            file: options.open(Path::new(session).join(name))?,
+            file: Some(options.open(Path::new(session).join(name))?),
             losses: Losses::open(session),
             dropped: 0,
             rest: Vec::new(),
@@ -49,7 +50,11 @@ impl TimesFile {
 
     /// The tracer has gone, and with it the folder.
     pub fn is_abandoned(&self) -> bool {
-        self.file.metadata().is_ok_and(|found| found.nlink() == 0)
+        self.about().is_some_and(|found| found.nlink() == 0)
+    }
+
+    fn about(&self) -> Option<Metadata> {
+        self.file.as_ref()?.metadata().ok()
     }
 
     /// False: there is no room, and nothing of it is in the file.
@@ -75,7 +80,7 @@ impl TimesFile {
             IoSlice::new(payload),
             IoSlice::new(padding),
         ];
-        let rest = write_all(&mut self.file, &mut parts);
+        let rest = write_all(self.file.as_ref(), &mut parts);
         if rest.len() == all {
             return false;
         }
@@ -93,7 +98,7 @@ impl TimesFile {
             return true;
         }
         let rest = std::mem::take(&mut self.rest);
-        self.rest = write_all(&mut self.file, &mut [IoSlice::new(&rest)]);
+        self.rest = write_all(self.file.as_ref(), &mut [IoSlice::new(&rest)]);
         if !self.rest.is_empty() {
             return false;
         }
@@ -115,7 +120,7 @@ impl TimesFile {
         if !known || limit.rlim_cur == libc::RLIM_INFINITY {
             return true;
         }
-        let length = self.file.metadata().map_or(0, |found| found.len());
+        let length = self.about().map_or(0, |found| found.len());
         length.saturating_add(bytes as u64) <= limit.rlim_cur
     }
 
@@ -149,7 +154,9 @@ impl TimesFile {
 
     /// So many records, encoded as a frame of their own; fewer are left if the tracer is slow.
     pub fn pieces(&mut self, kind: u32, payload: &[u8], count: u64) {
-        let behind = (self.file.metadata()).map_or(0, |found| found.blocks().saturating_mul(512));
+        let behind = self
+            .about()
+            .map_or(0, |found| found.blocks().saturating_mul(512));
         if behind > MOST_BEHIND {
             return self.lose(count);
         }
@@ -177,6 +184,7 @@ impl TimesFile {
         self.surroundings();
         self.tell_dropped();
         self.write(frames::END, &[]);
+        self.file = None;
     }
 }
 
@@ -185,9 +193,9 @@ fn words<const N: usize>(words: &[u64; N]) -> Vec<u8> {
 }
 
 /// What could not be written.
-fn write_all(file: &mut File, mut parts: &mut [IoSlice<'_>]) -> Vec<u8> {
+fn write_all(file: Option<&File>, mut parts: &mut [IoSlice<'_>]) -> Vec<u8> {
     IoSlice::advance_slices(&mut parts, 0);
-    while !parts.is_empty() {
+    while let Some(mut file) = file.filter(|_| !parts.is_empty()) {
         match file.write_vectored(parts) {
             Ok(written) if written > 0 => IoSlice::advance_slices(&mut parts, written),
             Err(why) if why.kind() == io::ErrorKind::Interrupted => {}

@@ -110,6 +110,15 @@ impl File {
         system_call!(SYS_lseek, self.0, 0usize, libc::SEEK_END).max(0) as u64
     }
 
+    /// Device and inode.
+    pub fn identity(&self) -> Option<(u64, u64)> {
+        let mut about = core::mem::MaybeUninit::<libc::stat>::zeroed();
+        let done = system_call!(SYS_fstat, self.0, about.as_mut_ptr());
+        // SAFETY: all zeroes is one, and the kernel has filled it in.
+        let about = unsafe { about.assume_init() };
+        (done == 0).then_some((about.st_dev, about.st_ino))
+    }
+
     pub fn set_size(&self, bytes: u64) -> bool {
         system_call!(SYS_ftruncate, self.0, bytes) == 0
     }

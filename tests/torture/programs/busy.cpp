@@ -33,6 +33,8 @@ static int (*get_current)(void **);
 static int (*mem_alloc)(unsigned long *, unsigned long);
 static int (*mem_free)(unsigned long);
 static int (*set_current)(void *);
+static int (*fill)(unsigned long, unsigned char, unsigned long);
+static int (*copy_back)(void *, unsigned long, unsigned long);
 static void *context;
 
 static void fail(const char *what, long value) {
@@ -46,15 +48,19 @@ static void call_driver() {
     if (get_version(&version) != 0 || version < 11000) fail("cuDriverGetVersion", version);
     if (get_current(&now) != 0 || now != context) fail("cuCtxGetCurrent", (long)now);
     unsigned long at = 0;
-    if (mem_alloc(&at, 4096) != 0 || at == 0) fail("cuMemAlloc", at);
-    else if (mem_free(at) != 0) fail("cuMemFree", at);
-    calls += 4;
+    if (mem_alloc(&at, 4096) != 0 || at == 0) return fail("cuMemAlloc", at);
+    // Work for the GPU, which a library of cutrace's may stand in for.
+    unsigned char byte = 0;
+    if (fill(at, 7, 4096) != 0 || copy_back(&byte, at + 99, 1) != 0 || byte != 7) fail("cuMemsetD8", byte);
+    if (mem_free(at) != 0) fail("cuMemFree", at);
+    calls += 6;
 }
 
 static void keep_calling() {
     set_current(context);
     while (!over) {
         for (int i = 0; i < 50; i++) call_driver();
+        if (set_current(context) != 0) fail("cuCtxSetCurrent", 0);
         usleep(200);
     }
 }
@@ -247,6 +253,8 @@ int main(int count, char **words) {
     get_current = find<int (*)(void **)>(cuda, "cuCtxGetCurrent");
     set_current = find<int (*)(void *)>(cuda, "cuCtxSetCurrent");
     mem_alloc = find<int (*)(unsigned long *, unsigned long)>(cuda, "cuMemAlloc_v2");
+    fill = find<int (*)(unsigned long, unsigned char, unsigned long)>(cuda, "cuMemsetD8_v2");
+    copy_back = find<int (*)(void *, unsigned long, unsigned long)>(cuda, "cuMemcpyDtoH_v2");
     mem_free = find<int (*)(unsigned long)>(cuda, "cuMemFree_v2");
     struct sigaction action{};
     action.sa_handler = on_signal;

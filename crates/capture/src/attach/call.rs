@@ -329,7 +329,10 @@ fn find_safe(process: &Process) -> Result<Stopped, AttachError> {
             };
             let Some(stopped) = stopped else { continue };
             let registers = stopped.registers();
+            // It may have got a child since.
+            let is_parent = is_soon && !is_alone && gets_signals(pid, *tid);
             if !stopped.has_signal()
+                && !is_parent
                 && registers.is_some_and(|registers| safe::is_safe(process, *tid, &registers))
             {
                 return Ok(stopped);

@@ -1,7 +1,7 @@
 //! What is changed in a process's code, and taking it back: written by the tracer, while all of the process's threads
 //! stand still and none of them is in the middle of what is changed.
 
-use super::safe;
+use super::stacks::Stacks;
 use super::stopped::Stopped;
 use crate::ptrace;
 use event::attach::{Change, Control, JUMP_BYTES, MAGIC, MOST_CHANGES, NO_SESSION, PATH_BYTES};
@@ -93,18 +93,25 @@ fn change(bytes: &[u8]) -> Option<Change> {
 
 impl Changes {
     /// Whether a thread is in the middle of what is to be changed, or will return there from a signal handler.
-    pub fn are_in_use(&self, threads: &[Stopped]) -> bool {
+    pub fn are_in_use(&self, pid: u32, threads: &[Stopped]) -> bool {
         let mut places: Vec<u64> = self.0.iter().map(|change| change.at).collect();
         places.sort_unstable();
+        let (Some(first), Some(last)) = (places.first().copied(), places.last().copied()) else {
+            return false;
+        };
+        let all = first..last + JUMP_BYTES as u64;
         let is_inside = |address: u64| {
+            if !all.contains(&address) {
+                return false;
+            }
             let after = places.partition_point(|at| *at < address);
             let before = after.checked_sub(1).and_then(|place| places.get(place));
             before.is_some_and(|at| address - at < JUMP_BYTES as u64)
         };
+        let stacks = Stacks::of(pid);
         threads.iter().any(|thread| {
             thread.registers().is_none_or(|registers| {
-                is_inside(registers.next())
-                    || safe::any_word(thread.tid, registers.stack(), is_inside)
+                is_inside(registers.next()) || stacks.any_word(thread.tid, &registers, is_inside)
             })
         })
     }

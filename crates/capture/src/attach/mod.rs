@@ -2,7 +2,7 @@
 //!
 //! 1. A thread that waits at a safe place ([`safe`]) is sent to `pthread_create` and back ([`call`]).
 //! 2. The new thread loads our library, which opens the session, while the program runs.
-//! 3. All other threads are stopped ([`stopped`]) while the library looks for functions and the tracer writes the
+//! 3. All other threads are stopped ([`everyone`]) while the library looks for functions and the tracer writes the
 //!    jumps ([`changes`]). Then everything runs again, and the new thread ends.
 //!
 //! Leaving goes the other way round. Where something is not safe, the threads run on for a moment and it is tried
@@ -11,16 +11,18 @@
 mod call;
 mod changes;
 mod error;
+mod everyone;
 mod process;
 mod safe;
+mod stacks;
 mod stopped;
 
 pub use error::AttachError;
 
 use self::call::{RemoteCall, TO_LOAD};
 use self::changes::Remote;
+use self::everyone::Everyone;
 use self::process::{Process, find_loaded};
-use self::stopped::Stopped;
 use crate::preload::folder;
 use event::attach::step;
 use std::fs;
@@ -40,6 +42,25 @@ pub fn check(pid: u32) -> Result<(), AttachError> {
     Process::examine(pid).map(drop)
 }
 
+/// How long a program stood still, and what for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pause {
+    /// To stop all threads.
+    pub stopping: Duration,
+    /// To look for functions.
+    pub preparing: Duration,
+    /// To make sure that no thread is where code changes.
+    pub checking: Duration,
+    /// To write the jumps, and to let all threads go.
+    pub writing: Duration,
+}
+
+impl Pause {
+    pub fn whole(&self) -> Duration {
+        self.stopping + self.preparing + self.checking + self.writing
+    }
+}
+
 /// A process that has our hooks.
 pub struct Attachment {
     pid: u32,
@@ -48,7 +69,7 @@ pub struct Attachment {
     control: u64,
     session: PathBuf,
     /// How long the whole program stood still.
-    pub paused: Duration,
+    pub paused: Pause,
     /// Places that another tool had changed: functions there are not hooked.
     pub left_alone: usize,
 }
@@ -130,26 +151,32 @@ pub fn call(
 }
 
 /// Stops everything, lets the library prepare, and writes the jumps.
-fn hook(
-    pid: u32,
-    call: &RemoteCall<'_>,
-    remote: &Remote,
-) -> Result<(Duration, usize), AttachError> {
+fn hook(pid: u32, call: &RemoteCall<'_>, remote: &Remote) -> Result<(Pause, usize), AttachError> {
     let thread = call.thread();
     for attempt in 0..TRIES {
-        let began = Instant::now();
-        let stopped = Stopped::all(pid, thread)?;
+        let mut watch = Stopwatch::new();
+        let stopped = Everyone::stop_patiently(pid, thread)?;
+        let stopping = watch.lap();
         call.say(step::STOPPED);
         let prepared = call.wait(TO_PREPARE)?;
+        let preparing = watch.lap();
         if prepared == step::PREPARED {
             let changes = remote.changes().ok_or(AttachError::Refused { pid })?;
-            if !changes.are_in_use(&stopped) {
+            let are_in_use = changes.are_in_use(pid, &stopped);
+            let checking = watch.lap();
+            if !are_in_use {
                 let left = match stopped.first() {
                     Some(thread) => changes.make(thread),
                     None => changes.len(),
                 };
                 drop(stopped);
-                return Ok((began.elapsed(), left));
+                let paused = Pause {
+                    stopping,
+                    preparing,
+                    checking,
+                    writing: watch.lap(),
+                };
+                return Ok((paused, left));
             }
         }
         drop(stopped);
@@ -161,12 +188,27 @@ fn hook(
     Err(AttachError::Busy { pid })
 }
 
+struct Stopwatch(Instant);
+
+impl Stopwatch {
+    fn new() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// Since the last lap.
+    fn lap(&mut self) -> Duration {
+        let lap = self.0.elapsed();
+        self.0 += lap;
+        lap
+    }
+}
+
 /// Takes the jumps off. Threads may be anywhere: what is changed is one instruction, and comes back as it was.
 fn unhook(pid: u32, control: u64) -> Result<(), AttachError> {
     let Some(remote) = Remote::at(pid, control) else {
         return Err(AttachError::Ended { pid });
     };
-    let stopped = Stopped::all(pid, None)?;
+    let stopped = Everyone::stop_patiently(pid, None)?;
     let changes = remote.changes().ok_or(AttachError::Ended { pid })?;
     if let Some(thread) = stopped.first() {
         changes.take_back(thread);

@@ -278,7 +278,12 @@ fn usual_filters(status: &Status) -> u64 {
 /// SIGCHLD, for as long as a thread is traced.
 pub fn takes_signal(pid: u32, thread: libc::pid_t, taken: libc::c_int) -> bool {
     Status::of_thread(pid, thread).is_none_or(|status| {
-        let pending = status.signals("SigPnd") | status.signals("ShdPnd");
+        // One that any thread may take is the first one's, if that is not busy.
+        let any = match thread == pid as libc::pid_t {
+            true => status.signals("ShdPnd"),
+            false => 0,
+        };
+        let pending = status.signals("SigPnd") | any;
         let taken = match taken {
             1..=64 => 1u64 << (taken - 1),
             _ => 0,

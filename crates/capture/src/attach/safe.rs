@@ -3,10 +3,12 @@
 //! place, unless a signal handler waits there, which may have interrupted anything.
 
 use super::process::Process;
+use super::stacks::Stacks;
 use crate::ptrace::{self, Registers};
 
-/// Calls in which a thread waits for something outside: no allocator and no loader makes them.
-const WAITS: [i64; 16] = [
+/// Calls in which a thread waits for something outside: no allocator and no loader makes them. Not those that wait for
+/// children: their ends are signals, see `gets_signals`.
+const WAITS: [i64; 15] = [
     libc::SYS_poll,
     libc::SYS_ppoll,
     libc::SYS_select,
@@ -20,7 +22,6 @@ const WAITS: [i64; 16] = [
     libc::SYS_accept4,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
-    libc::SYS_wait4,
     libc::SYS_pause,
     libc::SYS_rt_sigtimedwait,
 ];
@@ -29,9 +30,6 @@ const WAITS: [i64; 16] = [
 /// operation (FUTEX_WAIT).
 const WAIT_BITSET: u64 = libc::FUTEX_WAIT_BITSET as u64;
 const FUTEX_COMMAND: u64 = 0x7f;
-
-/// Of a stack, at most so much is looked through for handlers.
-const MOST_STACK: usize = 16 << 20;
 
 /// Where glibc keeps a thread's own number, from its block on: the same since 2.4.
 const THREAD_ID: u64 = 0x2d0;
@@ -61,7 +59,7 @@ pub fn is_safe(process: &Process, tid: libc::pid_t, registers: &Registers) -> bo
     waits
         && registers.are_behind_a_call(tid)
         && is_glibcs(tid, process.pid, registers)
-        && !is_in_handler(process, tid, registers.stack())
+        && !is_in_handler(process, tid, registers)
 }
 
 /// Whether the C library knows the thread: others, made without it, have no variables of its.
@@ -92,54 +90,9 @@ fn own_numbers(pid: u32, tid: libc::pid_t) -> Vec<u32> {
 }
 
 /// Whether a handler of a signal is on the stack: what it returns to is there.
-fn is_in_handler(process: &Process, tid: libc::pid_t, stack: u64) -> bool {
-    any_word(tid, stack, |word| process.signal_returns.contains(&word))
-}
-
-/// Whether one of the words on a thread's stack is such, from `stack` on.
-pub fn any_word(tid: libc::pid_t, stack: u64, is_such: impl Fn(u64) -> bool) -> bool {
-    const PART: u64 = 64 << 10;
-    let begin = stack & !7;
-    let mut at = begin;
-    while ((at - begin) as usize) < MOST_STACK {
-        let end = (at + PART) / PART * PART;
-        let mut part = [(at, vec![0; (end - at) as usize])];
-        ptrace::read_memory(tid, &mut part);
-        let [(_, bytes)] = part;
-        if bytes.is_empty() {
-            // Not all of the last part is there.
-            return in_last_part(tid, at, end, &is_such);
-        }
-        if has_word(&bytes, &is_such) {
-            return true;
-        }
-        at = end;
-    }
-    false
-}
-
-fn in_last_part(tid: libc::pid_t, mut at: u64, end: u64, is_such: &impl Fn(u64) -> bool) -> bool {
-    const PAGE: u64 = 4096;
-    while at < end {
-        let next = (at + PAGE) / PAGE * PAGE;
-        let mut part = [(at, vec![0; (next - at) as usize])];
-        ptrace::read_memory(tid, &mut part);
-        let [(_, bytes)] = part;
-        if bytes.is_empty() {
-            return false;
-        }
-        if has_word(&bytes, is_such) {
-            return true;
-        }
-        at = next;
-    }
-    false
-}
-
-fn has_word(bytes: &[u8], is_such: &impl Fn(u64) -> bool) -> bool {
-    let words = bytes.chunks_exact(8);
-    let mut words = words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-    words.any(is_such)
+fn is_in_handler(process: &Process, tid: libc::pid_t, registers: &Registers) -> bool {
+    let is_return = |word| process.signal_returns.contains(&word);
+    Stacks::of(process.pid).any_word(tid, registers, is_return)
 }
 
 #[cfg(test)]

@@ -1,21 +1,19 @@
-//! Threads of a process that stand still, by ptrace: one of them, or all. However it ends, they go on where they
-//! were, and the system call that one was in goes on as if nothing had been.
+//! A thread that stands still, by ptrace. However it ends, it goes on where it was, and the system call that it was in
+//! goes on as if nothing had been.
 
 use super::AttachError;
-use super::process::{self, takes_signal};
+use super::process::takes_signal;
 use crate::ptrace::{self, Registers};
 use std::io;
 use std::time::{Duration, Instant};
 
 /// How long a thread may take to stop: it stops when it leaves the kernel.
-const TO_STOP: Duration = Duration::from_secs(2);
+pub(super) const TO_STOP: Duration = Duration::from_secs(2);
 /// How long a call of its may take that it makes for us: others may hold locks that it needs.
 const TO_CALL: Duration = Duration::from_secs(30);
 /// How long cutrace stays for a thread that does not stop: when cutrace ends, the kernel lets it go.
 const TO_LEAVE_KERNEL: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_micros(20);
-/// New threads come while others are stopped: this often they are looked for again.
-const ROUNDS: usize = 100;
 
 /// A thread that stands still. Goes on when dropped.
 pub struct Stopped {
@@ -25,6 +23,8 @@ pub struct Stopped {
     signal: libc::c_int,
     /// What it goes on with, where that is not what it has.
     registers: Option<Registers>,
+    /// It has them.
+    is_mended: bool,
 }
 
 /// What became of a thread that was to stop.
@@ -32,7 +32,7 @@ pub struct Stopped {
     clippy::large_enum_variant,
     reason = "it is looked at once, where it was made"
 )]
-enum Became {
+pub(super) enum Became {
     Stopped(Stopped),
     Gone,
     /// It is in the kernel.
@@ -45,6 +45,8 @@ impl Stopped {
         if !seize(pid, tid)? {
             return Ok(None);
         }
+        // One that is gone by now is waited for no longer.
+        let _ = ptrace::interrupt(tid);
         match wait(pid, tid, Instant::now() + TO_STOP)? {
             Became::Stopped(stopped) => Ok(Some(stopped)),
             Became::Gone => Ok(None),
@@ -53,47 +55,6 @@ impl Stopped {
                 Err(AttachError::Unstoppable { pid, thread: tid })
             }
         }
-    }
-
-    /// Stops all threads but one. Those that get signals are stopped last, and go on first: others would be
-    /// interrupted by signals that the program ignores.
-    pub fn all(pid: u32, but: Option<libc::pid_t>) -> Result<Vec<Stopped>, AttachError> {
-        let mut stopped: Vec<Stopped> = Vec::new();
-        let until = Instant::now() + TO_STOP;
-        for _ in 0..ROUNDS {
-            let mut new = Vec::new();
-            let is_known = |tid: &libc::pid_t| stopped.iter().any(|known| known.tid == *tid);
-            let mut threads = process::threads(pid);
-            threads.retain(|tid| !is_known(tid) && Some(*tid) != but);
-            let (last, others): (Vec<_>, Vec<_>) = threads
-                .into_iter()
-                .partition(|tid| process::gets_signals(pid, *tid));
-            let is_last = others.is_empty();
-            for tid in if is_last { last } else { others } {
-                if seize(pid, tid)? {
-                    new.push(tid);
-                }
-            }
-            if new.is_empty() {
-                return match stopped.is_empty() && but.is_none() {
-                    true => Err(AttachError::Ended { pid }),
-                    false => Ok(stopped),
-                };
-            }
-            for tid in new {
-                match wait(pid, tid, until)? {
-                    Became::Stopped(thread) if is_last => stopped.insert(0, thread),
-                    Became::Stopped(thread) => stopped.push(thread),
-                    Became::Gone => {}
-                    Became::Running => {
-                        stopped.clear();
-                        release_later(tid);
-                        return Err(AttachError::Unstoppable { pid, thread: tid });
-                    }
-                }
-            }
-        }
-        Err(AttachError::Busy { pid })
     }
 
     pub fn registers(&self) -> Option<Registers> {
@@ -152,6 +113,23 @@ impl Stopped {
         self.signal != 0
     }
 
+    /// Whether it is in a call that fails if another signal wakes it, even one that the program ignores.
+    pub fn is_in_fragile_call(&self) -> bool {
+        let call = self.registers().and_then(|registers| registers.call());
+        call.is_some_and(|(number, _, _)| ONCE.contains(&number))
+    }
+
+    /// Gives it the registers that it goes on with.
+    pub fn mend(&mut self) {
+        if self.is_mended {
+            return;
+        }
+        self.is_mended = true;
+        if let Some(registers) = self.resumed() {
+            ptrace::set_registers(self.tid, &registers);
+        }
+    }
+
     /// How it goes on, so that the call it is in shows nothing of the interruption.
     fn resumed(&self) -> Option<Registers> {
         let (registers, was_away) = match self.registers {
@@ -187,35 +165,61 @@ const ERESTARTNOHAND: i64 = 514;
 const ERESTART_RESTARTBLOCK: i64 = 516;
 const EINTR: i64 = libc::EINTR as i64;
 
-/// Calls that the kernel does not begin again, even where there was no signal (signal(7)). They have done nothing yet
-/// if they were interrupted.
-const ONCE: [i64; 13] = [
+/// Calls that the kernel does not begin again, even where there was no signal: those of signal(7), those on sockets
+/// with a time limit, and those whose time limit it could not write back. They have done nothing yet if they were
+/// interrupted, so they are made once more.
+const ONCE: [i64; 24] = [
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_ppoll,
     libc::SYS_semop,
     libc::SYS_semtimedop,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_io_getevents,
+    libc::SYS_io_uring_enter,
     libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
     libc::SYS_recvmmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
     libc::SYS_accept,
     libc::SYS_accept4,
+    libc::SYS_mq_timedreceive,
 ];
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        if let Some(registers) = self.resumed() {
-            ptrace::set_registers(self.tid, &registers);
-        }
+        self.mend();
         ptrace::detach(self.tid, self.signal);
     }
 }
 
+/// Begins to trace a thread, which runs on. False: it is gone, or ends.
+pub(super) fn seize(pid: u32, tid: libc::pid_t) -> Result<bool, AttachError> {
+    match ptrace::seize_alone(tid) {
+        Ok(()) => Ok(true),
+        Err(why) if is_gone(&why) || is_ending(pid, tid) => Ok(false),
+        Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
+            Err(AttachError::Forbidden { pid })
+        }
+        Err(source) => Err(AttachError::System {
+            pid,
+            what: "ptrace",
+            source,
+        }),
+    }
+}
+
 /// A thread that has not stopped yet will, and must not stay so.
-fn release_later(tid: libc::pid_t) {
+pub(super) fn release_later(tid: libc::pid_t) {
     let until = Instant::now() + TO_LEAVE_KERNEL;
     while Instant::now() < until {
         match ptrace::look(tid) {
@@ -227,23 +231,6 @@ fn release_later(tid: libc::pid_t) {
             Ok(None) => std::thread::sleep(50 * LOOK),
             _ => return,
         }
-    }
-}
-
-/// Begins to trace a thread and asks it to stop. False: it is gone, or ends.
-fn seize(pid: u32, tid: libc::pid_t) -> Result<bool, AttachError> {
-    let seized = ptrace::seize_alone(tid).and_then(|()| ptrace::interrupt(tid));
-    match seized {
-        Ok(()) => Ok(true),
-        Err(why) if is_gone(&why) || is_ending(pid, tid) => Ok(false),
-        Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
-            Err(AttachError::Forbidden { pid })
-        }
-        Err(source) => Err(AttachError::System {
-            pid,
-            what: "ptrace",
-            source,
-        }),
     }
 }
 
@@ -260,7 +247,7 @@ fn is_ending(pid: u32, tid: libc::pid_t) -> bool {
     })
 }
 
-fn wait(pid: u32, tid: libc::pid_t, until: Instant) -> Result<Became, AttachError> {
+pub(super) fn wait(pid: u32, tid: libc::pid_t, until: Instant) -> Result<Became, AttachError> {
     loop {
         match ptrace::look(tid) {
             Ok(Some(status)) if libc::WIFSTOPPED(status) => {
@@ -271,6 +258,7 @@ fn wait(pid: u32, tid: libc::pid_t, until: Instant) -> Result<Became, AttachErro
                     tid,
                     signal: if is_event { 0 } else { signal },
                     registers: None,
+                    is_mended: false,
                 };
                 // The whole process was stopped by a signal: it stays so.
                 if is_event && signal != libc::SIGTRAP {

@@ -249,6 +249,35 @@ mod tests {
     }
 
     #[test]
+    fn a_collective_that_took_too_long_is_a_reason() {
+        let kernel = |name: &'static str, took| {
+            let mut watch = TriggerWatch::new(Trigger {
+                stuck: Some(1000),
+                ..Trigger::default()
+            });
+            let mut event = Event::new(1, Layer::Gpu, Category::Kernel, name, 5);
+            event.extent = Extent::Closed(took);
+            watch.see(&Record::Event(event))
+        };
+        let long = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+        assert_eq!(kernel(long, 999), None);
+        assert_eq!(kernel(long, 1000), Some(Reason::Stuck));
+        assert_eq!(kernel("forward", 5000), None);
+    }
+
+    #[test]
+    fn an_xid_is_a_reason_if_errors_are() {
+        let xid = |trigger| {
+            let mut event = Event::new(1, Layer::Os, Category::Other, "nvidia:nvidia_dev_xid", 5);
+            event.extent = Extent::Instant;
+            let reason = TriggerWatch::new(trigger).see(&Record::Event(event));
+            reason.map(|reason| reason.to_string())
+        };
+        assert_eq!(xid(Trigger::USUAL).as_deref(), Some("xid"));
+        assert_eq!(xid(Trigger::default()), None);
+    }
+
+    #[test]
     fn an_end_is_a_reason_unless_all_is_well() {
         let words = |status| Reason::of_end(status).map(|reason| reason.to_string());
         assert_eq!(words(0), None);

@@ -44,6 +44,9 @@ const MOST_WINDOWS: usize = 100_000;
 /// Hooks are opened so long before the window, and so many steps: what is seen of the program is a little behind.
 const AHEAD_NS: u64 = 1_000_000_000;
 const AHEAD_STEPS: u64 = 3;
+/// Ranges that say how long a step takes: so many are needed, and so many are kept.
+const LEAST_BEGUN: usize = 8;
+const MOST_BEGUN: usize = 64;
 
 /// Lets those records through that are wanted.
 pub struct WindowStage {
@@ -60,6 +63,8 @@ pub struct WindowStage {
     /// How often the range has begun, and how many are under way.
     occurrences: u64,
     depth: u64,
+    /// When the last of them began.
+    begun: VecDeque<u64>,
     /// The window that the last record was let through for; what was between it and the one before is told.
     told: u64,
     /// Calls that were let through, and not their ends yet or their work.
@@ -104,6 +109,7 @@ impl WindowStage {
             count: 0,
             occurrences: 0,
             depth: 0,
+            begun: VecDeque::new(),
             told: 0,
             calls: AHashSet::new(),
             hooks: Hooks::Open,
@@ -234,7 +240,7 @@ impl WindowStage {
                     self.close(event.start);
                     self.shut();
                 }
-                self.follow(number, from);
+                self.follow(number, from, event.start);
             }
             WindowOptions::Range { .. } if begins => {
                 self.depth += 1;
@@ -252,20 +258,39 @@ impl WindowStage {
         }
     }
 
-    /// Ranges are always recorded, so between them hooks may be closed until shortly before the window.
-    fn follow(&mut self, number: u64, from: u64) {
+    /// Ranges are always recorded, so before the window hooks may be closed: as long as it is seconds away, for what
+    /// is seen of the program is behind by many short steps.
+    fn follow(&mut self, number: u64, from: u64, at: u64) {
         if self.hooks == Hooks::Over || from <= AHEAD_STEPS {
             return;
         }
-        if number + AHEAD_STEPS >= from {
-            self.gates.open();
-            self.gates.want_times(true);
-            self.hooks = Hooks::Ahead;
-        } else if self.hooks == Hooks::Open {
-            self.gates.close(&[]);
-            self.gates.want_times(false);
-            self.hooks = Hooks::Waiting;
+        self.begun.push_back(at);
+        if self.begun.len() > MOST_BEGUN {
+            self.begun.pop_front();
         }
+        let left = from.saturating_sub(number);
+        let time = self.shortest().map(|step| step.saturating_mul(left));
+        let is_near = left <= AHEAD_STEPS || time.is_some_and(|time| time <= AHEAD_NS);
+        match self.hooks {
+            Hooks::Open if !is_near && time.is_some_and(|time| time > 3 * AHEAD_NS) => {
+                self.gates.close(&[]);
+                self.gates.want_times(false);
+                self.hooks = Hooks::Waiting;
+            }
+            Hooks::Waiting if is_near => {
+                self.gates.open();
+                self.gates.want_times(true);
+                self.hooks = Hooks::Ahead;
+            }
+            _ => {}
+        }
+    }
+
+    /// From the beginning of a range to that of the next, at least; None: that is not known yet.
+    fn shortest(&self) -> Option<u64> {
+        let steps = self.begun.iter().zip(self.begun.iter().skip(1));
+        let shortest = steps.map(|(one, next)| next.saturating_sub(*one)).min();
+        shortest.filter(|_| self.begun.len() >= LEAST_BEGUN)
     }
 
     fn look_for_steps(&mut self, record: &Record) {
@@ -478,4 +503,43 @@ impl Drop for TimeKeeper {
 /// Of the driver or of the runtime.
 fn is_profiler(event: &Event, which: &str) -> bool {
     matches!(event.layer, Layer::Runtime | Layer::Driver) && event.name.ends_with(which)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What hooks do after each of so many ranges, one every `step` ns.
+    fn hooks(step: u64, count: u64, (from, until): (u64, u64)) -> Vec<Hooks> {
+        let options = WindowOptions::Ranges {
+            name: "step".into(),
+            from,
+            until,
+        };
+        let mut stage = WindowStage::new(options, 0, Gates::default());
+        let after = |number: u64| {
+            let at = 1_000_000_000 + number * step;
+            let mut event = Event::new(number, Layer::Os, Category::Other, "step", at);
+            (event.kind, event.extent) = (Kind::Range, Extent::Open);
+            stage.push(Record::Event(event));
+            stage.hooks
+        };
+        (0..count).map(after).collect()
+    }
+
+    #[test]
+    fn hooks_stay_open_for_a_window_that_comes_soon() {
+        // The tracer sees the program some milliseconds late: many steps of 1.5 ms.
+        let hooks = hooks(1_500_000, 110, (100, 110));
+        assert!(hooks.iter().all(|hooks| *hooks == Hooks::Open), "{hooks:?}");
+    }
+
+    #[test]
+    fn hooks_are_opened_a_second_before_a_window_that_is_far_away() {
+        let hooks = hooks(10_000_000, 620, (600, 610));
+        assert_eq!(hooks[..7], [Hooks::Open; 7]);
+        assert_eq!(hooks[7..500], [Hooks::Waiting; 493]);
+        assert_eq!(hooks[500..610], [Hooks::Ahead; 110]);
+        assert_eq!(hooks[610..], [Hooks::Over; 10]);
+    }
 }

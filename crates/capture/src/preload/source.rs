@@ -12,7 +12,7 @@ use crate::{
         RunOptions, Running, Source, SourceError, Unavailable, words,
     },
 };
-use std::{env, ffi::OsString, fmt::Write as _, path::PathBuf};
+use std::{env, ffi::OsString, fmt::Write as _, path::PathBuf, time::Duration};
 
 pub struct Preload;
 
@@ -60,10 +60,9 @@ impl Source for Preload {
     }
 
     fn auto(&self, run: &RunOptions) -> Auto {
-        // A running process gets the library only if somebody asks for it: docs/ATTACH.md says what is not proven yet.
-        match run.is_command() {
-            true => Auto::Main(3),
-            false => Auto::No,
+        match run.is_everyone() {
+            true => Auto::No,
+            false => Auto::Main(3),
         }
     }
 
@@ -200,10 +199,17 @@ impl Running for Injected {
         );
         let mut notes = words::lines(&report.notes, &mut details);
         if let Some(attachment) = &attachment {
+            let pause = attachment.paused;
+            let ms = |time: Duration| time.as_secs_f64() * 1e3;
             let _ = writeln!(
                 details,
-                "cutrace: attached by loading a library; the program paused for {:.1} ms",
-                attachment.paused.as_secs_f64() * 1e3
+                "cutrace: attached by loading a library; the program paused for {:.1} ms \
+                 (stopping threads {:.1}, finding functions {:.1}, checking stacks {:.1}, hooking {:.1})",
+                ms(pause.whole()),
+                ms(pause.stopping),
+                ms(pause.preparing),
+                ms(pause.checking),
+                ms(pause.writing),
             );
         }
         if let Some(attachment) = attachment.filter(|one| one.left_alone > 0) {

@@ -11,9 +11,6 @@ use crate::{
 };
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-/// Lets the library be loaded into running processes. It has crashed one, so users are not offered it.
-const TRY_ATTACH: &str = "CUTRACE_TRY_ATTACH";
-
 /// What is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
@@ -162,13 +159,9 @@ impl RunOptions {
             .collect()
     }
 
-    /// A library comes into a program when it starts; by ptrace into one that runs already only for those who develop
-    /// that (docs/ATTACH.md).
+    /// A library comes into a program when it starts, or by ptrace when it runs already (docs/ATTACH.md).
     pub fn can_be_entered(&self) -> Result<(), Unavailable> {
         match self.pid() {
-            Some(_) if std::env::var_os(TRY_ATTACH).is_none() => Err(Unavailable::because(
-                "it cannot be loaded into a running process safely yet",
-            )),
             Some(pid) => attach::check(pid).map_err(Unavailable::because),
             None => self.is_not_the_machine(),
         }

@@ -129,9 +129,9 @@ mod tests {
         let known = SOURCES.by_method().count();
         assert_eq!(plan.sources.len() + plan.left_out.len(), known);
         for words in [
-            "left out: preload: it cannot be loaded into a running process safely yet",
-            "left out: cupti: it cannot be loaded into a running process safely yet",
-            "left out: events: it cannot be loaded into a running process safely yet",
+            "left out: preload: process 4194305 does not exist",
+            "left out: cupti: process 4194305 does not exist",
+            "left out: events: process 4194305 does not exist",
         ] {
             assert!(plan.left_out.iter().any(|line| line == words), "{words}");
         }

@@ -42,6 +42,8 @@ pub struct Request {
     /// With what is behind the question mark.
     pub target: String,
     pub host: String,
+    /// The kinds of answers that the client takes.
+    pub accept: String,
 }
 
 pub struct Response {
@@ -226,10 +228,14 @@ impl Request {
         if !version.starts_with("HTTP/1.") || words.next().is_some() {
             return None;
         }
-        let mut hosts = lines.filter_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("host").then(|| value.trim())
-        });
+        let header = |wanted: &'static str| {
+            lines.clone().filter_map(move |line| {
+                let (name, value) = line.split_once(':')?;
+                name.eq_ignore_ascii_case(wanted).then(|| value.trim())
+            })
+        };
+        let accept = header("accept").next().unwrap_or_default();
+        let mut hosts = header("host");
         let host = hosts.next().unwrap_or_default();
         // Two of them are somebody's trick.
         if hosts.next().is_some() {
@@ -239,6 +245,7 @@ impl Request {
             method: method.to_owned(),
             target: target.to_owned(),
             host: host.to_owned(),
+            accept: accept.to_owned(),
         })
     }
 }

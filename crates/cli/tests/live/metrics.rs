@@ -266,7 +266,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    fn start(tools: &Path, folder: &Path, target: &str) -> Self {
+    fn start(tools: &Path, folder: &Path, target: &str, options: &[&str]) -> Self {
         let configuration = folder.join("prometheus.yml");
         let text = format!(
             "global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: cutrace\n  static_configs:\n  - targets: ['{target}']\n"
@@ -286,6 +286,7 @@ impl Prometheus {
                 folder.join("data").display()
             ))
             .arg(format!("--web.listen-address={address}"))
+            .args(options)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -317,7 +318,7 @@ fn a_real_prometheus_scrapes_them() {
     let (Some(tools), Some(served)) = (prometheus(), serve(&[], &["100000", "5", "quiet"])) else {
         return;
     };
-    let prometheus = Prometheus::start(&tools, served.folder.path(), &served.address);
+    let prometheus = Prometheus::start(&tools, served.folder.path(), &served.address, &[]);
     eventually("a scrape", || {
         prometheus
             .ask("up{job=\"cutrace\"}")
@@ -343,5 +344,31 @@ fn a_real_prometheus_scrapes_them() {
             .filter(|seconds| seconds.is_finite())
     });
     assert!(p99 > 0.0);
+    assert_eq!(prometheus.ask("cutrace_dropped_events_total"), Some(0.0));
+}
+
+#[test]
+fn a_real_prometheus_gets_native_histograms() {
+    let (Some(tools), Some(served)) = (prometheus(), serve(&[], &["100000", "5", "quiet"])) else {
+        return;
+    };
+    let options = ["--enable-feature=native-histograms"];
+    let prometheus = Prometheus::start(&tools, served.folder.path(), &served.address, &options);
+    // Without `_bucket` and `le`: only a native histogram answers this.
+    let median = eventually("a quantile", || {
+        prometheus
+            .ask("histogram_quantile(0.5, sum(rate(cutrace_step_duration_seconds[10s])))")
+            .filter(|seconds| seconds.is_finite())
+    });
+    // A step pauses for 5 ms; the machine may be busy.
+    assert!((0.004..2.0).contains(&median), "{median}");
+    let count = prometheus.ask("histogram_count(sum(cutrace_call_duration_seconds))");
+    assert!(count > Some(10.0), "{count:?}");
+    // Counters are what they are in text.
+    let launches = "sum(rate(cutrace_kernel_launches_total[10s]))";
+    let rate = eventually("a rate", || {
+        prometheus.ask(launches).filter(|rate| *rate > 1.0)
+    });
+    assert!(rate.is_finite());
     assert_eq!(prometheus.ask("cutrace_dropped_events_total"), Some(0.0));
 }

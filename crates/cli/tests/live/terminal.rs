@@ -312,10 +312,12 @@ fn a_terminal_that_is_closed_ends_the_command() {
             return;
         };
         tmux.wait_for(&RUNNING);
-        let program = tmux.process("training");
+        let processes = ["training", "cutrace"].map(|name| tmux.process(name));
         tmux.tmux(&["kill-server"]).expect("tmux ends");
-        eventually("the command ends", || {
-            (!Path::new(&format!("/proc/{program}")).exists()).then_some(())
-        });
+        for process in processes {
+            eventually("the command ends, and cutrace", || {
+                (!Path::new(&format!("/proc/{process}")).exists()).then_some(())
+            });
+        }
     }
 }

@@ -155,6 +155,14 @@ fn a_window_is_a_range() {
             .count()
     };
     assert_eq!(ranges(&two), 2, "{}", two.stderr());
+    // Steps far shorter than the tracer needs to hear of them: each has one launch.
+    let short = record(
+        &["--method=preload", "--window", "100..110,range=step"],
+        &[path(&program), "120"],
+    );
+    assert_eq!(ranges(&short), 10, "{}", short.stderr());
+    let launches = calls(&short, "cudaLaunchKernel") + calls(&short, "cudaLaunchKernel_v7000");
+    assert_eq!(launches, 10, "{}", short.stderr());
 }
 
 /// A recorder, its folder, and what its program prints.
@@ -307,6 +315,27 @@ fn a_slow_step_writes_a_snapshot() {
         )
         .contains(&60)
     );
+}
+
+/// As a wait for a collective that one of the others never joins.
+#[test]
+fn a_call_that_does_not_return_writes_a_snapshot() {
+    let options = ["--flight", "5s", "--trigger", "stuck=1s"];
+    let (output, folder) = flown(&options, &["60", "10000", "stuck=40", "exit=3"]);
+    assert_eq!(output.status.code(), Some(3));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(traces(folder.path()), ["run-stuck.arrows"], "{stderr}");
+    let lines = lines(&folder.path().join("run-stuck.arrows"));
+    let steps = launched(&lines, "forward");
+    // Written while the call was still under way.
+    assert_eq!(steps.last(), Some(&40), "{steps:?}");
+    let waits = |phase: &str| {
+        let lines = lines.iter();
+        lines
+            .filter(|line| line["name"] == "cuCtxSynchronize" && line["phase"] == phase)
+            .count()
+    };
+    assert_eq!(waits("B"), waits("E") + 1);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // A loop as training programs have it: some kernels, a wait, a few questions, a small copy.
 //   steps STEPS MICROSECONDS [WORD=N …]
-// MICROSECONDS is the pause in a step. slow=N: step N pauses for a second. stuck=N: so does a wait of step N, for so long
-// as it is killed (a kernel that never ends). oom=N: step N asks for more memory than there is. questions=N: so many a
+// MICROSECONDS is the pause in a step. slow=N: step N pauses for a second. stuck=N: the wait of step N takes four
+// seconds, for work that does not end before. oom=N: step N asks for more memory than there is. questions=N: so many a
 // step. start=N, stop=N: cuProfilerStart and cuProfilerStop before these steps. exit=N: its status. kill=N: the signal
 // that it sends itself at the end. Prints a line for each step: its number and CLOCK_MONOTONIC in nanoseconds.
 #include <dlfcn.h>
@@ -34,6 +34,11 @@ static long long now(void) {
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
+static void linger(void *nothing) {
+    (void)nothing;
+    usleep(4000000);
+}
+
 int main(int count, char **given) {
     words = count, word = given;
     if (count < 3) return 2;
@@ -47,6 +52,7 @@ int main(int count, char **given) {
     int (*allocate)(unsigned long long *, size_t) = dlsym(library, "cuMemAlloc_v2");
     int (*copy)(unsigned long long, const void *, size_t) = dlsym(library, "cuMemcpyHtoD_v2");
     int (*wait)(void) = dlsym(library, "cuCtxSynchronize");
+    int (*call_host)(void *, void (*)(void *), void *) = dlsym(library, "cuLaunchHostFunc");
     int (*ask)(int *) = dlsym(library, "cuDriverGetVersion");
     int (*profiler_start)(void) = dlsym(library, "cuProfilerStart");
     int (*profiler_stop)(void) = dlsym(library, "cuProfilerStop");
@@ -77,6 +83,7 @@ int main(int count, char **given) {
             unsigned long long more;
             printf("asked %d\n", allocate(&more, (size_t)1 << 60));
         }
+        if (step == option("stuck") && call_host(0, linger, 0)) return 7;
         wait();
         if (pause) usleep(step == option("slow") ? 1000000 : pause);
     }

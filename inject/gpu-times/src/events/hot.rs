@@ -70,7 +70,8 @@ pub struct ContextEvents {
     pub pending: HashMap<usize, VecDeque<Pending>>,
 }
 
-static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// The gates before [`super::instead`]'s functions read it.
+pub static ACTIVE: AtomicBool = AtomicBool::new(false);
 static SEEN: Mutex<Option<HashMap<usize, ContextEvents>>> = Mutex::new(None);
 /// Pieces of work that came by, and those that events were put around.
 static CAME: AtomicU64 = AtomicU64::new(0);

@@ -24,7 +24,21 @@ macro_rules! stand_ins {
             #[unsafe(export_name = concat!("cutrace_original_", stringify!($name)))]
             pub static ORIGINAL: AtomicUsize = AtomicUsize::new(0);
 
+            // Called while the loader still relocates this library, if a thread of the program is quick: nothing here
+            // may need that, and the word is 0 until `events::start`.
             #[unsafe(export_name = concat!("cutrace_instead_", stringify!($name)))]
+            #[unsafe(naked)]
+            unsafe extern "C" fn gate() {
+                std::arch::naked_asm!(
+                    "cmp byte ptr [rip + {active}], 0",
+                    "jne {instead}",
+                    "jmp qword ptr [rip + {original}]",
+                    active = sym hot::ACTIVE,
+                    instead = sym instead,
+                    original = sym ORIGINAL,
+                )
+            }
+
             #[allow(clippy::too_many_arguments)]
             unsafe extern "C" fn instead($($arg: $kind),*) -> i32 {
                 // SAFETY: set before this function was put there; the program's own call.

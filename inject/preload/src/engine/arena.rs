@@ -59,9 +59,11 @@ static CAPACITY: AtomicU32 = AtomicU32::new(LEAST_SLOTS);
 /// This process's number and the PID namespace it is of.
 static PID: AtomicU32 = AtomicU32::new(0);
 static NAMESPACE: AtomicU64 = AtomicU64::new(0);
+/// Sessions whose rings still have memory in their place.
+const KEPT_SESSIONS: usize = 32;
 /// Where rings were in the last sessions, and how long they are.
-static RETIRED: [(AtomicUsize, AtomicUsize); 2 * MOST_ARENAS] =
-    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 2 * MOST_ARENAS];
+static RETIRED: [(AtomicUsize, AtomicUsize); KEPT_SESSIONS * MOST_ARENAS] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; KEPT_SESSIONS * MOST_ARENAS];
 static RETIRED_NEXT: AtomicUsize = AtomicUsize::new(0);
 static OWN: AtomicBool = AtomicBool::new(false);
 
@@ -93,8 +95,9 @@ pub fn begin_process() {
     publish(&ARENAS[0], at);
 }
 
-/// The session is over. A thread that was interrupted in the middle of a record may still finish it: until the
-/// session after next there is memory in the place of the rings, which nobody reads.
+/// The session is over. A thread that was interrupted in the middle of a record, by a signal handler perhaps, may still
+/// finish it: for many sessions to come there is memory in the place of the rings, which nobody reads and which takes
+/// address space only.
 pub fn retire() {
     for arena in &ARENAS {
         let at = arena.at.swap(0, Ordering::AcqRel);
@@ -121,7 +124,7 @@ pub fn retire() {
             length.swap(opened, Ordering::Relaxed),
         );
         if old_at != 0 {
-            // SAFETY: of the session before the last.
+            // SAFETY: of a session of long ago.
             unsafe { sys::unmap(old_at, old_bytes) };
         }
     }

@@ -4,9 +4,11 @@ mod candidates;
 mod lines;
 mod redirects;
 mod stubs;
+mod survey;
 mod work;
 
 use self::lines::{path_of, push_line, say_about};
+use self::survey::Survey;
 use self::work::Target;
 use super::driver::Driver;
 use super::entry::entry;
@@ -15,7 +17,10 @@ use super::select::{self, Options};
 use super::stand_ins::StandIns;
 use super::{changes, stack, watch, window};
 use crate::layout::{Entry, Stage};
-use crate::objects::{self, Loader, Object, file::Mapped};
+use crate::objects::{
+    self, Loader, Object,
+    file::{FileNames, Mapped},
+};
 use crate::sys;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -41,6 +46,7 @@ pub struct Hooks {
     stand_ins: StandIns,
     /// The library that stand-ins are for.
     driver: Option<Driver>,
+    survey: Survey,
 }
 
 /// An object as it was seen in the loader's list.
@@ -89,7 +95,13 @@ impl Hooks {
             watches: false,
             stand_ins: StandIns::default(),
             driver: None,
+            survey: Survey::default(),
         }
+    }
+
+    /// Does ahead of a scan, while other threads run, what takes long and needs no lock.
+    pub fn survey(&mut self) {
+        self.survey.look();
     }
 
     pub fn scan(&mut self) {
@@ -153,6 +165,7 @@ impl Hooks {
             }
             module.seen
         });
+        self.survey.forget();
     }
 
     /// Another session. With the same selection of functions, what was prepared for them is used again; for another,
@@ -186,7 +199,7 @@ impl Hooks {
             let is_wanted = object.defines(b"cuInit")
                 || object.defines(b"cudaMalloc")
                 || self.options.names_library(object.path())
-                || objects::file::has_runtime_symbols(&object);
+                || self.survey.names(&object).has_runtime;
             if is_wanted {
                 say_about("missed", &path_of(&object));
             }
@@ -208,8 +221,12 @@ impl Hooks {
         let path = object.path();
         let exports_cuda = object.defines(b"cuInit") || object.defines(b"cudaMalloc");
         let named = self.options.names_library(path);
-        let has_runtime = !exports_cuda && objects::file::has_runtime_symbols(object);
-        if !exports_cuda && !has_runtime && objects::file::hides_runtime(object) {
+        let names = match exports_cuda {
+            true => FileNames::default(),
+            false => self.survey.names(object),
+        };
+        let has_runtime = names.has_runtime;
+        if !exports_cuda && !has_runtime && names.hide_runtime(object) {
             say_about("hidden-runtime", &path_of(object));
         }
         if !(exports_cuda || named || has_runtime) {

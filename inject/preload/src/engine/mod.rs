@@ -100,7 +100,12 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         report::end_of_process();
         // SAFETY: one thread at a time.
         unsafe {
-            (*KEPT.0.get()).hooks = Some(hooks::Hooks::new(stage, options));
+            let hooks = (*KEPT.0.get())
+                .hooks
+                .insert(hooks::Hooks::new(stage, options));
+            if stage.attached {
+                hooks.survey();
+            }
             (*KEPT.0.get()).stage = Some(*stage);
         }
         ready = true;
@@ -160,6 +165,7 @@ unsafe extern "C" fn attach(session: *const u8, bytes: usize) -> bool {
         }
         window::start(options.window.as_ref());
         hooks.begin_again(options);
+        hooks.survey();
         arena::begin_process();
         ready = report::begin_process();
         generation::begin_again();

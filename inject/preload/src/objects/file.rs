@@ -39,10 +39,66 @@ fn open(object: &Object) -> Option<File> {
     File::open(buffer.get(..=path.len())?, libc::O_RDONLY, 0)
 }
 
-/// Whether the object's file defines functions of the CUDA runtime that it does not export: a runtime that is
-/// linked in, or stubs for one.
-pub fn has_runtime_symbols(object: &Object) -> bool {
-    names_contain(object, &[b"\0cudaMalloc\0"])
+/// What the names in a file say: in large files it takes long to find out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FileNames {
+    /// Functions of the CUDA runtime that it does not export: a runtime that is linked in, or stubs for one.
+    pub has_runtime: bool,
+    has_gpu_code: bool,
+    /// What GPU code is registered with is linked in.
+    registers: bool,
+}
+
+impl FileNames {
+    pub fn of(object: &Object) -> FileNames {
+        open(object).map_or_else(FileNames::default, FileNames::in_file)
+    }
+
+    pub fn in_file(file: File) -> FileNames {
+        let Some((header, (sections, count))) = sections(&file) else {
+            return FileNames::default();
+        };
+        let sections = &sections[..count];
+        let has_gpu_code = has_gpu_code(&file, &header, sections);
+        let none = FileNames {
+            has_gpu_code,
+            ..FileNames::default()
+        };
+        let Some((symbols, names)) = symbol_tables(sections) else {
+            return none;
+        };
+        if symbols.sh_size == 0 || (names.sh_size > LARGE_NAMES && !has_gpu_code) {
+            return none;
+        }
+        let Some(mapped) = Mapped::of(file) else {
+            return none;
+        };
+        let Some(names) = mapped.bytes(names.sh_offset, names.sh_size) else {
+            return none;
+        };
+        let has_runtime = contains(names, b"\0cudaMalloc\0");
+        FileNames {
+            has_runtime,
+            has_gpu_code,
+            registers: !has_runtime
+                && has_gpu_code
+                && contains(names, b"\0__cudaRegisterFatBinary\0"),
+        }
+    }
+
+    /// Whether the object has GPU code, and no CUDA runtime in sight that it could be registered with:
+    /// neither symbols of a static one, nor imports from a shared one.
+    pub fn hide_runtime(&self, object: &Object) -> bool {
+        let register = |name: &[u8]| name == b"__cudaRegisterFatBinary";
+        self.has_gpu_code
+            && !self.registers
+            && !object.symbols().iter().any(|(_, name)| register(name))
+    }
+}
+
+/// Which file an object was loaded from, and which file a path leads to.
+pub fn identity(object: &Object) -> Option<(u64, u64)> {
+    open(object)?.identity()
 }
 
 /// Whether what is linked in is NVIDIA's own: all that is inside of it has names like these.
@@ -82,23 +138,6 @@ fn contains(text: &[u8], wanted: &[u8]) -> bool {
     false
 }
 
-/// Whether the object has GPU code, and no CUDA runtime in sight that it could be registered with:
-/// neither symbols of a static one, nor imports from a shared one.
-pub fn hides_runtime(object: &Object) -> bool {
-    let has_code = open(object).is_some_and(|file| {
-        let Some((header, sections)) = sections(&file) else {
-            return false;
-        };
-        has_gpu_code(&file, &header, &sections.0[..sections.1])
-    });
-    has_code
-        && !names_contain(object, &[b"\0__cudaRegisterFatBinary\0"])
-        && !object
-            .symbols()
-            .iter()
-            .any(|(_, name)| name == b"__cudaRegisterFatBinary")
-}
-
 type Sections = ([libc::Elf64_Shdr; MOST_SECTIONS], usize);
 
 fn sections(file: &File) -> Option<(libc::Elf64_Ehdr, Sections)> {
@@ -123,18 +162,22 @@ fn sections(file: &File) -> Option<(libc::Elf64_Ehdr, Sections)> {
     Some((header, (sections, count)))
 }
 
-/// The headers of .symtab and its names, and whether there is a section of GPU code.
-fn find_tables(file: &File) -> Option<(libc::Elf64_Shdr, libc::Elf64_Shdr, bool)> {
-    let (header, (sections, count)) = sections(file)?;
-    let sections = sections.get(..count)?;
+/// The headers of .symtab and its names.
+fn symbol_tables(sections: &[libc::Elf64_Shdr]) -> Option<(libc::Elf64_Shdr, libc::Elf64_Shdr)> {
     let symbols = sections
         .iter()
         .find(|section| section.sh_type == SHT_SYMTAB)?;
     let names = sections.get(symbols.sh_link as usize)?;
-    if symbols.sh_size > MAX_TABLE || names.sh_size > MAX_TABLE {
-        return None;
-    }
-    Some((*symbols, *names, has_gpu_code(file, &header, sections)))
+    let are_usual = symbols.sh_size <= MAX_TABLE && names.sh_size <= MAX_TABLE;
+    are_usual.then_some((*symbols, *names))
+}
+
+/// The same, and whether there is a section of GPU code.
+fn find_tables(file: &File) -> Option<(libc::Elf64_Shdr, libc::Elf64_Shdr, bool)> {
+    let (header, (sections, count)) = sections(file)?;
+    let sections = sections.get(..count)?;
+    let (symbols, names) = symbol_tables(sections)?;
+    Some((symbols, names, has_gpu_code(file, &header, sections)))
 }
 
 fn has_gpu_code(file: &File, header: &libc::Elf64_Ehdr, sections: &[libc::Elf64_Shdr]) -> bool {
@@ -174,6 +217,13 @@ impl Mapped {
                 && object.bias.wrapping_add(segment.p_vaddr as usize) == object.dynamic as usize
         });
         same.then_some(mapped)
+    }
+
+    /// Keeps the mapping for good, but no file open: the program would see that.
+    pub fn keep(self) {
+        let mut kept = core::mem::ManuallyDrop::new(self);
+        // SAFETY: it is not used again.
+        unsafe { core::ptr::drop_in_place(&mut kept.file) };
     }
 
     pub fn bytes(&self, offset: u64, count: u64) -> Option<&'static [u8]> {

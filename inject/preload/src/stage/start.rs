@@ -309,7 +309,7 @@ fn is_wanted(object: &Object) -> bool {
 fn is_cuda(object: &Object) -> bool {
     object.defines(b"cuInit")
         || object.defines(b"cudaMalloc")
-        || crate::objects::file::has_runtime_symbols(object)
+        || objects::file::FileNames::of(object).has_runtime
 }
 
 /// How many filters the kernel puts this process's system calls through; older kernels say only

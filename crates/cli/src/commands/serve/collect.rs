@@ -94,7 +94,7 @@ impl Collector {
         }
     }
 
-    fn numbers(&self) -> Numbers {
+    pub fn numbers(&self) -> Numbers {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let known = &mut *known;
         let state = self.watch.state();
@@ -307,9 +307,13 @@ fn short(name: &str) -> String {
     }
 }
 
-impl collector::Collector for Collector {
+/// One that has other users, too.
+#[derive(Debug)]
+pub struct Shared(pub Arc<Collector>);
+
+impl collector::Collector for Shared {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        encode::numbers(&self.numbers(), encoder)
+        encode::as_text(&self.0.numbers(), encoder)
     }
 }
 

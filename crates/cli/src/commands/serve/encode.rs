@@ -1,6 +1,7 @@
 //! Numbers as metrics: their names, what they mean, and how they are written.
 
 use super::collect::{Labelling, Lines, Numbers};
+use super::protobuf::{BothHistograms, COUNTER, Family, GAUGE, HISTOGRAM, Line, Value};
 use analyse::live::{Histogram, SCHEMA, Sums, upper};
 use event::Direction;
 use prometheus_client::{
@@ -21,15 +22,68 @@ fn one<V>(value: V) -> [(Labelling, V); 1] {
     [(Labelling::new(), value)]
 }
 
-/// Metrics of one name.
-struct Metric<'a, 'e> {
+/// Where metrics are written, all of one name at once.
+trait Sheet {
+    fn infos(&mut self) -> fmt::Result;
+
+    fn counters<V: EncodeCounterValue + Number>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        lines: impl IntoIterator<Item = (Labelling, V)>,
+    ) -> fmt::Result;
+
+    fn gauges<V: EncodeGaugeValue + Number>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        lines: impl IntoIterator<Item = (Labelling, V)>,
+    ) -> fmt::Result;
+
+    fn histograms(&mut self, name: &str, help: &str, lines: &Lines<Histogram>) -> fmt::Result;
+}
+
+/// Protobuf has one kind of number.
+trait Number {
+    fn number(&self) -> f64;
+}
+
+macro_rules! numbers {
+    ($($kind:ty)*) => {$(
+        impl Number for $kind {
+            fn number(&self) -> f64 {
+                *self as f64
+            }
+        }
+    )*};
+}
+
+numbers!(u64 i64 f64);
+
+/// OpenMetrics's text.
+struct Text<'a, 'e> {
     encoder: &'a mut DescriptorEncoder<'e>,
 }
 
-pub fn numbers(numbers: &Numbers, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-    let mut write = Metric {
-        encoder: &mut encoder,
-    };
+pub fn as_text(numbers: &Numbers, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+    write(
+        numbers,
+        &mut Text {
+            encoder: &mut encoder,
+        },
+    )
+}
+
+pub fn as_protobuf(numbers: &Numbers) -> Vec<Family> {
+    let mut families = Families(Vec::new());
+    // Nothing that it does can fail.
+    let _ = write(numbers, &mut families);
+    families.0
+}
+
+fn write(numbers: &Numbers, write: &mut impl Sheet) -> fmt::Result {
     write.infos()?;
     write.counters(
         "cutrace_events",
@@ -70,8 +124,8 @@ pub fn numbers(numbers: &Numbers, mut encoder: DescriptorEncoder<'_>) -> fmt::Re
             .iter()
             .map(|(labels, value)| (labels.clone(), *value)),
     )?;
-    of_processes(&mut write, numbers)?;
-    of_names(&mut write, numbers)?;
+    of_processes(write, numbers)?;
+    of_names(write, numbers)?;
     if let Some((sent, dropped)) = numbers.spans {
         write.counters(
             "cutrace_otlp_spans",
@@ -89,7 +143,7 @@ pub fn numbers(numbers: &Numbers, mut encoder: DescriptorEncoder<'_>) -> fmt::Re
     Ok(())
 }
 
-fn of_processes(write: &mut Metric<'_, '_>, numbers: &Numbers) -> fmt::Result {
+fn of_processes(write: &mut impl Sheet, numbers: &Numbers) -> fmt::Result {
     macro_rules! each {
         ($of:expr) => {
             numbers
@@ -184,7 +238,7 @@ fn of_processes(write: &mut Metric<'_, '_>, numbers: &Numbers) -> fmt::Result {
     write.counters("cutrace_errors", "Calls that failed", None, errors)
 }
 
-fn of_names(write: &mut Metric<'_, '_>, numbers: &Numbers) -> fmt::Result {
+fn of_names(write: &mut impl Sheet, numbers: &Numbers) -> fmt::Result {
     let seconds = |ns: u64| ns as f64 / 1e9;
     fn of<'a, V>(
         list: &'a Lines<Sums>,
@@ -245,7 +299,7 @@ fn of_names(write: &mut Metric<'_, '_>, numbers: &Numbers) -> fmt::Result {
     )
 }
 
-impl Metric<'_, '_> {
+impl Sheet for Text<'_, '_> {
     fn infos(&mut self) -> fmt::Result {
         let mut metric = self.encoder.encode_descriptor(
             "cutrace_build",
@@ -256,7 +310,7 @@ impl Metric<'_, '_> {
         metric.encode_info(&[("version", version::VERSION)])
     }
 
-    fn counters<V: EncodeCounterValue>(
+    fn counters<V: EncodeCounterValue + Number>(
         &mut self,
         name: &str,
         help: &str,
@@ -274,7 +328,7 @@ impl Metric<'_, '_> {
         Ok(())
     }
 
-    fn gauges<V: EncodeGaugeValue>(
+    fn gauges<V: EncodeGaugeValue + Number>(
         &mut self,
         name: &str,
         help: &str,
@@ -301,6 +355,85 @@ impl Metric<'_, '_> {
             each(&mut metric, labels, |line| Written(durations).encode(line))?;
         }
         Ok(())
+    }
+}
+
+/// Prometheus's protobuf.
+struct Families(Vec<Family>);
+
+impl Families {
+    fn add(&mut self, name: String, help: &str, kind: i32, metrics: Vec<Line>) -> fmt::Result {
+        self.0.push(Family {
+            name: Some(name),
+            help: Some(help.to_owned()),
+            kind: Some(kind),
+            metrics,
+        });
+        Ok(())
+    }
+}
+
+fn with_unit(name: &str, unit: Option<&Unit>) -> String {
+    match unit {
+        Some(unit) => format!("{name}_{}", unit.as_str()),
+        None => name.to_owned(),
+    }
+}
+
+impl Sheet for Families {
+    fn infos(&mut self) -> fmt::Result {
+        let mut line = Line::new(&vec![("version", version::VERSION.to_string())]);
+        line.gauge = Some(Value { value: Some(1.0) });
+        let name = "cutrace_build_info".to_owned();
+        self.add(name, "The version of cutrace", GAUGE, vec![line])
+    }
+
+    fn counters<V: EncodeCounterValue + Number>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        lines: impl IntoIterator<Item = (Labelling, V)>,
+    ) -> fmt::Result {
+        let line = |(labels, value): (Labelling, V)| Line {
+            counter: Some(Value {
+                value: Some(value.number()),
+            }),
+            ..Line::new(&labels)
+        };
+        let name = with_unit(name, unit.as_ref()) + "_total";
+        self.add(name, help, COUNTER, lines.into_iter().map(line).collect())
+    }
+
+    fn gauges<V: EncodeGaugeValue + Number>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        lines: impl IntoIterator<Item = (Labelling, V)>,
+    ) -> fmt::Result {
+        let line = |(labels, value): (Labelling, V)| Line {
+            gauge: Some(Value {
+                value: Some(value.number()),
+            }),
+            ..Line::new(&labels)
+        };
+        let name = with_unit(name, unit.as_ref());
+        self.add(name, help, GAUGE, lines.into_iter().map(line).collect())
+    }
+
+    fn histograms(&mut self, name: &str, help: &str, lines: &Lines<Histogram>) -> fmt::Result {
+        let line = |(labels, durations): (&Labelling, &Histogram)| Line {
+            histogram: Some(BothHistograms::new(
+                (durations.count(), durations.sum_ns() as f64 / 1e9),
+                &classic(durations),
+                SCHEMA,
+                native(durations),
+            )),
+            ..Line::new(labels)
+        };
+        let name = with_unit(name, Some(&Unit::Seconds));
+        self.add(name, help, HISTOGRAM, lines.iter().map(line).collect())
     }
 }
 

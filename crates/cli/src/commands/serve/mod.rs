@@ -5,6 +5,7 @@ mod encode;
 mod labels;
 mod otlp;
 mod post;
+mod protobuf;
 
 use super::{
     http::{self, Limits, Request, Response},
@@ -13,7 +14,7 @@ use super::{
 use crate::{arguments::Serve, say::say};
 use anyhow::{Context, Result};
 use capture::launch::{Exit, block_signals};
-use collect::Collector;
+use collect::{Collector, Shared};
 use otlp::Spans;
 use prometheus_client::{encoding::text, registry::Registry};
 use std::{
@@ -92,6 +93,7 @@ fn start(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
 
 struct Site {
     registry: Registry,
+    collector: Arc<Collector>,
     /// One scrape after the other: what one needs in memory is bounded.
     turn: Mutex<()>,
 }
@@ -99,9 +101,11 @@ struct Site {
 impl Site {
     fn new(watch: &Arc<Watch>, most_names: usize, spans: Option<Spans>) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Collector::new(watch, most_names, spans)));
+        let collector = Arc::new(Collector::new(watch, most_names, spans));
+        registry.register_collector(Box::new(Shared(Arc::clone(&collector))));
         Site {
             registry,
+            collector,
             turn: Mutex::default(),
         }
     }
@@ -112,15 +116,20 @@ impl Site {
         }
         let path = request.target.split('?').next().unwrap_or_default();
         match path {
-            "/metrics" => self.metrics(),
+            "/metrics" => self.metrics(&request.accept),
             "/" => Response::text("text/plain", b"cutrace serve: see /metrics\n".to_vec()),
             _ => Response::not_found(),
         }
     }
 
-    fn metrics(&self) -> Response {
+    /// Who wants native histograms names protobuf before text.
+    fn metrics(&self, accept: &str) -> Response {
         const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if accept.trim_start().starts_with(protobuf::ASKED_FOR) {
+            let families = encode::as_protobuf(&self.collector.numbers());
+            return Response::text(protobuf::MEDIA_TYPE, protobuf::body(&families));
+        }
         let mut text = String::new();
         match text::encode(&mut text, &self.registry) {
             Ok(()) => Response::text(OPEN_METRICS, text.into_bytes()),

@@ -42,6 +42,8 @@ use terminal::{Aside, Screen};
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a message stays.
 const MESSAGE: Duration = Duration::from_secs(6);
+/// How long the last frame may take.
+const LONGEST_END: Duration = Duration::from_secs(10);
 /// For the first event of a process that runs already; then frames say that there are none.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// Columns and lines of frames in a pipe or a file.
@@ -163,9 +165,9 @@ fn screen(mut options: Top, watch: &Arc<Watch>) -> Result<ExitCode> {
             saved
         })?;
     let watched = watch.run(&mut options.record);
-    let shown = shows.join();
+    let shown = ended(&shows).then(|| shows.join());
     drop(aside);
-    let saved = match shown {
+    let saved = match shown.unwrap_or(Ok(Ok(Vec::new()))) {
         Ok(Ok(saved)) => saved,
         Ok(Err(why)) => {
             say!("cutrace: the screen ended: {why}");
@@ -179,6 +181,16 @@ fn screen(mut options: Top, watch: &Arc<Watch>) -> Result<ExitCode> {
         .iter()
         .for_each(|saved| say::line(format_args!("{}", in_words(saved))));
     finish(&options, watched?)
+}
+
+/// Whether the screen's thread has ended, or does within a moment: a terminal that went away just when it was read from
+/// keeps it for good.
+fn ended<T>(shows: &thread::JoinHandle<T>) -> bool {
+    let until = Instant::now() + LONGEST_END;
+    while !shows.is_finished() && Instant::now() < until {
+        thread::sleep(LOOK / 10);
+    }
+    shows.is_finished()
 }
 
 fn in_words(saved: &Saved) -> String {
@@ -247,7 +259,13 @@ impl Shown {
             if has_ended {
                 return Ok(saved);
             }
-            if !event::poll(LOOK)? {
+            if !terminal::wait_for_keys(LOOK) {
+                if !self.is_command {
+                    stop_watching();
+                }
+                return Ok(saved);
+            }
+            if !event::poll(Duration::ZERO)? {
                 continue;
             }
             let Event::Key(key) = event::read()? else {

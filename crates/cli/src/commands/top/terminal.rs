@@ -20,6 +20,7 @@ use std::{
         Once,
         atomic::{AtomicBool, AtomicI32, Ordering},
     },
+    time::Duration,
 };
 
 pub type Screen = Terminal<CrosstermBackend<File>>;
@@ -76,6 +77,19 @@ pub fn continue_after_stop(screen: &mut Screen) -> io::Result<()> {
         screen.clear()?;
     }
     Ok(())
+}
+
+/// Waits for keys, for so long at most. False: the terminal is gone, and must not be read from: crossterm would read its
+/// end over and over, and never return.
+pub fn wait_for_keys(longest: Duration) -> bool {
+    let mut tty = libc::pollfd {
+        fd: SHOWN_ON.load(Ordering::SeqCst),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor, which stays open while the screen is shown; -1 is none.
+    let found = unsafe { libc::poll(&raw mut tty, 1, longest.as_millis() as libc::c_int) };
+    found <= 0 || tty.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0
 }
 
 fn remember(tty: RawFd) -> Result<()> {

@@ -292,7 +292,9 @@ impl Shape {
     fn keep_unwind(self) -> *const Unwind {
         match self.unwind {
             Some(unwind) => {
-                core::mem::forget(self.file);
+                if let Some(file) = self.file {
+                    file.keep();
+                }
                 leak(unwind)
             }
             None => core::ptr::null(),
