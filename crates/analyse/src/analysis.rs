@@ -291,7 +291,10 @@ impl Analysis {
             self.overview.event(event, event.extent != Extent::Open);
             match event.kind {
                 Kind::Operator => self.operators.operator(event),
-                _ => self.ranges.range(event),
+                _ => {
+                    self.ranges.range(event);
+                    self.operators.range(event);
+                }
             }
             return;
         }
@@ -494,6 +497,9 @@ impl Analysis {
         if matches!(step, GpuStep::Ended | GpuStep::Whole) {
             self.pace.ended(event);
         }
+        if first {
+            self.operators.gpu_began(event);
+        }
         self.overview.event(event, first);
         if first && event.category == Category::Kernel {
             let cause = self.correlation.cause(event);
@@ -527,7 +533,11 @@ impl Analysis {
                 (kernel, true)
             }
             What::Transfer(transfer) => (self.copies[transfer.direction as usize], false),
-            What::Memory(_) => return,
+            What::Memory(_) => {
+                let bytes = self.memory.device_bytes(meaning.pid);
+                self.operators.device_memory(meaning.pid, bytes);
+                return;
+            }
         };
         let at = if self.ended.id == meaning.op {
             self.ended.start

@@ -5,6 +5,7 @@
 //! of the trace.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod analysis;
 pub mod bins;
 pub mod blocks;

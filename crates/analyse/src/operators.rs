@@ -120,7 +120,7 @@ impl OperatorSweep {
 
     fn begin(&mut self, event: &Event) {
         self.count += 1;
-        self.steps.begun();
+        self.steps.begun(event);
         let Some(row) = self.row(event) else {
             self.left_out += 1;
             return;
@@ -282,17 +282,34 @@ impl OperatorSweep {
         Some(path)
     }
 
+    /// A range of the program's has ended.
+    pub fn range(&mut self, event: &Event) {
+        if let Extent::Closed(duration) = event.extent {
+            self.steps.ended(event, duration);
+        }
+    }
+
+    /// GPU memory that a process has of CUDA now.
+    pub fn device_memory(&mut self, pid: u32, bytes: u64) {
+        self.steps.device_memory(pid, bytes);
+    }
+
+    /// GPU work has begun.
+    pub fn gpu_began(&mut self, event: &Event) {
+        self.steps.gpu_began(event);
+    }
+
     /// GPU work has ended.
     pub fn gpu(&mut self, event: &Event, duration: u64) {
-        if self.rows.is_empty() {
-            return;
-        }
         let call = event.correlation.and_then(|correlation| {
             let call = (*self.calls.get(place_of(event.pid, correlation))?)?;
             ((call.pid, call.correlation) == (event.pid, correlation)).then_some(call)
         });
-        self.steps
-            .gpu(event, call.map_or(event.start, |call| call.start), duration);
+        let called = call.map_or(event.start, |call| call.start);
+        self.steps.gpu_ended(event, called, duration);
+        if self.rows.is_empty() {
+            return;
+        }
         // A graph's work is of the operator that captured it, not of the one that launches the graph.
         if let Some(row) = self.captured_by(event) {
             self.inside += 1;
