@@ -2,7 +2,7 @@
 
 use crate::{
     Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, KernelClass, Managed, Nesting,
-    Open, Operators, Overview, Phases, Ranges, Role, SpanHistory, Steps, SymbolId, Symbols,
+    Open, Operators, Overview, Phases, Ranges, Role, SpanHistory, Steps, SymbolId, Symbols, TensorMemory,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     contexts::{ContextSweep, Contexts},
@@ -65,6 +65,9 @@ pub struct Report {
     /// Of a training loop, where the framework says where they end.
     #[serde(default, skip_serializing_if = "Steps::is_empty")]
     pub steps: Steps,
+    /// GPU memory of a framework's tensors.
+    #[serde(default, skip_serializing_if = "TensorMemory::is_empty")]
+    pub tensors: TensorMemory,
     /// GPU time by kind of work: GEMM, attention, …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_classes: Vec<KernelClass>,
@@ -376,6 +379,7 @@ impl Analysis {
             self.count_caller(event, ended.thread, 0);
         }
         self.functions.end(&Brief::of(event), ended);
+        self.operators.call_ended(event);
         if is_activity(event.layer) {
             self.categories.end(ended);
             if let Some(stream) = event.stream {
@@ -611,7 +615,7 @@ impl Analysis {
         let idle_busy = idle.all.busy_ns;
         let signs = self.signs.finish();
         let outside = self.outside.finish(self.nesting.threads());
-        let (operators, steps) = self.operators.finish();
+        let (operators, steps, tensors) = self.operators.finish();
         let functions = self.functions.finish(&self.symbols);
         // Other programs' kernels have names that say nothing of it.
         let kernel_classes = match operators.is_empty() {
@@ -621,6 +625,7 @@ impl Analysis {
         let mut report = Report {
             operators,
             steps,
+            tensors,
             kernel_classes,
             overview,
             idle,

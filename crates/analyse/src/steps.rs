@@ -49,8 +49,10 @@ pub struct StepRow {
     /// The most GPU memory that was in use at a time.
     #[serde(default)]
     pub memory_bytes: u64,
-    /// In the DataLoader's `__next__`.
+    /// In the DataLoader's `__next__`, and how much of that the GPU had nothing to do.
     pub data_ns: u64,
+    #[serde(default)]
+    pub data_idle_ns: u64,
     /// Tokens that were looked up, and sequences that they are of; 0 where shapes were not recorded.
     #[serde(default)]
     pub tokens: u64,
@@ -118,6 +120,9 @@ pub(crate) struct StepSweep {
 struct Process {
     operators: u64,
     data_ns: u64,
+    data_idle_ns: u64,
+    /// What the GPU had done when the program began to wait for a batch.
+    data_began: Option<Active>,
     meter: ActivityMeter,
     memory: u64,
     device_memory: u64,
@@ -140,6 +145,7 @@ struct Boundary {
     at: u64,
     operators: u64,
     data_ns: u64,
+    data_idle_ns: u64,
     active: Active,
 }
 
@@ -149,6 +155,9 @@ impl StepSweep {
             return;
         };
         process.operators += 1;
+        if event.name.starts_with(DATA) {
+            process.data_began = Some(process.meter.until(event.start));
+        }
         match event.arg("scope").and_then(Value::as_str) {
             Some("backward") => self.has_backward = true,
             _ if &*event.name == EMBEDDING => self.looked_up(event),
@@ -185,6 +194,12 @@ impl StepSweep {
         if event.name.starts_with(DATA) {
             if let Some(process) = self.process(event.pid) {
                 process.data_ns = process.data_ns.saturating_add(duration);
+                if let Some(began) = process.data_began.take() {
+                    let end = event.start.saturating_add(duration);
+                    let busy = process.meter.until(end).since(began).busy_ns;
+                    let idle = duration.saturating_sub(busy);
+                    process.data_idle_ns = process.data_idle_ns.saturating_add(idle);
+                }
             }
             return;
         }
@@ -202,6 +217,7 @@ impl StepSweep {
             at,
             operators: process.operators,
             data_ns: process.data_ns,
+            data_idle_ns: process.data_idle_ns,
             active: process.meter.until(at),
         };
         let memory = [process.device_memory, process.memory];
@@ -217,6 +233,7 @@ impl StepSweep {
             row.length_ns = end.at.saturating_sub(before.at);
             row.operators = end.operators.saturating_sub(before.operators);
             row.data_ns = end.data_ns.saturating_sub(before.data_ns);
+            row.data_idle_ns = end.data_idle_ns.saturating_sub(before.data_idle_ns);
             row.busy_ns = active.busy_ns.min(row.length_ns);
             row.exposed_copy_ns = active.exposed_copy_ns;
             row.exposed_communication_ns = active.exposed_communication_ns;
@@ -227,6 +244,13 @@ impl StepSweep {
             memory_bytes: memory,
             ..StepRow::default()
         });
+    }
+
+    /// Steps of a process that are over, by its best mark so far.
+    pub fn done(&self, pid: u32) -> u64 {
+        let marks = self.marks.iter().filter(|marked| marked.pid == pid);
+        let best = marks.min_by_key(|marked| marked.trust);
+        best.map_or(0, |marked| marked.ends.len() as u64 + marked.left_out)
     }
 
     /// The first optimizer of a process is its mark; of other kinds each name is one.
