@@ -18,6 +18,7 @@ mod probes;
 mod ranges;
 mod section;
 mod steps;
+mod tensors;
 mod summary;
 mod top;
 mod transfers;

@@ -6,6 +6,8 @@ use analyse::Report;
 
 /// Operators shown.
 const ROWS: usize = 40;
+/// Lines shown.
+const WAITS: usize = 10;
 
 pub fn operators(report: &Report, style: &Style) -> String {
     let mut section = Section::new(style);
@@ -53,8 +55,37 @@ pub fn operators(report: &Report, style: &Style) -> String {
             count(all)
         ));
     }
+    waits(&mut section, report);
     classes(&mut section, report);
     section.finish()
+}
+
+/// Lines of Python that wait for the GPU.
+fn waits(section: &mut Section<'_>, report: &Report) {
+    let waits = &report.operators.waits;
+    if waits.is_empty() {
+        return;
+    }
+    section.heading("Lines that wait for the GPU");
+    let mut table = Table::new()
+        .left("Line")
+        .left("In")
+        .right("Waits")
+        .right("Time")
+        .right("Longest");
+    let most = section.rows(WAITS);
+    for wait in waits.iter().take(most) {
+        let operator = wait.operator.as_deref();
+        table.row([
+            wait.line.to_string(),
+            operator.unwrap_or(&wait.function).to_owned(),
+            count(wait.count),
+            section.time(wait.total_ns),
+            section.time(wait.max_ns),
+        ]);
+    }
+    section.table(&table);
+    section.more(most, waits.len() as u64);
 }
 
 fn classes(section: &mut Section<'_>, report: &Report) {
