@@ -5,6 +5,7 @@ use crate::{
     Open, Operators, Overview, Phases, Ranges, Role, SpanHistory, Steps, SymbolId, Symbols, TensorMemory,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
+    compiled::{self, CompiledKernel},
     contexts::{ContextSweep, Contexts},
     correlation::CorrelationSweep,
     driver_objects::{DriverObjectSweep, DriverObjects},
@@ -71,6 +72,9 @@ pub struct Report {
     /// GPU time by kind of work: GEMM, attention, …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_classes: Vec<KernelClass>,
+    /// Kernels that torch.compile made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compiled: Vec<CompiledKernel>,
     pub managed: Managed,
     /// What probes inside kernels saw of blocks or threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -622,7 +626,10 @@ impl Analysis {
             true => Vec::new(),
             false => kernel_classes::of(&functions.kernels),
         };
+        let recorded = operators.operators.iter().map(|row| &*row.name);
+        let compiled = compiled::of(&functions.kernels, recorded);
         let mut report = Report {
+            compiled,
             operators,
             steps,
             tensors,

@@ -14,6 +14,7 @@ mod brief_sweep;
 mod call_tree;
 mod captures;
 pub mod categories;
+pub mod compiled;
 pub mod contexts;
 pub mod correlation;
 pub mod diff;

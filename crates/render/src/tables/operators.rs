@@ -6,6 +6,8 @@ use analyse::Report;
 
 /// Operators shown.
 const ROWS: usize = 40;
+/// Compiled kernels shown.
+const COMPILED: usize = 15;
 /// Lines shown.
 const WAITS: usize = 10;
 
@@ -55,9 +57,34 @@ pub fn operators(report: &Report, style: &Style) -> String {
             count(all)
         ));
     }
+    compiled(&mut section, report);
     waits(&mut section, report);
     classes(&mut section, report);
     section.finish()
+}
+
+/// Kernels that do the work of several operators.
+fn compiled(section: &mut Section<'_>, report: &Report) {
+    if report.compiled.is_empty() {
+        return;
+    }
+    section.heading("Kernels made by torch.compile");
+    let mut table = Table::new()
+        .left("Kernel")
+        .left("Does the work of")
+        .right("Count")
+        .right("GPU time");
+    let most = section.rows(COMPILED);
+    for kernel in report.compiled.iter().take(most) {
+        table.row([
+            kernel.name.to_string(),
+            kernel.operators.join(", "),
+            count(kernel.executions),
+            section.time(kernel.total_ns),
+        ]);
+    }
+    section.table(&table);
+    section.more(most, report.compiled.len() as u64);
 }
 
 /// Lines of Python that wait for the GPU.

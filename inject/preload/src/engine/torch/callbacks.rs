@@ -156,6 +156,11 @@ unsafe fn is_right(torch: &Torch, function: *const u8) -> bool {
     is_right
 }
 
+/// Whether this PyTorch is not what it is taken to be.
+pub(super) fn is_refused() -> bool {
+    CHECKED.load(Ordering::Relaxed) == WRONG
+}
+
 /// How much room a name needs.
 unsafe fn room_for(name: *const u8) -> NameRoom {
     if name.is_null() {

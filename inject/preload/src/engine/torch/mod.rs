@@ -72,11 +72,12 @@ pub fn look_at(object: &Object, loader: *const Loader) {
     if !WANTED.load(Ordering::Acquire) {
         return;
     }
-    if tensors::is_library(object) && !HAS_TENSORS.swap(true, Ordering::AcqRel) {
-        if !tensors::install(object) {
-            report::say(b"note PyTorch's memory is not recorded: libc10.so's code cannot be changed\n");
-        }
-        return;
+    if tensors::is_library(object)
+        && version(object.path()).is_some_and(layout::is_known)
+        && !HAS_TENSORS.swap(true, Ordering::AcqRel)
+        && !tensors::install(object)
+    {
+        report::say(b"note PyTorch's memory is not recorded: its code cannot be changed\n");
     }
     if !is_torch(object) {
         return;

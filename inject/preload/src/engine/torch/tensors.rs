@@ -2,7 +2,7 @@
 //! the profiler of every allocation and every free, whether there is one or not, by two exported functions of libc10.so.
 //! These lead here first.
 
-use super::callbacks::{record, record_placed};
+use super::callbacks::{is_refused, record, record_placed};
 use super::turn;
 use crate::objects::Object;
 use core::arch::global_asm;
@@ -111,6 +111,9 @@ extern "C" fn exhausted(size: i64, allocated: u64, reserved: u64, device: u64) {
 }
 
 fn tell(address: u64, size: i64, allocated: u64, reserved: u64, device: u64) {
+    if is_refused() {
+        return;
+    }
     let shift = memory::DEVICE_SHIFT;
     let reserved = reserved & ((1 << shift) - 1) | (device >> 8 & 0xff) << shift;
     let words = [address, size as u64, allocated, reserved, 0, 0];
