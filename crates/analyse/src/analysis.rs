@@ -2,7 +2,8 @@
 
 use crate::{
     Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, KernelClass, Managed, Nesting,
-    Open, Operators, Overview, Phases, Ranges, Role, SpanHistory, Steps, SymbolId, Symbols, TensorMemory,
+    Open, Operators, Overview, Phases, Ranges, Role, SpanHistory, Steps, SymbolId, Symbols,
+    TensorMemory,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
     compiled::{self, CompiledKernel},
@@ -622,7 +623,7 @@ impl Analysis {
         let (operators, steps, tensors) = self.operators.finish();
         let functions = self.functions.finish(&self.symbols);
         // Other programs' kernels have names that say nothing of it.
-        let kernel_classes = match operators.is_empty() {
+        let kernel_classes = match operators.operators.is_empty() {
             true => Vec::new(),
             false => kernel_classes::of(&functions.kernels),
         };

@@ -79,10 +79,7 @@ mod tests {
                 "triton_per_fused_gelu_native_layer_norm_native_layer_norm_backward_1",
                 "gelu native_layer_norm native_layer_norm_backward",
             ),
-            (
-                "triton_red_fused__to_copy_mean_pow_12",
-                "_to_copy mean pow",
-            ),
+            ("triton_red_fused__to_copy_mean_pow_12", "_to_copy mean pow"),
             ("triton_tem_fused_mm_3", "mm"),
         ] {
             assert_eq!(fused(kernel).as_deref(), Some(operators));

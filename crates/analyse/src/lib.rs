@@ -90,7 +90,7 @@ pub use rate::Rate;
 pub use roles::Role;
 pub use sites::CallSite;
 pub use steps::Steps;
-pub use tensors::TensorMemory;
 pub use symbols::{Symbol, SymbolId, Symbols};
+pub use tensors::TensorMemory;
 pub use top::Longest;
 pub use working::Working;

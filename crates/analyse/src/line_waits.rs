@@ -152,16 +152,33 @@ mod tests {
                 step,
             };
             let ids = (2 * step, 2 * step + 1);
-            sweep.begin(&call(ids.0, "cudaStreamSynchronize", Extent::Open), around(step / 2));
-            sweep.begin(&call(ids.1, "cuStreamSynchronize", Extent::Open), around(step / 2));
+            sweep.begin(
+                &call(ids.0, "cudaStreamSynchronize", Extent::Open),
+                around(step / 2),
+            );
+            sweep.begin(
+                &call(ids.1, "cuStreamSynchronize", Extent::Open),
+                around(step / 2),
+            );
             sweep.end(&call(ids.1, "cuStreamSynchronize", Extent::Closed(5)));
-            sweep.end(&call(ids.0, "cudaStreamSynchronize", Extent::Closed(7 + step)));
+            sweep.end(&call(
+                ids.0,
+                "cudaStreamSynchronize",
+                Extent::Closed(7 + step),
+            ));
         }
         let found = sweep.finish();
         assert_eq!(found.len(), 1);
         let wait = &found[0];
-        assert_eq!((&*wait.line, wait.count, wait.total_ns), ("train.py:57", 3, 24));
+        assert_eq!(
+            (&*wait.line, wait.count, wait.total_ns),
+            ("train.py:57", 3, 24)
+        );
         assert_eq!((wait.steps, wait.max_op_id), (2, Some(4)));
-        assert!(!LineWaitSweep::concerns(&call(1, "cudaMalloc", Extent::Open)));
+        assert!(!LineWaitSweep::concerns(&call(
+            1,
+            "cudaMalloc",
+            Extent::Open
+        )));
     }
 }

@@ -318,9 +318,8 @@ impl MemorySweep {
 
     /// Device memory that a process has now.
     pub(crate) fn device_bytes(&self, pid: u32) -> u64 {
-        let of_process = |key: &UseKey| {
-            key.pid == Some(pid) && key.space == Some(MemorySpace::Device)
-        };
+        let of_process =
+            |key: &UseKey| key.pid == Some(pid) && key.space == Some(MemorySpace::Device);
         let uses = self.uses.iter().filter(|(key, _)| of_process(key));
         clamp(uses.map(|(_, flow)| flow.live).sum())
     }

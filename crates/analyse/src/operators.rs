@@ -60,9 +60,13 @@ pub struct Operator {
     pub own: OwnWork,
 }
 
-/// GPU work of a module itself, forward and backward.
+/// GPU work of a module itself, forward and backward, once the program's steps have warmed up: compilers try out kernels in the
+/// first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnWork {
+    /// How often its forward ran, and how long on the host.
+    pub calls: u64,
+    pub host_ns: u64,
     pub kernels: u64,
     pub gpu_ns: u64,
     /// Kernels that a compiler could fuse: elementwise, reductions, normalisation, copies.
@@ -72,9 +76,12 @@ pub struct OwnWork {
 
 impl OwnWork {
     fn is_none(&self) -> bool {
-        self.kernels == 0
+        self.kernels == 0 && self.calls == 0
     }
 }
+
+/// Steps that warm up.
+const WARM_UP: u64 = 2;
 
 /// What ranges around a module's forward are called (`cutrace --modules`).
 pub const MODULE: &str = "nn.Module: ";
@@ -232,7 +239,12 @@ impl OperatorSweep {
         let Some(row) = begun.or_else(|| self.row(event)) else {
             return;
         };
+        let is_steady = event.name.starts_with(MODULE) && self.steps.done(event.pid) >= WARM_UP;
         let row = &mut self.rows[row as usize];
+        if is_steady {
+            row.own.calls += 1;
+            row.own.host_ns = row.own.host_ns.saturating_add(duration);
+        }
         row.open -= u64::from(begun.is_some() && row.open > 0);
         row.count += 1;
         row.self_ns = row
@@ -421,13 +433,16 @@ impl OperatorSweep {
         }
         if let Some(module) = call.and_then(|call| call.module)
             && event.category == Category::Kernel
+            && self.steps.done(event.pid) >= WARM_UP
         {
             let fusible = self.is_fusible(&event.name);
             let own = &mut self.rows[module as usize].own;
             own.kernels += 1;
             own.gpu_ns = own.gpu_ns.saturating_add(duration);
             own.fusible += u64::from(fusible);
-            own.fusible_ns = own.fusible_ns.saturating_add(if fusible { duration } else { 0 });
+            own.fusible_ns = own
+                .fusible_ns
+                .saturating_add(if fusible { duration } else { 0 });
         }
         // A graph's work is of the operator that captured it, not of the one that launches the graph.
         if let Some(row) = self.captured_by(event) {
@@ -464,7 +479,9 @@ impl OperatorSweep {
         if let Some(&known) = self.fusible.get(kernel) {
             return known;
         }
-        let fusible = kernel_classes::is_fusible(kernel_classes::class_of(kernel));
+        // Inductor's are fused already.
+        let fusible = !kernel.starts_with("triton_")
+            && kernel_classes::is_fusible(kernel_classes::class_of(kernel));
         if self.fusible.len() < MOST_NAMES {
             self.fusible.insert(kernel.clone(), fusible);
         }

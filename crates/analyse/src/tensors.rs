@@ -291,7 +291,11 @@ impl TensorSweep {
             let (steps, bytes, first) = owners.entry(tensor.owner).or_default();
             steps.insert(tensor.step);
             *bytes = bytes.saturating_add(tensor.bytes);
-            *first = if *first == 0 { tensor.id } else { tensor.id.min(*first) };
+            *first = if *first == 0 {
+                tensor.id
+            } else {
+                tensor.id.min(*first)
+            };
         }
         // Those steps could have left something: not the first, nor the last.
         let possible = last.saturating_sub(WARM_UP + OLD - 1);
@@ -352,7 +356,13 @@ mod tests {
         assert_eq!((found.peak_bytes, found.peak_at_ns), (400, 2));
         assert_eq!((found.live_bytes, found.reserved_bytes), (250, 1000));
         let rows: Vec<_> = (found.owners.iter())
-            .map(|row| (row.name.module.as_deref(), row.at_peak_bytes, row.live_bytes))
+            .map(|row| {
+                (
+                    row.name.module.as_deref(),
+                    row.at_peak_bytes,
+                    row.live_bytes,
+                )
+            })
             .collect();
         assert_eq!(rows, [(Some("b"), 300, 0), (Some("a"), 100, 250)]);
     }

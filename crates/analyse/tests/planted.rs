@@ -2,9 +2,7 @@
 //! the same with PyTorch on a GPU.
 
 use analyse::{Analysis, Report, findings::Severity};
-use event::{
-    Arg, Category, Event, Extent, Frame, FrameKind, Layer, Meta, Record, Summary, Value,
-};
+use event::{Arg, Category, Event, Extent, Frame, FrameKind, Layer, Meta, Record, Summary, Value};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -169,7 +167,11 @@ fn train(fault: &str) -> Report {
 #[test]
 fn each_fault_comes_first_with_its_line() {
     for (fault, id, words) in [
-        ("item", "item-in-loop", ".item() in train.py:57 waits for the GPU in each step"),
+        (
+            "item",
+            "item-in-loop",
+            ".item() in train.py:57 waits for the GPU in each step",
+        ),
         (
             "norm",
             "small-kernels-in-module",
@@ -220,12 +222,24 @@ fn a_wait_costs_nothing_while_the_gpu_works() {
     for step in 0..STEPS {
         let at = step * STEP + US;
         program.kernel("sm90_gemm", at, at + 10 * US, 9_900 * US);
-        program.operator("aten::item", "operator", at + 20 * US, 9_800 * US, Vec::new());
+        program.operator(
+            "aten::item",
+            "operator",
+            at + 20 * US,
+            9_800 * US,
+            Vec::new(),
+        );
         let name = "cudaStreamSynchronize";
         let mut wait = program.event(Layer::Runtime, Category::Sync, name, at + 21 * US);
         wait.stack = line(57);
         program.span(wait, 9_700 * US);
-        program.operator("Optimizer.step#SGD.step", "user", at + 9_900 * US, 5 * US, line(61));
+        program.operator(
+            "Optimizer.step#SGD.step",
+            "user",
+            at + 9_900 * US,
+            5 * US,
+            line(61),
+        );
     }
     let report = program.report();
     assert_eq!(report.operators.waits.len(), 1);

@@ -140,7 +140,10 @@ mod tests {
                  const::{lambda()#7}::operator()() const::{lambda(float)#1}, std::array<char*, (unsigned long)2> >(…)",
             ),
             // In the middle of its template's arguments: nothing to be had.
-            ("_ZN2at6native29vectorized_elem…", "_ZN2at6native29vectorized_elem…"),
+            (
+                "_ZN2at6native29vectorized_elem…",
+                "_ZN2at6native29vectorized_elem…",
+            ),
             ("plain…", "plain…"),
             ("…", "…"),
         ] {

@@ -12,7 +12,9 @@ pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(unfused_optimizer(seen, &of));
     found.extend(slow_data(seen, &of));
     let waits = &seen.report.operators.waits;
-    let waits = waits.iter().filter_map(|wait| line_that_waits(seen, &of, wait));
+    let waits = waits
+        .iter()
+        .filter_map(|wait| line_that_waits(seen, &of, wait));
     let before = found.len();
     found.extend(waits.take(MOST_LINES));
     if found.len() == before && seen.report.operators.waits.is_empty() {

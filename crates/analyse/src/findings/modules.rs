@@ -62,17 +62,16 @@ fn small_kernels(
 ) -> Option<Finding> {
     let sum = |of: fn(&Operator) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
     let (kernels, fusible) = (sum(|row| row.own.kernels), sum(|row| row.own.fusible));
-    let calls = sum(|row| row.count);
+    let calls = sum(|row| row.own.calls);
     // A fused one has a kernel or two each way.
     if fusible < limits::FUSIBLE_PER_CALL * calls.max(1) || 10 * fusible < 9 * kernels {
         return None;
     }
-    let host = rows.iter().map(|row| of.host_ns(row)).sum();
+    let host = sum(|row| row.own.host_ns);
     let gpu = sum(|row| row.own.fusible_ns).min(of.length_ns);
     let cost = of.lost(host).max(gpu);
     let share = of.share_of(cost)?;
-    let marks = seen.report.steps.steps.len() as u64 + 1;
-    let each = fusible / marks.max(1);
+    let each = fusible / of.steps.max(1);
     if each < limits::FUSIBLE_PER_STEP {
         return None;
     }

@@ -33,7 +33,11 @@ fn the_most_trusted_mark_makes_the_steps() {
         if step == 2 {
             // Its step is under way, as long as the program waits for the GPU.
             sweep.work(&gpu("memcpy H2D", Category::Transfer, 233), 195, 7);
-            sweep.work(&gpu("ncclDevKernel_AllReduce", Category::Kernel, 240), 200, 3);
+            sweep.work(
+                &gpu("ncclDevKernel_AllReduce", Category::Kernel, 240),
+                200,
+                3,
+            );
             // The host is ahead: started in the step before, and running in this one.
             sweep.work(&gpu("gemm", Category::Kernel, 250), 170, 20);
         }
@@ -70,7 +74,10 @@ fn another_process_has_its_own_work() {
     sweep.device_memory(2, 1000);
     sweep.ended(&operator("Optimizer.step#SGD.step", 30, 10), 10);
     let row = sweep.finish().steps[0];
-    assert_eq!((row.gpu_operations, row.busy_ns, row.memory_bytes), (0, 0, 0));
+    assert_eq!(
+        (row.gpu_operations, row.busy_ns, row.memory_bytes),
+        (0, 0, 0)
+    );
 }
 
 #[test]
@@ -112,7 +119,8 @@ fn ranges_are_steps_by_their_word() {
 #[test]
 fn a_decoding_loop_chooses_tokens() {
     let embedding = |tokens: i64| {
-        let shape = |sizes: &[i64]| Value::List(sizes.iter().map(|size| Value::Int(*size)).collect());
+        let shape =
+            |sizes: &[i64]| Value::List(sizes.iter().map(|size| Value::Int(*size)).collect());
         let mut event = operator("aten::embedding", 0, 1);
         let shapes = Value::List(vec![shape(&[512, 64]), shape(&[2, tokens])]);
         event.args = vec![Arg::new("shapes", shapes)];

@@ -224,9 +224,9 @@ fn lines_of_python_are_known() {
     for wait in waits {
         assert_eq!(line_of(wait), (true, Some(12)), "{wait}");
     }
-    let large = run.of_type("operator").filter(|line| {
-        line["name"] == "allocate" && line["details"]["bytes"] == 2 << 20
-    });
+    let large = run
+        .of_type("operator")
+        .filter(|line| line["name"] == "allocate" && line["details"]["bytes"] == 2 << 20);
     for tensor in large {
         assert_eq!(line_of(tensor), (true, Some(9)), "{tensor}");
     }

@@ -129,23 +129,24 @@ fn median<'a>(steps: impl Iterator<Item = &'a StepRow>) -> u64 {
 /// Tokens a second: prompts and the tokens after them apart, where a decoding loop's shapes tell.
 fn tokens(section: &mut Section<'_>, found: &Steps) {
     let steady = found.steady();
-    let rate = |tokens: u64, ns: u64| tokens as f64 * 1e9 / ns.max(1) as f64;
+    let rate = |tokens: u64, ns: u64| {
+        let rate = tokens as f64 * 1e9 / ns.max(1) as f64;
+        count(rate.round() as u64)
+    };
     let time = |steps: &[&StepRow]| steps.iter().map(|step| step.length_ns).sum::<u64>();
     let sum = |steps: &[&StepRow]| steps.iter().map(|step| step.tokens).sum::<u64>();
     let has_tokens = steady.iter().any(|step| step.tokens > 0);
     if !found.decodes {
         if has_tokens {
             let all: Vec<&StepRow> = steady.iter().collect();
-            let rate = rate(sum(&all), time(&all));
-            section.line(&format!("{rate:.0} tokens/s."));
+            section.line(&format!("{} tokens/s.", rate(sum(&all), time(&all))));
         }
         return;
     }
     if !has_tokens {
         let all: Vec<&StepRow> = steady.iter().collect();
         section.line(&format!(
-            "A decoding loop: {:.0} tokens/s for each sequence. --shapes adds how many sequences there are, and tells prompts \
-             (prefill) from single tokens (decode).",
+            "A decoding loop: {} tokens/s for each sequence.",
             rate(all.len() as u64, time(&all))
         ));
         return;
@@ -157,7 +158,7 @@ fn tokens(section: &mut Section<'_>, found: &Steps) {
             continue;
         }
         section.line(&format!(
-            "{name}: {}, median {}, {:.0} tokens/s.",
+            "{name}: {}, median {}, {} tokens/s.",
             counted(steps.len() as u64, "step", "steps"),
             section.time(median(steps.iter().copied())),
             rate(sum(&steps), time(&steps)),

@@ -84,13 +84,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             _ => "allocate",
         };
         let name = self.kept_name(name);
-        let mut event = Event::new(
-            self.next_id,
-            Layer::Framework,
-            Category::Memory,
-            name,
-            time,
-        );
+        let mut event = Event::new(self.next_id, Layer::Framework, Category::Memory, name, time);
         self.next_id += 1;
         event.extent = Extent::Instant;
         let thread = &self.rings[ring];
