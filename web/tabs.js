@@ -12,6 +12,77 @@ const tabs = (() => {
     return { ...time(title, key), show: (row) => tables.bar(format.time(key(row)), key(row) / most) };
   };
 
+  // PyTorch's own terms: operators, lines that wait, who has memory, what torch.compile fused.
+  function framework(found, go, add) {
+    const share = (title, key) => ({ title, key, show: (row) => format.share(key(row)), number: true });
+    const bytes = (title, key) => ({ title, key, show: (row) => format.bytes(key(row)), number: true });
+    add('operators', 'Operators', found.operators?.operators, {
+      caption: 'PyTorch’s operators and ranges. Total includes operators called inside, self does not. A graph’s work counts for the operator that captured it.',
+      sort: 6,
+      search: (row) => `${row.name} ${row.scope} ${row.line ?? ''}`,
+      open: (row) => go.operation(row.max_op_id, row.name),
+      columns: [
+        text('operator', (row) => row.name),
+        text('line', (row) => row.line ?? ''),
+        count('count', (row) => row.count + row.open),
+        time('host total', (row) => row.total_ns),
+        time('host self', (row) => row.self_ns),
+        count('GPU work', (row) => row.gpu_operations),
+        barred('GPU total', found.operators?.operators, (row) => row.gpu_ns),
+        time('GPU self', (row) => row.self_gpu_ns),
+      ],
+    });
+    add('waits', 'Lines that wait', found.operators?.waits, {
+      caption: 'Lines of Python that wait for the GPU.',
+      sort: 3,
+      search: (row) => `${row.line} ${row.operator ?? ''} ${row.module ?? ''}`,
+      open: (row) => go.operation(row.max_op_id, row.function),
+      columns: [
+        text('line', (row) => row.line),
+        text('in', (row) => row.operator ?? row.function),
+        count('waits', (row) => row.count),
+        barred('time', found.operators?.waits, (row) => row.total_ns),
+        time('longest', (row) => row.max_ns),
+      ],
+    });
+    add('tensors', 'Tensors', found.tensors?.owners, {
+      caption: `GPU memory of PyTorch’s tensors: who had it when it was most, ${format.bytes(found.tensors?.peak_bytes ?? 0)}.`,
+      sort: 3,
+      search: (row) => `${row.module ?? ''} ${row.operator ?? ''} ${row.line ?? ''}`,
+      columns: [
+        text('module', (row) => row.module ?? ''),
+        text('operator', (row) => row.operator ?? ''),
+        text('line', (row) => row.line ?? ''),
+        bytes('at the peak', (row) => row.at_peak_bytes),
+        count('allocations', (row) => row.allocations),
+        bytes('allocated', (row) => row.allocated_bytes),
+        bytes('at the end', (row) => row.live_bytes),
+      ],
+    });
+    add('compiled', 'Compiled kernels', found.compiled, {
+      caption: 'Kernels that torch.compile made, and the operators that each does the work of.',
+      sort: 3,
+      search: (row) => `${row.name} ${row.operators.join(' ')}`,
+      columns: [
+        text('kernel', (row) => row.name),
+        text('does the work of', (row) => row.operators.join(', ')),
+        count('count', (row) => row.executions),
+        barred('GPU time', found.compiled, (row) => row.total_ns),
+      ],
+    });
+    add('kinds', 'Kinds of work', found.kernel_classes, {
+      caption: 'GPU time by kind of work, by words in kernels’ names.',
+      sort: 2,
+      search: (row) => row.class,
+      columns: [
+        text('kind', (row) => row.class),
+        count('executions', (row) => row.executions),
+        barred('GPU time', found.kernel_classes, (row) => row.total_ns),
+        share('share', (row) => row.share),
+      ],
+    });
+  }
+
   // Only what the report holds; each opens its place in the timeline.
   function all(report, go) {
     const found = report.report ?? {};
@@ -62,6 +133,7 @@ const tabs = (() => {
     operators.all(report, go).forEach(put);
     put(stepsView.create(report, go));
     put(launches.requests(report, go));
+    framework(found, go, add);
     const longest = [...(found.functions?.longest ?? []), ...(found.functions?.longest_gpu ?? [])];
     add('longest', 'Longest operations', found.functions ? longest : null, {
       caption: 'Single calls and single GPU operations.',

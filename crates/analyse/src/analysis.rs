@@ -3,8 +3,10 @@
 use crate::{
     Brief, Categories, Correlation, Ended, Functions, Gpu, Idle, KernelClass, Managed, Nesting,
     Open, Operators, Overview, Phases, Ranges, Role, SpanHistory, Steps, SymbolId, Symbols,
+    TensorMemory,
     blocks::{BlockRow, BlockSweep},
     categories::CategoriesSweep,
+    compiled::{self, CompiledKernel},
     contexts::{ContextSweep, Contexts},
     correlation::CorrelationSweep,
     driver_objects::{DriverObjectSweep, DriverObjects},
@@ -65,9 +67,15 @@ pub struct Report {
     /// Of a training loop, where the framework says where they end.
     #[serde(default, skip_serializing_if = "Steps::is_empty")]
     pub steps: Steps,
+    /// GPU memory of a framework's tensors.
+    #[serde(default, skip_serializing_if = "TensorMemory::is_empty")]
+    pub tensors: TensorMemory,
     /// GPU time by kind of work: GEMM, attention, …
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_classes: Vec<KernelClass>,
+    /// Kernels that torch.compile made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compiled: Vec<CompiledKernel>,
     pub managed: Managed,
     /// What probes inside kernels saw of blocks or threads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -291,7 +299,10 @@ impl Analysis {
             self.overview.event(event, event.extent != Extent::Open);
             match event.kind {
                 Kind::Operator => self.operators.operator(event),
-                _ => self.ranges.range(event),
+                _ => {
+                    self.ranges.range(event);
+                    self.operators.range(event);
+                }
             }
             return;
         }
@@ -373,6 +384,7 @@ impl Analysis {
             self.count_caller(event, ended.thread, 0);
         }
         self.functions.end(&Brief::of(event), ended);
+        self.operators.call_ended(event);
         if is_activity(event.layer) {
             self.categories.end(ended);
             if let Some(stream) = event.stream {
@@ -494,6 +506,9 @@ impl Analysis {
         if matches!(step, GpuStep::Ended | GpuStep::Whole) {
             self.pace.ended(event);
         }
+        if first {
+            self.operators.gpu_began(event);
+        }
         self.overview.event(event, first);
         if first && event.category == Category::Kernel {
             let cause = self.correlation.cause(event);
@@ -527,7 +542,11 @@ impl Analysis {
                 (kernel, true)
             }
             What::Transfer(transfer) => (self.copies[transfer.direction as usize], false),
-            What::Memory(_) => return,
+            What::Memory(_) => {
+                let bytes = self.memory.device_bytes(meaning.pid);
+                self.operators.device_memory(meaning.pid, bytes);
+                return;
+            }
         };
         let at = if self.ended.id == meaning.op {
             self.ended.start
@@ -601,16 +620,20 @@ impl Analysis {
         let idle_busy = idle.all.busy_ns;
         let signs = self.signs.finish();
         let outside = self.outside.finish(self.nesting.threads());
-        let (operators, steps) = self.operators.finish();
+        let (operators, steps, tensors) = self.operators.finish();
         let functions = self.functions.finish(&self.symbols);
         // Other programs' kernels have names that say nothing of it.
-        let kernel_classes = match operators.is_empty() {
+        let kernel_classes = match operators.operators.is_empty() {
             true => Vec::new(),
             false => kernel_classes::of(&functions.kernels),
         };
+        let recorded = operators.operators.iter().map(|row| &*row.name);
+        let compiled = compiled::of(&functions.kernels, recorded);
         let mut report = Report {
+            compiled,
             operators,
             steps,
+            tensors,
             kernel_classes,
             overview,
             idle,

@@ -34,6 +34,14 @@ pub fn class_of(name: &str) -> &'static str {
     OTHER
 }
 
+/// Kernels that a compiler fuses with their neighbours: each reads and writes all of its data.
+pub(crate) fn is_fusible(class: &str) -> bool {
+    matches!(
+        class,
+        "elementwise" | "reduction" | "normalisation" | "copy" | "softmax"
+    )
+}
+
 /// Time by class, most first.
 pub(crate) fn of(rows: &[KernelRow]) -> Vec<KernelClass> {
     let mut classes: Vec<KernelClass> = Vec::new();

@@ -5,6 +5,7 @@
 //! of the trace.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod analysis;
 pub mod bins;
 pub mod blocks;
@@ -13,6 +14,7 @@ mod brief_sweep;
 mod call_tree;
 mod captures;
 pub mod categories;
+pub mod compiled;
 pub mod contexts;
 pub mod correlation;
 pub mod diff;
@@ -28,6 +30,7 @@ mod intervals;
 pub mod ioctls;
 pub mod kernel_classes;
 pub mod leaks;
+pub mod line_waits;
 pub mod live;
 mod loops;
 pub mod managed;
@@ -41,6 +44,7 @@ mod passed;
 mod pending;
 pub mod phases;
 mod pinned;
+mod places;
 mod quantiles;
 pub mod ranges;
 mod rate;
@@ -50,6 +54,7 @@ mod sites;
 pub mod steps;
 mod stored;
 mod symbols;
+pub mod tensors;
 mod top;
 pub mod transfers;
 mod union_by_end;
@@ -86,5 +91,6 @@ pub use roles::Role;
 pub use sites::CallSite;
 pub use steps::{StepRow, Steps};
 pub use symbols::{Symbol, SymbolId, Symbols};
+pub use tensors::TensorMemory;
 pub use top::Longest;
 pub use working::Working;

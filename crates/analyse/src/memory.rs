@@ -316,6 +316,14 @@ impl MemorySweep {
         }
     }
 
+    /// Device memory that a process has now.
+    pub(crate) fn device_bytes(&self, pid: u32) -> u64 {
+        let of_process =
+            |key: &UseKey| key.pid == Some(pid) && key.space == Some(MemorySpace::Device);
+        let uses = self.uses.iter().filter(|(key, _)| of_process(key));
+        clamp(uses.map(|(_, flow)| flow.live).sum())
+    }
+
     /// Nanoseconds since the curves' beginning.
     fn since(&self, ts: u64) -> u64 {
         ts.saturating_sub(self.origin.unwrap_or(0))

@@ -4,8 +4,11 @@
 //! `self` of the innermost operator around its call, and in `total` of all around it; times of pieces of work are added
 //! up, as PyTorch's profiler does.
 
+use crate::kernel_classes;
+use crate::line_waits::{Around, LineWait, LineWaitSweep};
 use crate::steps::{StepSweep, Steps};
-use event::{Event, Extent, Name, Value};
+use crate::tensors::{OwnerName, TensorMemory, TensorSweep};
+use event::{Category, Event, Extent, Name, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -20,11 +23,14 @@ pub struct Operators {
     pub outside: u64,
     /// Operators whose names came when there were too many.
     pub left_out: u64,
+    /// Lines of Python that wait for the GPU, most time first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<LineWait>,
 }
 
 impl Operators {
     pub fn is_empty(&self) -> bool {
-        self.operators.is_empty()
+        self.operators.is_empty() && self.waits.is_empty()
     }
 }
 
@@ -46,7 +52,36 @@ pub struct Operator {
     pub gpu_ns: u64,
     pub self_gpu_operations: u64,
     pub self_gpu_ns: u64,
+    /// Of ranges: a line of Python that begins one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Name>,
+    /// Of a module: what no module inside it started.
+    #[serde(default, skip_serializing_if = "OwnWork::is_none")]
+    pub own: OwnWork,
 }
+
+/// GPU work of a module itself, forward and backward, once the program's steps have warmed up: compilers try out kernels in the
+/// first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnWork {
+    /// How often its forward ran, and how long on the host.
+    pub calls: u64,
+    pub host_ns: u64,
+    pub kernels: u64,
+    pub gpu_ns: u64,
+    /// Kernels that a compiler could fuse: elementwise, reductions, normalisation, copies.
+    pub fusible: u64,
+    pub fusible_ns: u64,
+}
+
+impl OwnWork {
+    fn is_none(&self) -> bool {
+        self.kernels == 0 && self.calls == 0
+    }
+}
+
+/// Steps that warm up.
+const WARM_UP: u64 = 2;
 
 /// What ranges around a module's forward are called (`cutrace --modules`).
 pub const MODULE: &str = "nn.Module: ";
@@ -85,6 +120,10 @@ pub(crate) struct OperatorSweep {
     steps: StepSweep,
     /// Modules that forward operators ran in, by process and sequence number, newer and older.
     forward: [ForwardModules; 2],
+    waits: LineWaitSweep,
+    tensors: TensorSweep,
+    /// Whether kernels of a name could be fused with others.
+    fusible: HashMap<Name, bool, ahash::RandomState>,
 }
 
 /// The rows of modules that an operator ran in, by process and sequence number.
@@ -106,12 +145,15 @@ struct CallInOperators {
     correlation: u64,
     /// None: in no operator.
     path: Option<u32>,
+    /// The innermost module.
+    module: Option<u32>,
     start: u64,
 }
 
 impl OperatorSweep {
     pub fn operator(&mut self, event: &Event) {
         match event.extent {
+            Extent::Instant if event.category == Category::Memory => self.tensor(event),
             Extent::Instant => {}
             Extent::Open => self.begin(event),
             Extent::Closed(duration) => self.end(event, duration),
@@ -120,12 +162,16 @@ impl OperatorSweep {
 
     fn begin(&mut self, event: &Event) {
         self.count += 1;
-        self.steps.begun();
+        self.steps.begun(event);
         let Some(row) = self.row(event) else {
             self.left_out += 1;
             return;
         };
-        self.rows[row as usize].open += 1;
+        let found = &mut self.rows[row as usize];
+        found.open += 1;
+        if found.line.is_none() && !event.stack.is_empty() {
+            found.line = crate::places::line_of(&event.stack);
+        }
         let key = (event.pid, event.tid);
         if self.threads.len() >= MOST_THREADS && !self.threads.contains_key(&key) {
             return;
@@ -193,7 +239,12 @@ impl OperatorSweep {
         let Some(row) = begun.or_else(|| self.row(event)) else {
             return;
         };
+        let is_steady = event.name.starts_with(MODULE) && self.steps.done(event.pid) >= WARM_UP;
         let row = &mut self.rows[row as usize];
+        if is_steady {
+            row.own.calls += 1;
+            row.own.host_ns = row.own.host_ns.saturating_add(duration);
+        }
         row.open -= u64::from(begun.is_some() && row.open > 0);
         row.count += 1;
         row.self_ns = row
@@ -232,6 +283,8 @@ impl OperatorSweep {
             gpu_ns: 0,
             self_gpu_operations: 0,
             self_gpu_ns: 0,
+            line: None,
+            own: OwnWork::default(),
         });
         self.names.insert(event.name.clone(), row);
         Some(row)
@@ -240,6 +293,10 @@ impl OperatorSweep {
     /// A call begins that may start work on the GPU.
     #[inline]
     pub fn call(&mut self, event: &Event) {
+        if LineWaitSweep::concerns(event) {
+            let around = self.around_wait(event);
+            self.waits.begin(event, around);
+        }
         if self.rows.is_empty() {
             return;
         }
@@ -247,6 +304,7 @@ impl OperatorSweep {
             return;
         };
         let path = self.open_path(event);
+        let module = self.innermost_module(event);
         if self.calls.is_empty() {
             self.calls.resize(PLACES, None);
         }
@@ -254,8 +312,71 @@ impl OperatorSweep {
             pid: event.pid,
             correlation,
             path,
+            module,
             start: event.start,
         });
+    }
+
+    /// A call has ended.
+    #[inline]
+    pub fn call_ended(&mut self, event: &Event) {
+        self.waits.end(event);
+    }
+
+    fn open_on(&self, event: &Event) -> &[OpenOperator] {
+        let open = self.threads.get(&(event.pid, event.tid));
+        open.map_or(&[], Vec::as_slice)
+    }
+
+    /// That of the operators around, or of the forward operators that they are the backward of.
+    fn innermost_module(&self, event: &Event) -> Option<u32> {
+        let open = self.open_on(event);
+        let own = open.iter().rev().find(|one| one.is_module);
+        let joined = || open.iter().rev().find_map(|one| one.modules.last());
+        own.map(|one| one.row).or_else(|| joined().copied())
+    }
+
+    fn name_of(&self, row: u32) -> Name {
+        self.rows[row as usize].name.clone()
+    }
+
+    fn module_name(&self, event: &Event) -> Option<Name> {
+        let row = self.innermost_module(event)?;
+        self.rows[row as usize].module().map(Into::into)
+    }
+
+    fn around_wait(&self, event: &Event) -> Around {
+        let mut open = self.open_on(event).iter();
+        // Ranges are around operators: what the program called is the first that is none.
+        let operator = open.find(|one| !self.is_range(one.row));
+        Around {
+            operator: operator.map(|one| self.name_of(one.row)),
+            module: self.module_name(event),
+            step: self.steps.done(event.pid),
+        }
+    }
+
+    fn is_range(&self, row: u32) -> bool {
+        &*self.rows[row as usize].scope == "user"
+    }
+
+    /// Memory was given to a tensor, or back.
+    fn tensor(&mut self, event: &Event) {
+        let open = self.open_on(event).iter().rev();
+        let mut operators = open.filter(|one| !self.is_range(one.row));
+        // Operators that do nothing but allocate say little.
+        let operator = (operators.clone())
+            .find(|one| !allocates(&self.rows[one.row as usize].name))
+            .or_else(|| operators.next());
+        let owner = OwnerName {
+            module: self.module_name(event),
+            operator: operator.map(|one| self.name_of(one.row)),
+            line: crate::places::line_of(&event.stack),
+        };
+        let step = self.steps.done(event.pid);
+        self.tensors.event(event, owner, step);
+        // The allocator's own figure is of one GPU; where there are several, their sum counts.
+        self.steps.tensors(event.pid, self.tensors.total());
     }
 
     /// The operators around a call that begins.
@@ -282,17 +403,47 @@ impl OperatorSweep {
         Some(path)
     }
 
+    /// A range of the program's has ended.
+    pub fn range(&mut self, event: &Event) {
+        if let Extent::Closed(duration) = event.extent {
+            self.steps.ended(event, duration);
+        }
+    }
+
+    /// GPU memory that a process has of CUDA now.
+    pub fn device_memory(&mut self, pid: u32, bytes: u64) {
+        self.steps.device_memory(pid, bytes);
+    }
+
+    /// GPU work has begun.
+    pub fn gpu_began(&mut self, event: &Event) {
+        self.steps.gpu_began(event);
+    }
+
     /// GPU work has ended.
     pub fn gpu(&mut self, event: &Event, duration: u64) {
-        if self.rows.is_empty() {
-            return;
-        }
         let call = event.correlation.and_then(|correlation| {
             let call = (*self.calls.get(place_of(event.pid, correlation))?)?;
             ((call.pid, call.correlation) == (event.pid, correlation)).then_some(call)
         });
-        self.steps
-            .gpu(event, call.map_or(event.start, |call| call.start), duration);
+        let called = call.map_or(event.start, |call| call.start);
+        self.steps.gpu_ended(event, called, duration);
+        if self.rows.is_empty() {
+            return;
+        }
+        if let Some(module) = call.and_then(|call| call.module)
+            && event.category == Category::Kernel
+            && self.steps.done(event.pid) >= WARM_UP
+        {
+            let fusible = self.is_fusible(&event.name);
+            let own = &mut self.rows[module as usize].own;
+            own.kernels += 1;
+            own.gpu_ns = own.gpu_ns.saturating_add(duration);
+            own.fusible += u64::from(fusible);
+            own.fusible_ns = own
+                .fusible_ns
+                .saturating_add(if fusible { duration } else { 0 });
+        }
         // A graph's work is of the operator that captured it, not of the one that launches the graph.
         if let Some(row) = self.captured_by(event) {
             self.inside += 1;
@@ -324,6 +475,19 @@ impl OperatorSweep {
         }
     }
 
+    fn is_fusible(&mut self, kernel: &Name) -> bool {
+        if let Some(&known) = self.fusible.get(kernel) {
+            return known;
+        }
+        // Inductor's are fused already.
+        let fusible = !kernel.starts_with("triton_")
+            && kernel_classes::is_fusible(kernel_classes::class_of(kernel));
+        if self.fusible.len() < MOST_NAMES {
+            self.fusible.insert(kernel.clone(), fusible);
+        }
+        fusible
+    }
+
     /// The operator whose call put this work into the graph that ran it.
     fn captured_by(&self, event: &Event) -> Option<u32> {
         let Some(Value::Map(origin)) = event.arg("origin") else {
@@ -333,7 +497,7 @@ impl OperatorSweep {
         self.names.get(operator.value.as_str()?).copied()
     }
 
-    pub fn finish(self) -> (Operators, Steps) {
+    pub fn finish(self) -> (Operators, Steps, TensorMemory) {
         let mut operators = self.rows;
         operators.sort_by(|a, b| {
             (b.self_gpu_ns, b.self_ns)
@@ -346,9 +510,17 @@ impl OperatorSweep {
             inside: self.inside,
             outside: self.outside,
             left_out: self.left_out,
+            waits: self.waits.finish(),
         };
-        (operators, self.steps.finish())
+        (operators, self.steps.finish(), self.tensors.finish())
     }
+}
+
+/// `aten::empty`, `aten::empty_strided`, `aten::resize_`, …: others call them for their memory.
+fn allocates(operator: &str) -> bool {
+    ["aten::empty", "aten::new_empty", "aten::resize_"]
+        .iter()
+        .any(|name| operator.starts_with(name))
 }
 
 fn place_of(pid: u32, correlation: u64) -> usize {
@@ -356,138 +528,4 @@ fn place_of(pid: u32, correlation: u64) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use event::{Arg, Category, Layer};
-
-    fn operator(id: u64, name: &str, tid: u32, start: u64, extent: Extent) -> Event {
-        let mut event = Event::new(id, Layer::Framework, Category::Other, name, start);
-        event.extent = extent;
-        (event.pid, event.tid) = (1, tid);
-        event
-    }
-
-    fn launch(id: u64, tid: u32, start: u64) -> Event {
-        let mut event = Event::new(id, Layer::Driver, Category::Kernel, "cuLaunchKernel", start);
-        (event.pid, event.tid, event.correlation) = (1, tid, Some(id));
-        event.extent = Extent::Open;
-        event
-    }
-
-    fn work(cause: u64, start: u64, duration: u64) -> Event {
-        let mut event = Event::new(1000 + cause, Layer::Gpu, Category::Kernel, "k", start);
-        (event.pid, event.correlation) = (1, Some(cause));
-        event.extent = Extent::Closed(duration);
-        event
-    }
-
-    fn row<'a>(found: &'a Operators, name: &str) -> &'a Operator {
-        let mut rows = found.operators.iter();
-        rows.find(|row| &*row.name == name).expect("a row")
-    }
-
-    #[test]
-    fn times_are_told_apart_by_who_spent_them() {
-        let mut sweep = OperatorSweep::default();
-        sweep.operator(&operator(1, "aten::linear", 1, 0, Extent::Open));
-        sweep.operator(&operator(2, "aten::addmm", 1, 10, Extent::Open));
-        sweep.call(&launch(3, 1, 20));
-        sweep.operator(&operator(2, "aten::addmm", 1, 10, Extent::Closed(30)));
-        sweep.call(&launch(4, 1, 50));
-        sweep.operator(&operator(1, "aten::linear", 1, 0, Extent::Closed(60)));
-        // In no operator, and on a thread that has none.
-        sweep.call(&launch(5, 1, 70));
-        sweep.call(&launch(6, 2, 30));
-        for (cause, duration) in [(3, 100), (4, 7), (5, 1), (6, 1)] {
-            sweep.gpu(&work(cause, 200, duration), duration);
-        }
-        let (found, _) = sweep.finish();
-        let linear = row(&found, "aten::linear");
-        assert_eq!((linear.count, linear.total_ns, linear.self_ns), (1, 60, 30));
-        assert_eq!((linear.gpu_operations, linear.gpu_ns), (2, 107));
-        assert_eq!((linear.self_gpu_operations, linear.self_gpu_ns), (1, 7));
-        let addmm = row(&found, "aten::addmm");
-        assert_eq!(
-            (addmm.self_ns, addmm.self_gpu_ns, addmm.gpu_ns),
-            (30, 100, 100)
-        );
-        assert_eq!(&*found.operators[0].name, "aten::addmm");
-        assert_eq!((found.count, found.inside, found.outside), (2, 2, 2));
-    }
-
-    #[test]
-    fn an_operator_in_itself_counts_its_time_once() {
-        let mut sweep = OperatorSweep::default();
-        for (id, start) in [(1, 0), (2, 5)] {
-            sweep.operator(&operator(id, "aten::to", 1, start, Extent::Open));
-        }
-        sweep.call(&launch(3, 1, 6));
-        sweep.operator(&operator(2, "aten::to", 1, 5, Extent::Closed(10)));
-        sweep.operator(&operator(1, "aten::to", 1, 0, Extent::Closed(20)));
-        sweep.gpu(&work(3, 50, 4), 4);
-        let (found, _) = sweep.finish();
-        let to = row(&found, "aten::to");
-        assert_eq!((to.count, to.total_ns, to.self_ns), (2, 20, 20));
-        assert_eq!((to.gpu_operations, to.gpu_ns), (1, 4));
-    }
-
-    #[test]
-    fn work_of_a_graph_belongs_to_the_operator_that_captured_it() {
-        let mut sweep = OperatorSweep::default();
-        sweep.operator(&operator(1, "aten::addmm", 1, 0, Extent::Open));
-        sweep.operator(&operator(1, "aten::addmm", 1, 0, Extent::Closed(10)));
-        sweep.operator(&operator(2, "replay", 1, 20, Extent::Open));
-        sweep.call(&launch(3, 1, 25));
-        let mut kernel = work(3, 30, 8);
-        let origin = vec![Arg::new("op_id", 1u64), Arg::new("operator", "aten::addmm")];
-        kernel.args = vec![Arg::new("origin", Value::Map(origin))];
-        sweep.gpu(&kernel, 8);
-        let (found, _) = sweep.finish();
-        assert_eq!(row(&found, "aten::addmm").self_gpu_ns, 8);
-        assert_eq!(row(&found, "replay").gpu_operations, 0);
-    }
-
-    #[test]
-    fn backward_work_counts_for_the_module_of_the_forward_operator() {
-        let mut sweep = OperatorSweep::default();
-        let with = |mut event: Event, scope: &str| {
-            event.args = vec![Arg::new("scope", scope), Arg::new("seq", 7u64)];
-            event
-        };
-        for (id, name) in [(1, "nn.Module: Net"), (2, "nn.Module: Net.0")] {
-            sweep.operator(&operator(id, name, 1, id, Extent::Open));
-        }
-        let forward = operator(3, "aten::linear", 1, 3, Extent::Open);
-        sweep.operator(&with(forward, "operator"));
-        for (id, name) in [
-            (3, "aten::linear"),
-            (2, "nn.Module: Net.0"),
-            (1, "nn.Module: Net"),
-        ] {
-            sweep.operator(&operator(id, name, 1, id, Extent::Closed(10)));
-        }
-        let backward = operator(4, "AddmmBackward0", 2, 50, Extent::Open);
-        sweep.operator(&with(backward, "backward"));
-        sweep.call(&launch(5, 2, 55));
-        sweep.gpu(&work(5, 60, 9), 9);
-        let (found, _) = sweep.finish();
-        assert_eq!(row(&found, "AddmmBackward0").self_gpu_ns, 9);
-        for name in ["nn.Module: Net", "nn.Module: Net.0"] {
-            let row = row(&found, name);
-            assert_eq!((row.gpu_ns, row.self_gpu_ns), (9, 0), "{name}");
-            assert!(row.module().is_some_and(|module| module.starts_with("Net")));
-        }
-    }
-
-    #[test]
-    fn names_without_end_are_counted_and_not_kept() {
-        let mut sweep = OperatorSweep::default();
-        for id in 0..MOST_NAMES as u64 + 10 {
-            let name = format!("op {id}");
-            sweep.operator(&operator(id, &name, 1, id, Extent::Open));
-            sweep.operator(&operator(id, &name, 1, id, Extent::Closed(1)));
-        }
-        let (found, _) = sweep.finish();
-        assert_eq!((found.operators.len(), found.left_out), (MOST_NAMES, 10));
-    }
-}
+mod tests;

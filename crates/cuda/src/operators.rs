@@ -5,6 +5,12 @@
 //! sequence number that a forward operator shares with its backward one (-1: none), 3 [`Scope`] and flags above it,
 //! 4 the thread that ran the forward operator (0: none), 5 the overload. An end has word 0 only. With [`NameRoom::Shapes`]
 //! word 4 is a text: the sizes of the inputs, `32,256;256`.
+//!
+//! A third call tells of the GPU memory that tensors get: 0 the address (0: there was none to be had), 1 the size (negative:
+//! given back), 2 what the process's tensors have on this GPU, 3 what its allocator has of CUDA, and above that
+//! ([`memory::DEVICE_SHIFT`]) the GPU's number.
+//!
+//! Calls that are *placed* have a note before them that says which lines of Python they come from.
 
 use crate::capture::{Item, Plan, When};
 
@@ -12,6 +18,7 @@ use crate::capture::{Item, Plan, When};
 pub enum OperatorStep {
     Begin,
     End,
+    Memory,
 }
 
 /// How much of a name is kept.
@@ -59,42 +66,46 @@ pub struct Function {
     pub name: &'static str,
     pub step: OperatorStep,
     pub room: NameRoom,
+    /// With the lines of Python that it comes from.
+    pub placed: bool,
 }
 
-const fn function(name: &'static str, step: OperatorStep, room: NameRoom) -> Function {
-    Function { name, step, room }
+const fn function(
+    name: &'static str,
+    step: OperatorStep,
+    room: NameRoom,
+    placed: bool,
+) -> Function {
+    Function {
+        name,
+        step,
+        room,
+        placed,
+    }
 }
 
 /// All of them; the injected library numbers them so, after NVTX's.
-pub const FUNCTIONS: [Function; 5] = [
-    function(
-        "frameworkOperator.short",
-        OperatorStep::Begin,
-        NameRoom::Short,
-    ),
-    function(
-        "frameworkOperator.medium",
-        OperatorStep::Begin,
-        NameRoom::Medium,
-    ),
-    function(
-        "frameworkOperator.long",
-        OperatorStep::Begin,
-        NameRoom::Long,
-    ),
-    function(
-        "frameworkOperator.shapes",
-        OperatorStep::Begin,
-        NameRoom::Shapes,
-    ),
-    function("frameworkOperatorEnd", OperatorStep::End, NameRoom::Short),
+#[rustfmt::skip]
+pub const FUNCTIONS: [Function; 11] = [
+    function("frameworkOperator.short", OperatorStep::Begin, NameRoom::Short, false),
+    function("frameworkOperator.medium", OperatorStep::Begin, NameRoom::Medium, false),
+    function("frameworkOperator.long", OperatorStep::Begin, NameRoom::Long, false),
+    function("frameworkOperator.shapes", OperatorStep::Begin, NameRoom::Shapes, false),
+    function("frameworkOperator.short.placed", OperatorStep::Begin, NameRoom::Short, true),
+    function("frameworkOperator.medium.placed", OperatorStep::Begin, NameRoom::Medium, true),
+    function("frameworkOperator.long.placed", OperatorStep::Begin, NameRoom::Long, true),
+    function("frameworkOperator.shapes.placed", OperatorStep::Begin, NameRoom::Shapes, true),
+    function("frameworkOperatorEnd", OperatorStep::End, NameRoom::Short, false),
+    function("frameworkOperatorMemory", OperatorStep::Memory, NameRoom::Short, false),
+    function("frameworkOperatorMemory.placed", OperatorStep::Memory, NameRoom::Short, true),
 ];
 
 /// The number of a function, its place in [`FUNCTIONS`].
-pub const fn number(step: OperatorStep, room: NameRoom) -> usize {
+pub const fn number(step: OperatorStep, room: NameRoom, placed: bool) -> usize {
     match step {
-        OperatorStep::Begin => room as usize,
-        OperatorStep::End => 4,
+        OperatorStep::Begin => room as usize + 4 * placed as usize,
+        OperatorStep::End => 8,
+        OperatorStep::Memory => 9 + placed as usize,
     }
 }
 
@@ -112,7 +123,7 @@ impl Function {
             at: When::Enter,
         };
         match self.step {
-            OperatorStep::End => Plan::of(&[]),
+            OperatorStep::End | OperatorStep::Memory => Plan::of(&[]),
             OperatorStep::Begin => Plan::of(&[
                 match self.room {
                     NameRoom::Shapes => text(4, SHAPES_TEXT),
@@ -145,6 +156,12 @@ pub mod scope {
     pub const ASYNC: u64 = 1 << 8;
 }
 
+/// What is said of tensors' memory.
+pub mod memory {
+    /// The GPU's number is above this bit of the fourth word; no GPU has so many bytes.
+    pub const DEVICE_SHIFT: u32 = 56;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,8 +173,10 @@ mod tests {
         assert_eq!(slots("frameworkOperator.medium"), 2);
         assert_eq!(slots("frameworkOperator.shapes"), 7);
         assert_eq!(slots("frameworkOperatorEnd"), 0);
+        assert_eq!(slots("frameworkOperatorMemory.placed"), 0);
         for (place, function) in FUNCTIONS.iter().enumerate() {
-            assert_eq!(number(function.step, function.room), place);
+            let number = number(function.step, function.room, function.placed);
+            assert_eq!(number, place);
         }
         assert!(by_name("nvtxMark").is_none());
     }

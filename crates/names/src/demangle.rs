@@ -13,10 +13,39 @@ const MOST_STEPS: u32 = 100_000;
 /// A kernel's or a function's name as its source has it; as it stands where it is not mangled, or
 /// cannot be demangled within the bounds.
 pub fn demangled(name: &str) -> Cow<'_, str> {
+    if let Some(kept) = name.strip_suffix(CUT) {
+        return match without_signature(kept) {
+            Some(text) => text.into(),
+            None => name.into(),
+        };
+    }
     match attempt(name) {
         Some((text, true)) => text.into(),
         _ => name.into(),
     }
+}
+
+/// What ends a name that there was no room for.
+const CUT: char = '…';
+/// Places at which a name may end before its parameters.
+const MOST_ENDS: usize = 4;
+
+/// A mangled name whose end is missing: most often that is its parameters, and what they belong to is there.
+/// `_ZN1a1bIiEEviT…` is `void a::b<int>(…)`.
+fn without_signature(kept: &str) -> Option<String> {
+    let ends = kept.rmatch_indices('E').take(MOST_ENDS);
+    for (at, _) in ends {
+        // As a function that returns nothing and takes nothing.
+        let whole = format!("{}vv", &kept[..=at]);
+        if let Some((mut text, true)) = attempt(&whole)
+            && text.ends_with("()")
+        {
+            text.truncate(text.len() - 1);
+            text.push_str("…)");
+            return Some(text);
+        }
+    }
+    None
 }
 
 /// The same, or as much of it as the bound lets through: enough for a short name.
@@ -93,6 +122,30 @@ mod tests {
             ("_Zgarbage", "_Zgarbage"),
             ("__global", "__global"),
             ("", ""),
+        ] {
+            assert_eq!(demangled(mangled), written);
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_cut_in_its_parameters_keeps_the_rest() {
+        for (mangled, written) in [
+            ("_ZN2at6nativeILi4EfEEviT0…", "void at::native<4, float>(…)"),
+            (
+                "_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_49_GLOBAL__N__d2ba64fb_16_TensorCompare_cu_71e06f4e19\
+                 launch_clamp_scalarERNS_18TensorIteratorBaseEN3c106ScalarES6_NS0_6detail11ClampLimitsEENKUlvE_clEvENKUlvE5_cl\
+                 EvEUlfE_St5arrayIPcLm2EEEEviT0…",
+                "void at::native::vectorized_elementwise_kernel<4, at::native::(anonymous namespace)::launch_clamp_scalar(\
+                 at::TensorIteratorBase&, c10::Scalar, c10::Scalar, at::native::detail::ClampLimits)::{lambda()#1}::operator()() \
+                 const::{lambda()#7}::operator()() const::{lambda(float)#1}, std::array<char*, (unsigned long)2> >(…)",
+            ),
+            // In the middle of its template's arguments: nothing to be had.
+            (
+                "_ZN2at6native29vectorized_elem…",
+                "_ZN2at6native29vectorized_elem…",
+            ),
+            ("plain…", "plain…"),
+            ("…", "…"),
         ] {
             assert_eq!(demangled(mangled), written);
         }

@@ -35,6 +35,19 @@ pub const PAGEABLE_BYTES: u64 = 16 << 20;
 /// An optimizer that updates one parameter after another has several kernels for each; one that is fused has a few in all.
 pub const OPTIMIZER_KERNELS: u64 = 50;
 
+/// Kernels of one call of a module that could be one, forward and backward: a fused norm has four or five.
+pub const FUSIBLE_PER_CALL: u64 = 8;
+/// Fewer in a step are not worth a compiler.
+pub const FUSIBLE_PER_STEP: u64 = 32;
+
+/// What a line or a module makes the GPU wait for, of all its waiting, that is named before it.
+pub const CAUSE_SHARE: f64 = 0.25;
+
+/// Tensors that stay from step to step, below which nobody runs out of memory …
+pub const GROWTH_BYTES: u64 = 1 << 20;
+/// … or that are less than this part of all.
+pub const GROWTH_SHARE: f64 = 0.02;
+
 /// So many launches make a pattern.
 pub const MANY_LAUNCHES: u64 = 32;
 /// Half of all launches waited for at once is no accident.

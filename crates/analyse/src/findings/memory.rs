@@ -205,6 +205,17 @@ fn pool(seen: &FindingInput<'_>, framework: &str) -> Option<Finding> {
         Some(_) => ", and it does not grow from step to step: no leak",
         None => "",
     };
+    let tensors = &seen.report.tensors;
+    let (used, advice) = match tensors.is_empty() {
+        true => (
+            "Only the framework knows how much of it is in use".to_owned(),
+            "torch.cuda.memory_summary() and similar functions show what is in use.",
+        ),
+        false => (
+            format!("Tensors had at most {}", words::bytes(tensors.peak_bytes)),
+            "cutrace report memory shows which operators and modules had it.",
+        ),
+    };
     (most >= limits::POOL_BYTES && !full).then(|| {
         Draft::new("pool", seen)
             .costs_bytes(most)
@@ -218,10 +229,8 @@ fn pool(seen: &FindingInput<'_>, framework: &str) -> Option<Finding> {
                     "{framework}'s caching allocator holds {} of GPU memory",
                     words::bytes(most)
                 ),
-                format!(
-                    "It keeps freed memory for reuse{steady}. Only the framework knows how much of it is in use."
-                ),
-                "torch.cuda.memory_summary() and similar functions show what is in use.",
+                format!("It keeps freed memory for reuse{steady}. {used}."),
+                advice,
             )
     })
 }

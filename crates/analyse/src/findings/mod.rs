@@ -10,6 +10,7 @@ mod idle;
 mod launches;
 pub mod limits;
 mod memory;
+mod modules;
 mod signs;
 mod start;
 mod transfers;
@@ -356,7 +357,7 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
         // What broke the program comes before what slows it down.
         let breaks = |finding: &Finding| match &*finding.id {
             "gpu-crash" | "out-of-memory" => 2,
-            "leak" => 1,
+            "leak" | "tensor-leak" => 1,
             _ => 0,
         };
         (breaks(b).cmp(&breaks(a)))
@@ -365,5 +366,38 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
             .then(a.id.cmp(&b.id))
             .then(a.from_ns.cmp(&b.from_ns))
     });
+    causes_first(&mut found);
     found
+}
+
+/// That the GPU waits is what one sees; a line or a module that makes it wait is why.
+fn causes_first(found: &mut [Finding]) {
+    let is_symptom = |finding: &Finding| {
+        matches!(
+            &*finding.id,
+            "host-bound" | "starved" | "small-launches" | "sync-after-every-launch"
+        )
+    };
+    let is_cause = |finding: &Finding| {
+        matches!(
+            &*finding.id,
+            "item-in-loop" | "slow-data-loading" | "unfused-optimizer" | "small-kernels-in-module"
+        )
+    };
+    let Some(first) = found.iter().position(is_symptom) else {
+        return;
+    };
+    let whole = found[first].cost_ns.unwrap_or(0);
+    let explains = |finding: &Finding| {
+        is_cause(finding)
+            && finding.severity <= Severity::Medium
+            && finding.cost_ns.unwrap_or(0) as f64 >= limits::CAUSE_SHARE * whole as f64
+    };
+    let mut to = first;
+    for at in first..found.len() {
+        if explains(&found[at]) {
+            found[to..=at].rotate_right(1);
+            to += 1;
+        }
+    }
 }

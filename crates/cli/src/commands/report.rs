@@ -92,10 +92,10 @@ fn of_part(part: Part, report: &analyse::Report) -> Result<Value> {
             return Ok(json!({"calls": found.tree, "left_out": found.tree_left_out}));
         }
         Part::Categories => &["categories"],
-        Part::Operators | Part::Modules => &["operators", "kernel_classes"],
+        Part::Operators | Part::Modules => &["operators", "compiled", "kernel_classes"],
         Part::Steps => &["steps"],
         Part::Idle => &["idle"],
-        Part::Memory => &["memory", "managed"],
+        Part::Memory => &["memory", "managed", "tensors"],
         Part::Transfers => &["transfers"],
         Part::Contexts => &["contexts", "driver_objects"],
         Part::Ioctls => &["ioctls", "driver_objects", "correlation"],

@@ -147,6 +147,92 @@ fn operators_are_spans_around_their_calls() {
 }
 
 #[test]
+fn memory_of_tensors_has_its_operator() {
+    let run = run("2.11.0", &[], &[], &["3"]);
+    let addmm: Vec<u64> = operators(&run, "aten::addmm", "B")
+        .into_iter()
+        .filter_map(|line| line["op_id"].as_u64())
+        .collect();
+    let memory: Vec<&Value> = run
+        .of_type("operator")
+        .filter(|line| line["category"] == "memory")
+        .collect();
+    let of = |name: &str| {
+        let lines = memory.iter().filter(move |line| line["name"] == name);
+        lines.copied().collect::<Vec<&Value>>()
+    };
+    assert_eq!((of("allocate").len(), of("free").len()), (6, 3));
+    let large = of("allocate")[2];
+    let said = json!({
+        "bytes": 2 << 20, "ptr": "0x200000", "allocated": 4 << 20, "reserved": 1 << 30,
+    });
+    assert_eq!((&large["details"], &large["device"]), (&said, &json!(2)));
+    assert_eq!(large["parent"].as_u64(), Some(addmm[1]));
+    assert_eq!(of("out of memory")[0]["details"]["bytes"], 1u64 << 40);
+
+    let report = cutrace()
+        .args(["report", "memory", "--json"])
+        .arg(run.trace())
+        .output()
+        .expect("cutrace runs");
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let found = &report["tensors"];
+    assert_eq!(found["peak_bytes"], (6 << 20) + 512);
+    assert_eq!(found["owners"][0]["operator"], "aten::addmm");
+    assert_eq!(found["exhausted"]["holders"][0][1], 6 << 20);
+}
+
+/// Ranges, large tensors and calls that wait say which line of Python they come from, without --stack.
+#[test]
+fn lines_of_python_are_known() {
+    let (folder, library) = package("2.11.0", &[]);
+    let script = folder.path().join("train.py");
+    let text = "import ctypes, sys\n\
+                torch = ctypes.CDLL(sys.argv[1])\n\
+                cuda = ctypes.CDLL('libcuda.so.1')\n\
+                context = ctypes.c_void_p()\n\
+                cuda.cuInit(0)\n\
+                cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n\
+                cuda.cuCtxSetCurrent(context)\n\
+                def step():\n\
+                \x20   torch.run_operators(2, None)\n\
+                for _ in range(3):\n\
+                \x20   step()\n\
+                \x20   cuda.cuCtxSynchronize()\n";
+    fs::write(&script, text).expect("written");
+    if Command::new("python3").arg("--version").output().is_err() {
+        return crate::common::skip("python3 is not installed");
+    }
+    let run = record(&[], &["python3", path(&script), path(&library)]);
+    assert!(run.output.status.success(), "{}", run.stderr());
+    let line_of = |line: &Value| {
+        let frame = &line["stack"][0];
+        let file = frame["file"].as_str().unwrap_or_default().to_owned();
+        (file.ends_with("/train.py"), frame["line"].as_u64())
+    };
+    let ranges = operators(&run, USER, "B");
+    assert_eq!(ranges.len(), 6);
+    for range in ranges {
+        assert_eq!(line_of(range), (true, Some(9)), "{range}");
+        assert_eq!(range["stack"][0]["kind"], "python");
+    }
+    for linear in operators(&run, "aten::linear", "B") {
+        assert_eq!(linear.get("stack"), None);
+    }
+    let waits: Vec<&Value> = run.calls("cuCtxSynchronize").collect();
+    assert_eq!(waits.len(), 3);
+    for wait in waits {
+        assert_eq!(line_of(wait), (true, Some(12)), "{wait}");
+    }
+    let large = run
+        .of_type("operator")
+        .filter(|line| line["name"] == "allocate" && line["details"]["bytes"] == 2 << 20);
+    for tensor in large {
+        assert_eq!(line_of(tensor), (true, Some(9)), "{tensor}");
+    }
+}
+
+#[test]
 fn older_layouts_are_known_and_workers_are_followed() {
     let run = run("2.1.2+cu121", &["-DOLD"], &[], &["2", "fork"]);
     let linear = operators(&run, "aten::linear", "B");

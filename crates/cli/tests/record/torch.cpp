@@ -136,6 +136,20 @@ __attribute__((visibility("default"), abi_tag("cxx11"))) int show_config() { ret
 #endif
 }  // namespace at
 
+// What PyTorch's allocators call for every allocation: libc10.so has these.
+namespace c10 {
+struct Device {
+    int8_t type, index;
+};
+static volatile int64_t reported;
+__attribute__((visibility("default"), noinline)) void reportMemoryUsageToProfiler(void *, int64_t size, size_t allocated, size_t reserved, Device device) {
+    reported = reported + size + (int64_t)allocated + (int64_t)reserved + device.index;
+}
+__attribute__((visibility("default"), noinline)) void reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device device) {
+    reported = reported - size - (int64_t)allocated - (int64_t)reserved - device.index;
+}
+}  // namespace c10
+
 // What PyTorch's profiler calls for shapes.
 namespace torch::profiler::impl {
 __attribute__((visibility("default"))) std::vector<std::vector<int64_t>> inputSizes(const at::RecordFunction &function, bool) {
@@ -156,6 +170,11 @@ extern "C" __attribute__((visibility("default"))) void run_operators(int steps, 
             RecordFunction addmm(RecordScope::FUNCTION, "aten::addmm", "out", step);
             begin(addmm);
             if (inside) inside();
+            // On GPU 2: a large one that stays, a small one that goes; on the host, which nobody asked for.
+            c10::reportMemoryUsageToProfiler((void *)(0x100000ul * (step + 1)), 2 << 20, (2ul << 20) * (step + 1), 1ul << 30, {1, 2});
+            c10::reportMemoryUsageToProfiler((void *)0x77, 512, (2ul << 20) * (step + 1) + 512, 1ul << 30, {1, 2});
+            c10::reportMemoryUsageToProfiler((void *)0x77, -512, (2ul << 20) * (step + 1), 1ul << 30, {1, 2});
+            c10::reportMemoryUsageToProfiler((void *)0x99, 4096, 4096, 4096, {0, -1});
             end(addmm);
             end(linear);
         }
@@ -170,4 +189,5 @@ extern "C" __attribute__((visibility("default"))) void run_operators(int steps, 
         pthread_join(thread, nullptr);
         end(user);
     }
+    c10::reportOutOfMemoryToProfiler(1ll << 40, (2ul << 20) * steps, 1ul << 30, {1, 2});
 }

@@ -3,6 +3,7 @@
 use super::{
     managed::managed,
     section::{Section, device_name, since_start},
+    tensors::tensors,
 };
 use crate::{
     Cell, Paint, Style, Table,
@@ -27,6 +28,7 @@ pub fn memory(report: &Report, style: &Style) -> String {
     if memory.allocations == 0 && memory.frees == 0 {
         section.line("The trace contains no allocations.");
         managed(&mut section, report);
+        tensors(&mut section, report);
         return section.finish();
     }
     section.line(&format!(
@@ -51,6 +53,7 @@ pub fn memory(report: &Report, style: &Style) -> String {
         ));
     }
     uses(&mut section, report);
+    tensors(&mut section, report);
     managed(&mut section, report);
     over_time(&mut section, report);
     leaks(&mut section, report);

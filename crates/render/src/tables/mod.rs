@@ -19,6 +19,7 @@ mod ranges;
 mod section;
 mod steps;
 mod summary;
+mod tensors;
 mod top;
 mod transfers;
 mod working;

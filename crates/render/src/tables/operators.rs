@@ -6,6 +6,10 @@ use analyse::Report;
 
 /// Operators shown.
 const ROWS: usize = 40;
+/// Compiled kernels shown.
+const COMPILED: usize = 15;
+/// Lines shown.
+const WAITS: usize = 10;
 
 pub fn operators(report: &Report, style: &Style) -> String {
     let mut section = Section::new(style);
@@ -53,8 +57,62 @@ pub fn operators(report: &Report, style: &Style) -> String {
             count(all)
         ));
     }
+    compiled(&mut section, report);
+    waits(&mut section, report);
     classes(&mut section, report);
     section.finish()
+}
+
+/// Kernels that do the work of several operators.
+fn compiled(section: &mut Section<'_>, report: &Report) {
+    if report.compiled.is_empty() {
+        return;
+    }
+    section.heading("Kernels made by torch.compile");
+    let mut table = Table::new()
+        .left("Kernel")
+        .left("Does the work of")
+        .right("Count")
+        .right("GPU time");
+    let most = section.rows(COMPILED);
+    for kernel in report.compiled.iter().take(most) {
+        table.row([
+            kernel.name.to_string(),
+            kernel.operators.join(", "),
+            count(kernel.executions),
+            section.time(kernel.total_ns),
+        ]);
+    }
+    section.table(&table);
+    section.more(most, report.compiled.len() as u64);
+}
+
+/// Lines of Python that wait for the GPU.
+fn waits(section: &mut Section<'_>, report: &Report) {
+    let waits = &report.operators.waits;
+    if waits.is_empty() {
+        return;
+    }
+    section.heading("Lines that wait for the GPU");
+    let mut table = Table::new()
+        .left("Line")
+        .left("In")
+        .right("Waits")
+        .right("Time")
+        .right("Longest");
+    let most = section.rows(WAITS);
+    for wait in waits.iter().take(most) {
+        let operator = wait.operator.as_deref();
+        table.row([
+            wait.line.to_string(),
+            operator.unwrap_or(&wait.function).to_owned(),
+            count(wait.count),
+            section.time(wait.total_ns),
+            section.time(wait.max_ns),
+        ]);
+    }
+    section.table(&table);
+    section.more(most, waits.len() as u64);
 }
 
 fn classes(section: &mut Section<'_>, report: &Report) {

@@ -78,7 +78,10 @@ fn kinds(section: &mut Section<'_>, report: &Report) {
         .map(|class| format!("{} {:.0} %", class.class, 100.0 * class.share))
         .collect();
     if !words.is_empty() {
-        section.line(&format!("GPU time by kind of work: {}", words.join(", ")));
+        section.line(&format!(
+            "GPU time of the run by kind of work: {}",
+            words.join(", ")
+        ));
     }
 }
 

@@ -121,6 +121,8 @@ impl Hooks {
             }
             if self.options.has_stacks() {
                 stack::add_object(&object);
+            } else if self.options.has_lines() {
+                stack::add_interpreter(&object);
             } else if changes::is_only_code() {
                 // Kernels were registered before: the tracer finds their names in the files.
                 stack::say_object(&object);
@@ -320,6 +322,8 @@ impl Hooks {
             if number == self.functions {
                 if self.options.wants_stack(name) {
                     stack::want(number);
+                } else if self.options.wants_line(name) {
+                    stack::want_python(number);
                 }
                 row.write(entry(
                     name,

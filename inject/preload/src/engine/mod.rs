@@ -90,6 +90,8 @@ pub unsafe extern "C" fn cutrace_engine(stage: *const Stage, engine: *mut Engine
         if options.has_stacks() {
             stack::start(stage);
             thunks::start(stage.stack_entry);
+        } else if options.has_lines() {
+            stack::start(stage);
         }
         if stage.late {
             report::say(b"note injected after CUDA was loaded: earlier calls were not recorded\n");
@@ -162,6 +164,8 @@ unsafe extern "C" fn attach(session: *const u8, bytes: usize) -> bool {
         if options.has_stacks() {
             stack::start(stage);
             thunks::start(stage.stack_entry);
+        } else if options.has_lines() {
+            stack::start(stage);
         }
         window::start(options.window.as_ref());
         hooks.begin_again(options);

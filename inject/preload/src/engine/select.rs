@@ -161,6 +161,16 @@ impl Options {
         (self.stacks.as_ref()).is_some_and(|stacks| wants(stacks, name))
     }
 
+    /// Whether calls that make the program wait are recorded with the lines of Python that they come from.
+    pub fn has_lines(&self) -> bool {
+        self.operators
+    }
+
+    /// Whether this is such a call.
+    pub fn wants_line(&self, name: &[u8]) -> bool {
+        self.has_lines() && waits(name)
+    }
+
     /// Whether its calls are to be recorded.
     pub fn wants(&self, name: &[u8]) -> bool {
         wants(&self.filter, name)
@@ -176,6 +186,12 @@ pub fn ends_context(name: &[u8]) -> bool {
         b"cuDevicePrimaryCtxReset",
     ];
     ends.contains(&rest)
+}
+
+/// `cudaStreamSynchronize`, `cuCtxSynchronize`, … These take microseconds, and there are few.
+fn waits(name: &[u8]) -> bool {
+    const WORD: &[u8] = b"Synchronize";
+    is_cuda_name(name) && name.windows(WORD.len()).any(|part| part == WORD)
 }
 
 fn selection(value: &[u8]) -> Option<Selection<String>> {
@@ -229,6 +245,16 @@ mod tests {
         assert!(wants(b"stack\n", b"cuInit") && wants(b"stack \n", b"ncclInit"));
         assert!(wants(b"stack memory,!cuMemFree*\n", b"cuMemAlloc_v2"));
         assert!(!wants(b"stack memory,!cuMemFree*\n", b"cuMemFree_v2"));
+    }
+
+    #[test]
+    fn lines_are_for_calls_that_wait() {
+        let operators = Options::parse(b"operators\n");
+        assert!(operators.wants_line(b"cudaStreamSynchronize"));
+        assert!(operators.wants_line(b"cuCtxSynchronize_v2"));
+        assert!(!operators.wants_line(b"cudaEventQuery"));
+        assert!(!operators.wants_line(b"myStreamSynchronize"));
+        assert!(!Options::parse(b"filter *\n").wants_line(b"cuCtxSynchronize"));
     }
 
     #[test]

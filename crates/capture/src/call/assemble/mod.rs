@@ -335,7 +335,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         if let Some(function) = signature.nvtx {
             self.range_begin(ring, function, signature, &begin);
         } else if let Some(function) = signature.operator {
-            self.operator_begin(ring, function, signature, &begin);
+            self.operator_begin(ring, function, signature, begin);
         } else {
             self.begin(ring, signature, begin);
         }

@@ -8,8 +8,8 @@ use super::super::signature::Signature;
 use super::super::value;
 use super::{Assembler, Begin, OpenCall, OpenRange, taken};
 use crate::Sink;
-use cuda::operators::{self, NameRoom, OVERLOAD_TEXT, OperatorStep, scope};
-use event::{Arg, Category, Event, Extent, Layer, Name, Record, Value};
+use cuda::operators::{self, NameRoom, OVERLOAD_TEXT, OperatorStep, memory, scope};
+use event::{Arg, Category, Event, Extent, Frame, Layer, Name, Record, Value};
 use std::sync::Arc;
 
 /// A call that tells of an operator and has not returned.
@@ -19,6 +19,8 @@ pub struct OperatorCall {
     signature: Arc<Signature>,
     args: [u64; 4],
     payload: Box<[u8]>,
+    /// Where it comes from, if it says so.
+    stack: Vec<Frame>,
 }
 
 /// How deep a thread's operators are followed.
@@ -30,7 +32,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         ring: usize,
         function: &'static operators::Function,
         signature: Arc<Signature>,
-        begin: &Begin<'_>,
+        begin: Begin<'_>,
     ) {
         self.totals.recorded += 1;
         if function.step == OperatorStep::End {
@@ -42,6 +44,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             signature,
             args: begin.args,
             payload: begin.payload.into(),
+            stack: begin.stack,
         });
     }
 
@@ -62,13 +65,43 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             call.payload = payload;
         }
         let hidden = call.signature.hidden || self.limits.deadline.leaves_out(time);
-        if call.function.step == OperatorStep::Begin && !hidden {
-            self.begin_operator(ring, time, call);
+        match call.function.step {
+            _ if hidden => {}
+            OperatorStep::Begin => self.begin_operator(ring, time, call),
+            OperatorStep::Memory => self.tensor_memory(ring, time, call),
+            OperatorStep::End => {}
         }
         true
     }
 
-    fn begin_operator(&mut self, ring: usize, time: u64, call: OperatorCall) {
+    /// An allocator of PyTorch's gave memory of the GPU to a tensor, got it back, or had none.
+    fn tensor_memory(&mut self, ring: usize, time: u64, call: OperatorCall) {
+        let [address, size, allocated, word] = call.args;
+        let size = size.cast_signed();
+        let name = match (address, size) {
+            (0, _) => "out of memory",
+            (_, ..0) => "free",
+            _ => "allocate",
+        };
+        let name = self.kept_name(name);
+        let mut event = Event::new(self.next_id, Layer::Framework, Category::Memory, name, time);
+        self.next_id += 1;
+        event.extent = Extent::Instant;
+        let thread = &self.rings[ring];
+        (event.pid, event.tid) = (thread.pid, thread.tid);
+        event.device = Some((word >> memory::DEVICE_SHIFT) as u32);
+        let reserved = word & ((1 << memory::DEVICE_SHIFT) - 1);
+        event.args.push(Arg::new("bytes", size.unsigned_abs()));
+        if address != 0 {
+            event.args.push(Arg::new("ptr", Value::Pointer(address)));
+        }
+        event.args.push(Arg::new("allocated", allocated));
+        event.args.push(Arg::new("reserved", reserved));
+        event.stack = call.stack;
+        self.give(Record::Event(event));
+    }
+
+    fn begin_operator(&mut self, ring: usize, time: u64, mut call: OperatorCall) {
         if self.rings[ring].open.len() >= DEEPEST {
             return;
         }
@@ -79,6 +112,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let thread = &self.rings[ring];
         (event.pid, event.tid) = (thread.pid, thread.tid);
         event.args = call.arguments();
+        event.stack = std::mem::take(&mut call.stack);
         let mut record = Record::Event(event);
         self.write(&mut record);
         let key = call.args[0];
@@ -116,8 +150,11 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 
     /// Names repeat without end: each is kept once.
     fn operator_name(&mut self, call: &OperatorCall) -> Name {
-        let text = call.name();
-        if let Some(name) = self.operator_names.get(&*text) {
+        self.kept_name(&call.name())
+    }
+
+    fn kept_name(&mut self, text: &str) -> Name {
+        if let Some(name) = self.operator_names.get(text) {
             return name.clone();
         }
         let name: Name = text.into();

@@ -53,7 +53,8 @@ impl Hooks {
         let original = stub_at + bytes;
         let row = self.row(of, one.name, number, original);
         let (address, is_brief) = (&raw const *row as usize, row.flags & IS_BRIEF != 0);
-        let (word, common) = if self.options.wants_stack(one.name) {
+        let noted = self.options.wants_stack(one.name) || self.options.wants_line(one.name);
+        let (word, common) = if noted {
             (number, self.stack_entry)
         } else if is_brief {
             (address, self.brief)

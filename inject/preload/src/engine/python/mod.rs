@@ -107,6 +107,11 @@ fn interpreter() -> Option<&'static Interpreter> {
     unsafe { INTERPRETER.load(Ordering::Acquire).as_ref() }
 }
 
+/// Whether this process has an interpreter whose frames can be read.
+pub fn is_here() -> bool {
+    !INTERPRETER.load(Ordering::Relaxed).is_null()
+}
+
 /// Reading memory, one way or another.
 trait Source {
     fn bytes<const N: usize>(&self, address: u64) -> Option<[u8; N]>;

@@ -40,6 +40,11 @@ pub fn add_object(object: &Object) {
     loaded::add(object);
 }
 
+/// Python's lines are wanted, and nothing else of stacks.
+pub fn add_interpreter(object: &Object) {
+    python::consider(object);
+}
+
 /// Says where an object is, without walking stacks in it.
 pub fn say_object(object: &Object) {
     loaded::say(object);
@@ -60,8 +65,19 @@ pub fn want(function: usize) {
     }
 }
 
-fn is_wanted(function: u32) -> bool {
-    let word = WANTED.get(function as usize / 64);
+/// Those of which only the lines of Python are wanted: no native frame is walked.
+static PYTHON_ONLY: [AtomicU64; MAX_FUNCTIONS / 64] =
+    [const { AtomicU64::new(0) }; MAX_FUNCTIONS / 64];
+
+pub fn want_python(function: usize) {
+    if let Some(word) = PYTHON_ONLY.get(function / 64) {
+        word.fetch_or(1 << (function % 64), Ordering::Relaxed);
+        want(function);
+    }
+}
+
+fn has(set: &[AtomicU64], function: u32) -> bool {
+    let word = set.get(function as usize / 64);
     word.is_some_and(|word| word.load(Ordering::Relaxed) >> (function % 64) & 1 == 1)
 }
 
@@ -73,7 +89,11 @@ extern "C" fn note_stack(
 ) {
     // SAFETY: the calling thread's own; signal handlers only see them between whole steps.
     let (thread, kept, caller) = unsafe { (&mut *thread, &mut *kept, &*caller) };
-    if !is_wanted(function) {
+    if !has(&WANTED, function) {
+        return;
+    }
+    let python_only = has(&PYTHON_ONLY, function);
+    if python_only && !python::is_here() {
         return;
     }
     // Recording has ended, or cannot begin.
@@ -108,7 +128,11 @@ extern "C" fn note_stack(
         stack_pointer: (caller.rsp as u32).wrapping_sub(8),
         time: 0,
     };
-    if depth == 0 {
+    if python_only {
+        if depth == 0 {
+            note_python(thread, walker, call);
+        }
+    } else if depth == 0 {
         note_new_or_known(thread, walker, caller, call);
     } else {
         note_once(thread, walker, caller, call);
@@ -157,6 +181,31 @@ fn note_new_or_known(thread: &mut Thread, walker: &mut Walker, caller: &Caller, 
     let frames = *frames.get_or_insert_with(|| walk_python(walker, in_signal).1);
     AT_WORK.fetch_add(1, Ordering::SeqCst);
     note_new(thread, walker, call, hash, native.count, frames);
+    AT_WORK.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// Keeps lists of Python's frames apart from whole stacks.
+const PYTHON: u64 = 0x7079;
+
+/// A list of Python's frames, and no other. A thread without any leaves no note.
+fn note_python(thread: &mut Thread, walker: &mut Walker, call: NotedCall) {
+    walker.keep_up();
+    let (python, frames) = match python::known(&mut walker.python_memos, walker.epoch) {
+        Some(0) => return,
+        Some(hash) => (hash, None),
+        None => match walk_python(walker, false) {
+            (_, 0) => return,
+            (hash, frames) => (hash, Some(frames)),
+        },
+    };
+    let hash = mix(PYTHON, python);
+    if let Some(stack) = walker::stack(&mut walker.stacks, hash) {
+        note::write(thread, call, Note::Known { stack }, [&[], &[]]);
+        return;
+    }
+    let frames = frames.unwrap_or_else(|| walk_python(walker, false).1);
+    AT_WORK.fetch_add(1, Ordering::SeqCst);
+    note_new(thread, walker, call, hash, 0, frames);
     AT_WORK.fetch_sub(1, Ordering::SeqCst);
 }
 

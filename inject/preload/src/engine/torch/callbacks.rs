@@ -4,11 +4,12 @@
 use super::super::entry::own_entry;
 use super::super::report;
 use super::super::select::Options;
-use super::super::{nvtx, thunks};
+use super::super::{nvtx, stack, thunks};
 use super::{TORCH, Torch};
 use crate::layout::Stage;
+use core::arch::asm;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use cuda::operators::{FUNCTIONS, NameRoom, OperatorStep, SHAPES_TEXT, scope};
 
 /// Numbers of functions that are ours, after NVTX's.
@@ -34,22 +35,29 @@ const UNKNOWN: u8 = 0;
 const RIGHT: u8 = 1;
 const WRONG: u8 = 2;
 
+/// The entry that notes where a call comes from, then goes on as a thunk does.
+static STACK_ENTRY: AtomicUsize = AtomicUsize::new(0);
+
 /// Rows for our functions, said to the tracer; false if nobody asks for operators.
 pub fn start(stage: &Stage, options: &Options) -> bool {
     if !options.wants(FUNCTIONS[0].name.as_bytes()) {
         return false;
     }
-    let mut lines = report::Line::<512>::new();
+    let mut lines = report::Line::<1024>::new();
     for (place, function) in FUNCTIONS.iter().enumerate() {
         let number = nvtx::NUMBERS + place;
         let recorded = nvtx::recorded as *const () as usize;
         let row = own_entry(&function.plan(), number as u16, recorded);
         // SAFETY: a row of the table; nothing calls it yet.
         unsafe { stage.entries.add(number).write(row) };
+        if function.placed {
+            stack::want_python(number);
+        }
         let (library, name) = (nvtx::NO_LIBRARY, function.name);
         let _ = writeln!(lines, "function {number} {library} {name}");
     }
     report::say(lines.bytes());
+    STACK_ENTRY.store(stage.stack_entry, Ordering::Release);
     true
 }
 
@@ -88,8 +96,8 @@ unsafe extern "C" fn begin(context: *mut usize, function: *const u8) -> *mut usi
 
 unsafe extern "C" fn end(function: *const u8, _context: *const u8) {
     if CHECKED.load(Ordering::Relaxed) == RIGHT {
-        let room = NameRoom::Short;
-        record(OperatorStep::End, room, [function as u64, 0, 0, 0, 0, 0]);
+        let number = cuda::operators::number(OperatorStep::End, NameRoom::Short, false);
+        record(number, [function as u64, 0, 0, 0, 0, 0]);
     }
 }
 
@@ -113,9 +121,15 @@ unsafe fn begins(torch: &Torch, function: *const u8) {
             }
             None => (room_for(name), thread),
         };
+        // Ranges say what the program does: an optimizer's step, the wait for a batch, a module. Few, and worth a line.
+        let placed = what & 0xff == u64::from(scope::USER);
         let (function, name) = (function as u64, name as u64);
         let words = [function, name, sequence, what, fifth, overload];
-        record(OperatorStep::Begin, room, words);
+        let number = cuda::operators::number(OperatorStep::Begin, room, placed);
+        match placed {
+            true => record_placed(number, words),
+            false => record(number, words),
+        }
     }
 }
 
@@ -142,6 +156,11 @@ unsafe fn is_right(torch: &Torch, function: *const u8) -> bool {
     is_right
 }
 
+/// Whether this PyTorch is not what it is taken to be.
+pub(super) fn is_refused() -> bool {
+    CHECKED.load(Ordering::Relaxed) == WRONG
+}
+
 /// How much room a name needs.
 unsafe fn room_for(name: *const u8) -> NameRoom {
     if name.is_null() {
@@ -161,13 +180,37 @@ unsafe fn room_for(name: *const u8) -> NameRoom {
 }
 
 /// One call of ours, through its thunk: it leaves a record.
-fn record(step: OperatorStep, room: NameRoom, words: [u64; 6]) {
+pub(super) fn record(number: usize, words: [u64; 6]) {
     type Recorded = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u32;
-    let number = nvtx::NUMBERS + cuda::operators::number(step, room);
-    if let Some(thunk) = thunks::of(number) {
+    if let Some(thunk) = thunks::of(nvtx::NUMBERS + number) {
         // SAFETY: a thunk whose row goes on to `recorded`.
         let thunk = unsafe { core::mem::transmute::<usize, Recorded>(thunk) };
         let [first, second, third, fourth, fifth, sixth] = words;
         thunk(first, second, third, fourth, fifth, sixth);
+    }
+}
+
+/// The same, and before it a note of the Python lines that it comes from.
+pub(super) fn record_placed(number: usize, words: [u64; 6]) {
+    let entry = STACK_ENTRY.load(Ordering::Acquire);
+    if entry == 0 {
+        return record(number, words);
+    }
+    let [first, second, third, fourth, fifth, sixth] = words;
+    // SAFETY: as a thunk calls it: the function's number in r11, its arguments where they belong. It returns as the
+    // function would.
+    unsafe {
+        asm!(
+            "call rax",
+            inout("rax") entry => _,
+            inout("r11") nvtx::NUMBERS + number => _,
+            inout("rdi") first => _,
+            inout("rsi") second => _,
+            inout("rdx") third => _,
+            inout("rcx") fourth => _,
+            inout("r8") fifth => _,
+            inout("r9") sixth => _,
+            clobber_abi("C"),
+        );
     }
 }

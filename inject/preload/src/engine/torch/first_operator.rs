@@ -1,10 +1,7 @@
 //! The program's first operator: the function that every operator asks for its callbacks leads here once.
 
-use super::super::code::{self, Writer};
-use super::super::watch;
-use super::{TORCH, callbacks};
-use crate::objects::{Object, file::Mapped};
-use crate::text;
+use super::{TORCH, callbacks, turn};
+use crate::objects::Object;
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -63,30 +60,9 @@ unsafe extern "C" {
 
 /// Turns the function to us; false if its code cannot be changed.
 pub(super) fn install(object: &Object, name: &[u8]) -> bool {
-    let Some(function) = object.function(name) else {
-        return false;
-    };
-    let Some(file) = Mapped::object(object) else {
-        return false;
-    };
-    let parts = code::parts(object, &file);
-    if !text::can_make_code() {
-        return false;
-    }
-    let Some(writer) = Writer::open(&parts) else {
-        return false;
-    };
     let entry = cutrace_torch_step as *const () as usize;
-    let turned =
-        watch::prepare(object, &file, &parts, function, entry).and_then(|(near, patch, real)| {
-            near.seal().then(|| {
-                // SAFETY: a word of ours.
-                unsafe { &cutrace_real_step }.store(real, Ordering::Release);
-                writer.write(&patch);
-            })
-        });
-    writer.close();
-    turned.is_some()
+    // SAFETY: a word of ours.
+    turn::turn(object, &[(name, entry, unsafe { &cutrace_real_step })])
 }
 
 /// One thread does it; the operators that others run meanwhile are not recorded.

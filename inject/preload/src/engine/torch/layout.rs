@@ -19,6 +19,10 @@ pub const NEWEST: Version = version(2, 15);
 /// `kwinputs_` came.
 const KEYWORDS: Version = version(2, 4);
 
+pub fn is_known(version: Version) -> bool {
+    (OLDEST..=NEWEST).contains(&version)
+}
+
 /// Offsets into a RecordFunction, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -37,7 +41,7 @@ pub struct Layout {
 impl Layout {
     /// `new_strings`: `std::string` is C++11's, of 32 bytes; the one before had 8.
     pub fn of(version: Version, new_strings: bool) -> Option<Layout> {
-        if !(OLDEST..=NEWEST).contains(&version) {
+        if !is_known(version) {
             return None;
         }
         // A table of functions, the callbacks (96 bytes), a flag, the observers' contexts (48): then the name, which is

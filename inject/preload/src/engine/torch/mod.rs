@@ -9,6 +9,8 @@ mod callbacks;
 mod first_operator;
 mod layout;
 mod shapes;
+mod tensors;
+mod turn;
 
 use self::layout::{Layout, Version};
 use self::shapes::InputSizes;
@@ -33,6 +35,8 @@ const WITH_NEW_STRINGS: &[u8] = b"_ZN2at11show_configB5cxx11Ev";
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 static WANTS_SHAPES: AtomicBool = AtomicBool::new(false);
+/// The library that tells of tensors' memory was found.
+static HAS_TENSORS: AtomicBool = AtomicBool::new(false);
 /// The PyTorch that is in this process; none is ever unloaded.
 static TORCH: AtomicPtr<Torch> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -65,7 +69,17 @@ pub fn is_torch(object: &Object) -> bool {
 
 /// A library was mapped: if it is PyTorch's, its operators are recorded from the first one on.
 pub fn look_at(object: &Object, loader: *const Loader) {
-    if !WANTED.load(Ordering::Acquire) || !is_torch(object) {
+    if !WANTED.load(Ordering::Acquire) {
+        return;
+    }
+    if tensors::is_library(object)
+        && version(object.path()).is_some_and(layout::is_known)
+        && !HAS_TENSORS.swap(true, Ordering::AcqRel)
+        && !tensors::install(object)
+    {
+        report::say(b"note PyTorch's memory is not recorded: its code cannot be changed\n");
+    }
+    if !is_torch(object) {
         return;
     }
     if !TORCH.load(Ordering::Acquire).is_null() {
