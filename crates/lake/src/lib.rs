@@ -7,21 +7,29 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod bounds;
 mod check;
+mod dialect;
 mod duckdb;
 mod error;
 mod layout;
 mod named;
+mod program;
 mod rows;
+mod spark;
+mod sql_columns;
 mod views;
 
 pub use add::{Added, add};
+pub use bounds::Bounds;
 pub use check::{Checked, check, expire};
+pub use dialect::{Dialect, fill};
 pub use duckdb::DuckDb;
 pub use error::{Error, Result};
 pub use layout::{Entry, Lake};
 pub use named::{NamedQuery, named, named_queries};
-pub use views::{Dialect, views};
+pub use spark::{Spark, SparkFormat};
+pub use views::{files_are_there, views};
 
 /// The lake in which `query` keeps what it converted, beside the traces.
 pub const CACHE: &str = ".cutrace-lake";

@@ -1,6 +1,8 @@
 //! The arguments of `cutrace lake` and `cutrace query`.
 
+use super::usage;
 use clap::{Args, Subcommand};
+use lake::SparkFormat;
 use std::{ffi::OsString, path::PathBuf};
 
 /// What to do with a lake.
@@ -17,12 +19,23 @@ pub struct Query {
     pub sql: Option<String>,
     /// Traces, or one lake; none: the newest trace.
     pub over: Vec<PathBuf>,
-    /// Passed on to DuckDB: `-json`.
-    pub options: Vec<OsString>,
+    pub engine: Engine,
     /// Only print the statements that make the views.
     pub views: bool,
     /// Only list the named queries.
     pub list: bool,
+}
+
+/// Who answers.
+pub enum Engine {
+    /// `options` are DuckDB's own: `-json`.
+    DuckDb { options: Vec<OsString> },
+    /// `settings` are Spark's: `spark.executor.memory=2g`.
+    Spark {
+        master: String,
+        format: SparkFormat,
+        settings: Vec<String>,
+    },
 }
 
 #[derive(Subcommand)]
@@ -76,15 +89,21 @@ impl LakeLine {
 
 #[derive(Args)]
 pub struct QueryLine {
-    /// SQL, or a named query such as @top; without it, DuckDB's prompt
+    /// SQL, or named queries such as @top; without it, the engine's prompt
     #[arg(value_name = "SQL")]
     sql: Option<String>,
     /// Traces to ask, or a lake; by default the newest trace in traces/
     #[arg(value_name = "TRACE|LAKE")]
     over: Vec<PathBuf>,
-    /// Print as: table, json, csv, markdown, line, box
+    /// Print as: table, json, csv, or DuckDB's markdown, line, box
     #[arg(long = "print", value_name = "FORMAT", value_parser = ["table", "json", "csv", "markdown", "line", "box"])]
     format: Option<String>,
+    /// Ask a Spark cluster instead of DuckDB: spark://host:7077
+    #[arg(long, value_name = "URL")]
+    spark: Option<String>,
+    /// With --spark: a setting of Spark's, such as spark.executor.memory=4g (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", requires = "spark")]
+    conf: Vec<String>,
     /// Print the statements that make the views, and stop: for an engine of your own
     #[arg(long)]
     views: bool,
@@ -101,12 +120,29 @@ impl QueryLine {
         if let Some(path) = sql.take_if(|sql| PathBuf::from(&*sql).exists()) {
             over.insert(0, path.into());
         }
+        let engine = match self.spark {
+            None => Engine::DuckDb {
+                options: (self.format.iter())
+                    .map(|format| OsString::from(format!("-{format}")))
+                    .collect(),
+            },
+            Some(master) => Engine::Spark {
+                master,
+                format: match self.format.as_deref() {
+                    None | Some("table") => SparkFormat::Table,
+                    Some("json") => SparkFormat::Json,
+                    Some("csv") => SparkFormat::Csv,
+                    Some(other) => usage(&format!(
+                        "Spark prints table, json or csv; --print={other} is DuckDB's"
+                    )),
+                },
+                settings: self.conf,
+            },
+        };
         Query {
             sql,
             over,
-            options: (self.format.iter())
-                .map(|format| OsString::from(format!("-{format}")))
-                .collect(),
+            engine,
             views: self.views,
             list: self.list,
         }

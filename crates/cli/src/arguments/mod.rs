@@ -21,7 +21,7 @@ pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run, Size};
 pub use help::definitions;
 pub use ioctl::Ioctl;
-pub use lake::{Lake, Query};
+pub use lake::{Engine, Lake, Query};
 pub use live::Snap;
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
@@ -158,8 +158,9 @@ enum Verb {
     View(look::ViewLine),
     /// Ask traces in SQL, or by a named query
     ///
-    /// DuckDB answers; cutrace gives it views over the traces: calls, kernels, copies, allocs, ioctls, ranges, samples, busy,
-    /// runs, events. Traces are converted to Parquet once, into .cutrace-lake beside them.
+    /// DuckDB answers, or a Spark cluster; cutrace gives it views over the traces: calls, kernels, copies, allocs, ioctls, ranges,
+    /// samples, busy, runs, events, and names, stacks, steps, findings. Traces are converted to Parquet once, into
+    /// .cutrace-lake beside them.
     Query(lake::QueryLine),
     /// Keep many traces as one: Parquet folders for SQL
     #[command(subcommand, arg_required_else_help = true)]
