@@ -12,6 +12,7 @@ mod check;
 mod dialect;
 mod duckdb;
 mod error;
+pub mod fleet;
 mod layout;
 mod named;
 mod program;

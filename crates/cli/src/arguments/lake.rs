@@ -1,6 +1,6 @@
 //! The arguments of `cutrace lake` and `cutrace query`.
 
-use super::usage;
+use super::{look::Look, shared::JsonLine, usage};
 use clap::{Args, Subcommand};
 use lake::SparkFormat;
 use std::{ffi::OsString, path::PathBuf};
@@ -11,6 +11,20 @@ pub enum Lake {
     Check { lake: PathBuf },
     Expire { lake: PathBuf, days: u32 },
     List { lake: PathBuf },
+    Report(Box<FleetReport>),
+}
+
+/// What to say of a lake's runs.
+pub struct FleetReport {
+    pub lake: PathBuf,
+    /// None: the run before the new one.
+    pub base: Option<String>,
+    /// None: the newest.
+    pub new: Option<String>,
+    pub fail_on: Vec<String>,
+    pub html: Option<PathBuf>,
+    pub json: bool,
+    pub look: Look,
 }
 
 /// A question in SQL.
@@ -74,6 +88,34 @@ pub enum LakeLine {
         #[arg(long, value_name = "DAYS")]
         days: u32,
     },
+    /// Compare two runs of a lake: regressions, bad hosts, idle GPUs
+    ///
+    /// DuckDB counts; the statistics are those of cutrace diff.
+    #[command(arg_required_else_help = true)]
+    Report(FleetReportLine),
+}
+
+#[derive(Args)]
+pub struct FleetReportLine {
+    /// The lake's folder
+    #[arg(value_name = "DIR")]
+    lake: PathBuf,
+    /// The run to compare with; by default the one before the new run
+    #[arg(long, value_name = "RUN")]
+    base: Option<String>,
+    /// The run to look at; by default the newest
+    #[arg(long, value_name = "RUN")]
+    new: Option<String>,
+    /// Exit with 1 if this holds: 'slower.count>0', 'bad_hosts.count>0', 'idle_gpus.count>0', 'total>+5%' (repeatable)
+    #[arg(long, value_name = "CONDITION")]
+    fail_on: Vec<String>,
+    /// Also write the report as an HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonLine,
+    #[command(flatten)]
+    look: Look,
 }
 
 impl LakeLine {
@@ -83,6 +125,15 @@ impl LakeLine {
             LakeLine::List { lake } => Lake::List { lake },
             LakeLine::Check { lake } => Lake::Check { lake },
             LakeLine::Expire { lake, days } => Lake::Expire { lake, days },
+            LakeLine::Report(line) => Lake::Report(Box::new(FleetReport {
+                lake: line.lake,
+                base: line.base,
+                new: line.new,
+                fail_on: line.fail_on,
+                html: line.html,
+                json: line.json.json,
+                look: line.look,
+            })),
         }
     }
 }

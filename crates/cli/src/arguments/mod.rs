@@ -21,7 +21,7 @@ pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run, Size};
 pub use help::definitions;
 pub use ioctl::Ioctl;
-pub use lake::{Engine, Lake, Query};
+pub use lake::{Engine, FleetReport, Lake, Query};
 pub use live::Snap;
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};

@@ -20,6 +20,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
         Options::List { lake } => list(&lake),
         Options::Check { lake } => check(&lake),
         Options::Expire { lake, days } => expire(&lake, days),
+        Options::Report(options) => super::fleet::run(*options),
     }
 }
 

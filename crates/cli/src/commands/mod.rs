@@ -6,6 +6,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod export;
+mod fleet;
 mod gpu;
 mod hooks;
 mod http;
