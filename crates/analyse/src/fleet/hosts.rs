@@ -20,6 +20,34 @@ pub struct HostTimes {
     pub host: String,
     pub value: u64,
     pub n: u64,
+    /// How long they took together, and how long they would as usual.
+    pub took_ns: f64,
+    pub usual_ns: f64,
+}
+
+/// The kernels of one host, or of several.
+#[derive(Debug, Clone, Default)]
+struct Kernels {
+    quantiles: Quantiles,
+    took_ns: f64,
+    usual_ns: f64,
+}
+
+impl Kernels {
+    fn merge(&mut self, other: &Kernels) {
+        self.quantiles.merge(&other.quantiles);
+        self.took_ns += other.took_ns;
+        self.usual_ns += other.usual_ns;
+    }
+
+    /// By which part they take longer than others, each kernel beside its like.
+    fn slower_than(&self, other: &Kernels) -> Option<f64> {
+        let pace = |kernels: &Kernels| {
+            (kernels.usual_ns > 0.0).then(|| kernels.took_ns / kernels.usual_ns)
+        };
+        let usual = pace(other).filter(|pace| *pace > 0.0)?;
+        Some(pace(self)? / usual - 1.0)
+    }
 }
 
 /// One GPU of one rank of a run, as an engine sums it up. What was not recorded is None.
@@ -121,10 +149,12 @@ pub(super) fn states(
     gpus: &[GpuRow],
 ) -> Vec<HostState> {
     let of = |run: &str| {
-        let mut hosts: BTreeMap<&str, Quantiles> = BTreeMap::new();
+        let mut hosts: BTreeMap<&str, Kernels> = BTreeMap::new();
         for row in times.iter().filter(|row| row.run == run) {
-            let quantiles = hosts.entry(&row.host).or_default();
-            quantiles.add_many(row.value, row.n);
+            let kernels = hosts.entry(&row.host).or_default();
+            kernels.quantiles.add_many(row.value, row.n);
+            kernels.took_ns += row.took_ns;
+            kernels.usual_ns += row.usual_ns;
         }
         hosts
     };
@@ -158,22 +188,20 @@ pub(super) fn states(
 /// A host's kernels beside those of others, and of before.
 fn beside(
     host: &str,
-    now: &BTreeMap<&str, Quantiles>,
-    before: &BTreeMap<&str, Quantiles>,
+    now: &BTreeMap<&str, Kernels>,
+    before: &BTreeMap<&str, Kernels>,
 ) -> HostState {
     let own = now.get(host);
-    let mut others = Quantiles::default();
-    for (_, quantiles) in now.iter().filter(|(name, _)| **name != host) {
-        others.merge(quantiles);
+    let mut others = Kernels::default();
+    for (_, kernels) in now.iter().filter(|(name, _)| **name != host) {
+        others.merge(kernels);
     }
-    let others = (others.count() > 0).then_some(&others);
-    let pair = |reference: Option<&Quantiles>| {
+    let pair = |reference: Option<&Kernels>| {
         let (own, reference) = (own?, reference?);
-        let usual = reference.quantile(0.5);
-        let by = (usual > 0).then(|| own.quantile(0.5) as f64 / usual as f64 - 1.0);
-        Some((compare(reference, own), by?))
+        let found = compare(&reference.quantiles, &own.quantiles);
+        Some((found, own.slower_than(reference)?))
     };
-    let (others, before) = (pair(others), pair(before.get(host)));
+    let (others, before) = (pair(Some(&others)), pair(before.get(host)));
     HostState {
         host: host.to_owned(),
         complaints: Vec::new(),

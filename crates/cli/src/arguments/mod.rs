@@ -56,6 +56,7 @@ pub enum Command {
     Diff(Diff),
     Query(Query),
     Lake(Lake),
+    Mcp,
     Ioctl(Ioctl),
     Probes(Probes),
     Hooks(Hooks),
@@ -165,6 +166,11 @@ enum Verb {
     /// Keep many traces as one: Parquet folders for SQL
     #[command(subcommand, arg_required_else_help = true)]
     Lake(lake::LakeLine),
+    /// Serve reports and queries to an assistant, over standard input and output
+    ///
+    /// By the Model Context Protocol: configure your assistant to start 'cutrace mcp'. The tools read traces and lakes, change
+    /// nothing, and keep their answers short.
+    Mcp,
     /// Compare two traces, by function and by category
     #[command(arg_required_else_help = true)]
     Diff(look::DiffLine),
@@ -287,6 +293,7 @@ pub fn parse() -> Command {
         Verb::View(line) => Command::View(line.options()),
         Verb::Query(line) => Command::Query(line.options()),
         Verb::Lake(line) => Command::Lake(line.options()),
+        Verb::Mcp => Command::Mcp,
         Verb::Ioctl(line) => Command::Ioctl(line.options()),
         Verb::Probes(line) => Command::Probes(line.options()),
         Verb::Hooks(line) => Command::Hooks(line.options()),

@@ -48,7 +48,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Look at a trace",
         &[
-            "report", "timeline", "replay", "view", "cat", "export", "query",
+            "report", "timeline", "replay", "view", "cat", "export", "query", "mcp",
         ],
     ),
     ("Compare", &["diff", "lake"]),
@@ -243,6 +243,12 @@ pub const PAGES: &[Page] = &[
         ],
         exit: ExitStatus::Plain,
         see: &["lake", "report", "export"],
+    },
+    Page {
+        verb: "mcp",
+        examples: &[Example("cutrace mcp", "what an assistant starts")],
+        exit: ExitStatus::Plain,
+        see: &["report", "query"],
     },
     Page {
         verb: "lake",

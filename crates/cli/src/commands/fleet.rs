@@ -9,7 +9,7 @@ use analyse::{
 use anyhow::{Context, Result, bail};
 use lake::{Bounds, Dialect, DuckDb, Entry, Lake};
 use serde::{Serialize, de::DeserializeOwned};
-use std::{collections::BTreeSet, fs, process::ExitCode, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, process::ExitCode, time::Duration};
 
 /// A condition of `--fail-on` holds.
 const HOLDS: u8 = 1;
@@ -31,14 +31,53 @@ pub fn run(options: FleetReport) -> Result<ExitCode> {
     let conditions = (options.fail_on.iter())
         .map(|text| text.parse::<Conditions>())
         .collect::<Result<Vec<_>, _>>()?;
+    let found = found(&options.lake, options.base.as_deref(), options.new.as_deref())?;
+    let mut outcomes = Vec::new();
+    for condition in &conditions {
+        let checked = (found.fleet).check(condition, &found.new, found.base.as_ref(), &found.gpus);
+        outcomes.extend(checked.context("--fail-on")?);
+    }
+    if let Some(path) = &options.html {
+        fs::write(path, render::tables::fleet_page(&found.fleet))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        say!("cutrace: wrote {}", path.display());
+    }
+    let text = if options.json {
+        let reported = Reported {
+            fleet: &found.fleet,
+            conditions: &outcomes,
+        };
+        serde_json::to_string_pretty(&reported)? + "\n"
+    } else {
+        let style = style(&options.look);
+        render::tables::fleet(&found.fleet, &style) + &render::tables::outcomes(&outcomes, &style)
+    };
+    super::print(text.as_bytes())?;
+    let holds = outcomes.iter().any(|outcome| outcome.holds);
+    Ok(ExitCode::from(if holds { HOLDS } else { 0 }))
+}
+
+/// A fleet's report, and what it was made of.
+pub struct Found {
+    pub fleet: Fleet,
+    new: RunTimes,
+    base: Option<RunTimes>,
+    gpus: Vec<GpuRow>,
+}
+
+/// Asks DuckDB about two runs of a lake: those named, or the newest and the one before it.
+pub fn found(folder: &Path, base: Option<&str>, new: Option<&str>) -> Result<Found> {
     let engine = DuckDb::find()?;
-    let lake = Lake::open(&options.lake)?;
+    let lake = Lake::open(folder)?;
     let mut entries = lake.entries()?;
-    let (base, new) = chosen(&entries, options.base.as_deref(), options.new.as_deref())?;
+    let (base, new) = chosen(&entries, base, new)?;
     // The engine need not open what nobody asks for.
     entries.retain(|entry| entry.run == new || Some(&entry.run) == base.as_ref());
     let views = lake::views(&lake, &entries, Dialect::DuckDb);
-    let ask = |sql: &str| engine.ask(&views, lake.root(), &lake::fill(sql, Dialect::DuckDb), &BOUNDS);
+    let ask = |sql: &str| {
+        let sql = lake::fill(sql, Dialect::DuckDb);
+        engine.ask(&views, lake.root(), &sql, &BOUNDS)
+    };
     let times: Vec<TimesRow> = rows(&ask(lake::fleet::TIMES)?)?;
     let hosts: Vec<HostTimes> = rows(&ask(lake::fleet::HOSTS)?)?;
     let gpus: Vec<GpuRow> = rows(&ask(lake::fleet::GPUS)?)?;
@@ -48,30 +87,12 @@ pub fn run(options: FleetReport) -> Result<ExitCode> {
         run
     };
     let (base, new) = (base.as_deref().map(of), of(&new));
-    let found = fleet(&new, base.as_ref(), &hosts, &gpus);
-    let mut outcomes = Vec::new();
-    for condition in &conditions {
-        let checked = found.check(condition, &new, base.as_ref(), &gpus);
-        outcomes.extend(checked.context("--fail-on")?);
-    }
-    if let Some(path) = &options.html {
-        fs::write(path, render::tables::fleet_page(&found))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        say!("cutrace: wrote {}", path.display());
-    }
-    let text = if options.json {
-        let reported = Reported {
-            fleet: &found,
-            conditions: &outcomes,
-        };
-        serde_json::to_string_pretty(&reported)? + "\n"
-    } else {
-        let style = style(&options.look);
-        render::tables::fleet(&found, &style) + &render::tables::outcomes(&outcomes, &style)
-    };
-    super::print(text.as_bytes())?;
-    let holds = outcomes.iter().any(|outcome| outcome.holds);
-    Ok(ExitCode::from(if holds { HOLDS } else { 0 }))
+    Ok(Found {
+        fleet: fleet(&new, base.as_ref(), &hosts, &gpus),
+        new,
+        base,
+        gpus,
+    })
 }
 
 /// DuckDB prints nothing for no rows.

@@ -30,14 +30,14 @@ pub fn run(options: Query) -> Result<ExitCode> {
         None => Vec::new(),
     };
     if options.views {
-        let (lake, entries) = asked(options.over)?;
+        let (lake, entries) = asked(options.over, None)?;
         return super::print(lake::views(&lake, &entries, dialect).as_bytes());
     }
     let status = match options.engine {
         Engine::DuckDb { options: words } => {
             // Before traces are converted, which may take long.
             let engine = DuckDb::find()?;
-            let (lake, entries) = asked(options.over)?;
+            let (lake, entries) = asked(options.over, None)?;
             let views = lake::views(&lake, &entries, dialect);
             let sql = (!queries.is_empty()).then(|| queries.join(";\n"));
             engine.run(&views, sql.as_deref(), &words)?
@@ -48,7 +48,7 @@ pub fn run(options: Query) -> Result<ExitCode> {
             settings,
         } => {
             let engine = Spark::find(&master)?;
-            let (lake, entries) = asked(options.over)?;
+            let (lake, entries) = asked(options.over, None)?;
             lake::files_are_there(&lake, &entries)?;
             let views = lake::views(&lake, &entries, dialect);
             engine.run(&views, &queries, format, &settings)?
@@ -60,8 +60,8 @@ pub fn run(options: Query) -> Result<ExitCode> {
     })
 }
 
-/// The lake, or the traces as a lake.
-pub fn asked(over: Vec<PathBuf>) -> Result<(Lake, Vec<Entry>)> {
+/// The lake, or the traces as a lake: `cache`, or one beside the first trace.
+pub fn asked(over: Vec<PathBuf>, cache: Option<&Path>) -> Result<(Lake, Vec<Entry>)> {
     if let [folder] = over.as_slice()
         && Lake::is_one(folder)
     {
@@ -72,14 +72,15 @@ pub fn asked(over: Vec<PathBuf>) -> Result<(Lake, Vec<Entry>)> {
         }
         return Ok((lake, entries));
     }
-    converted(&input::or_newest(over)?)
+    converted(&input::or_newest(over)?, cache)
 }
 
 /// Traces as tables, in the small lake beside the first of them: converted once.
-fn converted(traces: &[PathBuf]) -> Result<(Lake, Vec<Entry>)> {
+fn converted(traces: &[PathBuf], cache: Option<&Path>) -> Result<(Lake, Vec<Entry>)> {
     let folder = traces.first().and_then(|trace| trace.parent());
     let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-    let lake = Lake::at(folder.unwrap_or(Path::new(".")).join(lake::CACHE));
+    let beside = || folder.unwrap_or(Path::new(".")).join(lake::CACHE);
+    let lake = Lake::at(cache.map_or_else(beside, Path::to_owned));
     let mut entries = Vec::new();
     for trace in traces {
         let mut progress = Progress::new(false);
