@@ -229,7 +229,7 @@ fn sampled(state: &mut HostState, gpus: &[&GpuRow]) {
     };
     let watched = sum(|gpu| gpu.watched);
     if watched > 0 {
-        let share = |of| sum(of) as f64 / watched as f64;
+        let share = |of: fn(&GpuRow) -> Option<u64>| sum(of) as f64 / watched as f64;
         state.throttled_share = Some(share(|gpu| gpu.throttled));
         state.power_limited_share = Some(share(|gpu| gpu.power_limited));
     }

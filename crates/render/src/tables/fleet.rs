@@ -167,7 +167,7 @@ fn changes(heading: &str, rows: &[FunctionChange], style: &Style) -> Part {
             false => ("faster", Paint::Good),
         };
         table.row([
-            Cell::from(row.short_name.as_ref().unwrap_or(&row.name)),
+            Cell::from(&**row.short_name.as_ref().unwrap_or(&row.name)),
             count(row.calls.b).into(),
             time(row.p50.a, style).into(),
             time(row.p50.b, style).into(),

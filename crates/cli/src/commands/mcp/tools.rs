@@ -27,24 +27,6 @@ const MOST_ROWS: u64 = 1000;
 /// Traces that are listed.
 const LISTED: usize = 100;
 
-const SECTIONS: [&str; 15] = [
-    "summary",
-    "top",
-    "calls",
-    "categories",
-    "operators",
-    "modules",
-    "steps",
-    "idle",
-    "memory",
-    "transfers",
-    "contexts",
-    "ioctls",
-    "gpu",
-    "findings",
-    "coverage",
-];
-
 /// A folder for what must be converted; gone when the server ends.
 pub struct Workspace {
     folder: PathBuf,
@@ -126,7 +108,7 @@ pub fn all() -> Vec<Tool> {
             "One section of the report of a trace, as text. 'findings' says what is worth changing; 'summary' is the place to start."
                 .to_owned(),
             object(
-                json!({"section": {"type": "string", "enum": SECTIONS}, "traces": traces}),
+                json!({"section": {"type": "string", "enum": Part::names()}, "traces": traces}),
                 &["section"],
             ),
         ),
@@ -262,11 +244,8 @@ impl Drop for Workspace {
 }
 
 fn section(name: &str) -> Result<Part> {
-    use clap::ValueEnum;
-    match Part::from_str(name, false) {
-        Ok(part) => Ok(part),
-        Err(_) => bail!("there is no section '{name}'; there are {}", SECTIONS.join(", ")),
-    }
+    let known = || Part::names().join(", ");
+    Part::named(name).with_context(|| format!("there is no section '{name}'; there are {}", known()))
 }
 
 fn listed(folder: &Path) -> Result<String> {
@@ -311,19 +290,5 @@ fn listed(folder: &Path) -> Result<String> {
     match text.is_empty() {
         true => bail!("{} has no traces", folder.display()),
         false => Ok(text),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::ValueEnum;
-
-    #[test]
-    fn every_section_of_the_report_is_offered() {
-        let known: Vec<String> = (Part::value_variants().iter())
-            .filter_map(|part| Some(part.to_possible_value()?.get_name().to_owned()))
-            .collect();
-        assert_eq!(known, SECTIONS);
     }
 }
