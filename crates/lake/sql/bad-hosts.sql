@@ -18,7 +18,7 @@ with per_host as (
 ), state as (
     select run, host, 1.0 * sum(clock_sum) / nullif(sum(clock_count), 0) as clock_mhz, max(hottest_c) as hottest_c,
            100.0 * sum(throttled) / nullif(sum(watched), 0) as throttled_percent,
-           sum(ecc_corrected) as ecc_corrected, sum(ecc_uncorrected) as ecc_uncorrected
+           cast(sum(ecc_corrected) as bigint) as ecc_corrected, cast(sum(ecc_uncorrected) as bigint) as ecc_uncorrected
     from gpus group by run, host
 )
 select coalesce(s.run, t.run) as run, coalesce(s.host, t.host) as host,

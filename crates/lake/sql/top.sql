@@ -10,7 +10,7 @@ with times as (
            sum(n) over (partition by layer, name) as calls
     from times
 )
-select layer, name, max(calls) as calls,
+select layer, name, cast(max(calls) as bigint) as calls,
        round(sum(duration_ns * n) / 1e6, 3) as total_ms,
        round(min(case when upto >= 0.5 * calls then duration_ns end) / 1e3, 3) as p50_us,
        round(min(case when upto >= 0.99 * calls then duration_ns end) / 1e3, 3) as p99_us,
