@@ -12,7 +12,12 @@ fn run(name: &str, rows: &[(What, &str, u64, u64)]) -> RunTimes {
         times.add(&TimesRow {
             run: name.into(),
             what,
-            layer: if what == What::Kernel { "gpu" } else { "driver" }.into(),
+            layer: if what == What::Kernel {
+                "gpu"
+            } else {
+                "driver"
+            }
+            .into(),
             name: function.into(),
             value,
             n,
@@ -120,5 +125,8 @@ fn hosts_are_compared_with_their_like() {
 #[test]
 fn a_fleet_of_nothing_has_nothing_to_say() {
     let found = fleet(&RunTimes::default(), None, &[], &[]);
-    assert_eq!((found.slower(), found.bad_hosts(), found.idle_gpus()), (0, 0, 0));
+    assert_eq!(
+        (found.slower(), found.bad_hosts(), found.idle_gpus()),
+        (0, 0, 0)
+    );
 }

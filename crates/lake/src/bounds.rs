@@ -57,7 +57,10 @@ impl Bounds {
         };
         let (out, err) = (text(out)?, text(err)?);
         Ok(match status {
-            None => Err(format!("the query took more than {} s", self.time.as_secs())),
+            None => Err(format!(
+                "the query took more than {} s",
+                self.time.as_secs()
+            )),
             Some(_) if out.len() as u64 > most => Err(format!(
                 "the answer is longer than {most} bytes: ask for fewer rows or columns"
             )),

@@ -121,9 +121,6 @@ mod tests {
     #[test]
     fn a_comment_at_the_end_of_a_query_ends_there() {
         let sql = printed("select 1 -- one;\n", SparkFormat::Json);
-        assert!(
-            sql.ends_with("from (\nselect 1 -- one\n)"),
-            "{sql}"
-        );
+        assert!(sql.ends_with("from (\nselect 1 -- one\n)"), "{sql}");
     }
 }

@@ -163,7 +163,9 @@ pub(super) fn states(
     let named = gpus.iter().filter(|gpu| gpu.run == run);
     let named = named.map(|gpu| gpu.host.as_str());
     for host in now.keys().copied().chain(named) {
-        hosts.entry(host).or_insert_with(|| beside(host, &now, &before));
+        hosts
+            .entry(host)
+            .or_insert_with(|| beside(host, &now, &before));
     }
     for (host, state) in &mut hosts {
         let own: Vec<&GpuRow> = (gpus.iter())
@@ -224,9 +226,8 @@ fn sampled(state: &mut HostState, gpus: &[&GpuRow]) {
     if !clocks.is_empty() {
         state.clock_mhz = Some(clocks.iter().sum::<f64>() / clocks.len() as f64);
     }
-    let sum = |of: fn(&GpuRow) -> Option<u64>| -> u64 {
-        gpus.iter().filter_map(|gpu| of(gpu)).sum()
-    };
+    let sum =
+        |of: fn(&GpuRow) -> Option<u64>| -> u64 { gpus.iter().filter_map(|gpu| of(gpu)).sum() };
     let watched = sum(|gpu| gpu.watched);
     if watched > 0 {
         let share = |of: fn(&GpuRow) -> Option<u64>| sum(of) as f64 / watched as f64;
@@ -259,7 +260,9 @@ fn clocks(hosts: &mut BTreeMap<&str, HostState>) {
         if let Some(&others_mhz) = others.get(others.len() / 2)
             && mhz < SLOW_CLOCK * others_mhz
         {
-            state.complaints.push(Complaint::SlowClock { mhz, others_mhz });
+            state
+                .complaints
+                .push(Complaint::SlowClock { mhz, others_mhz });
         }
     }
 }

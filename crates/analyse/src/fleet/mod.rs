@@ -120,8 +120,7 @@ const WORTH: f64 = 0.05;
 
 /// Whether single calls are slower by enough to be worth a word.
 pub fn is_slower(row: &crate::diff::FunctionChange) -> bool {
-    row.significance.verdict == Verdict::Slower
-        && row.p50.relative.is_some_and(|part| part > WORTH)
+    row.significance.verdict == Verdict::Slower && row.p50.relative.is_some_and(|part| part > WORTH)
 }
 
 /// Whether they are faster.

@@ -98,7 +98,10 @@ impl RunTimes {
         }
         for ((what, name, layer), times) in &self.times {
             match what {
-                What::Function => report.functions.functions.push(times.function(name, *layer)),
+                What::Function => report
+                    .functions
+                    .functions
+                    .push(times.function(name, *layer)),
                 What::Kernel => report.functions.kernels.push(times.kernel(name)),
             }
         }

@@ -47,5 +47,8 @@ pub fn run(options: Diff) -> Result<ExitCode> {
 /// How one trace differs from another, as text.
 pub fn text(before: PathBuf, after: PathBuf, style: &render::Style) -> Result<String> {
     let (before, after) = (analysed(vec![before])?, analysed(vec![after])?);
-    Ok(render::tables::diff(&analyse::diff::diff(&before, &after), style))
+    Ok(render::tables::diff(
+        &analyse::diff::diff(&before, &after),
+        style,
+    ))
 }

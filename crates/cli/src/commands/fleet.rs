@@ -31,7 +31,11 @@ pub fn run(options: FleetReport) -> Result<ExitCode> {
     let conditions = (options.fail_on.iter())
         .map(|text| text.parse::<Conditions>())
         .collect::<Result<Vec<_>, _>>()?;
-    let found = found(&options.lake, options.base.as_deref(), options.new.as_deref())?;
+    let found = found(
+        &options.lake,
+        options.base.as_deref(),
+        options.new.as_deref(),
+    )?;
     let mut outcomes = Vec::new();
     for condition in &conditions {
         let checked = (found.fleet).check(condition, &found.new, found.base.as_ref(), &found.gpus);
@@ -121,7 +125,10 @@ fn chosen(
         let place = runs.iter().position(|(_, run)| *run == name);
         place.with_context(|| {
             let known: Vec<&str> = runs.iter().rev().take(8).map(|(_, run)| *run).collect();
-            format!("the lake has no run '{name}'; its newest are {}", known.join(", "))
+            format!(
+                "the lake has no run '{name}'; its newest are {}",
+                known.join(", ")
+            )
         })
     };
     let new = match new {
@@ -155,6 +162,8 @@ fn head(entries: &[Entry], run: &str) -> RunHead {
         events: own.iter().map(|entry| entry.events).sum(),
         lost: own.iter().map(|entry| entry.lost).sum(),
         simulated: own.iter().any(|entry| entry.simulated),
-        command: own.first().map_or_else(String::new, |entry| entry.command.clone()),
+        command: own
+            .first()
+            .map_or_else(String::new, |entry| entry.command.clone()),
     }
 }

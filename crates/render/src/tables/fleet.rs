@@ -128,7 +128,9 @@ fn runs(fleet: &Fleet, style: &Style) -> Part {
     row("new", &fleet.new);
     let mut lines = Vec::new();
     match &fleet.base {
-        None => lines.push("The lake has no earlier run to compare with (--base names one).".into()),
+        None => {
+            lines.push("The lake has no earlier run to compare with (--base names one).".into())
+        }
         Some(base) if base.simulated != fleet.new.simulated => lines.push(
             "One of them ran on softgpu, which runs on the CPU: their times cannot be compared."
                 .into(),
@@ -180,7 +182,10 @@ fn changes(heading: &str, rows: &[FunctionChange], style: &Style) -> Part {
         .filter(|row| row.significance.verdict == analyse::diff::Verdict::NotEnough)
         .count();
     let mut lines = vec![match changed.len() {
-        0 => format!("None of {} changed significantly.", count(rows.len() as u64)),
+        0 => format!(
+            "None of {} changed significantly.",
+            count(rows.len() as u64)
+        ),
         number => format!("{} of {}.", count(number as u64), count(rows.len() as u64)),
     }];
     if few > 0 {
@@ -209,7 +214,8 @@ fn hosts(fleet: &Fleet) -> Part {
         .right("uncorrected")
         .left("");
     let dash = || "-".to_owned();
-    let percent = |part: Option<f64>| part.map_or_else(dash, |part| format!("{:+.1} %", part * 100.0));
+    let percent =
+        |part: Option<f64>| part.map_or_else(dash, |part| format!("{:+.1} %", part * 100.0));
     for host in fleet.hosts.iter().take(ROWS) {
         let words: Vec<String> = host.complaints.iter().map(complaint).collect();
         table.row([
@@ -225,17 +231,28 @@ fn hosts(fleet: &Fleet) -> Part {
             (host.hottest_c)
                 .map_or_else(dash, |heat| format!("{heat} °C"))
                 .into(),
-            (host.ecc_corrected).map_or_else(dash, |errors| errors.to_string()).into(),
-            (host.ecc_uncorrected).map_or_else(dash, |errors| errors.to_string()).into(),
+            (host.ecc_corrected)
+                .map_or_else(dash, |errors| errors.to_string())
+                .into(),
+            (host.ecc_uncorrected)
+                .map_or_else(dash, |errors| errors.to_string())
+                .into(),
             Cell::painted(words.join("; "), Paint::Alarm),
         ]);
     }
     let bad = fleet.bad_hosts();
     let mut lines = vec![match bad {
-        0 => format!("Nothing is wrong with any of {}.", hosts_words(&fleet.hosts)),
+        0 => format!(
+            "Nothing is wrong with any of {}.",
+            hosts_words(&fleet.hosts)
+        ),
         bad => format!("{bad} of {} need looking at.", hosts_words(&fleet.hosts)),
     }];
-    if fleet.hosts.iter().all(|host| host.clock_mhz.is_none() && host.throttled_share.is_none()) {
+    if fleet
+        .hosts
+        .iter()
+        .all(|host| host.clock_mhz.is_none() && host.throttled_share.is_none())
+    {
         lines.push("No clocks and errors: record with NVML's samples (--method nvml is part of auto on a GPU).".into());
     }
     Part {
@@ -289,15 +306,24 @@ fn gpus(fleet: &Fleet, style: &Style) -> Part {
         table.row([
             Cell::from(&gpu.host),
             gpu.rank.to_string().into(),
-            (gpu.device).map_or_else(dash, |device| device.to_string()).into(),
-            (gpu.busy_ns).map_or_else(dash, |busy| time(busy, style)).into(),
-            (gpu.span_ns).map_or_else(dash, |span| time(span, style)).into(),
+            (gpu.device)
+                .map_or_else(dash, |device| device.to_string())
+                .into(),
+            (gpu.busy_ns)
+                .map_or_else(dash, |busy| time(busy, style))
+                .into(),
+            (gpu.span_ns)
+                .map_or_else(dash, |span| time(span, style))
+                .into(),
             Cell::painted(format!("{:.1} %", share * 100.0), Paint::Alarm),
         ]);
     }
     let line = match (idle.len(), fleet.gpus.len()) {
         (_, 0) => "No GPU times were recorded.".to_owned(),
-        (0, all) => format!("None of {} worked less than half of the time.", gpu_words(all)),
+        (0, all) => format!(
+            "None of {} worked less than half of the time.",
+            gpu_words(all)
+        ),
         (idle, all) => format!(
             "{} of {} worked less than half of the time between their first and last work.",
             count(idle as u64),

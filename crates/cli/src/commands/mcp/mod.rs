@@ -28,6 +28,7 @@ pub fn run() -> Result<ExitCode> {
         workspace: Arc::new(Workspace::new()),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
         .context("cannot start")?;
     runtime.block_on(async {

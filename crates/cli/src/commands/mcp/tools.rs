@@ -245,7 +245,8 @@ impl Drop for Workspace {
 
 fn section(name: &str) -> Result<Part> {
     let known = || Part::names().join(", ");
-    Part::named(name).with_context(|| format!("there is no section '{name}'; there are {}", known()))
+    Part::named(name)
+        .with_context(|| format!("there is no section '{name}'; there are {}", known()))
 }
 
 fn listed(folder: &Path) -> Result<String> {
