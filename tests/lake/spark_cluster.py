@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -17,6 +18,8 @@ def free_port():
 
 class Cluster:
     def __init__(self, home, workers=2, memory="700m", folder=None):
+        # A time limit ends a test by this signal: as an exception, it ends the cluster too.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         self.home = home
         self.own = None if folder else tempfile.TemporaryDirectory(prefix="cutrace-spark-")
         self.folder = pathlib.Path(folder or self.own.name)
