@@ -20,6 +20,7 @@ pub mod correlation;
 pub mod diff;
 pub mod driver_objects;
 pub mod findings;
+pub mod fleet;
 pub mod frees;
 pub mod functions;
 mod gauge;

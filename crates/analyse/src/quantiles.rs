@@ -38,6 +38,18 @@ impl Quantiles {
         self.greatest = self.greatest.max(value);
     }
 
+    /// Adds the same value several times.
+    pub fn add_many(&mut self, value: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.add(value);
+        let count = &mut self.counts[(bucket_of(value) - self.first) as usize];
+        let more = times - 1;
+        *count = count.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
+        self.total = self.total.saturating_add(more);
+    }
+
     #[cold]
     fn widen_down(&mut self, bucket: u32) {
         let more = (self.first - bucket) as usize;
@@ -151,6 +163,16 @@ mod tests {
         assert_eq!((quantiles.least(), quantiles.greatest()), (0, u64::MAX));
         assert_eq!(quantiles.quantile(0.0), 0);
         assert!(quantiles.quantile(1.0) > u64::MAX - (u64::MAX >> 5));
+    }
+
+    #[test]
+    fn many_at_once_are_many() {
+        let (mut one, mut many) = (Quantiles::default(), Quantiles::default());
+        for (value, times) in [(900, 3), (40, 2), (7, 0), (900, 1)] {
+            (0..times).for_each(|_| one.add(value));
+            many.add_many(value, times);
+        }
+        assert_eq!(one, many);
     }
 
     proptest! {

@@ -10,7 +10,7 @@ with ordered as (
 )
 select a.name as kernel, b.run as before_run, a.run as run,
        round(b.p50 / 1e3, 3) as before_us, round(a.p50 / 1e3, 3) as now_us,
-       round(100.0 * (a.p50 / b.p50 - 1), 1) as change_percent
+       round(100.0 * (a.p50 / nullif(b.p50, 0) - 1), 1) as change_percent
 from medians a join medians b on a.name = b.name and a.number = b.number + 1
-where b.p50 > 0 and abs(a.p50 / b.p50 - 1) > 0.05
+where b.p50 > 0 and abs(a.p50 / nullif(b.p50, 0) - 1) > 0.05
 order by change_percent desc, kernel, run

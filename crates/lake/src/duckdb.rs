@@ -1,12 +1,12 @@
 //! The program `duckdb`: where it is, and running it over our views.
 
-use crate::{Error, Result};
+use crate::{
+    Bounds, Dialect, Error, Result,
+    program::{Script, found, is_program, python_package},
+};
 use std::{
     env,
     ffi::OsString,
-    fs,
-    io::Write,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
 };
@@ -18,22 +18,20 @@ pub struct DuckDb {
 }
 
 impl DuckDb {
-    /// As $DUCKDB says, on the PATH, or in the Python environment that is active or has this program.
+    /// As $DUCKDB says, on the PATH, in the Python environment that is active or has this program, or in the Python
+    /// package duckdb-cli.
     pub fn find() -> Result<Self> {
         if let Some(named) = env::var_os("DUCKDB").filter(|named| !named.is_empty()) {
             return Ok(DuckDb {
                 program: named.into(),
             });
         }
-        let on_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>());
-        let own = env::current_exe().ok();
-        let own = own.and_then(|own| own.parent().map(Path::to_owned));
-        let active = env::var_os("VIRTUAL_ENV").map(|folder| PathBuf::from(folder).join("bin"));
-        let folders = on_path.into_iter().flatten().chain(active).chain(own);
-        let program = folders
-            .map(|folder| folder.join("duckdb"))
-            .find(|path| is_program(path));
-        match program {
+        let in_package = || {
+            let folder = python_package("duckdb_cli")?;
+            let places = [folder.join("duckdb"), folder.join("bin/duckdb")];
+            places.into_iter().find(|path| is_program(path))
+        };
+        match found("duckdb").or_else(in_package) {
             Some(program) => Ok(DuckDb { program }),
             None => Err(Error::NoDuckDb),
         }
@@ -50,52 +48,52 @@ impl DuckDb {
         query: Option<&str>,
         options: &[OsString],
     ) -> Result<ExitStatus> {
-        let failed = |source| Error::Start {
-            path: self.program.clone(),
-            source,
-        };
-        // By a file: views over many traces are longer than a command line may be.
-        let folder = env::temp_dir().join(format!("cutrace-query-{}", std::process::id()));
-        let script = Script::write(&folder, views).map_err(Error::write(&folder))?;
+        let script = Script::write(views).map_err(Error::write(env::temp_dir()))?;
+        let mut command = self.command(&script, query, options);
+        command.status().map_err(|source| self.failed(source))
+    }
+
+    /// The rows that a single select gives, as a JSON text. DuckDB may read the files of `folder` and nothing else; it writes
+    /// nothing, and is ended when it takes too long or says too much.
+    pub fn ask(&self, views: &str, folder: &Path, select: &str, bounds: &Bounds) -> Result<String> {
+        let folder = std::path::absolute(folder).map_err(Error::read(folder))?;
+        let folder = Dialect::DuckDb.quoted(&folder.display().to_string());
+        let shut = format!(
+            "set allowed_directories = [{folder}]; set enable_external_access = false; set lock_configuration = true;\n"
+        );
+        let script = Script::write(&format!("{views}\n{shut}"));
+        let script = script.map_err(Error::write(env::temp_dir()))?;
+        // As a text: it cannot be more than one statement, nor another than a select.
+        let query = format!(
+            "select * from query({}) limit {}",
+            Dialect::DuckDb.quoted(select.trim().trim_end_matches(';')),
+            bounds.rows
+        );
+        let mut command = self.command(&script, Some(&query), &["-json".into()]);
+        bounds
+            .run(&mut command)
+            .map_err(|source| self.failed(source))?
+            .map_err(Error::Query)
+    }
+
+    fn command(&self, script: &Script, query: Option<&str>, options: &[OsString]) -> Command {
         let mut command = Command::new(&self.program);
         // A prompt is the user's own, with their settings; what a query prints does not depend on them.
         if query.is_some() {
             command.arg("-no-init");
         }
-        let read = format!(".read {}", script.path.display());
+        let read = format!(".read {}", script.path().display());
         command.arg("-cmd").arg(read).args(options);
         if let Some(query) = query {
             command.arg("-c").arg(query).stdin(Stdio::null());
         }
-        command.status().map_err(failed)
+        command
     }
-}
 
-fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-/// The statements that make the views, in a file that only its user reads; gone when this is dropped.
-struct Script {
-    folder: PathBuf,
-    path: PathBuf,
-}
-
-impl Script {
-    fn write(folder: &Path, text: &str) -> std::io::Result<Self> {
-        fs::create_dir(folder)?;
-        let script = Script {
-            folder: folder.into(),
-            path: folder.join("views.sql"),
-        };
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
-        fs::File::create_new(&script.path)?.write_all(text.as_bytes())?;
-        Ok(script)
-    }
-}
-
-impl Drop for Script {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+    fn failed(&self, source: std::io::Error) -> Error {
+        Error::Start {
+            path: self.program.clone(),
+            source,
+        }
     }
 }

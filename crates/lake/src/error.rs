@@ -25,13 +25,24 @@ pub enum Error {
     #[error(transparent)]
     Arrow(#[from] arrow_schema::ArrowError),
     #[error(
-        "SQL needs DuckDB, and no program duckdb was found on the PATH: pip install duckdb-cli, \
-         or set DUCKDB to its path"
+        "SQL needs DuckDB, and no program duckdb was found on the PATH or in the Python environment: \
+         pip install duckdb-cli (or 'cutrace[query]'), or set DUCKDB to its path"
     )]
     NoDuckDb,
+    #[error(
+        "--spark needs Spark's program spark-sql: set SPARK_HOME to Spark's folder, or pip install pyspark of the cluster's \
+         version (it needs Java 17 or newer)"
+    )]
+    NoSpark,
+    #[error("SPARK_HOME is {0}, which has no bin/spark-sql")]
+    NotSpark(PathBuf),
+    #[error("{0}")]
+    Query(String),
+    #[error("{0} belongs to the lake and is not there; see what is wrong: cutrace lake check")]
+    FileGone(PathBuf),
     #[error("cannot start {path}: {source}")]
     Start { path: PathBuf, source: io::Error },
-    #[error("there is no named query @{name}; there are {all}")]
+    #[error("there is no named query {name}; there are {all}")]
     NoNamedQuery { name: String, all: String },
 }
 

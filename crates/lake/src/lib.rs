@@ -7,34 +7,43 @@
 
 mod add;
 mod aside;
+mod bounds;
 mod check;
 mod columns;
 mod compact;
+mod dialect;
 mod duckdb;
 mod error;
 mod expire;
 mod files;
+pub mod fleet;
 mod gather;
 mod layout;
 mod manifest;
 mod merge;
 mod named;
+mod program;
 mod rows;
 mod sorter;
+mod spark;
+mod sql_columns;
 mod stacks;
 mod tables;
 mod views;
 
 pub use add::{Added, add, add_with};
+pub use bounds::Bounds;
 pub use check::{Checked, check};
 pub use compact::{Compacted, compact};
+pub use dialect::{Dialect, fill};
 pub use duckdb::DuckDb;
 pub use error::{Error, Result};
 pub use expire::{Expired, expire};
 pub use layout::{Entry, Lake};
 pub use named::{NamedQuery, named, named_queries};
+pub use spark::{Spark, SparkFormat};
 pub use tables::Table;
-pub use views::{Dialect, views};
+pub use views::{files_are_there, views};
 
 /// The lake in which `query` keeps what it converted, beside the traces.
 pub const CACHE: &str = ".cutrace-lake";

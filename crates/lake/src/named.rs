@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Result,
-    views::{Dialect, fill},
+    dialect::{Dialect, fill},
 };
 
 /// One of them; what it answers is the comment in its first line.
@@ -51,17 +51,21 @@ pub fn named_queries() -> &'static [NamedQuery] {
     &ALL
 }
 
-/// The SQL of a query: as it is, or, if it begins with `@`, of the one of this name.
-pub fn named(query: &str, dialect: Dialect) -> Result<String> {
-    let Some(name) = query.trim().strip_prefix('@') else {
-        return Ok(query.to_owned());
+/// The SQL of a query: as it is, or, if it begins with `@`, of those of these names: `@top`, `@top @leaks`.
+pub fn named(query: &str, dialect: Dialect) -> Result<Vec<String>> {
+    if !query.trim_start().starts_with('@') {
+        return Ok(vec![query.to_owned()]);
+    }
+    let names = query.split(|sign: char| sign.is_whitespace() || sign == ';' || sign == ',');
+    let find = |name: &str| {
+        let known = (ALL.iter()).find(|known| name.strip_prefix('@') == Some(known.name));
+        known.map(|known| fill(known.sql, dialect)).ok_or_else(|| {
+            let all: Vec<String> = ALL.iter().map(|known| format!("@{}", known.name)).collect();
+            Error::NoNamedQuery {
+                name: name.to_owned(),
+                all: all.join(", "),
+            }
+        })
     };
-    let found = ALL.iter().find(|known| known.name == name);
-    found.map(|known| fill(known.sql, dialect)).ok_or_else(|| {
-        let all: Vec<String> = ALL.iter().map(|known| format!("@{}", known.name)).collect();
-        Error::NoNamedQuery {
-            name: name.to_owned(),
-            all: all.join(", "),
-        }
-    })
+    names.filter(|name| !name.is_empty()).map(find).collect()
 }

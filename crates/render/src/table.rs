@@ -160,6 +160,43 @@ impl Table {
         table.text(&widths, style)
     }
 
+    /// The same for a page: every cell in whole.
+    pub fn html(&self) -> String {
+        let class = |place: usize, paint: Option<Paint>| {
+            let column = self.columns.get(place);
+            let right = column.filter(|column| column.align == Align::Right);
+            let paint = match paint {
+                Some(Paint::Alarm) => "alarm",
+                Some(Paint::Good) => "good",
+                Some(Paint::Faint) => "faint",
+                _ => "",
+            };
+            let words = [right.map_or("", |_| "right"), paint];
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            match words.is_empty() {
+                true => String::new(),
+                false => format!(" class=\"{}\"", words.join(" ")),
+            }
+        };
+        let escaped = crate::tables::escaped;
+        let mut text = String::from("<table><thead><tr>");
+        for (place, column) in self.columns.iter().enumerate() {
+            let heading = escaped(&column.heading);
+            text.push_str(&format!("<th{}>{heading}</th>", class(place, None)));
+        }
+        text.push_str("</tr></thead><tbody>");
+        for row in &self.rows {
+            text.push_str("<tr>");
+            for (place, cell) in row.iter().take(self.columns.len()).enumerate() {
+                let shown = escaped(&cell.text);
+                text.push_str(&format!("<td{}>{shown}</td>", class(place, cell.paint)));
+            }
+            text.push_str("</tr>\n");
+        }
+        text.push_str("</tbody></table>");
+        text
+    }
+
     /// Gives the kernels of another table, the same in whole, names of at most this width.
     fn name(&mut self, whole: &Table, width: usize, style: &Style) {
         let place_of = |table: &Table| table.columns.iter().position(|column| column.names);

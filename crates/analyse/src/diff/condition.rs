@@ -270,6 +270,16 @@ impl Condition {
             condition: self.text.clone(),
             source,
         })?;
+        self.of(a, b, unit)
+    }
+
+    /// What it is about, as it was written: `sync.total`, `bad_hosts.count`.
+    pub fn metric(&self) -> (&str, Option<&str>) {
+        (&self.name, self.stat.as_deref())
+    }
+
+    /// Whether it holds of a number that was `a` and is `b`.
+    pub fn of(&self, a: u64, b: u64, unit: Unit) -> Result<Outcome, CheckError> {
         let change = b as f64 - a as f64;
         let (value, limit, given) = match self.limit {
             // From nothing to something is more than any part; from nothing to nothing, none.

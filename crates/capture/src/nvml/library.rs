@@ -17,6 +17,8 @@ type Status = u32;
 type Device = *mut c_void;
 type ReadWord = unsafe extern "C" fn(Device, *mut u32) -> Status;
 type ReadOf = unsafe extern "C" fn(Device, u32, *mut u32) -> Status;
+type ReadLong = unsafe extern "C" fn(Device, *mut u64) -> Status;
+type ReadErrors = unsafe extern "C" fn(Device, u32, u32, *mut u64) -> Status;
 
 // nvmlClockType_t, nvmlPcieUtilCounter_t, nvmlTemperatureSensors_t
 const CLOCK_SM: u32 = 1;
@@ -24,6 +26,10 @@ const CLOCK_MEMORY: u32 = 2;
 const PCIE_TX: u32 = 0;
 const PCIE_RX: u32 = 1;
 const SENSOR_GPU: u32 = 0;
+// nvmlMemoryErrorType_t, nvmlEccCounterType_t: since the driver was loaded
+const ECC_CORRECTED: u32 = 0;
+const ECC_UNCORRECTED: u32 = 1;
+const ECC_VOLATILE: u32 = 0;
 
 /// GPUs that are sampled, at most.
 const MOST_GPUS: u32 = 64;
@@ -50,6 +56,9 @@ pub struct Library {
     clock: Option<ReadOf>,
     temperature: Option<ReadOf>,
     pcie: Option<ReadOf>,
+    clock_limits: Option<ReadLong>,
+    max_clock: Option<ReadOf>,
+    ecc_errors: Option<ReadErrors>,
     devices: Vec<Device>,
 }
 
@@ -66,6 +75,16 @@ pub struct Sample {
     pub sm_clock_mhz: Option<u64>,
     pub memory_clock_mhz: Option<u64>,
     pub temperature: Option<u64>,
+    /// What keeps the clocks down, as bits: nvmlClocksEventReasons.
+    pub clock_limits: Option<u64>,
+}
+
+/// What changes rarely: errors of memory, and the highest clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Health {
+    pub sm_clock_max_mhz: Option<u64>,
+    pub ecc_corrected: Option<u64>,
+    pub ecc_uncorrected: Option<u64>,
 }
 
 /// Whether the library is there; whether there are GPUs is not asked.
@@ -102,6 +121,14 @@ impl Library {
                 temperature: find(c"nvmlDeviceGetTemperature")
                     .map(|found| transmute(found.as_ptr())),
                 pcie: find(c"nvmlDeviceGetPcieThroughput").map(|found| transmute(found.as_ptr())),
+                // Its name before driver 535.
+                clock_limits: find(c"nvmlDeviceGetCurrentClocksEventReasons")
+                    .or_else(|| find(c"nvmlDeviceGetCurrentClocksThrottleReasons"))
+                    .map(|found| transmute(found.as_ptr())),
+                max_clock: find(c"nvmlDeviceGetMaxClockInfo")
+                    .map(|found| transmute(found.as_ptr())),
+                ecc_errors: find(c"nvmlDeviceGetTotalEccErrors")
+                    .map(|found| transmute(found.as_ptr())),
                 devices: Vec::new(),
             };
             let count: unsafe extern "C" fn(*mut u32) -> Status = transmute(count.as_ptr());
@@ -150,6 +177,28 @@ impl Library {
             sm_clock_mhz: read_of(self.clock, device, CLOCK_SM),
             memory_clock_mhz: read_of(self.clock, device, CLOCK_MEMORY),
             temperature: read_of(self.temperature, device, SENSOR_GPU),
+            clock_limits: self.clock_limits.and_then(|read| {
+                let mut bits = 0;
+                // SAFETY: one long word.
+                (unsafe { read(device, &mut bits) } == 0).then_some(bits)
+            }),
+        }
+    }
+
+    pub fn health(&self, gpu: usize) -> Health {
+        let Some(device) = self.device(gpu) else {
+            return Health::default();
+        };
+        let errors = |kind| {
+            let mut count = 0;
+            // SAFETY: one long word.
+            let status = unsafe { self.ecc_errors?(device, kind, ECC_VOLATILE, &mut count) };
+            (status == 0).then_some(count)
+        };
+        Health {
+            sm_clock_max_mhz: read_of(self.max_clock, device, CLOCK_SM),
+            ecc_corrected: errors(ECC_CORRECTED),
+            ecc_uncorrected: errors(ECC_UNCORRECTED),
         }
     }
 

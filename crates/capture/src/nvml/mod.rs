@@ -10,7 +10,7 @@ pub use source::NVML;
 use crate::clock::monotonic;
 use crate::{Deadline, Sink, SinkError};
 use event::{Arg, Backend, Category, Event, Kind, Layer, Record};
-use library::{Library, Sample};
+use library::{Health, Library, Sample};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// From one sample to the next.
 const PERIOD: u64 = 100_000_000;
+/// Every so many rounds, and at the end, errors are counted.
+const HEALTH: usize = 10;
 
 /// Samples until it is asked to stop.
 pub struct Sampler<S> {
@@ -120,12 +122,23 @@ impl<S: Sink> Sampling<S> {
                 Some(round) if round % gpus == gpu => library.pcie(gpu),
                 _ => (None, None),
             };
-            self.write(gpu, &sample, rx, tx);
+            let health = match round {
+                Some(round) if round % HEALTH != 0 => Health::default(),
+                _ => library.health(gpu),
+            };
+            self.write(gpu, &sample, &health, rx, tx);
         }
         self.sink.until(monotonic());
     }
 
-    fn write(&mut self, gpu: usize, sample: &Sample, rx: Option<u64>, tx: Option<u64>) {
+    fn write(
+        &mut self,
+        gpu: usize,
+        sample: &Sample,
+        health: &Health,
+        rx: Option<u64>,
+        tx: Option<u64>,
+    ) {
         let values = [
             ("gpu_percent", sample.gpu_percent),
             ("memory_percent", sample.memory_percent),
@@ -134,6 +147,10 @@ impl<S: Sink> Sampling<S> {
             ("sm_clock_mhz", sample.sm_clock_mhz),
             ("memory_clock_mhz", sample.memory_clock_mhz),
             ("temperature_c", sample.temperature),
+            ("clock_limits", sample.clock_limits),
+            ("sm_clock_max_mhz", health.sm_clock_max_mhz),
+            ("ecc_corrected", health.ecc_corrected),
+            ("ecc_uncorrected", health.ecc_uncorrected),
             ("pcie_rx_bytes_per_s", rx),
             ("pcie_tx_bytes_per_s", tx),
         ];

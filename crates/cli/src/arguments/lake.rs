@@ -1,6 +1,8 @@
 //! The arguments of `cutrace lake` and `cutrace query`.
 
+use super::{look::Look, shared::JsonLine, usage};
 use clap::{Args, Subcommand};
+use lake::SparkFormat;
 use std::{ffi::OsString, path::PathBuf};
 
 /// What to do with a lake.
@@ -27,6 +29,20 @@ pub enum Lake {
     List {
         lake: PathBuf,
     },
+    Report(Box<FleetReport>),
+}
+
+/// What to say of a lake's runs.
+pub struct FleetReport {
+    pub lake: PathBuf,
+    /// None: the run before the new one.
+    pub base: Option<String>,
+    /// None: the newest.
+    pub new: Option<String>,
+    pub fail_on: Vec<String>,
+    pub html: Option<PathBuf>,
+    pub json: bool,
+    pub look: Look,
 }
 
 /// A question in SQL.
@@ -35,12 +51,23 @@ pub struct Query {
     pub sql: Option<String>,
     /// Traces, or one lake; none: the newest trace.
     pub over: Vec<PathBuf>,
-    /// Passed on to DuckDB: `-json`.
-    pub options: Vec<OsString>,
+    pub engine: Engine,
     /// Only print the statements that make the views.
     pub views: bool,
     /// Only list the named queries.
     pub list: bool,
+}
+
+/// Who answers.
+pub enum Engine {
+    /// `options` are DuckDB's own: `-json`.
+    DuckDb { options: Vec<OsString> },
+    /// `settings` are Spark's: `spark.executor.memory=2g`.
+    Spark {
+        master: String,
+        format: SparkFormat,
+        settings: Vec<String>,
+    },
 }
 
 #[derive(Subcommand)]
@@ -95,6 +122,34 @@ pub enum LakeLine {
         #[arg(long, value_name = "GLOB")]
         runs: Option<String>,
     },
+    /// Compare two runs of a lake: regressions, bad hosts, idle GPUs
+    ///
+    /// DuckDB counts; the statistics are those of cutrace diff.
+    #[command(arg_required_else_help = true)]
+    Report(FleetReportLine),
+}
+
+#[derive(Args)]
+pub struct FleetReportLine {
+    /// The lake's folder
+    #[arg(value_name = "DIR")]
+    lake: PathBuf,
+    /// The run to compare with; by default the one before the new run
+    #[arg(long, value_name = "RUN")]
+    base: Option<String>,
+    /// The run to look at; by default the newest
+    #[arg(long, value_name = "RUN")]
+    new: Option<String>,
+    /// Exit with 1 if this holds: 'slower.count>0', 'bad_hosts.count>0', 'idle_gpus.count>0', 'total>+5%' (repeatable)
+    #[arg(long, value_name = "CONDITION")]
+    fail_on: Vec<String>,
+    /// Also write the report as an HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonLine,
+    #[command(flatten)]
+    look: Look,
 }
 
 impl LakeLine {
@@ -105,21 +160,36 @@ impl LakeLine {
             LakeLine::Check { lake, rows } => Lake::Check { lake, rows },
             LakeLine::Compact { lake, now } => Lake::Compact { lake, now },
             LakeLine::Expire { lake, days, runs } => Lake::Expire { lake, days, runs },
+            LakeLine::Report(line) => Lake::Report(Box::new(FleetReport {
+                lake: line.lake,
+                base: line.base,
+                new: line.new,
+                fail_on: line.fail_on,
+                html: line.html,
+                json: line.json.json,
+                look: line.look,
+            })),
         }
     }
 }
 
 #[derive(Args)]
 pub struct QueryLine {
-    /// SQL, or a named query such as @top; without it, DuckDB's prompt
+    /// SQL, or named queries such as @top; without it, the engine's prompt
     #[arg(value_name = "SQL")]
     sql: Option<String>,
     /// Traces to ask, or a lake; by default the newest trace in traces/
     #[arg(value_name = "TRACE|LAKE")]
     over: Vec<PathBuf>,
-    /// Print as: table, json, csv, markdown, line, box
+    /// Print as: table, json, csv, or DuckDB's markdown, line, box
     #[arg(long = "print", value_name = "FORMAT", value_parser = ["table", "json", "csv", "markdown", "line", "box"])]
     format: Option<String>,
+    /// Ask a Spark cluster instead of DuckDB: spark://host:7077
+    #[arg(long, value_name = "URL")]
+    spark: Option<String>,
+    /// With --spark: a setting of Spark's, such as spark.executor.memory=4g (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", requires = "spark")]
+    conf: Vec<String>,
     /// Print the statements that make the views, and stop: for an engine of your own
     #[arg(long)]
     views: bool,
@@ -136,12 +206,29 @@ impl QueryLine {
         if let Some(path) = sql.take_if(|sql| PathBuf::from(&*sql).exists()) {
             over.insert(0, path.into());
         }
+        let engine = match self.spark {
+            None => Engine::DuckDb {
+                options: (self.format.iter())
+                    .map(|format| OsString::from(format!("-{format}")))
+                    .collect(),
+            },
+            Some(master) => Engine::Spark {
+                master,
+                format: match self.format.as_deref() {
+                    None | Some("table") => SparkFormat::Table,
+                    Some("json") => SparkFormat::Json,
+                    Some("csv") => SparkFormat::Csv,
+                    Some(other) => usage(&format!(
+                        "Spark prints table, json or csv; --print={other} is DuckDB's"
+                    )),
+                },
+                settings: self.conf,
+            },
+        };
         Query {
             sql,
             over,
-            options: (self.format.iter())
-                .map(|format| OsString::from(format!("-{format}")))
-                .collect(),
+            engine,
             views: self.views,
             list: self.list,
         }

@@ -80,6 +80,21 @@ pub enum Part {
     Coverage,
 }
 
+impl Part {
+    /// The section of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Part::from_str(name, false).ok()
+    }
+
+    /// What the sections are called.
+    pub fn names() -> Vec<String> {
+        let values = Part::value_variants().iter();
+        values
+            .filter_map(|part| Some(part.to_possible_value()?.get_name().to_owned()))
+            .collect()
+    }
+}
+
 pub struct Report {
     pub part: Part,
     pub traces: Vec<PathBuf>,
@@ -267,9 +282,7 @@ fn not_a_trace(word: &Path, part: Option<Part>) {
     let Some(word) = word.to_str() else {
         return;
     };
-    let names: Vec<String> = (Part::value_variants().iter())
-        .filter_map(|part| Some(part.to_possible_value()?.get_name().to_owned()))
-        .collect();
+    let names = Part::names();
     match part {
         Some(_) if names.iter().any(|name| name == word) => {
             usage("report prints one section at a time: cutrace report PART TRACE")
@@ -290,7 +303,7 @@ impl ReportLine {
     pub fn options(self) -> Report {
         let mut words = self.words;
         // In either order; a file that is called like a part is one behind its part.
-        let of = |word: &PathBuf| Part::from_str(word.to_str()?, false).ok();
+        let of = |word: &PathBuf| Part::named(word.to_str()?);
         let place = words.iter().position(|word| of(word).is_some());
         let part = place.and_then(|place| of(&words.remove(place)));
         if let Some(wrong) = words.iter().find(|word| !word.exists()) {

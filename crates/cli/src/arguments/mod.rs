@@ -21,7 +21,7 @@ pub use export::{Destination, Export, Format, Weight};
 pub use gpu::{Gpu, Run, Size};
 pub use help::definitions;
 pub use ioctl::Ioctl;
-pub use lake::{Lake, Query};
+pub use lake::{Engine, FleetReport, Lake, Query};
 pub use live::Snap;
 pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
@@ -56,6 +56,7 @@ pub enum Command {
     Diff(Diff),
     Query(Query),
     Lake(Lake),
+    Mcp,
     Ioctl(Ioctl),
     Probes(Probes),
     Hooks(Hooks),
@@ -158,12 +159,18 @@ enum Verb {
     View(look::ViewLine),
     /// Ask traces in SQL, or by a named query
     ///
-    /// DuckDB answers; cutrace gives it views over the traces: calls, kernels, copies, allocs, ioctls, ranges, samples, busy,
-    /// runs, events. Traces are converted to Parquet once, into .cutrace-lake beside them.
+    /// DuckDB answers, or a Spark cluster; cutrace gives it views over the traces: calls, kernels, copies, allocs, ioctls, ranges,
+    /// samples, busy, runs, events, and names, stacks, steps, findings. Traces are converted to Parquet once, into
+    /// .cutrace-lake beside them.
     Query(lake::QueryLine),
     /// Keep many traces as one: Parquet folders for SQL
     #[command(subcommand, arg_required_else_help = true)]
     Lake(lake::LakeLine),
+    /// Serve reports and queries to an assistant, over standard input and output
+    ///
+    /// By the Model Context Protocol: configure your assistant to start 'cutrace mcp'. The tools read traces and lakes, change
+    /// nothing, and keep their answers short.
+    Mcp,
     /// Compare two traces, by function and by category
     #[command(arg_required_else_help = true)]
     Diff(look::DiffLine),
@@ -286,6 +293,7 @@ pub fn parse() -> Command {
         Verb::View(line) => Command::View(line.options()),
         Verb::Query(line) => Command::Query(line.options()),
         Verb::Lake(line) => Command::Lake(line.options()),
+        Verb::Mcp => Command::Mcp,
         Verb::Ioctl(line) => Command::Ioctl(line.options()),
         Verb::Probes(line) => Command::Probes(line.options()),
         Verb::Hooks(line) => Command::Hooks(line.options()),

@@ -48,7 +48,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Look at a trace",
         &[
-            "report", "timeline", "replay", "view", "cat", "export", "query",
+            "report", "timeline", "replay", "view", "cat", "export", "query", "mcp",
         ],
     ),
     ("Compare", &["diff", "lake"]),
@@ -237,11 +237,18 @@ pub const PAGES: &[Page] = &[
             Example("cutrace query @top", "functions by time, of the newest trace"),
             Example("cutrace query 'select name, count(*) from kernels group by name' a.arrows", "SQL of your own"),
             Example("cutrace query --print=csv @idle-by-host /data/lake", "of all traces in a lake"),
+            Example("cutrace query --spark spark://head:7077 @top /data/lake", "the same on a Spark cluster"),
             Example("cutrace query --named", "the named queries"),
             Example("cutrace query", "DuckDB's prompt, with the views"),
         ],
         exit: ExitStatus::Plain,
         see: &["lake", "report", "export"],
+    },
+    Page {
+        verb: "mcp",
+        examples: &[Example("cutrace mcp", "what an assistant starts")],
+        exit: ExitStatus::Plain,
+        see: &["report", "query"],
     },
     Page {
         verb: "lake",
@@ -260,6 +267,18 @@ pub const PAGES: &[Page] = &[
         ],
         exit: ExitStatus::Special("The exit status is 0, or 2 if a trace could not be added; the others were."),
         see: &["query", "lake check"],
+    },
+    Page {
+        verb: "lake report",
+        examples: &[
+            Example("cutrace lake report /data/lake", "the newest run beside the one before it"),
+            Example("cutrace lake report /data/lake --base monday --new tuesday", "two runs by name"),
+            Example("cutrace lake report /data/lake --fail-on 'slower.count>0'", "for CI"),
+        ],
+        exit: ExitStatus::Special(
+            "The exit status is 0, 1 if a condition of --fail-on holds, 2 if the command line is wrong or the lake cannot be read.",
+        ),
+        see: &["diff", "query", "lake add"],
     },
     Page {
         verb: "lake list",

@@ -5,7 +5,7 @@ use crate::arguments::Diff;
 use analyse::diff::{Conditions, Outcome};
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 /// A condition of `--fail-on` holds.
 const HOLDS: u8 = 1;
@@ -42,4 +42,13 @@ pub fn run(options: Diff) -> Result<ExitCode> {
     print(text.as_bytes())?;
     let holds = outcomes.iter().any(|outcome| outcome.holds);
     Ok(ExitCode::from(if holds { HOLDS } else { 0 }))
+}
+
+/// How one trace differs from another, as text.
+pub fn text(before: PathBuf, after: PathBuf, style: &render::Style) -> Result<String> {
+    let (before, after) = (analysed(vec![before])?, analysed(vec![after])?);
+    Ok(render::tables::diff(
+        &analyse::diff::diff(&before, &after),
+        style,
+    ))
 }

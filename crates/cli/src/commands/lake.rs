@@ -24,6 +24,7 @@ pub fn run(options: Options) -> Result<ExitCode> {
         Options::Check { lake, rows } => check(&lake, rows),
         Options::Compact { lake, now } => compact(&lake, now),
         Options::Expire { lake, days, runs } => expire(&lake, days, runs),
+        Options::Report(options) => super::fleet::run(*options),
     }
 }
 

@@ -6,6 +6,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod export;
+mod fleet;
 mod gpu;
 mod hooks;
 mod http;
@@ -14,6 +15,7 @@ mod ioctl;
 mod lake;
 mod live;
 mod manual;
+mod mcp;
 mod probes;
 mod query;
 mod record;
@@ -56,6 +58,7 @@ fn started(command: Command) -> Result<ExitCode> {
         Command::View(options) => view::run(options),
         Command::Query(options) => query::run(options),
         Command::Lake(options) => lake::run(options),
+        Command::Mcp => mcp::run(),
         Command::Ioctl(options) => ioctl::run(options),
         Command::Probes(options) => probes::run(options),
         Command::Hooks(options) => hooks::run(options),

@@ -1,10 +1,17 @@
-//! `cutrace query`: SQL over traces and lakes, by DuckDB.
+//! `cutrace query`: SQL over traces and lakes, by DuckDB or on a Spark cluster.
 
 use super::input::{self, Progress};
-use crate::{arguments::Query, say::say};
+use crate::{
+    arguments::{Engine, Query},
+    say::say,
+};
 use anyhow::{Result, bail};
-use lake::{Dialect, DuckDb, Entry, Lake};
-use std::{fmt::Write as _, path::Path, process::ExitCode};
+use lake::{Dialect, DuckDb, Entry, Lake, Spark};
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 pub fn run(options: Query) -> Result<ExitCode> {
     if options.list {
@@ -14,47 +21,66 @@ pub fn run(options: Query) -> Result<ExitCode> {
         }
         return super::print(text.as_bytes());
     }
-    let sql = options
-        .sql
-        .as_deref()
-        .map(|sql| lake::named(sql, Dialect::DuckDb));
-    let sql = sql.transpose()?;
-    // Before traces are converted, which may take long.
-    let engine = if options.views {
-        None
-    } else {
-        Some(DuckDb::find()?)
+    let dialect = match options.engine {
+        Engine::DuckDb { .. } => Dialect::DuckDb,
+        Engine::Spark { .. } => Dialect::Spark,
     };
-    let views = match options.over.as_slice() {
-        [folder] if Lake::is_one(folder) => {
-            let lake = Lake::open(folder)?;
-            let entries = lake.entries()?;
-            if entries.is_empty() {
-                bail!("{}: the lake has no traces", folder.display());
-            }
-            lake::views(&lake, &entries, Dialect::DuckDb)
+    let queries = match &options.sql {
+        Some(sql) => lake::named(sql, dialect)?,
+        None => Vec::new(),
+    };
+    if options.views {
+        let (lake, entries) = asked(options.over, None)?;
+        return super::print(lake::views(&lake, &entries, dialect).as_bytes());
+    }
+    let status = match options.engine {
+        Engine::DuckDb { options: words } => {
+            // Before traces are converted, which may take long.
+            let engine = DuckDb::find()?;
+            let (lake, entries) = asked(options.over, None)?;
+            let views = lake::views(&lake, &entries, dialect);
+            let sql = (!queries.is_empty()).then(|| queries.join(";\n"));
+            engine.run(&views, sql.as_deref(), &words)?
         }
-        _ => {
-            let traces = input::or_newest(options.over)?;
-            let (lake, entries) = converted(&traces)?;
-            lake::views(&lake, &entries, Dialect::DuckDb)
+        Engine::Spark {
+            master,
+            format,
+            settings,
+        } => {
+            let engine = Spark::find(&master)?;
+            let (lake, entries) = asked(options.over, None)?;
+            lake::files_are_there(&lake, &entries)?;
+            let views = lake::views(&lake, &entries, dialect);
+            engine.run(&views, &queries, format, &settings)?
         }
     };
-    let Some(engine) = engine else {
-        return super::print(views.as_bytes());
-    };
-    let status = engine.run(&views, sql.as_deref(), &options.options)?;
     Ok(match status.success() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(2),
     })
 }
 
+/// The lake, or the traces as a lake: `cache`, or one beside the first trace.
+pub fn asked(over: Vec<PathBuf>, cache: Option<&Path>) -> Result<(Lake, Vec<Entry>)> {
+    if let [folder] = over.as_slice()
+        && Lake::is_one(folder)
+    {
+        let lake = Lake::open(folder)?;
+        let entries = lake.entries()?;
+        if entries.is_empty() {
+            bail!("{}: the lake has no traces", folder.display());
+        }
+        return Ok((lake, entries));
+    }
+    converted(&input::or_newest(over)?, cache)
+}
+
 /// Traces as tables, in the small lake beside the first of them: converted once.
-fn converted(traces: &[std::path::PathBuf]) -> Result<(Lake, Vec<Entry>)> {
+fn converted(traces: &[PathBuf], cache: Option<&Path>) -> Result<(Lake, Vec<Entry>)> {
     let folder = traces.first().and_then(|trace| trace.parent());
     let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-    let lake = Lake::at(folder.unwrap_or(Path::new(".")).join(lake::CACHE));
+    let beside = || folder.unwrap_or(Path::new(".")).join(lake::CACHE);
+    let lake = Lake::at(cache.map_or_else(beside, Path::to_owned));
     let mut entries = Vec::new();
     for trace in traces {
         let mut progress = Progress::new(false);

@@ -22,25 +22,7 @@ use trace::{Parts, SpanLine, Spans, SpansRead};
 const FINDINGS: usize = 3;
 
 pub fn run(options: Report) -> Result<ExitCode> {
-    // Only these need arguments: which pointer a free was refused, which context was destroyed, how
-    // much of managed memory moved, which domain a range is of.
-    let args = matches!(
-        options.part,
-        Part::Memory
-            | Part::Contexts
-            | Part::Transfers
-            | Part::Findings
-            | Part::Gpu
-            | Part::Operators
-            | Part::Modules
-            | Part::Steps
-    );
-    let traces = or_newest(options.traces)?;
-    let report = match (kept(&traces), options.part) {
-        (Some(report), _) => report,
-        (None, Part::Top) => top(traces)?,
-        (None, _) => read(traces, args)?,
-    };
+    let report = of_traces(options.part, options.traces)?;
     let mut out = io::stdout().lock();
     if options.json {
         let part = of_part(options.part, &report)?;
@@ -51,6 +33,34 @@ pub fn run(options: Report) -> Result<ExitCode> {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// One section, as text.
+pub fn text(part: Part, traces: Vec<PathBuf>, style: &Style) -> Result<String> {
+    Ok(table(part, &of_traces(part, traces)?, style))
+}
+
+/// What a section is made of.
+fn of_traces(part: Part, traces: Vec<PathBuf>) -> Result<analyse::Report> {
+    // Only these need arguments: which pointer a free was refused, which context was destroyed, how
+    // much of managed memory moved, which domain a range is of.
+    let args = matches!(
+        part,
+        Part::Memory
+            | Part::Contexts
+            | Part::Transfers
+            | Part::Findings
+            | Part::Gpu
+            | Part::Operators
+            | Part::Modules
+            | Part::Steps
+    );
+    let traces = or_newest(traces)?;
+    match (kept(&traces), part) {
+        (Some(report), _) => Ok(report),
+        (None, Part::Top) => top(traces),
+        (None, _) => read(traces, args),
+    }
 }
 
 fn table(part: Part, report: &analyse::Report, style: &Style) -> String {

@@ -26,3 +26,18 @@ int nvmlDeviceGetClockInfo(void *device, unsigned which, unsigned *clock) {
     *clock = 1000 + which;
     return 0;
 }
+int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *bits) {
+    if (device != (void *)1) return 3;
+    *bits = 0x40;
+    return 0;
+}
+int nvmlDeviceGetMaxClockInfo(void *device, unsigned which, unsigned *clock) {
+    if (device != (void *)1) return 3;
+    *clock = 1980 + which;
+    return 0;
+}
+int nvmlDeviceGetTotalEccErrors(void *device, unsigned kind, unsigned counter, unsigned long long *count) {
+    if (device != (void *)1 || counter != 0) return 3;
+    *count = kind == 0 ? 5 : 1;
+    return 0;
+}

@@ -71,6 +71,16 @@ fn samples_come_ten_times_a_second_with_what_each_gpu_offers() {
         (&details["sm_clock_mhz"], &details["memory_clock_mhz"]),
         (&json!(1001), &json!(1002))
     );
+    assert_eq!(details["clock_limits"], json!(0x40));
+    // In the first and the last sample.
+    for sample in [first[0], first[first.len() - 1]] {
+        let details = &sample["details"];
+        assert_eq!(details["sm_clock_max_mhz"], json!(1981));
+        assert_eq!(
+            (&details["ecc_corrected"], &details["ecc_uncorrected"]),
+            (&json!(5), &json!(1))
+        );
+    }
     assert_eq!(second[0]["details"], json!({"memory_used_bytes": 1200}));
     assert!(
         run.stderr().contains("samples of 2 GPUs from NVML"),
