@@ -25,6 +25,9 @@ pub struct Segment {
 
 /// The rows of these segments, one after the other.
 pub fn gather(schema: &SchemaRef, segments: &[Segment]) -> Result<RecordBatch> {
+    let rows = segments.iter().map(|segment| segment.rows.len()).sum();
+    // Most columns have no values: those of one type share an array.
+    let mut empty: HashMap<&DataType, ArrayRef> = HashMap::new();
     let columns = (0..schema.fields().len())
         .map(|at| {
             let pieces: Vec<Piece<'_>> = (segments.iter())
@@ -33,7 +36,14 @@ pub fn gather(schema: &SchemaRef, segments: &[Segment]) -> Result<RecordBatch> {
                     rows: &segment.rows,
                 })
                 .collect();
-            column(schema.field(at).data_type(), &pieces)
+            let kind = schema.field(at).data_type();
+            if pieces.iter().all(|piece| is_empty(piece.array)) {
+                let array = empty
+                    .entry(kind)
+                    .or_insert_with(|| new_null_array(kind, rows));
+                return Ok(array.clone());
+            }
+            column(kind, &pieces)
         })
         .collect::<Result<Vec<_>>>()?;
     Ok(RecordBatch::try_new(schema.clone(), columns)?)

@@ -37,7 +37,7 @@ struct Limits {
 const USUAL: Limits = Limits {
     group: GROUP_ROWS,
     least: GROUP_ROWS / 4,
-    most: 5 * GROUP_ROWS,
+    most: 3 * GROUP_ROWS,
 };
 
 /// Process and thread; rows that have none come first.
@@ -201,7 +201,7 @@ impl Sorter {
     fn let_go(&mut self) -> Result<()> {
         self.batches.retain(|batch| batch.strong_count() > 0);
         let kept = self.batches.iter().filter_map(Weak::upgrade);
-        if kept.map(|batch| batch.num_rows()).sum::<usize>() < 3 * self.limits.most {
+        if kept.map(|batch| batch.num_rows()).sum::<usize>() < 2 * self.limits.most {
             return Ok(());
         }
         self.batches.clear();

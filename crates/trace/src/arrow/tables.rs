@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{Error, Result, pipeline::Cut};
 use arrow_array::{
-    ArrayRef, DictionaryArray, PrimitiveArray, RecordBatch, StringArray, new_null_array,
+    Array, ArrayRef, DictionaryArray, PrimitiveArray, RecordBatch, StringArray, new_null_array,
     types::{ArrowPrimitiveType, Int8Type, Int32Type, Int64Type, UInt32Type, UInt64Type},
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use event::{Meta, Name, Summary};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -36,6 +36,8 @@ pub struct Tables {
     rows: Batch,
     /// Dictionaries as arrays, while they stay the same.
     arrays: HashMap<u8, (Arc<Vec<Name>>, Arc<StringArray>)>,
+    /// Columns without values, by type: most are, and batches that wait may share them.
+    empty: HashMap<DataType, ArrayRef>,
     counts: BTreeMap<String, u64>,
     opened: u64,
     ended: u64,
@@ -89,6 +91,7 @@ impl Tables {
             dictionaries: OwnDictionaries::default(),
             rows: Batch::default(),
             arrays: HashMap::new(),
+            empty: HashMap::new(),
             counts: BTreeMap::new(),
             opened: 0,
             ended: 0,
@@ -179,7 +182,15 @@ impl Tables {
             .map(|&column| {
                 let kind = columns::data_type(column.holds());
                 match self.rows.column(column) {
-                    None => Ok(new_null_array(&kind, rows)),
+                    None => {
+                        let known = self.empty.get(&kind).filter(|array| array.len() == rows);
+                        let array = match known {
+                            Some(array) => array.clone(),
+                            None => new_null_array(&kind, rows),
+                        };
+                        self.empty.insert(kind, array.clone());
+                        Ok(array)
+                    }
                     Some(cells) => array(column, cells, rows, &mut self.arrays),
                 }
             })
