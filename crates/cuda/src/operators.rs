@@ -6,7 +6,7 @@
 //! 4 the thread that ran the forward operator (0: none), 5 the overload. An end has word 0 only. With [`NameRoom::Shapes`]
 //! word 4 is a text: the sizes of the inputs, `32,256;256`.
 //!
-//! A third call tells of the GPU memory that tensors get: 0 the address (0: there was none to be had), 1 the size (negative:
+//! A third call tells of the GPU memory that tensors get: 0 the address (0: none was left), 1 the size (negative:
 //! given back), 2 what the process's tensors have on this GPU, 3 what its allocator has of CUDA, and above that
 //! ([`memory::DEVICE_SHIFT`]) the GPU's number.
 //!

@@ -139,7 +139,7 @@ mod tests {
                  at::TensorIteratorBase&, c10::Scalar, c10::Scalar, at::native::detail::ClampLimits)::{lambda()#1}::operator()() \
                  const::{lambda()#7}::operator()() const::{lambda(float)#1}, std::array<char*, (unsigned long)2> >(…)",
             ),
-            // In the middle of its template's arguments: nothing to be had.
+            // In the middle of its template's arguments: it stays as it is.
             (
                 "_ZN2at6native29vectorized_elem…",
                 "_ZN2at6native29vectorized_elem…",
