@@ -6,9 +6,13 @@ use crate::{
 };
 use std::{
     env,
+    io::{self, BufRead, BufReader, Write},
     path::PathBuf,
     process::{Command, ExitStatus, Stdio},
 };
+
+/// The name of the column that a statement without rows has.
+const RESPONSE: &[u8] = b"Response code\n";
 
 /// How rows are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +80,7 @@ impl Spark {
         }
         let warehouse = script.folder().join("warehouse");
         command.args(["--master", &self.master, "--name", "cutrace query"]);
-        let header = format == SparkFormat::Table;
+        let header = format == SparkFormat::Table && !queries.is_empty();
         for setting in [
             "spark.sql.catalogImplementation=in-memory".to_owned(),
             format!("spark.sql.warehouse.dir={}", warehouse.display()),
@@ -93,11 +97,34 @@ impl Spark {
             true => command.arg("-i").arg(script.path()),
             false => command.arg("-f").arg(script.path()).stdin(Stdio::null()),
         };
-        command.status().map_err(|source| Error::Start {
+        let failed = |source| Error::Start {
             path: self.program.clone(),
             source,
-        })
+        };
+        if !header {
+            return command.status().map_err(failed);
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
+        if let Some(out) = child.stdout.take() {
+            // Whoever has read enough ends it: spark-sql sees its output closed.
+            let _ = without_responses(BufReader::new(out), &mut io::stdout().lock());
+        }
+        child.wait().map_err(failed)
     }
+}
+
+/// Passes lines on, but for those that spark-sql prints for statements that make views.
+fn without_responses(mut from: impl BufRead, to: &mut impl Write) -> io::Result<()> {
+    let mut line = Vec::new();
+    let mut is_head = true;
+    while from.read_until(b'\n', &mut line)? > 0 {
+        is_head &= line == RESPONSE;
+        if !is_head {
+            to.write_all(&line)?;
+        }
+        line.clear();
+    }
+    to.flush()
 }
 
 /// The query, printed in this way.
@@ -117,6 +144,14 @@ fn printed(query: &str, format: SparkFormat) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_lines_of_the_views_are_left_out() {
+        let mut shown = Vec::new();
+        let said = b"Response code\nResponse code\nname\tn\nResponse code\n";
+        without_responses(&said[..], &mut shown).expect("written");
+        assert_eq!(shown, b"name\tn\nResponse code\n");
+    }
 
     #[test]
     fn a_comment_at_the_end_of_a_query_ends_there() {
