@@ -342,8 +342,15 @@ const SEED: &str = "
 fn chance(one_of: u32, label: usize) -> String {
     let limit = (1u64 << 32) / u64::from(one_of);
     format!(
-        "\t.reg .b32 %cutrace_drawn;\n\t.reg .pred %cutrace_left_out;\n\tmov.u32 %cutrace_drawn, %clock;\n\
+        "\t.reg .b32 %cutrace_drawn, %cutrace_high;\n\t.reg .pred %cutrace_left_out;\n\
+         \tmov.u32 %cutrace_drawn, %clock;\n\
          \tmad.lo.u32 %cutrace_drawn, %cutrace_drawn, 0x9e3779b1, %cutrace_seed;\n\
+         \tshr.u32 %cutrace_high, %cutrace_drawn, 15;\n\
+         \txor.b32 %cutrace_drawn, %cutrace_drawn, %cutrace_high;\n\
+         \tmul.lo.u32 %cutrace_drawn, %cutrace_drawn, 0x85ebca77;\n\
+         \tshr.u32 %cutrace_high, %cutrace_drawn, 13;\n\
+         \txor.b32 %cutrace_drawn, %cutrace_drawn, %cutrace_high;\n\
+         \tmul.lo.u32 %cutrace_drawn, %cutrace_drawn, 0xc2b2ae3d;\n\
          \tsetp.ge.u32 %cutrace_left_out, %cutrace_drawn, {limit};\n\
          \t@%cutrace_left_out bra.uni $L__cutrace_past_{label};\n"
     )

@@ -215,6 +215,7 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use event::Category;
 
     fn stretch(start: u64, duration: u64, category: Category) -> Stretch {
         Stretch {
