@@ -97,7 +97,8 @@ fn hosts_are_compared_with_their_like() {
     (gpus[1].watched, gpus[1].throttled) = (Some(10), Some(1));
     let found = fleet(&run("new", &[]), None, &hosts, &gpus);
     let names: Vec<&str> = found.hosts.iter().map(|host| host.host.as_str()).collect();
-    assert_eq!(names, ["b", "a", "c", "d"]);
+    // What is not known of d is between slower and faster.
+    assert_eq!(names, ["b", "a", "d", "c"]);
     assert!(
         matches!(
             found.hosts[0].complaints[..],
