@@ -78,9 +78,9 @@ impl Source for Cupti {
 
     fn auto(&self, run: &RunOptions) -> Auto {
         // What it costs cannot be measured from outside: under a budget it must be asked for.
-        match run.is_everyone() || run.budget.is_some() {
-            true => Auto::No,
-            false => Auto::Beside,
+        match run.is_command() && run.budget.is_none() {
+            true => Auto::Beside,
+            false => Auto::No,
         }
     }
 

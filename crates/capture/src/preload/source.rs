@@ -60,9 +60,10 @@ impl Source for Preload {
     }
 
     fn auto(&self, run: &RunOptions) -> Auto {
-        match run.is_everyone() {
-            true => Auto::No,
-            false => Auto::Main(3),
+        // Into a running process only if somebody asks for it: docs/ATTACH.md says what is not proven yet.
+        match run.is_command() {
+            true => Auto::Main(3),
+            false => Auto::No,
         }
     }
 

@@ -418,7 +418,7 @@ pub const PAGES: &[Page] = &[
         verb: "gpu mem",
         examples: &[
             Example("cutrace gpu mem 'matmul*' -- ./app", "memory accesses by source line"),
-            Example("cutrace gpu mem --sample 1/16 'matmul*' -- ./app", "one in 16 of them, quicker, with the error stated"),
+            Example("cutrace gpu mem --sample 1/16 'matmul*' -- ./app", "one in 16, quicker"),
         ],
         exit: ExitStatus::Commands,
         see: &["gpu count", "gpu run"],

@@ -19,7 +19,7 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Attaches by the way that is taken when nobody asks, with these options.
+/// Attaches with these options.
 fn attach(target: &Target, options: &[&str]) -> (Output, Vec<Value>) {
     let trace = target.folder.path().join("trace.jsonl");
     let mut command = target.as_user(cutrace());
@@ -45,7 +45,7 @@ fn calls(lines: &[Value], name: &str) -> usize {
 fn records_and_leaves(target: Target) {
     let before = target.threads_and_files();
     for round in 0..2 {
-        let (output, lines) = attach(&target, &[]);
+        let (output, lines) = attach(&target, &["--method=preload,cupti"]);
         let said = words(&output);
         assert!(output.status.success(), "{round}: {said}");
         assert!(said.contains("attached by loading a library"), "{said}");
@@ -79,7 +79,7 @@ fn the_gpu_times_library_can_be_called_before_it_is_relocated() {
     let Some(target) = Target::start(None) else {
         return;
     };
-    let (output, _) = attach(&target, &[]);
+    let (output, _) = attach(&target, &["--method=preload,cupti"]);
     assert!(output.status.success(), "{}", words(&output));
     unrelocated::stand_ins_need_no_relocation(&target.loaded("libcutrace_gpu_times.so"));
     target.ends_well();
@@ -87,7 +87,7 @@ fn the_gpu_times_library_can_be_called_before_it_is_relocated() {
 
 /// Where ptrace does not help, and ebpf is not to be had either, the user hears of both.
 #[test]
-fn what_cannot_be_entered_is_traced_otherwise_and_it_is_said_why() {
+fn what_cannot_be_entered_is_refused_and_it_is_said_why() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(program) = compile(folder.path(), "alone", WAITS, &["-static"]) else {
         return skip("no static C library");
@@ -98,12 +98,12 @@ fn what_cannot_be_entered_is_traced_otherwise_and_it_is_said_why() {
         .expect("started");
     let pid = child.id().to_string();
     let output = cutrace()
-        .args(["-d", "1", "-p", &pid, "-o"])
+        .args(["--method=preload", "-d", "1", "-p", &pid, "-o"])
         .arg(folder.path().join("trace.jsonl"))
         .output()
         .expect("started");
     let said = words(&output);
-    assert!(said.contains("left out: preload"), "{said}");
+    assert_eq!(output.status.code(), Some(125), "{said}");
     assert!(said.contains("is statically linked"), "{said}");
     drop(child.stdin.take());
     assert!(child.wait().expect("it ends").success());
