@@ -148,7 +148,7 @@ fn a_lake_has_both_and_gives_them_back() {
         events
     };
     let wanted = lines(&run(&["cat"], &hosts()));
-    let found = lines(&run(&["cat"], &[lake.clone()]));
+    let found = lines(&run(&["cat"], std::slice::from_ref(&lake)));
     assert_eq!(events(&found), events(&wanted));
     // One host alone, by its folder; and the same tables.
     let one = lines(&run(&["cat"], &[lake.join("run=exp7/host=node2")]));
@@ -156,7 +156,7 @@ fn a_lake_has_both_and_gives_them_back() {
     for part in ["top", "categories", "memory", "transfers", "findings"] {
         let words = ["report", part, "--json"];
         assert_eq!(
-            tables(&words, &[lake.clone()]),
+            tables(&words, std::slice::from_ref(&lake)),
             tables(&words, &hosts()),
             "{part}"
         );

@@ -1,5 +1,9 @@
 //! The stacks of a process's threads, looked through for words: return addresses of signal handlers, and addresses that
 //! handlers will return to.
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "one part of a stack is a list of one range"
+)]
 
 use crate::ptrace::{self, Registers};
 use std::ops::Range;

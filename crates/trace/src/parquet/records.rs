@@ -86,6 +86,9 @@ impl Ord for End {
     }
 }
 
+/// When the next row begins, its number, and where it is.
+type NextRow = (i64, usize, Arc<Chunk>, usize);
+
 impl Records {
     pub fn new(recording: Recording, parts: Parts) -> Result<Self> {
         let mut cursors = Vec::new();
@@ -116,7 +119,7 @@ impl Records {
     }
 
     /// The row that begins next; the cursor is left on it.
-    fn peek(&mut self) -> std::result::Result<Option<(i64, usize, Arc<Chunk>, usize)>, String> {
+    fn peek(&mut self) -> std::result::Result<Option<NextRow>, String> {
         while let Some(Reverse((time, at))) = self.next.pop() {
             if let Source::Closed(stretch) = &self.cursors[at] {
                 let name = self.recording.as_deref();
