@@ -1,5 +1,5 @@
-//! Folders for files that are not finished. Whoever writes into one holds a lock on it: what nobody holds was left by
-//! somebody who was killed.
+//! Folders for files that are not finished. A writer holds a lock on its folder: one without a lock was left by
+//! a writer that was killed.
 
 use crate::{Error, Lake, Result, manifest::make_folder};
 use std::{
@@ -58,7 +58,7 @@ fn sweep(aside: &Path) {
     }
 }
 
-/// A lock that one process holds at a time: whoever comes second waits.
+/// A lock that one process holds at a time; others wait.
 pub struct Held {
     file: File,
     /// A file to remove in the end: there is one for each recording.

@@ -199,7 +199,7 @@ impl<W: Write + Send> Packer<W> {
         self.append(columns)
     }
 
-    /// Packs the columns of a group, each by whoever is free.
+    /// Packs the columns of a group, each in a thread that is free.
     pub fn columns(&mut self, batches: &[RecordBatch]) -> Result<Vec<ArrowColumnChunk>> {
         let columns = self.factory.create_column_writers(self.group)?;
         self.group += 1;
