@@ -85,7 +85,7 @@ fn the_gpu_times_library_can_be_called_before_it_is_relocated() {
     target.ends_well();
 }
 
-/// Where ptrace does not help, and ebpf is not to be had either, the user hears of both.
+/// A static program has no loader that could load the library.
 #[test]
 fn what_cannot_be_entered_is_refused_and_it_is_said_why() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -9,14 +9,14 @@ use core::arch::global_asm;
 use core::sync::atomic::AtomicUsize;
 use cuda::operators::{NameRoom, OperatorStep, memory, number};
 
-/// `c10::reportMemoryUsageToProfiler(void*, int64_t, size_t, size_t, c10::Device)`, the same from 2.1 to 2.15.
+/// `c10::reportMemoryUsageToProfiler(void*, int64_t, size_t, size_t, c10::Device)`, as in 2.11 and 2.15; others were not looked at.
 const USAGE: &[u8] = b"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
 /// `c10::reportOutOfMemoryToProfiler(int64_t, size_t, size_t, c10::Device)`
 const OUT_OF_MEMORY: &[u8] = b"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE";
 /// From this size on an allocation says where it comes from.
 const LARGE: i64 = 1 << 20;
 
-// A `c10::Device` is two bytes, the kind and the number; kind 1 is CUDA. Memory of the host is told of only while
+// A `c10::Device` is two bytes, the kind and the number; kind 1 is CUDA. PyTorch reports memory of the host only while
 // PyTorch's own profiler asks.
 global_asm!(
     r#"
