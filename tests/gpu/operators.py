@@ -3,7 +3,8 @@
 operators.py program NAME [PROFILE]     runs gpt, decode, compiled or graph; with PROFILE under torch.profiler, its trace there
 operators.py compare TRACE PROFILE      cutrace's operators and kernels (JSON lines on standard input if TRACE is -) beside torch.profiler's
 operators.py origins                    whether each kernel of a graph is the one that its origin launched (JSON lines on standard input)
-operators.py linear [profile]           eight Linear layers, forward only; under torch.profiler
+operators.py linear [profile]           eight Linear layers, forward only, timed for each line of standard input; under torch.profiler
+operators.py cost CUTRACE ROUNDS LIMIT  that loop plain, traced and under torch.profiler, in turn; no new round after LIMIT seconds
 
 The part that is compared is inside a record_function called REGION.
 """
@@ -304,10 +305,15 @@ def origins(lines):
 
 
 def linear(profiled):
+    """Times of a loop of eight Linear layers, each time a line is read: starting PyTorch takes longer than what is measured."""
+    import contextlib
     import torch
+    from torch.profiler import ProfilerActivity, profile
     torch.manual_seed(1)
-    layers = [torch.nn.Linear(256, 256).cuda() for _ in range(8)]
-    x = torch.ones(32, 256, device="cuda")
+    has_gpu = torch.cuda.is_available()
+    device = "cuda" if has_gpu else "cpu"
+    layers = [torch.nn.Linear(256, 256).to(device) for _ in range(8)]
+    x = torch.ones(32, 256, device=device)
 
     @torch.no_grad()
     def step():
@@ -322,20 +328,82 @@ def linear(profiled):
             start = time.perf_counter()
             for _ in range(50):
                 step()
-            torch.cuda.synchronize()
+            if has_gpu:
+                torch.cuda.synchronize()
             times.append((time.perf_counter() - start) / 50)
         return times
 
-    batches(4)
-    if profiled:
-        from torch.profiler import ProfilerActivity, profile
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
-            step()
-        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
-            times = batches(40)
-    else:
-        times = batches(40)
-    print(f"best_us {min(times) * 1e6:.1f} median_us {statistics.median(times) * 1e6:.1f}")
+    def watched():
+        if not profiled:
+            return contextlib.nullcontext()
+        return profile(activities=[ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * has_gpu)
+
+    # The first time CUPTI is used it is slow.
+    for _ in range(2):
+        with watched():
+            batches(2)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        with watched():
+            batches(1)
+            times = batches(8)
+        print(f"best_us {min(times) * 1e6:.1f} median_us {statistics.median(times) * 1e6:.1f}", flush=True)
+
+
+def cost(cutrace, rounds, limit):
+    """The loop plain, with calls recorded, with operators too, and under torch.profiler: one process each, which take turns."""
+    import subprocess
+    began = time.monotonic()
+    run = [sys.executable, __file__, "linear"]
+    record = [cutrace, "-q", "-o"]
+    ways = {
+        "plain": run,
+        "calls": record + ["calls.arrows", "--method=preload,cupti", "--"] + run,
+        "operators": record + ["operators.arrows", "--method=preload,torch,cupti", "--"] + run,
+        "profiler": run + ["profile"],
+    }
+    running = {way: subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+               for way, command in ways.items()}
+    best = {way: [] for way in ways}
+    try:
+        for way, process in running.items():
+            if process.stdout.readline().strip() != "ready":
+                print(f"VERDICT cost: {way} did not start")
+                return 1
+        print(f"started after {time.monotonic() - began:.0f} s")
+        for number in range(rounds):
+            if time.monotonic() - began > limit:
+                break
+            # Each is first in turn.
+            names = list(ways)
+            turned = names[number % len(names):] + names[:number % len(names)]
+            for way in turned:
+                process = running[way]
+                process.stdin.write("go\n")
+                process.stdin.flush()
+                words = process.stdout.readline().split()
+                if len(words) != 4:
+                    print(f"VERDICT cost: {way} ended in round {number + 1}")
+                    return 1
+                best[way].append(float(words[1]))
+            print(number + 1, *(f"{way} {best[way][-1]:.1f}" for way in names), flush=True)
+    finally:
+        for process in running.values():
+            process.stdin.close()
+        for process in running.values():
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+    ratios = {}
+    for way, times in best.items():
+        ratios[way] = statistics.median(mine / plain for mine, plain in zip(times, best["plain"]))
+        print(f"{way}: least {min(times):.1f} us, median {statistics.median(times):.1f} us, {ratios[way]:.2f} x plain in the median round")
+    done = len(best["plain"])
+    right = ratios["operators"] <= ratios["profiler"] and done >= 5
+    print(f"VERDICT cost {'ok' if right else 'ABOVE torch.profiler' if done >= 5 else 'too few rounds'}: "
+          f"{done} rounds, {time.monotonic() - began:.0f} s")
+    return not right
 
 
 if __name__ == "__main__":
@@ -345,5 +413,7 @@ if __name__ == "__main__":
         sys.exit(origins(sys.stdin))
     elif sys.argv[1] == "compare":
         sys.exit(compare(sys.argv[2], sys.argv[3]))
+    elif sys.argv[1] == "cost":
+        sys.exit(cost(sys.argv[2], int(sys.argv[3]), float(sys.argv[4])))
     else:
         linear(len(sys.argv) > 2)

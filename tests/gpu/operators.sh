@@ -3,7 +3,7 @@
 #
 #   OUT=FOLDER tests/gpu/operators.sh [CUTRACE]      needs python3 with torch; done within 300 s
 #
-# ROUNDS (5) interleaved rounds of the loop. Ends with the number of programs that differ. CUTRACE is target/release/cutrace if
+# ROUNDS (9) interleaved rounds of the loop, within 120 s; PARTS=cost runs only these. Ends with the number of programs that differ. CUTRACE is target/release/cutrace if
 # it is not given, nor in $CUTRACE.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,6 +15,7 @@ part() { printf '\n=== %s (%s s)\n' "$*" "$SECONDS"; }
 wrong=0
 python3 -c 'import torch; print("torch", torch.__version__)'
 
+if [ "${PARTS:-all}" != cost ]; then
 for name in gpt decode compiled graph; do
     part "$name"
     timeout -k 2 90 python3 "$here/operators.py" program $name "$out/$name.profile.json" >$name.profile.txt 2>&1 || tail -3 $name.profile.txt
@@ -38,32 +39,9 @@ timeout -k 2 30 "$cutrace" cat "$out/modules.arrows" | grep -m1 '"name":"aten::a
 
 part "report operators (gpt)"
 timeout -k 2 30 "$cutrace" report operators "$out/gpt.arrows" | head -24
+fi
 
 part "cost of a step of eight Linear layers, microseconds"
-: >cost.txt
-for round in $(seq "${ROUNDS:-5}"); do
-    for way in plain calls operators profiler; do
-        case $way in
-        plain) command=(python3 "$here/operators.py" linear) ;;
-        calls) command=("$cutrace" --method=preload,cupti -q -o cost.arrows -- python3 "$here/operators.py" linear) ;;
-        operators) command=("$cutrace" --method=preload,torch,cupti -q -o cost.arrows -- python3 "$here/operators.py" linear) ;;
-        profiler) command=(python3 "$here/operators.py" linear profile) ;;
-        esac
-        echo "$round $way $(timeout -k 2 60 "${command[@]}" 2>/dev/null | grep best_us)" | tee -a cost.txt
-    done
-done
-python3 - <<'END'
-import statistics
-best = {}
-for line in open("cost.txt"):
-    words = line.split()
-    if len(words) == 6:
-        best.setdefault(words[1], []).append(float(words[3]))
-plain = min(best.get("plain", [0])) or 1
-for way, times in best.items():
-    print(f"{way}: least {min(times):.1f} us ({min(times) / plain:.2f} x), median {statistics.median(times):.1f} us")
-if "operators" in best and "profiler" in best:
-    print("VERDICT cost", "ok" if min(best["operators"]) <= min(best["profiler"]) else "ABOVE torch.profiler")
-END
+timeout -k 2 120 python3 "$here/operators.py" cost "$cutrace" "${ROUNDS:-9}" 90 || wrong=$((wrong + 1))
 echo "$wrong programs differ, $SECONDS s"
 exit "$wrong"

@@ -23,17 +23,7 @@ printf '\n=== memory (leak)\n'
 timeout -k 2 30 "$cutrace" report memory leak.arrows | sed -n '/Tensors/,/Over time/p' | head -50
 if [ -n "${COST:-}" ]; then
     printf '\n=== cost of a step of eight Linear layers, microseconds\n'
-    for round in 1 2 3; do
-        for way in plain calls operators profiler; do
-            case $way in
-            plain) command=(python3 "$here/operators.py" linear) ;;
-            calls) command=("$cutrace" --method=preload,cupti -q -o cost.arrows -- python3 "$here/operators.py" linear) ;;
-            operators) command=("$cutrace" --method=preload,torch,cupti -q -o cost.arrows -- python3 "$here/operators.py" linear) ;;
-            profiler) command=(python3 "$here/operators.py" linear profile) ;;
-            esac
-            echo "$round $way $(timeout -k 2 60 "${command[@]}" 2>/dev/null | grep best_us)"
-        done
-    done
+    timeout -k 2 120 python3 "$here/operators.py" cost "$cutrace" 9 90
 fi
 printf '\n%s faults not found first, %s s\n' "$wrong" "$SECONDS"
 exit "$wrong"

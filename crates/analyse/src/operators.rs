@@ -64,7 +64,7 @@ pub struct Operator {
 /// first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnWork {
-    /// How often its forward ran, and how long on the host.
+    /// How often its forward ran, and how long forward and backward took on the host.
     pub calls: u64,
     pub host_ns: u64,
     pub kernels: u64,
@@ -221,6 +221,7 @@ impl OperatorSweep {
         let mut inner_ns = 0;
         let mut is_outermost = true;
         let mut begun = None;
+        let mut backward_of = None;
         if let Some(open) = self.threads.get_mut(&(event.pid, event.tid))
             && let Some(place) = open.iter().rposition(|one| one.id == event.id)
         {
@@ -228,6 +229,10 @@ impl OperatorSweep {
             inner_ns = ended.inner_ns;
             is_outermost = open.iter().all(|one| one.row != ended.row);
             begun = Some(ended.row);
+            // A backward operator is inside another of the same forward one.
+            if open.iter().all(|one| one.modules.is_empty()) {
+                backward_of = ended.modules.last().copied();
+            }
             let around = place.checked_sub(1).and_then(|at| open.get_mut(at));
             if let Some(around) = around {
                 around.inner_ns = around.inner_ns.saturating_add(duration);
@@ -239,9 +244,15 @@ impl OperatorSweep {
         let Some(row) = begun.or_else(|| self.row(event)) else {
             return;
         };
-        let is_steady = event.name.starts_with(MODULE) && self.steps.done(event.pid) >= WARM_UP;
+        let is_module = event.name.starts_with(MODULE);
+        let is_steady =
+            (is_module || backward_of.is_some()) && self.steps.done(event.pid) >= WARM_UP;
+        if let Some(module) = backward_of.filter(|_| is_steady) {
+            let own = &mut self.rows[module as usize].own;
+            own.host_ns = own.host_ns.saturating_add(duration);
+        }
         let row = &mut self.rows[row as usize];
-        if is_steady {
+        if is_steady && is_module {
             row.own.calls += 1;
             row.own.host_ns = row.own.host_ns.saturating_add(duration);
         }

@@ -15,9 +15,8 @@ pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let waits = waits
         .iter()
         .filter_map(|wait| line_that_waits(seen, &of, wait));
-    let before = found.len();
     found.extend(waits.take(MOST_LINES));
-    if found.len() == before && seen.report.operators.waits.is_empty() {
+    if !seen.report.operators.waits.iter().any(is_item) {
         found.extend(item_in_loop(seen, &of));
     }
     super::modules::look(seen, &of, found);
@@ -65,6 +64,11 @@ impl Loop {
     pub fn share_of(&self, ns: u64) -> Option<f64> {
         let share = ns as f64 / self.length_ns.max(1) as f64;
         (share >= limits::MEDIUM_SHARE).then_some(share.min(1.0))
+    }
+
+    /// Whether the host stops for the GPU in every step, however busy that keeps the GPU.
+    fn synchronises(&self, count: u64, waited_ns: u64) -> bool {
+        count as f64 >= limits::EVERY_STEP * self.steps as f64 && self.share_of(waited_ns).is_some()
     }
 
     /// The host's time in all steps for what it does so often in each, without the longest: that one loaded something.
@@ -184,7 +188,10 @@ fn line_that_waits(seen: &FindingInput<'_>, of: &Loop, wait: &LineWait) -> Optio
     }
     let waited = wait.total_ns.saturating_sub(wait.max_ns);
     let cost = of.lost(waited);
-    let share = of.share_of(cost)?;
+    let share = of.share_of(cost);
+    if share.is_none() && !(wait.operator.is_some() && of.synchronises(wait.count, waited)) {
+        return None;
+    }
     let each = wait.count as f64 / of.steps as f64;
     let what = what_waits(wait);
     let often = match each {
@@ -205,22 +212,37 @@ fn line_that_waits(seen: &FindingInput<'_>, of: &Loop, wait: &LineWait) -> Optio
             .between(of.from, of.to)
             .say(
                 seen,
-                format!(
-                    "{what} in {}{inside} waits for the GPU {often}: up to {:.0} % of its time",
-                    wait.line,
-                    100.0 * share
-                ),
+                match share {
+                    Some(share) => format!(
+                        "{what} in {}{inside} waits for the GPU {often}: up to {:.0} % of its time",
+                        wait.line,
+                        100.0 * share
+                    ),
+                    None => format!("{what} in {}{inside} synchronises {often}", wait.line),
+                },
                 format!(
                     "{what} waited {} in {}, {} in all. The GPU finishes everything first, and then has nothing to do until \
-                     the program has launched more.",
+                     the program has launched more{}.",
                     words::count(wait.count, "time", "times"),
                     wait.line,
                     words::time(waited),
+                    match share {
+                        Some(_) => "",
+                        None => STILL_BUSY,
+                    }
                 ),
                 "Keep the value on the GPU and read it every hundred steps, or copy it with non_blocking=True and look at it a \
                  step later.",
             ),
     )
+}
+
+/// Why a line that costs little is worth a word.
+const STILL_BUSY: &str = ". Here its kernels are long enough to hide most of that; a faster GPU or a smaller batch will not";
+
+fn is_item(wait: &LineWait) -> bool {
+    let operator = wait.operator.as_deref();
+    matches!(operator, Some("aten::item" | "aten::_local_scalar_dense"))
 }
 
 /// What a person wrote there.
@@ -252,7 +274,9 @@ fn item_in_loop(seen: &FindingInput<'_>, of: &Loop) -> Option<Finding> {
     }
     let waited = of.host_ns(row);
     let cost = of.lost(waited);
-    of.share_of(cost)?;
+    if of.share_of(cost).is_none() && !of.synchronises(row.gpu_operations, waited) {
+        return None;
+    }
     let each = row.gpu_operations as f64 / of.steps.max(1) as f64;
     Some(
         Draft::new("item-in-loop", seen)

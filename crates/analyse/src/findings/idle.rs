@@ -64,10 +64,7 @@ fn pauses(seen: &FindingInput<'_>, working: &Working) -> Option<Finding> {
                 seen,
                 match working.pauses {
                     1 => format!("The loop stops once for {}", words::time(working.pauses_ns)),
-                    pauses => format!(
-                        "The loop stops {pauses} times, for {} in total",
-                        words::time(working.pauses_ns)
-                    ),
+                    pauses => format!("The loop stops {pauses} times"),
                 },
                 format!(
                     "{} between steps in which the GPU is idle for longer than four steps. {}{}",

@@ -40,8 +40,11 @@ pub const FUSIBLE_PER_CALL: u64 = 8;
 /// Fewer in a step are not worth a compiler.
 pub const FUSIBLE_PER_STEP: u64 = 32;
 
-/// What a line or a module makes the GPU wait for, of all its waiting, that is named before it.
-pub const CAUSE_SHARE: f64 = 0.25;
+/// What a line or a module makes the GPU wait for, of all its waiting, that is named before it: the user can change that line
+/// today, and 'the host is too slow' names nothing to change.
+pub const CAUSE_SHARE: f64 = 0.1;
+/// A line that waits in so many of the steps does so in each.
+pub const EVERY_STEP: f64 = 0.9;
 
 /// Tensors that stay from step to step, below which nobody runs out of memory …
 pub const GROWTH_BYTES: u64 = 1 << 20;

@@ -360,8 +360,12 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
             "leak" | "tensor-leak" => 1,
             _ => 0,
         };
+        // Of what costs little, a line to change comes before what just takes its time (start-up).
+        let is_minor_cause =
+            |finding: &Finding| finding.severity == Severity::Low && is_cause(finding);
         (breaks(b).cmp(&breaks(a)))
             .then(a.severity.cmp(&b.severity))
+            .then(is_minor_cause(b).cmp(&is_minor_cause(a)))
             .then(cost(b).cmp(&cost(a)))
             .then(a.id.cmp(&b.id))
             .then(a.from_ns.cmp(&b.from_ns))
@@ -370,18 +374,20 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
     found
 }
 
+/// A line or a module that the user can change.
+fn is_cause(finding: &Finding) -> bool {
+    matches!(
+        &*finding.id,
+        "item-in-loop" | "slow-data-loading" | "unfused-optimizer" | "small-kernels-in-module"
+    )
+}
+
 /// That the GPU waits is what one sees; a line or a module that makes it wait is why.
 fn causes_first(found: &mut [Finding]) {
     let is_symptom = |finding: &Finding| {
         matches!(
             &*finding.id,
             "host-bound" | "starved" | "small-launches" | "sync-after-every-launch"
-        )
-    };
-    let is_cause = |finding: &Finding| {
-        matches!(
-            &*finding.id,
-            "item-in-loop" | "slow-data-loading" | "unfused-optimizer" | "small-kernels-in-module"
         )
     };
     let Some(first) = found.iter().position(is_symptom) else {

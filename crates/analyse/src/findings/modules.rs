@@ -95,7 +95,7 @@ fn small_kernels(
                 ),
                 format!(
                     "{} of {name} launch {each} elementwise kernels and reductions in each step, {} for each call, forward \
-                     and backward; their forward takes the host {} in {} steps, their kernels take the GPU {}.",
+                     and backward; that takes the host {} in {} steps, and the GPU {}.",
                     words::count(rows.len() as u64, "module", "modules"),
                     fusible / calls.max(1),
                     words::time(host),
