@@ -1,7 +1,7 @@
 // Detail on demand: the spans of the stretch and the lanes in sight, asked of the server when the page's own are summed up.
 
 const finer = (() => {
-  const WAIT = 30; // milliseconds without a change before the server is asked
+  const WAIT = 30; // milliseconds without a change before the server is asked again
   const REMEMBERED = 24; // answers
   const LIMIT = 20000; // spans in an answer
   const COARSE = 2; // pixels of a cell of the page's own that are fine enough
@@ -14,6 +14,7 @@ const finer = (() => {
     let byId = null;
     let timer = 0;
     let asking = null;
+    let moved = -Infinity; // when the view changed last
     let awaited = null;
 
     scene.shown = (row) => current.get(row) ?? row;
@@ -69,7 +70,11 @@ const finer = (() => {
         return;
       }
       state('waiting');
-      timer = setTimeout(() => ask(missing), WAIT);
+      // A single step is asked for at once, of a movement only where it rests.
+      const rested = !asking && performance.now() - moved > WAIT;
+      moved = performance.now();
+      if (rested) ask(missing);
+      else timer = setTimeout(() => ask(missing), WAIT);
     }
 
     async function ask(missing) {

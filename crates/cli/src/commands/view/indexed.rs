@@ -31,6 +31,10 @@ pub struct Indexed {
     cost: AtomicU64,
     /// The segments that were read last for questions about single events, which are often near each other.
     read: Mutex<VecDeque<(usize, Arc<Vec<Record>>)>>,
+    /// Segments that the next question is likely to need: too many were missing for the last one.
+    ahead: Mutex<Vec<u32>>,
+    /// Held by the thread that reads ahead.
+    reading_ahead: Mutex<()>,
 }
 
 /// Segments that were placed and may be asked for again.
@@ -181,6 +185,8 @@ impl Indexed {
             recent: Mutex::default(),
             cost: AtomicU64::new(FIRST_COST.as_nanos() as u64),
             read: Mutex::default(),
+            ahead: Mutex::default(),
+            reading_ahead: Mutex::default(),
         }
     }
 
@@ -307,11 +313,40 @@ impl Indexed {
             let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
             recent.placed.contains_key(&segment)
         };
-        let read = match self.detail.to_read(query, self.affordable(), is_known) {
-            Some(segments) => Some(self.placed(&segments)?),
-            None => None,
+        let (read, ahead) = match self.detail.to_read(query, self.affordable(), is_known) {
+            Some(segments) => (Some(self.placed(&segments)?), None),
+            None => (None, self.detail.to_read(query, MOST_READ, |_| false)),
         };
+        *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = ahead.unwrap_or_default();
         Ok(self.detail.answer(query, read.as_ref()))
+    }
+
+    /// Whether the last answer left something to read for the next.
+    pub fn has_ahead(&self) -> bool {
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        !ahead.is_empty()
+    }
+
+    /// Reads what the next step of a zoom needs, one segment after the other and in one thread at a time. Another question puts
+    /// other segments in their place.
+    pub fn read_ahead(&self) {
+        let Ok(_reading) = self.reading_ahead.try_lock() else {
+            return;
+        };
+        loop {
+            let next = {
+                let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+                // From the middle outwards.
+                match ahead.len() {
+                    0 => return,
+                    count => ahead.remove(count / 2),
+                }
+            };
+            // What cannot be read is said when somebody asks for it.
+            if self.placed(&[next]).is_err() {
+                return;
+            }
+        }
     }
 }
 

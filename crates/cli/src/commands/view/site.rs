@@ -9,7 +9,10 @@ use super::{
 };
 use crate::commands::http::{Parameters, Request, Response};
 use render::detail::Query;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
 
 /// Spans of an answer.
 const MOST_SPANS: u64 = 20_000;
@@ -58,9 +61,10 @@ impl Site {
                 "the parameters are not percent-encoded UTF-8",
             );
         };
-        let number = parameters.number("trace").map(|number| number.unwrap_or(0));
-        let trace = number.map(|number| now.traces.get(number as usize));
-        match trace {
+        let number = parameters
+            .number("trace")
+            .map(|number| number.unwrap_or(0) as usize);
+        match number.clone().map(|number| now.traces.get(number)) {
             Err(why) => Response::error("400 Bad Request", &why),
             Ok(None) => Response::error("404 Not Found", "there is no such trace"),
             Ok(Some(trace)) if !trace.is_current() => {
@@ -68,7 +72,13 @@ impl Site {
             }
             Ok(Some(trace)) => {
                 let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                match ask(trace, &parameters) {
+                let answer = ask(trace, &parameters);
+                if trace.has_ahead() {
+                    let traces = Arc::clone(&now.traces);
+                    let number = number.unwrap_or(0);
+                    thread::spawn(move || traces[number].read_ahead());
+                }
+                match answer {
                     Ok(Some(answer)) if answer.len() <= LARGEST => Response::json(answer),
                     Ok(Some(_)) => {
                         Response::error("400 Bad Request", "the answer is too large: ask for less")
