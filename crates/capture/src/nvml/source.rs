@@ -6,6 +6,7 @@ use crate::source::{
     About, Auto, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, RunOptions,
     Running, Source, SourceError, Unavailable,
 };
+use std::path::Path;
 
 pub struct Nvml;
 
@@ -35,7 +36,7 @@ impl Source for Nvml {
 
     /// Of a GPU's driver only where there is one.
     fn auto(&self, run: &RunOptions) -> Auto {
-        match run.simulate {
+        match run.simulate || !may_have_driver() {
             true => Auto::No,
             false => Auto::Beside,
         }
@@ -55,6 +56,20 @@ impl Source for Nvml {
         let sampler = Sampler::start(joining.outlet, joining.deadline.clone())?;
         Ok(Box::new(Sampling(sampler)))
     }
+}
+
+/// Whether there can be a driver for NVML to ask: looking for its library in every folder of the loader's is what every
+/// start would wait for.
+fn may_have_driver() -> bool {
+    const SIGNS: [&str; 5] = [
+        "/dev/nvidiactl",
+        "/proc/driver/nvidia",
+        "/dev/dxg",
+        "/dev/nvhost-ctrl-gpu",
+        "/dev/nvgpu",
+    ];
+    std::env::var_os("LD_LIBRARY_PATH").is_some()
+        || SIGNS.iter().any(|sign| Path::new(sign).exists())
 }
 
 struct Sampling(Sampler<Outlet>);
