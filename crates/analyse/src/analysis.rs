@@ -36,6 +36,7 @@ use event::{
     Category, Direction, Event, Extent, Kind, Layer, Meaning, Meta, Record, Summary, Value, What,
 };
 use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
 
 /// Everything that was found in a trace. Times are nanoseconds, ids are those of events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -218,6 +219,15 @@ fn is_activity(layer: Layer) -> bool {
 /// How many enclosing calls are looked at for one of the same kind.
 pub(crate) const DEEPEST_SIGN: usize = 64;
 
+/// Whether a call's beginning says nothing that its end does not say as well: it is about no context, and has
+/// not failed.
+fn is_plain(event: &Event) -> bool {
+    event.kind == Kind::Userspace
+        && is_call(event.layer)
+        && event.status.as_ref().is_none_or(|status| status.code == 0)
+        && event.category != Category::Context
+}
+
 #[derive(Clone, Copy, Default)]
 struct EndedCall {
     id: u64,
@@ -286,6 +296,33 @@ impl Analysis {
         }
     }
 
+    /// A span during which nothing else was recorded, by its end: the same as its beginning and its end one after the
+    /// other.
+    pub fn add_whole(&mut self, record: &mut Record) {
+        if let Record::Event(event) = &*record
+            && let Extent::Closed(duration) = event.extent
+            && self.first.is_some()
+            && is_plain(event)
+        {
+            self.memory.add(record);
+            self.transfers.add(record);
+            self.contexts.add(record);
+            self.see(event.start, event.start.saturating_add(duration));
+            let symbol = self.symbols.of(event);
+            let role = self.symbols.get(symbol).role;
+            self.has_begun(event, symbol, role);
+            let ended = self.nesting.end(&Brief::of(event), symbol, duration);
+            self.give_up();
+            self.overview.event(event, true);
+            return self.has_ended(event, role, &ended);
+        }
+        let both = record.in_two(|record| {
+            self.add(record);
+            Ok::<(), Infallible>(())
+        });
+        let Ok(()) = both;
+    }
+
     #[inline]
     pub(crate) fn see(&mut self, start: u64, end: u64) {
         self.first = Some(self.first.map_or(start, |first| first.min(start)));
@@ -350,12 +387,17 @@ impl Analysis {
     }
 
     fn begin(&mut self, event: &Event, symbol: SymbolId, role: Role) {
+        self.overview.event(event, true);
+        self.has_begun(event, symbol, role);
+    }
+
+    /// All but counting it.
+    fn has_begun(&mut self, event: &Event, symbol: SymbolId, role: Role) {
         let began = self.nesting.begin(&Brief::of(event), symbol);
         self.give_up();
         if role == Role::Alloc {
             self.signs.asks(event, began.thread);
         }
-        self.overview.event(event, true);
         self.count_caller(event, began.thread, 1);
         if is_activity(event.layer) {
             self.categories.begin(event, &began);
@@ -380,6 +422,11 @@ impl Analysis {
     fn end(&mut self, event: &Event, role: Role, ended: &Ended) {
         self.overview
             .event(event, ended.known == SpanHistory::Nothing);
+        self.has_ended(event, role, ended);
+    }
+
+    /// All but counting it.
+    fn has_ended(&mut self, event: &Event, role: Role, ended: &Ended) {
         if ended.known == SpanHistory::Nothing {
             self.count_caller(event, ended.thread, 0);
         }

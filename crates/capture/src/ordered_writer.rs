@@ -6,11 +6,17 @@ use event::{Event, Extent, Record, Reorder};
 /// Records that wait, at most.
 const MOST: usize = 1 << 20;
 
+enum Waiting {
+    Record(Record),
+    /// A span by its end, whose beginning comes first.
+    Whole(Record),
+}
+
 /// Holds records and writes them in the order of time.
 pub(crate) struct OrderedWriter<S> {
     pub sink: S,
     deadline: Deadline,
-    waiting: Reorder<Record>,
+    waiting: Reorder<Waiting>,
     /// Spans and instants that were written.
     pub events: u64,
     pub unwritten: u64,
@@ -30,7 +36,7 @@ impl<S: Sink> OrderedWriter<S> {
     }
 
     pub fn push(&mut self, record: Record) {
-        self.waiting.push(record.ts(), record);
+        self.waiting.push(record.ts(), Waiting::Record(record));
     }
 
     /// An event; of a span that is over, its beginning too. What it says of itself is reported at its end.
@@ -39,22 +45,38 @@ impl<S: Sink> OrderedWriter<S> {
         if self.deadline.leaves_out(event.start) {
             return;
         }
-        if matches!(event.extent, Extent::Closed(_)) {
+        let start = event.start;
+        if !matches!(event.extent, Extent::Closed(_)) {
+            self.push(Record::Event(event));
+        } else if self.sink.splits_spans() {
+            self.waiting
+                .push(start, Waiting::Whole(Record::Event(event)));
+        } else {
             let mut beginning = event.clone();
             (beginning.extent, beginning.outputs) = (Extent::Open, Vec::new());
             self.push(Record::Event(beginning));
+            self.push(Record::Event(event));
         }
-        self.push(Record::Event(event));
     }
 
     /// Writes what is not newer than that, and what there is no room for.
     pub fn release(&mut self, until: u64) {
-        while let Some((_, record)) = self.waiting.next(until) {
-            let whole = matches!(&record, Record::Event(event) if event.extent != Extent::Open);
-            self.events += u64::from(whole);
+        while let Some((_, waiting)) = self.waiting.next(until) {
+            let (record, is_whole) = match waiting {
+                Waiting::Record(record) => (record, false),
+                Waiting::Whole(record) => (record, true),
+            };
+            let ends = matches!(&record, Record::Event(event) if event.extent != Extent::Open);
+            self.events += u64::from(ends);
             if self.failure.is_some() {
-                self.unwritten += 1;
-            } else if let Err(why) = self.sink.give(record) {
+                self.unwritten += 1 + u64::from(is_whole);
+                continue;
+            }
+            let given = match is_whole {
+                true => self.sink.give_whole(record),
+                false => self.sink.give(record),
+            };
+            if let Err(why) = given {
                 self.unwritten += 1;
                 self.failure = Some(why);
             }

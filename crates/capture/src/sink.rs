@@ -44,6 +44,20 @@ pub trait Sink: Send + 'static {
     fn give(&mut self, mut record: Record) -> Result<(), SinkError> {
         self.write(&mut record)
     }
+    /// A span during which nothing else was recorded, as the record of its end: as if its beginning had been written, too,
+    /// just before.
+    fn write_whole(&mut self, record: &mut Record) -> Result<(), SinkError> {
+        record.in_two(|record| self.write(record))
+    }
+    /// The same with a record that nobody else needs.
+    fn give_whole(&mut self, mut record: Record) -> Result<(), SinkError> {
+        self.write_whole(&mut record)
+    }
+    /// Whether such a span may have others' records in it after all, which are put where they belong. Spans come in the
+    /// order of their beginnings then.
+    fn splits_spans(&self) -> bool {
+        false
+    }
     /// Whether it keeps what it is given: otherwise a record that is written leaves its memory for the next.
     fn keeps_records(&self) -> bool {
         false

@@ -159,6 +159,34 @@ impl Record {
         }
     }
 
+    /// Does something with the beginning of a span, of which this is the end and says all that the beginning does. None: it
+    /// is no such record.
+    pub fn as_beginning<T>(&mut self, what: impl FnOnce(&mut Record) -> T) -> Option<T> {
+        let Record::Event(event) = self else {
+            return None;
+        };
+        if !matches!(event.extent, Extent::Closed(_)) {
+            return None;
+        }
+        // What only the end knows.
+        let extent = core::mem::replace(&mut event.extent, Extent::Open);
+        let (status, outputs) = (event.status.take(), core::mem::take(&mut event.outputs));
+        let done = what(self);
+        if let Record::Event(event) = self {
+            (event.extent, event.status, event.outputs) = (extent, status, outputs);
+        }
+        Some(done)
+    }
+
+    /// Does something with both records of such a span.
+    pub fn in_two<E>(
+        &mut self,
+        mut each: impl FnMut(&mut Record) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.as_beginning(&mut each).transpose()?;
+        each(self)
+    }
+
     /// Its `type` in files.
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -203,6 +231,33 @@ mod tests {
         );
         event.extent = Extent::Closed(u64::MAX);
         assert_eq!(event.end(), Some(u64::MAX));
+    }
+
+    #[test]
+    fn a_whole_span_is_two_records() {
+        let mut event = Event::new(1, Layer::Driver, Category::Memory, "cuMemAlloc_v2", 100);
+        event.args = alloc::vec![Arg::new("bytesize", 4096u64)];
+        let begin = Event {
+            extent: Extent::Open,
+            ..event.clone()
+        };
+        event.extent = Extent::Closed(5);
+        event.status = Some(Status {
+            code: 0,
+            name: None,
+        });
+        event.outputs = alloc::vec![Arg::new("dptr", 7u64)];
+        let mut record = Record::Event(event.clone());
+        let mut seen = Vec::new();
+        let told = record.in_two(|record| {
+            seen.push(record.clone());
+            Ok::<(), ()>(())
+        });
+        assert_eq!(told, Ok(()));
+        assert_eq!(seen, [Record::Event(begin), Record::Event(event.clone())]);
+        // After an error it is what it was.
+        assert_eq!(record.in_two(|_| Err(3)), Err(3));
+        assert_eq!(record, Record::Event(event));
     }
 
     #[test]

@@ -108,6 +108,14 @@ impl<T> Reorder<T> {
         waiting.into_iter().chain(fresh).min()
     }
 
+    /// Time and rank of the earliest item.
+    #[inline]
+    pub fn first(&self) -> Option<(u64, u32)> {
+        let waiting = self.waiting.front().map(Key::order);
+        let fresh = self.fresh.iter().map(Key::order).min();
+        waiting.into_iter().chain(fresh).min()
+    }
+
     /// Whether one of that time and rank would be the next.
     #[inline]
     pub fn would_be_next(&self, time: u64, rank: u32) -> bool {

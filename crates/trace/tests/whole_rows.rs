@@ -63,6 +63,17 @@ fn whole_spans_are_one_row() {
     assert_eq!(Trace::read(&bytes).expect("readable").0, trace);
 }
 
+/// Who learns of whole spans only hands in their ends: the files are the same, byte for byte.
+#[test]
+fn spans_handed_in_whole_are_written_as_their_two_records() {
+    let spans: Vec<[Record; 2]> = (1..50).map(|id| span(id, 100 * id, 60)).collect();
+    let both = trace(spans.iter().flatten().cloned().collect());
+    let ends = trace(spans.iter().map(|[_, end]| end.clone()).collect());
+    for format in [Format::Jsonl, Format::Arrow] {
+        assert_eq!(ends.write(format), both.write(format), "{format:?}");
+    }
+}
+
 #[test]
 fn an_end_that_says_something_else_has_its_own_row() {
     let changes: [fn(&mut Event); 6] = [

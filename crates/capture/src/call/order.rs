@@ -23,6 +23,16 @@ pub struct Order {
     done: Vec<Rc<Batch>>,
 }
 
+/// A step whose turn has come.
+pub struct Taken {
+    pub time: u64,
+    pub ring: usize,
+    pub item: Item,
+    pub batch: Rc<Batch>,
+    /// It is the beginning of a call that ended before anything else happened: when, and what it returned.
+    pub ended: Option<(u64, u32)>,
+}
+
 /// A place in a batch.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
@@ -102,12 +112,9 @@ impl Order {
         self.rings[ring].push_back(Rc::new(batch));
     }
 
-    /// The earliest step, its time and its ring, if it is of that moment or before.
-    pub fn next(
-        &mut self,
-        until: u64,
-        to_host: impl Fn(usize, u64) -> u64,
-    ) -> Option<(u64, usize, Item, Rc<Batch>)> {
+    /// The earliest step, if it is of that moment or before. A call that has ended by then, with nothing in between, comes
+    /// with its end.
+    pub fn next(&mut self, until: u64, to_host: impl Fn(usize, u64) -> u64) -> Option<Taken> {
         let until = if self.kept > MOST_KEPT {
             u64::MAX
         } else {
@@ -120,7 +127,17 @@ impl Order {
         };
         self.turn = None;
         let batch = self.rings[ring].front()?.clone();
-        let (item, after) = self.places[ring].take(batch.items.get(self.places[ring].item)?);
+        let place = self.places[ring];
+        let (item, mut after) = place.take(batch.items.get(place.item)?);
+        let ended = end_of(&item, place, &batch).and_then(|(exit, result, behind)| {
+            let end = to_host(ring, exit).max(time);
+            let is_next = end <= until && self.next.would_be_next(end, rank(ring));
+            is_next.then_some((end, result, behind))
+        });
+        let ended = ended.map(|(end, result, behind)| {
+            after = behind;
+            (end, result)
+        });
         self.kept -= after.item - self.places[ring].item;
         self.places[ring] = after;
         if after.item == batch.items.len() {
@@ -135,14 +152,21 @@ impl Order {
             .and_then(|batch| batch.items.get(place.item));
         if let Some(following) = following {
             // Never before its predecessor, whatever the clocks say.
-            let time = to_host(ring, place.time(following)).max(time);
+            let passed = ended.map_or(time, |(end, _)| end);
+            let time = to_host(ring, place.time(following)).max(passed);
             if self.next.would_be_next(time, rank(ring)) {
                 self.turn = Some((time, ring));
             } else {
                 self.next.push_ranked(time, rank(ring), ring);
             }
         }
-        Some((time, ring, item, batch))
+        Some(Taken {
+            time,
+            ring,
+            item,
+            batch,
+            ended,
+        })
     }
 
     /// A ring that has had no steps.
@@ -157,6 +181,31 @@ impl Order {
     /// Batches whose memory can be used again.
     pub fn used(&mut self) -> impl Iterator<Item = Batch> {
         self.done.drain(..).filter_map(Rc::into_inner)
+    }
+}
+
+/// When the call that begins at a place has ended and what it returned, if that comes right after it; and the place behind.
+fn end_of(item: &Item, place: Cursor, batch: &Batch) -> Option<(u64, u32, Cursor)> {
+    let behind = |items| Cursor {
+        item: place.item + items,
+        begun: false,
+    };
+    match item.step {
+        Step::Whole { exit, result, .. } => Some((exit.max(item.time), result, behind(1))),
+        Step::Begin {
+            complete: Some(_), ..
+        } => {
+            let next = batch.items.get(place.item + 1)?;
+            match next.step {
+                Step::End {
+                    result, payload, ..
+                } if next.sequence == item.sequence && payload.is_empty() => {
+                    Some((next.time, result, behind(2)))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 
@@ -196,8 +245,8 @@ mod tests {
         }
         let mut take = |until| {
             let mut times = Vec::new();
-            while let Some((time, ring, ..)) = order.next(until, |_, time| time) {
-                times.push((time, ring));
+            while let Some(taken) = order.next(until, |_, time| time) {
+                times.push((taken.time, taken.ring));
             }
             times
         };
@@ -234,7 +283,10 @@ mod tests {
         order.push(batch(1, &[2, 5, 20]), |time| time);
         order.push(second, |time| time);
         let mut taken = Vec::new();
-        while let Some((time, ring, item, _)) = order.next(u64::MAX, |_, time| time) {
+        while let Some(next) = order.next(u64::MAX, |_, time| time) {
+            let Taken {
+                time, ring, item, ..
+            } = next;
             let what = match item.step {
                 Step::Whole { .. } => format!("B{}", item.sequence),
                 Step::End { enter, result, .. } => {
@@ -244,6 +296,10 @@ mod tests {
                 _ => format!("ring {ring}"),
             };
             taken.push(format!("{time} {what}"));
+            if let Some((end, result)) = next.ended {
+                assert_eq!(result, 7);
+                taken.push(format!("{end} and E{}", item.sequence));
+            }
         }
         let expected = [
             "1 B10",
@@ -253,10 +309,71 @@ mod tests {
             "5 ring 1",
             "9 E11 from 4",
             "12 B12",
-            "12 E12 from 12",
+            "12 and E12",
             "20 ring 1",
         ];
         assert_eq!(taken, expected);
         assert_eq!((order.kept, order.used().count()), (0, 3));
+    }
+
+    #[test]
+    fn a_call_comes_with_its_end_where_that_is_next_and_not_too_late() {
+        let begin = |time: u64, sequence: u64| Item {
+            time,
+            sequence,
+            step: Step::Begin {
+                function: 1,
+                args: [0; 4],
+                payload: PayloadRange::default(),
+                complete: Some(Within::NONE),
+                stack: 0,
+            },
+        };
+        let end = |time: u64, sequence: u64, enter: u64| Item {
+            time,
+            sequence,
+            step: Step::End {
+                enter,
+                result: 3,
+                payload: PayloadRange::default(),
+            },
+        };
+        let mut order = Order::default();
+        let items = vec![
+            begin(1, 10),
+            end(2, 10, 1),
+            // One inside of another.
+            begin(3, 11),
+            begin(4, 12),
+            end(5, 12, 4),
+            end(6, 11, 3),
+            begin(7, 13),
+            end(9, 13, 7),
+        ];
+        order.push(
+            Batch {
+                ring: 0,
+                items,
+                bytes: Vec::new(),
+            },
+            |time| time,
+        );
+        let mut take = |until| {
+            let mut taken = Vec::new();
+            while let Some(next) = order.next(until, |_, time| time) {
+                taken.push((next.time, next.ended.map(|(end, _)| end)));
+            }
+            (taken, order.kept)
+        };
+        let first = vec![
+            (1, Some(2)),
+            (3, None),
+            (4, Some(5)),
+            (6, None),
+            // Its end is later than what may go.
+            (7, None),
+        ];
+        assert_eq!(take(8), (first, 1));
+        assert_eq!(take(9), (vec![(9, None)], 0));
     }
 }

@@ -35,6 +35,8 @@ pub struct ProcessState {
     foreign: BTreeMap<u64, Allocation>,
     /// Bytes of an element, by array.
     arrays: AHashMap<u64, u64>,
+    /// What a kernel without a name was last called by its handle.
+    handle_name: Option<(u64, Name)>,
 }
 
 /// A kernel's name.
@@ -71,6 +73,18 @@ impl ProcessState {
 
     pub fn kernel(&self, handle: u64) -> Option<&Kernel> {
         self.kernels.get(&handle)
+    }
+
+    /// What a kernel is called that has no name.
+    pub fn name_of_handle(&mut self, handle: u64) -> Name {
+        match &self.handle_name {
+            Some((known, name)) if *known == handle => name.clone(),
+            _ => {
+                let name: Name = format!("{handle:#x}").into();
+                self.handle_name = Some((handle, name.clone()));
+                name
+            }
+        }
     }
 
     pub fn allocate(&mut self, address: u64, allocation: Allocation) {

@@ -55,12 +55,61 @@ pub struct Calls {
 
 #[derive(Debug, Default)]
 struct CallsByThread {
-    threads: AHashMap<(u32, u32), VecDeque<Entry>>,
+    threads: AHashMap<(u32, u32), ThreadCalls>,
     /// The latest end of a call that has been seen.
     latest: u64,
     /// Every call that ended before this has been seen.
     until: u64,
     forgotten: u64,
+}
+
+/// Calls of one thread, in the order in which they ended.
+#[derive(Debug, Default)]
+struct ThreadCalls {
+    entries: VecDeque<Entry>,
+    /// Where was looked last: the next question is of a call nearby.
+    looked: usize,
+}
+
+impl ThreadCalls {
+    /// The first that does not end before a moment.
+    fn ending_from(&mut self, moment: u64) -> usize {
+        let before = |place: usize| self.entries[place].cause.end < moment;
+        let length = self.entries.len();
+        let (mut low, mut high);
+        let near = self.looked.min(length);
+        let mut step = 1;
+        if near < length && before(near) {
+            // Farther and farther ahead, until it is between two.
+            low = near + 1;
+            while low + step < length && before(low + step) {
+                low += step + 1;
+                step *= 2;
+            }
+            high = (low + step).min(length);
+        } else {
+            high = near;
+            while high > step && !before(high - step) {
+                high -= step;
+                step *= 2;
+            }
+            low = high.saturating_sub(step);
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match before(middle) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        self.looked = low;
+        low
+    }
+
+    fn forget(&mut self, count: usize) {
+        self.entries.drain(..count);
+        self.looked = self.looked.saturating_sub(count);
+    }
 }
 
 /// What is known of a call that CUPTI reported.
@@ -125,11 +174,11 @@ impl Calls {
         let mut seen = self.lock();
         seen.latest = seen.latest.max(cause.end);
         let thread = seen.threads.entry((call.pid, call.tid)).or_default();
-        let full = thread.len() >= MOST_WAITING;
+        let full = thread.entries.len() >= MOST_WAITING;
         if full {
-            thread.pop_front();
+            thread.forget(1);
         }
-        thread.push_back(Entry { cause, meant: None });
+        thread.entries.push_back(Entry { cause, meant: None });
         seen.forgotten += u64::from(full);
     }
 
@@ -144,6 +193,7 @@ impl Calls {
         let Some(thread) = seen.threads.get_mut(&(meaning.pid, meaning.tid)) else {
             return;
         };
+        let thread = &mut thread.entries;
         let Some(place) = (thread.iter()).rposition(|entry| entry.cause.id == meaning.op) else {
             return;
         };
@@ -158,11 +208,11 @@ impl Calls {
 
     /// What a call meant that was found here.
     pub fn meaning_of(&self, pid: u32, tid: u32, call: &Cause) -> Option<CallMeaning> {
-        let seen = self.lock();
-        let thread = seen.threads.get(&(pid, tid))?;
+        let mut seen = self.lock();
+        let thread = seen.threads.get_mut(&(pid, tid))?;
         let near = call.end.saturating_sub(DISORDER)..=call.end.saturating_add(DISORDER);
-        let first = thread.partition_point(|entry| entry.cause.end < *near.start());
-        let same = (thread.range(first..))
+        let first = thread.ending_from(*near.start());
+        let same = (thread.entries.range(first..))
             .take_while(|entry| entry.cause.end <= *near.end())
             .find(|entry| entry.cause.id == call.id)?;
         same.meant.clone()
@@ -185,7 +235,7 @@ impl Calls {
 
     /// The call that CUPTI saw on that thread from `start` to `end`. `slack`: how wrong times are.
     pub fn find(&self, pid: u32, tid: u32, span: (u64, u64), slack: u64) -> CauseLookup {
-        let seen = self.lock();
+        let mut seen = self.lock();
         let (_, end) = span;
         let complete = seen.is_complete(end);
         let missing = if complete {
@@ -193,11 +243,12 @@ impl Calls {
         } else {
             CauseLookup::NotYet
         };
-        let Some(thread) = seen.threads.get(&(pid, tid)) else {
+        let Some(thread) = seen.threads.get_mut(&(pid, tid)) else {
             return missing;
         };
         // A call that ended later has been seen: so have all of this thread that ended before.
-        let passed = (thread.back()).is_some_and(|last| last.cause.end > end.saturating_add(slack));
+        let passed =
+            (thread.entries.back()).is_some_and(|last| last.cause.end > end.saturating_add(slack));
         let best = match best(thread, span, 0) {
             // Only a call's neighbour may be as near, and only as long as the call itself is missing.
             None if complete || passed => best(thread, span, slack),
@@ -220,10 +271,10 @@ impl Calls {
     pub fn forget(&self, before: u64) {
         let mut seen = self.lock();
         for thread in seen.threads.values_mut() {
-            let old = thread.partition_point(|call| call.cause.end < before);
-            thread.drain(..old);
+            let old = (thread.entries).partition_point(|call| call.cause.end < before);
+            thread.forget(old);
         }
-        seen.threads.retain(|_, thread| !thread.is_empty());
+        seen.threads.retain(|_, thread| !thread.entries.is_empty());
     }
 
     pub fn forgotten(&self) -> u64 {
@@ -233,15 +284,15 @@ impl Calls {
 
 /// The innermost call that may be the one of this time: the driver's call inside the runtime's is the
 /// one that submits.
-fn best(thread: &VecDeque<Entry>, (start, end): (u64, u64), slack: u64) -> Option<Cause> {
+fn best(thread: &mut ThreadCalls, (start, end): (u64, u64), slack: u64) -> Option<Cause> {
     // CUPTI's call lies within ours, or, where the runtime's was not seen, ours within CUPTI's.
     let middle = start + (end.saturating_sub(start)) / 2;
     let around = |call: &Cause| call.start <= middle && middle <= call.end;
     let inside = |call: &Cause| {
         call.start.saturating_add(slack) >= start && call.end <= end.saturating_add(slack)
     };
-    let first = thread.partition_point(|call| call.cause.end.saturating_add(slack) < start);
-    let near = thread.range(first..).map(|entry| entry.cause);
+    let first = thread.ending_from(start.saturating_sub(slack));
+    let near = thread.entries.range(first..).map(|entry| entry.cause);
     let near =
         near.take_while(|call| call.end <= end.saturating_add(slack) || call.start <= middle);
     let mut best: Option<Cause> = None;
@@ -282,4 +333,40 @@ pub fn is_around_work(event: &Event) -> bool {
 /// Whether a call waits for the GPU, or makes a stream wait.
 fn may_wait(event: &Event) -> bool {
     matches!(event.layer, Layer::Runtime | Layer::Driver) && cuda::cupti::synchronises(&event.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_found_wherever_was_looked_before() {
+        let ends = [3, 3, 5, 8, 8, 8, 13, 20, 21, 40];
+        for length in 0..=ends.len() {
+            for looked in 0..=ends.len() + 1 {
+                for moment in 0..45 {
+                    let cause = |end| Cause {
+                        id: 1,
+                        start: 0,
+                        end,
+                        layer: Layer::Driver,
+                        device: None,
+                        context: None,
+                        stream: None,
+                        waits: false,
+                    };
+                    let entries = ends[..length].iter().map(|end| Entry {
+                        cause: cause(*end),
+                        meant: None,
+                    });
+                    let mut calls = ThreadCalls {
+                        entries: entries.collect(),
+                        looked,
+                    };
+                    let expected = ends[..length].partition_point(|end| *end < moment);
+                    assert_eq!(calls.ending_from(moment), expected, "{looked} {moment}");
+                }
+            }
+        }
+    }
 }

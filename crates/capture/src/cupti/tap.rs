@@ -83,6 +83,26 @@ impl<S: Sink> Sink for Tap<S> {
         written
     }
 
+    fn write_whole(&mut self, record: &mut Record) -> Result<(), SinkError> {
+        self.look_at(record);
+        let ts = record.ts();
+        let written = self.sink.write_whole(record);
+        self.passed(ts);
+        written
+    }
+
+    fn give_whole(&mut self, mut record: Record) -> Result<(), SinkError> {
+        self.look_at(&mut record);
+        let ts = record.ts();
+        let written = self.sink.give_whole(record);
+        self.passed(ts);
+        written
+    }
+
+    fn splits_spans(&self) -> bool {
+        self.sink.splits_spans()
+    }
+
     fn keeps_records(&self) -> bool {
         self.sink.keeps_records()
     }

@@ -254,6 +254,10 @@ impl<S: Sink> Watch<S> {
         for work in found {
             let mut event = work::event(&work, self.next_id);
             self.next_id += 1;
+            if self.sink.splits_spans() {
+                self.waiting.push(event.start, event);
+                continue;
+            }
             let extent = std::mem::replace(&mut event.extent, Extent::Open);
             self.waiting.push(event.start, event.clone());
             event.extent = extent;
@@ -289,7 +293,11 @@ impl<S: Sink> Watch<S> {
                 self.report.unwritten += 1;
                 continue;
             }
-            let written = self.sink.give(Record::Event(event));
+            let is_whole = self.sink.splits_spans() && matches!(event.extent, Extent::Closed(_));
+            let written = match is_whole {
+                true => self.sink.give_whole(Record::Event(event)),
+                false => self.sink.give(Record::Event(event)),
+            };
             self.check(written);
         }
     }

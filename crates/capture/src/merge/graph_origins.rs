@@ -245,6 +245,10 @@ impl GraphOrigins {
         }) else {
             return;
         };
+        // Known since it began.
+        if event.arg("origin").is_some() {
+            return;
+        }
         let Some(nodes) = launch else {
             event
                 .args

@@ -68,6 +68,18 @@ impl Sink for Inlet {
         self.keep(Entry::Record(record))
     }
 
+    fn write_whole(&mut self, record: &mut Record) -> Result<(), SinkError> {
+        self.keep(Entry::Whole(record.clone()))
+    }
+
+    fn give_whole(&mut self, record: Record) -> Result<(), SinkError> {
+        self.keep(Entry::Whole(record))
+    }
+
+    fn splits_spans(&self) -> bool {
+        true
+    }
+
     fn keeps_records(&self) -> bool {
         true
     }

@@ -49,13 +49,23 @@ enum Message {
 #[allow(clippy::large_enum_variant)]
 enum Entry {
     Record(Record),
-    ThreadBegins { pid: u32, tid: u32, ns: u64 },
+    /// A span by its end, whose beginning was not handed in.
+    Whole(Record),
+    /// The end of a span whose beginning has been written, with its final ids.
+    End(Record),
+    ThreadBegins {
+        pid: u32,
+        tid: u32,
+        ns: u64,
+    },
 }
 
 impl Entry {
     fn ts(&self) -> u64 {
         match self {
-            Entry::Record(record) => record.ts(),
+            Entry::Record(record) | Entry::End(record) => record.ts(),
+            Entry::Whole(Record::Event(event)) => event.start,
+            Entry::Whole(record) => record.ts(),
             Entry::ThreadBegins { ns, .. } => *ns,
         }
     }

@@ -6,7 +6,7 @@
 use super::graph_origins::GraphOrigins;
 use crate::{Sink, SinkError};
 use ahash::RandomState;
-use event::{Backend, Event, Extent, Kind, Layer, Record};
+use event::{Backend, Category, Event, Extent, Kind, Layer, Record};
 use std::collections::HashMap;
 
 /// Threads that are remembered; processes that were killed leave calls behind that never end.
@@ -52,6 +52,18 @@ impl<S: Sink> Sink for Nested<S> {
             self.origins.see(event);
         }
         self.sink.write(record)
+    }
+
+    fn write_whole(&mut self, record: &mut Record) -> Result<(), SinkError> {
+        if let Record::Event(event) = record {
+            // Graphs are followed by how these begin and end.
+            if event.layer == Layer::Framework || event.category == Category::Graph {
+                return record.in_two(|record| self.write(record));
+            }
+            self.nesting.place_whole(event);
+            self.origins.see(event);
+        }
+        self.sink.write_whole(record)
     }
 
     fn thread_begins(&mut self, pid: u32, tid: u32, _: u64) -> Result<(), SinkError> {
@@ -139,6 +151,19 @@ impl Nesting {
                 Some(span) => span.settle(event),
                 None => thread.inside(event).settle(event),
             },
+        }
+    }
+
+    /// A span during which nothing else happened.
+    pub fn place_whole(&mut self, event: &mut Event) {
+        if matches!(event.layer, Layer::Gpu | Layer::Device) || !event.kind.nests() {
+            return;
+        }
+        self.clock += 1;
+        if let Some(place) = self.place_of(thread_of(event)) {
+            let thread = &mut self.threads[place];
+            thread.seen = self.clock;
+            thread.inside(event).settle(event);
         }
     }
 

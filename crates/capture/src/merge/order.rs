@@ -1,7 +1,7 @@
 //! Which record is next: the earliest of all sources, once nothing earlier can come.
 
 use super::Entry;
-use event::{Name, Reorder};
+use event::{Name, Record, Reorder};
 use std::collections::VecDeque;
 
 /// Records kept while a source is behind; beyond, they are let go and latecomers counted.
@@ -54,6 +54,8 @@ pub(super) struct Order {
     next: Reorder<usize>,
     /// The source of the last entry, if its next one comes before all others'.
     turn: Option<(u64, usize)>,
+    /// Ends of spans that have begun, by the time of the end and the source.
+    ends: Reorder<(usize, Record)>,
     kept: usize,
 }
 
@@ -63,6 +65,7 @@ impl Default for Order {
             sources: Vec::new(),
             next: Reorder::new(usize::MAX),
             turn: None,
+            ends: Reorder::new(usize::MAX),
             kept: 0,
         }
     }
@@ -118,7 +121,8 @@ impl Order {
 
     /// When the earliest record that waits is of.
     pub fn earliest(&self) -> Option<u64> {
-        (self.turn.map(|(time, _)| time)).or_else(|| self.next.earliest())
+        let first = (self.turn.map(|(time, _)| time)).or_else(|| self.next.earliest());
+        first.into_iter().chain(self.ends.earliest()).min()
     }
 
     /// Nothing older than this is left or will come; None when nothing at all will.
@@ -127,19 +131,20 @@ impl Order {
             let first = source.entries.front().map(Entry::ts);
             first.or_else(|| (!source.done).then(|| source.told.unwrap_or(idle)))
         });
-        left.min()
+        left.chain(self.ends.earliest()).min()
     }
 
     /// The next record and its source. `idle` is the moment before which a source that says
     /// nothing has nothing.
     pub fn next(&mut self, idle: u64) -> Option<(usize, Entry)> {
         let time = self.earliest()?;
-        let passed = |source: &Source| {
-            // A source's own records come in their order: one that waits is the earliest of it.
-            source.done || !source.entries.is_empty() || source.told.unwrap_or(idle) >= time
-        };
-        if self.kept <= MOST_KEPT && !self.sources.iter().all(passed) {
+        if self.kept <= MOST_KEPT && !self.nothing_before(time, idle) {
             return None;
+        }
+        if self.end_is_next(time) {
+            let (_, (place, record)) = self.ends.next(u64::MAX)?;
+            self.kept -= 1;
+            return Some((place, Entry::End(record)));
         }
         let (_, place) = match self.turn.take() {
             Some(turn) => turn,
@@ -157,5 +162,44 @@ impl Order {
             }
         }
         Some((place, entry))
+    }
+
+    /// Whether every source is past that moment.
+    fn nothing_before(&self, time: u64, idle: u64) -> bool {
+        self.sources.iter().all(|source| {
+            // A source's own records come in their order: one that waits is the earliest of it.
+            source.done || !source.entries.is_empty() || source.told.unwrap_or(idle) >= time
+        })
+    }
+
+    /// Whether the earliest, of that time, is the end of a span. Of one moment and one source it is: what comes next there
+    /// came after the span.
+    fn end_is_next(&self, time: u64) -> bool {
+        let Some((end, rank)) = self.ends.first() else {
+            return false;
+        };
+        let is_later = |other: (u64, u32)| (end, rank) <= other;
+        end == time
+            && self
+                .turn
+                .is_none_or(|(time, place)| is_later((time, place as u32)))
+            && self.next.first().is_none_or(is_later)
+    }
+
+    /// Whether a span of that source, whose beginning is next, ends before anything else happens.
+    pub fn ends_at_once(&self, source: usize, end: u64, idle: u64) -> bool {
+        let is_later = |other: (u64, u32)| (end, source as u32) <= other;
+        self.turn
+            .is_none_or(|(time, place)| is_later((time, place as u32)))
+            && self.next.first().is_none_or(is_later)
+            && self.ends.first().is_none_or(is_later)
+            && self.nothing_before(end, idle)
+    }
+
+    /// The end of a span that has begun waits for its turn.
+    pub fn keep_end(&mut self, source: usize, record: Record) {
+        self.kept += 1;
+        self.ends
+            .push_ranked(record.ts(), source as u32, (source, record));
     }
 }

@@ -5,7 +5,7 @@ use super::order::Order;
 use super::{Entry, Message};
 use crate::clock::monotonic;
 use crate::{Sink, SinkError};
-use event::Backend;
+use event::{Backend, Record};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ impl<S: Sink> Run<S> {
         let idle = now.saturating_sub(self.window);
         if self.ids.is_some() || self.may_begin(now) {
             while let Some((source, entry)) = self.order.next(idle) {
-                self.write(source, entry);
+                self.write(source, entry, idle);
             }
         }
         // What is merged may be a part of a larger merge, which waits for it.
@@ -144,20 +144,42 @@ impl<S: Sink> Run<S> {
         *(self.ids).get_or_insert_with(|| Ids::new(self.order.len(), self.calls.unwrap_or(0)))
     }
 
-    fn write(&mut self, source: usize, entry: Entry) {
+    /// `idle`: before this moment a source that says nothing has nothing.
+    fn write(&mut self, source: usize, entry: Entry, idle: u64) {
         let ids = self.begin();
         let written = match entry {
             Entry::ThreadBegins { pid, tid, ns } => self.merged.sink.thread_begins(pid, tid, ns),
             Entry::Record(mut record) => {
                 ids.make_unique(source, &mut record);
-                self.merged.late += u64::from(record.ts() < self.latest);
-                self.latest = self.latest.max(record.ts());
-                match self.merged.failure {
-                    Some(_) => {
-                        self.merged.unwritten += 1;
-                        Ok(())
+                match self.comes(record.ts()) {
+                    true => self.merged.sink.give(record),
+                    false => Ok(()),
+                }
+            }
+            Entry::End(record) => match self.comes(record.ts()) {
+                true => self.merged.sink.give(record),
+                false => Ok(()),
+            },
+            Entry::Whole(mut record) => {
+                ids.make_unique(source, &mut record);
+                let start = match &record {
+                    Record::Event(event) => event.start,
+                    _ => record.ts(),
+                };
+                let goes = self.comes(start);
+                if self.order.ends_at_once(source, record.ts(), idle) {
+                    match self.comes(record.ts()) {
+                        true => self.merged.sink.give_whole(record),
+                        false => Ok(()),
                     }
-                    None => self.merged.sink.give(record),
+                } else {
+                    let sink = &mut self.merged.sink;
+                    let begun = match goes {
+                        true => record.as_beginning(|record| sink.write(record)),
+                        false => None,
+                    };
+                    self.order.keep_end(source, record);
+                    begun.unwrap_or(Ok(()))
                 }
             }
         };
@@ -165,6 +187,15 @@ impl<S: Sink> Run<S> {
             self.merged.unwritten += 1;
             self.merged.failure.get_or_insert(why);
         }
+    }
+
+    /// A record of that time comes next. False: it cannot be written.
+    fn comes(&mut self, ts: u64) -> bool {
+        self.merged.late += u64::from(ts < self.latest);
+        self.latest = self.latest.max(ts);
+        let fails = self.merged.failure.is_some();
+        self.merged.unwritten += u64::from(fails);
+        !fails
     }
 
     fn flush(&mut self) {
@@ -180,7 +211,7 @@ impl<S: Sink> Run<S> {
             self.order.done(source);
         }
         while let Some((source, entry)) = self.order.next(u64::MAX) {
-            self.write(source, entry);
+            self.write(source, entry, u64::MAX);
         }
         self.begin();
         self.flush();

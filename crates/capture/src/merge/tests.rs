@@ -183,6 +183,53 @@ fn an_ioctl_lies_in_the_call_that_made_it() {
     assert_eq!(names, ["preload", "syscall"]);
 }
 
+/// Whole spans are told once; what other sources saw meanwhile is inside of them all the same.
+#[test]
+fn a_whole_span_is_split_where_something_happened_in_it() {
+    let kept = Recorded::default();
+    let mut merge = merge(&kept);
+    let (mut calls, mut work) = (merge.source_of_calls("preload"), merge.source("cupti"));
+    calls.begin(backend("preload")).unwrap();
+    work.begin(backend("cupti")).unwrap();
+    let mut kernel = |id, start, length, call| {
+        let Record::Event(mut event) = span(id, Layer::Gpu, start, Extent::Closed(length)) else {
+            unreachable!("a span");
+        };
+        event.correlation = Some(call);
+        work.give_whole(event.into()).unwrap();
+    };
+    // They overlap, and the second ends first.
+    kernel(1, 25, 200, 1);
+    kernel(2, 28, 60, 1);
+    drop(work);
+    for (id, start, length) in [(1, 10, 5), (2, 20, 10), (3, 50, 38)] {
+        let mut call = span(id, Layer::Driver, start, Extent::Closed(length));
+        match id {
+            1 => calls.write_whole(&mut call).unwrap(),
+            _ => calls.give_whole(call).unwrap(),
+        }
+    }
+    calls.finish();
+    let merged = merge.finish();
+    assert_eq!((merged.late, merged.unwritten), (0, 0));
+    assert_eq!(
+        lines(&kept),
+        [
+            "driver B 1/0@0~0",
+            "driver E 1/0@0~0",
+            "driver B 3/0@0~0",
+            "gpu B 2/0@0~1",
+            "gpu B 4/0@0~1",
+            "driver E 3/0@0~0",
+            "driver B 5/0@0~0",
+            // Of one moment, the first source's is first.
+            "driver E 5/0@0~0",
+            "gpu E 4/0@0~1",
+            "gpu E 2/0@0~1",
+        ]
+    );
+}
+
 #[test]
 fn clocks_that_differ_a_little_lose_nothing() {
     let kept = Recorded::default();

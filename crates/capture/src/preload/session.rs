@@ -139,7 +139,7 @@ impl Session {
 
     /// Begins to drain. Call it before the program starts.
     pub fn start<S: Sink>(self, sink: S) -> Result<Recording<S>, PreloadError> {
-        let clock = first_clock(self.first);
+        let first = self.first;
         let limits = Limits {
             filter: self.options.filter.clone(),
             min_duration: nanoseconds(self.options.min_duration),
@@ -157,6 +157,7 @@ impl Session {
         files::raise_limit();
         let shedding = self.options.budget.map(|share| {
             let budget = Budget::new(share, self.options.gates.clone());
+            let clock = first_clock(first);
             Shedding::new(budget, clock.length(1 << 20) as f64 / f64::from(1 << 20))
         });
         let drainer = {
@@ -177,11 +178,13 @@ impl Session {
             spawn("drain", body)?
         };
         let assembler = {
-            let origin = Traced {
-                processes: Processes::new(self.folder.path(), namespaces),
-                clock,
-            };
+            let processes = Processes::new(self.folder.path(), namespaces);
             let body = move || {
+                let origin = Traced {
+                    processes,
+                    // The program need not wait for it.
+                    clock: first_clock(first),
+                };
                 let assembler = Assembler::new(origin, limits, sink);
                 assemble_all(assembler, &receiver, &give_back, &ahead, &counters)
             };

@@ -45,6 +45,27 @@ impl Sink for Outlet {
         }
     }
 
+    fn write_whole(&mut self, record: &mut Record) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.write_whole(record),
+            Outlet::Merged(inlet) => inlet.write_whole(record),
+        }
+    }
+
+    fn give_whole(&mut self, record: Record) -> Result<(), SinkError> {
+        match self {
+            Outlet::Alone(file) => file.give_whole(record),
+            Outlet::Merged(inlet) => inlet.give_whole(record),
+        }
+    }
+
+    fn splits_spans(&self) -> bool {
+        match self {
+            Outlet::Alone(file) => file.splits_spans(),
+            Outlet::Merged(inlet) => inlet.splits_spans(),
+        }
+    }
+
     fn keeps_records(&self) -> bool {
         match self {
             Outlet::Alone(file) => file.keeps_records(),

@@ -36,7 +36,9 @@ impl LiveCounts {
     pub fn add(&self, record: &Record) {
         match record {
             Record::Event(event) if event.extent != Extent::Open => {
-                self.events.fetch_add(1, Ordering::Relaxed);
+                // Only the writer counts: nobody else's count is overwritten.
+                let events = self.events.load(Ordering::Relaxed);
+                self.events.store(events + 1, Ordering::Relaxed);
             }
             Record::Lost(lost) => {
                 self.lost.fetch_add(lost.count, Ordering::Relaxed);

@@ -31,6 +31,7 @@ use redact::Redaction;
 use room::{Counted, Limit, Room, Verdict};
 use std::{
     any::Any,
+    convert::Infallible,
     error::Error,
     fs::{self, File},
     io,
@@ -53,6 +54,14 @@ pub trait Onlooker: Any + Send {
     /// Who reads a trace is told how it begins; it may do so again, when it was cut and is read from its start.
     fn begin(&mut self, _meta: &Meta) {}
     fn see(&mut self, record: &Record);
+    /// A span during which nothing else was recorded, by its end.
+    fn see_whole(&mut self, record: &mut Record) {
+        let seen = record.in_two(|record| {
+            self.see(record);
+            Ok::<(), Infallible>(())
+        });
+        let Ok(()) = seen;
+    }
     /// What it has found in a trace that is complete, as JSON, to be kept in its tail.
     fn found(&mut self, _summary: &Summary) -> Option<String> {
         None
@@ -503,6 +512,36 @@ impl Sink for TraceFile {
         window.push(record.clone());
         while let Some(wanted) = self.window.as_mut().and_then(|window| window.next(false)) {
             self.write_wanted(&wanted)?;
+        }
+        Ok(())
+    }
+
+    fn write_whole(&mut self, record: &mut Record) -> Result<(), SinkError> {
+        let is_written_only = self.onlookers.is_empty()
+            && self.window.is_none()
+            && self.redaction.is_none()
+            && self.flight.is_none()
+            && self.live.is_none()
+            && self.failure.is_none()
+            && self.stopped.is_none();
+        if !is_written_only || self.file.is_some() {
+            return record.in_two(|record| self.write(record));
+        }
+        let Some(writer) = &mut self.writer else {
+            return record.in_two(|record| self.write(record));
+        };
+        match writer.write(record) {
+            Ok(()) => {
+                if let Some(reader) = &mut self.reader {
+                    reader.see_whole(record);
+                }
+                self.seen.add(record);
+                self.look_at_size();
+            }
+            Err(why) => {
+                self.fail(why.into());
+                self.count(record);
+            }
         }
         Ok(())
     }

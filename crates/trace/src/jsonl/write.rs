@@ -48,8 +48,39 @@ impl<W: Write + Send> JsonlWriter<W> {
         Ok(written?)
     }
 
-    fn line(&mut self, record: &Record) -> Result<()> {
-        line(&mut self.buffer, record, self.lines + 1, self.start)
+    /// The line that `write` makes, whole or not at all.
+    fn add(
+        &mut self,
+        id: u64,
+        write: impl FnOnce(&mut Vec<u8>, u64, u64) -> Result<()>,
+    ) -> Result<()> {
+        let before = self.buffer.len();
+        let written = write(&mut self.buffer, self.lines + 1, self.start).and_then(|()| {
+            let size = self.buffer.len() - before;
+            if size > LONGEST_LINE {
+                Err(Error::TooLong {
+                    id,
+                    size,
+                    limit: LONGEST_LINE,
+                })
+            } else {
+                Ok(())
+            }
+        });
+        if let Err(error) = written {
+            // Half a line would be damage.
+            self.buffer.truncate(before);
+            return Err(error);
+        }
+        self.lines += 1;
+        Ok(())
+    }
+
+    fn write_much(&mut self) -> Result<()> {
+        if self.buffer.len() >= BUFFER {
+            self.write_out()?;
+        }
+        Ok(())
     }
 }
 
@@ -77,10 +108,21 @@ fn line(out: &mut Vec<u8>, record: &Record, number: u64, start: u64) -> Result<(
     out.extend_from_slice(b",\"ts\":");
     write_fixed::<6>(out, crate::time::since(start, record.ts())?);
     match record {
-        Record::Event(event) => event_members(out, event)?,
+        Record::Event(event) => event_members(out, event, event.extent)?,
         Record::Meaning(meaning) => meaning_members(out, meaning)?,
         Record::Lost(lost) => lost_members(out, lost),
     }
+    out.extend_from_slice(b"}\n");
+    Ok(())
+}
+
+/// The beginning of a span that has ended.
+fn beginning(out: &mut Vec<u8>, event: &Event, number: u64, start: u64) -> Result<()> {
+    out.extend_from_slice(b"{\"event_id\":");
+    write::uint(out, number);
+    out.extend_from_slice(b",\"ts\":");
+    write_fixed::<6>(out, crate::time::since(start, event.start)?);
+    event_members(out, event, Extent::Open)?;
     out.extend_from_slice(b"}\n");
     Ok(())
 }
@@ -92,30 +134,19 @@ pub fn encode(record: &Record, start: u64, out: &mut Vec<u8>) -> Result<()> {
 
 impl<W: Write + Send> WriteTrace for JsonlWriter<W> {
     fn write(&mut self, record: &Record) -> Result<()> {
-        let before = self.buffer.len();
-        let written = self.line(record).and_then(|()| {
-            let size = self.buffer.len() - before;
-            let id = crate::sink::id_of(record);
-            if size > LONGEST_LINE {
-                Err(Error::TooLong {
-                    id,
-                    size,
-                    limit: LONGEST_LINE,
-                })
-            } else {
-                Ok(())
-            }
-        });
-        if let Err(error) = written {
-            // Half a line would be damage.
-            self.buffer.truncate(before);
-            return Err(error);
-        }
-        self.lines += 1;
-        if self.buffer.len() >= BUFFER {
-            self.write_out()?;
-        }
-        Ok(())
+        let id = crate::sink::id_of(record);
+        self.add(id, |out, number, start| line(out, record, number, start))?;
+        self.write_much()
+    }
+
+    fn write_whole(&mut self, record: &Record, event: &Event, _duration: u64) -> Result<()> {
+        self.add(event.id, |out, number, start| {
+            beginning(out, event, number, start)
+        })?;
+        self.add(event.id, |out, number, start| {
+            line(out, record, number, start)
+        })?;
+        self.write_much()
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -184,7 +215,8 @@ fn micros(out: &mut Vec<u8>, name: &'static str, duration: u64) -> Result<()> {
     Ok(())
 }
 
-fn event_members(out: &mut Vec<u8>, event: &Event) -> Result<()> {
+/// Of an event as far as `extent` goes: of its beginning, if it is open.
+fn event_members(out: &mut Vec<u8>, event: &Event, extent: Extent) -> Result<()> {
     let deep = |TooDeep| Error::TooDeep {
         id: event.id,
         limit: crate::json::MOST_NESTING,
@@ -195,7 +227,7 @@ fn event_members(out: &mut Vec<u8>, event: &Event) -> Result<()> {
     plain(out, "layer", event.layer.as_str());
     text(out, "name", &event.name);
     plain(out, "category", event.category.as_str());
-    match event.extent {
+    match extent {
         Extent::Instant => {}
         Extent::Open => plain(out, "phase", "B"),
         Extent::Closed(_) => plain(out, "phase", "E"),
@@ -208,10 +240,11 @@ fn event_members(out: &mut Vec<u8>, event: &Event) -> Result<()> {
     optional_hex(out, "context", event.context);
     optional_hex(out, "stream", event.stream);
     optional_uint(out, "correlation", event.correlation);
-    if let Extent::Closed(duration) = event.extent {
+    if let Extent::Closed(duration) = extent {
         micros(out, "duration_us", duration)?;
     }
-    if let Some(status) = &event.status {
+    let is_told = extent == event.extent;
+    if let Some(status) = event.status.as_ref().filter(|_| is_told) {
         key(out, "status");
         write::int(out, status.code);
         if let Some(name) = &status.name {
@@ -226,7 +259,7 @@ fn event_members(out: &mut Vec<u8>, event: &Event) -> Result<()> {
         }
     }
     // A closed span's arguments and stack stand in the line of its beginning.
-    let closed = matches!(event.extent, Extent::Closed(_));
+    let closed = matches!(extent, Extent::Closed(_));
     let details = if closed { &event.outputs } else { &event.args };
     if !details.is_empty() {
         key(out, "details");

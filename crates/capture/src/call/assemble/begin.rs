@@ -12,6 +12,20 @@ use std::sync::Arc;
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
     pub(super) fn begin(&mut self, ring: usize, signature: Arc<Signature>, begin: Begin<'_>) {
+        let mut call = self.begun(ring, signature, begin);
+        if !call.hidden {
+            self.write(&mut call.record);
+        }
+        self.rings[ring].open.push(call);
+    }
+
+    /// A call that has begun, before anybody is told.
+    pub(super) fn begun(
+        &mut self,
+        ring: usize,
+        signature: Arc<Signature>,
+        begin: Begin<'_>,
+    ) -> Box<OpenCall> {
         let (mut call, is_same) = self.spare.take(signature);
         self.fill_in(ring, &mut call, is_same, begin);
         let signature = &call.signature;
@@ -31,10 +45,9 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             let thread = &mut self.rings[ring];
             let around = thread.open.last().map(|call| &*call.signature);
             (self.totals.for_cupti).begin(&mut thread.asked, signature, &call.words, around);
-            self.write(&mut call.record);
         }
         call.hidden = hidden;
-        self.rings[ring].open.push(call);
+        call
     }
 
     /// What is known of a call when it begins. `is_same`: what is there is of an earlier call of the same function.

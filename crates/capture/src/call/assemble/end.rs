@@ -6,7 +6,7 @@ use super::{Assembler, CallEnd, OpenCall, hosts, taken};
 use crate::Sink;
 use crate::call::meaning;
 use crate::call::origin::Origin;
-use crate::call::role::Role;
+use crate::call::role::{Form, Role};
 use event::{Arg, Event, Extent, Layer, Meaning, Name, Record, What};
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
@@ -106,7 +106,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 
     /// The runtime chooses a device when it first needs one: inside of a call, whatever becomes of
     /// that.
-    fn place_late(&self, ring: usize, event: &mut Event) {
+    pub(super) fn place_late(&self, ring: usize, event: &mut Event) {
         if event.layer == Layer::Runtime && event.device.is_none() {
             let thread = &self.rings[ring];
             event.device = thread.state.device(&self.states.all[thread.process]);
@@ -117,7 +117,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     /// A call's outputs, what it tells of later calls, and what it meant. Of nested calls that say
     /// the same the outermost one speaks, once, and by what those inside of it knew where it does
     /// not know itself.
-    fn succeeded(&mut self, ring: usize, call: &mut OpenCall) -> Vec<What> {
+    pub(super) fn succeeded(&mut self, ring: usize, call: &mut OpenCall) -> Vec<What> {
         let OpenCall {
             record,
             signature,
@@ -161,6 +161,9 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let below = std::mem::take(&mut call.below);
         if role == Role::None {
             return below;
+        }
+        if role == Role::Launch(Form::One) && !self.limits.hosts {
+            return self.launched(ring, call, below);
         }
         let thread = &mut self.rings[ring];
         let kernels: Vec<Option<Name>> = match role {
@@ -206,5 +209,33 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             return Vec::new();
         }
         meant
+    }
+
+    /// The same for a launch of one kernel, which there are most of: nothing is asked of the allocator that is not kept.
+    fn launched(&mut self, ring: usize, call: &OpenCall, mut below: Vec<What>) -> Vec<What> {
+        let thread = &mut self.rings[ring];
+        let kernel = meaning::kernel_handle(call.event()).map(|handle| {
+            let known = kernel_name(&self.states, &self.origin, thread.image, thread.pid, handle);
+            let told = || match below.first() {
+                Some(What::Launch(launch)) if !launch.kernel.starts_with("0x") => {
+                    Some(launch.kernel.clone())
+                }
+                _ => None,
+            };
+            let known = known.or_else(told);
+            known.unwrap_or_else(|| self.states.all[thread.process].name_of_handle(handle))
+        });
+        let launch = kernel.and_then(|kernel| meaning::launch_of(call.event(), kernel));
+        if let Some(launch) = launch {
+            below.clear();
+            below.push(What::Launch(launch));
+        }
+        let outer = (thread.open.iter_mut().rev())
+            .find(|outer| !outer.hidden && outer.signature.role.says_the_same(call.signature.role));
+        if let Some(outer) = outer {
+            outer.below.append(&mut below);
+            return Vec::new();
+        }
+        below
     }
 }

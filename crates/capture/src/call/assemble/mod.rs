@@ -10,12 +10,13 @@ mod operators;
 mod output;
 mod ranges;
 mod signatures;
+mod whole;
 
 use super::filter::Filter;
 use super::for_cupti::ForCupti;
-use super::item::{Batch, Item, Step, Within};
+use super::item::{Batch, Step, Within};
 use super::loaded::Objects;
-use super::order::Order;
+use super::order::{Order, Taken};
 use super::origin::Origin;
 use super::signature::Signature;
 use super::stacks::Stacks;
@@ -218,7 +219,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
 
     /// Writes everything up to a moment.
     pub fn advance(&mut self, until: u64) {
-        while let Some((time, ring, item, batch)) = {
+        while let Some(taken) = {
             let (rings, origin) = (&self.rings, &self.origin);
             self.order.next(until, |ring, time| {
                 rings
@@ -226,7 +227,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                     .map_or(time, |thread| origin.to_host(&thread.times, time))
             })
         } {
-            self.step(ring, time, &item, &batch);
+            self.step(&taken);
         }
     }
 
@@ -257,7 +258,15 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         (self.sink, self.totals, self.origin)
     }
 
-    fn step(&mut self, ring: usize, time: u64, item: &Item, batch: &Batch) {
+    fn step(&mut self, taken: &Taken) {
+        let Taken {
+            time,
+            ring,
+            item,
+            batch,
+            ended,
+        } = taken;
+        let (time, ring) = (*time, *ring);
         if self.held.is_over(time) {
             self.release();
         }
@@ -295,9 +304,9 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                         self.frames(ring, *stack, item.time)
                     },
                 };
-                self.begin_any(ring, *function, begin);
+                self.begin_any(ring, *function, begin, *ended);
             }
-            // Its end is a step of its own.
+            // Its end is a step of its own, unless it came along.
             Step::Whole {
                 function,
                 args,
@@ -313,7 +322,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                     complete: true,
                     stack: Vec::new(),
                 };
-                self.begin_any(ring, u32::from(*function), begin);
+                self.begin_any(ring, u32::from(*function), begin, *ended);
             }
             Step::Note { note, payload } => {
                 if let Some(thread) = self.rings.get_mut(ring) {
@@ -329,15 +338,32 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         }
     }
 
-    /// A call, or what a program tells by NVTX, or a framework of its operators.
-    fn begin_any(&mut self, ring: usize, function: u32, begin: Begin<'_>) {
+    /// A call, or what a program tells by NVTX, or a framework of its operators; with its end, if that is what comes next.
+    fn begin_any(
+        &mut self,
+        ring: usize,
+        function: u32,
+        begin: Begin<'_>,
+        ended: Option<(u64, u32)>,
+    ) {
+        let sequence = begin.sequence;
         let signature = self.signature(ring, function);
         if let Some(function) = signature.nvtx {
             self.range_begin(ring, function, signature, &begin);
         } else if let Some(function) = signature.operator {
             self.operator_begin(ring, function, signature, begin);
+        } else if let Some((end, result)) = ended
+            && self.may_be_whole(ring)
+        {
+            return self.whole(ring, signature, begin, end, result);
         } else {
             self.begin(ring, signature, begin);
+        }
+        if let Some((end, result)) = ended {
+            if self.held.is_over(end) {
+                self.release();
+            }
+            self.end(ring, end, sequence, CallEnd::Returned(result));
         }
     }
 

@@ -57,7 +57,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     }
 
     /// Whether there is a sink to write into.
-    fn may_put(&mut self, record: &Record) -> bool {
+    pub(super) fn may_put(&mut self, record: &Record) -> bool {
         if !self.begun {
             self.origin.refresh();
             self.begin_sink();
@@ -72,7 +72,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         !fails
     }
 
-    fn check(&mut self, written: Result<(), SinkError>) {
+    pub(super) fn check(&mut self, written: Result<(), SinkError>) {
         if let Err(why) = written {
             // The program goes on, and so does draining: only the trace ends here.
             self.totals.unwritten += 1;

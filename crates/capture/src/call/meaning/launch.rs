@@ -8,7 +8,7 @@ use event::{Arg, Event, Launch, Name, Value, What};
 /// The handles of the kernels that a launch names.
 pub fn kernel_handles(call: &Event, form: Form) -> Vec<u64> {
     match form {
-        Form::One | Form::Legacy => first(call, &["f", "func", "kernel"]).into_iter().collect(),
+        Form::One | Form::Legacy => kernel_handle(call).into_iter().collect(),
         Form::List => {
             let launches = list(call, "launchParamsList").unwrap_or_default();
             let handle = |one| {
@@ -21,6 +21,16 @@ pub fn kernel_handles(call: &Event, form: Form) -> Vec<u64> {
                 .collect()
         }
     }
+}
+
+/// The handle of the one kernel that a launch names.
+pub fn kernel_handle(call: &Event) -> Option<u64> {
+    first(call, &["f", "func", "kernel"])
+}
+
+/// What a launch of one kernel says of it.
+pub fn launch_of(call: &Event, kernel: Name) -> Option<Launch> {
+    sized(fields(call, "config").unwrap_or(&call.args), kernel)
 }
 
 /// The handle of the kernel that a node of a graph is described to run, by a call of a function that has to do with graphs.
@@ -46,13 +56,10 @@ pub fn launched(
         known.or_else(|| Some(format!("{:#x}", handles.get(place)?).into()))
     };
     let launches: Vec<Launch> = match form {
-        Form::One => {
-            let config = fields(call, "config").unwrap_or(&call.args);
-            named(0)
-                .and_then(|kernel| sized(config, kernel))
-                .into_iter()
-                .collect()
-        }
+        Form::One => named(0)
+            .and_then(|kernel| launch_of(call, kernel))
+            .into_iter()
+            .collect(),
         Form::Legacy => {
             let size = |name| Some(u32::try_from(call.arg(name)?.as_u64()?).ok()?.max(1));
             let launch = |kernel| {

@@ -432,7 +432,8 @@ fn one_by_one(batches: Vec<Batch>) -> Vec<String> {
     }
     let mut told = std::collections::HashMap::new();
     let mut found = Vec::new();
-    while let Some((_, _, item, batch)) = order.next(u64::MAX, |_, time| time) {
+    while let Some(taken) = order.next(u64::MAX, |_, time| time) {
+        let (item, batch) = (&taken.item, &taken.batch);
         let within = |within: Within, args| {
             let (bytes, valid) = within.payload(args);
             bytes[..valid].to_vec()
@@ -461,6 +462,10 @@ fn one_by_one(batches: Vec<Batch>) -> Vec<String> {
             other => panic!("nothing else happened: {other:?}"),
         };
         found.push(format!("{letter}{}@{}", item.sequence, item.time));
+        if let Some((end, result)) = taken.ended {
+            let left = told.remove(&item.sequence).unwrap_or_default();
+            found.push(format!("E{result} {left:?} {}@{end}", item.sequence));
+        }
     }
     found
 }

@@ -81,6 +81,12 @@ impl Onlooker for Summing {
         }
     }
 
+    fn see_whole(&mut self, record: &mut Written) {
+        if let Summing::Records(analysis) = self {
+            analysis.add_whole(record);
+        }
+    }
+
     fn found(&mut self, summary: &Summary) -> Option<String> {
         let Summing::Records(analysis) = std::mem::take(self) else {
             return None;

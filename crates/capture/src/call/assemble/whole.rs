@@ -1,0 +1,99 @@
+//! A call that ended before anything else happened, as nearly all do: its beginning and its end are recorded as one, so that
+//! everybody on the way to the trace looks at it once.
+
+use super::{Assembler, Begin};
+use crate::Sink;
+use crate::call::origin::Origin;
+use crate::call::signature::Signature;
+use event::{Extent, Meaning, Record, What};
+use std::sync::Arc;
+
+impl<O: Origin, S: Sink> Assembler<O, S> {
+    /// Whether nobody waits for beginnings by themselves.
+    pub(super) fn may_be_whole(&self, ring: usize) -> bool {
+        let thread = &self.rings[ring];
+        !self.limits.hosts
+            && !self.held.waits()
+            && self.restarted.is_empty()
+            && thread.told.is_empty()
+            && thread.operators.is_empty()
+    }
+
+    /// A call of that function began, and returned that at `end`.
+    pub(super) fn whole(
+        &mut self,
+        ring: usize,
+        signature: Arc<Signature>,
+        begin: Begin<'_>,
+        end: u64,
+        result: u32,
+    ) {
+        let sequence = begin.sequence;
+        let mut call = self.begun(ring, signature, begin);
+        let thread = &mut self.rings[ring];
+        if !thread.short.is_empty() {
+            thread.short.remove(&sequence);
+        }
+        let status = call.signature.status(result);
+        let event = call.event_mut();
+        let begun = (event.device, event.context, event.stream);
+        event.extent = Extent::Closed(end.saturating_sub(event.start));
+        event.status = status;
+        let meanings: Vec<What> = if call.signature.succeeded(result) {
+            self.succeeded(ring, &mut call)
+        } else {
+            self.place_late(ring, call.event_mut());
+            Vec::new()
+        };
+        if !call.hidden {
+            let event = call.event();
+            let ended = (event.device, event.context, event.stream);
+            if begun == ended && !self.sink.keeps_records() {
+                if self.may_put_whole(&call.record) {
+                    let written = self.sink.write_whole(&mut call.record);
+                    self.check(written);
+                }
+                for what in meanings {
+                    let meaning = Meaning::of(call.event(), what);
+                    self.put(Record::Meaning(meaning));
+                }
+                return self.spare.put_back(call);
+            }
+            let meanings = (meanings.into_iter()).map(|what| Meaning::of(event, what));
+            let meanings: Vec<Meaning> = meanings.collect();
+            if begun != ended {
+                // Where it happened came out in the course of it: the beginning does not know yet.
+                let mut beginning = event.clone();
+                (beginning.device, beginning.context, beginning.stream) = begun;
+                (beginning.extent, beginning.status) = (Extent::Open, None);
+                beginning.outputs.clear();
+                self.put(Record::Event(beginning));
+                let record = call.take_record();
+                self.put(record);
+            } else {
+                let record = call.take_record();
+                if self.may_put_whole(&record) {
+                    let written = self.sink.give_whole(record);
+                    self.check(written);
+                }
+            }
+            for meaning in meanings {
+                self.put(Record::Meaning(meaning));
+            }
+        }
+        self.spare.put_back(call);
+    }
+
+    /// Whether there is a sink to write into; both records of the span are counted.
+    fn may_put_whole(&mut self, record: &Record) -> bool {
+        let start = match record {
+            Record::Event(event) => event.start,
+            _ => record.ts(),
+        };
+        self.totals.late += u64::from(start < self.latest);
+        self.latest = self.latest.max(start);
+        let may = self.may_put(record);
+        self.totals.unwritten += u64::from(!may);
+        may
+    }
+}
