@@ -16,7 +16,7 @@ use super::{
     trigger::{Trigger, TriggerWatch},
 };
 use crate::launch::block_signals;
-use event::{Meta, Record, Summary};
+use event::{Kind, Meta, Record, Summary};
 use segments::Segments;
 use std::{
     ffi::OsString,
@@ -195,7 +195,13 @@ impl Flight {
         if self.due.is_none()
             && let Some(reason) = end
         {
-            self.due = Some((reason, summary.end_ns));
+            // The driver takes seconds to tear down a process that was killed, and it is gone only then: what counts is
+            // what the program did last.
+            let at = match self.segments.last() {
+                0 => summary.end_ns,
+                last => last.min(summary.end_ns),
+            };
+            self.due = Some((reason, at));
         }
         self.take();
         let mut report = FlightReport::default();
@@ -219,5 +225,65 @@ impl Flight {
         }
         self.segments.remove();
         report
+    }
+}
+
+/// Whether a record is of something that the program did: samples of the GPU come for as long as cutrace runs.
+fn is_of_program(record: &Record) -> bool {
+    match record {
+        Record::Event(event) => event.kind != Kind::Counter,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use event::{Category, Event, Extent, Layer};
+
+    /// A killed process that used a GPU is gone only seconds later; samples of the GPU go on until then.
+    #[test]
+    fn the_last_seconds_are_those_of_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = FlightOptions {
+            length: Duration::from_secs(2),
+            most: 64 << 20,
+            trigger: Trigger::USUAL,
+            say: None,
+        };
+        let path = folder.path().join("t.arrows");
+        let mut flight = Flight::start(&path, &Meta::default(), options).unwrap();
+        let ms = |count: u64| count * 1_000_000;
+        for time in (0..10_000).step_by(10) {
+            let event = if time < 5_000 {
+                let mut call = Event::new(time, Layer::Driver, Category::Memory, "c", ms(time));
+                call.extent = Extent::Closed(1_000);
+                call
+            } else {
+                let mut sample = Event::new(time, Layer::Gpu, Category::Other, "s", ms(time));
+                sample.kind = Kind::Counter;
+                sample
+            };
+            flight.write(&Record::Event(event)).unwrap();
+        }
+        let summary = Summary {
+            end_ns: ms(10_000),
+            exit: Some(128 + 9),
+            ..Summary::default()
+        };
+        let report = flight.finish(&summary);
+        assert_eq!(report.snapshots.len(), 1, "{:?}", report.notes);
+        let snapshot = &report.snapshots[0];
+        let mut calls = Vec::new();
+        for record in trace::open(&snapshot.path).unwrap() {
+            if let Ok(Record::Event(event)) = record
+                && event.layer == Layer::Driver
+            {
+                calls.push(event.start);
+            }
+        }
+        calls.dedup();
+        assert!((195..=202).contains(&calls.len()), "{}", calls.len());
+        assert_eq!(calls.last(), Some(&ms(4_990)));
     }
 }

@@ -1,6 +1,6 @@
 //! The segments of a flight recording: short traces, the oldest of which is dropped.
 
-use super::FlightOptions;
+use super::{FlightOptions, is_of_program};
 use event::{Meta, Record};
 use std::{
     cell::RefCell,
@@ -52,6 +52,8 @@ pub struct Segments {
     most: u64,
     whole: std::collections::VecDeque<Arc<Segment>>,
     current: Option<Current>,
+    /// When the program did something last.
+    last: u64,
     number: u64,
     /// Names that snapshots under way will have.
     reserved: RefCell<HashSet<PathBuf>>,
@@ -86,6 +88,7 @@ impl Segments {
             most: options.most,
             whole: Default::default(),
             current: None,
+            last: 0,
             number: 0,
             reserved: RefCell::default(),
         })
@@ -107,7 +110,15 @@ impl Segments {
             current.writer.write(record)?;
             current.last = current.last.max(ts);
         }
+        if is_of_program(record) {
+            self.last = self.last.max(ts);
+        }
         Ok(())
+    }
+
+    /// When the program did something last; 0 if it did nothing.
+    pub fn last(&self) -> u64 {
+        self.last
     }
 
     fn is_long(&self, current: &Current, now: u64) -> bool {
@@ -149,8 +160,7 @@ impl Segments {
             self.whole
                 .push_back(Arc::new(Segment { path, last, bytes }));
         }
-        let newest = self.whole.back().map_or(0, |segment| segment.last);
-        let oldest = newest.saturating_sub(self.length);
+        let oldest = self.last.saturating_sub(self.length);
         let mut bytes: u64 = self.whole.iter().map(|segment| segment.bytes).sum();
         while let Some(first) = self.whole.front()
             && (first.last < oldest || bytes > self.most)
