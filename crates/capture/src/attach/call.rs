@@ -3,6 +3,7 @@
 //! A thread of the process that waits at a safe place is sent to `pthread_create` and back. The new thread does the
 //! rest as any thread would: it loads the library and calls the function, and may wait for whatever lock it needs.
 
+use super::everyone::Everyone;
 use super::process::{Process, gets_signals};
 use super::stopped::Stopped;
 use super::{AttachError, safe};
@@ -316,26 +317,23 @@ fn find_safe(process: &Process) -> Result<Stopped, AttachError> {
     loop {
         let threads = process.threads();
         // Those that get signals only if no other will do, see `gets_signals`.
-        let is_alone = threads.len() == 1;
-        for tid in &threads {
-            let is_soon = Instant::now() + TO_FIND - FOR_OTHERS < until;
-            let too_soon = is_soon && !is_alone && gets_signals(pid, *tid);
-            if too_soon || !safe::may_be_safe(pid, *tid) {
-                continue;
-            }
-            let stopped = match Stopped::one(pid, *tid) {
-                Err(AttachError::Unstoppable { .. }) => continue,
-                stopped => stopped?,
+        let is_soon = threads.len() > 1 && Instant::now() + TO_FIND - FOR_OTHERS < until;
+        let may_do = |tid: libc::pid_t| !(is_soon && gets_signals(pid, tid));
+        let looks_fit = |tid: &libc::pid_t| may_do(*tid) && safe::may_be_safe(pid, *tid);
+        if threads.iter().any(looks_fit) {
+            // It may have got a child since, and only while all stand still does that do no harm.
+            let found = match Everyone::stop_patiently(pid, None) {
+                Err(AttachError::Unstoppable { .. }) => None,
+                stopped => stopped?.take(|thread| {
+                    let registers = thread.registers();
+                    !thread.has_signal()
+                        && may_do(thread.tid)
+                        && registers
+                            .is_some_and(|registers| safe::is_safe(process, thread.tid, &registers))
+                }),
             };
-            let Some(stopped) = stopped else { continue };
-            let registers = stopped.registers();
-            // It may have got a child since.
-            let is_parent = is_soon && !is_alone && gets_signals(pid, *tid);
-            if !stopped.has_signal()
-                && !is_parent
-                && registers.is_some_and(|registers| safe::is_safe(process, *tid, &registers))
-            {
-                return Ok(stopped);
+            if let Some(thread) = found {
+                return Ok(thread);
             }
         }
         if threads.is_empty() {

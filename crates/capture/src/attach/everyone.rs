@@ -4,10 +4,13 @@
 //! If that thread stands still, another is woken for them, and its call is interrupted: only if that one is traced as
 //! well can its call be mended. So all threads are traced before the first is stopped, and those that such signals are
 //! for are let go first.
+//!
+//! Even so one that was let go may be woken for a signal of one that was not. [`while_all_stand`] leaves no such moment: the
+//! kernel lets all threads of a tracer that ends go at once, and no process ends meanwhile.
 
 use super::AttachError;
-use super::process;
-use super::stopped::{Became, Stopped, TO_STOP, release_later, seize, wait};
+use super::process::{self, Status};
+use super::stopped::{Became, LOOK, Stopped, TO_STOP, release_later, seize, wait};
 use crate::ptrace;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
@@ -16,6 +19,43 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 100;
 /// How long it is tried to stop a thread.
 const LONGEST: Duration = Duration::from_secs(30);
+
+/// How long the kernel may take to let threads go whose tracer has ended.
+const TO_LET_GO: Duration = Duration::from_secs(1);
+
+/// Stops all threads but one, does something meanwhile, and lets them go at one moment.
+pub fn while_all_stand<T: Send>(
+    pid: u32,
+    but: Option<libc::pid_t>,
+    meanwhile: impl FnOnce(&[Stopped]) -> T + Send,
+) -> Result<T, AttachError> {
+    // The tracer of a thread is a thread of ours: this one, which ends with it.
+    let tracer = move || {
+        let all = Everyone::stop_patiently(pid, but)?;
+        let done = meanwhile(&all);
+        Ok((done, all.leave()))
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("cutrace-attach".into())
+            .spawn_scoped(scope, tracer);
+        let thread = thread.map_err(|source| AttachError::System {
+            pid,
+            what: "starting a thread",
+            source,
+        })?;
+        let (done, left) = match thread.join() {
+            Ok(ended) => ended?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        let until = Instant::now() + TO_LET_GO;
+        let is_traced = |tid: &libc::pid_t| Status::is_traced(pid, *tid);
+        while left.iter().any(is_traced) && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        Ok(done)
+    })
+}
 
 /// Goes on when dropped.
 pub struct Everyone {
@@ -105,6 +145,21 @@ impl Everyone {
             }
         }
         Ok(())
+    }
+
+    /// Takes the first that is fit out of them: it stands on when the others go on.
+    pub fn take(&mut self, is_fit: impl Fn(&Stopped) -> bool) -> Option<Stopped> {
+        let place = self.stopped.iter().position(is_fit)?;
+        Some(self.stopped.swap_remove(place))
+    }
+
+    /// Leaves them to the end of this thread, as many as may be: which those are.
+    fn leave(mut self) -> Vec<libc::pid_t> {
+        self.stopped.iter_mut().for_each(Stopped::mend);
+        let all = std::mem::take(&mut self.stopped);
+        let (left, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Stopped::may_be_left);
+        self.stopped = others;
+        left.into_iter().map(Stopped::leave).collect()
     }
 
     fn let_go(&mut self) {

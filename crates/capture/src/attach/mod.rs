@@ -21,7 +21,7 @@ pub use error::AttachError;
 
 use self::call::{RemoteCall, TO_LOAD};
 use self::changes::Remote;
-use self::everyone::Everyone;
+use self::everyone::while_all_stand;
 use self::process::{Process, find_loaded};
 use crate::preload::folder;
 use event::attach::step;
@@ -155,33 +155,36 @@ fn hook(pid: u32, call: &RemoteCall<'_>, remote: &Remote) -> Result<(Pause, usiz
     let thread = call.thread();
     for attempt in 0..TRIES {
         let mut watch = Stopwatch::new();
-        let stopped = Everyone::stop_patiently(pid, thread)?;
-        let stopping = watch.lap();
-        call.say(step::STOPPED);
-        let prepared = call.wait(TO_PREPARE)?;
-        let preparing = watch.lap();
-        if prepared == step::PREPARED {
-            let changes = remote.changes().ok_or(AttachError::Refused { pid })?;
-            let are_in_use = changes.are_in_use(pid, &stopped);
-            let checking = watch.lap();
-            if !are_in_use {
-                let left = match stopped.first() {
-                    Some(thread) => changes.make(thread),
-                    None => changes.len(),
-                };
-                drop(stopped);
-                let paused = Pause {
-                    stopping,
-                    preparing,
-                    checking,
-                    writing: watch.lap(),
-                };
-                return Ok((paused, left));
+        let hooked = while_all_stand(pid, thread, |stopped| {
+            let stopping = watch.lap();
+            call.say(step::STOPPED);
+            match call.wait(TO_PREPARE)? {
+                step::PREPARED => {}
+                step::FAILED => return Err(AttachError::Refused { pid }),
+                _ => return Ok(None),
             }
-        }
-        drop(stopped);
-        if prepared == step::FAILED {
-            return Err(AttachError::Refused { pid });
+            let preparing = watch.lap();
+            let changes = remote.changes().ok_or(AttachError::Refused { pid })?;
+            let are_in_use = changes.are_in_use(pid, stopped);
+            let checking = watch.lap();
+            if are_in_use {
+                return Ok(None);
+            }
+            let left = match stopped.first() {
+                Some(thread) => changes.make(thread),
+                None => changes.len(),
+            };
+            let paused = Pause {
+                stopping,
+                preparing,
+                checking,
+                writing: Duration::ZERO,
+            };
+            Ok(Some((paused, left)))
+        })??;
+        if let Some((paused, left)) = hooked {
+            let writing = watch.lap();
+            return Ok((Pause { writing, ..paused }, left));
         }
         std::thread::sleep(Duration::from_millis(u64::from(attempt.min(20)) + 1));
     }
@@ -208,14 +211,15 @@ fn unhook(pid: u32, control: u64) -> Result<(), AttachError> {
     let Some(remote) = Remote::at(pid, control) else {
         return Err(AttachError::Ended { pid });
     };
-    let stopped = Everyone::stop_patiently(pid, None)?;
-    let changes = remote.changes().ok_or(AttachError::Ended { pid })?;
-    if let Some(thread) = stopped.first() {
-        changes.take_back(thread);
-    }
-    let _ = remote.stop_recording();
-    remote.forget_session();
-    Ok(())
+    while_all_stand(pid, None, |stopped| {
+        let changes = remote.changes().ok_or(AttachError::Ended { pid })?;
+        if let Some(thread) = stopped.first() {
+            changes.take_back(thread);
+        }
+        let _ = remote.stop_recording();
+        remote.forget_session();
+        Ok(())
+    })?
 }
 
 /// What a cutrace that was killed has left in the process is taken off; one that runs is left alone.

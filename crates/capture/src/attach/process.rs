@@ -137,6 +137,11 @@ impl Status {
         Some(Status { pid, text })
     }
 
+    /// Whether somebody traces a thread.
+    pub fn is_traced(pid: u32, thread: libc::pid_t) -> bool {
+        Status::of_thread(pid, thread).is_some_and(|status| status.number("TracerPid") != 0)
+    }
+
     fn value(&self, name: &str) -> Option<&str> {
         let mut lines = self.text.lines();
         lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
@@ -289,6 +294,15 @@ pub fn takes_signal(pid: u32, thread: libc::pid_t, taken: libc::c_int) -> bool {
             _ => 0,
         };
         (pending & !status.signals("SigBlk") | taken) & status.signals("SigCgt") != 0
+    })
+}
+
+/// Whether nothing comes of a signal.
+pub fn ignores_signal(pid: u32, thread: libc::pid_t, signal: libc::c_int) -> bool {
+    let is_in = |set: u64| (1..=64).contains(&signal) && set >> (signal - 1) & 1 == 1;
+    let by_itself = matches!(signal, libc::SIGCHLD | libc::SIGURG | libc::SIGWINCH);
+    Status::of_thread(pid, thread).is_some_and(|status| {
+        is_in(status.signals("SigIgn")) || by_itself && !is_in(status.signals("SigCgt"))
     })
 }
 

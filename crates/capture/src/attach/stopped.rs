@@ -2,7 +2,7 @@
 //! goes on as if nothing had been.
 
 use super::AttachError;
-use super::process::takes_signal;
+use super::process::{ignores_signal, takes_signal};
 use crate::ptrace::{self, Registers};
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub(super) const TO_STOP: Duration = Duration::from_secs(2);
 const TO_CALL: Duration = Duration::from_secs(30);
 /// How long cutrace stays for a thread that does not stop: when cutrace ends, the kernel lets it go.
 const TO_LEAVE_KERNEL: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_micros(20);
+pub(super) const LOOK: Duration = Duration::from_micros(20);
 
 /// A thread that stands still. Goes on when dropped.
 pub struct Stopped {
@@ -40,23 +40,6 @@ pub(super) enum Became {
 }
 
 impl Stopped {
-    /// Stops one thread. None: it is gone.
-    pub fn one(pid: u32, tid: libc::pid_t) -> Result<Option<Stopped>, AttachError> {
-        if !seize(pid, tid)? {
-            return Ok(None);
-        }
-        // One that is gone by now is waited for no longer.
-        let _ = ptrace::interrupt(tid);
-        match wait(pid, tid, Instant::now() + TO_STOP)? {
-            Became::Stopped(stopped) => Ok(Some(stopped)),
-            Became::Gone => Ok(None),
-            Became::Running => {
-                release_later(tid);
-                Err(AttachError::Unstoppable { pid, thread: tid })
-            }
-        }
-    }
-
     pub fn registers(&self) -> Option<Registers> {
         ptrace::registers(self.tid)
     }
@@ -117,6 +100,20 @@ impl Stopped {
     pub fn is_in_fragile_call(&self) -> bool {
         let call = self.registers().and_then(|registers| registers.call());
         call.is_some_and(|(number, _, _)| ONCE.contains(&number))
+    }
+
+    /// Whether it goes on as it should when its tracer ends: no signal waits for our word but one that the program ignores.
+    pub fn may_be_left(&self) -> bool {
+        self.registers.is_none()
+            && (self.signal == 0 || ignores_signal(self.pid, self.tid, self.signal))
+    }
+
+    /// Leaves it to the end of its tracer.
+    pub fn leave(mut self) -> libc::pid_t {
+        self.mend();
+        let tid = self.tid;
+        std::mem::forget(self);
+        tid
     }
 
     /// Gives it the registers that it goes on with.
