@@ -105,6 +105,29 @@ mod tests {
             ("triton_per_fused_native_layer_norm_1", "normalisation"),
             ("vllm::reshape_and_cache_flash_kernel", "kv-cache"),
             ("vectorAdd", "other"),
+            // Words inside of others: lambda is no LAMB, nocast no cast, convert no convolution.
+            (
+                "void at::native::vectorized_elementwise_kernel<4, at::native::neg_kernel_cuda(at::TensorIteratorBase&)::{lambda()#2}>",
+                "elementwise",
+            ),
+            (
+                "void at::native::elementwise_kernel<128, 2, void at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<\
+                 float, float, float, at::native::binary_internal::DivFunctor<float> > >(at::TensorIteratorBase&)::{lambda(int)#1}>",
+                "elementwise",
+            ),
+            (
+                "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<float, at::native::func_wrapper_t<float, \
+                 at::native::sum_functor<float, float, float>::operator()(at::TensorIterator&)::{lambda(float, float)#1}> > >",
+                "reduction",
+            ),
+            (
+                "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(\
+                 at::TensorIteratorBase&)::{lambda()#3}> >",
+                "copy",
+            ),
+            ("convert_weights", "other"),
+            ("causal_conv1d_fwd_kernel", "convolution"),
+            ("lamb_update_kernel", "optimizer"),
         ] {
             assert_eq!(class_of(name), class, "{name}");
         }
