@@ -4,9 +4,10 @@ use super::{
     Reason,
     segments::{OWNER, Segment, TOLD},
 };
-use ahash::AHashSet;
+use ahash::{AHashMap, AHashSet};
 use event::{Extent, Meta, Record, Watched};
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
@@ -85,6 +86,9 @@ fn joined<'a>(
     let mut writer = trace::create(path, meta)?;
     // A span that began in one segment and ended in another has its beginning in both.
     let mut open: AHashSet<u64> = AHashSet::new();
+    // Spans that began before and have not ended yet, by their order: those that end before are not wanted.
+    let mut begun: BTreeMap<u64, Record> = BTreeMap::new();
+    let mut order: AHashMap<u64, u64> = AHashMap::new();
     let (mut first, mut last) = (u64::MAX, 0);
     for segment in segments {
         let mut reader = match trace::open(segment) {
@@ -96,8 +100,27 @@ fn joined<'a>(
         for record in &mut reader {
             // What is damaged is at the end: the last batch of a recorder that was killed.
             let Ok(record) = record else { break };
-            if record.ts() < from && !is_open(&record) {
+            if record.ts() < from {
+                if let Record::Event(event) = &record {
+                    match event.extent {
+                        Extent::Open if open.insert(event.id) => {
+                            let number = begun.last_key_value().map_or(0, |(last, _)| last + 1);
+                            order.insert(event.id, number);
+                            begun.insert(number, record);
+                        }
+                        Extent::Closed(_) => {
+                            open.remove(&event.id);
+                            let number = order.remove(&event.id);
+                            number.and_then(|number| begun.remove(&number));
+                        }
+                        _ => {}
+                    }
+                }
                 continue;
+            }
+            for record in std::mem::take(&mut begun).into_values() {
+                first = first.min(record.ts());
+                writer.write(&record)?;
             }
             if let Record::Event(event) = &record {
                 match event.extent {
@@ -113,6 +136,11 @@ fn joined<'a>(
             writer.write(&record)?;
         }
     }
+    for record in begun.into_values() {
+        first = first.min(record.ts());
+        last = last.max(record.ts());
+        writer.write(&record)?;
+    }
     let late = writer.late();
     let mut summary = writer.summary();
     summary.end_ns = last;
@@ -126,10 +154,6 @@ fn joined<'a>(
         trace::put_in_order(path)?;
     }
     Ok(summary.events)
-}
-
-fn is_open(record: &Record) -> bool {
-    matches!(record, Record::Event(event) if event.extent == Extent::Open)
 }
 
 /// The segments that a killed recorder has left, as a trace beside their folder, which goes.
