@@ -144,8 +144,8 @@ const details = (() => {
         known?.request && known.request.fields.length === 0 && block('Request', facts([['command', known.request.command], ...Object.entries(known.request.decoded)])),
         known?.stack.length > 0 && block('Stack', stack(known.stack)),
         caused(report, view, ref, linked, known)),
-      waiting && el('p', { class: 'quiet' }, 'Asking for arguments and stack …'),
-      !known && !waiting && el('p', { class: 'quiet' }, report.server ? 'The server did not say more about it.' : ['This file has no room for its arguments: detail needs ', el('code', {}, 'cutrace view'), '.']),
+      waiting && el('p', { class: 'quiet' }, 'Loading arguments and stack …'),
+      !known && !waiting && el('p', { class: 'quiet' }, report.server ? 'cutrace view could not say more about this call.' : ['This file has no room for its arguments: detail needs ', el('code', {}, 'cutrace view'), '.']),
       el(
         'p',
         { class: 'actions' },
@@ -242,7 +242,7 @@ const details = (() => {
   // From the beginning of the call to the beginning of the work.
   function queueDelay(call, work) {
     const delay = work.row.start[work.i] - call.row.start[call.i];
-    return delay >= 0 ? `${format.time(delay)} from the call to the start` : 'began before its call, by the clocks’ error';
+    return delay >= 0 ? `${format.time(delay)} from the call to the start` : 'starts before its call, because the clocks are not exact';
   }
 
   function copyFacts(report, ref, linked, known) {
@@ -268,7 +268,7 @@ const details = (() => {
       ['source', end(memories[0], ofCall?.meaning?.src)],
       ['destination', end(memories[1], ofCall?.meaning?.dst)],
       !memories.some(Boolean) && known?.meaning?.pinned != null && ['host memory', known.meaning.pinned ? 'pinned' : 'pageable'],
-      memories.some((memory) => memory === 'pinned' || memory === 'pageable') && ['host memory', memories.includes('pageable') ? 'pageable: the driver copies it through a buffer of its own' : 'pinned'],
+      memories.some((memory) => memory === 'pinned' || memory === 'pageable') && ['host memory', memories.includes('pageable') ? 'pageable: the driver copies it through its own buffer' : 'pinned'],
       time > 0 && ['bandwidth', `${format.rate((size / time) * 1e9)}${work || far ? ' on the GPU' : ' over the call'}`],
       work && call && work !== call && ['queue delay', queueDelay(call, work)],
       far && ['queue delay', `${format.time(Math.max(0, far.place.start - ref.row.start[ref.i]))} from the call to the start`],

@@ -37,6 +37,9 @@ const spans = (() => {
     return cell;
   }
 
+  // Whether a file that keeps only some spans keeps all of this stretch.
+  const allKept = ({ whole }, from, to) => whole != null && whole[0] <= from && to <= whole[1];
+
   // Where each id, and each correlation, is found. Built when first asked for.
   function finder(timeline) {
     let byId = null;
@@ -91,5 +94,5 @@ const spans = (() => {
     return chain;
   }
 
-  return { firstAfter, at, cellAt, finder, enclosing };
+  return { firstAfter, at, cellAt, allKept, finder, enclosing };
 })();

@@ -13,6 +13,8 @@ test('every recorded trace opens without complaint', async () => {
     const page = await open(name);
     assert.deepEqual(page.problems, [], name);
     assert.ok((await page.locator('#panel-functions tbody tr').count()) > 5, name);
+    const ids = await page.locator('[id]').evaluateAll((nodes) => nodes.map((node) => node.id));
+    assert.deepEqual(ids.filter((id, at) => ids.indexOf(id) !== at), [], `${name}: a table twice`);
     const simulated = await page.getByText('simulated GPU').count();
     assert.equal(simulated, name.startsWith('recorded-demo') ? 1 : 0, `${name}: softgpu says so, hardware does not`);
     await page.context().close();
