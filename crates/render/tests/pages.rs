@@ -98,13 +98,14 @@ fn pages() {
     page("odd.html", &story::meta(), extremes::odd(), None);
     system_calls_only();
     recorded();
-    torch();
+    from_corpus("big", "recorded-torch.html");
+    from_corpus("transfer", "recorded-copies.html");
     part();
 }
 
-/// A PyTorch program on an H200, from fixtures/corpus.
-fn torch() {
-    let packed = repository().join("fixtures/corpus/big.jsonl.zst");
+/// PyTorch programs on an H200, from fixtures/corpus.
+fn from_corpus(name: &str, page_name: &str) {
+    let packed = repository().join(format!("fixtures/corpus/{name}.jsonl.zst"));
     let packed = fs::File::open(packed).expect("fixtures/corpus");
     let mut lines = Vec::new();
     ruzstd::decoding::StreamingDecoder::new(packed)
@@ -118,7 +119,7 @@ fn torch() {
         .by_ref()
         .map(|record| record.expect("a record"))
         .collect();
-    page("recorded-torch.html", &meta, records, reader.summary());
+    page(page_name, &meta, records, reader.summary());
 }
 
 /// Nobody looked for CUDA's calls.
