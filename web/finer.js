@@ -3,7 +3,7 @@
 const finer = (() => {
   const WAIT = 30; // milliseconds without a change before the server is asked again
   const REMEMBERED = 24; // answers
-  const LIMIT = 10000; // spans in an answer: several for each pixel, and quickly read
+  const LIMIT = 20000; // spans in an answer
   const COARSE = 2; // pixels of a cell of the page's own that are fine enough
 
   function create(report, view) {
