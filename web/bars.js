@@ -69,7 +69,7 @@ const bars = (() => {
       const category = row.category[i];
       if (w < 1.5) {
         // Where there are cells, they have counted it.
-        if (!row.cells) column.add(Math.max(scale.GUTTER, Math.floor(x0)), category, Math.max(w, 0.05), row.label[i], row, i);
+        if (!row.cells || spans.allKept(scene.timeline, row.start[i], row.start[i])) column.add(Math.max(scale.GUTTER, Math.floor(x0)), category, Math.max(w, 0.05), row.label[i], row, i);
         continue;
       }
       column.flush();
@@ -107,7 +107,7 @@ const bars = (() => {
     const last = Math.min(row.cellCount - 1, Math.ceil(to / width) - own.first);
     for (let i = first; i <= last; i++) {
       const category = own.category[i];
-      if (category === data.EMPTY) continue;
+      if (category === data.EMPTY || spans.allKept(scene.timeline, (own.first + i) * width, (own.first + i + 1) * width)) continue;
       const x = scale.GUTTER + ((own.first + i) * width - from) * k;
       const filled = own.fill[i] / 255;
       if (w < 1.5) {

@@ -21,7 +21,7 @@ const compare = (() => {
 
   function sideTitle(letter, report) {
     const command = (report.meta.command ?? []).join(' ');
-    return el('div', { class: 'side-title' }, el('b', {}, letter), el('span', { class: 'mono' }, command || 'not known'), el('span', { class: 'quiet' }, format.time(report.timeline.end_ns)));
+    return el('div', { class: 'side-title' }, el('b', {}, letter), el('span', { class: 'mono' }, command || 'unknown command'), el('span', { class: 'quiet' }, format.time(report.timeline.end_ns)));
   }
 
   // What is in view in one is in view in the other.
@@ -47,13 +47,13 @@ const compare = (() => {
     try {
       diff = JSON.parse(byId('data-diff').textContent);
     } catch {
-      return el('p', { class: 'quiet' }, 'What differs is not known.');
+      return el('p', { class: 'quiet' }, 'The differences could not be read.');
     }
     diff = diff.diff ?? diff;
     const rows = [...(diff.kernels ?? []), ...(diff.functions ?? [])];
     const numbers = [...(diff.steps ?? []), ...(diff.totals ?? [])];
     const table = tables.create({
-      caption: 'Time by name, from A to B. Press one to see its longest call in both.',
+      caption: 'Time by name, from A to B. Click one to see its longest call in both.',
       rows,
       sort: 1,
       page: 25,

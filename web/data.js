@@ -13,7 +13,8 @@ const data = (() => {
     const deflated = Uint8Array.from(text, (character) => character.charCodeAt(0));
     const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-    return { ...report, served: report.server, server: null, timeline: decode(bytes) };
+    const timeline = { ...decode(bytes), whole: report.whole };
+    return { ...report, served: report.server, server: null, timeline };
   }
 
   class Input {

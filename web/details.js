@@ -111,7 +111,7 @@ const details = (() => {
     const title = labelOf(timeline, ref);
     const sentence = request(known, title);
     const kernel = kernelFacts(report, ref, linked, known, view.scene.shown);
-    const copy = copyFacts(report, ref, linked, known);
+    const copy = copyFacts(report, ref, linked, known, view.scene.shown);
     const list = [
       full !== title && ['full name', full],
       known?.name && known.name !== title && !isGpu(timeline, ref) && ['call', known.name],
@@ -144,8 +144,8 @@ const details = (() => {
         known?.request && known.request.fields.length === 0 && block('Request', facts([['command', known.request.command], ...Object.entries(known.request.decoded)])),
         known?.stack.length > 0 && block('Stack', stack(known.stack)),
         caused(report, view, ref, linked, known)),
-      waiting && el('p', { class: 'quiet' }, 'Asking for arguments and stack …'),
-      !known && !waiting && el('p', { class: 'quiet' }, report.server ? 'The server did not say more about it.' : ['This file has no room for its arguments: detail needs ', el('code', {}, 'cutrace view'), '.']),
+      waiting && el('p', { class: 'quiet' }, 'Loading arguments and stack …'),
+      !known && !waiting && el('p', { class: 'quiet' }, report.server ? 'cutrace view could not say more about this call.' : ['This file has no room for its arguments: detail needs ', el('code', {}, 'cutrace view'), '.']),
       el(
         'p',
         { class: 'actions' },
@@ -242,10 +242,10 @@ const details = (() => {
   // From the beginning of the call to the beginning of the work.
   function queueDelay(call, work) {
     const delay = work.row.start[work.i] - call.row.start[call.i];
-    return delay >= 0 ? `${format.time(delay)} from the call to the start` : 'began before its call, by the clocks’ error';
+    return delay >= 0 ? `${format.time(delay)} from the call to the start` : 'starts before its call, because the clocks are not exact';
   }
 
-  function copyFacts(report, ref, linked, known) {
+  function copyFacts(report, ref, linked, known, shown) {
     const { timeline } = report;
     if (timeline.categories[ref.row.category[ref.i]] !== 'transfer') return [];
     const gpu = isGpu(timeline, ref);
@@ -253,22 +253,25 @@ const details = (() => {
     const work = gpu ? ref : linked.find((other) => isGpu(timeline, other));
     // What the page does not have itself, the server was asked for.
     const far = gpu || work ? null : known?.work;
-    const ofWork = work ? (work === ref ? known : eventOf.embedded(timeline, work)) : far;
-    const ofCall = (call && (call === ref ? known : eventOf.embedded(timeline, call))) ?? known?.call;
-    const kind = call?.row.detail?.[call.i] ?? 0;
-    const size = eventOf.number(eventOf.argument(ofWork, 'bytes')) ?? (kind >= MOVED ? call.row.amount[call.i] : eventOf.number(known?.meaning?.size));
+    const ofWork = work ? (work === ref ? known : (eventOf.embedded(timeline, work) ?? known?.work)) : far;
+    // What is copied from where to where is known of the outermost call: of cudaMemcpyAsync, not of the driver's call inside it.
+    const calls = call ? [call, ...spans.enclosing(timeline, call, shown).reverse()] : [];
+    const saying = calls.find((span) => (span.row.detail?.[span.i] ?? 0) >= MOVED) ?? call;
+    const kind = saying?.row.detail?.[saying.i] ?? 0;
+    const moved = [saying && eventOf.embedded(timeline, saying), known, known?.call, known?.around].map((event) => event?.meaning).find((meaning) => meaning?.src ?? meaning?.dst);
+    const size = eventOf.number(eventOf.argument(ofWork, 'bytes')) ?? (kind >= MOVED ? saying.row.amount[saying.i] : eventOf.number(known?.meaning?.size));
     if (size == null) return [];
     const end = (memory, address) => [memory, address].filter(Boolean).join(', ') || null;
     const timed = work ?? call;
     const time = far ? far.place.duration : timed.row.duration[timed.i];
     const memories = [eventOf.argument(ofWork, 'from'), eventOf.argument(ofWork, 'to')];
     return [
-      ['direction', kind >= MOVED ? timeline.directions[kind - MOVED] : known?.meaning?.direction],
+      ['direction', kind >= MOVED ? timeline.directions[kind - MOVED] : (moved?.direction ?? known?.meaning?.direction)],
       ['size', format.bytes(size)],
-      ['source', end(memories[0], ofCall?.meaning?.src)],
-      ['destination', end(memories[1], ofCall?.meaning?.dst)],
+      ['source', end(memories[0], moved?.src)],
+      ['destination', end(memories[1], moved?.dst)],
       !memories.some(Boolean) && known?.meaning?.pinned != null && ['host memory', known.meaning.pinned ? 'pinned' : 'pageable'],
-      memories.some((memory) => memory === 'pinned' || memory === 'pageable') && ['host memory', memories.includes('pageable') ? 'pageable: the driver copies it through a buffer of its own' : 'pinned'],
+      memories.some((memory) => memory === 'pinned' || memory === 'pageable') && ['host memory', memories.includes('pageable') ? 'pageable: the driver copies it through its own buffer' : 'pinned'],
       time > 0 && ['bandwidth', `${format.rate((size / time) * 1e9)}${work || far ? ' on the GPU' : ' over the call'}`],
       work && call && work !== call && ['queue delay', queueDelay(call, work)],
       far && ['queue delay', `${format.time(Math.max(0, far.place.start - ref.row.start[ref.i]))} from the call to the start`],

@@ -26,7 +26,7 @@ const idleView = (() => {
 
   function create(report, go, view) {
     const idle = report.report?.idle;
-    if (!idle) return el('p', { class: 'quiet' }, 'This trace says nothing about GPU work.');
+    if (!idle) return el('p', { class: 'quiet' }, 'This trace contains no GPU work.');
     if (!report.watched.gpu) return el('p', { class: 'quiet' }, 'GPU idle time is unknown, because neither CUDA calls nor GPU times were traced. Record with ', el('code', {}, '--method=auto'), ', or add preload to the list.');
     const gaps = idle.gaps ?? [];
     const stretch = (gap) => ({ from: go.relative(gap.start_ns), to: go.relative(gap.end_ns) });

@@ -20,8 +20,8 @@ const keys = (() => {
       dialog,
       el('h2', { id: 'help-title' }, 'Keys'),
       el('dl', {}, LIST.map(([key, what]) => [el('dt', {}, key.split('  ').map((one) => el('kbd', {}, one))), el('dd', {}, what)])),
-      el('p', {}, 'Mouse: the wheel zooms, dragging selects a time range and sums it up, Shift and drag moves the view, a double click zooms to a call. Drag the strip above the timeline to move through the whole run.'),
-      el('p', { class: 'quiet' }, 'A red edge marks a failed call. Cells that are not full height combine many calls. The page address stores the current view: copy it to return to it.'),
+      el('p', {}, 'Mouse: the wheel zooms, dragging selects a time range and shows its totals, Shift and drag moves the view, a double click zooms to a call. Drag the strip above the timeline to move through the whole run.'),
+      el('p', { class: 'quiet' }, 'A red edge marks a failed call. Pale cells that do not fill the height of a row summarise many calls. The page’s address contains the current view: copy it to come back here.'),
       el('p', { class: 'actions' }, el('button', { type: 'button', autofocus: true, onclick: () => dialog.close() }, 'Close')),
     );
     byId('help-open').addEventListener('click', () => dialog.showModal());

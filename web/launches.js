@@ -18,7 +18,7 @@ const launches = (() => {
       id: 'shapes',
       title: 'Launch shapes',
       rows,
-      caption: `Kernels by what they were launched with.${known ? ' Occupancy: the share of a multiprocessor’s threads that its blocks can fill, and what limits it.' : ' Occupancy is not known: the trace does not say what the GPU’s multiprocessors hold.'}${timeline.shapes_left_out > 0 ? ` ${format.count(timeline.shapes_left_out)} uses of further shapes are not here.` : ''}`,
+      caption: `Kernels by launch configuration.${known ? ' Occupancy: the share of a multiprocessor’s threads that its blocks can fill, and what limits it.' : ' Occupancy is unknown: the trace does not contain the limits of the GPU’s multiprocessors.'}${timeline.shapes_left_out > 0 ? ` ${format.count(timeline.shapes_left_out)} uses of further shapes are not here.` : ''}`,
       sort: ran ? 1 : 2,
       search: (row) => `${row.name} ${row.full} ${sizes(row.grid)} ${sizes(row.block)}`,
       open: (row) => go.operation(row.op_id, row.full),

@@ -135,8 +135,12 @@ async function ask(report, view, ref) {
   const known = await report.server.event(ref.row.id[ref.i]).catch(() => null);
   if (!known) return null;
   const other = known.caused[0] && (() => report.server.event(known.caused[0].id).catch(() => null));
-  if (other && ['launch', 'transfer'].includes(known.meaning?.kind)) known.work ??= await other();
-  else if (other && report.timeline.layers[ref.row.layer[ref.i]] === 'gpu') known.call ??= await other();
+  const category = report.timeline.categories[ref.row.category[ref.i]];
+  if (other && report.timeline.layers[ref.row.layer[ref.i]] === 'gpu') known.call ??= await other();
+  else if (other && (['launch', 'transfer'].includes(known.meaning?.kind) || ['kernel', 'transfer'].includes(category))) known.work ??= await other();
+  // The driver's call inside a runtime's does not know what is copied where.
+  const call = known.call ?? known;
+  if (category === 'transfer' && !call.meaning?.src && call.parents.length > 0) known.around ??= await report.server.event(call.parents.at(-1).id).catch(() => null);
   if (view.scene.selected === ref && view.scene.linked.length === 0) {
     view.scene.linked = known.caused.map((work) => view.find.id(work.id) ?? view.finer.find(work.id)).filter(Boolean);
     view.redraw();

@@ -17,18 +17,18 @@ const operators = (() => {
     const rows = found?.operators ?? [];
     if (rows.length === 0) return null;
     const gpu = rows.some((row) => row.gpu_operations > 0);
-    const outside = found.outside > 0 ? ` ${format.count(found.outside)} of ${format.count(found.inside + found.outside)} GPU operations were launched outside of any operator.` : '';
+    const outside = found.outside > 0 ? ` ${format.count(found.outside)} of ${format.count(found.inside + found.outside)} GPU operations were launched outside any operator.` : '';
     return {
       id: 'operators',
       title: 'Operators',
       rows,
-      caption: `The framework’s operators by name. Self: without the operators inside. GPU time is that of the work launched inside.${outside}`,
+      caption: `The framework’s operators by name. Total includes the operators called inside, self does not. Work of a CUDA graph counts for the operator that was captured.${outside}`,
       sort: gpu ? 2 : 3,
-      search: (row) => `${row.name} ${row.scope}`,
+      search: (row) => `${row.name} ${row.scope} ${row.line ?? ''}`,
       open: (row) => go.operation(row.max_op_id, row.name),
       columns: [
         { title: 'operator', key: (row) => row.name, name: true },
-        count('count', (row) => row.count),
+        count('count', (row) => row.count + (row.open ?? 0)),
         gpu && barred('GPU self', rows, (row) => row.self_gpu_ns),
         gpu && time('GPU total', (row) => row.gpu_ns),
         gpu && count('GPU operations', (row) => row.gpu_operations),
@@ -36,6 +36,7 @@ const operators = (() => {
         time('host total', (row) => row.total_ns),
         time('longest', (row) => row.max_ns),
         { title: 'kind', key: (row) => row.scope },
+        rows.some((row) => row.line) && { title: 'line', key: (row) => row.line ?? '' },
       ].filter(Boolean),
     };
   }
@@ -47,7 +48,7 @@ const operators = (() => {
       id: 'ranges',
       title: 'Ranges',
       rows,
-      caption: 'NVTX ranges by name. GPU time: how long at least one operation that was launched inside ran.',
+      caption: 'NVTX ranges by name. GPU time is how long any work launched inside was running.',
       sort: 2,
       search: (row) => `${row.name} ${row.domain ?? ''}`,
       open: (row) => go.operation(row.max_op_id, row.name),
@@ -70,7 +71,7 @@ const operators = (() => {
       id: 'kinds',
       title: 'Kinds of GPU work',
       rows,
-      caption: 'GPU operations by what they do, judged by their names. Their times are added up; they may overlap.',
+      caption: 'GPU operations by what they do, guessed from their names. Times are summed, even where operations overlap.',
       sort: 2,
       search: (row) => row.class,
       columns: [

@@ -37,6 +37,9 @@ const spans = (() => {
     return cell;
   }
 
+  // Whether a file that keeps only some spans keeps all of this stretch.
+  const allKept = ({ whole }, from, to) => whole != null && whole[0] <= from && to <= whole[1];
+
   // Where each id, and each correlation, is found. Built when first asked for.
   function finder(timeline) {
     let byId = null;
@@ -56,6 +59,21 @@ const spans = (() => {
       }
     }
 
+    // GPU work of the calls inside a call: of the driver's call that a runtime's makes.
+    function workInside({ row, i }) {
+      const gpu = timeline.layers.indexOf('gpu');
+      const end = row.start[i] + row.duration[i];
+      const work = [];
+      if (row.layer[i] === gpu) return work;
+      for (const inner of timeline.lanes[row.lane].rows.filter((other) => other.depth > row.depth)) {
+        for (let j = firstAfter(inner, row.start[i]); j < inner.kept && inner.start[j] <= end && work.length < 50; j++) {
+          const correlation = inner.start[j] + inner.duration[j] <= end ? inner.correlation[j] : 0;
+          if (correlation !== 0) work.push(...(byCorrelation.get(correlation) ?? []).filter((ref) => ref.row.layer[ref.i] === gpu));
+        }
+      }
+      return work;
+    }
+
     return {
       id(id) {
         if (!byId) build();
@@ -71,6 +89,7 @@ const spans = (() => {
         };
         const correlation = row.correlation[i];
         if (correlation !== 0) (byCorrelation.get(correlation) ?? []).slice(0, 50).forEach(add);
+        if (found.length === 0) workInside({ row, i }).slice(0, 50).forEach(add);
         return found;
       },
     };
@@ -91,5 +110,5 @@ const spans = (() => {
     return chain;
   }
 
-  return { firstAfter, at, cellAt, finder, enclosing };
+  return { firstAfter, at, cellAt, allKept, finder, enclosing };
 })();

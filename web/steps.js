@@ -157,7 +157,7 @@ const stepsView = (() => {
     });
     const summarised = sums.some((sum) => sum.summarised);
     const table = tables.create({
-      caption: `Step ${b.number} beside step ${a.number}: ${format.time(b.duration)} and ${format.time(a.duration)}. Nested calls are counted in what is around them, too.${summarised ? ' Only calls that are known one by one are counted.' : ''}`,
+      caption: `Step ${b.number} beside step ${a.number}: ${format.time(b.duration)} and ${format.time(a.duration)}. A nested call also counts for the calls around it.${summarised ? ' Calls that this page only summarises are not counted.' : ''}`,
       rows,
       sort: 1,
       page: 15,

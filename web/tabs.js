@@ -12,26 +12,9 @@ const tabs = (() => {
     return { ...time(title, key), show: (row) => tables.bar(format.time(key(row)), key(row) / most) };
   };
 
-  // PyTorch's own terms: operators, lines that wait, who has memory, what torch.compile fused.
+  // PyTorch's own terms: lines that wait, who has memory, what torch.compile fused. operators.js has its operators.
   function framework(found, go, add) {
-    const share = (title, key) => ({ title, key, show: (row) => format.share(key(row)), number: true });
     const bytes = (title, key) => ({ title, key, show: (row) => format.bytes(key(row)), number: true });
-    add('operators', 'Operators', found.operators?.operators, {
-      caption: 'PyTorch’s operators and ranges. Total includes operators called inside, self does not. A graph’s work counts for the operator that captured it.',
-      sort: 6,
-      search: (row) => `${row.name} ${row.scope} ${row.line ?? ''}`,
-      open: (row) => go.operation(row.max_op_id, row.name),
-      columns: [
-        text('operator', (row) => row.name),
-        text('line', (row) => row.line ?? ''),
-        count('count', (row) => row.count + row.open),
-        time('host total', (row) => row.total_ns),
-        time('host self', (row) => row.self_ns),
-        count('GPU work', (row) => row.gpu_operations),
-        barred('GPU total', found.operators?.operators, (row) => row.gpu_ns),
-        time('GPU self', (row) => row.self_gpu_ns),
-      ],
-    });
     add('waits', 'Lines that wait', found.operators?.waits, {
       caption: 'Lines of Python that wait for the GPU.',
       sort: 3,
@@ -46,7 +29,7 @@ const tabs = (() => {
       ],
     });
     add('tensors', 'Tensors', found.tensors?.owners, {
-      caption: `GPU memory of PyTorch’s tensors: who had it when it was most, ${format.bytes(found.tensors?.peak_bytes ?? 0)}.`,
+      caption: `GPU memory of PyTorch’s tensors: who held it at the peak of ${format.bytes(found.tensors?.peak_bytes ?? 0)}.`,
       sort: 3,
       search: (row) => `${row.module ?? ''} ${row.operator ?? ''} ${row.line ?? ''}`,
       columns: [
@@ -60,25 +43,14 @@ const tabs = (() => {
       ],
     });
     add('compiled', 'Compiled kernels', found.compiled, {
-      caption: 'Kernels that torch.compile made, and the operators that each does the work of.',
+      caption: 'Kernels that torch.compile generated, and the operators that each one replaces.',
       sort: 3,
       search: (row) => `${row.name} ${row.operators.join(' ')}`,
       columns: [
         text('kernel', (row) => row.name),
-        text('does the work of', (row) => row.operators.join(', ')),
+        text('replaces', (row) => row.operators.join(', ')),
         count('count', (row) => row.executions),
         barred('GPU time', found.compiled, (row) => row.total_ns),
-      ],
-    });
-    add('kinds', 'Kinds of work', found.kernel_classes, {
-      caption: 'GPU time by kind of work, by words in kernels’ names.',
-      sort: 2,
-      search: (row) => row.class,
-      columns: [
-        text('kind', (row) => row.class),
-        count('executions', (row) => row.executions),
-        barred('GPU time', found.kernel_classes, (row) => row.total_ns),
-        share('share', (row) => row.share),
       ],
     });
   }
@@ -196,7 +168,7 @@ const tabs = (() => {
       ],
     });
     add('transfers', 'Transfers', found.transfers?.directions, {
-      caption: 'Copies by direction. Bandwidth only where the time of the copy itself is known.',
+      caption: 'Copies by direction. Bandwidth is shown only if the time of the copies themselves is known.',
       sort: 2,
       search: (row) => row.direction,
       columns: [
@@ -212,17 +184,17 @@ const tabs = (() => {
       ],
     });
     add('copy-places', 'Copies by place', found.transfers?.places, {
-      caption: 'The places that copy most. Without stacks, calls are distinguished by how much they copy.',
+      caption: 'The call sites that copy most. Without stacks, call sites are told apart by the size of their copies.',
       sort: 4,
       search: (row) => `${row.place?.function} ${(row.place?.stack ?? []).join(' ')}`,
       open: (row) => go.operation(row.op_id, row.place?.function),
       columns: [
         { title: 'call', key: (row) => row.place?.function ?? '', name: true, tip: (row) => (row.place?.stack ?? []).join('\n') || null },
-        { title: 'size', key: (row) => row.place?.size_bytes, number: true, show: (row) => (row.place?.size_bytes == null ? '–' : format.bytes(row.place.size_bytes)), hint: 'Of one copy, where places differ by it' },
+        { title: 'size', key: (row) => row.place?.size_bytes, number: true, show: (row) => (row.place?.size_bytes == null ? '–' : format.bytes(row.place.size_bytes)), hint: 'Of one copy, if that tells call sites apart' },
         text('direction', (row) => row.direction),
         count('copies', (row) => row.count),
         { title: 'bytes', key: (row) => row.bytes, show: (row) => format.bytes(row.bytes), number: true },
-        time('time in calls', (row) => row.copy_ns, 'Without calls that waited for kernels first'),
+        time('time in calls', (row) => row.copy_ns, 'Not counting calls that first waited for kernels'),
         found.transfers?.places?.some((row) => row.place?.stack?.length > 0) && { title: 'from', key: (row) => (row.place?.stack ?? [])[0] ?? '', name: true },
       ].filter(Boolean),
     });
@@ -261,7 +233,7 @@ const tabs = (() => {
         { title: 'GPU', key: (row) => row.device ?? 0, number: true, show: (row) => String(row.device ?? '–') },
         { ...count('ran', (row) => row.count), show: (row) => `${format.count(row.count)} ${row.name}s` },
         { ...time('busy', (row) => row.busy_ns), show: (row) => tables.bar(format.time(row.busy_ns), row.busy_ns / wall) },
-        time('sum', (row) => row.sum_ns, 'Their times added up: more than busy where they overlap'),
+        time('sum', (row) => row.sum_ns, 'Sum of their times: more than busy if they overlap'),
         time('average', (row) => row.sum_ns / Math.max(row.count, 1)),
       ],
     });
@@ -331,7 +303,7 @@ const tabs = (() => {
       id: 'matches',
       title: 'Matches',
       rows: [],
-      caption: 'What the search found, by time. Press one to see it in the timeline.',
+      caption: 'What the search found, by time. Click one to see it in the timeline.',
       sort: 1,
       ascending: true,
       search: () => '',

@@ -119,8 +119,9 @@ const timelineView = (() => {
       const time = timeAt(x);
       const slack = 3 / scale.of(scene);
       const i = spans.at(row, time, slack);
-      const seen = i >= 0 && (!row.cells || row.duration[i] * scale.of(scene) >= 1.5);
+      const seen = i >= 0 && (!row.cells || row.duration[i] * scale.of(scene) >= 1.5 || spans.allKept(timeline, time, time));
       if (seen) return { row, i, time };
+      if (spans.allKept(timeline, time, time)) return { lane: item.lane, time };
       const cell = spans.cellAt(row, time, row.cell_ns ?? timeline.cell_ns);
       return cell >= 0 ? { row, i: -1, cell, time } : { lane: item.lane, time };
     }

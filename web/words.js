@@ -67,11 +67,11 @@ const words = (() => {
       lines.push(
         `${format.count(timeline.kept)} spans are drawn individually. The other ${format.count(timeline.aggregated)} are combined into cells of ${format.time(timeline.cell_ns)}: a cell shows the category that took most of its time, and its height shows how full it was.`,
       );
-      if (!served) lines.push('Their detail needs cutrace view, which shows every call.');
+      if (!served) lines.push('To see each of them, use cutrace view, which needs the trace.');
     } else {
       lines.push(`All ${format.count(timeline.kept)} spans are drawn individually.`);
     }
-    if (timeline.without_details > 0 && !served) lines.push(`${format.count(timeline.without_details)} of these spans have no arguments here: the file has no room for more.`);
+    if (timeline.without_details > 0 && !served) lines.push(`${format.count(timeline.without_details)} of these spans have no arguments in this file, to keep it small.`);
     if (timeline.names_left_out > 0) lines.push('The trace has more names than fit on the page: some are shown as “(other names)”.');
     if (timeline.unplaced > 0) lines.push(`${format.count(timeline.unplaced)} spans are nested deeper than 64 levels and are drawn at the last one.`);
     if (timeline.lost_total > 0) lines.push(`${format.count(timeline.lost_total)} events were lost during recording; red marks on the axis show when.`);

@@ -77,6 +77,14 @@ const step = (page, moment) =>
     return { ms: took, state: root.dataset.detail, width: Number(now.get('to') ?? at.end) - Number(now.get('from') ?? 0) };
   }, moment);
 
+// The process of the page that is open.
+async function tabOf() {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  const tabs = processInfo.filter((one) => one.type === 'renderer').map((one) => one.id);
+  return tabs.reduce((best, id) => (memory(id, 'VmRSS') > memory(best, 'VmRSS') ? id : best));
+}
+
 const sorted = (times) => [...times].sort((a, b) => a - b);
 
 try {
@@ -102,19 +110,27 @@ try {
   const moment = { time: wanted.start_ns + wanted.duration_ns / 2, end, gutter: 178 };
   await page.locator('#timeline-canvas').scrollIntoViewIfNeeded();
   const times = [];
+  const tab = await tabOf();
+  // Processor time of the server and of the tab, in milliseconds: the same however loaded the machine is.
+  const work = () => [first.server.pid, tab].map((pid) => used(pid) * 1e3);
+  const works = [];
   const before = used(first.server.pid);
   for (let i = 0; i < 60; i++) {
+    const start = work();
     const { ms, state, width } = await step(page, moment);
     times.push(ms);
+    works.push(work().map((now, at) => now - start[at]));
     if (state === 'missing') line(`step ${i + 1}`, 'no answer');
     if (width < 4 * Math.max(wanted.duration_ns, 50)) break;
   }
   line('zoom', `${times.length} steps from the whole run to one ${NAME}`);
   line('each step, ms', times.map((ms) => ms.toFixed(0)).join(' '));
+  line('server, tab: ms of CPU', works.map((pair) => pair.map((ms) => ms.toFixed(0)).join('+')).join(' '));
   line('', `p50 ${sorted(times)[times.length >> 1].toFixed(0)} ms, longest ${sorted(times).at(-1).toFixed(0)} ms`);
   line('', `${((1e3 * (used(first.server.pid) - before)) / times.length).toFixed(0)} ms of the server's processor time a step`);
   figure('step', sorted(times)[times.length >> 1]);
   figure('longest_step', sorted(times).at(-1));
+  figure('step_work', Math.max(...works.map(([server, tab]) => server + tab)));
   figure('step_cpu', (1e3 * (used(first.server.pid) - before)) / times.length);
   const selected = Date.now();
   await page.evaluate((id) => {
@@ -135,11 +151,8 @@ try {
   await page.waitForFunction(() => /RM_ALLOC[\s\S]*(Arguments|Request)/.test(document.getElementById('timeline-detail').innerText), null, { timeout: 60_000 });
   line('', `its arguments after ${Date.now() - searched} ms: ${await page.locator('#search-status').innerText()}`);
 
-  const session = await browser.newBrowserCDPSession();
-  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
-  const tabs = processInfo.filter((one) => one.type === 'renderer').map((one) => memory(one.id, 'VmRSS'));
-  line('memory of the tab', megabytes(Math.max(...tabs)));
-  figure('tab', Math.max(...tabs) / 1024);
+  line('memory of the tab', megabytes(memory(tab, 'VmRSS')));
+  figure('tab', memory(tab, 'VmRSS') / 1024);
   figure('server', memory(first.server.pid, 'VmHWM') / 1024);
   line('memory of the server', `${megabytes(memory(first.server.pid, 'VmRSS'))}, at most ${megabytes(built)} for index and report, ${megabytes(memory(first.server.pid, 'VmHWM'))} in all`);
   await page.context().close();

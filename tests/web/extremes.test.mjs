@@ -99,7 +99,7 @@ test('a dense trace shows what dominates, and says what it summed up', async () 
   assert.match(text, /^\d+ calls?(:|, (all|mostly|most often) )/);
   assert.match(text, /summary of/);
   assert.match(text, /detail needs cutrace view/);
-  assert.match(await page.locator('#footer').innerText(), /needs cutrace view/);
+  assert.match(await page.locator('#footer').innerText(), /use cutrace view/);
   await page.context().close();
 });
 

@@ -13,6 +13,8 @@ test('every recorded trace opens without complaint', async () => {
     const page = await open(name);
     assert.deepEqual(page.problems, [], name);
     assert.ok((await page.locator('#panel-functions tbody tr').count()) > 5, name);
+    const ids = await page.locator('[id]').evaluateAll((nodes) => nodes.map((node) => node.id));
+    assert.deepEqual(ids.filter((id, at) => ids.indexOf(id) !== at), [], `${name}: a table twice`);
     const simulated = await page.getByText('simulated GPU').count();
     assert.equal(simulated, name.startsWith('recorded-demo') ? 1 : 0, `${name}: softgpu says so, hardware does not`);
     await page.context().close();
@@ -27,6 +29,25 @@ test('the steps of a PyTorch program are those that its loop has', async () => {
   await page.locator('#tab-steps').click();
   await page.locator('#panel-steps tbody button').first().click();
   assert.match(await page.locator('#timeline-detail').innerText(), /from \d/);
+  await page.context().close();
+});
+
+// PyTorch copies by cudaMemcpyAsync, which calls the driver's cuMemcpyHtoDAsync_v2, which has the work: each of the three knows all.
+test('a recorded copy tells from where to where, how much, how fast, and from what memory', async () => {
+  const page = await open('recorded-copies.html');
+  const details = async (name) => {
+    await page.locator('#search').fill(name);
+    await page.waitForFunction(() => /^\d+ match/.test(document.getElementById('search-status').textContent));
+    await page.keyboard.press('Enter');
+    await page.waitForFunction((wanted) => document.querySelector('#timeline-detail h3').innerText.startsWith(wanted), name);
+    return (await page.locator('#timeline-detail').innerText()).replaceAll('\u2009', ' ').replaceAll(/\s+/g, ' ');
+  };
+  for (const name of ['memcpy H2D', 'cudaMemcpyAsync', 'cuMemcpyHtoDAsync_v2']) {
+    const text = await details(name);
+    assert.match(text, /Copy direction H2D size 64\.0 MiB source pageable, 0x7f6c7d229040 destination device, 0x7f6a3a000000 host memory pageable/, name);
+    assert.match(text, /bandwidth 9\.42 GB\/s on the GPU queue delay 1\d\d µs/, name);
+  }
+  assert.match(await details('cudaMemcpyAsync'), /Caused on the GPU memcpy H2D, 7\.13 ms/);
   await page.context().close();
 });
 

@@ -1,5 +1,5 @@
 // The page as `cutrace view` serves it, of a trace of which it carries only a part. CUTRACE_ADDRESS is where,
-// CUTRACE_SERVER the server's process. CUTRACE is the program, CUTRACE_FRESH a trace that has no index yet.
+// CUTRACE_SERVER the server's process, CUTRACE_SIZES traces of several sizes. CUTRACE is the program, CUTRACE_FRESH a trace that has no index yet.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -57,6 +57,54 @@ test('the timeline is there before the report, and stays as it is when that come
   server.kill();
 });
 
+// CUTRACE_SIZES: `10000=ADDRESS 300000=ADDRESS`
+for (const [events, address] of (process.env.CUTRACE_SIZES ?? '').split(' ').filter(Boolean).map((entry) => entry.split('='))) {
+  test(`${events} events: by the wheel from the whole run to one named call`, async () => {
+    const NAME = 'cuMemAlloc_v2';
+    const instances = await (await fetch(`${address}api/instances?name=${NAME}&by=time`)).json();
+    const wanted = instances.matches.at(-1);
+    assert.ok(instances.total >= 1 && wanted.duration_ns > 0);
+    const page = await goTo(address);
+    const canvas = page.locator('#timeline-canvas');
+    await canvas.scrollIntoViewIfNeeded();
+    await page.waitForTimeout(300); // A wheel that scrolled the page there does not zoom.
+    const box = await canvas.boundingBox();
+    const end = await page.evaluate(() => Number(document.documentElement.dataset.end));
+    const left = 178;
+    const middle = wanted.start_ns + wanted.duration_ns / 2;
+    const xOf = ({ from, to }) => left + ((middle - from) / (to - from)) * (box.width - left);
+    assert.equal(await view(page), null, 'the whole run');
+    let part = { from: 0, to: end };
+    let steps = 0;
+    while (width(part) > 6 * wanted.duration_ns) {
+      assert.ok(++steps <= 60, JSON.stringify(part));
+      await page.mouse.move(box.x + xOf(part), box.y + 60);
+      await page.mouse.wheel(0, -240);
+      const next = await view(page);
+      assert.ok(next && width(next) < width(part), `step ${steps} goes in`);
+      part = next;
+      await fine(page);
+    }
+    assert.ok(steps >= 3, `${steps} steps`);
+    // Its bar is somewhere below that moment, and says what it is.
+    let y = 40;
+    const named = async () => (await page.locator('#tooltip').isVisible()) && (await page.locator('#tooltip strong').innerText()).startsWith(NAME);
+    for (; y < box.height; y += 8) {
+      await page.mouse.move(box.x + xOf(part), box.y + y);
+      if (await named()) break;
+    }
+    assert.ok(y < box.height, `${NAME} is in sight`);
+    await page.mouse.click(box.x + xOf(part), box.y + y);
+    const text = await detail(page, /Arguments/);
+    assert.match(text, new RegExp(`^${NAME} `));
+    assert.match(text, new RegExp(`op_id ${wanted.id}\\b`), 'this one, and no other');
+    assert.match(text, /Arguments bytesize 4000000/);
+    assert.match(text, /result CUDA_SUCCESS/);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+}
+
 test('from the whole run to one named call and its arguments', async () => {
   const page = await open();
   await page.locator('#timeline-canvas').scrollIntoViewIfNeeded();
@@ -93,7 +141,7 @@ test('from the whole run to one named call and its arguments', async () => {
   for (let off = 0; off < 400 && !/Arguments/.test(found); off += 25) {
     await page.mouse.click(canvas.x + spot.x + off, canvas.y + spot.y - 3);
     await settled(page);
-    await page.waitForFunction(() => !/Asking for/.test(document.getElementById('timeline-detail').innerText), null, { timeout: 60_000 });
+    await page.waitForFunction(() => !/Loading arguments/.test(document.getElementById('timeline-detail').innerText), null, { timeout: 60_000 });
     if (await page.locator('#timeline-detail').isVisible()) found = plain(await page.locator('#timeline-detail').innerText());
   }
   // A kernel on the GPU leads to its call.

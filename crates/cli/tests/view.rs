@@ -1,9 +1,12 @@
 //! `cutrace view`: one page, on loopback, to whoever knows its address, and to nobody else.
 
 mod common;
+#[path = "../../trace/examples/generate/program.rs"]
+mod program;
 
 use common::{cutrace, repository};
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Child, Command, Stdio},
@@ -244,6 +247,101 @@ fn the_page_can_ask_for_single_events() {
         served.json("api/spans?from=0&to=9000000000000000")["complete"],
         true
     );
+}
+
+/// A trace of several segments, and of each name or label its events by start and id.
+fn several_segments(path: &std::path::Path) -> BTreeMap<String, Vec<(u64, u64)>> {
+    let meta = program::meta();
+    let mut writer = trace::create(path, &meta).expect("a trace");
+    let mut events: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
+    let mut labelled = |event: &event::Event| {
+        let place = (event.start - meta.start_ns, event.id);
+        events
+            .entry(event.name.to_string())
+            .or_default()
+            .push(place);
+        let request = event.ioctl.as_ref().and_then(|ioctl| {
+            let mut decoded = ioctl.decoded.iter();
+            let name = decoded.find(|arg| &*arg.name == "name")?.value.as_str()?;
+            name.strip_prefix("NV_ESC_")
+        });
+        if let Some(request) = request {
+            events.entry(request.to_owned()).or_default().push(place);
+        }
+    };
+    (program::Program::new())
+        .run(60_000, &mut |record| {
+            if let event::Record::Event(event) = record
+                && !matches!(event.extent, event::Extent::Open)
+            {
+                labelled(event);
+            }
+            writer.write(record)
+        })
+        .expect("written");
+    writer.finish().expect("finished");
+    events.values_mut().for_each(|list| list.sort_unstable());
+    events
+}
+
+/// From any event to the next and the previous of its name, wherever in the trace they are.
+#[test]
+fn the_nearest_of_a_name_is_found_in_the_whole_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("long.arrows");
+    let events = several_segments(&trace);
+    let served = served(&[&trace]);
+    let next = |name: &str, (start, id): (u64, u64), to: &str| {
+        let name: String = (name.bytes()).map(|byte| format!("%{byte:02x}")).collect();
+        let answer = served.json(&format!(
+            "api/next?trace=0&name={name}&start={start}&id={id}&to={to}"
+        ));
+        let found = &answer["match"];
+        let number = |key: &str| found[key].as_u64();
+        (!found.is_null()).then(|| {
+            (
+                number("start_ns").expect("a start"),
+                number("id").expect("an id"),
+            )
+        })
+    };
+    let mut rare = 0;
+    for (name, list) in &events {
+        // All of those that are few, some of the others; the first and the last of each.
+        let every = list.len().div_ceil(25);
+        rare += usize::from(every == 1 && list.len() > 1);
+        let chosen = (0..list.len()).filter(|at| at % every == 0 || at + 1 == list.len());
+        for at in chosen {
+            let after = list.get(at + 1).copied();
+            assert_eq!(next(name, list[at], "after"), after, "after {at} of {name}");
+            let before = at.checked_sub(1).map(|at| list[at]);
+            assert_eq!(
+                next(name, list[at], "before"),
+                before,
+                "before {at} of {name}"
+            );
+        }
+    }
+    assert!(rare >= 2 && events.len() >= 10, "{:?}", events.keys());
+    // Far apart: allocations are in a few segments only.
+    let allocations = &events["cuMemAlloc_v2"];
+    assert!(
+        allocations[1].0 - allocations[0].0 > 20_000_000,
+        "{allocations:?}"
+    );
+    // From where no such event is, and of a name that is nowhere.
+    assert_eq!(next("cuMemAlloc_v2", (0, 0), "after"), Some(allocations[0]));
+    assert_eq!(next("cuMemAlloc_v2", (0, 0), "before"), None);
+    assert_eq!(next("cuNoSuchCall", (5, 1), "after"), None);
+    for below in [
+        "api/next?name=cuInit&start=0",
+        "api/next?start=0&id=1",
+        "api/next?name=cuInit&start=x&id=1",
+        "api/next?name=cuInit&start=0&id=1&to=sideways",
+    ] {
+        let (head, body) = served.get(below);
+        assert!(head.starts_with("HTTP/1.1 400 "), "{below}: {head} {body}");
+    }
 }
 
 #[test]

@@ -13,6 +13,16 @@ use std::{
 
 /// More spans than a page carries one by one.
 const EVENTS: u64 = 300_000;
+/// All of them fit.
+const FEW_EVENTS: u64 = 10_000;
+
+fn write(path: &Path, events: u64) {
+    let mut writer = trace::create(path, &program::meta()).expect("a trace");
+    (program::Program::new())
+        .run(events, &mut |record| writer.write(record))
+        .expect("written");
+    writer.finish().expect("finished");
+}
 
 struct Served {
     child: Child,
@@ -71,16 +81,16 @@ fn the_served_page_in_a_browser() {
         return skip("playwright-core could not be installed (scripts/setup-browser)");
     };
     let folder = tempfile::tempdir().expect("a folder");
-    let trace = folder.path().join("long.arrows");
-    let mut writer = trace::create(&trace, &program::meta()).expect("a trace");
-    (program::Program::new())
-        .run(EVENTS, &mut |record| writer.write(record))
-        .expect("written");
-    writer.finish().expect("finished");
-
+    let [short, trace] = [FEW_EVENTS, EVENTS].map(|events| {
+        let path = folder.path().join(format!("{events}.arrows"));
+        write(&path, events);
+        path
+    });
     let fresh = folder.path().join("fresh.arrows");
     std::fs::copy(&trace, &fresh).expect("copied");
     let served = serve(&[&trace]);
+    let few = serve(&[&short]);
+    let sizes = format!("{FEW_EVENTS}={} {EVENTS}={}", few.address, served.address);
     let copies = ["demo.jsonl", "demo_healthy.jsonl"].map(|name| {
         let copy = folder.path().join(name);
         std::fs::copy(repository().join("fixtures/traces").join(name), &copy).expect("copied");
@@ -93,6 +103,7 @@ fn the_served_page_in_a_browser() {
         .env("CUTRACE_WEB", web.trim())
         .env("CUTRACE_CHROMIUM", chromium)
         .env("CUTRACE_ADDRESS", &served.address)
+        .env("CUTRACE_SIZES", sizes)
         .env("CUTRACE_COMPARED", &compared.address)
         .env("CUTRACE", cutrace().get_program())
         .env("CUTRACE_FRESH", &fresh)
@@ -107,7 +118,7 @@ fn the_served_page_in_a_browser() {
         })
         .and_then(|count| count.trim().parse::<u32>().ok());
     assert!(
-        output.status.success() && passed.is_some_and(|passed| passed >= 6),
+        output.status.success() && passed.is_some_and(|passed| passed >= 8),
         "{text}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );

@@ -5,7 +5,7 @@ mod extremes;
 #[path = "pages/story.rs"]
 mod story;
 
-use event::{Backend, Layer, Meta, Record, Summary};
+use event::{Backend, Extent, Kind, Layer, Meta, Record, Summary};
 use render::{Chrome, Html, Output};
 use std::{
     fs,
@@ -41,6 +41,47 @@ fn page(
     fs::write(folder.join(name), &out).expect("a page");
 }
 
+/// Bytes of a page that has too little room.
+const PART: u64 = 700_000;
+
+/// A page with too little room for its trace, and beside it a list of every span: `[id, start, end, status]`.
+fn part() {
+    let records = story::inference(1_500);
+    let summary = story::summary(&records);
+    let meta = story::meta();
+    let mut out = Vec::new();
+    let mut html = Html::new(&mut out, &meta).with_size(PART);
+    let give = |html: &mut Html<_>| {
+        for record in &records {
+            html.record(record).expect("a record");
+        }
+    };
+    give(&mut html);
+    assert!(html.is_cut());
+    html.again(Some(&summary));
+    give(&mut html);
+    html.finish(Some(&summary)).expect("a page");
+    drop(html);
+    assert!(out.len() as u64 <= PART, "{} bytes", out.len());
+    let spans: Vec<_> = (records.iter())
+        .filter_map(|record| match record {
+            Record::Event(event) if event.kind != Kind::Counter => match event.extent {
+                Extent::Closed(duration) => {
+                    let start = event.start - meta.start_ns;
+                    let status = event.status.as_ref().map(|status| status.code);
+                    Some((event.id, start, start + duration, status))
+                }
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    let folder = repository().join("target/pages");
+    fs::write(folder.join("part.html"), &out).expect("a page");
+    let spans = serde_json::to_vec(&spans).expect("JSON");
+    fs::write(folder.join("part.json"), spans).expect("written");
+}
+
 fn pages() {
     let records = story::inference(40);
     let summary = story::summary(&records);
@@ -57,12 +98,14 @@ fn pages() {
     page("odd.html", &story::meta(), extremes::odd(), None);
     system_calls_only();
     recorded();
-    torch();
+    from_corpus("big", "recorded-torch.html");
+    from_corpus("transfer", "recorded-copies.html");
+    part();
 }
 
-/// A PyTorch program on an H200, from fixtures/corpus.
-fn torch() {
-    let packed = repository().join("fixtures/corpus/big.jsonl.zst");
+/// PyTorch programs on an H200, from fixtures/corpus.
+fn from_corpus(name: &str, page_name: &str) {
+    let packed = repository().join(format!("fixtures/corpus/{name}.jsonl.zst"));
     let packed = fs::File::open(packed).expect("fixtures/corpus");
     let mut lines = Vec::new();
     ruzstd::decoding::StreamingDecoder::new(packed)
@@ -76,7 +119,7 @@ fn torch() {
         .by_ref()
         .map(|record| record.expect("a record"))
         .collect();
-    page("recorded-torch.html", &meta, records, reader.summary());
+    page(page_name, &meta, records, reader.summary());
 }
 
 /// Nobody looked for CUDA's calls.
@@ -174,7 +217,7 @@ fn the_report_in_a_browser() {
         .arg("--test-concurrency=2")
         .args(
             [
-                "report", "details", "extremes", "recorded", "chrome", "sizes",
+                "report", "details", "extremes", "finer", "part", "recorded", "chrome", "sizes",
             ]
             .map(|name| {
                 repository

@@ -589,8 +589,8 @@ fn damage_does_no_harm() {
         draw ^= draw << 17;
         (draw % below as u64) as usize
     };
-    for _ in 0..3_000 {
-        let mut damaged = bytes.clone();
+    let mut damage = |bytes: &[u8]| {
+        let mut damaged = bytes.to_vec();
         for _ in 0..1 + next(6) {
             let place = next(damaged.len());
             match next(4) {
@@ -604,22 +604,51 @@ fn damage_does_no_harm() {
                 }
             }
         }
-        if let Ok(detail) = Detail::from_bytes(&damaged, segments) {
-            for to in [5_000, u64::MAX] {
-                let query = Query {
-                    from: 0,
-                    to,
-                    lanes: None,
-                    limit: 1_000,
-                };
-                detail.answer(&query, None);
-                detail.answer(&query, Some(&HashMap::new()));
-            }
-            detail.count(|name| name.len() > 3);
-            detail.place(1, &[]);
+        damaged
+    };
+    let ask = |attachment: &[u8], segments: usize| {
+        let Ok(detail) = Detail::from_bytes(attachment, segments) else {
+            return false;
+        };
+        for to in [5_000, u64::MAX] {
+            let query = Query {
+                from: 0,
+                to,
+                lanes: None,
+                limit: 1_000,
+            };
+            detail.to_read(&query, 8, |_| false);
+            detail.answer(&query, None);
+            detail.answer(&query, Some(&HashMap::new()));
         }
+        detail.count(|name| name.len() > 3);
+        detail.place(1, &[]);
+        true
+    };
+    for _ in 0..3_000 {
+        ask(&damage(&bytes), segments);
     }
+    // The whole index behind its sum: what is accepted can be asked about, and comes back as it was read.
     let index = whole.index.to_bytes();
+    let body = &index[16..];
+    let (mut accepted, mut asked) = (0, 0);
+    for _ in 0..1_500 {
+        let Ok(damaged) = Index::from_body(&damage(body)) else {
+            continue;
+        };
+        accepted += 1;
+        asked += u32::from(ask(&damaged.attachment, damaged.segments().len()));
+        for (number, segment) in damaged.segments().iter().enumerate() {
+            segment.ids.may_contain(7);
+            // It may lead anywhere in the trace, or behind its end.
+            if accepted % 16 == 0 && number < 3 {
+                let _ = damaged.read(&whole.file, number, Parts::ALL);
+            }
+        }
+        let again = Index::from_bytes(&damaged.to_bytes());
+        assert_eq!(again.as_ref(), Ok(&damaged));
+    }
+    assert!(accepted > 25 && asked > 12, "{accepted}, {asked}");
     for place in (0..index.len()).step_by(7) {
         let mut damaged = index.clone();
         damaged[place] ^= 1;

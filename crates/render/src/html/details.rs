@@ -70,9 +70,14 @@ pub struct Details {
 }
 
 impl Details {
-    /// What is known of an event; empty where it is nothing, or where there is no room.
-    pub fn of(&mut self, event: &Event, shown: &str) -> String {
-        if self.bytes > MAX_BYTES {
+    /// Of all texts together.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What is known of an event; empty where it is nothing, or where there is no room. `pinned` ones are few, and have theirs.
+    pub fn of(&mut self, event: &Event, shown: &str, pinned: bool) -> String {
+        if self.bytes > MAX_BYTES && !pinned {
             return String::new();
         }
         let text = Text {
@@ -264,7 +269,7 @@ mod tests {
             line: Some(3),
             ..Frame::default()
         }];
-        let mut text = details.of(&event, "cuLaunchKernel");
+        let mut text = details.of(&event, "cuLaunchKernel", false);
         let launch = Launch {
             kernel: "k".into(),
             grid: [4, 1, 1],
@@ -294,7 +299,7 @@ mod tests {
                 Arg::new("status", "NV_OK"),
             ],
         }));
-        let read = parsed(&details.of(&event, "RM_ALLOC"));
+        let read = parsed(&details.of(&event, "RM_ALLOC", false));
         assert_eq!(read["n"], "ioctl");
         assert_eq!(
             read["i"]["a"],
@@ -314,7 +319,7 @@ mod tests {
         event.args = vec![Arg::new("deep", deep); 5_000];
         event.args[0] = Arg::new("list", vec![7u64; 1_000_000]);
         event.stack = vec![Frame::default(); 10_000];
-        let text = details.of(&event, "f");
+        let text = details.of(&event, "f", false);
         assert!(text.len() < 64 << 10, "{}", text.len());
         assert_eq!(details.stacks.list[0].len(), MAX_FRAMES);
     }

@@ -74,15 +74,21 @@ impl<W: Write> Html<W> {
         self
     }
 
-    fn timeline_with(&self, wanted: Wanted) -> Timeline {
-        let spans = (self.size / SPAN_SIZE).clamp(1_000, MOST_SPANS);
-        Timeline::keeping(self.meta.start_ns, Rows::with_room(spans), wanted)
+    /// Spans that are kept one by one, at most.
+    fn room(&self) -> usize {
+        (self.size / SPAN_SIZE).clamp(1_000, MOST_SPANS)
     }
 
-    /// Whether there are more events than the page has room for. Then the choice is better if all records are
-    /// given once more after [`Html::again`].
+    fn timeline_with(&self, wanted: Wanted) -> Timeline {
+        Timeline::keeping(self.meta.start_ns, Rows::with_room(self.room()), wanted)
+    }
+
+    /// Whether the page may not have room for everything. Then the choice is better if all records are given once more after
+    /// [`Html::again`].
     pub fn is_cut(&self) -> bool {
-        self.timeline.rows.aggregated() > 0
+        // Compressed, it takes less; as text, a third more.
+        let details = self.timeline.details.bytes() / 3 * 4;
+        self.timeline.rows.aggregated() > 0 || details > self.size
     }
 
     /// All records were given: what they come to is known, and from here on they are given once more. What people look for
@@ -90,7 +96,8 @@ impl<W: Write> Html<W> {
     pub fn again(&mut self, summary: Option<&Summary>) {
         self.analyse(summary);
         if let Some(report) = &self.report {
-            let wanted = Wanted::of(report, self.timeline.origin());
+            let rows = &self.timeline.rows;
+            let wanted = Wanted::of(report, self.timeline.origin(), rows, self.room());
             self.timeline = self.timeline_with(wanted);
         }
     }
@@ -142,7 +149,7 @@ impl<W: Write> Html<W> {
             }
             None => (serde_json::Value::Null, [true; 2]),
         };
-        let head = serde_json::json!({
+        let mut head = serde_json::json!({
             "meta": self.meta,
             "summary": summary,
             "report": trimmed,
@@ -156,9 +163,12 @@ impl<W: Write> Html<W> {
         });
         let rest = page::fixed_size() + serde_json::to_string(&head)?.len();
         let budget = self.size.saturating_sub(rest).max(LEAST);
+        let timeline = payload::payload(&mut self.timeline, budget)?;
+        // It may have had to go after all, or be no different from the rest.
+        head["whole"] = serde_json::json!(self.timeline.whole());
         Ok(HtmlPage {
             head,
-            timeline: payload::payload(&mut self.timeline, budget)?,
+            timeline,
             report,
         })
     }

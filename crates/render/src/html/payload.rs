@@ -58,51 +58,46 @@ struct Head<'a> {
     flame: usize,
 }
 
-/// Everything, deflated and in base64. What does not fit is left out: details of the shortest spans, then the
-/// shortest spans.
+/// Everything, deflated and in base64. What does not fit is left out, half of it at a time: details of the shortest spans, then the
+/// shortest spans, and so on; what was pinned last.
 pub fn payload(timeline: &mut Timeline, budget: usize) -> io::Result<String> {
     let flame = std::mem::replace(&mut timeline.flame, super::flame::Flame::new()).finish();
-    for row in &mut timeline.rows.rows {
-        // Inner spans of one start lie in other rows: the order within a row is by start alone.
-        row.kept.sort_unstable_by_key(|span| (span.start, span.id));
-    }
     let allocations = timeline.allocations.finish();
-    let mut without = 0;
+    let mut without_details = true;
     loop {
-        let packed = attempt(timeline, &flame, &allocations, without)?;
+        for row in &mut timeline.rows.rows {
+            // Inner spans of one start lie in other rows: the order within a row is by start alone.
+            row.kept.sort_unstable_by_key(|span| (span.start, span.id));
+        }
+        let packed = attempt(timeline, &flame, &allocations)?;
         if packed.len() <= budget {
             return Ok(packed);
         }
-        let left = drop_details(timeline);
-        without += left;
-        if left == 0 && !timeline.rows.shrink() {
+        // By turns, so that the longest have their details.
+        without_details = !without_details;
+        let dropped = !without_details && drop_details(timeline) > 0;
+        if !dropped && !timeline.rows.shrink() {
             return Ok(packed);
         }
-        for row in &mut timeline.rows.rows {
-            row.kept.sort_unstable_by_key(|span| (span.start, span.id));
-        }
     }
 }
 
-/// Forgets the details of the shortest half of the spans that have any and did not fail; how many.
-fn drop_details(timeline: &mut Timeline) -> u64 {
-    let failed = |span: &ExactSpan| span.status.is_some_and(|code| code != 0);
+/// Forgets the details of the shortest half of the spans that have any; how many. Those of pinned spans stay as long as there are
+/// others.
+fn drop_details(timeline: &mut Timeline) -> usize {
+    let only_pinned = (timeline.rows.rows.iter())
+        .flat_map(|row| &row.kept)
+        .all(|span| span.pinned);
     let all = timeline.rows.rows.iter_mut().flat_map(|row| &mut row.kept);
-    let mut spans: Vec<&mut ExactSpan> = all.filter(|span| !span.details.is_empty()).collect();
-    spans.sort_unstable_by_key(|span| Reverse((failed(span), span.duration)));
-    let from = spans.len() / 2;
-    for span in &mut spans[from..] {
-        span.details = String::new();
-    }
-    (spans.len() - from) as u64
+    let mut spans: Vec<&mut ExactSpan> = all
+        .filter(|span| !span.details.is_empty() && span.pinned == only_pinned)
+        .collect();
+    spans.sort_unstable_by_key(|span| Reverse(span.duration));
+    let gone = spans.drain(spans.len() / 2..);
+    gone.map(|span| span.details = String::new()).count()
 }
 
-fn attempt(
-    timeline: &Timeline,
-    flame: &[Node],
-    allocations: &[Allocation],
-    without_details: u64,
-) -> io::Result<String> {
+fn attempt(timeline: &Timeline, flame: &[Node], allocations: &[Allocation]) -> io::Result<String> {
     let details = Texts::of(timeline);
     let head = Head {
         end_ns: timeline.end,
@@ -126,7 +121,7 @@ fn attempt(
         frames: &timeline.details.stacks.frame_list,
         stacks: &timeline.details.stacks.list,
         details: details.list.len(),
-        without_details,
+        without_details: details.missing(),
         shapes: timeline.shapes.finish(),
         shapes_left_out: timeline.shapes.left_out,
         allocations,
@@ -175,6 +170,11 @@ impl<'a> Texts<'a> {
             texts.of_spans.push(number);
         }
         texts
+    }
+
+    /// Spans without a text.
+    fn missing(&self) -> u64 {
+        self.of_spans.iter().filter(|&&number| number == 0).count() as u64
     }
 
     /// Most spans have the text after the one before: that is a 1; 0 is none, others are their number plus 1.

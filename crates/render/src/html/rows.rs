@@ -1,7 +1,7 @@
 //! The rows of the timeline: one for each depth of a lane. A row keeps its spans exactly while
 //! there is room; then its longest, with cells for all of them.
 
-use super::cells::{Cells, Grid, Stretch};
+use super::cells::{Cell, Cells, Grid, Stretch};
 use std::cmp::Reverse;
 
 /// Spans kept exactly, all rows together, where nothing else is said.
@@ -66,6 +66,8 @@ pub struct Rows {
     most: usize,
     /// Bytes of details that are no longer kept, since somebody asked.
     forgotten: usize,
+    /// What was pinned has been given up.
+    unpinned: bool,
 }
 
 impl Rows {
@@ -82,6 +84,7 @@ impl Rows {
             pinned: 0,
             most,
             forgotten: 0,
+            unpinned: false,
         }
     }
 
@@ -95,10 +98,8 @@ impl Rows {
     }
 
     /// Adds a span; true if it is kept exactly, as the row's last.
-    pub fn add(&mut self, row: u32, mut span: ExactSpan) -> bool {
+    pub fn add(&mut self, row: u32, span: ExactSpan) -> bool {
         let index = row as usize;
-        // A third of the room at most: the longest want theirs.
-        span.pinned &= self.pinned < self.most / 3;
         self.rows[index].spans += 1;
         let had_cells = self.rows[index].cells.is_some();
         if had_cells {
@@ -151,6 +152,7 @@ impl Rows {
             let all = self.rows.iter_mut().flat_map(|row| &mut row.kept);
             all.for_each(|span| span.pinned = false);
             self.pinned = 0;
+            self.unpinned = true;
         }
         self.prune((self.kept - self.pinned) / 2);
         self.kept < before
@@ -204,6 +206,36 @@ impl Rows {
     /// Bytes of details that are no longer kept, since this was last called.
     pub fn forgotten(&mut self) -> usize {
         std::mem::take(&mut self.forgotten)
+    }
+
+    /// Whether everything that was pinned is still there.
+    pub fn has_pinned(&self) -> bool {
+        !self.unpinned
+    }
+
+    /// About how many spans begin in a stretch: cells at its ends count by the part of them that is in it.
+    pub fn begun(&self, from: u64, to: u64) -> f64 {
+        let width = (1u64 << self.grid.shift.min(62)) as f64;
+        let (from_cell, to_cell) = (from as f64 / width, to as f64 / width);
+        let in_row = |row: &Row| match &row.cells {
+            Some(cells) => {
+                let skipped = (from_cell as u64).saturating_sub(cells.first) as usize;
+                let part = |cell: &Cell, number: f64| {
+                    let inside = to_cell.min(number + 1.0) - from_cell.max(number);
+                    f64::from(cell.count) * inside.max(0.0)
+                };
+                let list = cells.cells.iter().enumerate().skip(skipped);
+                list.map(|(place, cell)| (cell, (cells.first + place as u64) as f64))
+                    .take_while(|&(_, number)| number < to_cell)
+                    .map(|(cell, number)| part(cell, number))
+                    .sum()
+            }
+            None => {
+                let begun = row.kept.iter().map(|span| span.start);
+                begun.filter(|start| (from..to).contains(start)).count() as f64
+            }
+        };
+        self.rows.iter().map(in_row).sum()
     }
 
     /// Spans that are only in cells.

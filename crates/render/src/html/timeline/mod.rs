@@ -95,7 +95,8 @@ impl Timeline {
 
     /// The stretch of which everything is kept; None if everything is anyhow.
     pub fn whole(&self) -> Option<(u64, u64)> {
-        self.wanted.whole.filter(|_| self.rows.aggregated() > 0)
+        let is_cut = self.rows.aggregated() > 0;
+        (self.wanted.whole()).filter(|_| is_cut && self.rows.has_pinned())
     }
 
     pub fn origin(&self) -> u64 {
@@ -258,7 +259,7 @@ impl Timeline {
     /// `event`: what its details are made of, if it is kept. `node`: its place in the flame graph.
     fn place(&mut self, index: u32, depth: usize, mut span: ExactSpan, event: &Event, node: u32) {
         let end = span.start.saturating_add(span.duration);
-        span.pinned = self.wanted.wants(&span);
+        span.pinned = self.wanted.takes(&span);
         self.end = self.end.max(end);
         let lane = &mut self.lanes.list[index as usize];
         lane.spans += 1;
@@ -281,7 +282,7 @@ impl Timeline {
         self.details.forget(self.rows.forgotten());
         if kept && let Some(span) = self.rows.rows[row as usize].kept.last_mut() {
             let shown = &self.names.list()[span.label as usize];
-            span.details = self.details.of(event, shown);
+            span.details = self.details.of(event, shown, span.pinned);
         }
         let stack = self.stack_of(index, event);
         self.lanes.list[index as usize].ended = Some(Ended {
