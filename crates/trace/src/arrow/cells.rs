@@ -16,8 +16,9 @@ use arrow_schema::ArrowError;
 use event::{Arg, Name};
 use std::sync::Arc;
 
-/// Rows that room is made for at once.
-const ROOM: usize = 4_096;
+/// Rows that room is made for at once, at least and at most: a short trace takes little memory.
+const LEAST_ROOM: usize = 64;
+const MOST_ROOM: usize = 4_096;
 
 pub struct Cells {
     holds: Type,
@@ -60,7 +61,8 @@ impl Cells {
     /// The same, of a row that there is no room for yet.
     #[cold]
     fn set_further(&mut self, row: usize, value: u64) {
-        let room = (row + 1).next_multiple_of(ROOM);
+        let more = self.values.len().clamp(LEAST_ROOM, MOST_ROOM);
+        let room = (row + more).next_multiple_of(LEAST_ROOM);
         self.values.resize(room, 0);
         self.valid.resize(room / 8, 0);
         self.values[row] = value;
