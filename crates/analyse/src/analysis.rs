@@ -228,6 +228,14 @@ fn is_plain(event: &Event) -> bool {
         && event.category != Category::Context
 }
 
+/// Whether the sweeps over memory and transfers take more of a plain call than when it was.
+fn concerns_memory(category: Category) -> bool {
+    matches!(
+        category,
+        Category::Memory | Category::Transfer | Category::Graph | Category::Sync
+    )
+}
+
 #[derive(Clone, Copy, Default)]
 struct EndedCall {
     id: u64,
@@ -304,10 +312,16 @@ impl Analysis {
             && self.first.is_some()
             && is_plain(event)
         {
-            self.memory.add(record);
-            self.transfers.add(record);
+            let end = event.start.saturating_add(duration);
+            if concerns_memory(event.category) {
+                self.memory.add(record);
+                self.transfers.add(record);
+            } else {
+                self.memory.see(end);
+                self.transfers.see(end);
+            }
             self.contexts.add(record);
-            self.see(event.start, event.start.saturating_add(duration));
+            self.see(event.start, end);
             let symbol = self.symbols.of(event);
             let role = self.symbols.get(symbol).role;
             self.has_begun(event, symbol, role);

@@ -30,7 +30,11 @@ pub(crate) const NO_NODE: NodeId = NodeId::MAX;
 pub(crate) struct CallTree {
     nodes: Vec<Node>,
     children: HashMap<(NodeId, SymbolId), NodeId, ahash::RandomState>,
+    /// The last ones found, by caller and function: programs call the same from the same place.
+    recent: Vec<(NodeId, SymbolId, NodeId)>,
 }
+
+const RECENT: usize = 256;
 
 struct Node {
     parent: NodeId,
@@ -50,6 +54,22 @@ impl CallTree {
     /// The node of a function called from another node.
     #[inline]
     pub fn enter(&mut self, parent: NodeId, symbol: SymbolId) -> NodeId {
+        let place = (symbol.wrapping_add(parent.wrapping_mul(31))) as usize % RECENT;
+        if let Some(&(of, called, node)) = self.recent.get(place)
+            && (of, called) == (parent, symbol)
+        {
+            return node;
+        }
+        let node = self.find(parent, symbol);
+        if node != NO_NODE {
+            self.recent
+                .resize(RECENT, (NO_NODE, SymbolId::MAX, NO_NODE));
+            self.recent[place] = (parent, symbol, node);
+        }
+        node
+    }
+
+    fn find(&mut self, parent: NodeId, symbol: SymbolId) -> NodeId {
         if let Some(&node) = self.children.get(&(parent, symbol)) {
             return node;
         }

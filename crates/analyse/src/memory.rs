@@ -286,8 +286,7 @@ impl MemorySweep {
     }
 
     pub fn add(&mut self, record: &Record) {
-        self.origin.get_or_insert(record.ts());
-        self.latest = self.latest.max(record.ts());
+        self.see(record.ts());
         match record {
             Record::Meaning(meaning) => match &meaning.what {
                 What::Memory(memory) => self.meaning(meaning, memory),
@@ -314,6 +313,13 @@ impl MemorySweep {
             }
             Record::Lost(lost) => self.lost = self.lost.saturating_add(lost.count),
         }
+    }
+
+    /// Something happened that has nothing to do with memory.
+    #[inline]
+    pub fn see(&mut self, ts: u64) {
+        self.origin.get_or_insert(ts);
+        self.latest = self.latest.max(ts);
     }
 
     /// Device memory that a process has now.

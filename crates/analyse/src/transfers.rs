@@ -193,8 +193,14 @@ pub struct TransferSweep {
 }
 
 impl TransferSweep {
+    /// Something happened that moves nothing and waits for nothing.
+    #[inline]
+    pub fn see(&mut self, ts: u64) {
+        self.origin.get_or_insert(ts);
+    }
+
     pub fn add(&mut self, record: &Record) {
-        self.origin.get_or_insert(record.ts());
+        self.see(record.ts());
         match record {
             Record::Event(event) if event.layer == Layer::Gpu => self.on_gpu(event),
             Record::Event(event) => {

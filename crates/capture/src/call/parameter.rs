@@ -292,6 +292,14 @@ impl Parameter {
         matches!(what, Some(What::Text(_)))
     }
 
+    /// Words of arguments up to the last one that it is in.
+    pub fn words_end(&self) -> usize {
+        match self.place {
+            ParameterLocation::Words { first, count } => usize::from(first) + usize::from(count),
+            ParameterLocation::Vector { .. } => 0,
+        }
+    }
+
     pub fn word(&self, words: &Words) -> Option<u64> {
         match self.place {
             ParameterLocation::Words { first, count: 1 } => words.get(first.into()),

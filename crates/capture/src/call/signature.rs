@@ -51,6 +51,8 @@ pub struct Signature {
     has_outputs: bool,
     /// It may describe a node of a graph.
     pub of_graph: bool,
+    /// Words of arguments up to the last one that a parameter is in.
+    in_registers: usize,
     /// Which words lie where in the payload.
     words: Vec<(usize, usize)>,
     /// Where in the payload what was returned is, and how long it is: 8 bytes, or a text.
@@ -145,6 +147,7 @@ impl Signature {
             has_outputs: returned.is_some()
                 || (parameters.iter()).any(|one| one.read_at() == Some(When::Exit)),
             of_graph: name.contains("Graph"),
+            in_registers: (parameters.iter().map(Parameter::words_end).max()).unwrap_or(0),
             parameters,
             words,
             returned,
@@ -164,7 +167,8 @@ impl Signature {
         let before = std::mem::take(&mut words.known);
         let mut differ = false;
         for (index, arg) in args.into_iter().enumerate() {
-            differ |= words.set(index, arg);
+            // What is in registers that it takes nothing from is of no interest.
+            differ |= words.set(index, arg) && index < self.in_registers;
         }
         for (index, start) in &self.words {
             let bytes = payload

@@ -16,10 +16,15 @@ use arrow_schema::ArrowError;
 use event::{Arg, Name};
 use std::sync::Arc;
 
+/// Rows that room is made for at once, at least and at most: a short trace takes little memory.
+const LEAST_ROOM: usize = 64;
+const MOST_ROOM: usize = 4_096;
+
 pub struct Cells {
     holds: Type,
-    /// Numbers, or keys of the dictionary.
+    /// Numbers, or keys of the dictionary. Room for more rows than have one is 0; none at all if no row has one.
     values: Vec<u64>,
+    /// A bit for each of `values`.
     valid: Vec<u8>,
     dictionary: Dictionary,
     /// Numbers of which no row has one: the same array for every batch of that length.
@@ -43,17 +48,24 @@ impl Cells {
 
     #[inline]
     pub fn set(&mut self, row: usize, value: u64) {
-        if row < self.values.len() {
-            self.values[row] = value;
+        if let Some(cell) = self.values.get_mut(row)
+            && let Some(bits) = self.valid.get_mut(row / 8)
+        {
+            *cell = value;
+            *bits |= 1 << (row % 8);
         } else {
-            if self.values.len() < row {
-                self.values.resize(row, 0);
-            }
-            self.values.push(value);
+            self.set_further(row, value);
         }
-        if self.valid.len() <= row / 8 {
-            self.valid.resize(row / 8 + 1, 0);
-        }
+    }
+
+    /// The same, of a row that there is no room for yet.
+    #[cold]
+    fn set_further(&mut self, row: usize, value: u64) {
+        let more = self.values.len().clamp(LEAST_ROOM, MOST_ROOM);
+        let room = (row + more).next_multiple_of(LEAST_ROOM);
+        self.values.resize(room, 0);
+        self.valid.resize(room / 8, 0);
+        self.values[row] = value;
         self.valid[row / 8] |= 1 << (row % 8);
     }
 
@@ -112,8 +124,8 @@ impl Cells {
 
     /// Forget the cell of that row, which is the last, if it has one.
     pub fn unset(&mut self, row: usize) {
-        if self.values.len() > row {
-            self.values.truncate(row);
+        if let Some(cell) = self.values.get_mut(row) {
+            *cell = 0;
             self.valid[row / 8] &= !(1 << (row % 8));
         }
     }
@@ -169,9 +181,8 @@ fn keys<T: ArrowPrimitiveType>(
 }
 
 /// One set of cells for each column of the schema, in its order.
-pub fn all() -> Vec<Cells> {
-    Column::ALL
-        .iter()
-        .map(|&column| Cells::new(column))
-        .collect()
+pub type AllCells = [Cells; Column::ALL.len()];
+
+pub fn all() -> Box<AllCells> {
+    Box::new(std::array::from_fn(|place| Cells::new(Column::ALL[place])))
 }

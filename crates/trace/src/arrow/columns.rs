@@ -1,7 +1,7 @@
 //! The columns of the Arrow form: their names, types and order.
 
 use arrow_schema::{DataType, Field, Schema};
-use event::{Category, Direction, Kind, Layer, MemorySpace, Meta};
+use event::{Category, Direction, Kind, Layer, MemorySpace, Meta, What};
 use std::collections::HashMap;
 
 /// What a column holds.
@@ -117,6 +117,18 @@ pub const BEGIN: u64 = 0;
 pub const END: u64 = 1;
 pub const WHOLE: u64 = 2;
 const OPS: &[&str] = &["alloc", "free", "launch"];
+pub const LAUNCH: u64 = 2;
+
+/// The type of a meaning, behind those of events.
+#[inline]
+pub fn of_meaning(what: &What) -> u64 {
+    let behind = match what {
+        What::Launch(_) => 0,
+        What::Memory(_) => 1,
+        What::Transfer(_) => 2,
+    };
+    Kind::ALL.len() as u64 + behind
+}
 
 pub fn data_type(holds: Type) -> DataType {
     let dictionary = |key| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
@@ -152,6 +164,7 @@ pub fn head(meta: &Meta) -> serde_json::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use event::{Launch, Memory, MemoryOp, Transfer};
 
     #[test]
     fn words_are_numbered_as_their_members() {
@@ -161,6 +174,29 @@ mod tests {
         for meaning in ["kernel", "memory", "transfer"] {
             assert!(TYPES.contains(&meaning), "{meaning}");
         }
+        let launch = What::Launch(Launch {
+            kernel: "k".into(),
+            grid: [1; 3],
+            block: [1; 3],
+            shared: 0,
+        });
+        let memory = What::Memory(Memory {
+            op: MemoryOp::Free,
+            size: None,
+            ptr: 0,
+            space: None,
+        });
+        let transfer = What::Transfer(Transfer {
+            direction: Direction::ALL[0],
+            size: 0,
+            duration: None,
+            src: None,
+            dst: None,
+        });
+        for what in [launch, memory, transfer] {
+            assert_eq!(TYPES[of_meaning(&what) as usize], what.type_name());
+        }
+        assert_eq!(OPS[LAUNCH as usize], "launch");
         assert_eq!(TYPES.last(), Some(&"summary"));
         for (place, &column) in Column::ALL.iter().enumerate() {
             assert_eq!(column as usize, place);

@@ -19,17 +19,28 @@ const MOST_LISTS: usize = 16_384;
 pub struct Dictionary {
     keys: HashMap<Name, u64, RandomState>,
     names: Vec<Name>,
-    /// Keys by the address of their names, which those who record share: most need no hashing of text.
-    recent: Vec<u32>,
+    /// Keys by the address of names, which those who record share: most need no hashing of text. Each name is held, so that
+    /// no other comes to be at its address.
+    recent: Vec<Option<(Name, u32)>>,
     text: usize,
     /// The dictionary as it was last written: unchanged, it is not written again.
     array: Option<Arc<StringArray>>,
-    /// Arguments whose text is known, so that it is not made again, by their hash.
-    lists: HashMap<u64, Vec<(Vec<Arg>, u64)>, RandomState>,
-    list_count: usize,
+    /// Arguments whose text is known, so that it is not made again.
+    lists: Vec<List>,
+    /// The places of the last ones by their hash.
+    by_hash: HashMap<u64, u32, RandomState>,
+    /// The place of the last list by the address of its first name: calls of a function often say what the one before said.
+    recent_lists: Vec<u32>,
     /// What hashes of lists begin with.
     seed: Option<u64>,
     scratch: Vec<u8>,
+}
+
+struct List {
+    args: Vec<Arg>,
+    key: u64,
+    /// The place of another one of the same hash.
+    next: Option<u32>,
 }
 
 impl Dictionary {
@@ -43,12 +54,10 @@ impl Dictionary {
     #[inline]
     pub fn of_name(&mut self, name: &Name) -> u64 {
         let place = place_of(name);
-        if let Some(&key) = self.recent.get(place)
-            // The dictionary has the name itself: no other is at its address.
-            && let Some(known) = self.names.get(key as usize)
+        if let Some(Some((known, key))) = self.recent.get(place)
             && Arc::ptr_eq(known, name)
         {
-            return key.into();
+            return u64::from(*key);
         }
         self.of_other_name(name, place)
     }
@@ -58,8 +67,8 @@ impl Dictionary {
             Some(&key) => key,
             None => self.add(name.clone()),
         };
-        self.recent.resize(RECENT, u32::MAX);
-        self.recent[place] = key as u32;
+        self.recent.resize(RECENT, None);
+        self.recent[place] = Some((name.clone(), key as u32));
         key
     }
 
@@ -95,24 +104,48 @@ impl Dictionary {
         args: &[Arg],
         write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
     ) -> Result<u64> {
+        let place = args.first().map_or(0, |arg| place_of(&arg.name));
+        if let Some(&latest) = self.recent_lists.get(place)
+            && let Some(known) = self.lists.get(latest as usize)
+            && are_same(&known.args, args)
+        {
+            return Ok(known.key);
+        }
+        let latest = self.of_other_args(args, write)?;
+        self.recent_lists.resize(RECENT, u32::MAX);
+        self.recent_lists[place] = latest;
+        Ok(self.lists[latest as usize].key)
+    }
+
+    /// The place of a list among those that are known.
+    fn of_other_args(
+        &mut self,
+        args: &[Arg],
+        write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<u32> {
         let seed = *self
             .seed
             .get_or_insert_with(|| RandomState::new().hash_one(0));
         let hash = hash_args(args, seed);
-        if let Some(lists) = self.lists.get(&hash)
-            && let Some((_, key)) = lists.iter().find(|(known, _)| known == args)
-        {
-            return Ok(*key);
+        let mut place = self.by_hash.get(&hash).copied();
+        while let Some(at) = place {
+            let known = &self.lists[at as usize];
+            if are_same(&known.args, args) {
+                return Ok(at);
+            }
+            place = known.next;
         }
         let key = self.of_written(write)?;
-        if self.list_count >= MOST_LISTS {
+        if self.lists.len() >= MOST_LISTS {
             self.lists.clear();
-            self.list_count = 0;
+            self.by_hash.clear();
+            self.recent_lists.clear();
         }
-        self.list_count += 1;
-        let lists = self.lists.entry(hash).or_default();
-        lists.push((args.to_vec(), key));
-        Ok(key)
+        let place = self.lists.len() as u32;
+        let next = self.by_hash.insert(hash, place);
+        let args = args.to_vec();
+        self.lists.push(List { args, key, next });
+        Ok(place)
     }
 
     /// Bytes of text in it.
@@ -143,6 +176,20 @@ impl Dictionary {
 fn place_of(name: &Name) -> usize {
     let address = Arc::as_ptr(name).cast::<u8>() as usize;
     (address >> 4 ^ address >> 12) % RECENT
+}
+
+/// Whether two lists are equal, for lists whose names are shared as a rule.
+#[inline]
+fn are_same(one: &[Arg], other: &[Arg]) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(one, other)| {
+            let is_value = match (&one.value, &other.value) {
+                (Value::Uint(one), Value::Uint(other)) => one == other,
+                (Value::Pointer(one), Value::Pointer(other)) => one == other,
+                (one, other) => one == other,
+            };
+            is_value && (Arc::ptr_eq(&one.name, &other.name) || one.name == other.name)
+        })
 }
 
 /// Names by their address, which those who record share: equal lists of different addresses are only remembered

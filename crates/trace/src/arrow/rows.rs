@@ -1,7 +1,7 @@
 //! Records → batches of rows, for every format that has columns.
 
 use super::{
-    cells::{self, Cells},
+    cells::{self, AllCells},
     columns::{self, Column, Type},
     kept,
     lines::{self, Line},
@@ -46,7 +46,7 @@ const TEXTS: [Column; 4] = [
 /// A span that begins and ends within a batch has one row, at the place of its beginning.
 pub struct Rows {
     schema: SchemaRef,
-    cells: Vec<Cells>,
+    cells: Box<AllCells>,
     rows: usize,
     /// Lines that JSONL would have for them.
     lines: usize,
@@ -189,7 +189,7 @@ impl Rows {
         };
         let ts = added.inspect_err(|_| {
             // Half a row would be damage.
-            for cells in &mut self.cells {
+            for cells in self.cells.iter_mut() {
                 cells.unset(self.rows);
             }
         })?;
@@ -315,21 +315,24 @@ impl Rows {
         for (row, lines) in insides {
             self.cells[Column::LinesInside as usize].set(row, lines);
         }
-        for cells in &mut self.cells {
+        for cells in self.cells.iter_mut() {
             cells.reorder(&order);
         }
     }
 
+    #[inline]
     fn set(&mut self, column: Column, value: u64) {
         self.cells[column as usize].set(self.rows, value);
     }
 
+    #[inline]
     fn set_some(&mut self, column: Column, value: Option<impl Into<u64>>) {
         if let Some(value) = value {
             self.set(column, value.into());
         }
     }
 
+    #[inline]
     fn set_name(&mut self, column: Column, name: &Name) {
         self.cells[column as usize].set_name(self.rows, name);
     }
@@ -487,15 +490,14 @@ impl Rows {
     fn meaning(&mut self, meaning: &Meaning) -> Result<()> {
         self.set(Column::Pid, meaning.pid.into());
         self.set(Column::Tid, meaning.tid.into());
-        self.set_word(Column::Kind, meaning.what.type_name());
+        self.set(Column::Kind, columns::of_meaning(&meaning.what));
         self.set_some(Column::Layer, meaning.layer.map(|layer| layer as u64));
         self.set(Column::OpId, meaning.op);
         self.set_some(Column::Device, meaning.device);
         self.set_some(Column::Context, meaning.context);
         self.set_some(Column::Stream, meaning.stream);
         if let What::Launch(_) = meaning.what {
-            let name = self.launch.clone();
-            self.set_name(Column::Name, &name);
+            self.cells[Column::Name as usize].set_name(self.rows, &self.launch);
             self.set_name(Column::Call, &meaning.name);
         } else {
             self.set_name(Column::Name, &meaning.name);
@@ -522,7 +524,7 @@ impl Rows {
                 }
             }
             What::Launch(launch) => {
-                self.set_word(Column::Op, "launch");
+                self.set(Column::Op, columns::LAUNCH);
                 self.set_name(Column::Kernel, &launch.kernel);
                 let columns = [Column::GridX, Column::GridY, Column::GridZ];
                 for (column, size) in columns.into_iter().zip(launch.grid) {

@@ -66,6 +66,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             words,
             payload: kept,
             is_plain,
+            launch,
             ..
         } = call;
         let Record::Event(event) = record else {
@@ -78,6 +79,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         (event.pid, event.tid) = (thread.pid, thread.tid);
         // In a flood most calls say what the one before said.
         if differ || !is_same {
+            *launch = None;
             signature.put_arguments(words, payload, &mut event.args);
             if let Some(payload) = payload {
                 complete_text(thread.pid, signature, words, payload, &mut event.args);

@@ -7,7 +7,7 @@ use crate::Sink;
 use crate::call::meaning;
 use crate::call::origin::Origin;
 use crate::call::role::{Form, Role};
-use event::{Arg, Event, Extent, Layer, Meaning, Name, Record, What};
+use event::{Arg, Event, Extent, Launch, Layer, Meaning, Name, Record, What};
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
     /// The call returned that, or never returned.
@@ -212,9 +212,13 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     }
 
     /// The same for a launch of one kernel, which there are most of: nothing is asked of the allocator that is not kept.
-    fn launched(&mut self, ring: usize, call: &OpenCall, mut below: Vec<What>) -> Vec<What> {
+    fn launched(&mut self, ring: usize, call: &mut OpenCall, mut below: Vec<What>) -> Vec<What> {
         let thread = &mut self.rings[ring];
-        let kernel = meaning::kernel_handle(call.event()).map(|handle| {
+        if call.launch.is_none() {
+            call.launch = meaning::launch_arguments(call.event());
+        }
+        if let Some(launch) = &call.launch {
+            let handle = launch.handle;
             let known = kernel_name(&self.states, &self.origin, thread.image, thread.pid, handle);
             let told = || match below.first() {
                 Some(What::Launch(launch)) if !launch.kernel.starts_with("0x") => {
@@ -223,12 +227,15 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 _ => None,
             };
             let known = known.or_else(told);
-            known.unwrap_or_else(|| self.states.all[thread.process].name_of_handle(handle))
-        });
-        let launch = kernel.and_then(|kernel| meaning::launch_of(call.event(), kernel));
-        if let Some(launch) = launch {
+            let kernel =
+                known.unwrap_or_else(|| self.states.all[thread.process].name_of_handle(handle));
             below.clear();
-            below.push(What::Launch(launch));
+            below.push(What::Launch(Launch {
+                kernel,
+                grid: launch.grid,
+                block: launch.block,
+                shared: launch.shared,
+            }));
         }
         let outer = (thread.open.iter_mut().rev())
             .find(|outer| !outer.hidden && outer.signature.role.says_the_same(call.signature.role));

@@ -27,6 +27,7 @@ use crate::{Deadline, Sink, SinkError};
 use ahash::{AHashMap, AHashSet};
 use event::{Frame, Name};
 use observe::States;
+pub use open_call::LaunchArguments;
 use open_call::{OpenCall, OpenRange, SpareCalls};
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -29,6 +29,17 @@ pub struct OpenCall {
     pub range: Option<OpenRange>,
     /// The arguments are those of `words` and `payload`, and of nothing else.
     pub is_plain: bool,
+    /// What the arguments say of the one kernel that they launch, once that was asked.
+    pub launch: Option<LaunchArguments>,
+}
+
+/// A launch of one kernel, but for the kernel's name.
+#[derive(Debug, Clone, Copy)]
+pub struct LaunchArguments {
+    pub handle: u64,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u64,
 }
 
 /// What a range is ended by.
@@ -57,6 +68,7 @@ impl OpenCall {
             inner: Vec::new(),
             range: None,
             is_plain: false,
+            launch: None,
         }
     }
 

@@ -39,7 +39,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         let begun = (event.device, event.context, event.stream);
         event.extent = Extent::Closed(end.saturating_sub(event.start));
         event.status = status;
-        let meanings: Vec<What> = if call.signature.succeeded(result) {
+        let mut meanings: Vec<What> = if call.signature.succeeded(result) {
             self.succeeded(ring, &mut call)
         } else {
             self.place_late(ring, call.event_mut());
@@ -53,10 +53,12 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                     let written = self.sink.write_whole(&mut call.record);
                     self.check(written);
                 }
-                for what in meanings {
+                for what in meanings.drain(..) {
                     let meaning = Meaning::of(call.event(), what);
                     self.put(Record::Meaning(meaning));
                 }
+                // Its memory serves the next one.
+                call.below = meanings;
                 return self.spare.put_back(call);
             }
             let meanings = (meanings.into_iter()).map(|what| Meaning::of(event, what));

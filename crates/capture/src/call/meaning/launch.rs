@@ -1,6 +1,7 @@
 //! Kernels that are launched.
 
 use super::{field, fields, first, list, map, number};
+use crate::call::assemble::LaunchArguments;
 use crate::call::role::Form;
 use crate::call::state::ProcessState;
 use event::{Arg, Event, Launch, Name, Value, What};
@@ -24,12 +25,29 @@ pub fn kernel_handles(call: &Event, form: Form) -> Vec<u64> {
 }
 
 /// The handle of the one kernel that a launch names.
-pub fn kernel_handle(call: &Event) -> Option<u64> {
+fn kernel_handle(call: &Event) -> Option<u64> {
     first(call, &["f", "func", "kernel"])
 }
 
+/// The same, and what the launch says of it.
+pub fn launch_arguments(call: &Event) -> Option<LaunchArguments> {
+    let handle = kernel_handle(call)?;
+    let Launch {
+        grid,
+        block,
+        shared,
+        ..
+    } = launch_of(call, Name::from(""))?;
+    Some(LaunchArguments {
+        handle,
+        grid,
+        block,
+        shared,
+    })
+}
+
 /// What a launch of one kernel says of it.
-pub fn launch_of(call: &Event, kernel: Name) -> Option<Launch> {
+fn launch_of(call: &Event, kernel: Name) -> Option<Launch> {
     sized(fields(call, "config").unwrap_or(&call.args), kernel)
 }
 

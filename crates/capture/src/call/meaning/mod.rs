@@ -8,7 +8,7 @@ use super::role::Role;
 use super::state::ProcessState;
 use event::{Arg, Event, Name, Value, What};
 
-pub use launch::{kernel_handle, kernel_handles, launch_of, node_kernel};
+pub use launch::{kernel_handles, launch_arguments, node_kernel};
 
 /// Nothing where the call did nothing, or where what was captured does not say what it did.
 /// `kernels` are the names of those that a launch names, in order.
