@@ -247,7 +247,7 @@ fn a_lake_has_both_and_gives_them_back() {
         assert_eq!(files, 1, "{}", partition.display());
     }
     let cat = |paths: &[PathBuf]| comparable(&lines(&run(&["cat"], paths)));
-    assert_eq!(cat(&[lake.clone()]), cat(&hosts()));
+    assert_eq!(cat(std::slice::from_ref(&lake)), cat(&hosts()));
     // One host alone, by its folder; and the same tables.
     assert_eq!(cat(&[lake.join("run=exp7/host=node2")]), cat(&hosts()[1..]));
     for part in ["top", "categories", "gpu", "memory", "contexts", "findings"] {
@@ -255,7 +255,11 @@ fn a_lake_has_both_and_gives_them_back() {
         let table = |paths: &[PathBuf]| -> Value {
             serde_json::from_slice(&run(&words, paths).stdout).expect("JSON")
         };
-        assert_eq!(table(&[lake.clone()]), table(&hosts()), "{part}");
+        assert_eq!(
+            table(std::slice::from_ref(&lake)),
+            table(&hosts()),
+            "{part}"
+        );
     }
 }
 
