@@ -7,7 +7,7 @@ use crate::{
     Error, Lake, Result,
     aside::{Aside, Held},
     files::{EventFiles, FileWriter},
-    layout::{Entry, TABLES, entry_of, name_of, partition},
+    layout::{Entry, Sizes, TABLES, entry_of, name_of, partition},
     manifest::{list, make_folder, now, sync_folder},
     merge::merge,
     rows::Rows,
@@ -84,7 +84,7 @@ pub fn add_with(
                 .ok_or_else(|| Error::Damaged(path.into(), "it cannot be read as a table".into()))?
         }
     };
-    let mut written = write(&work.folder, path, &meta, &name, tables, tick)?;
+    let mut written = write(lake.sizes, &work.folder, path, &meta, &name, tables, tick)?;
     if let Some(report) = report(path) {
         written.table(Table::Steps, tables::steps(&name, &meta, &report.steps)?)?;
         let findings = tables::findings(&name, &meta, &report.findings)?;
@@ -113,6 +113,7 @@ impl Written {
 
 /// Writes the files of a trace aside.
 fn write(
+    sizes: Sizes,
     folder: &Path,
     path: &Path,
     meta: &Meta,
@@ -122,7 +123,7 @@ fn write(
 ) -> Result<Written> {
     let base = meta.start_unix_ns.unwrap_or(0).cast_signed();
     let mut rows = Rows::new(&tables.schema(), base, name)?;
-    let mut files = EventFiles::new(folder, name, rows.schema(), meta)?;
+    let mut files = EventFiles::new(folder, name, rows.schema(), meta, sizes)?;
     let mut stacks = TableFile::new(folder.join("stacks.parquet"));
     thread::scope(|scope| -> Result<()> {
         let (output, batches) = sync_channel(AHEAD);
@@ -162,7 +163,7 @@ fn write(
     let schema = rows.schema();
     let (mut events, count, names) = files.finish(&summary)?;
     if runs {
-        events = together(folder, name, schema, meta, &events)?;
+        events = together(sizes, folder, name, schema, meta, &events)?;
     }
     entry.rows = count;
     entry.added_ns = now();
@@ -180,6 +181,7 @@ fn write(
 
 /// One sorted file, or a few, of the many that too many threads for the memory made.
 fn together(
+    sizes: Sizes,
     folder: &Path,
     name: &str,
     schema: SchemaRef,
@@ -188,7 +190,7 @@ fn together(
 ) -> Result<Vec<PathBuf>> {
     let folder = folder.join("together");
     fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
-    let mut out = FileWriter::new(&folder, name, schema, Some(meta.clone()));
+    let mut out = FileWriter::new(&folder, name, schema, Some(meta.clone()), sizes);
     for runs in runs.chunks(MOST_RUNS) {
         merge(runs, &HashSet::new(), &mut out)?;
         for run in runs {

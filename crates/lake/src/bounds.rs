@@ -1,5 +1,6 @@
 //! How much a program that answers may take: time, rows, bytes.
 
+use crate::error::QueryError;
 use std::{
     io::{self, Read},
     process::{Command, Stdio},
@@ -22,7 +23,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// What the program prints, or why there is nothing of it.
-    pub(crate) fn run(&self, command: &mut Command) -> io::Result<Result<String, String>> {
+    pub(crate) fn run(&self, command: &mut Command) -> io::Result<Result<String, QueryError>> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -57,15 +58,11 @@ impl Bounds {
         };
         let (out, err) = (text(out)?, text(err)?);
         Ok(match status {
-            None => Err(format!(
-                "the query took more than {} s",
-                self.time.as_secs()
-            )),
-            Some(_) if out.len() as u64 > most => Err(format!(
-                "the answer is longer than {most} bytes: ask for fewer rows or columns"
-            )),
+            None => Err(QueryError::TooSlow(self.time)),
+            Some(_) if out.len() as u64 > most => Err(QueryError::TooLong(most)),
             Some(status) if !status.success() => {
-                Err(String::from_utf8_lossy(&err).trim().to_owned())
+                let said = String::from_utf8_lossy(&err);
+                Err(QueryError::Refused(said.trim().to_owned()))
             }
             Some(_) => Ok(String::from_utf8_lossy(&out).into_owned()),
         })
@@ -76,7 +73,7 @@ impl Bounds {
 mod tests {
     use super::*;
 
-    fn run(script: &str, bytes: u64, time: Duration) -> Result<String, String> {
+    fn run(script: &str, bytes: u64, time: Duration) -> Result<String, QueryError> {
         let bounds = Bounds {
             rows: 1,
             bytes,
@@ -90,10 +87,11 @@ mod tests {
     fn what_is_too_long_or_too_much_is_refused() {
         let second = Duration::from_secs(20);
         assert_eq!(run("echo yes", 10, second), Ok("yes\n".into()));
-        assert_eq!(run("echo no >&2; exit 1", 10, second), Err("no".into()));
-        let much = run("yes", 1000, second).expect_err("too much");
-        assert!(much.contains("longer than 1000 bytes"), "{much}");
-        let late = run("exec sleep 20", 10, Duration::from_millis(50)).expect_err("too late");
-        assert!(late.contains("took more than"), "{late}");
+        let refused = QueryError::Refused("no".into());
+        assert_eq!(run("echo no >&2; exit 1", 10, second), Err(refused));
+        assert_eq!(run("yes", 1000, second), Err(QueryError::TooLong(1000)));
+        let little = Duration::from_millis(50);
+        let late = run("exec sleep 20", 10, little);
+        assert_eq!(late, Err(QueryError::TooSlow(little)));
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a lake is whole: what the manifest lists is there and can be read, and what is there is listed.
 
-use crate::{Lake, Result, layout::TABLES};
+use crate::{Lake, Result, error::BrokenFile, layout::TABLES};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs,
@@ -109,18 +109,17 @@ impl Checked {
 }
 
 /// Its rows and bytes, if it can be read.
-fn rows_of(path: &Path, every_row: bool) -> std::result::Result<(u64, u64), String> {
-    let bytes = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    let not_whole = |error: trace::Error| format!("not a whole Parquet file: {error}");
-    let mut rows = ParquetRows::open(path, 65_536).map_err(not_whole)?;
+fn rows_of(path: &Path, every_row: bool) -> std::result::Result<(u64, u64), BrokenFile> {
+    let bytes = fs::metadata(path)?.len();
+    let mut rows = ParquetRows::open(path, 65_536).map_err(BrokenFile::NotWhole)?;
     let total = rows.total();
     if every_row {
         let mut count = 0;
-        while let Some(batch) = rows.next_batch().map_err(|error| error.to_string())? {
+        while let Some(batch) = rows.next_batch().map_err(BrokenFile::Unreadable)? {
             count += batch.num_rows() as u64;
         }
         if count != total {
-            return Err(format!("{count} rows could be read of {total}"));
+            return Err(BrokenFile::Rows { read: count, total });
         }
     }
     Ok((total, bytes))

@@ -7,7 +7,7 @@ use crate::{
     Entry, Error, Lake, Result, Table,
     add::{into_place, table_path},
     aside::{Aside, Held},
-    files::{FILE_BYTES, FileWriter},
+    files::FileWriter,
     manifest::{Compaction, list, now, sync_folder},
     merge::{merge, schema_of},
     tables::TableFile,
@@ -19,8 +19,6 @@ use std::{
 };
 use trace::ParquetRows;
 
-/// Files with at least so many bytes are left as they are.
-const LARGE: u64 = FILE_BYTES / 2;
 /// Files that are put together at once.
 const MOST_FILES: usize = 64;
 /// For how long readers may go on with files that were replaced.
@@ -69,6 +67,8 @@ pub fn compact(lake: &Lake, at_once: bool) -> Result<Compacted> {
 
 /// Recordings whose files are small, in groups worth putting together.
 fn together(lake: &Lake, entries: Vec<Entry>) -> Vec<Vec<Entry>> {
+    // Files with at least so many bytes are left as they are.
+    let large = lake.sizes.file_bytes / 2;
     let size = |file: &PathBuf| fs::metadata(lake.root().join(file)).map_or(0, |found| found.len());
     let mut groups: Vec<(BTreeSet<PathBuf>, u64, Vec<Entry>)> = Vec::new();
     // Recordings that share a file stay together.
@@ -95,12 +95,12 @@ fn together(lake: &Lake, entries: Vec<Entry>) -> Vec<Vec<Entry>> {
             .flat_map(|entry| entry.files.clone())
             .collect();
         let bytes: u64 = files.iter().map(size).sum();
-        if bytes >= LARGE && bytes / files.len() as u64 >= LARGE {
+        if bytes >= large && bytes / files.len() as u64 >= large {
             continue;
         }
         match groups.last_mut() {
             Some((known, total, entries))
-                if known.len() + files.len() <= MOST_FILES && *total < FILE_BYTES =>
+                if known.len() + files.len() <= MOST_FILES && *total < lake.sizes.file_bytes =>
             {
                 known.extend(files);
                 *total += bytes;
@@ -163,7 +163,7 @@ pub fn rewrite(
         None => return Err(Error::NotALake(lake.root().into())),
     };
     let file_name = format!("compact-{name}");
-    let mut out = FileWriter::new(&work.folder, &file_name, schema, None);
+    let mut out = FileWriter::new(&work.folder, &file_name, schema, None, lake.sizes);
     merge(&old, without, &mut out)?;
     let mut files = Vec::new();
     for file in &out.files {

@@ -73,7 +73,7 @@ impl DuckDb {
         bounds
             .run(&mut command)
             .map_err(|source| self.failed(source))?
-            .map_err(Error::Query)
+            .map_err(Error::from)
     }
 
     fn command(&self, script: &Script, query: Option<&str>, options: &[OsString]) -> Command {

@@ -1,6 +1,6 @@
 //! What can go wrong with a lake.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -36,14 +36,39 @@ pub enum Error {
     NoSpark,
     #[error("SPARK_HOME is {0}, which has no bin/spark-sql")]
     NotSpark(PathBuf),
-    #[error("{0}")]
-    Query(String),
+    #[error(transparent)]
+    Query(#[from] QueryError),
     #[error("{0} belongs to the lake and is not there; see what is wrong: cutrace lake check")]
     FileGone(PathBuf),
     #[error("cannot start {path}: {source}")]
     Start { path: PathBuf, source: io::Error },
     #[error("there is no named query {name}; there are {all}")]
     NoNamedQuery { name: String, all: String },
+}
+
+/// Why a query has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    #[error("the query took more than {} s", .0.as_secs())]
+    TooSlow(Duration),
+    #[error("the answer is longer than {0} bytes: ask for fewer rows or columns")]
+    TooLong(u64),
+    /// In the words of the program that was asked.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What is wrong with a file that the manifest lists.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokenFile {
+    #[error(transparent)]
+    Gone(#[from] io::Error),
+    #[error("not a whole Parquet file: {0}")]
+    NotWhole(trace::Error),
+    #[error(transparent)]
+    Unreadable(trace::Error),
+    #[error("{read} rows could be read of {total}")]
+    Rows { read: u64, total: u64 },
 }
 
 impl Error {

@@ -5,6 +5,7 @@ use crate::{
     Error, Result,
     columns::sorted_by,
     gather::gather,
+    layout::Sizes,
     sorter::{Due, Group, GroupKey, Sorter},
     tables::{Names, sync},
 };
@@ -17,9 +18,6 @@ use std::{
 };
 use trace::SortedGroups;
 
-/// A file is ended when it has this many bytes: large enough for few files, small enough to be read by several workers.
-pub const FILE_BYTES: u64 = 192 << 20;
-
 /// Writes rows that come in the order of time.
 pub struct EventFiles {
     sorter: Sorter,
@@ -30,10 +28,16 @@ pub struct EventFiles {
 }
 
 impl EventFiles {
-    pub fn new(folder: &Path, name: &str, schema: SchemaRef, meta: &Meta) -> Result<Self> {
+    pub fn new(
+        folder: &Path,
+        name: &str,
+        schema: SchemaRef,
+        meta: &Meta,
+        sizes: Sizes,
+    ) -> Result<Self> {
         Ok(EventFiles {
-            sorter: Sorter::new(&schema)?,
-            files: FileWriter::new(folder, name, schema, Some(meta.clone())),
+            sorter: Sorter::new(&schema, sizes.group_rows)?,
+            files: FileWriter::new(folder, name, schema, Some(meta.clone()), sizes),
             names: Names::default(),
             runs: false,
         })
@@ -90,6 +94,7 @@ pub struct FileWriter {
     name: String,
     pub schema: SchemaRef,
     meta: Option<Meta>,
+    pub sizes: Sizes,
     open: Option<(PathBuf, SortedGroups<GroupKey>)>,
     pub files: Vec<PathBuf>,
     pub rows: u64,
@@ -97,12 +102,19 @@ pub struct FileWriter {
 
 impl FileWriter {
     /// `meta`: of the recording, if there is one.
-    pub fn new(folder: &Path, name: &str, schema: SchemaRef, meta: Option<Meta>) -> Self {
+    pub fn new(
+        folder: &Path,
+        name: &str,
+        schema: SchemaRef,
+        meta: Option<Meta>,
+        sizes: Sizes,
+    ) -> Self {
         FileWriter {
             folder: folder.into(),
             name: name.into(),
             schema,
             meta,
+            sizes,
             open: None,
             files: Vec::new(),
             rows: 0,
@@ -135,9 +147,7 @@ impl FileWriter {
     /// Whether the file that is open has enough.
     pub fn is_large(&self) -> bool {
         let bytes = |(_, groups): &(PathBuf, SortedGroups<GroupKey>)| groups.packed_bytes();
-        self.open
-            .as_ref()
-            .is_some_and(|open| bytes(open) >= FILE_BYTES)
+        (self.open.as_ref()).is_some_and(|open| bytes(open) >= self.sizes.file_bytes)
     }
 
     /// Finishes the file that is open, if there is one, and makes it durable.

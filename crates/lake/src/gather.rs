@@ -12,7 +12,7 @@ use arrow_array::{
         ArrowDictionaryKeyType, Float64Type, Int8Type, Int32Type, Int64Type, UInt32Type, UInt64Type,
     },
 };
-use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use std::{collections::HashMap, sync::Arc};
 
@@ -83,15 +83,17 @@ fn valid(pieces: &[Piece<'_>], rows: usize) -> Option<NullBuffer> {
     if pieces.iter().all(|piece| piece.array.null_count() == 0) {
         return None;
     }
-    let mut bits = BooleanBufferBuilder::new(rows);
+    let mut bits = Bits::with_room(rows);
     for piece in pieces {
         match piece.array.nulls() {
-            None => bits.append_n(piece.rows.len(), true),
-            Some(_) if is_empty(piece.array) => bits.append_n(piece.rows.len(), false),
+            None => bits.extend(piece.rows.iter().map(|_| true)),
+            Some(_) if is_empty(piece.array) => bits.extend(piece.rows.iter().map(|_| false)),
             Some(nulls) => {
-                for &row in piece.rows {
-                    bits.append(nulls.is_valid(row as usize));
-                }
+                let (from, offset) = (nulls.validity(), nulls.offset());
+                bits.extend(piece.rows.iter().map(|&row| {
+                    let at = row as usize + offset;
+                    from[at / 8] >> (at % 8) & 1 != 0
+                }));
             }
         }
     }
@@ -99,17 +101,81 @@ fn valid(pieces: &[Piece<'_>], rows: usize) -> Option<NullBuffer> {
     (valid.null_count() > 0).then_some(valid)
 }
 
+/// Bits, one after the other, eight bytes at a time: a bit by itself costs more than the value it is about.
+struct Bits {
+    words: Vec<u64>,
+    current: u64,
+    length: usize,
+}
+
+impl Bits {
+    fn with_room(bits: usize) -> Self {
+        Bits {
+            words: Vec::with_capacity(bits.div_ceil(64)),
+            current: 0,
+            length: 0,
+        }
+    }
+
+    fn extend(&mut self, bits: impl Iterator<Item = bool>) {
+        let (mut current, mut length) = (self.current, self.length);
+        for bit in bits {
+            current |= u64::from(bit) << (length % 64);
+            length += 1;
+            if length.is_multiple_of(64) {
+                self.words.push(current.to_le());
+                current = 0;
+            }
+        }
+        (self.current, self.length) = (current, length);
+    }
+
+    fn finish(mut self) -> BooleanBuffer {
+        self.words.push(self.current.to_le());
+        BooleanBuffer::new(self.words.into(), 0, self.length)
+    }
+}
+
 fn numbers<T: ArrowPrimitiveType>(pieces: &[Piece<'_>], rows: usize) -> Result<ArrayRef> {
+    let arrays = pieces.iter().map(|piece| piece.array.as_primitive::<T>());
+    let numbers = gathered(arrays.zip(pieces), valid(pieces, rows), rows)?;
+    Ok(Arc::new(numbers))
+}
+
+/// The numbers of rows, whatever is in those without a value.
+fn gathered<'a, T: ArrowPrimitiveType>(
+    pieces: impl Iterator<Item = (&'a PrimitiveArray<T>, &'a Piece<'a>)>,
+    valid: Option<NullBuffer>,
+    rows: usize,
+) -> Result<PrimitiveArray<T>> {
     let mut values: Vec<T::Native> = Vec::with_capacity(rows);
-    for piece in pieces {
-        let from = piece.array.as_primitive::<T>().values();
+    for (array, piece) in pieces {
+        let from: &[T::Native] = array.values();
         values.extend(piece.rows.iter().map(|&row| from[row as usize]));
     }
-    let valid = valid(pieces, rows);
-    Ok(Arc::new(PrimitiveArray::<T>::try_new(
-        values.into(),
-        valid,
-    )?))
+    Ok(PrimitiveArray::<T>::try_new(values.into(), valid)?)
+}
+
+/// The dictionary that all others are the beginning of, if there is one: a trace's dictionaries grow at their ends.
+fn common_dictionary<'a, T: ArrowDictionaryKeyType>(pieces: &[Piece<'a>]) -> Option<&'a ArrayRef> {
+    let mut different: Vec<&'a ArrayRef> = Vec::new();
+    for piece in pieces {
+        let values = piece.array.as_dictionary::<T>().values();
+        if !different.iter().any(|known| Arc::ptr_eq(known, values)) {
+            different.push(values);
+        }
+    }
+    let longest = *different.iter().max_by_key(|values| values.len())?;
+    let all = longest.as_string::<i32>();
+    let is_beginning = |values: &&ArrayRef| {
+        let (texts, length) = (values.as_string::<i32>(), values.len());
+        let end = texts.value_offsets()[length] as usize;
+        // Dictionaries have no nulls here, and begin with their buffers.
+        texts.null_count() == 0
+            && texts.value_offsets() == &all.value_offsets()[..=length]
+            && texts.value_data()[..end] == all.value_data()[..end]
+    };
+    different.iter().all(is_beginning).then_some(longest)
 }
 
 /// Keys of one dictionary as keys of the new one; -1: not used yet.
@@ -119,6 +185,11 @@ struct Translation<'a> {
 }
 
 fn texts<T: ArrowDictionaryKeyType>(pieces: &[Piece<'_>], rows: usize) -> Result<ArrayRef> {
+    if let Some(common) = common_dictionary::<T>(pieces) {
+        let keys = (pieces.iter()).map(|piece| piece.array.as_dictionary::<T>().keys());
+        let keys = gathered(keys.zip(pieces), valid(pieces, rows), rows)?;
+        return Ok(Arc::new(DictionaryArray::try_new(keys, common.clone())?));
+    }
     let mut translations: HashMap<*const u8, Translation<'_>> = HashMap::new();
     let mut texts: Vec<&str> = Vec::new();
     let mut same: HashMap<&str, i32> = HashMap::new();
@@ -159,7 +230,7 @@ fn texts<T: ArrowDictionaryKeyType>(pieces: &[Piece<'_>], rows: usize) -> Result
                 known.keys[old] = new;
             }
             let new = <T::Native as arrow_buffer::ArrowNativeType>::from_usize(new as usize);
-            keys.push(new.ok_or(ArrowError::DictionaryKeyOverflowError)?);
+            keys.push(new.ok_or_else(|| ArrowError::DictionaryKeyOverflowError)?);
         }
     }
     let keys = PrimitiveArray::<T>::try_new(keys.into(), valid(pieces, rows))?;
@@ -201,5 +272,55 @@ mod tests {
         let names = names.downcast_dict::<StringArray>().expect("texts");
         let names: Vec<Option<&str>> = names.into_iter().collect();
         assert_eq!(names, [Some("b"), Some("a"), Some("a"), None]);
+    }
+
+    /// Rows of dictionaries of which one goes on where the other ends, and more of them than a word has bits.
+    #[test]
+    fn a_dictionary_that_grew_is_kept() {
+        let name = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("number", DataType::UInt64, true),
+            Field::new("name", name, true),
+        ]));
+        let few = ["a", "b"];
+        let more = ["a", "b", "c"];
+        let piece = |words: &[&'static str], rows: usize| {
+            let text = |row: usize| match row {
+                // Each word comes once, so that dictionaries are the same up to their ends.
+                row if row < words.len() => Some(words[row]),
+                row => (row % 3 > 0).then(|| words[row % words.len()]),
+            };
+            let numbers = (0..rows).map(|row| (row % 5 > 1).then_some(row as u64));
+            batch(&schema, numbers.collect(), (0..rows).map(text).collect())
+        };
+        let segments = [piece(&few, 100), piece(&more, 70)];
+        let rows = gather(&schema, &segments).expect("rows");
+        let names = rows.column(1).as_dictionary::<Int32Type>();
+        assert_eq!(names.values().len(), 3);
+        let found: Vec<Option<&str>> = (names.downcast_dict::<StringArray>().expect("texts"))
+            .into_iter()
+            .collect();
+        let wanted: Vec<Option<&str>> = (segments.iter())
+            .flat_map(|segment| {
+                let names = segment.batch.column(1).as_dictionary::<Int32Type>();
+                let names = names.downcast_dict::<StringArray>().expect("texts");
+                let names: Vec<Option<&str>> = names.into_iter().collect();
+                segment
+                    .rows
+                    .iter()
+                    .map(move |row| names[*row as usize])
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(found, wanted);
+        let numbers = rows.column(0).as_primitive::<UInt64Type>();
+        for (at, row) in (0..100).rev().chain((0..70).rev()).enumerate() {
+            let wanted = (row % 5 > 1).then_some(row as u64);
+            assert_eq!(
+                numbers.is_valid(at).then(|| numbers.value(at)),
+                wanted,
+                "{at}"
+            );
+        }
     }
 }

@@ -17,6 +17,26 @@ pub const UNFINISHED: &str = "_unfinished";
 #[derive(Debug, Clone)]
 pub struct Lake {
     root: PathBuf,
+    pub(crate) sizes: Sizes,
+}
+
+/// How large what is written becomes.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// A file is ended when it has this many bytes.
+    pub file_bytes: u64,
+    /// Rows of a row group, at most.
+    pub group_rows: usize,
+}
+
+impl Default for Sizes {
+    /// Files large enough to be few, and small enough to be read by several workers.
+    fn default() -> Self {
+        Sizes {
+            file_bytes: 192 << 20,
+            group_rows: 256 * 1024,
+        }
+    }
 }
 
 /// One recording in a lake: a row of the view `runs`.
@@ -60,7 +80,17 @@ pub struct Entry {
 impl Lake {
     /// A folder that is a lake, or will be one with the first trace.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Lake { root: root.into() }
+        Lake {
+            root: root.into(),
+            sizes: Sizes::default(),
+        }
+    }
+
+    /// Other sizes than the usual: for tests, which would need gigabytes to fill a file.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_sizes(self, sizes: Sizes) -> Self {
+        Lake { sizes, ..self }
     }
 
     /// One that has traces already.

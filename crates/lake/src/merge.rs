@@ -5,7 +5,7 @@ use crate::{
     columns::{RECORDING, sorted_by},
     files::FileWriter,
     gather::{Segment, gather},
-    sorter::{GROUP_ROWS, Keys, Thread},
+    sorter::{Keys, Thread},
 };
 use arrow_array::{RecordBatch, cast::AsArray, types::Int32Type};
 use arrow_schema::SchemaRef;
@@ -41,6 +41,7 @@ pub fn schema_of(path: &Path) -> Result<SchemaRef> {
 /// Writes the rows of these files, which are sorted, in one order. `without`: recordings to leave out.
 pub fn merge(inputs: &[PathBuf], without: &HashSet<String>, out: &mut FileWriter) -> Result<()> {
     let columns = sorted_by(&out.schema)?;
+    let group_rows = out.sizes.group_rows;
     let mut files = Vec::new();
     let mut heads: BinaryHeap<Reverse<(RowKey, usize)>> = BinaryHeap::new();
     for path in inputs {
@@ -57,13 +58,13 @@ pub fn merge(inputs: &[PathBuf], without: &HashSet<String>, out: &mut FileWriter
         first.get_or_insert(key.0);
         let input = &mut files[at];
         // All its rows up to the next file's first.
-        let taken = input.take(columns, limit, GROUP_ROWS - rows);
+        let taken = input.take(columns, limit, group_rows - rows);
         rows += taken.rows.len();
         segments.push(taken);
         if let Some(key) = input.peek(columns, without)? {
             heads.push(Reverse((key, at)));
         }
-        if rows >= GROUP_ROWS {
+        if rows >= group_rows {
             write(out, (first, group), &segments)?;
             segments.clear();
             (rows, first, group) = (0, None, group + 1);

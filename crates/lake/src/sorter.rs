@@ -20,9 +20,6 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// Rows of a row group, at most.
-pub const GROUP_ROWS: usize = 256 * 1024;
-
 /// What is in memory, and how large row groups are.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
@@ -34,11 +31,15 @@ struct Limits {
     most: usize,
 }
 
-const USUAL: Limits = Limits {
-    group: GROUP_ROWS,
-    least: GROUP_ROWS / 4,
-    most: 3 * GROUP_ROWS,
-};
+impl Limits {
+    fn with(group: usize) -> Self {
+        Limits {
+            group,
+            least: group / 4,
+            most: 3 * group,
+        }
+    }
+}
 
 /// Process and thread; rows that have none come first.
 pub type Thread = (Option<u32>, Option<u32>);
@@ -89,10 +90,11 @@ struct Waiting {
 }
 
 impl Sorter {
-    pub fn new(schema: &SchemaRef) -> Result<Self> {
+    /// For row groups of so many rows at most.
+    pub fn new(schema: &SchemaRef, group_rows: usize) -> Result<Self> {
         Ok(Sorter {
             schema: schema.clone(),
-            limits: USUAL,
+            limits: Limits::with(group_rows),
             columns: sorted_by(schema)?,
             batches: Vec::new(),
             threads: Vec::new(),
@@ -451,7 +453,7 @@ mod tests {
         // One thread, a few, and more than there is room for.
         for threads in [1, 3, 10, 100] {
             let rows = rows(threads, 200);
-            let mut sorter = Sorter::new(&schema()).expect("a schema");
+            let mut sorter = Sorter::new(&schema(), 1).expect("a schema");
             sorter.limits = FEW;
             let mut files: Vec<Vec<(Thread, i64)>> = Vec::new();
             let mut groups = Vec::new();

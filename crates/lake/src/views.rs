@@ -3,7 +3,7 @@
 //! Engines get the files that belong, by name: what a crash has left in a lake's folders is no part of it.
 
 use crate::{
-    Entry, Error, Lake, Result,
+    Entry, Error, Lake, Result, Table,
     dialect::{Dialect, fill},
     sql_columns::{EVENTS, RUNS, SIDE, TableColumns},
 };
@@ -29,11 +29,11 @@ pub fn views(lake: &Lake, entries: &[Entry], dialect: Dialect) -> String {
         .collect();
     sql.push_str(&table(&EVENTS, root, &files, dialect));
     for columns in &SIDE {
-        let files = side_files(root, entries, columns.name);
+        let files = side_files(entries, columns.name);
         sql.push_str(&table(columns, root, &files, dialect));
     }
-    let runs = side_files(root, entries, RUNS.name);
-    match runs.len() == entries.len() {
+    let runs = side_files(entries, RUNS.name);
+    match (entries.iter()).all(|entry| entry.tables.contains_key(&Table::Runs)) {
         true => sql.push_str(&table(&RUNS, root, &runs, dialect)),
         // Of a lake without the table, or of one that has it for some recordings only.
         false => sql.push_str(&runs_in_place(entries, dialect)),
@@ -47,19 +47,16 @@ pub fn views(lake: &Lake, entries: &[Entry], dialect: Dialect) -> String {
 
 /// Whether every file that belongs is there. An engine that gets its files by a pattern leaves out in silence what is not.
 pub fn files_are_there(lake: &Lake, entries: &[Entry]) -> Result<()> {
-    let files = entries.iter().flat_map(|entry| &entry.files);
+    let files = (entries.iter()).flat_map(|entry| entry.files.iter().chain(entry.tables.values()));
     let gone = (files.map(|file| lake.root().join(file))).find(|file| !file.is_file());
     gone.map_or(Ok(()), |file| Err(Error::FileGone(file)))
 }
 
-/// The files of a side table, relative to the lake: those of recordings that have it.
-fn side_files(root: &Path, entries: &[Entry], table: &str) -> BTreeSet<PathBuf> {
-    let of = |entry: &Entry| {
-        let folder = entry.files.first()?.parent()?;
-        let file = Path::new("_tables").join(table).join(folder);
-        let file = file.join(format!("{}.parquet", entry.name));
-        root.join(&file).is_file().then_some(file)
-    };
+/// The files of a side table, relative to the lake: those of recordings that have it. After a compaction several
+/// recordings share one.
+fn side_files(entries: &[Entry], table: &str) -> BTreeSet<PathBuf> {
+    let table = Table::ALL.into_iter().find(|known| known.as_str() == table);
+    let of = |entry: &Entry| entry.tables.get(&table?).cloned();
     entries.iter().filter_map(of).collect()
 }
 

@@ -1,6 +1,12 @@
 //! Adding real traces to a lake: once, twice, side by side, after crashes; checking and removing.
 
-use lake::{Added, Expired, Lake, Table};
+use arrow_array::{
+    RecordBatch,
+    cast::AsArray,
+    types::{Int64Type, UInt32Type},
+};
+use event::Record;
+use lake::{Added, Dialect, Expired, Lake, Sizes, Table};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -186,33 +192,25 @@ fn what_is_read_back_is_the_trace() {
     }
 }
 
+/// What rows are sorted by.
+fn keys(batch: &RecordBatch) -> Vec<(u32, u32, i64)> {
+    let column = |name: &str| batch.column_by_name(name).expect("a column");
+    let number = |name: &str, row: usize| column(name).as_primitive::<UInt32Type>().value(row);
+    let starts = column("start_ns").as_primitive::<Int64Type>();
+    (0..batch.num_rows())
+        .map(|row| (number("pid", row), number("tid", row), starts.value(row)))
+        .collect()
+}
+
 #[test]
 fn rows_are_sorted_within_a_file() {
-    use arrow_array::{
-        cast::AsArray,
-        types::{Int64Type, UInt32Type},
-    };
     let folder = tempfile::tempdir().expect("a folder");
     let lake = Lake::at(folder.path().join("lake"));
     let entry = add(&lake, &fixture()).entry().clone();
     let mut rows =
         trace::ParquetRows::open(lake.root().join(&entry.files[0]), 1 << 20).expect("open");
     let batch = rows.next_batch().expect("read").expect("rows");
-    let number = |name: &str, row: usize| {
-        batch
-            .column_by_name(name)
-            .expect(name)
-            .as_primitive::<UInt32Type>()
-            .value(row)
-    };
-    let start = batch
-        .column_by_name("start_ns")
-        .expect("starts")
-        .as_primitive::<Int64Type>()
-        .clone();
-    let keys: Vec<_> = (0..batch.num_rows())
-        .map(|row| (number("pid", row), number("tid", row), start.value(row)))
-        .collect();
+    let keys = keys(&batch);
     assert!(keys.len() > 100 && keys.is_sorted());
 }
 
@@ -236,6 +234,22 @@ fn compaction_changes_files_and_no_rows() {
     let entries = lake.entries().expect("listed");
     assert_eq!((entries.len(), lake.files(&entries).len()), (5, 1));
     assert_eq!(lake.tables(&entries, Table::Runs).len(), 1);
+    // The views read the tables that were put together, too.
+    for dialect in [Dialect::DuckDb, Dialect::Spark] {
+        let views = lake::views(&lake, &entries, dialect);
+        for table in [Table::Names, Table::Runs] {
+            let file = &entries[0].tables[&table];
+            let view = format!("view lake_{} ", table.as_str());
+            let view = views.lines().find(|line| line.contains(&view));
+            let view = view.expect("a view");
+            assert_eq!(
+                view.matches(&file.display().to_string()).count(),
+                1,
+                "{view}"
+            );
+            assert_eq!(view.matches(".parquet").count(), 1, "{view}");
+        }
+    }
     let checked = lake::check(&lake, true).expect("checked");
     assert!(
         checked.is_whole() && checked.unlisted.is_empty(),
@@ -284,6 +298,80 @@ fn compaction_changes_files_and_no_rows() {
         (0, 0, 0),
         "{checked:?}"
     );
+}
+
+#[test]
+fn a_large_recording_has_several_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Several batches of an Arrow trace: what waits in memory goes into the file that is ended.
+    let trace = repeated(folder.path(), 160);
+    let small = Sizes {
+        file_bytes: 60_000,
+        group_rows: 1_000,
+    };
+    let lake = Lake::at(folder.path().join("lake")).with_sizes(small);
+    let entry = add(&lake, &trace).entry().clone();
+    assert!(entry.files.len() > 2, "{:?}", entry.files);
+    let mut rows = 0;
+    for file in &entry.files {
+        let path = lake.root().join(file);
+        let mut reader = trace::ParquetRows::open(&path, 1 << 20).expect("Parquet");
+        let batch = reader.next_batch().expect("rows").expect("rows");
+        assert_eq!(batch.num_rows() as u64, reader.total());
+        rows += reader.total();
+        // Sorted within each; and none is much larger than it should be.
+        assert!(keys(&batch).is_sorted(), "{}", file.display());
+        let bytes = fs::metadata(&path).expect("there").len();
+        assert!(bytes < 16 * small.file_bytes, "{bytes}");
+    }
+    assert_eq!(rows, entry.rows);
+    let checked = lake::check(&lake, true).expect("checked");
+    assert!(checked.is_whole() && checked.rows == rows, "{checked:?}");
+    // And it is read back as one.
+    let whole = Lake::at(folder.path().join("whole"));
+    let same = add(&whole, &trace).entry().clone();
+    assert_eq!((same.files.len(), same.rows), (1, entry.rows));
+    let wanted = records(&trace);
+    assert!(wanted.len() > 100_000, "{}", wanted.len());
+    assert_eq!(records(&entry_path(&lake, &entry.name)), wanted);
+    assert_eq!(records(&entry_path(&whole, &same.name)), wanted);
+}
+
+/// The fixture's events, several times over.
+fn repeated(folder: &Path, times: u64) -> PathBuf {
+    let reader = trace::open(fixture()).expect("a trace");
+    let meta = reader.meta().clone();
+    let records: Vec<Record> = reader.map(|record| record.expect("a record")).collect();
+    let end = records.iter().map(Record::ts).max().expect("some");
+    let ids = |record: &Record| match record {
+        Record::Event(event) => event.id.max(event.correlation.unwrap_or(0)),
+        _ => 0,
+    };
+    let most = records.iter().map(ids).max().expect("some") + 1;
+    let path = folder.join("repeated.arrows");
+    let mut writer = trace::create(&path, &meta).expect("created");
+    for round in 0..times {
+        let (later, more) = (round * (end - meta.start_ns + 1), round * most);
+        for record in &records {
+            let mut record = record.clone();
+            match &mut record {
+                Record::Event(event) => {
+                    event.start += later;
+                    event.id += more;
+                    event.parent = event.parent.map(|id| id + more);
+                    event.correlation = event.correlation.map(|id| id + more);
+                }
+                Record::Meaning(meaning) => {
+                    meaning.ts += later;
+                    meaning.op += more;
+                }
+                Record::Lost(lost) => lost.ts += later,
+            }
+            writer.write(&record).expect("written");
+        }
+    }
+    writer.finish().expect("finished");
+    path
 }
 
 /// A copy of the fixture as one of several recordings of a run.

@@ -497,15 +497,17 @@ impl<W: Write> Output for Chrome<W> {
     }
 }
 
-/// `GPU 0: NVIDIA H200`; a software device says so.
+/// `GPU 0: NVIDIA H200`; a software device says so, and one of several hosts says where it is.
 fn gpu_name(meta: &Meta, device: u32) -> String {
-    match meta.gpus.iter().find(|gpu| gpu.index == device) {
+    let host = processes::gpu_host(meta, device);
+    let name = match meta.gpus.iter().find(|gpu| gpu.index == device) {
         Some(gpu) if gpu.simulated && !gpu.name.contains("softgpu") => {
             format!("GPU {device}: {} (softgpu)", gpu.name)
         }
         Some(gpu) => format!("GPU {device}: {}", gpu.name),
         None => format!("GPU {device}"),
-    }
+    };
+    host.map_or(name.clone(), |host| format!("{name}, {host}"))
 }
 
 fn string(line: &mut Vec<u8>, text: &str) {

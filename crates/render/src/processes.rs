@@ -1,6 +1,6 @@
-//! What processes are called where their numbers are shown.
+//! What processes and GPUs are called where their numbers are shown.
 
-use event::{Meta, ProcessName, Summary};
+use event::{Meta, ProcessName, ProcessOrigin, Summary};
 use std::collections::BTreeSet;
 
 /// A command line longer than this is cut.
@@ -26,7 +26,7 @@ pub fn title(process: &ProcessName) -> String {
 }
 
 /// Where a process of a merged trace ran: `rank 3, node2: `.
-fn origin(process: &ProcessName) -> String {
+pub fn origin(process: &ProcessName) -> String {
     let Some(origin) = &process.origin else {
         return String::new();
     };
@@ -39,8 +39,38 @@ fn origin(process: &ProcessName) -> String {
     }
 }
 
-/// The trace's own command, for traces that have no names.
-pub fn of_meta(meta: &Meta, pid: u32) -> Option<ProcessName> {
+/// The host of a GPU, in a trace that was merged from those of several hosts.
+pub fn gpu_host(meta: &Meta, device: u32) -> Option<&str> {
+    let mut hosts = meta.merged.iter().map(|from| from.host.name.as_str());
+    let first = hosts.next()?;
+    hosts.find(|host| *host != first)?;
+    let from = (meta.merged.iter()).find(|from| from.gpus.iter().any(|gpu| gpu.index == device));
+    from.map(|from| from.host.name.as_str())
+}
+
+/// The trace's own command, for traces that have no names; of a merged trace, that of the trace that the number is from.
+fn of_meta(meta: &Meta, pid: u32) -> Option<ProcessName> {
+    for from in &meta.merged {
+        let own = from
+            .pid
+            .filter(|own| own.checked_add(from.process_offset) == Some(pid));
+        let alone = Meta {
+            merged: Vec::new(),
+            ..from.clone()
+        };
+        if let Some(name) = own.and_then(|own| of_meta(&alone, own)) {
+            let origin = ProcessOrigin {
+                host: from.host.name.clone(),
+                rank: from.identity.rank,
+                pid: name.pid,
+            };
+            return Some(ProcessName {
+                pid,
+                origin: Some(origin),
+                ..name
+            });
+        }
+    }
     let program = meta.command.first().filter(|_| meta.pid == Some(pid))?;
     Some(ProcessName {
         pid,
@@ -116,6 +146,27 @@ mod tests {
         assert_eq!(name(7).as_deref(), Some("sh -c"));
         assert_eq!(name(8).as_deref(), Some("app"));
         assert_eq!(name(9), None);
+        // Two hosts, whose tails have no names.
+        let merged = |host: &str, process_offset| {
+            let mut meta = meta.clone();
+            meta.host.name = host.into();
+            meta.process_offset = process_offset;
+            meta.gpus = vec![event::Gpu {
+                index: process_offset / 100,
+                ..event::Gpu::default()
+            }];
+            meta
+        };
+        let both = Meta {
+            merged: vec![merged("node1", 0), merged("node2", 100)],
+            ..meta.clone()
+        };
+        let name = |pid| find(&both, None, pid).map(|process| title(&process));
+        assert_eq!(name(7).as_deref(), Some("node1: sh -c"));
+        assert_eq!(name(107).as_deref(), Some("node2: sh -c"));
+        assert_eq!(gpu_host(&both, 0), Some("node1"));
+        assert_eq!(gpu_host(&both, 1), Some("node2"));
+        assert_eq!(gpu_host(&meta, 0), None);
         assert_eq!(legend([8, 9], &summary.processes), ["process 8: app"]);
         // One process needs no telling apart.
         assert!(legend([8, 8], &summary.processes).is_empty());

@@ -66,6 +66,31 @@ impl Error {
     }
 }
 
+/// Why rows of a table could not be read: they are damaged, or another program wrote them.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RowsError {
+    #[error("a message whose header is invalid")]
+    Header,
+    /// What is wrong with a batch's buffers.
+    #[error("{0}")]
+    Buffers(&'static str),
+    #[error("rows without times")]
+    NoTimes,
+    #[error("rows without a type")]
+    NoType,
+    #[error("a key that its dictionary has not")]
+    Key,
+    #[error("a number too large for its field")]
+    TooLarge,
+    #[error("a column {0:?} of another type")]
+    ColumnType(String),
+    #[error(transparent)]
+    Arrow(#[from] arrow_schema::ArrowError),
+    /// The file of the next rows could not be opened.
+    #[error(transparent)]
+    Open(Box<Error>),
+}
+
 /// Where in a file something is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilePosition {

@@ -294,7 +294,7 @@ impl<W: Write> Perfetto<W> {
             uuid: Some(uuid),
             process: Some(ProcessDescriptor {
                 pid: Some(pid as i32),
-                process_name: name.as_ref().map(|name| name.name.clone()),
+                process_name: (name.as_ref()).map(|name| processes::origin(name) + &name.name),
                 cmdline: name.map_or_else(Vec::new, |name| name.command),
             }),
             ..TrackDescriptor::default()
@@ -409,7 +409,10 @@ impl<W: Write> Perfetto<W> {
         }
         let gpus = (self.meta.gpus.iter())
             .map(|gpu| Gpu {
-                name: Some(gpu.name.clone()),
+                name: Some(match processes::gpu_host(&self.meta, gpu.index) {
+                    Some(host) => format!("{}, {host}", gpu.name),
+                    None => gpu.name.clone(),
+                }),
                 vendor: (!gpu.simulated).then(|| "NVIDIA".to_owned()),
             })
             .collect();

@@ -6,7 +6,7 @@ use super::{
     top,
 };
 use crate::{
-    Style, Table,
+    Style, Table, processes,
     units::{count, share},
 };
 use analyse::{Report, gpu::Work};
@@ -28,7 +28,12 @@ pub fn gpu(report: &Report, style: &Style) -> String {
         } else {
             ""
         };
-        section.line(&format!("{}: {}{memory}{kind}", found.index, found.name));
+        let host = processes::gpu_host(&report.meta, found.index);
+        let host = host.map_or_else(String::new, |host| format!(", {host}"));
+        section.line(&format!(
+            "{}: {}{host}{memory}{kind}",
+            found.index, found.name
+        ));
     }
     if gpu.all.operations == 0 {
         if report.overview.counts.launches + report.overview.counts.captured_launches > 0 {

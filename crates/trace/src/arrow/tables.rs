@@ -9,7 +9,7 @@ use super::{
     row,
     units::{Unit, Units},
 };
-use crate::{Error, Result, pipeline::Cut};
+use crate::{Error, Result, error::RowsError, pipeline::Cut};
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, PrimitiveArray, RecordBatch, StringArray, new_null_array,
     types::{ArrowPrimitiveType, Int8Type, Int32Type, Int64Type, UInt32Type, UInt64Type},
@@ -164,10 +164,10 @@ impl Tables {
         }
     }
 
-    fn decode(&mut self) -> std::result::Result<RecordBatch, String> {
-        let no_sense = "a message whose header is invalid";
-        let message = arrow_ipc::root_as_message(&self.unit.header).map_err(|_| no_sense)?;
-        let header = message.header_as_record_batch().ok_or(no_sense)?;
+    fn decode(&mut self) -> std::result::Result<RecordBatch, RowsError> {
+        let message = arrow_ipc::root_as_message(&self.unit.header);
+        let message = message.map_err(|_| RowsError::Header)?;
+        let header = message.header_as_record_batch().ok_or(RowsError::Header)?;
         self.dictionaries.follow(&self.unit.dictionaries);
         batch::decode(
             header,
@@ -176,7 +176,8 @@ impl Tables {
             &|_, _| true,
             &self.dictionaries,
             &mut self.rows,
-        )?;
+        )
+        .map_err(RowsError::Buffers)?;
         let rows = self.count()?;
         let columns = (Column::ALL.iter())
             .map(|&column| {
@@ -194,12 +195,12 @@ impl Tables {
                     Some(cells) => array(column, cells, rows, &mut self.arrays),
                 }
             })
-            .collect::<std::result::Result<Vec<_>, String>>()?;
-        RecordBatch::try_new(self.schema.clone(), columns).map_err(|error| error.to_string())
+            .collect::<std::result::Result<Vec<_>, RowsError>>()?;
+        Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
 
     /// Counts the rows, and takes out the tail. How many are left.
-    fn count(&mut self) -> std::result::Result<usize, String> {
+    fn count(&mut self) -> std::result::Result<usize, RowsError> {
         let mut rows = self.rows.rows;
         if let (Some(kinds), Some(details)) = (
             self.rows.column(Column::Kind),
@@ -215,7 +216,7 @@ impl Tables {
             Some((cells, Values::Names { keys, names })) => Some((cells, keys, names)),
             _ => None,
         };
-        let (_, kinds, words) = keyed(Column::Kind).ok_or("rows without a type")?;
+        let (_, kinds, words) = keyed(Column::Kind).ok_or(RowsError::NoType)?;
         let phases = keyed(Column::Phase);
         let phase_of = |row: usize| {
             let (cells, keys, names) = phases?;
@@ -225,7 +226,7 @@ impl Tables {
         let mut sums = vec![0u64; words.len()];
         for (row, &kind) in kinds.iter().enumerate().take(rows) {
             let sum = sums.get_mut(kind as usize);
-            let sum = sum.ok_or("a key that its dictionary has not")?;
+            let sum = sum.ok_or(RowsError::Key)?;
             match phase_of(row) {
                 Some(b'B') => self.opened += 1,
                 Some(b'E') => {
@@ -269,7 +270,7 @@ fn array(
     cells: &Cells,
     rows: usize,
     arrays: &mut HashMap<u8, (Arc<Vec<Name>>, Arc<StringArray>)>,
-) -> std::result::Result<ArrayRef, String> {
+) -> std::result::Result<ArrayRef, RowsError> {
     let valid = cells.valid().map(|bits| {
         let bits = Buffer::from(&bits[..rows.div_ceil(8)]);
         NullBuffer::new(BooleanBuffer::new(bits, 0, rows))
@@ -299,13 +300,13 @@ fn array(
             let keys = &keys[..rows];
             Ok(if matches!(holds, Type::Word(_)) {
                 let keys = primitive::<Int8Type>(keys, valid, |key| i8::try_from(key).ok())?;
-                Arc::new(DictionaryArray::try_new(keys, texts).map_err(|error| error.to_string())?)
+                Arc::new(DictionaryArray::try_new(keys, texts)?)
             } else {
                 let keys = primitive::<Int32Type>(keys, valid, |key| i32::try_from(key).ok())?;
-                Arc::new(DictionaryArray::try_new(keys, texts).map_err(|error| error.to_string())?)
+                Arc::new(DictionaryArray::try_new(keys, texts)?)
             })
         }
-        _ => Err(format!("a column {:?} of another type", column.name())),
+        _ => Err(RowsError::ColumnType(column.name().into())),
     }
 }
 
@@ -313,7 +314,7 @@ fn numbers<T: ArrowPrimitiveType>(
     values: &[u64],
     valid: Option<NullBuffer>,
     narrow: impl Fn(u64) -> Option<T::Native>,
-) -> std::result::Result<ArrayRef, String> {
+) -> std::result::Result<ArrayRef, RowsError> {
     Ok(Arc::new(primitive::<T>(values, valid, narrow)?))
 }
 
@@ -321,10 +322,10 @@ fn primitive<T: ArrowPrimitiveType>(
     values: &[u64],
     valid: Option<NullBuffer>,
     narrow: impl Fn(u64) -> Option<T::Native>,
-) -> std::result::Result<PrimitiveArray<T>, String> {
+) -> std::result::Result<PrimitiveArray<T>, RowsError> {
     let mut narrowed = Vec::with_capacity(values.len());
     for &value in values {
-        narrowed.push(narrow(value).ok_or("a number too large for its field")?);
+        narrowed.push(narrow(value).ok_or(RowsError::TooLarge)?);
     }
-    PrimitiveArray::try_new(narrowed.into(), valid).map_err(|error| error.to_string())
+    Ok(PrimitiveArray::try_new(narrowed.into(), valid)?)
 }

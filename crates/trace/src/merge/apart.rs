@@ -34,6 +34,7 @@ impl Numbers {
             Record::Meaning(meaning) => {
                 meaning.pid = self.process(meaning.pid)?;
                 meaning.tid = self.process(meaning.tid)?;
+                meaning.device = meaning.device.map(|device| self.device(device));
                 Ok(())
             }
             Record::Lost(_) => Ok(()),

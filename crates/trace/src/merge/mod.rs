@@ -219,8 +219,21 @@ fn merged_meta(metas: &[&Meta], shifts: &[u64], numbers: &[Numbers]) -> Result<M
         });
     }
     // What is one rank's is not the whole's.
-    if (metas.iter()).any(|meta| meta.identity.run != first.identity.run) {
+    let differs = |of: fn(&Meta) -> Option<&String>| {
+        let mut metas = metas.iter();
+        metas.any(|meta| of(meta) != of(first))
+    };
+    if differs(|meta| meta.identity.run.as_ref()) {
         merged.identity.run = None;
+    }
+    if differs(|meta| meta.identity.container.as_ref()) {
+        merged.identity.container = None;
+    }
+    if differs(|meta| meta.identity.visible_devices.as_ref()) {
+        merged.identity.visible_devices = None;
+    }
+    if (metas.iter()).any(|meta| meta.identity.pid_namespace != first.identity.pid_namespace) {
+        merged.identity.pid_namespace = None;
     }
     merged.identity.rank = None;
     merged.identity.local_rank = None;

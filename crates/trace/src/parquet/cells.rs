@@ -6,6 +6,7 @@ use crate::{
         batch::{Batch, Cells, Values},
         columns::Column,
     },
+    error::RowsError,
     json::value::write_stack,
 };
 use arrow_array::{
@@ -48,13 +49,13 @@ pub fn is_wanted(name: &str, parts: Parts) -> bool {
     }
 }
 
-/// The cells; times count from `base`. None: a column of another type.
+/// The cells; times count from `base`.
 pub fn cells(
     rows: &RecordBatch,
     base: i64,
     stacks: &StackTexts,
     known: &mut KnownTexts,
-) -> Result<Batch, String> {
+) -> Result<Batch, RowsError> {
     let mut columns = Vec::new();
     for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
         let Some(column) = column_of(field.name()) else {
@@ -66,7 +67,7 @@ pub fn cells(
         let is_absolute = field.name() == "start_ns";
         let stacks = (field.name() == "stack_id").then_some(stacks);
         let values = values(column, array, is_absolute.then_some(base), stacks, known)
-            .ok_or_else(|| format!("a column {:?} of another type", field.name()))?;
+            .ok_or_else(|| RowsError::ColumnType(field.name().clone()))?;
         let valid = array.nulls().map(|nulls| nulls.inner().sliced().to_vec());
         columns.push((column, Cells::new(values, valid)));
     }

@@ -1,7 +1,7 @@
 //! A stretch of a Parquet file's rows, read in the order of time: the rows of one thread, or those of several that are few.
 
 use super::cells::{KnownTexts, StackTexts, cells, is_wanted};
-use crate::{Parts, Result, arrow::batch::Batch, arrow::row::Parsed};
+use crate::{Parts, Result, arrow::batch::Batch, arrow::row::Parsed, error::RowsError};
 use arrow_array::{
     Array, RecordBatch,
     cast::AsArray,
@@ -205,7 +205,7 @@ impl Cursor {
     }
 
     /// The next row and when it begins; None at the end.
-    pub fn peek(&mut self) -> std::result::Result<Option<(i64, Arc<Chunk>, usize)>, String> {
+    pub fn peek(&mut self) -> std::result::Result<Option<(i64, Arc<Chunk>, usize)>, RowsError> {
         loop {
             if let Some(chunk) = &self.chunk
                 && let Some(&row) = chunk.order.get(self.next)
@@ -217,7 +217,7 @@ impl Cursor {
                 self.chunk = None;
                 return Ok(None);
             };
-            let rows = rows.map_err(|error| error.to_string())?;
+            let rows = rows?;
             self.chunk = Some(Arc::new(self.chunk_of(&rows)?));
             self.next = 0;
         }
@@ -227,12 +227,12 @@ impl Cursor {
         self.next += 1;
     }
 
-    fn chunk_of(&mut self, rows: &RecordBatch) -> std::result::Result<Chunk, String> {
+    fn chunk_of(&mut self, rows: &RecordBatch) -> std::result::Result<Chunk, RowsError> {
         let time = rows.column_by_name("start_ns");
         let is_absolute = time.is_some();
         let time = time.or_else(|| rows.column_by_name("ts_ns"));
         let starts = time.and_then(|column| column.as_primitive_opt::<Int64Type>());
-        let starts = starts.ok_or("rows without times")?.values().to_vec();
+        let starts = starts.ok_or(RowsError::NoTimes)?.values().to_vec();
         let mut order: Vec<u32> = match &self.recording {
             None => (0..rows.num_rows() as u32).collect(),
             Some(wanted) => of_recording(rows, wanted),

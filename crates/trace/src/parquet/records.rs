@@ -10,6 +10,7 @@ use crate::{
     FilePosition, Parts, Result,
     arrow::{decode::half_of, row},
     batch::{At, Batch, Form, Half, NoteKind, Origin},
+    error::RowsError,
     fields::{Fields, Word},
     pipeline::Batches,
     shape::{Problem, Shaper},
@@ -119,12 +120,12 @@ impl Records {
     }
 
     /// The row that begins next; the cursor is left on it.
-    fn peek(&mut self) -> std::result::Result<Option<NextRow>, String> {
+    fn peek(&mut self) -> std::result::Result<Option<NextRow>, RowsError> {
         while let Some(Reverse((time, at))) = self.next.pop() {
             if let Source::Closed(stretch) = &self.cursors[at] {
                 let name = self.recording.as_deref();
                 let cursor = Cursor::open(stretch, self.parts, self.base, name, &self.stacks);
-                let cursor = cursor.map_err(|error| error.to_string())?;
+                let cursor = cursor.map_err(|error| RowsError::Open(Box::new(error)))?;
                 self.cursors[at] = Source::Open(Box::new(cursor));
             }
             let Source::Open(cursor) = &mut self.cursors[at] else {
@@ -154,7 +155,7 @@ impl Records {
     }
 
     /// One more line.
-    fn step(&mut self, batch: &mut Batch) -> std::result::Result<bool, String> {
+    fn step(&mut self, batch: &mut Batch) -> std::result::Result<bool, RowsError> {
         let begins = self.peek()?;
         let parent = begins.as_ref().and_then(|(_, _, chunk, row)| {
             let parents = chunk.cells.column(crate::arrow::columns::Column::Parent)?;

@@ -17,7 +17,7 @@ use parquet::{
     basic::{Compression, Encoding, ZstdLevel},
     file::{
         metadata::KeyValue,
-        properties::{WriterProperties, WriterPropertiesBuilder},
+        properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder},
         writer::SerializedFileWriter,
     },
     schema::types::ColumnPath,
@@ -50,6 +50,8 @@ const DELTAS: [&str; 8] = [
 ];
 /// What is looked for by its value: whether a group has it can be told without reading the group.
 const LOOKED_FOR: [&str; 5] = ["name", "kernel", "context", "stream", "ptr"];
+/// Texts that nobody compares by order: the least and the greatest of a group are not worth finding.
+const WITHOUT_STATISTICS: [&str; 5] = ["details", "outputs", "decoded", "result", "phase"];
 /// Different values of such a column in a group, about.
 const DIFFERENT: u64 = 2_048;
 
@@ -70,6 +72,10 @@ pub fn properties() -> WriterPropertiesBuilder {
         properties = properties
             .set_column_bloom_filter_enabled(column.clone(), true)
             .set_column_bloom_filter_max_ndv(column, DIFFERENT);
+    }
+    for name in WITHOUT_STATISTICS {
+        let column = ColumnPath::from(name);
+        properties = properties.set_column_statistics_enabled(column, EnabledStatistics::None);
     }
     properties
 }
