@@ -184,7 +184,7 @@ const tabs = (() => {
       ],
     });
     add('copy-places', 'Copies by place', found.transfers?.places, {
-      caption: 'The call sites that copy most. Without stacks, call sites are told apart by the size of their copies.',
+      caption: 'The call sites that copy most. Without stacks, call sites are distinguished by the size of their copies.',
       sort: 4,
       search: (row) => `${row.place?.function} ${(row.place?.stack ?? []).join(' ')}`,
       open: (row) => go.operation(row.op_id, row.place?.function),

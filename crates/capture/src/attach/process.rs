@@ -137,7 +137,7 @@ impl Status {
         Some(Status { pid, text })
     }
 
-    /// Whether somebody traces a thread.
+    /// Whether a thread has a tracer.
     pub fn is_traced(pid: u32, thread: libc::pid_t) -> bool {
         Status::of_thread(pid, thread).is_some_and(|status| status.number("TracerPid") != 0)
     }
