@@ -250,6 +250,17 @@ impl Request {
     }
 }
 
+/// A parameter that is missing or makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadRequest(String);
+
+impl BadRequest {
+    pub fn new(why: &str) -> Self {
+        BadRequest(why.to_owned())
+    }
+}
+
 /// What is behind a question mark: names and values, decoded.
 pub struct Parameters(Vec<(String, String)>);
 
@@ -270,18 +281,19 @@ impl Parameters {
     }
 
     /// A number; None where it is missing, an error where it is none.
-    pub fn number(&self, name: &str) -> Result<Option<u64>, String> {
+    pub fn number(&self, name: &str) -> Result<Option<u64>, BadRequest> {
         let Some(text) = self.get(name) else {
             return Ok(None);
         };
         let number = text.parse();
         number
             .map(Some)
-            .map_err(|_| format!("{name}: not a whole number"))
+            .map_err(|_| BadRequest(format!("{name}: not a whole number")))
     }
 
-    pub fn needed(&self, name: &str) -> Result<u64, String> {
-        self.number(name)?.ok_or_else(|| format!("{name}: missing"))
+    pub fn needed(&self, name: &str) -> Result<u64, BadRequest> {
+        self.number(name)?
+            .ok_or_else(|| BadRequest(format!("{name}: missing")))
     }
 }
 

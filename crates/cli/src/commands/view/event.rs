@@ -43,7 +43,7 @@ impl<'a> Reading<'a> {
         self.read.contains_key(&segment) || self.read.is_empty() || is_allowed
     }
 
-    fn segment(&mut self, segment: usize) -> Result<&[Record], String> {
+    fn segment(&mut self, segment: usize) -> anyhow::Result<&[Record]> {
         if !self.read.contains_key(&segment) {
             let records = self.trace.brief(segment)?;
             self.read.insert(segment, records);
@@ -52,11 +52,11 @@ impl<'a> Reading<'a> {
     }
 
     /// Everything of an event that was found in these segments.
-    fn filled(&self, event: Event, first: usize, last: usize) -> Result<Event, String> {
+    fn filled(&self, event: Event, first: usize, last: usize) -> anyhow::Result<Event> {
         let id = event.id;
         let of = |segment: usize| {
             let records = self.trace.all_of(segment, id)?;
-            Ok::<_, String>(last_of(&records, id).cloned())
+            anyhow::Ok(last_of(&records, id).cloned())
         };
         let ended = of(last)?.unwrap_or(event);
         Ok(match first == last {
@@ -69,7 +69,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The event, as far as the segments that it begins and ends in know it, without arguments and stack; with these segments.
-    fn event(&mut self, id: u64) -> Result<Option<(Event, usize, usize)>, String> {
+    fn event(&mut self, id: u64) -> anyhow::Result<Option<(Event, usize, usize)>> {
         if let Some((_, first, last)) = self.trace.detail.reaching(id) {
             let (first, last) = (first as usize, last as usize);
             let begun = last_of(self.segment(first)?, id).cloned();
@@ -122,7 +122,7 @@ fn joined(begun: Event, ended: Event) -> Event {
 }
 
 /// None if there is no such event.
-pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
+pub fn event(trace: &Indexed, id: u64) -> anyhow::Result<Option<String>> {
     let mut reading = Reading::new(trace);
     let Some((event, first, last)) = reading.event(id)? else {
         return Ok(None);
@@ -159,7 +159,7 @@ pub fn event(trace: &Indexed, id: u64) -> Result<Option<String>, String> {
 }
 
 /// Its meaning comes after its end: perhaps in the next segment.
-fn meaning_of(reading: &mut Reading<'_>, id: u64, last: usize) -> Result<Option<What>, String> {
+fn meaning_of(reading: &mut Reading<'_>, id: u64, last: usize) -> anyhow::Result<Option<What>> {
     let find = |records: &[Record]| {
         records.iter().find_map(|record| match record {
             Record::Meaning(meaning) if meaning.op == id => Some(meaning.what.clone()),
@@ -187,7 +187,7 @@ fn children(
     family: &mut HashSet<u64>,
     id: u64,
     (first, last): (usize, usize),
-) -> Result<(Vec<Relative>, bool), String> {
+) -> anyhow::Result<(Vec<Relative>, bool)> {
     let mut found: HashMap<u64, Relative> = HashMap::new();
     for segment in first..=last {
         if !reading.may_read(segment) {
@@ -223,7 +223,7 @@ fn work_of(
     reading: &mut Reading<'_>,
     correlations: &[u64],
     first: usize,
-) -> Result<(Vec<Relative>, bool), String> {
+) -> anyhow::Result<(Vec<Relative>, bool)> {
     let mut found: HashMap<u64, Relative> = HashMap::new();
     let trace = reading.trace;
     for (number, segment) in trace.index.segments().iter().enumerate().skip(first) {
@@ -262,7 +262,7 @@ fn row_of(
     reading: &mut Reading<'_>,
     event: &Event,
     last: usize,
-) -> Result<Option<(u32, u32)>, String> {
+) -> anyhow::Result<Option<(u32, u32)>> {
     let trace = reading.trace;
     if let Some((span, ..)) = trace.detail.reaching(event.id) {
         return Ok(Some((span.lane, span.depth)));
@@ -273,7 +273,7 @@ fn row_of(
 }
 
 /// The calls around it, outermost first.
-fn parents(reading: &mut Reading<'_>, event: &Event) -> Result<Vec<Around>, String> {
+fn parents(reading: &mut Reading<'_>, event: &Event) -> anyhow::Result<Vec<Around>> {
     let mut parents: Vec<Around> = Vec::new();
     let mut next = event.parent;
     while let Some(id) = next

@@ -203,14 +203,12 @@ impl Indexed {
     }
 
     /// The records of a segment.
-    pub fn records(&self, segment: usize, parts: Parts) -> Result<Vec<Record>, String> {
-        self.index
-            .read(&self.file, segment, parts)
-            .map_err(|why| why.to_string())
+    pub fn records(&self, segment: usize, parts: Parts) -> anyhow::Result<Vec<Record>> {
+        Ok(self.index.read(&self.file, segment, parts)?)
     }
 
     /// What a segment has, without arguments and stacks.
-    pub fn brief(&self, segment: usize) -> Result<Arc<Vec<Record>>, String> {
+    pub fn brief(&self, segment: usize) -> anyhow::Result<Arc<Vec<Record>>> {
         let lock = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, records)) = lock().iter().find(|(known, _)| *known == segment) {
             return Ok(Arc::clone(records));
@@ -223,7 +221,7 @@ impl Indexed {
     }
 
     /// Everything that a segment says of one event.
-    pub fn all_of(&self, segment: usize, id: u64) -> Result<Vec<Record>, String> {
+    pub fn all_of(&self, segment: usize, id: u64) -> anyhow::Result<Vec<Record>> {
         let parts = Parts {
             only: Some(id),
             ..Parts::ALL
@@ -239,7 +237,7 @@ impl Indexed {
     }
 
     /// Segments on the page's rows.
-    pub fn placed(&self, segments: &[u32]) -> Result<HashMap<u32, Arc<Placed>>, String> {
+    pub fn placed(&self, segments: &[u32]) -> anyhow::Result<HashMap<u32, Arc<Placed>>> {
         let mut found = self.remembered(segments);
         let missing: Vec<u32> = { segments.iter().copied() }
             .filter(|segment| !found.contains_key(segment))
@@ -252,7 +250,7 @@ impl Indexed {
             // Half of it is what it took before.
             let before = self.cost.load(Ordering::Relaxed);
             self.cost.store((before + took) / 2, Ordering::Relaxed);
-            Ok::<_, String>((segment, placed))
+            anyhow::Ok((segment, placed))
         };
         for placed in each(&missing, read) {
             let (segment, placed) = placed?;
@@ -308,7 +306,7 @@ impl Indexed {
     }
 
     /// The spans of a stretch.
-    pub fn spans(&self, query: &Query) -> Result<String, String> {
+    pub fn spans(&self, query: &Query) -> anyhow::Result<String> {
         let is_known = |segment: u32| {
             let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
             recent.placed.contains_key(&segment)

@@ -38,7 +38,7 @@ impl Wanted<'_> {
 }
 
 /// `{"match": …}` as in a search, or null if there is none.
-pub fn neighbour(trace: &Indexed, wanted: &Wanted<'_>) -> Result<String, String> {
+pub fn neighbour(trace: &Indexed, wanted: &Wanted<'_>) -> anyhow::Result<String> {
     let mut best: Option<(u64, u64, Json)> = None;
     let look = |best: &mut Option<(u64, u64, Json)>, span: &Span, placed: Option<&Placed>| {
         if !wanted.is_beyond(span) || !wanted.is_nearer(span, best.as_ref()) {

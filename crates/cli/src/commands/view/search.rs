@@ -1,6 +1,7 @@
 //! Looking for a text in a trace, and for the instances of a name. Bounded in time: the answer says where to go on.
 
 use super::indexed::{Indexed, PLACED, each, readers};
+use crate::commands::http::BadRequest;
 use event::{Event, Record, Status, Value, What};
 use render::detail::{Placed, Span};
 use serde_json::{Value as Json, json};
@@ -114,8 +115,8 @@ impl Progress {
     fn each_segment(
         &mut self,
         segments: &[usize],
-        look: impl Fn(usize) -> Result<Vec<Json>, String> + Sync,
-    ) -> Result<(), String> {
+        look: impl Fn(usize) -> anyhow::Result<Vec<Json>> + Sync,
+    ) -> anyhow::Result<()> {
         let first = (self.from / CURSOR) as usize;
         let mut skip = (self.from % CURSOR) as usize;
         let rest: Vec<usize> = { segments.iter().copied() }
@@ -165,9 +166,9 @@ pub fn search(
     by_name: bool,
     from: u64,
     max: usize,
-) -> Result<String, String> {
+) -> anyhow::Result<String> {
     if text.is_empty() {
-        return Err("q: empty".to_owned());
+        return Err(BadRequest::new("q: empty").into());
     }
     let needle = Needle::new(text);
     let count = trace.index.segments().len();
@@ -207,7 +208,7 @@ fn matches_in(
     needle: &Needle,
     segment: usize,
     parts: Parts,
-) -> Result<Vec<Json>, String> {
+) -> anyhow::Result<Vec<Json>> {
     let records = trace.records(segment, parts)?;
     let placed = trace.detail.place(segment as u32, &records);
     let mut said: HashSet<u64> = HashSet::new();
@@ -263,7 +264,7 @@ pub fn instances(
     by_time: bool,
     from: u64,
     max: usize,
-) -> Result<String, String> {
+) -> anyhow::Result<String> {
     let total = trace.detail.count(|known| known == name);
     if !by_time {
         let longest = trace.detail.longest(name).iter().take(max);

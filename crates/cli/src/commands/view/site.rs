@@ -7,7 +7,7 @@ use super::{
     neighbour::{self, Wanted},
     search,
 };
-use crate::commands::http::{Parameters, Request, Response};
+use crate::commands::http::{BadRequest, Parameters, Request, Response};
 use render::detail::Query;
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -65,7 +65,7 @@ impl Site {
             .number("trace")
             .map(|number| number.unwrap_or(0) as usize);
         match number.clone().map(|number| now.traces.get(number)) {
-            Err(why) => Response::error("400 Bad Request", &why),
+            Err(why) => Response::error("400 Bad Request", &why.to_string()),
             Ok(None) => Response::error("404 Not Found", "there is no such trace"),
             Ok(Some(trace)) if !trace.is_current() => {
                 Response::error("410 Gone", "the trace has changed: run cutrace view again")
@@ -84,14 +84,17 @@ impl Site {
                         Response::error("400 Bad Request", "the answer is too large: ask for less")
                     }
                     Ok(None) => Response::error("404 Not Found", "there is no such event"),
-                    Err(why) => Response::error("400 Bad Request", &why),
+                    Err(why) if why.is::<BadRequest>() => {
+                        Response::error("400 Bad Request", &why.to_string())
+                    }
+                    Err(why) => Response::error("500 Internal Server Error", &format!("{why:#}")),
                 }
             }
         }
     }
 }
 
-type Answer = Result<Option<String>, String>;
+type Answer = anyhow::Result<Option<String>>;
 
 fn spans(trace: &Indexed, parameters: &Parameters) -> Answer {
     let lanes = parameters.get("lanes").filter(|lanes| !lanes.is_empty());
@@ -103,7 +106,7 @@ fn spans(trace: &Indexed, parameters: &Parameters) -> Answer {
     });
     let mut lanes = lanes
         .transpose()
-        .map_err(|_| "lanes: not a list of numbers")?;
+        .map_err(|_| BadRequest::new("lanes: not a list of numbers"))?;
     if let Some(lanes) = &mut lanes {
         lanes.sort_unstable();
     }
@@ -117,7 +120,7 @@ fn spans(trace: &Indexed, parameters: &Parameters) -> Answer {
             .min(MOST_SPANS) as usize,
     };
     if query.from >= query.to {
-        return Err("to: not behind from".to_owned());
+        return Err(BadRequest::new("to: not behind from").into());
     }
     trace.spans(&query).map(Some)
 }
@@ -127,22 +130,22 @@ fn one_event(trace: &Indexed, parameters: &Parameters) -> Answer {
 }
 
 fn found(trace: &Indexed, parameters: &Parameters) -> Answer {
-    let text = parameters.get("q").ok_or("q: missing")?;
+    let text = parameters.get("q").ok_or_else(|| BadRequest::new("q: missing"))?;
     let (from, max) = page_of(parameters)?;
     let by_name = match parameters.get("in") {
         None | Some("all") => false,
         Some("names") => true,
-        Some(_) => return Err("in: names or all".to_owned()),
+        Some(_) => return Err(BadRequest::new("in: names or all").into()),
     };
     search::search(trace, text, by_name, from, max).map(Some)
 }
 
 fn instances(trace: &Indexed, parameters: &Parameters) -> Answer {
-    let name = parameters.get("name").ok_or("name: missing")?;
+    let name = parameters.get("name").ok_or_else(|| BadRequest::new("name: missing"))?;
     let by_time = match parameters.get("by") {
         None | Some("time") => true,
         Some("duration") => false,
-        Some(_) => return Err("by: time or duration".to_owned()),
+        Some(_) => return Err(BadRequest::new("by: time or duration").into()),
     };
     let (from, max) = page_of(parameters)?;
     search::instances(trace, name, by_time, from, max).map(Some)
@@ -150,20 +153,20 @@ fn instances(trace: &Indexed, parameters: &Parameters) -> Answer {
 
 fn next(trace: &Indexed, parameters: &Parameters) -> Answer {
     let wanted = Wanted {
-        name: parameters.get("name").ok_or("name: missing")?,
+        name: parameters.get("name").ok_or_else(|| BadRequest::new("name: missing"))?,
         start: parameters.needed("start")?,
         id: parameters.needed("id")?,
         before: match parameters.get("to") {
             None | Some("after") => false,
             Some("before") => true,
-            Some(_) => return Err("to: after or before".to_owned()),
+            Some(_) => return Err(BadRequest::new("to: after or before").into()),
         },
     };
     neighbour::neighbour(trace, &wanted).map(Some)
 }
 
 /// Where to go on, and how far.
-fn page_of(parameters: &Parameters) -> Result<(u64, usize), String> {
+fn page_of(parameters: &Parameters) -> Result<(u64, usize), BadRequest> {
     let max = parameters.number("max")?.unwrap_or(search::MOST_MATCHES);
     let max = max.clamp(1, search::MOST_MATCHES) as usize;
     Ok((parameters.number("from")?.unwrap_or(0), max))
