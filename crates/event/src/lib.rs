@@ -48,7 +48,7 @@ pub const FILTER_IS_OURS: i32 = -0x6375_7472;
 pub use category::Category;
 pub use clock::ClockPair;
 #[cfg(feature = "alloc")]
-pub use clock::{ClockLine, ClockMap, ClockRules};
+pub use clock::{ClockLine, ClockMap, ClockRules, ClockStretch};
 pub use glob::matches_glob;
 pub use kind::Kind;
 pub use layer::{Layer, StatusDomain};

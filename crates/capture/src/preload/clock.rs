@@ -2,7 +2,7 @@
 //! for stay as they are.
 
 use crate::clock::monotonic;
-use event::{ClockMap, ClockPair, ClockRules};
+use event::{ClockMap, ClockPair, ClockRules, ClockStretch};
 use std::cell::Cell;
 
 /// How often a pair is wanted.
@@ -15,6 +15,8 @@ pub struct TscClock {
     map: ClockMap,
     /// The latest time that was asked for: up to it the line stays as it is.
     asked: Cell<u64>,
+    /// Where the time lies that was asked for last: most others are near.
+    recent: Cell<Option<ClockStretch>>,
 }
 
 impl TscClock {
@@ -22,12 +24,14 @@ impl TscClock {
     pub fn new(first: ClockPair, second: ClockPair) -> Option<Self> {
         let map = ClockMap::through(ClockRules::COUNTER, &[first, second]);
         let asked = Cell::new(0);
-        map.is_known().then_some(TscClock { map, asked })
+        let recent = Cell::new(None);
+        map.is_known().then_some(TscClock { map, asked, recent })
     }
 
     pub fn add(&mut self, pair: ClockPair) {
         self.map.settle(self.asked.get());
         self.map.add(pair);
+        self.recent.set(None);
     }
 
     pub fn to_host(&self, source: u64) -> u64 {
@@ -39,7 +43,11 @@ impl TscClock {
 
     /// The same, of a time that is not reported.
     pub fn at(&self, source: u64) -> u64 {
-        self.map.to_host(source).unwrap_or(source)
+        let recent = self.recent.get().and_then(|recent| recent.to_host(source));
+        recent.unwrap_or_else(|| {
+            self.recent.set(self.map.stretch_at(source));
+            self.map.to_host(source).unwrap_or(source)
+        })
     }
 
     /// How long so many ticks are, in nanoseconds.

@@ -62,6 +62,22 @@ impl LineSegment {
     }
 }
 
+/// One straight piece of a map, for who asks for many times close together. No longer right once a pair is added.
+#[derive(Debug, Clone, Copy)]
+pub struct ClockStretch {
+    line: LineSegment,
+    /// The next piece begins here.
+    until: u64,
+}
+
+impl ClockStretch {
+    /// The host's time at the source's. None: another piece has it.
+    #[inline]
+    pub fn to_host(&self, source: u64) -> Option<u64> {
+        (self.line.source <= source && source < self.until).then(|| self.line.at(source))
+    }
+}
+
 impl ClockMap {
     pub fn new(rules: ClockRules) -> Self {
         ClockMap {
@@ -102,6 +118,14 @@ impl ClockMap {
     #[inline]
     pub fn to_host(&self, source: u64) -> Option<u64> {
         Some(self.piece_at(source)?.at(source))
+    }
+
+    /// The piece of the line that has this time of the source, where the line has begun by then.
+    pub fn stretch_at(&self, source: u64) -> Option<ClockStretch> {
+        let after = self.pieces.partition_point(|piece| piece.source <= source);
+        let line = *self.pieces.get(after.checked_sub(1)?)?;
+        let until = self.pieces.get(after).map_or(u64::MAX, |next| next.source);
+        Some(ClockStretch { line, until })
     }
 
     pub fn is_known(&self) -> bool {

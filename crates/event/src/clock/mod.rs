@@ -9,7 +9,7 @@ mod rules;
 mod tests;
 
 #[cfg(feature = "alloc")]
-pub use map::ClockMap;
+pub use map::{ClockMap, ClockStretch};
 #[cfg(feature = "alloc")]
 pub use rules::{ClockLine, ClockRules};
 

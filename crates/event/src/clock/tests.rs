@@ -57,6 +57,25 @@ fn a_fitted_line_stays_within_its_error() {
 }
 
 #[test]
+fn a_stretch_says_what_its_map_says() {
+    for rules in ALL {
+        let pairs: Vec<_> = tsc_pairs(200, 400).map(|(_, pair)| pair).collect();
+        let map = ClockMap::through(rules, &pairs);
+        let (first, last) = (pairs[0].source, pairs[199].source);
+        let mut recent = None;
+        for source in (first - 5_000_000..last + 5_000_000).step_by(10_007_001) {
+            let known = recent.and_then(|recent: ClockStretch| recent.to_host(source));
+            recent = map.stretch_at(source);
+            let found = recent.and_then(|recent| recent.to_host(source));
+            for time in [known, found].into_iter().flatten() {
+                assert_eq!(Some(time), map.to_host(source), "{rules:?}");
+            }
+            assert!(found.is_some() || source < last, "{rules:?}");
+        }
+    }
+}
+
+#[test]
 fn one_pair_uses_the_nominal_rate() {
     let pair = ClockPair::around(1_000, 500, 1_010).expect("time goes forward");
     for rules in [
