@@ -203,7 +203,10 @@ fn fetch_ahead(batch: &Batch, item: usize) {
 fn fetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which no address makes fault.
-    #[allow(unused_unsafe, reason = "in newer versions of Rust it is a safe function")]
+    #[allow(
+        unused_unsafe,
+        reason = "in newer versions of Rust it is a safe function"
+    )]
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(place.cast());
