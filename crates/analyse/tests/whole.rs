@@ -1,4 +1,4 @@
-//! A call that ended before anything else happened may be told by one record: the same comes of it.
+//! A call that ended before anything else happened may be handed in as one record; the report is the same.
 
 use analyse::Analysis;
 use event::{Event, Record};

@@ -68,8 +68,10 @@ impl<S: Sink> OrderedWriter<S> {
             };
             let ends = matches!(&record, Record::Event(event) if event.extent != Extent::Open);
             self.events += u64::from(ends);
+            // A span is two records.
+            let records = 1 + u64::from(is_whole);
             if self.failure.is_some() {
-                self.unwritten += 1 + u64::from(is_whole);
+                self.unwritten += records;
                 continue;
             }
             let given = match is_whole {
@@ -77,7 +79,7 @@ impl<S: Sink> OrderedWriter<S> {
                 false => self.sink.give(record),
             };
             if let Err(why) = given {
-                self.unwritten += 1;
+                self.unwritten += records;
                 self.failure = Some(why);
             }
         }

@@ -147,7 +147,7 @@ impl Everyone {
         Ok(())
     }
 
-    /// Takes the first that is fit out of them: it stands on when the others go on.
+    /// Takes the first that is fit out of them: it stays stopped while the others run.
     pub fn take(&mut self, is_fit: impl Fn(&Stopped) -> bool) -> Option<Stopped> {
         let place = self.stopped.iter().position(is_fit)?;
         Some(self.stopped.swap_remove(place))

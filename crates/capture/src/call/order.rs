@@ -24,7 +24,7 @@ pub struct Order {
 }
 
 /// A step whose turn has come.
-pub struct Taken {
+pub struct NextStep {
     pub time: u64,
     pub ring: usize,
     pub item: Item,
@@ -114,7 +114,7 @@ impl Order {
 
     /// The earliest step, if it is of that moment or before. A call that has ended by then, with nothing in between, comes
     /// with its end.
-    pub fn next(&mut self, until: u64, to_host: impl Fn(usize, u64) -> u64) -> Option<Taken> {
+    pub fn next(&mut self, until: u64, to_host: impl Fn(usize, u64) -> u64) -> Option<NextStep> {
         let until = if self.kept > MOST_KEPT {
             u64::MAX
         } else {
@@ -161,7 +161,7 @@ impl Order {
                 self.next.push_ranked(time, rank(ring), ring);
             }
         }
-        Some(Taken {
+        Some(NextStep {
             time,
             ring,
             item,
@@ -315,7 +315,7 @@ mod tests {
         order.push(second, |time| time);
         let mut taken = Vec::new();
         while let Some(next) = order.next(u64::MAX, |_, time| time) {
-            let Taken {
+            let NextStep {
                 time, ring, item, ..
             } = next;
             let what = match item.step {

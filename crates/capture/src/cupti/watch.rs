@@ -189,7 +189,7 @@ impl<S: Sink> Watch<S> {
             ..Backend::default()
         };
         let begun = self.sink.begin(backend);
-        self.check(begun);
+        self.check(begun, 1);
         loop {
             let last = stop.load(Ordering::Acquire);
             let now = monotonic();
@@ -289,16 +289,18 @@ impl<S: Sink> Watch<S> {
 
     fn write_until(&mut self, until: u64) {
         while let Some((_, event)) = self.waiting.next(until) {
+            let is_whole = self.sink.splits_spans() && matches!(event.extent, Extent::Closed(_));
+            // A span is two records.
+            let records = 1 + u64::from(is_whole);
             if self.report.failure.is_some() {
-                self.report.unwritten += 1;
+                self.report.unwritten += records;
                 continue;
             }
-            let is_whole = self.sink.splits_spans() && matches!(event.extent, Extent::Closed(_));
             let written = match is_whole {
                 true => self.sink.give_whole(Record::Event(event)),
                 false => self.sink.give(Record::Event(event)),
             };
-            self.check(written);
+            self.check(written, records);
         }
     }
 
@@ -318,13 +320,14 @@ impl<S: Sink> Watch<S> {
                 pid: None,
                 tid: None,
             }));
-            self.check(written);
+            self.check(written, 1);
         }
     }
 
-    fn check(&mut self, written: Result<(), SinkError>) {
+    /// How writing so many records went.
+    fn check(&mut self, written: Result<(), SinkError>, records: u64) {
         if let Err(why) = written {
-            self.report.unwritten += 1;
+            self.report.unwritten += records;
             self.report.failure.get_or_insert(why);
         }
     }

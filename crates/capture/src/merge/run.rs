@@ -147,6 +147,8 @@ impl<S: Sink> Run<S> {
     /// `idle`: before this moment a source that says nothing has nothing.
     fn write(&mut self, source: usize, entry: Entry, idle: u64) {
         let ids = self.begin();
+        // A span is two records.
+        let mut records = 1;
         let written = match entry {
             Entry::ThreadBegins { pid, tid, ns } => self.merged.sink.thread_begins(pid, tid, ns),
             Entry::Record(mut record) => {
@@ -169,7 +171,10 @@ impl<S: Sink> Run<S> {
                 let goes = self.comes(start);
                 if self.order.ends_at_once(source, record.ts(), idle) {
                     match self.comes(record.ts()) {
-                        true => self.merged.sink.give_whole(record),
+                        true => {
+                            records = 2;
+                            self.merged.sink.give_whole(record)
+                        }
                         false => Ok(()),
                     }
                 } else {
@@ -184,7 +189,7 @@ impl<S: Sink> Run<S> {
             }
         };
         if let Err(why) = written {
-            self.merged.unwritten += 1;
+            self.merged.unwritten += records;
             self.merged.failure.get_or_insert(why);
         }
     }

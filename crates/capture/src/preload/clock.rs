@@ -15,7 +15,7 @@ pub struct TscClock {
     map: ClockMap,
     /// The latest time that was asked for: up to it the line stays as it is.
     asked: Cell<u64>,
-    /// Where the time lies that was asked for last: most others are near.
+    /// The piece of the line used last: most times are near it.
     recent: Cell<Option<ClockStretch>>,
 }
 

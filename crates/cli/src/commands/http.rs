@@ -250,7 +250,7 @@ impl Request {
     }
 }
 
-/// A parameter that is missing or makes no sense.
+/// A missing or invalid parameter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadRequest(String);
@@ -292,9 +292,16 @@ impl Parameters {
     }
 
     pub fn needed(&self, name: &str) -> Result<u64, BadRequest> {
-        self.number(name)?
-            .ok_or_else(|| BadRequest(format!("{name}: missing")))
+        self.number(name)?.ok_or_else(|| missing(name))
     }
+
+    pub fn needed_text(&self, name: &str) -> Result<&str, BadRequest> {
+        self.get(name).ok_or_else(|| missing(name))
+    }
+}
+
+fn missing(name: &str) -> BadRequest {
+    BadRequest(format!("{name}: missing"))
 }
 
 fn decode(text: &str) -> Option<String> {

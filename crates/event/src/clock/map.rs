@@ -62,7 +62,7 @@ impl LineSegment {
     }
 }
 
-/// One straight piece of a map, for who asks for many times close together. No longer right once a pair is added.
+/// One straight piece of a map, for callers that convert many nearby times. Invalid once a pair is added.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockStretch {
     line: LineSegment,

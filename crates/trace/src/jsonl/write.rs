@@ -140,12 +140,19 @@ impl<W: Write + Send> WriteTrace for JsonlWriter<W> {
     }
 
     fn write_whole(&mut self, record: &Record, event: &Event, _duration: u64) -> Result<()> {
+        let (length, lines) = (self.buffer.len(), self.lines);
         self.add(event.id, |out, number, start| {
             beginning(out, event, number, start)
         })?;
-        self.add(event.id, |out, number, start| {
+        let ended = self.add(event.id, |out, number, start| {
             line(out, record, number, start)
-        })?;
+        });
+        if let Err(error) = ended {
+            // A beginning without its end would be a span that never ended.
+            self.buffer.truncate(length);
+            self.lines = lines;
+            return Err(error);
+        }
         self.write_much()
     }
 

@@ -50,8 +50,8 @@ const DELTAS: [&str; 8] = [
 ];
 /// What is looked for by its value: whether a group has it can be told without reading the group.
 const LOOKED_FOR: [&str; 5] = ["name", "kernel", "context", "stream", "ptr"];
-/// Texts that nobody compares by order: the least and the greatest of a group are not worth finding.
-const WITHOUT_STATISTICS: [&str; 5] = ["details", "outputs", "decoded", "result", "phase"];
+/// JSON texts: no query compares them whole, so the least and the greatest of a group are not worth finding.
+const WITHOUT_STATISTICS: [&str; 3] = ["details", "outputs", "decoded"];
 /// Different values of such a column in a group, about.
 const DIFFERENT: u64 = 2_048;
 

@@ -19,7 +19,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         self.rings[ring].open.push(call);
     }
 
-    /// A call that has begun, before anybody is told.
+    /// A call that has begun, before its record is written.
     pub(super) fn begun(
         &mut self,
         ring: usize,

@@ -16,7 +16,7 @@ use super::filter::Filter;
 use super::for_cupti::ForCupti;
 use super::item::{Batch, Step, Within};
 use super::loaded::Objects;
-use super::order::{Order, Taken};
+use super::order::{Order, NextStep};
 use super::origin::Origin;
 use super::signature::Signature;
 use super::stacks::Stacks;
@@ -259,8 +259,8 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         (self.sink, self.totals, self.origin)
     }
 
-    fn step(&mut self, taken: &Taken) {
-        let Taken {
+    fn step(&mut self, taken: &NextStep) {
+        let NextStep {
             time,
             ring,
             item,

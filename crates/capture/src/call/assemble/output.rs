@@ -37,7 +37,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             self.held.keep(record.clone());
         } else if self.may_put(record) {
             let written = self.sink.write(record);
-            self.check(written);
+            self.check(written, 1);
         }
     }
 
@@ -52,7 +52,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
     pub(super) fn put(&mut self, record: Record) {
         if self.may_put(&record) {
             let written = self.sink.give(record);
-            self.check(written);
+            self.check(written, 1);
         }
     }
 
@@ -72,10 +72,11 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
         !fails
     }
 
-    pub(super) fn check(&mut self, written: Result<(), SinkError>) {
+    /// How writing so many records went.
+    pub(super) fn check(&mut self, written: Result<(), SinkError>, records: u64) {
         if let Err(why) = written {
             // The program goes on, and so does draining: only the trace ends here.
-            self.totals.unwritten += 1;
+            self.totals.unwritten += records;
             self.totals.failure = Some(why);
         }
     }

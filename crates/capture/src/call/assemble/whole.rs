@@ -9,7 +9,7 @@ use event::{Extent, Meaning, Record, What};
 use std::sync::Arc;
 
 impl<O: Origin, S: Sink> Assembler<O, S> {
-    /// Whether nobody waits for beginnings by themselves.
+    /// Whether no one needs the beginning as a record of its own.
     pub(super) fn may_be_whole(&self, ring: usize) -> bool {
         let thread = &self.rings[ring];
         !self.limits.hosts
@@ -51,7 +51,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
             if begun == ended && !self.sink.keeps_records() {
                 if self.may_put_whole(&call.record) {
                     let written = self.sink.write_whole(&mut call.record);
-                    self.check(written);
+                    self.check(written, 2);
                 }
                 for what in meanings.drain(..) {
                     let meaning = Meaning::of(call.event(), what);
@@ -76,7 +76,7 @@ impl<O: Origin, S: Sink> Assembler<O, S> {
                 let record = call.take_record();
                 if self.may_put_whole(&record) {
                     let written = self.sink.give_whole(record);
-                    self.check(written);
+                    self.check(written, 2);
                 }
             }
             for meaning in meanings {

@@ -228,18 +228,20 @@ impl Flight {
     }
 }
 
-/// Whether a record is of something that the program did: samples of the GPU come for as long as cutrace runs.
+/// Whether a record is of something that the program did: samples and context switches of the GPU come for as long as
+/// cutrace runs, and what was lost is counted at the end.
 fn is_of_program(record: &Record) -> bool {
     match record {
-        Record::Event(event) => event.kind != Kind::Counter,
-        _ => true,
+        Record::Event(event) => !matches!(event.kind, Kind::Counter | Kind::GpuContext),
+        Record::Meaning(_) => true,
+        Record::Lost(_) => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use event::{Category, Event, Extent, Layer};
+    use event::{Category, Event, Extent, Layer, Lost};
 
     /// A killed process that used a GPU is gone only seconds later; samples of the GPU go on until then.
     #[test]
@@ -272,6 +274,19 @@ mod tests {
             };
             flight.write(&Record::Event(event)).unwrap();
         }
+        // What CUPTI lost is counted when the process is gone, and so are switches of the GPU to other processes.
+        let lost = Lost {
+            ts: ms(9_999),
+            count: 1,
+            source: Some("cupti".into()),
+            layer: Some(Layer::Gpu),
+            pid: None,
+            tid: None,
+        };
+        flight.write(&Record::Lost(lost)).unwrap();
+        let mut switch = Event::new(9_999, Layer::Gpu, Category::Context, "s", ms(9_999));
+        switch.kind = Kind::GpuContext;
+        flight.write(&Record::Event(switch)).unwrap();
         let summary = Summary {
             end_ns: ms(10_000),
             exit: Some(128 + 9),

@@ -28,6 +28,8 @@ pub const TOLD: &str = "snapshots";
 pub struct Segment {
     pub path: PathBuf,
     last: u64,
+    /// Whether the program did anything in it.
+    is_of_program: bool,
     bytes: u64,
 }
 
@@ -42,6 +44,7 @@ struct Current {
     path: PathBuf,
     first: u64,
     last: u64,
+    is_of_program: bool,
     written: Arc<AtomicU64>,
 }
 
@@ -109,6 +112,7 @@ impl Segments {
         if let Some(current) = &mut self.current {
             current.writer.write(record)?;
             current.last = current.last.max(ts);
+            current.is_of_program |= is_of_program(record);
         }
         if is_of_program(record) {
             self.last = self.last.max(ts);
@@ -141,6 +145,7 @@ impl Segments {
             path,
             first,
             last: first,
+            is_of_program: false,
             written,
         })
     }
@@ -151,16 +156,25 @@ impl Segments {
             writer,
             path,
             last,
+            is_of_program,
             written,
             ..
         }) = self.current.take()
         {
             writer.finish()?;
             let bytes = written.load(Ordering::Relaxed);
-            self.whole
-                .push_back(Arc::new(Segment { path, last, bytes }));
+            self.whole.push_back(Arc::new(Segment {
+                path,
+                last,
+                is_of_program,
+                bytes,
+            }));
         }
         let oldest = self.last.saturating_sub(self.length);
+        // While the program does nothing, samples must not push out what it did last.
+        let newest = self.whole.back().map_or(0, |segment| segment.last);
+        let recent = newest.saturating_sub(self.length);
+        (self.whole).retain(|segment| segment.is_of_program || segment.last >= recent);
         let mut bytes: u64 = self.whole.iter().map(|segment| segment.bytes).sum();
         while let Some(first) = self.whole.front()
             && (first.last < oldest || bytes > self.most)

@@ -130,9 +130,7 @@ fn one_event(trace: &Indexed, parameters: &Parameters) -> Answer {
 }
 
 fn found(trace: &Indexed, parameters: &Parameters) -> Answer {
-    let text = parameters
-        .get("q")
-        .ok_or_else(|| BadRequest::new("q: missing"))?;
+    let text = parameters.needed_text("q")?;
     let (from, max) = page_of(parameters)?;
     let by_name = match parameters.get("in") {
         None | Some("all") => false,
@@ -143,9 +141,7 @@ fn found(trace: &Indexed, parameters: &Parameters) -> Answer {
 }
 
 fn instances(trace: &Indexed, parameters: &Parameters) -> Answer {
-    let name = parameters
-        .get("name")
-        .ok_or_else(|| BadRequest::new("name: missing"))?;
+    let name = parameters.needed_text("name")?;
     let by_time = match parameters.get("by") {
         None | Some("time") => true,
         Some("duration") => false,
@@ -157,9 +153,7 @@ fn instances(trace: &Indexed, parameters: &Parameters) -> Answer {
 
 fn next(trace: &Indexed, parameters: &Parameters) -> Answer {
     let wanted = Wanted {
-        name: parameters
-            .get("name")
-            .ok_or_else(|| BadRequest::new("name: missing"))?,
+        name: parameters.needed_text("name")?,
         start: parameters.needed("start")?,
         id: parameters.needed("id")?,
         before: match parameters.get("to") {
