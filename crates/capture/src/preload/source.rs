@@ -89,7 +89,7 @@ impl Source for Preload {
             intact: (run.probes.as_ref())
                 .and_then(|probes| probes.host.as_ref())
                 .map_or_else(Vec::new, HostPart::functions),
-            operators: joining.plan.has(|about| about.name == "torch"),
+            operators: joining.plan.has(|about| about.provides.operators),
             shapes: run.shapes,
             near: run.near.clone(),
             ring_slots: None,
