@@ -2,7 +2,7 @@
 
 use super::expected::why;
 use super::signs::Failure;
-use super::{Confidence, Draft, Finding, FindingInput, Severity, words};
+use super::{Confidence, Draft, Finding, FindingInput, Id, Severity, words};
 
 /// Kinds of failure named.
 const MOST_NAMED: usize = 5;
@@ -61,7 +61,7 @@ fn crashed(seen: &FindingInput<'_>, first: &Failure) -> Finding {
         true => String::new(),
         false => format!(" Launched before it: {}.", before.join(", ")),
     };
-    Draft::new("gpu-crash", seen)
+    Draft::new(Id::GpuCrash, seen)
         .shown_by(first.ops.first().copied())
         .number("code", first.code.unsigned_abs())
         .between(first.from, first.to)
@@ -110,7 +110,7 @@ fn out_of_memory(seen: &FindingInput<'_>, first: &Failure) -> Finding {
         }
         _ => "",
     };
-    Draft::new("out-of-memory", seen)
+    Draft::new(Id::OutOfMemory, seen)
         .costs_bytes(held)
         .shown_by(first.ops.iter().copied())
         .number("failed_calls", first.count)
@@ -163,7 +163,7 @@ fn ignored(seen: &FindingInput<'_>) -> Option<Finding> {
     }
     let last = ignored.iter().map(|failure| failure.to).max();
     Some(
-        Draft::new("failed-calls", seen)
+        Draft::new(Id::FailedCalls, seen)
             .shown_by(ignored.iter().flat_map(|failure| failure.ops.first().copied()))
             .number("failed_calls", count)
             .number("kinds", ignored.len() as u64)

@@ -1,6 +1,6 @@
 //! Copies that hold a program up: too much, too small, or from memory that must be copied twice.
 
-use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Id, Severity, limits, words};
 use crate::idle::Basis;
 use crate::pinned::HostKind;
 use crate::transfers::{CopyPlace, TimedBy};
@@ -83,7 +83,7 @@ fn transfer_bound(seen: &FindingInput<'_>) -> Option<Finding> {
         }
     };
     Some(
-        Draft::new("transfer-bound", seen)
+        Draft::new(Id::TransferBound, seen)
             .in_steps()
             .each_step(in_steps)
             .costs(time)
@@ -190,7 +190,7 @@ fn pageable(seen: &FindingInput<'_>) -> Option<Finding> {
         detail.push_str(&format!(" Copies ran {}.", speed.join(", ")));
     }
     Some(
-        Draft::new("pageable-copies", seen)
+        Draft::new(Id::PageableCopies, seen)
             .in_steps()
             .each_step(in_steps)
             // Half of it: what pinning saves is the driver's own copy.
@@ -247,7 +247,7 @@ fn small(seen: &FindingInput<'_>) -> Option<Finding> {
         format!(" Most by {}: {}.", place.place.function, place.count)
     });
     Some(
-        Draft::new("small-copies", seen)
+        Draft::new(Id::SmallCopies, seen)
             .in_steps()
             .costs(time)
             .costs_bytes(bytes)
