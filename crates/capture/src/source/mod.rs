@@ -1,4 +1,5 @@
-//! A source: whatever produces events. One folder of this crate for each, and one line in [`registry`].
+//! A source: whatever produces events. One folder of this crate for each, its `mod` line in lib.rs, and one line in
+//! [`registry`].
 //!
 //! A [`Source`] says what it is and whether it works here; [`Source::start`] makes it a [`Running`] one, which
 //! prepares the command, attaches to it and tells at the end what it has seen ([`Outcome`]). Which of them a run

@@ -1,7 +1,7 @@
-//! Adding a source is one folder and one line: `load/` is the folder, the line is in [`SOURCES`]. It is recorded for
-//! real, alone and beside another.
+//! Adding a source is one folder and two lines: `load/` is the folder, its `mod` is below, its value in [`SOURCES`]. It
+//! is recorded for real, alone and beside another.
 
-mod load;
+mod load; // the first line
 
 use capture::{
     ebpf::ProcessFilter,
@@ -16,7 +16,7 @@ use std::path::Path;
 
 static SOURCES: Registry = Registry(&[
     &syscall::SYSCALL,
-    &load::LOAD, // the line
+    &load::LOAD, // the second line
 ]);
 
 /// A command that takes a while, watched by these.
