@@ -191,7 +191,10 @@ enum Verb {
     /// Show a kernel's memory accesses by source line: bytes, coalescing, hot addresses
     #[command(arg_required_else_help = true)]
     Mem {
-        /// Count one request in N, chosen at random: 1/16. Quicker; the table shows how far off the numbers may be
+        /// Record only one in N: 1/100. Quicker and less exact
+        ///
+        /// Of the requests for memory, chosen at random. The numbers are scaled up, and the table shows how far off they
+        /// may be.
         #[arg(long, value_name = "1/N", value_parser = super::record::sample)]
         sample: Option<u32>,
         #[command(flatten)]

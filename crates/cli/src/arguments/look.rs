@@ -225,12 +225,12 @@ pub struct ReplayLine {
     window: Window,
     #[command(flatten)]
     filter: FilterLine,
-    /// Only this process
-    #[arg(long)]
-    pid: Option<u32>,
-    /// Only this thread
-    #[arg(long)]
-    tid: Option<u32>,
+    /// Only the process of this number
+    #[arg(long, value_name = "PID", alias = "pid")]
+    process: Option<u32>,
+    /// Only the thread of this number
+    #[arg(long, value_name = "TID", alias = "tid")]
+    thread: Option<u32>,
     /// Show every call, also runs of the same query
     #[arg(long)]
     full: bool,
@@ -336,8 +336,8 @@ impl ReplayLine {
             traces: self.traces.traces,
             window: self.window.checked(),
             filter: self.filter.filter,
-            pid: self.pid,
-            tid: self.tid,
+            pid: self.process,
+            tid: self.thread,
             full: self.full,
             look: self.look,
         }

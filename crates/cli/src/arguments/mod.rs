@@ -31,7 +31,7 @@ pub use screen::{Serve, Top};
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use shared::AllLine;
+use shared::IntoLine;
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
@@ -200,19 +200,19 @@ enum Verb {
     #[command(arg_required_else_help = true)]
     Completions {
         /// The shell to complete in
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        #[arg(required_unless_present = "into", conflicts_with = "into")]
         shell: Option<Shell>,
         #[command(flatten)]
-        all: AllLine,
+        into: IntoLine,
     },
     /// Print manual pages, or open one in a terminal
     #[command(name = "man")]
     Manual {
         /// The verb: record, 'gpu run'; by default cutrace itself
-        #[arg(value_name = "VERB", conflicts_with = "all")]
+        #[arg(value_name = "VERB", conflicts_with = "into")]
         verb: Vec<String>,
         #[command(flatten)]
-        all: AllLine,
+        into: IntoLine,
     },
 }
 
@@ -299,12 +299,12 @@ pub fn parse() -> Command {
         Verb::Hooks(line) => Command::Hooks(line.options()),
         Verb::Doctor => Command::Doctor,
         Verb::Gpu(line) => Command::Gpu(Box::new(line.options())),
-        Verb::Completions { shell, all } => Command::Completions(match (all.all, shell) {
+        Verb::Completions { shell, into } => Command::Completions(match (into.into, shell) {
             (Some(folder), _) => Completions::Write { folder },
             (None, Some(shell)) => Completions::Print(shell),
             (None, None) => usage("which shell? cutrace completions bash"),
         }),
-        Verb::Manual { verb, all } => Command::Manual(match all.all {
+        Verb::Manual { verb, into } => Command::Manual(match into.into {
             Some(folder) => Manual::Write { folder },
             None => Manual::Print { verb },
         }),

@@ -137,9 +137,9 @@ pub(super) struct CallsLine {
     /// Leave out calls shorter than this: 500ns, 10us, 1.5ms, 1s
     #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
     min_duration: Option<Duration>,
-    /// Record one in N calls of each function, and count the rest: 1/100
+    /// Record only one in N: 1/100. Quicker and less exact
     ///
-    /// Allocations, contexts, modules and the names of launched kernels are always recorded.
+    /// Of the calls of each function; the rest are counted. Allocations, contexts, modules and the names of launched kernels are always recorded.
     #[arg(long, value_name = "1/N", value_parser = sample)]
     sample: Option<u32>,
     /// Also record when threads wait for the GPU, and for which stream or event (needs CUPTI)

@@ -107,10 +107,10 @@ pub struct NamesLine {
 
 /// A file for each, instead of one on standard output.
 #[derive(clap::Args)]
-pub struct AllLine {
-    /// Write all of them to this folder, a file each
-    #[arg(long, value_name = "DIR")]
-    pub all: Option<PathBuf>,
+pub struct IntoLine {
+    /// Write all of them into this folder, a file each
+    #[arg(long, value_name = "DIR", alias = "all")]
+    pub into: Option<PathBuf>,
 }
 
 impl RecordingLine {
