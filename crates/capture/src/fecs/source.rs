@@ -1,6 +1,6 @@
 //! Context switches of the GPUs, as a source.
 
-use super::{Watch, watch};
+use super::{FecsWatch, watch};
 use crate::notes::counted;
 use crate::source::{
     About, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
@@ -45,12 +45,12 @@ impl Source for Fecs {
         _run: &RunOptions,
         joining: Joining<'_>,
     ) -> Result<Box<dyn Running>, SourceError> {
-        let watch = Watch::start(joining.outlet, joining.deadline.clone())?;
+        let watch = FecsWatch::start(joining.outlet, joining.deadline.clone())?;
         Ok(Box::new(Watching(watch)))
     }
 }
 
-struct Watching(Watch<Outlet>);
+struct Watching(FecsWatch<Outlet>);
 
 impl Running for Watching {
     fn finish(self: Box<Self>) -> Option<Outcome> {

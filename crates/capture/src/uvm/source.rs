@@ -1,6 +1,6 @@
 //! Managed memory, as a source: the driver's events of the processes below this one.
 
-use super::{Watch, available};
+use super::{UvmWatch, available};
 use crate::notes::counted;
 use crate::source::{
     About, Auto, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
@@ -48,14 +48,14 @@ impl Source for Uvm {
         run: &RunOptions,
         joining: Joining<'_>,
     ) -> Result<Box<dyn Running>, SourceError> {
-        let watch = Watch::start(joining.outlet, joining.deadline.clone())?;
+        let watch = UvmWatch::start(joining.outlet, joining.deadline.clone())?;
         // Whatever a command starts is below this process.
         watch.follow(run.pid().unwrap_or_else(std::process::id));
         Ok(Box::new(Watching(watch)))
     }
 }
 
-struct Watching(Watch<Outlet>);
+struct Watching(UvmWatch<Outlet>);
 
 impl Running for Watching {
     fn finish(self: Box<Self>) -> Option<Outcome> {

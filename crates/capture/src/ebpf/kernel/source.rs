@@ -1,6 +1,6 @@
 //! The driver's own functions, tracepoints, and what hooks ask for: as a source.
 
-use super::{Options, Watch, Watching, driver_hooks};
+use super::{KernelWatch, Options, Watching, driver_hooks};
 use crate::{
     doctor,
     ebpf::{self, EBPF},
@@ -104,7 +104,7 @@ impl Source for Kernel {
         let named = |groups: &Vec<String>| groups.iter().any(|group| group == "os");
         let off_processor =
             off_processor && (!run.is_everyone() || run.driver_groups.as_ref().is_some_and(named));
-        let watch = Watch::attach(&Options {
+        let watch = KernelWatch::attach(&Options {
             off_processor,
             everyone: run.is_everyone(),
             whose: run.whose,
