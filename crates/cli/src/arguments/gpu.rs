@@ -1,7 +1,7 @@
 //! `cutrace gpu`: programs inside kernels.
 
 use super::{
-    Record,
+    RecordOptions,
     gpu_object::{BudgetLine, ObjectLine},
     shared::{NamesLine, RecordingLine},
     usage,
@@ -97,7 +97,7 @@ fn block(text: &str) -> Result<Size, String> {
 
 /// The command, and how it is run.
 pub struct Run {
-    pub record: Record,
+    pub record: RecordOptions,
     /// Where the contents of maps are written.
     pub pin: Option<PathBuf>,
     /// Threads to size per-thread maps for; 0 is as many as fit.

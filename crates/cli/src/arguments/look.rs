@@ -95,7 +95,7 @@ impl Part {
     }
 }
 
-pub struct Report {
+pub struct ReportOptions {
     pub part: Part,
     pub traces: Vec<PathBuf>,
     pub json: bool,
@@ -300,7 +300,7 @@ fn not_a_trace(word: &Path, part: Option<Part>) {
 }
 
 impl ReportLine {
-    pub fn options(self) -> Report {
+    pub fn options(self) -> ReportOptions {
         let mut words = self.words;
         // In either order; a file that is called like a part is one behind its part.
         let of = |word: &PathBuf| Part::named(word.to_str()?);
@@ -309,7 +309,7 @@ impl ReportLine {
         if let Some(wrong) = words.iter().find(|word| !word.exists()) {
             not_a_trace(wrong, part);
         }
-        Report {
+        ReportOptions {
             part: part.unwrap_or(Part::Summary),
             traces: words,
             json: self.json.json,

@@ -23,10 +23,10 @@ pub use help::definitions;
 pub use ioctl::Ioctl;
 pub use lake::{Engine, FleetReport, Lake, Query};
 pub use live::Snap;
-pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
+pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, ReportOptions, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
 pub use probes::{Hooks, Probes};
-pub use record::Record;
+pub use record::RecordOptions;
 pub use screen::{Serve, Top};
 
 use clap::{FromArgMatches, Parser, Subcommand};
@@ -41,7 +41,7 @@ use std::{
 pub enum Command {
     /// Nothing: what there is to ask for.
     Welcome,
-    Record(Box<Record>),
+    Record(Box<RecordOptions>),
     Top(Box<Top>),
     Serve(Box<Serve>),
     Demo(Demo),
@@ -49,7 +49,7 @@ pub enum Command {
     Export(Export),
     Snap(Snap),
     Cat(Cat),
-    Report(Report),
+    Report(ReportOptions),
     Timeline(Timeline),
     Replay(Replay),
     View(View),

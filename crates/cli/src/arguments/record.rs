@@ -19,7 +19,7 @@ use std::{
 
 /// A run to record: what its sources need to know, and what becomes of the trace.
 #[derive(Default)]
-pub struct Record {
+pub struct RecordOptions {
     pub run: RunOptions,
     /// Who the command runs as; None is who we are, or who called sudo.
     pub run_as: Option<u32>,
@@ -43,7 +43,7 @@ pub struct Record {
     pub flight: Option<FlightOptions>,
 }
 
-impl Record {
+impl RecordOptions {
     /// Whether a summary is printed.
     pub fn is_summed_up(&self) -> bool {
         !self.no_summary && !self.quiet
@@ -190,14 +190,14 @@ struct SizeLine {
 }
 
 impl RecordLine {
-    pub fn options(self) -> Record {
+    pub fn options(self) -> RecordOptions {
         let mut run = self.subject.run();
         let may_miss_libraries = self.calls.allow_missing_lib;
         self.calls.choose(&mut run);
         let flight = self.live.choose(&mut run);
         run.driver_groups = (self.hooks.kernel)
             .map(|groups| groups.into_iter().filter(|g| !g.is_empty()).collect());
-        Record {
+        RecordOptions {
             max_size: self.size.max_size,
             strict: self.size.strict,
             may_miss_libraries,

@@ -1,6 +1,6 @@
 //! Options of several verbs, each defined here and nowhere else.
 
-use super::{Format, record::Record, usage};
+use super::{Format, record::RecordOptions, usage};
 use capture::source::RunOptions;
 use std::{
     ffi::CString,
@@ -115,8 +115,8 @@ pub struct IntoLine {
 
 impl RecordingLine {
     /// A recording of this run.
-    pub fn of(self, run: RunOptions) -> Record {
-        Record {
+    pub fn of(self, run: RunOptions) -> RecordOptions {
+        RecordOptions {
             run: RunOptions {
                 simulate: self.run_as.device.sim,
                 verbose: self.printing.verbose,
@@ -127,7 +127,7 @@ impl RecordingLine {
             redact: self.trace.redact,
             no_summary: self.printing.no_summary,
             quiet: self.printing.quiet,
-            ..Record::default()
+            ..RecordOptions::default()
         }
     }
 }

@@ -7,7 +7,7 @@ pub mod words;
 
 use super::{hooks, style::stderr_style};
 use crate::{
-    arguments::Record,
+    arguments::RecordOptions,
     embedded,
     say::{self, say},
 };
@@ -23,7 +23,7 @@ use capture::{
     source::{self, Plan, Ran, RunError, SOURCES},
     trace_file::{self, MakeShow, Onlooker, TraceFile, destination, latest},
 };
-use event::{Meta, Record as Written, Summary};
+use event::{Meta, Record, Summary};
 use progress::Progress;
 use render::RunSummary;
 use std::{
@@ -75,13 +75,13 @@ impl Onlooker for Summing {
         *self = Summing::Records(Box::new(Analysis::new(meta)));
     }
 
-    fn see(&mut self, record: &Written) {
+    fn see(&mut self, record: &Record) {
         if let Summing::Records(analysis) = self {
             analysis.add(record);
         }
     }
 
-    fn see_whole(&mut self, record: &mut Written) {
+    fn see_whole(&mut self, record: &mut Record) {
         if let Summing::Records(analysis) = self {
             analysis.add_whole(record);
         }
@@ -107,7 +107,7 @@ pub fn of_run(error: RunError) -> anyhow::Error {
 }
 
 /// Prints details and summary of a run that was recorded.
-pub fn say(options: &Record, recorded: &Recorded) {
+pub fn say(options: &RecordOptions, recorded: &Recorded) {
     if options.run.verbose {
         say::text(&recorded.said.details);
     }
@@ -123,7 +123,7 @@ pub fn say(options: &Record, recorded: &Recorded) {
 }
 
 /// What the sources need besides what was typed: files that were named are read, libraries are unpacked.
-fn completed(options: &mut Record) -> Result<Plan> {
+fn completed(options: &mut RecordOptions) -> Result<Plan> {
     options.run.near = options.folder().map(Path::to_owned);
     options.run.hooks = hooks(options)?;
     let plan = Plan::of(&options.run, SOURCES)?;
@@ -142,7 +142,7 @@ fn completed(options: &mut Record) -> Result<Plan> {
     Ok(plan)
 }
 
-pub fn add_softgpu(options: &mut Record) -> Result<()> {
+pub fn add_softgpu(options: &mut RecordOptions) -> Result<()> {
     if options.run.simulate {
         options.run.softgpu = Some(embedded::softgpu()?);
     }
@@ -150,7 +150,7 @@ pub fn add_softgpu(options: &mut Record) -> Result<()> {
 }
 
 /// The hooks of files and lines. A wrong one is an error before anything starts.
-fn hooks(options: &Record) -> Result<Vec<Hook>> {
+fn hooks(options: &RecordOptions) -> Result<Vec<Hook>> {
     if let Some(groups) = &options.run.driver_groups {
         driver_hooks(groups).map_err(|why| anyhow::anyhow!("--kernel: {why}"))?;
     }
@@ -170,7 +170,7 @@ fn hooks(options: &Record) -> Result<Vec<Hook>> {
 }
 
 /// The trace, before anything is in it.
-fn trace(options: &Record) -> Result<TraceFile> {
+fn trace(options: &RecordOptions) -> Result<TraceFile> {
     // Asked first: standard output may be another once the trace has it.
     let show = live::show(options.output.as_deref(), options.run.probes.is_some());
     let meta = trace_file::head(&options.run, version::VERSION, monotonic());
@@ -201,7 +201,7 @@ fn trace(options: &Record) -> Result<TraceFile> {
 }
 
 /// Runs the command and writes its trace.
-pub fn record(options: &mut Record) -> Result<Recorded> {
+pub fn record(options: &mut RecordOptions) -> Result<Recorded> {
     check::options(options)?;
     // Rings, BPF objects and their maps: more files than some shells allow. The command gets its own limit back.
     capture::files::raise_limit();
@@ -307,7 +307,11 @@ pub struct Watched {
 }
 
 /// Runs the command, or attaches, and shows what happens. The command's process id goes to `process`.
-pub fn watch(options: &mut Record, show: MakeShow, process: Arc<AtomicU32>) -> Result<Watched> {
+pub fn watch(
+    options: &mut RecordOptions,
+    show: MakeShow,
+    process: Arc<AtomicU32>,
+) -> Result<Watched> {
     check::options(options)?;
     capture::files::raise_limit();
     let plan = completed(options)?;
