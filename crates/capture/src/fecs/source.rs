@@ -3,8 +3,8 @@
 use super::{FecsWatch, watch};
 use crate::notes::counted;
 use crate::source::{
-    About, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
-    SourceError, Unavailable,
+    About, Finding, Joining, Observations, Obstacle, Outcome, Outlet, Part, RunOptions, Running,
+    Source, SourceError, Unavailable,
 };
 
 pub struct Fecs;
@@ -57,18 +57,21 @@ impl Running for Watching {
         let (outlet, report) = self.0.finish();
         let refused = report.refused.iter();
         Some(Outcome {
-            notes: refused
-                .map(|why| format!("GPU context switches were not recorded: {why}"))
-                .collect(),
-            details: format!(
-                "cutrace: context switches of {}: {}, {} lost\n",
-                counted(report.gpus as u64, "GPU", "GPUs"),
-                counted(report.events, "event", "events"),
-                report.lost
-            ),
-            clocks: report.clocks,
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes: refused
+                    .map(|why| format!("GPU context switches were not recorded: {why}"))
+                    .collect(),
+                details: format!(
+                    "cutrace: context switches of {}: {}, {} lost\n",
+                    counted(report.gpus as u64, "GPU", "GPUs"),
+                    counted(report.events, "event", "events"),
+                    report.lost
+                ),
+                clocks: report.clocks,
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

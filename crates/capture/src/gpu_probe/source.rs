@@ -14,8 +14,8 @@ use super::{
 use crate::{
     Sink, SinkError,
     source::{
-        About, Joining, Library, OtherTools, Outcome, RunOptions, Running, Source, SourceError,
-        Unavailable,
+        About, Joining, Library, Observations, OtherTools, Outcome, RunOptions, Running, Source,
+        SourceError, Unavailable,
     },
     trace_file::Onlooker,
 };
@@ -201,10 +201,13 @@ impl Running for Probing {
             unprobed: Unprobed::default(),
         };
         Some(Outcome {
-            clocks,
-            notes: said,
-            unwritten: decoder.unwritten,
-            failure: decoder.failure,
+            observed: Observations {
+                clocks,
+                notes: said,
+                unwritten: decoder.unwritten,
+                failure: decoder.failure,
+                ..Observations::default()
+            },
             results: Some(Box::new(found)),
             ..Outcome::new(decoder.outlet)
         })

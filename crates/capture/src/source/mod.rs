@@ -20,7 +20,7 @@ pub mod words;
 pub use about::{About, Auto, Finding, Library, Obstacle, OtherTools, Part, Provides, Unavailable};
 pub use error::{RunError, SourceError};
 pub use options::{Carried, Methods, RunOptions, Softgpu, Subject};
-pub use outcome::{Outcome, Results, Together};
+pub use outcome::{Observations, Outcome, Results, Together};
 pub use outlet::Outlet;
 pub use plan::{Plan, PlanError};
 pub use registry::{Registry, SOURCES};

@@ -3,8 +3,8 @@
 use super::{UvmWatch, available};
 use crate::notes::counted;
 use crate::source::{
-    About, Auto, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
-    SourceError, Unavailable,
+    About, Auto, Finding, Joining, Observations, Obstacle, Outcome, Outlet, Part, RunOptions,
+    Running, Source, SourceError, Unavailable,
 };
 
 pub struct Uvm;
@@ -78,11 +78,14 @@ impl Running for Watching {
             report.lost
         );
         Some(Outcome {
-            notes,
-            details,
-            clocks: report.clock.into_iter().collect(),
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes,
+                details,
+                clocks: report.clock.into_iter().collect(),
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

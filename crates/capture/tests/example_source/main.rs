@@ -46,7 +46,11 @@ fn recorded(run: &RunOptions, trace: &Path) -> (Vec<String>, Vec<u64>) {
     assert_eq!(ran.exit, Exit::Code(3));
     let most = ran.said.results::<Most>().expect("the source's own result");
     let note = format!("the load was {} at most", most.0);
-    assert!(ran.said.notes.contains(&note), "{:?}", ran.said.notes);
+    assert!(
+        ran.said.observed.notes.contains(&note),
+        "{:?}",
+        ran.said.observed.notes
+    );
     let finished = ran.file.finish(|_| {});
     assert!(finished.failure.is_none(), "{:?}", finished.failure);
     let mut reader = trace::open(trace).expect("a trace");

@@ -7,8 +7,8 @@ use crate::{
     hooks::Hook,
     kernel::{Btf, Tracefs},
     source::{
-        About, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, RunOptions, Running,
-        Source, SourceError, SourceRef, Unavailable, words,
+        About, Finding, Joining, Observations, Obstacle, OtherTools, Outcome, Outlet, Part,
+        RunOptions, Running, Source, SourceError, SourceRef, Unavailable, words,
     },
     syscall::SYSCALL,
 };
@@ -235,12 +235,15 @@ impl Running for Hooked {
             total: report.hooks.total,
         };
         Some(Outcome {
-            notes,
-            details,
-            libraries: vec![("kernel".to_owned(), hooks)],
-            aggregates: report.aggregates,
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes,
+                details,
+                libraries: vec![("kernel".to_owned(), hooks)],
+                aggregates: report.aggregates,
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

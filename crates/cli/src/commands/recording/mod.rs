@@ -109,7 +109,7 @@ pub fn of_run(error: RunError) -> anyhow::Error {
 /// Prints details and summary of a run that was recorded.
 pub fn say(options: &RecordOptions, recorded: &Recorded) {
     if options.run.verbose {
-        say::text(&recorded.said.details);
+        say::text(&recorded.said.observed.details);
     }
     if options.is_summed_up() {
         let text = words::nothing(options, &recorded.summary).unwrap_or_else(|| {
@@ -234,20 +234,20 @@ pub fn record(options: &mut RecordOptions) -> Result<Recorded> {
             return Err(of_run(error));
         }
     };
-    let unwritten = said.unwritten;
+    let unwritten = said.observed.unwritten;
     let mut finished = file.finish(|summary| {
         summary.end_ns = summary.end_ns.max(ended);
         summary.exit = Some(status(exit));
-        summary.clocks = said.clocks.clone();
-        summary.overhead = said.overhead.clone();
+        summary.clocks = said.observed.clocks.clone();
+        summary.overhead = said.observed.overhead.clone();
         summary.watched = watched;
-        summary.shed = said.shed.clone();
-        summary.processes = said.processes.clone();
+        summary.shed = said.observed.shed.clone();
+        summary.processes = said.observed.processes.clone();
         summary.left_out = words::left_out(run);
-        summary.aggregates = said.aggregates.clone();
+        summary.aggregates = said.observed.aggregates.clone();
         summary.sampled = (run.sample > 1).then_some(event::Sampled {
             one_of: run.sample,
-            not_recorded: said.not_sampled,
+            not_recorded: said.observed.not_sampled,
         });
         // A source that had nowhere to write.
         summary.lost = summary.lost.saturating_add(unwritten);
@@ -255,7 +255,7 @@ pub fn record(options: &mut RecordOptions) -> Result<Recorded> {
     drop(progress);
     let summing = finished.reader::<Summing>().unwrap_or_default();
     let report = summing.finish(&finished.meta, &finished.summary);
-    let failure = finished.failure.or(said.failure.take());
+    let failure = finished.failure.or(said.observed.failure.take());
     if let Some(failure) = failure.filter(|failure| !nobody_reads(&path, failure)) {
         let mut missing = finished.missing;
         missing.events = missing.events.saturating_add(unwritten);
@@ -274,23 +274,23 @@ pub fn record(options: &mut RecordOptions) -> Result<Recorded> {
             say!("cutrace: {note}");
         }
     }
-    said.notes.extend(finished.notes);
+    said.observed.notes.extend(finished.notes);
     let snapshots = finished.snapshots;
     let (path, packed) = (finished.path, finished.packed);
     let after = Duration::from_nanos(monotonic().saturating_sub(ended));
     if after >= WORTH_SAYING {
-        said.notes.push(format!(
+        said.observed.notes.push(format!(
             "writing the trace took {:.1} s after the program had ended",
             after.as_secs_f64()
         ));
     }
-    said.notes.extend(plan.left_out);
+    said.observed.notes.extend(plan.left_out);
     Ok(Recorded {
         exit,
         lost: finished.lost,
         summary: RunSummary {
             trace: words::trace(&path, packed, snapshots.as_deref()),
-            ..words::summary(run, &said, report, (exit, elapsed))
+            ..words::summary(run, &said.observed, report, (exit, elapsed))
         },
         is_written: snapshots.is_none_or(|snapshots| !snapshots.is_empty()),
         said,
@@ -327,9 +327,9 @@ pub fn watch(
         exit, file, said, ..
     } = source::record(run, &plan, file).map_err(of_run)?;
     let finished = file.finish(|summary| {
-        summary.lost = summary.lost.saturating_add(said.unwritten);
+        summary.lost = summary.lost.saturating_add(said.observed.unwritten);
     });
-    let mut notes = said.notes;
+    let mut notes = said.observed.notes;
     notes.extend(plan.left_out);
     Ok(Watched {
         exit,

@@ -5,7 +5,7 @@ use capture::{
     launch::Exit,
     live::Snapshot,
     preload::Filter,
-    source::{RunOptions, Together, words::NO_CALL},
+    source::{Observations, RunOptions, words::NO_CALL},
     trace_file::{self, destination},
 };
 use render::RunSummary;
@@ -15,7 +15,7 @@ const ON_SOFTGPU: &str =
     "the device was softgpu, which runs on the CPU: times are not those of a GPU";
 pub fn summary(
     run: &RunOptions,
-    watched: &Together,
+    watched: &Observations,
     said: analyse::Report,
     (exit, elapsed): (Exit, Duration),
 ) -> RunSummary {
