@@ -13,7 +13,7 @@ pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
                 .at_least(Severity::Note)
                 .say(
                     seen,
-                    format!("{} lost", words::count(overview.lost, "event was", "events were")),
+                    format!("{} lost", words::counted(overview.lost, "event was", "events were")),
                     format!(
                         "{} of all events. Counts and times are too low, and an allocation or a free may be missing.",
                         words::percent(overview.lost as f64 / kept.max(1) as f64)

@@ -68,7 +68,7 @@ fn on_gpu(seen: &FindingInput<'_>) -> Option<Finding> {
                     "Of {} operations from {}, {} came after one from another context. The GPU runs one context at a \
                      time, and each switch costs time.",
                     gpu.operations,
-                    words::count(gpu.processes, "process", "processes"),
+                    words::counted(gpu.processes, "process", "processes"),
                     gpu.switches
                 ),
                 "Run processes that share a GPU under MPS; within one process, use one context and several streams.",

@@ -101,7 +101,7 @@ fn out_of_memory(seen: &FindingInput<'_>, first: &Failure) -> Finding {
                 " The largest holder is {}, with {} in {}.",
                 holder.place.function,
                 words::bytes(holder.bytes),
-                words::count(holder.count, "allocation", "allocations"),
+                words::counted(holder.count, "allocation", "allocations"),
             )
         });
     let ended = match seen.report.overview.exit {
@@ -129,7 +129,7 @@ fn out_of_memory(seen: &FindingInput<'_>, first: &Failure) -> Finding {
             ),
             format!(
                 "{} with {}.{largest}{ended} Other processes on the GPU may hold memory too.",
-                words::count(first.count, "allocation failed", "allocations failed"),
+                words::counted(first.count, "allocation failed", "allocations failed"),
                 error_name(first),
             ),
             "Use smaller batches, free what you no longer need, or recompute instead of storing. `cutrace report \
@@ -174,14 +174,14 @@ fn ignored(seen: &FindingInput<'_>) -> Option<Finding> {
                 seen,
                 format!(
                     "{} failed and the program continued; the first was {} with {}",
-                    words::count(count, "call", "calls"),
+                    words::counted(count, "call", "calls"),
                     first.function,
                     error_name(first),
                 ),
                 format!(
                     "{}. After the last failure of the first kind, the thread made {} more.",
                     named.join(", "),
-                    words::count(first.calls_after, "call", "calls"),
+                    words::counted(first.calls_after, "call", "calls"),
                 ),
                 "Check the return value of every call. cudaGetLastError() returns a launch's own error; errors inside \
                  its kernel come from a later call.",

@@ -223,7 +223,7 @@ fn line_that_waits(seen: &FindingInput<'_>, of: &Loop, wait: &LineWait) -> Optio
                 format!(
                     "{what} waited {} in {}, {} in all. The GPU finishes everything first, and then has nothing to do until \
                      the program has launched more{}.",
-                    words::count(wait.count, "time", "times"),
+                    words::counted(wait.count, "time", "times"),
                     wait.line,
                     words::time(waited),
                     match share {

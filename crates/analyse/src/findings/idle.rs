@@ -70,7 +70,7 @@ fn pauses(seen: &FindingInput<'_>, working: &Working) -> Option<Finding> {
                 },
                 format!(
                     "{} between steps in which the GPU is idle for longer than four steps. {}{}",
-                    words::count(working.pauses, "gap", "gaps"),
+                    words::counted(working.pauses, "gap", "gaps"),
                     in_gap(longest),
                     basis(seen),
                 ),
@@ -188,7 +188,7 @@ fn waiting(seen: &FindingInput<'_>, working: &Working, idle: u64) -> Finding {
         None => format!(
             "{} in {}. ",
             words::time(idle),
-            words::count(working.gaps, "gap", "gaps")
+            words::counted(working.gaps, "gap", "gaps")
         ),
     };
     if once_a_step {

@@ -186,7 +186,7 @@ fn busy_launching(seen: &FindingInput<'_>) -> Option<Finding> {
                     words::time(length),
                     words::time(signs.launch_ns / signs.launches.max(1)),
                     signs.tiny_launches,
-                    words::count(signs.launches, "launch", "launches"),
+                    words::counted(signs.launches, "launch", "launches"),
                 ),
                 ADVICE,
             ),

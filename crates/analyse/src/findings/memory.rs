@@ -78,7 +78,7 @@ fn allocation_in_loop(seen: &FindingInput<'_>) -> Option<Finding> {
                 },
                 format!(
                     "{allocations} allocations and {}{each}, in {}; {calls} of them by {}. Allocating may wait for the GPU, and so may freeing.",
-                    words::count(frees, "free", "frees"),
+                    words::counted(frees, "free", "frees"),
                     words::time(time),
                     function.function,
                 ),
@@ -137,8 +137,8 @@ fn leaks(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
                 format!("{} never freed", words::bytes(bytes)),
                 format!(
                     "{} from {} still held memory {how}. The largest: {} by {}{}.",
-                    words::count(count, "allocation", "allocations"),
-                    words::count(kept.len() as u64, "place", "places"),
+                    words::counted(count, "allocation", "allocations"),
+                    words::counted(kept.len() as u64, "place", "places"),
                     words::bytes(largest.holder.bytes),
                     largest.holder.place.function,
                     place_words(&largest.holder.place),
@@ -162,7 +162,7 @@ fn growing(seen: &FindingInput<'_>, working: &Working, growth: u64) -> Finding {
             holder.place.function,
             place_words(&holder.place),
             words::bytes(holder.bytes),
-            words::count(holder.count, "allocation", "allocations"),
+            words::counted(holder.count, "allocation", "allocations"),
         )
     });
     let pool = seen.framework().map_or(String::new(), |framework| {
@@ -319,7 +319,7 @@ fn bad_frees(seen: &FindingInput<'_>) -> Option<Finding> {
             .at_least(if certain { Severity::Medium } else { Severity::Low })
             .say(
                 seen,
-                format!("{} went wrong", words::count(frees.bad_count, "free", "frees")),
+                format!("{} went wrong", words::counted(frees.bad_count, "free", "frees")),
                 format!(
                     "{}. First: {}{pointer}{error}, in process {}.{doubt}",
                     kinds.join(", "),

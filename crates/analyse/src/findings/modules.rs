@@ -96,7 +96,7 @@ fn small_kernels(
                 format!(
                     "{} of {name} launch {each} elementwise kernels and reductions in each step, {} for each call, forward \
                      and backward; that takes the host {} in {} steps, and the GPU {}.",
-                    words::count(rows.len() as u64, "module", "modules"),
+                    words::counted(rows.len() as u64, "module", "modules"),
                     fusible / calls.max(1),
                     words::time(host),
                     of.steps,

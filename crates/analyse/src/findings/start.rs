@@ -57,7 +57,7 @@ fn start_up(seen: &FindingInput<'_>) -> Option<Finding> {
             format!(
                 "loading code {} in {}",
                 words::time(code_ns),
-                words::count(code_calls, "call", "calls")
+                words::counted(code_calls, "call", "calls")
             ),
         ),
     ];

@@ -50,7 +50,7 @@ fn transfer_bound(seen: &FindingInput<'_>) -> Option<Finding> {
             "{} of copying in {} of steps, in {}",
             words::time(time),
             words::time(length),
-            words::count(copies, "copy", "copies"),
+            words::counted(copies, "copy", "copies"),
         ),
         None => format!(
             "{} of copying in the {} between the GPU's first and last work",
@@ -60,7 +60,7 @@ fn transfer_bound(seen: &FindingInput<'_>) -> Option<Finding> {
     };
     let mut detail = format!(
         "{where_to}. Most of it: {} by {}, over the whole run {} in {}.",
-        words::count(largest.count, "copy", "copies"),
+        words::counted(largest.count, "copy", "copies"),
         largest.place.function,
         words::bytes(largest.bytes),
         words::time(largest.copy_ns),
@@ -179,7 +179,7 @@ fn pageable(seen: &FindingInput<'_>) -> Option<Finding> {
     let mut detail = format!(
         "{} moved {} from or to memory that is not pinned, taking {} of the working time; {} used pinned memory. \
          Largest: {} by {}.",
-        words::count(count, "copy", "copies"),
+        words::counted(count, "copy", "copies"),
         words::bytes(bytes),
         words::time(time),
         words::bytes(pinned),
