@@ -12,7 +12,7 @@ use super::{
     words,
 };
 use crate::{
-    Sink, SinkError,
+    Sink,
     source::{
         About, Joining, Library, Observations, OtherTools, Outcome, RunOptions, Running, Source,
         SourceError, Unavailable,
@@ -108,7 +108,7 @@ impl Source for ProbesInKernels {
                 name: ABOUT.name.into(),
                 ..event::Backend::default()
             })
-            .map_err(|why: SinkError| SourceError::in_words(why.to_string()))?;
+            .map_err(SourceError::of)?;
         let (sender, receiver) = sync_channel(CHUNKS);
         let queue = Queue::new(sender);
         let rings = Rings::start(session.folder(), &probes.orders, queue)?;
