@@ -130,7 +130,8 @@ pub fn make(path: &Path, board: &Board) -> Result<Option<LoadedTrace>> {
     }
     let (meta, summary) = (scan.meta().clone(), scan.summary().cloned());
     let end = summary.as_ref().map(|summary| summary.end_ns);
-    let made = builder.finish(end).and_then(|detail| {
+    let made = builder.finish(end).map_err(anyhow::Error::from);
+    let made = made.and_then(|detail| {
         let index = scan.finish(detail.to_bytes())?;
         Ok((index, detail))
     });
