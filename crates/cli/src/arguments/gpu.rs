@@ -193,8 +193,8 @@ enum Verb {
     Mem {
         /// Record only one in N: 1/100. Quicker and less exact
         ///
-        /// Of the requests for memory, chosen at random. The numbers are scaled up, and the table shows how far off they
-        /// may be.
+        /// One request for memory in N is counted, chosen at random. The numbers are scaled up, and the table shows how
+        /// far off they may be.
         #[arg(long, value_name = "1/N", value_parser = super::record::sample)]
         sample: Option<u32>,
         #[command(flatten)]

@@ -139,7 +139,8 @@ pub(super) struct CallsLine {
     min_duration: Option<Duration>,
     /// Record only one in N: 1/100. Quicker and less exact
     ///
-    /// Of the calls of each function; the rest are counted. Allocations, contexts, modules and the names of launched kernels are always recorded.
+    /// One call in N of each function is recorded, and the rest are counted. Allocations, contexts, modules and the
+    /// names of launched kernels are always recorded.
     #[arg(long, value_name = "1/N", value_parser = sample)]
     sample: Option<u32>,
     /// Also record when threads wait for the GPU, and for which stream or event (needs CUPTI)
