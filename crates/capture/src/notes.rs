@@ -1,16 +1,12 @@
 //! Things a user should know that come once for each library or process: several of one topic are one line.
 
+pub use event::counted;
+
 /// What is said of one, with `{}` for it, and of several, with `{}` for how many they are.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Topic {
     pub one: &'static str,
     pub many: &'static str,
-}
-
-/// A number with its noun: `1 kernel`, `2 kernels`.
-pub fn counted(number: u64, one: &str, many: &str) -> String {
-    let noun = if number == 1 { one } else { many };
-    format!("{number} {noun}")
 }
 
 /// Kept of a topic, and of all that has none.

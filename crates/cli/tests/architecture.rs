@@ -176,6 +176,41 @@ fn the_ways_to_look_are_the_registrys() {
     assert_eq!(rows.len(), table.len(), "README.md has rows of its own");
 }
 
+/// Ids in the first column of the table of docs/FINDINGS.md, each in backquotes.
+fn documented_findings(text: &str) -> Vec<&str> {
+    let (_, rest) = text.split_once("\n| finding |").expect("a table");
+    let rows = rest
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'));
+    let rows = rows.filter(|line| line.starts_with("| `"));
+    rows.filter_map(|line| line.trim_start_matches('|').split('|').next())
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+/// Each finding is explained once, and none is that does not exist.
+#[test]
+fn every_finding_is_in_the_document_and_no_other() {
+    let text =
+        fs::read_to_string(root().join("docs/FINDINGS.md")).expect("docs/FINDINGS.md is there");
+    let documented = documented_findings(&text);
+    let distinct: BTreeSet<&str> = documented.iter().copied().collect();
+    assert_eq!(
+        distinct.len(),
+        documented.len(),
+        "explained twice: {documented:?}"
+    );
+    let real: BTreeSet<&str> = analyse::findings::IDS.iter().copied().collect();
+    let missing: Vec<_> = real.difference(&distinct).collect();
+    assert!(missing.is_empty(), "docs/FINDINGS.md lacks {missing:?}");
+    let invented: Vec<_> = distinct.difference(&real).collect();
+    assert!(
+        invented.is_empty(),
+        "docs/FINDINGS.md explains {invented:?}, which no code reports"
+    );
+}
+
 /// The walk through a source names files, and words that are in the code.
 #[test]
 fn the_walk_through_a_source_leads_somewhere() {

@@ -4,13 +4,15 @@
 mod common;
 
 use common::{PARTS, cutrace};
+use serde_json::Value;
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader, Read, Write},
     mem::MaybeUninit,
     net::TcpStream,
     path::Path,
-    process::Stdio,
+    process::{Child, Stdio},
+    thread,
     time::Duration,
 };
 
@@ -22,25 +24,41 @@ const NAME: &str = "_Z1fSt4pairIiiES_IS0_S0_ES_IS1_S1_ES_IS2_S2_ES_IS3_S3_ES_IS4
 const MOST_TIME: Duration = Duration::from_secs(1);
 const MOST_KB: i64 = 100_000;
 
-/// A launch, its kernel on the GPU and a library's call, again and again, all of that name.
+/// A step of a module's operator, its launch, the kernel on the GPU and a library's call, again and again, all of that
+/// name.
 fn trace() -> String {
     let mut lines = vec![
         r#"{"type":"meta","version":1,"cutrace":"0.1.0","command":["./app"],"pid":1,"start_ns":1000000000}"#
             .to_owned(),
     ];
-    let mut id = 0;
+    let mut count = 0;
     let mut line = |ts: f64, rest: String| {
-        id += 1;
+        count += 1;
         lines.push(format!(
-            r#"{{"event_id":{id},"ts":{ts:.6},"pid":1,{rest}}}"#
+            r#"{{"event_id":{count},"ts":{ts:.6},"pid":1,{rest}}}"#
         ));
     };
     for step in 0..20u64 {
         let from = step as f64;
-        let (call, kernel, other) = (3 * step + 1, 3 * step + 2, 3 * step + 3);
+        let first = 6 * step;
+        let (profiled, module, operator) = (first + 1, first + 2, first + 3);
+        let (call, kernel, other) = (first + 4, first + 5, first + 6);
         let stack = format!(r#""stack":[{{"symbol":"{NAME}","module":"/app","offset":4096}}]"#);
+        let framework = |id: u64, depth: u32, scope: &str, name: &str| {
+            format!(
+                r#""tid":1,"type":"operator","layer":"framework","name":"{name}","category":"other","op_id":{id},"depth":{depth},"details":{{"scope":"{scope}"}}"#
+            )
+        };
+        let around = [
+            framework(profiled, 0, "user", &format!("ProfilerStep#{step}")),
+            framework(module, 1, "user", &format!("nn.Module: {NAME}")),
+            framework(operator, 2, "operator", NAME),
+        ];
+        for begun in &around {
+            line(from, format!(r#"{begun},"phase":"B",{stack}"#));
+        }
         let launch = format!(
-            r#""tid":1,"type":"userspace","layer":"driver","name":"cuLaunchKernel","category":"kernel","op_id":{call},"depth":0"#
+            r#""tid":1,"type":"userspace","layer":"driver","name":"cuLaunchKernel","category":"kernel","op_id":{call},"depth":3,"parent":{operator},"correlation":{call}"#
         );
         line(from, format!(r#"{launch},"phase":"B",{stack}"#));
         line(
@@ -53,6 +71,12 @@ fn trace() -> String {
                 r#""tid":1,"type":"kernel","layer":"driver","op":"launch","kernel":"{NAME}","grid":[1,1,1],"block":[32,1,1],"shared":0,"threads":32,"name":"cuLaunchKernel","op_id":{call}"#
             ),
         );
+        for ended in around.iter().rev() {
+            line(
+                from + 0.02,
+                format!(r#"{ended},"phase":"E","duration_us":20.000"#),
+            );
+        }
         let gpu = format!(
             r#""tid":0,"type":"gpu","layer":"gpu","name":"{NAME}","category":"kernel","op_id":{kernel},"depth":0,"device":0,"stream":"0x0","correlation":{call}"#
         );
@@ -70,10 +94,9 @@ fn trace() -> String {
             format!(r#"{library},"phase":"E","duration_us":100.000"#),
         );
     }
-    lines.push(
-        r#"{"type":"summary","end_ns":1020000000,"events":140,"counts":{},"open":0,"lost":0,"exit":0}"#
-            .to_owned(),
-    );
+    lines.push(format!(
+        r#"{{"type":"summary","end_ns":1020000000,"events":{count},"counts":{{}},"open":0,"lost":0,"exit":0}}"#
+    ));
     lines.join("\n") + "\n"
 }
 
@@ -125,6 +148,8 @@ fn a_name_that_doubles_with_each_letter_costs_nothing_in_any_verb() {
     for part in PARTS {
         shown += &run(&["report", part, "t.jsonl"], folder);
     }
+    let inside = "20 of 20 pieces of GPU work were started inside an operator";
+    assert!(shown.contains(inside), "{shown}");
     let mut kernels = shown.lines().map(|line| line.split_whitespace().next());
     assert!(kernels.any(|word| word == Some("f")), "{shown}");
     for format in [
@@ -151,41 +176,125 @@ fn a_name_that_doubles_with_each_letter_costs_nothing_in_any_verb() {
     ] {
         assert!(!run(arguments, folder).is_empty(), "{arguments:?}");
     }
+    run(&["lake", "add", "lake", "t.jsonl"], folder);
+    run(&["lake", "check", "lake"], folder);
+}
+
+/// `cutrace view`, until it is dropped.
+struct Served {
+    child: Child,
+    host: String,
+    path: String,
+}
+
+impl Served {
+    fn start(traces: &[&str], folder: &Path) -> Self {
+        let mut child = cutrace()
+            .args(["view", "--no-open"])
+            .args(traces)
+            .current_dir(folder)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("cutrace runs");
+        let mut said = BufReader::new(child.stderr.take().expect("stderr")).lines();
+        let address = said.by_ref().map_while(Result::ok).find_map(|line| {
+            let mut words = line.split_whitespace();
+            words.find_map(|word| word.strip_prefix("http://").map(str::to_owned))
+        });
+        let address = address.expect("an address");
+        let (host, path) = address.split_once('/').expect("a path");
+        let served = Served {
+            child,
+            host: host.to_owned(),
+            path: format!("/{path}"),
+        };
+        // A slow machine shows the page before it is whole.
+        while !served.get("api/status").contains(r#""stage":"ready""#) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        served
+    }
+
+    /// What it answers with.
+    fn get(&self, below: &str) -> String {
+        let Served { host, path, .. } = self;
+        let mut stream = TcpStream::connect(host).expect("it listens");
+        write!(stream, "GET {path}{below} HTTP/1.1\r\nHost: {host}\r\n\r\n").expect("asked");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{below}: {answer:.200}");
+        assert!(answer.len() < 10 << 20, "{below}: {} bytes", answer.len());
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        body.to_owned()
+    }
+
+    fn json(&self, below: &str) -> Value {
+        serde_json::from_str(&self.get(below)).expect("JSON")
+    }
+
+    /// Spans, a search, and everything about the spans of one trace.
+    fn ask_about(&self, trace: usize) {
+        let spans = self.json(&format!(
+            "api/spans?trace={trace}&from=0&to=9000000000000000"
+        ));
+        let rows = spans["rows"].as_array().expect("rows");
+        // Every kind of span is among the first two of its row.
+        let ids = rows.iter().filter_map(|row| row["id"].as_array());
+        let ids = ids.flat_map(|ids| ids.iter().take(2));
+        let ids: Vec<u64> = ids.filter_map(Value::as_u64).collect();
+        assert!(ids.len() >= 10, "{spans}");
+        for id in ids {
+            self.get(&format!("api/event?trace={trace}&id={id}"));
+        }
+        for question in ["q=pair", "q=f&in=names"] {
+            self.get(&format!("api/search?trace={trace}&{question}"));
+        }
+    }
+
+    /// What it took so far.
+    fn check(&self, what: &str) {
+        let of = |file: &str| {
+            fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("runs")
+        };
+        let (status, stat) = (of("status"), of("stat"));
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|text| text.trim().strip_suffix(" kB"));
+        // Behind the name in brackets come the state and twelve more before the ticks of 10 ms.
+        let (_, behind) = stat.rsplit_once(')').expect("a name");
+        let ticks = behind.split_whitespace().skip(11).take(2);
+        let ticks: u64 = ticks.map(|text| text.parse::<u64>().expect("ticks")).sum();
+        let peak = peak.expect("a peak").parse().expect("KB");
+        check(&[what], Duration::from_millis(10 * ticks), peak);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[test]
 fn nor_on_the_page_that_view_serves() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("t.jsonl"), trace()).expect("written");
-    let mut child = cutrace()
-        .args(["view", "--no-open", "t.jsonl"])
-        .current_dir(folder.path())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("cutrace runs");
-    let mut said = BufReader::new(child.stderr.take().expect("stderr")).lines();
-    let address = said.by_ref().map_while(Result::ok).find_map(|line| {
-        let mut words = line.split_whitespace();
-        words.find_map(|word| word.strip_prefix("http://").map(str::to_owned))
-    });
-    let address = address.expect("an address");
-    let (host, path) = address.split_once('/').expect("a path");
-    let mut stream = TcpStream::connect(host).expect("it listens");
-    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\n\r\n").expect("asked");
-    let mut page = String::new();
-    stream.read_to_string(&mut page).expect("answered");
-    let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id())).expect("runs");
-    let (status, stat) = (of("status"), of("stat"));
-    child.kill().expect("killed");
-    child.wait().expect("ended");
-    assert!(page.starts_with("HTTP/1.1 200"), "{page:.200}");
-    assert!(page.len() < 10 << 20, "{} bytes", page.len());
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = peak.and_then(|text| text.trim().strip_suffix(" kB"));
-    // Behind the name in brackets come the state and twelve more before the ticks of 10 ms.
-    let (_, behind) = stat.rsplit_once(')').expect("a name");
-    let ticks = behind.split_whitespace().skip(11).take(2);
-    let ticks: u64 = ticks.map(|text| text.parse::<u64>().expect("ticks")).sum();
-    let peak = peak.expect("a peak").parse().expect("KB");
-    check(&["view"], Duration::from_millis(10 * ticks), peak);
+    let served = Served::start(&["t.jsonl"], folder.path());
+    served.get("");
+    served.json("api/report");
+    served.ask_about(0);
+    served.check("view");
+}
+
+#[test]
+fn nor_beside_another_trace() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for name in ["a.jsonl", "b.jsonl"] {
+        fs::write(folder.path().join(name), trace()).expect("written");
+    }
+    let served = Served::start(&["a.jsonl", "b.jsonl"], folder.path());
+    served.get("");
+    served.ask_about(0);
+    served.ask_about(1);
+    served.check("view of two");
 }

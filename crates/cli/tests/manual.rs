@@ -103,7 +103,7 @@ fn files(folder: &Path) -> Vec<String> {
 fn every_manual_page_is_sound() {
     let folder = tempfile::tempdir().expect("a folder");
     let pages = folder.path().join("man/man1");
-    let (out, error, code) = said(&["man", "--all", pages.to_str().expect("UTF-8")]);
+    let (out, error, code) = said(&["man", "--into", pages.to_str().expect("UTF-8")]);
     assert_eq!((&*out, code), ("", Some(0)), "{error}");
     let names = files(&pages);
     for name in [
@@ -173,7 +173,7 @@ fn completions_are_written_for_every_shell() {
     let folder = tempfile::tempdir().expect("a folder");
     let (out, error, code) = said(&[
         "completions",
-        "--all",
+        "--into",
         folder.path().to_str().expect("UTF-8"),
     ]);
     assert_eq!((&*out, code), ("", Some(0)), "{error}");

@@ -105,11 +105,6 @@ impl Item {
             | Item::ReturnedText { bytes } => bytes as usize,
         }
     }
-
-    /// Whether it is written before the call, and valid while the call is open.
-    pub const fn is_argument(&self) -> bool {
-        matches!(self, Item::Arg { .. } | Item::Vector { .. })
-    }
 }
 
 /// What a function's payload holds.
@@ -334,7 +329,7 @@ mod tests {
     fn arguments(plan: &Plan) -> usize {
         plan.items()
             .iter()
-            .filter(|item| item.is_argument())
+            .filter(|item| matches!(item, Item::Arg { .. } | Item::Vector { .. }))
             .count()
     }
 

@@ -12,13 +12,10 @@ pub const RUNTIME: u32 = 5;
 pub const CONTEXT: u32 = 9;
 pub const CONCURRENT_KERNEL: u32 = 10;
 pub const OVERHEAD: u32 = 17;
-pub const CDP_KERNEL: u32 = 18;
 pub const MEMCPY2: u32 = 22;
 pub const UNIFIED_MEMORY_COUNTER: u32 = 25;
 pub const SYNCHRONIZATION: u32 = 38;
 
-/// Set in the kind of a record that was begun and is not complete.
-pub const INCOMPLETE: u32 = 0x8000_0000;
 /// What CUPTI writes where there is no stream, event or correlation.
 pub const NONE: u32 = u32::MAX;
 

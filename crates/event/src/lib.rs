@@ -23,6 +23,8 @@ mod select;
 #[cfg(feature = "alloc")]
 mod aggregate;
 #[cfg(feature = "alloc")]
+mod counted;
+#[cfg(feature = "alloc")]
 mod frame;
 #[cfg(feature = "alloc")]
 mod identity;
@@ -57,6 +59,8 @@ pub use select::{Candidate, Item, Selection};
 
 #[cfg(feature = "alloc")]
 pub use aggregate::{Aggregate, Bucket};
+#[cfg(feature = "alloc")]
+pub use counted::counted;
 #[cfg(feature = "alloc")]
 pub use frame::{Frame, FrameKind};
 #[cfg(feature = "alloc")]

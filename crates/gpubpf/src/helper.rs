@@ -64,7 +64,6 @@ pub const TRACE_PRINTK: u32 = 6;
 pub const PERF_EVENT_OUTPUT: u32 = 25;
 pub const RINGBUF_OUTPUT: u32 = 130;
 pub const TRACE_VPRINTK: u32 = 177;
-pub const PUTS: u32 = 501;
 pub const CUDA_EXIT: u32 = 507;
 pub const GPU_HISTOGRAM: u32 = 601;
 

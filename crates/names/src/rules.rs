@@ -6,7 +6,7 @@
 
 /// Kernels of a library, and what is shown of them.
 pub struct Family {
-    /// The function's own name; `*` at either end stands for anything.
+    /// The function's own name, as a glob.
     pub kernel: &'static str,
     /// A scope or a scope's beginning that it must be in; "" is any.
     pub scope: &'static str,
@@ -380,16 +380,3 @@ const XMMA: &[&str] = &[
     "k",
     "off",
 ];
-
-/// `*` at either end stands for anything.
-pub fn fits(pattern: &str, text: &str) -> bool {
-    if let Some((begin, end)) = pattern.split_once('*') {
-        if let Some(inner) = end.strip_suffix('*').filter(|_| begin.is_empty()) {
-            return text.contains(inner);
-        }
-        return text.len() >= begin.len() + end.len()
-            && text.starts_with(begin)
-            && text.ends_with(end);
-    }
-    pattern == text
-}

@@ -4,8 +4,9 @@ use crate::{
     demangle,
     parse::{Part, Path, parse},
     plain::{bounded, plain},
-    rules::{self, Shown, fits},
+    rules::{self, Shown},
 };
+use event::matches_glob;
 use std::borrow::Cow;
 
 /// Template arguments of a program's own kernels, in characters.
@@ -118,6 +119,10 @@ fn of_path(path: &Path<'_>, depth: usize) -> String {
         Shown::Tiled(library) => tiled(library, part),
         Shown::Library(library) => of_library(library, scopes, part),
     }
+}
+
+fn fits(glob: &str, text: &str) -> bool {
+    matches_glob(glob.as_bytes(), text.as_bytes())
 }
 
 /// PyTorch's copies of libraries are called `pytorch_flash`, `at_cuda_detail::cub`, `CUB_200200_…`.

@@ -59,11 +59,6 @@ pub use version::{NotAVersion, Version};
 
 use tables::Table;
 
-/// The name of an RM_CONTROL command: `NVA06C_CTRL_CMD_SET_TIMESLICE`.
-pub fn control_name(id: u32, version: Version) -> Option<&'static str> {
-    tables::controls().find(id, version).map(|row| row.name)
-}
-
 /// Requests, controls and classes that a version has: for those who list or count them.
 pub fn known(kind: Known, version: Version) -> impl Iterator<Item = (u32, &'static str)> {
     let table: &'static Table = match kind {

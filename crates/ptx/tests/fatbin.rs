@@ -10,6 +10,9 @@ use ptx::fatbin::{
 };
 use ptx::image::{Image, Magic};
 
+/// The flag of entries compiled with `-G`.
+const COMPILED_FOR_DEBUGGING: u64 = 0x2;
+
 fn describe(entry: &Entry) -> String {
     let suffix = match entry.architecture() {
         Architecture::Generic => "",
@@ -32,7 +35,7 @@ fn describe(entry: &Entry) -> String {
             write!(line, " {what}={text:?}").unwrap();
         }
     }
-    if entry.is_debug() {
+    if entry.flags() & COMPILED_FOR_DEBUGGING != 0 {
         line.push_str(" debug");
     }
     line

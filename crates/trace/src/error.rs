@@ -66,14 +66,24 @@ impl Error {
     }
 }
 
+/// What is wrong with a batch or a dictionary: nothing behind it can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BatchDamage(pub &'static str);
+
+impl From<&'static str> for BatchDamage {
+    fn from(what: &'static str) -> Self {
+        BatchDamage(what)
+    }
+}
+
 /// Why rows of a table could not be read: they are damaged, or another program wrote them.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RowsError {
     #[error("a message whose header is invalid")]
     Header,
-    /// What is wrong with a batch's buffers.
-    #[error("{0}")]
-    Buffers(&'static str),
+    #[error(transparent)]
+    Batch(#[from] BatchDamage),
     #[error("rows without times")]
     NoTimes,
     #[error("rows without a type")]

@@ -1,19 +1,19 @@
 //! What the reader must know of the trace before believing the rest.
 
-use super::{Draft, Finding, FindingInput, Severity, words};
+use super::{Draft, Finding, FindingInput, Id, Severity, words};
 
 pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let overview = &seen.report.overview;
     if overview.lost > 0 {
         let kept = overview.events.saturating_add(overview.lost);
         found.push(
-            Draft::new("lost-events", seen)
+            Draft::new(Id::LostEvents, seen)
                 .number("lost", overview.lost)
                 .number("kept", overview.events)
                 .at_least(Severity::Note)
                 .say(
                     seen,
-                    format!("{} lost", words::count(overview.lost, "event was", "events were")),
+                    format!("{} lost", words::counted(overview.lost, "event was", "events were")),
                     format!(
                         "{} of all events. Counts and times are too low, and an allocation or a free may be missing.",
                         words::percent(overview.lost as f64 / kept.max(1) as f64)
@@ -25,7 +25,7 @@ pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let not_followed = seen.report.memory.not_followed;
     if not_followed > 0 {
         found.push(
-            Draft::new("memory-not-followed", seen)
+            Draft::new(Id::MemoryNotFollowed, seen)
                 .number("allocations", not_followed)
                 .at_least(Severity::Note)
                 .say(

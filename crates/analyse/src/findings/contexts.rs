@@ -1,6 +1,6 @@
 //! Contexts that threads, or the GPU, change between all the time.
 
-use super::{Draft, Finding, FindingInput, limits, words};
+use super::{Draft, Finding, FindingInput, Id, limits, words};
 
 pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     found.extend(thrash(seen));
@@ -17,7 +17,7 @@ fn thrash(seen: &FindingInput<'_>) -> Option<Finding> {
         return None;
     }
     Some(
-        Draft::new("context-thrash", seen)
+        Draft::new(Id::ContextThrash, seen)
             .costs(cost)
             .shown_by(thread.op_ids.iter().copied())
             .number("switches", contexts.switches)
@@ -57,7 +57,7 @@ fn on_gpu(seen: &FindingInput<'_>) -> Option<Finding> {
         .device
         .map_or("A GPU".to_owned(), |device| format!("GPU {device}"));
     Some(
-        Draft::new("gpu-context-switches", seen)
+        Draft::new(Id::GpuContextSwitches, seen)
             .number("switches", gpu.switches)
             .number("operations", gpu.operations)
             .number("processes", gpu.processes)
@@ -68,7 +68,7 @@ fn on_gpu(seen: &FindingInput<'_>) -> Option<Finding> {
                     "Of {} operations from {}, {} came after one from another context. The GPU runs one context at a \
                      time, and each switch costs time.",
                     gpu.operations,
-                    words::count(gpu.processes, "process", "processes"),
+                    words::counted(gpu.processes, "process", "processes"),
                     gpu.switches
                 ),
                 "Run processes that share a GPU under MPS; within one process, use one context and several streams.",

@@ -2,7 +2,7 @@
 
 use super::expected::why;
 use super::signs::Failure;
-use super::{Confidence, Draft, Finding, FindingInput, Severity, words};
+use super::{Confidence, Draft, Finding, FindingInput, Id, Severity, words};
 
 /// Kinds of failure named.
 const MOST_NAMED: usize = 5;
@@ -61,7 +61,7 @@ fn crashed(seen: &FindingInput<'_>, first: &Failure) -> Finding {
         true => String::new(),
         false => format!(" Launched before it: {}.", before.join(", ")),
     };
-    Draft::new("gpu-crash", seen)
+    Draft::new(Id::GpuCrash, seen)
         .shown_by(first.ops.first().copied())
         .number("code", first.code.unsigned_abs())
         .between(first.from, first.to)
@@ -101,7 +101,7 @@ fn out_of_memory(seen: &FindingInput<'_>, first: &Failure) -> Finding {
                 " The largest holder is {}, with {} in {}.",
                 holder.place.function,
                 words::bytes(holder.bytes),
-                words::count(holder.count, "allocation", "allocations"),
+                words::counted(holder.count, "allocation", "allocations"),
             )
         });
     let ended = match seen.report.overview.exit {
@@ -110,7 +110,7 @@ fn out_of_memory(seen: &FindingInput<'_>, first: &Failure) -> Finding {
         }
         _ => "",
     };
-    Draft::new("out-of-memory", seen)
+    Draft::new(Id::OutOfMemory, seen)
         .costs_bytes(held)
         .shown_by(first.ops.iter().copied())
         .number("failed_calls", first.count)
@@ -129,7 +129,7 @@ fn out_of_memory(seen: &FindingInput<'_>, first: &Failure) -> Finding {
             ),
             format!(
                 "{} with {}.{largest}{ended} Other processes on the GPU may hold memory too.",
-                words::count(first.count, "allocation failed", "allocations failed"),
+                words::counted(first.count, "allocation failed", "allocations failed"),
                 error_name(first),
             ),
             "Use smaller batches, free what you no longer need, or recompute instead of storing. `cutrace report \
@@ -163,7 +163,7 @@ fn ignored(seen: &FindingInput<'_>) -> Option<Finding> {
     }
     let last = ignored.iter().map(|failure| failure.to).max();
     Some(
-        Draft::new("failed-calls", seen)
+        Draft::new(Id::FailedCalls, seen)
             .shown_by(ignored.iter().flat_map(|failure| failure.ops.first().copied()))
             .number("failed_calls", count)
             .number("kinds", ignored.len() as u64)
@@ -174,14 +174,14 @@ fn ignored(seen: &FindingInput<'_>) -> Option<Finding> {
                 seen,
                 format!(
                     "{} failed and the program continued; the first was {} with {}",
-                    words::count(count, "call", "calls"),
+                    words::counted(count, "call", "calls"),
                     first.function,
                     error_name(first),
                 ),
                 format!(
                     "{}. After the last failure of the first kind, the thread made {} more.",
                     named.join(", "),
-                    words::count(first.calls_after, "call", "calls"),
+                    words::counted(first.calls_after, "call", "calls"),
                 ),
                 "Check the return value of every call. cudaGetLastError() returns a launch's own error; errors inside \
                  its kernel come from a later call.",

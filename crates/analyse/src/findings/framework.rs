@@ -1,7 +1,7 @@
 //! What PyTorch's operators show, in the program's own words: an optimizer of many small kernels, a DataLoader that is waited
 //! for, lines that wait for the GPU.
 
-use super::{Draft, Finding, FindingInput, limits, words};
+use super::{Draft, Finding, FindingInput, Id, limits, words};
 use crate::line_waits::LineWait;
 use crate::operators::Operator;
 
@@ -112,7 +112,7 @@ fn unfused_optimizer(seen: &FindingInput<'_>, of: &Loop) -> Option<Finding> {
     let share = of.share_of(cost)?;
     let line = row.line.as_deref();
     Some(
-        Draft::new("unfused-optimizer", seen)
+        Draft::new(Id::UnfusedOptimizer, seen)
             .in_steps()
             .costs(cost)
             .shown_by(row.max_op_id)
@@ -154,7 +154,7 @@ fn slow_data(seen: &FindingInput<'_>, of: &Loop) -> Option<Finding> {
     let who = if measured { "the GPU" } else { "the program" };
     let line = row.line.as_deref();
     Some(
-        Draft::new("slow-data-loading", seen)
+        Draft::new(Id::SlowDataLoading, seen)
             .in_steps()
             .costs(cost)
             .shown_by(row.max_op_id)
@@ -203,7 +203,7 @@ fn line_that_waits(seen: &FindingInput<'_>, of: &Loop, wait: &LineWait) -> Optio
         None => String::new(),
     };
     Some(
-        Draft::new("item-in-loop", seen)
+        Draft::new(Id::ItemInLoop, seen)
             .in_steps()
             .costs(cost)
             .shown_by(wait.max_op_id)
@@ -223,7 +223,7 @@ fn line_that_waits(seen: &FindingInput<'_>, of: &Loop, wait: &LineWait) -> Optio
                 format!(
                     "{what} waited {} in {}, {} in all. The GPU finishes everything first, and then has nothing to do until \
                      the program has launched more{}.",
-                    words::count(wait.count, "time", "times"),
+                    words::counted(wait.count, "time", "times"),
                     wait.line,
                     words::time(waited),
                     match share {
@@ -279,7 +279,7 @@ fn item_in_loop(seen: &FindingInput<'_>, of: &Loop) -> Option<Finding> {
     }
     let each = row.gpu_operations as f64 / of.steps.max(1) as f64;
     Some(
-        Draft::new("item-in-loop", seen)
+        Draft::new(Id::ItemInLoop, seen)
             .in_steps()
             .costs(cost)
             .shown_by(row.max_op_id)

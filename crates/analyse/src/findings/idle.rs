@@ -1,6 +1,6 @@
 //! The GPU without work while the program uses it, and what the host did meanwhile.
 
-use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Id, Severity, limits, words};
 use crate::HostTime;
 use crate::idle::{Basis, Gap, GapPlace};
 use crate::working::Working;
@@ -21,7 +21,7 @@ pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     let idle = match in_steps {
         true => working.idle_ns,
         false => {
-            let named = found.iter().filter(|finding| finding.id == "idle-gap");
+            let named = found.iter().filter(|finding| finding.is(&[Id::IdleGap]));
             let named = named.fold(0u64, |sum, finding| {
                 sum.saturating_add(finding.cost_ns.unwrap_or(0))
             });
@@ -33,10 +33,12 @@ pub fn look(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
     }
     // Small kernels have a finding of their own, which says the same and why.
     let said = found.iter().any(|finding| {
-        matches!(
-            &*finding.id,
-            "small-launches" | "sync-after-every-launch" | "allocation-in-loop" | "transfer-bound"
-        ) && finding.cost_ns.unwrap_or(0).saturating_mul(2) >= idle
+        finding.is(&[
+            Id::SmallLaunches,
+            Id::SyncAfterEveryLaunch,
+            Id::AllocationInLoop,
+            Id::TransferBound,
+        ]) && finding.cost_ns.unwrap_or(0).saturating_mul(2) >= idle
     });
     if !said {
         found.push(waiting(seen, working, idle));
@@ -52,7 +54,7 @@ fn pauses(seen: &FindingInput<'_>, working: &Working) -> Option<Finding> {
         .filter(|gap| gap.start_ns >= working.from_ns && gap.end_ns <= working.to_ns)
         .max_by_key(|gap| gap.length_ns)?;
     Some(
-        Draft::new("pauses", seen)
+        Draft::new(Id::Pauses, seen)
             .costs(working.pauses_ns)
             .shown_by(around(longest))
             .number("pauses", working.pauses)
@@ -68,7 +70,7 @@ fn pauses(seen: &FindingInput<'_>, working: &Working) -> Option<Finding> {
                 },
                 format!(
                     "{} between steps in which the GPU is idle for longer than four steps. {}{}",
-                    words::count(working.pauses, "gap", "gaps"),
+                    words::counted(working.pauses, "gap", "gaps"),
                     in_gap(longest),
                     basis(seen),
                 ),
@@ -127,7 +129,7 @@ fn in_gap(gap: &Gap) -> String {
 }
 
 fn one_gap(seen: &FindingInput<'_>, gap: &Gap) -> Finding {
-    Draft::new("idle-gap", seen)
+    Draft::new(Id::IdleGap, seen)
         .costs(gap.length_ns)
         .shown_by(around(gap))
         .number("gap_ns", gap.length_ns)
@@ -158,19 +160,19 @@ fn waiting(seen: &FindingInput<'_>, working: &Working, idle: u64) -> Finding {
         && (working.waiting_for_launches_ns as f64) < limits::LATE_LAUNCHES * idle as f64;
     let (id, title) = match (&working.step, once_a_step) {
         (Some(_), _) if in_time => (
-            "host-bound",
+            Id::HostBound,
             format!("The GPU is idle {share} of each step, although its work is queued in time"),
         ),
         (Some(_), true) => (
-            "starved",
+            Id::Starved,
             format!("The GPU waits {share} of each step for the host to submit the next work"),
         ),
         (Some(_), false) => (
-            "host-bound",
+            Id::HostBound,
             format!("The host is too slow for the GPU, which waits {share} of each step"),
         ),
         (None, _) => (
-            "idle-gpu",
+            Id::IdleGpu,
             format!("The GPU is idle {share} of the time between its first and last work"),
         ),
     };
@@ -186,7 +188,7 @@ fn waiting(seen: &FindingInput<'_>, working: &Working, idle: u64) -> Finding {
         None => format!(
             "{} in {}. ",
             words::time(idle),
-            words::count(working.gaps, "gap", "gaps")
+            words::counted(working.gaps, "gap", "gaps")
         ),
     };
     if once_a_step {

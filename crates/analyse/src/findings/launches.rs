@@ -1,7 +1,7 @@
 //! How kernels are launched: waited for one by one, too small to be worth it, or held in line by the
 //! default stream.
 
-use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Id, Severity, limits, words};
 use crate::{Role, Working};
 use event::Category;
 
@@ -24,7 +24,7 @@ fn sync_each_launch(seen: &FindingInput<'_>) -> Option<Finding> {
         return None;
     }
     Some(
-        Draft::new("sync-after-every-launch", seen)
+        Draft::new(Id::SyncAfterEveryLaunch, seen)
             .in_steps()
             .costs(cost)
             .shown_by(waits.ops.iter().copied())
@@ -90,7 +90,7 @@ fn short_kernels(seen: &FindingInput<'_>) -> Option<Finding> {
     }
     let most = short.iter().max_by_key(|row| row.executions)?;
     Some(
-        Draft::new("small-launches", seen)
+        Draft::new(Id::SmallLaunches, seen)
             .in_steps()
             .costs(cost)
             .at_most(match seen.matters_in_run(cost) {
@@ -164,7 +164,7 @@ fn busy_launching(seen: &FindingInput<'_>) -> Option<Finding> {
         .filter(|row| row.category == Category::Kernel)
         .max_by_key(|row| row.calls)?;
     Some(
-        Draft::new("small-launches", seen)
+        Draft::new(Id::SmallLaunches, seen)
             .in_steps()
             .costs(time)
             .sure(Confidence::Hint)
@@ -186,7 +186,7 @@ fn busy_launching(seen: &FindingInput<'_>) -> Option<Finding> {
                     words::time(length),
                     words::time(signs.launch_ns / signs.launches.max(1)),
                     signs.tiny_launches,
-                    words::count(signs.launches, "launch", "launches"),
+                    words::counted(signs.launches, "launch", "launches"),
                 ),
                 ADVICE,
             ),
@@ -203,7 +203,7 @@ fn default_stream(seen: &FindingInput<'_>) -> Option<Finding> {
         return None;
     }
     let gpu = &seen.report.gpu;
-    let mut draft = Draft::new("default-stream", seen)
+    let mut draft = Draft::new(Id::DefaultStream, seen)
         .shown_by(mixed.ops.iter().copied())
         .number("default_stream_launches", mixed.default)
         .number("other_launches", mixed.others)

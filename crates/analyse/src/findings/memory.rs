@@ -2,7 +2,7 @@
 //! stay because of little.
 
 use super::errors::OUT_OF_MEMORY;
-use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Id, Severity, limits, words};
 use crate::CallSite;
 use crate::frees::BadFree;
 use crate::leaks::{Judged, Leak};
@@ -62,7 +62,7 @@ fn allocation_in_loop(seen: &FindingInput<'_>) -> Option<Finding> {
     // What was allocated once before the loop does not show it.
     let inside = (from..=to).contains(&function.last_at_ns);
     Some(
-        Draft::new("allocation-in-loop", seen)
+        Draft::new(Id::AllocationInLoop, seen)
             .in_steps()
             .costs(time)
             .shown_by(inside.then_some(function.last_op_id))
@@ -78,7 +78,7 @@ fn allocation_in_loop(seen: &FindingInput<'_>) -> Option<Finding> {
                 },
                 format!(
                     "{allocations} allocations and {}{each}, in {}; {calls} of them by {}. Allocating may wait for the GPU, and so may freeing.",
-                    words::count(frees, "free", "frees"),
+                    words::counted(frees, "free", "frees"),
                     words::time(time),
                     function.function,
                 ),
@@ -125,7 +125,7 @@ fn leaks(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
         (false, _) => "at the end",
     };
     found.push(
-        Draft::new("never-freed", seen)
+        Draft::new(Id::NeverFreed, seen)
             .costs_bytes(bytes)
             .shown_by(largest.holder.op_ids.iter().copied())
             .number("allocations", count)
@@ -137,8 +137,8 @@ fn leaks(seen: &FindingInput<'_>, found: &mut Vec<Finding>) {
                 format!("{} never freed", words::bytes(bytes)),
                 format!(
                     "{} from {} still held memory {how}. The largest: {} by {}{}.",
-                    words::count(count, "allocation", "allocations"),
-                    words::count(kept.len() as u64, "place", "places"),
+                    words::counted(count, "allocation", "allocations"),
+                    words::counted(kept.len() as u64, "place", "places"),
                     words::bytes(largest.holder.bytes),
                     largest.holder.place.function,
                     place_words(&largest.holder.place),
@@ -162,7 +162,7 @@ fn growing(seen: &FindingInput<'_>, working: &Working, growth: u64) -> Finding {
             holder.place.function,
             place_words(&holder.place),
             words::bytes(holder.bytes),
-            words::count(holder.count, "allocation", "allocations"),
+            words::counted(holder.count, "allocation", "allocations"),
         )
     });
     let pool = seen.framework().map_or(String::new(), |framework| {
@@ -171,7 +171,7 @@ fn growing(seen: &FindingInput<'_>, working: &Working, growth: u64) -> Finding {
              tensors alive."
         )
     });
-    Draft::new("leak", seen)
+    Draft::new(Id::Leak, seen)
         .costs_bytes(to.saturating_sub(from))
         .shown_by(holder.into_iter().flat_map(|holder| holder.op_ids.iter().copied()))
         .number("bytes_per_step", growth)
@@ -217,7 +217,7 @@ fn pool(seen: &FindingInput<'_>, framework: &str) -> Option<Finding> {
         ),
     };
     (most >= limits::POOL_BYTES && !full).then(|| {
-        Draft::new("pool", seen)
+        Draft::new(Id::Pool, seen)
             .costs_bytes(most)
             .number("peak_bytes", most)
             .number("live_bytes", device.live_bytes)
@@ -240,7 +240,7 @@ fn growing_leak(seen: &FindingInput<'_>, leak: &Leak) -> Finding {
     let span = holder.last_at_ns - holder.first_at_ns;
     let per_second = (u128::from(holder.bytes) * 1_000_000_000).checked_div(u128::from(span));
     let rate = per_second.map_or(0, crate::memory::clamp);
-    Draft::new("leak", seen)
+    Draft::new(Id::Leak, seen)
         .costs_bytes(holder.bytes)
         .shown_by(holder.op_ids.iter().copied())
         .number("allocations", holder.count)
@@ -312,14 +312,14 @@ fn bad_frees(seen: &FindingInput<'_>) -> Option<Finding> {
     };
     let last = frees.bad.last().map_or(first.at_ns, |bad| bad.at_ns);
     Some(
-        Draft::new("bad-free", seen)
+        Draft::new(Id::BadFree, seen)
             .shown_by(frees.bad.iter().map(|bad| bad.op_id))
             .number("bad_frees", frees.bad_count)
             .between(first.at_ns, last)
             .at_least(if certain { Severity::Medium } else { Severity::Low })
             .say(
                 seen,
-                format!("{} went wrong", words::count(frees.bad_count, "free", "frees")),
+                format!("{} went wrong", words::counted(frees.bad_count, "free", "frees")),
                 format!(
                     "{}. First: {}{pointer}{error}, in process {}.{doubt}",
                     kinds.join(", "),
@@ -344,7 +344,7 @@ fn fragmentation(seen: &FindingInput<'_>) -> Option<Finding> {
         return None;
     }
     Some(
-        Draft::new("fragmentation", seen)
+        Draft::new(Id::Fragmentation, seen)
             .costs_bytes(wasted)
             .number("live_bytes", hint.live_bytes)
             .number("block_held_bytes", hint.block_held_bytes)

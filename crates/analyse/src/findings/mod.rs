@@ -6,6 +6,7 @@ mod contexts;
 mod errors;
 pub(crate) mod expected;
 mod framework;
+mod id;
 mod idle;
 mod launches;
 pub mod limits;
@@ -16,10 +17,12 @@ mod start;
 mod transfers;
 mod words;
 
+pub use id::IDS;
 pub(crate) use signs::{SignSweep, Signs};
 
 use crate::{Report, Working};
 use event::Name;
+use id::Id;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -50,6 +53,12 @@ pub struct Finding {
     /// Where to look, in the trace's time.
     pub from_ns: u64,
     pub to_ns: u64,
+}
+
+impl Finding {
+    fn is(&self, ids: &[Id]) -> bool {
+        ids.iter().any(|id| id.as_str() == self.id)
+    }
 }
 
 /// A figure; its unit is the end of its name.
@@ -167,7 +176,7 @@ impl FindingInput<'_> {
 
 /// A finding being written: what all have, with the severity that its share of the time gives it.
 struct Draft {
-    id: &'static str,
+    id: Id,
     cost_ns: Option<u64>,
     cost_bytes: Option<u64>,
     op_ids: Vec<u64>,
@@ -184,7 +193,7 @@ struct Draft {
 }
 
 impl Draft {
-    fn new(id: &'static str, seen: &FindingInput<'_>) -> Self {
+    fn new(id: Id, seen: &FindingInput<'_>) -> Self {
         let overview = &seen.report.overview;
         Draft {
             id,
@@ -281,7 +290,7 @@ impl Draft {
             Severity::Low
         };
         Finding {
-            id: self.id.into(),
+            id: self.id.as_str().into(),
             title,
             severity: match self.least {
                 Severity::Note => Severity::Note,
@@ -355,10 +364,14 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
             )
         };
         // What broke the program comes before what slows it down.
-        let breaks = |finding: &Finding| match &*finding.id {
-            "gpu-crash" | "out-of-memory" => 2,
-            "leak" | "tensor-leak" => 1,
-            _ => 0,
+        let breaks = |finding: &Finding| {
+            if finding.is(&[Id::GpuCrash, Id::OutOfMemory]) {
+                2
+            } else if finding.is(&[Id::Leak, Id::TensorLeak]) {
+                1
+            } else {
+                0
+            }
         };
         // Of what costs little, a line to change comes before what just takes its time (start-up).
         let is_minor_cause =
@@ -376,19 +389,23 @@ pub(crate) fn of(report: &Report, signs: &Signs) -> Vec<Finding> {
 
 /// A line or a module that the user can change.
 fn is_cause(finding: &Finding) -> bool {
-    matches!(
-        &*finding.id,
-        "item-in-loop" | "slow-data-loading" | "unfused-optimizer" | "small-kernels-in-module"
-    )
+    finding.is(&[
+        Id::ItemInLoop,
+        Id::SlowDataLoading,
+        Id::UnfusedOptimizer,
+        Id::SmallKernelsInModule,
+    ])
 }
 
 /// That the GPU waits is what one sees; a line or a module that makes it wait is why.
 fn causes_first(found: &mut [Finding]) {
     let is_symptom = |finding: &Finding| {
-        matches!(
-            &*finding.id,
-            "host-bound" | "starved" | "small-launches" | "sync-after-every-launch"
-        )
+        finding.is(&[
+            Id::HostBound,
+            Id::Starved,
+            Id::SmallLaunches,
+            Id::SyncAfterEveryLaunch,
+        ])
     };
     let Some(first) = found.iter().position(is_symptom) else {
         return;

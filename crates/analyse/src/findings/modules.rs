@@ -1,7 +1,7 @@
 //! Modules of many small kernels, and modules whose tensors are never given back.
 
 use super::framework::{Loop, at};
-use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Id, Severity, limits, words};
 use crate::operators::Operator;
 use crate::tensors::Growth;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub fn look(seen: &FindingInput<'_>, of: &Loop, found: &mut Vec<Finding>) {
     let grows = growing.first().and_then(|first| growth(seen, of, first));
     if grows.is_some() {
         // Who it is says more than that there is one; and a pool that still has room says nothing.
-        found.retain(|finding| finding.id != "leak" && finding.id != "pool");
+        found.retain(|finding| !finding.is(&[Id::Leak, Id::Pool]));
     }
     found.extend(grows);
 }
@@ -78,7 +78,7 @@ fn small_kernels(
     let longest = rows.iter().max_by_key(|row| row.total_ns)?;
     let line = longest.line.as_deref();
     Some(
-        Draft::new("small-kernels-in-module", seen)
+        Draft::new(Id::SmallKernelsInModule, seen)
             .in_steps()
             .costs(cost)
             .shown_by(longest.max_op_id)
@@ -96,7 +96,7 @@ fn small_kernels(
                 format!(
                     "{} of {name} launch {each} elementwise kernels and reductions in each step, {} for each call, forward \
                      and backward; that takes the host {} in {} steps, and the GPU {}.",
-                    words::count(rows.len() as u64, "module", "modules"),
+                    words::counted(rows.len() as u64, "module", "modules"),
                     fusible / calls.max(1),
                     words::time(host),
                     of.steps,
@@ -128,7 +128,7 @@ fn growth(seen: &FindingInput<'_>, of: &Loop, growth: &Growth) -> Option<Finding
         None => "allocated in no operator".to_owned(),
     };
     Some(
-        Draft::new("tensor-leak", seen)
+        Draft::new(Id::TensorLeak, seen)
             .at_least(Severity::Medium)
             .sure(Confidence::Likely)
             .costs_bytes(bytes)

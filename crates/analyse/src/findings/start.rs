@@ -1,7 +1,7 @@
 //! What only the beginning costs: CUDA that starts, contexts that are made, code that is loaded and
 //! compiled. It happens once, so it is never called idle time.
 
-use super::{Draft, Finding, FindingInput, Severity, limits, words};
+use super::{Draft, Finding, FindingInput, Id, Severity, limits, words};
 use crate::functions::FunctionRow;
 use event::{Category, Layer};
 
@@ -57,7 +57,7 @@ fn start_up(seen: &FindingInput<'_>) -> Option<Finding> {
             format!(
                 "loading code {} in {}",
                 words::time(code_ns),
-                words::count(code_calls, "call", "calls")
+                words::counted(code_calls, "call", "calls")
             ),
         ),
     ];
@@ -80,7 +80,7 @@ fn start_up(seen: &FindingInput<'_>) -> Option<Finding> {
     ops.extend(longest.map(|row| row.max_op_id));
     let before = seen.working().map_or(0, |working| working.before_ns);
     Some(
-        Draft::new("start-up", seen)
+        Draft::new(Id::StartUp, seen)
             .costs(time)
             .shown_by(ops)
             .number("code_ns", code_ns)

@@ -1,6 +1,6 @@
 //! Copies that hold a program up: too much, too small, or from memory that must be copied twice.
 
-use super::{Confidence, Draft, Finding, FindingInput, Severity, limits, words};
+use super::{Confidence, Draft, Finding, FindingInput, Id, Severity, limits, words};
 use crate::idle::Basis;
 use crate::pinned::HostKind;
 use crate::transfers::{CopyPlace, TimedBy};
@@ -50,7 +50,7 @@ fn transfer_bound(seen: &FindingInput<'_>) -> Option<Finding> {
             "{} of copying in {} of steps, in {}",
             words::time(time),
             words::time(length),
-            words::count(copies, "copy", "copies"),
+            words::counted(copies, "copy", "copies"),
         ),
         None => format!(
             "{} of copying in the {} between the GPU's first and last work",
@@ -60,7 +60,7 @@ fn transfer_bound(seen: &FindingInput<'_>) -> Option<Finding> {
     };
     let mut detail = format!(
         "{where_to}. Most of it: {} by {}, over the whole run {} in {}.",
-        words::count(largest.count, "copy", "copies"),
+        words::counted(largest.count, "copy", "copies"),
         largest.place.function,
         words::bytes(largest.bytes),
         words::time(largest.copy_ns),
@@ -83,7 +83,7 @@ fn transfer_bound(seen: &FindingInput<'_>) -> Option<Finding> {
         }
     };
     Some(
-        Draft::new("transfer-bound", seen)
+        Draft::new(Id::TransferBound, seen)
             .in_steps()
             .each_step(in_steps)
             .costs(time)
@@ -179,7 +179,7 @@ fn pageable(seen: &FindingInput<'_>) -> Option<Finding> {
     let mut detail = format!(
         "{} moved {} from or to memory that is not pinned, taking {} of the working time; {} used pinned memory. \
          Largest: {} by {}.",
-        words::count(count, "copy", "copies"),
+        words::counted(count, "copy", "copies"),
         words::bytes(bytes),
         words::time(time),
         words::bytes(pinned),
@@ -190,7 +190,7 @@ fn pageable(seen: &FindingInput<'_>) -> Option<Finding> {
         detail.push_str(&format!(" Copies ran {}.", speed.join(", ")));
     }
     Some(
-        Draft::new("pageable-copies", seen)
+        Draft::new(Id::PageableCopies, seen)
             .in_steps()
             .each_step(in_steps)
             // Half of it: what pinning saves is the driver's own copy.
@@ -247,7 +247,7 @@ fn small(seen: &FindingInput<'_>) -> Option<Finding> {
         format!(" Most by {}: {}.", place.place.function, place.count)
     });
     Some(
-        Draft::new("small-copies", seen)
+        Draft::new(Id::SmallCopies, seen)
             .in_steps()
             .costs(time)
             .costs_bytes(bytes)

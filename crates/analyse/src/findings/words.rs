@@ -1,5 +1,7 @@
 //! Numbers in sentences.
 
+pub use event::counted;
+
 /// `3.2 ms`
 pub fn time(ns: u64) -> String {
     let (value, unit) = match ns {
@@ -36,11 +38,6 @@ pub fn kernel(name: &str) -> String {
     names::short_name(name)
 }
 
-/// `1 copy`, `12 copies`
-pub fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
 /// One decimal where it matters.
 fn short(value: f64) -> String {
     if value >= 99.95 || (value - value.round()).abs() < 0.05 {
@@ -65,6 +62,6 @@ mod tests {
             ["0 B", "1023 B", "1.5 KiB", "32 MiB", "16 EiB"]
         );
         assert_eq!([0.0, 0.123, 1.0].map(percent), ["0 %", "12.3 %", "100 %"]);
-        assert_eq!(count(1, "copy", "copies"), "1 copy");
+        assert_eq!(counted(1, "copy", "copies"), "1 copy");
     }
 }

@@ -378,13 +378,21 @@ fn send(
     let done = run(process, &mut thread, &saved, (library, function, text));
     ptrace::set_vectors(tid, &mut vectors);
     let _ = ptrace::set_signal_mask(tid, mask);
-    done.map_err(|what| match what {
-        "pthread_create" => AttachError::NotLoaded {
+    done.map_err(|step| match step {
+        FailedStep::NewThread => AttachError::NotLoaded {
             pid,
             why: "the process cannot start another thread".into(),
         },
-        what => failed(what),
+        FailedStep::Call(what) => failed(what),
     })
+}
+
+/// Which step of it did not work.
+enum FailedStep {
+    /// pthread_create returned an error.
+    NewThread,
+    /// By the system's word for it; errno says why.
+    Call(&'static str),
 }
 
 fn run(
@@ -392,17 +400,17 @@ fn run(
     thread: &mut Stopped,
     saved: &ptrace::Registers,
     (library, function, text): (&Path, &'static str, &[u8]),
-) -> Result<u64, &'static str> {
+) -> Result<u64, FailedStep> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let arguments = [0, ROOM, access as u64, kind as u64, u64::MAX, 0];
-    let room = call(thread, saved, libc::SYS_mmap, arguments).ok_or("mmap")?;
+    let room = call(thread, saved, libc::SYS_mmap, arguments).ok_or(FailedStep::Call("mmap"))?;
     let started = fill(process, room, (library, function, text))
-        .ok_or("writing memory")
+        .ok_or(FailedStep::Call("writing memory"))
         .and_then(|()| {
             let access = (libc::PROT_READ | libc::PROT_EXEC) as u64;
             let arguments = [room, PAGE, access, 0, 0, 0];
-            call(thread, saved, libc::SYS_mprotect, arguments).ok_or("mprotect")
+            call(thread, saved, libc::SYS_mprotect, arguments).ok_or(FailedStep::Call("mprotect"))
         })
         .and_then(|_| create(process, thread, saved, room));
     if started.is_err() {
@@ -471,7 +479,7 @@ fn create(
     thread: &mut Stopped,
     saved: &ptrace::Registers,
     room: u64,
-) -> Result<(), &'static str> {
+) -> Result<(), FailedStep> {
     /// Below the stack's end functions may keep things that they have not claimed.
     const RED_ZONE: u64 = 128;
     let (back, behind) = back();
@@ -479,23 +487,30 @@ fn create(
     // As a call leaves it: the return address on a stack that was aligned before.
     let stack = (saved.stack() - RED_ZONE) / 64 * 64 - 8;
     let pid = process.pid as libc::pid_t;
-    ptrace::write_memory(pid, stack, &(room + back).to_le_bytes()).ok_or("writing memory")?;
+    ptrace::write_memory(pid, stack, &(room + back).to_le_bytes())
+        .ok_or(FailedStep::Call("writing memory"))?;
     let handle = data + offset_of!(Start, handle) as u64;
     let arguments = [handle, 0, room, data];
     let there = saved.to_function(process.functions.pthread_create, arguments, stack);
-    ptrace::set_registers(thread.tid, &there).ok_or("setting registers")?;
+    ptrace::set_registers(thread.tid, &there).ok_or(FailedStep::Call("setting registers"))?;
     loop {
-        let stopped = thread.run_to_call().ok_or("running pthread_create")?;
-        let registers = thread.registers().ok_or("reading registers")?;
+        let stopped = thread
+            .run_to_call()
+            .ok_or(FailedStep::Call("running pthread_create"))?;
+        let registers = thread
+            .registers()
+            .ok_or(FailedStep::Call("reading registers"))?;
         let is_back = registers.next() == room + behind;
         if let Syscall::Entry { arguments, .. } = stopped
             && is_back
         {
-            thread.run_to_call().ok_or("running pthread_create")?;
+            thread
+                .run_to_call()
+                .ok_or(FailedStep::Call("running pthread_create"))?;
             // What pthread_create has returned.
             return match arguments[0] {
                 0 => Ok(()),
-                _ => Err("pthread_create"),
+                _ => Err(FailedStep::NewThread),
             };
         }
     }

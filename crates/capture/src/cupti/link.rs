@@ -41,7 +41,7 @@ pub enum CallMeaning {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct EndedCall {
     cause: Cause,
     meant: Option<CallMeaning>,
 }
@@ -66,7 +66,7 @@ struct CallsByThread {
 /// Calls of one thread, in the order in which they ended.
 #[derive(Debug, Default)]
 struct ThreadCalls {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<EndedCall>,
     /// Where was looked last: the next question is of a call nearby.
     looked: usize,
 }
@@ -178,7 +178,7 @@ impl Calls {
         if full {
             thread.forget(1);
         }
-        thread.entries.push_back(Entry { cause, meant: None });
+        thread.entries.push_back(EndedCall { cause, meant: None });
         seen.forgotten += u64::from(full);
     }
 
@@ -355,7 +355,7 @@ mod tests {
                         stream: None,
                         waits: false,
                     };
-                    let entries = ends[..length].iter().map(|end| Entry {
+                    let entries = ends[..length].iter().map(|end| EndedCall {
                         cause: cause(*end),
                         meant: None,
                     });

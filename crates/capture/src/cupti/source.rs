@@ -7,8 +7,9 @@ use crate::{
     notes::counted,
     preload::PRELOAD,
     source::{
-        About, Auto, Finding, Joining, Library, Obstacle, OtherTools, Outcome, Outlet, Part,
-        Provides, RunOptions, Running, Source, SourceError, SourceRef, Unavailable, words,
+        About, Auto, Finding, Joining, Library, Observations, Obstacle, OtherTools, Outcome,
+        Outlet, Part, Provides, RunOptions, Running, Source, SourceError, SourceRef, Unavailable,
+        words,
     },
 };
 use cuda::mps;
@@ -291,12 +292,15 @@ impl Running for Collecting {
         let mut notes = words::lines(&report.notes, &mut details);
         notes.extend(self.hindrance);
         Some(Outcome {
-            notes,
-            details,
-            clocks: report.clocks,
-            tracer_cpu: report.tracer_cpu,
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes,
+                details,
+                clocks: report.clocks,
+                tracer_cpu: report.tracer_cpu,
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

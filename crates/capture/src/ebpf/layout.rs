@@ -84,7 +84,7 @@ pub const COUNT_BEHIND: u8 = 0x80;
 /// One thing to read of a call.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Step {
+pub struct CopyStep {
     pub op: u8,
     pub word: u8,
     pub offset: u16,
@@ -185,7 +185,7 @@ pub struct Spec {
     pub caller: u8,
     pub unused: u8,
     pub when: [Condition; MOST_CONDITIONS],
-    pub steps: [Step; MOST_STEPS],
+    pub steps: [CopyStep; MOST_STEPS],
 }
 
 pub const OPERAND_NONE: u8 = 0;
@@ -400,7 +400,7 @@ mod tests {
         );
         same_struct!(
             "step",
-            Step,
+            CopyStep,
             op,
             word,
             offset,

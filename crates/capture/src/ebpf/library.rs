@@ -352,7 +352,7 @@ fn choose(
                     probe_end: place.probe_end,
                 });
             }
-            Err(why) => *library.skipped.entry(why.into()).or_default() += 1,
+            Err(why) => *library.skipped.entry(why.to_string()).or_default() += 1,
         }
     }
     library
@@ -366,31 +366,30 @@ struct ProbeSite {
     probe_end: usize,
 }
 
-fn place(
-    one: &Candidate<'_>,
-    segments: &[Segment],
-    bytes: &[u8],
-) -> Result<ProbeSite, &'static str> {
+/// Why a function gets no probe.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+enum NoSite {
+    #[error("no code at its address")]
+    NoCode,
+    #[error("its code is not in the file")]
+    NotInFile,
+}
+
+fn place(one: &Candidate<'_>, segments: &[Segment], bytes: &[u8]) -> Result<ProbeSite, NoSite> {
     let holds = |segment: &&Segment| {
         one.address
             .checked_sub(segment.address)
             .is_some_and(|at| at < segment.size)
     };
-    let segment = segments
-        .iter()
-        .find(holds)
-        .ok_or("no code at its address")?;
+    let segment = segments.iter().find(holds).ok_or(NoSite::NoCode)?;
     let within = one.address - segment.address;
-    let entry = segment
-        .offset
-        .checked_add(within)
-        .ok_or("no code at its address")?;
+    let entry = segment.offset.checked_add(within).ok_or(NoSite::NoCode)?;
     let room = (segment.size - within).min(one.size).min(MOST_CODE);
     let code = usize::try_from(entry).ok().and_then(|start| {
         let end = start.checked_add(usize::try_from(room).ok()?)?;
         bytes.get(start..end)
     });
-    let code = code.ok_or("its code is not in the file")?;
+    let code = code.ok_or(NoSite::NotInFile)?;
     // Of longer ones the end would not be seen.
     let offset = if one.size > MOST_CODE {
         0

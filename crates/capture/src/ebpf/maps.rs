@@ -172,11 +172,6 @@ impl Maps {
         self.change(|now| now.first = process)
     }
 
-    pub fn is_followed(&self, process: u32) -> bool {
-        let found = self.tree.lookup(&process.to_le_bytes(), MapFlags::ANY);
-        matches!(found, Ok(Some(_)))
-    }
-
     pub fn forget(&self, process: u32) {
         // One that is gone already needs no forgetting.
         let _ = self.tree.delete(&process.to_le_bytes());

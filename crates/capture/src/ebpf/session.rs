@@ -10,7 +10,7 @@ use super::process_filter::ProcessFilter;
 use super::processes::{Following, mount_tracefs};
 use super::system::System;
 use super::tables::{LocalTables, SharedTables};
-use super::watch::{Attached, Ended, Message, WITHOUT_HOLD, Watch};
+use super::watch::{Attached, CallWatch, Ended, Message, WITHOUT_HOLD};
 use crate::call::item::{Batch, Item, Step};
 use crate::call::{Assembler, Filter, Limits, Totals};
 use crate::clock::monotonic;
@@ -178,7 +178,7 @@ pub fn start<S: Sink>(options: &Options, sink: S) -> Result<Recording<S>, EbpfEr
         known: known.clone(),
         deadline: options.deadline.clone(),
     };
-    let mut watch = Watch::new(attached, wanted, sender);
+    let mut watch = CallWatch::new(attached, wanted, sender);
     if options.target == Target::All {
         let pids = running().into_iter();
         for pid in pids.filter(|pid| options.whose.may_mean(*pid)) {

@@ -6,8 +6,8 @@ use crate::{
     notes::counted,
     preload::{Filter, Process},
     source::{
-        About, Auto, Finding, Joining, OtherTools, Outcome, Outlet, Part, Provides, RunOptions,
-        Running, Source, SourceError, SourceRef, Unavailable, words,
+        About, Auto, Finding, Joining, Observations, OtherTools, Outcome, Outlet, Part, Provides,
+        RunOptions, Running, Source, SourceError, SourceRef, Unavailable, words,
     },
 };
 use std::fmt::Write as _;
@@ -158,14 +158,17 @@ impl Running for Watching {
             notes.insert(0, what.into());
         }
         Some(Outcome {
-            notes,
-            details,
-            libraries: words::hooks(&report.libraries),
-            processes: report.processes.iter().map(Process::named).collect(),
-            tracer_cpu: report.tracer_cpu,
-            not_sampled,
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes,
+                details,
+                libraries: words::hooks(&report.libraries),
+                processes: report.processes.iter().map(Process::named).collect(),
+                tracer_cpu: report.tracer_cpu,
+                not_sampled,
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

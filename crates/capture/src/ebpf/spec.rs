@@ -2,9 +2,9 @@
 //! way back from what they wrote to the payload that the plan describes.
 
 use super::layout::{
-    BODIES, COUNT_BEHIND, MOST_STEPS, MOST_WORDS, NESTED_STRIDE, SPEC_NO_RETURN, SPEC_ONE_OUTPUT,
-    STEP_ARRAY, STEP_GATHERED, STEP_MEMORY, STEP_NESTED, STEP_RESULT_TEXT, STEP_SUM, STEP_TEXT,
-    STEP_TEXT_BEHIND, Spec, Step, VARYING_MOST, VARYING_ROOM, WORD_STACK,
+    BODIES, COUNT_BEHIND, CopyStep, MOST_STEPS, MOST_WORDS, NESTED_STRIDE, SPEC_NO_RETURN,
+    SPEC_ONE_OUTPUT, STEP_ARRAY, STEP_GATHERED, STEP_MEMORY, STEP_NESTED, STEP_RESULT_TEXT,
+    STEP_SUM, STEP_TEXT, STEP_TEXT_BEHIND, Spec, VARYING_MOST, VARYING_ROOM, WORD_STACK,
 };
 use cuda::capture::{Count, Item, Plan, REGISTER_WORDS, When};
 
@@ -172,7 +172,7 @@ struct Draft {
 
 /// What is read at one of the two moments.
 struct Half {
-    steps: Vec<Step>,
+    steps: Vec<CopyStep>,
     used: usize,
 }
 
@@ -192,7 +192,7 @@ impl Half {
     /// 1 + the word that all steps go by: kernels that keep something of a call keep one.
     fn kept(&self) -> u8 {
         let first = self.steps.first().map_or(WORD_STACK, |step| step.word);
-        let by_first = |step: &Step| {
+        let by_first = |step: &CopyStep| {
             let alone = matches!(step.op, STEP_MEMORY | STEP_TEXT | STEP_TEXT_BEHIND);
             alone && step.word == first
         };
@@ -260,7 +260,7 @@ impl Draft {
                 count,
                 at,
             } => {
-                let one = Step {
+                let one = CopyStep {
                     stride,
                     length: bytes,
                     ..counted(STEP_ARRAY, arg, count)
@@ -282,7 +282,7 @@ impl Draft {
                 kept,
                 ..
             } => {
-                let one = Step {
+                let one = CopyStep {
                     offset: pointer,
                     count_offset: count,
                     count_bytes,
@@ -310,7 +310,7 @@ impl Draft {
             let length = (1 << (bytes - done).ilog2()).min(128);
             let half = self.half(at);
             let place = half.used;
-            half.steps.push(Step {
+            half.steps.push(CopyStep {
                 offset: (offset + done) as u16,
                 length: length as u16,
                 at: place as u16,
@@ -329,7 +329,7 @@ impl Draft {
         }
     }
 
-    fn varying(&mut self, piece: &dyn Fn(From) -> PayloadPart, at: When, step: Step) {
+    fn varying(&mut self, piece: &dyn Fn(From) -> PayloadPart, at: When, step: CopyStep) {
         if let Some(place) = self.place(at, step) {
             self.pieces.push(piece(match at {
                 When::Enter => From::Entry(place, Form::Varying),
@@ -339,13 +339,13 @@ impl Draft {
     }
 
     /// Room for a piece whose length varies, if there is any left.
-    fn place(&mut self, at: When, step: Step) -> Option<usize> {
+    fn place(&mut self, at: When, step: CopyStep) -> Option<usize> {
         let half = self.half(at);
         let place = half.used.next_multiple_of(8);
         if !half.has_room(1, VARYING_ROOM + 8) {
             return None;
         }
-        half.steps.push(Step {
+        half.steps.push(CopyStep {
             at: place as u16,
             ..step
         });
@@ -354,16 +354,16 @@ impl Draft {
     }
 }
 
-fn step(op: u8, word: u8) -> Step {
-    Step {
+fn step(op: u8, word: u8) -> CopyStep {
+    CopyStep {
         op,
         word,
-        ..Step::default()
+        ..CopyStep::default()
     }
 }
 
-fn counted(op: u8, word: u8, count: Count) -> Step {
-    Step {
+fn counted(op: u8, word: u8, count: Count) -> CopyStep {
+    CopyStep {
         count_word: count.word,
         count_bytes: count.bytes | if count.behind { COUNT_BEHIND } else { 0 },
         ..step(op, word)

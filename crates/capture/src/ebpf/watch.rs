@@ -94,7 +94,7 @@ pub struct Attached {
     pub deadline: Deadline,
 }
 
-pub struct Watch {
+pub struct CallWatch {
     maps: Arc<Maps>,
     calls: Calls,
     following: Following,
@@ -120,9 +120,9 @@ pub struct Watch {
     messages: Sender<Message>,
 }
 
-impl Watch {
+impl CallWatch {
     pub fn new(attached: Attached, wanted: Wanted, messages: Sender<Message>) -> Self {
-        Watch {
+        CallWatch {
             maps: attached.maps,
             calls: attached.calls,
             following: attached.following,
@@ -147,7 +147,7 @@ impl Watch {
     /// Until it is asked to stop and the ring is empty.
     pub fn run(mut self, stop: &AtomicBool) -> Ended {
         let (maps, deadline) = (self.maps.clone(), self.deadline.clone());
-        let taken: RefCell<(&mut Watch, Vec<Head>)> = RefCell::new((&mut self, Vec::new()));
+        let taken: RefCell<(&mut CallWatch, Vec<Head>)> = RefCell::new((&mut self, Vec::new()));
         let take = |bytes: &[u8]| {
             if let Some((head, body)) = Head::split(bytes) {
                 let (watch, loads) = &mut *taken.borrow_mut();

@@ -7,7 +7,7 @@ mod rm;
 mod source;
 mod watch;
 
-pub use record::{Step, Switch, decode};
+pub use record::{Switch, SwitchPhase, decode};
 pub use rm::RmError;
 pub use source::FECS;
-pub use watch::{FecsReport, Watch, available};
+pub use watch::{FecsReport, FecsWatch, available};

@@ -6,7 +6,7 @@ pub const BYTES: usize = 32;
 
 /// What the front end did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum SwitchPhase {
     /// A context has the engine from now on.
     Begin,
     /// It has it no longer.
@@ -17,7 +17,7 @@ pub enum Step {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch {
-    pub step: Step,
+    pub step: SwitchPhase,
     /// Counts up; a gap is a record that was dropped.
     pub sequence: u16,
     /// The channel group.
@@ -51,9 +51,9 @@ pub fn decode(bytes: &[u8]) -> Option<Switch> {
     let tag = *body.first()?;
     Some(Switch {
         step: match tag {
-            CONTEXT_START | SIMPLE_START => Step::Begin,
-            SIMPLE_END | SAVE_END | ENGINE_RESET => Step::End,
-            tag => Step::Other(tag),
+            CONTEXT_START | SIMPLE_START => SwitchPhase::Begin,
+            SIMPLE_END | SAVE_END | ENGINE_RESET => SwitchPhase::End,
+            tag => SwitchPhase::Other(tag),
         },
         sequence: u16::from_le_bytes(body.get(2..4)?.try_into().ok()?),
         context: word(4)?,
@@ -82,7 +82,10 @@ mod tests {
     fn a_context_comes_and_goes() {
         let begin = decode(&recorded(6, 0, 1_794_738_326_839_406_848)).expect("a record");
         let end = decode(&recorded(7, 1, 1_794_738_326_879_141_024)).expect("a record");
-        assert_eq!((begin.step, end.step), (Step::Begin, Step::End));
+        assert_eq!(
+            (begin.step, end.step),
+            (SwitchPhase::Begin, SwitchPhase::End)
+        );
         assert_eq!((begin.pid, begin.context), (426, 0x34));
         assert_eq!(end.time - begin.time, 39_734_176);
         assert_eq!(end.sequence, 1);
@@ -98,6 +101,9 @@ mod tests {
         }
         let mut bytes = [0xff; BYTES];
         (bytes[0], bytes[1]) = (134, 0);
-        assert_eq!(decode(&bytes).map(|one| one.step), Some(Step::Other(0xff)));
+        assert_eq!(
+            decode(&bytes).map(|one| one.step),
+            Some(SwitchPhase::Other(0xff))
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! Context switches of the GPUs, as a source.
 
-use super::{Watch, watch};
+use super::{FecsWatch, watch};
 use crate::notes::counted;
 use crate::source::{
-    About, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
-    SourceError, Unavailable,
+    About, Finding, Joining, Observations, Obstacle, Outcome, Outlet, Part, RunOptions, Running,
+    Source, SourceError, Unavailable,
 };
 
 pub struct Fecs;
@@ -45,30 +45,33 @@ impl Source for Fecs {
         _run: &RunOptions,
         joining: Joining<'_>,
     ) -> Result<Box<dyn Running>, SourceError> {
-        let watch = Watch::start(joining.outlet, joining.deadline.clone())?;
+        let watch = FecsWatch::start(joining.outlet, joining.deadline.clone())?;
         Ok(Box::new(Watching(watch)))
     }
 }
 
-struct Watching(Watch<Outlet>);
+struct Watching(FecsWatch<Outlet>);
 
 impl Running for Watching {
     fn finish(self: Box<Self>) -> Option<Outcome> {
         let (outlet, report) = self.0.finish();
         let refused = report.refused.iter();
         Some(Outcome {
-            notes: refused
-                .map(|why| format!("GPU context switches were not recorded: {why}"))
-                .collect(),
-            details: format!(
-                "cutrace: context switches of {}: {}, {} lost\n",
-                counted(report.gpus as u64, "GPU", "GPUs"),
-                counted(report.events, "event", "events"),
-                report.lost
-            ),
-            clocks: report.clocks,
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes: refused
+                    .map(|why| format!("GPU context switches were not recorded: {why}"))
+                    .collect(),
+                details: format!(
+                    "cutrace: context switches of {}: {}, {} lost\n",
+                    counted(report.gpus as u64, "GPU", "GPUs"),
+                    counted(report.events, "event", "events"),
+                    report.lost
+                ),
+                clocks: report.clocks,
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

@@ -1,6 +1,6 @@
 //! The event buffers of the machine's GPUs, and the thread that reads them.
 
-use super::record::{BYTES, Step, Switch, decode};
+use super::record::{BYTES, Switch, SwitchPhase, decode};
 use super::rm::{Client, Gpu, Mapped, RmError};
 use crate::clock::monotonic;
 use crate::ordered_writer::OrderedWriter;
@@ -35,7 +35,7 @@ const BIND: u32 = 0x2080_1238;
 const KEEP_OLDEST: u32 = 1;
 
 /// Watches the GPUs' context switches.
-pub struct Watch<S> {
+pub struct FecsWatch<S> {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<(S, FecsReport)>,
 }
@@ -58,7 +58,7 @@ pub fn available() -> Result<(), RmError> {
     Buffers::open(Client::open()?).map(drop)
 }
 
-impl<S: Sink> Watch<S> {
+impl<S: Sink> FecsWatch<S> {
     pub fn start(sink: S, deadline: Deadline) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
@@ -68,7 +68,7 @@ impl<S: Sink> Watch<S> {
                 crate::launch::block_signals();
                 Watching::new(OrderedWriter::new(sink, deadline)).run(&stopped)
             })?;
-        Ok(Watch { stop, thread })
+        Ok(FecsWatch { stop, thread })
     }
 
     pub fn finish(self) -> (S, FecsReport) {
@@ -275,11 +275,11 @@ impl<S: Sink> Watching<S> {
     fn switch(&mut self, gpu: u32, switch: &Switch, clock: &ClockMap) {
         let key = (gpu, switch.context, switch.pid);
         match switch.step {
-            Step::Begin if self.open.len() < MOST_OPEN => {
+            SwitchPhase::Begin if self.open.len() < MOST_OPEN => {
                 self.open.insert(key, switch.time);
             }
-            Step::Begin | Step::Other(_) => {}
-            Step::End => {
+            SwitchPhase::Begin | SwitchPhase::Other(_) => {}
+            SwitchPhase::End => {
                 let began = self.open.remove(&key);
                 let (Some(start), Some(end)) = (
                     began.and_then(|began| clock.to_host(began)),

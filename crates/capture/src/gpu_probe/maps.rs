@@ -39,7 +39,7 @@ pub type MapContents = Vec<(Vec<u8>, Vec<Vec<u8>>)>;
 
 /// A key and its values.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct MapEntry<'a> {
     pub key: Vec<u8>,
     /// One, or one for each thread, multiprocessor or warp.
     pub values: Vec<&'a [u8]>,
@@ -231,9 +231,9 @@ impl MapDump {
     }
 
     /// Its entries in the order of keys; of arrays all, of hashes those that are there.
-    pub fn entries(&self) -> Vec<Entry<'_>> {
+    pub fn entries(&self) -> Vec<MapEntry<'_>> {
         if let Some(held) = &self.held {
-            let entries = held.iter().map(|(key, values)| Entry {
+            let entries = held.iter().map(|(key, values)| MapEntry {
                 key: key.clone(),
                 values: values.iter().map(Vec::as_slice).collect(),
             });
@@ -248,7 +248,7 @@ impl MapDump {
         let (stride, copies) = (self.layout.stride as usize, self.layout.copies as usize);
         let value = |at: usize| self.bytes.get(at * stride..at * stride + stride);
         (0..self.spec.max_entries)
-            .map(|key| Entry {
+            .map(|key| MapEntry {
                 key: key.to_le_bytes().to_vec(),
                 values: (0..copies)
                     .filter_map(|copy| value(key as usize * copies + copy))
@@ -257,17 +257,17 @@ impl MapDump {
             .collect()
     }
 
-    fn hash_entries(&self) -> Vec<Entry<'_>> {
+    fn hash_entries(&self) -> Vec<MapEntry<'_>> {
         let key_bytes = self.spec.key_size as usize;
         let value_bytes = self.spec.value_size as usize;
         let slots = self.bytes.get(64..).unwrap_or(&[]);
-        let mut entries: Vec<Entry> = slots
+        let mut entries: Vec<MapEntry> = slots
             .chunks_exact(self.layout.stride as usize)
             .filter_map(|slot| {
                 let tag = u64::from_le_bytes(*slot.first_chunk()?);
                 let value_at = 8 + key_bytes.next_multiple_of(8);
                 (tag & 3 == 2).then_some(())?;
-                Some(Entry {
+                Some(MapEntry {
                     key: slot.get(8..8 + key_bytes)?.to_vec(),
                     values: vec![slot.get(value_at..value_at + value_bytes)?],
                 })

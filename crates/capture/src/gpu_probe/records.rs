@@ -2,7 +2,7 @@
 //! in a thread of their own, and brought into the order of time.
 
 use super::{
-    DeviceClock, MapDump, Notes, Raw, RecordHandler, Source,
+    DeviceClock, MapDump, Notes, Raw, RecordHandler, RingOwner,
     programs::{Probes, Reading, Span, Stopped, ThreadSpan},
 };
 use crate::{Sink, SinkError, clock::monotonic, source::Outlet};
@@ -32,7 +32,7 @@ const MOST_SPANS: usize = 1 << 20;
 #[derive(Default)]
 pub struct Chunk {
     /// Records of one ring and one size, and how many follow each other.
-    runs: Vec<(Source, u32, u32)>,
+    runs: Vec<(RingOwner, u32, u32)>,
     data: Vec<u8>,
 }
 
@@ -146,7 +146,7 @@ impl Decoder {
         self.write_up_to(u64::MAX);
     }
 
-    fn device(&mut self, source: Source) -> Arc<Device> {
+    fn device(&mut self, source: RingOwner) -> Arc<Device> {
         let key = (source.pid, source.context);
         let device = self.devices.entry(key).or_insert_with(|| {
             // Noted before the context's first kernel could run.
@@ -171,7 +171,7 @@ impl Decoder {
 
     fn record(
         &mut self,
-        source: Source,
+        source: RingOwner,
         device: &Device,
         reading: &Reading,
         data: &[u8],
@@ -207,7 +207,7 @@ impl Decoder {
     /// What was printed: the thread, the text's number, and its values.
     fn line(
         &mut self,
-        source: Source,
+        source: RingOwner,
         device: &Device,
         reading: &Reading,
         data: &[u8],
@@ -233,7 +233,7 @@ impl Decoder {
         self.keep(arrived, event);
     }
 
-    fn event(&mut self, source: Source, device: &Device, name: Name, start: u64) -> Event {
+    fn event(&mut self, source: RingOwner, device: &Device, name: Name, start: u64) -> Event {
         self.next += 1;
         let mut event = Event::new(self.next, Layer::Device, Category::Kernel, name, start);
         event.pid = source.pid;
@@ -251,7 +251,7 @@ impl Decoder {
     }
 
     /// A block: its beginning and its end.
-    fn block(&mut self, source: Source, device: &Device, span: Span, arrived: u64) {
+    fn block(&mut self, source: RingOwner, device: &Device, span: Span, arrived: u64) {
         if self.spans.len() < MOST_SPANS {
             self.spans.push((span.start, span.end));
         }
@@ -265,7 +265,7 @@ impl Decoder {
     }
 
     /// A thread, likewise.
-    fn thread(&mut self, source: Source, device: &Device, span: ThreadSpan, arrived: u64) {
+    fn thread(&mut self, source: RingOwner, device: &Device, span: ThreadSpan, arrived: u64) {
         let mut fields = Vec::with_capacity(9);
         for (names, place) in [
             (["block_x", "block_y", "block_z"], span.block),
@@ -288,7 +288,7 @@ impl Decoder {
     /// What ran on a multiprocessor: its beginning and its end.
     fn span(
         &mut self,
-        source: Source,
+        source: RingOwner,
         device: &Device,
         (name, sm, fields): (&str, u32, Vec<Arg>),
         (start, end): (u64, u64),

@@ -104,16 +104,16 @@ impl Results for ProbeResults {
             return;
         };
         self.unprobed = Unprobed::of(&self.notes, &around.launched);
-        said.notes.extend_from_slice(&self.unprobed.notes);
+        said.observed.notes.extend_from_slice(&self.unprobed.notes);
         for line in &self.unprobed.details {
-            let _ = writeln!(said.details, "cutrace: {line}");
+            let _ = writeln!(said.observed.details, "cutrace: {line}");
         }
         if let Some(allocations) = around.allocations {
-            said.notes.extend(self.name_accesses(&allocations));
-            if said.failure.is_none()
+            said.observed.notes.extend(self.name_accesses(&allocations));
+            if said.observed.failure.is_none()
                 && let Err(why) = self.write_accesses(trace, allocations.last_id)
             {
-                said.failure = Some(why);
+                said.observed.failure = Some(why);
             }
         }
     }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// Whose ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Source {
+pub struct RingOwner {
     pub pid: u32,
     pub context: u32,
     /// The map's place in the orders; `None` is printk.
@@ -30,7 +30,7 @@ pub struct Source {
 /// One record as the device wrote it.
 #[derive(Debug)]
 pub struct Raw<'a> {
-    pub source: Source,
+    pub source: RingOwner,
     pub data: &'a [u8],
 }
 
@@ -44,7 +44,7 @@ pub trait RecordHandler: Send + 'static {
 /// What was read of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingTotals {
-    pub source: Source,
+    pub source: RingOwner,
     pub read: u64,
     /// Slots that were taken and never handed over, as far as can be seen.
     pub unfinished: u64,
@@ -137,7 +137,7 @@ impl<H: RecordHandler> Reader<H> {
                 Err(_) if name == "log" => (None, log_map().value_size),
                 Err(_) => continue,
             };
-            let source = Source { pid, context, map };
+            let source = RingOwner { pid, context, map };
             if self.rings.iter().any(|ring| ring.source == source) {
                 continue;
             }
@@ -147,7 +147,7 @@ impl<H: RecordHandler> Reader<H> {
 }
 
 struct Ring {
-    source: Source,
+    source: RingOwner,
     memory: Memory,
     /// Slots of a part.
     capacity: u64,
@@ -163,7 +163,7 @@ struct Ring {
 
 impl Ring {
     /// `None` until it is all there.
-    fn open(path: &Path, source: Source, largest: u32) -> Option<Ring> {
+    fn open(path: &Path, source: RingOwner, largest: u32) -> Option<Ring> {
         let memory = Memory::map(path)?;
         // How many parts it has is written last.
         let parts = memory.word(PARTS_AT)?.load(Ordering::Acquire);

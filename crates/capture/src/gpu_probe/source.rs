@@ -12,10 +12,10 @@ use super::{
     words,
 };
 use crate::{
-    Sink, SinkError,
+    Sink,
     source::{
-        About, Joining, Library, OtherTools, Outcome, RunOptions, Running, Source, SourceError,
-        Unavailable,
+        About, Joining, Library, Observations, OtherTools, Outcome, RunOptions, Running, Source,
+        SourceError, Unavailable,
     },
     trace_file::Onlooker,
 };
@@ -108,7 +108,7 @@ impl Source for ProbesInKernels {
                 name: ABOUT.name.into(),
                 ..event::Backend::default()
             })
-            .map_err(|why: SinkError| SourceError::in_words(why.to_string()))?;
+            .map_err(SourceError::of)?;
         let (sender, receiver) = sync_channel(CHUNKS);
         let queue = Queue::new(sender);
         let rings = Rings::start(session.folder(), &probes.orders, queue)?;
@@ -201,10 +201,13 @@ impl Running for Probing {
             unprobed: Unprobed::default(),
         };
         Some(Outcome {
-            clocks,
-            notes: said,
-            unwritten: decoder.unwritten,
-            failure: decoder.failure,
+            observed: Observations {
+                clocks,
+                notes: said,
+                unwritten: decoder.unwritten,
+                failure: decoder.failure,
+                ..Observations::default()
+            },
             results: Some(Box::new(found)),
             ..Outcome::new(decoder.outlet)
         })

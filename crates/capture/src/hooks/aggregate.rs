@@ -1,6 +1,6 @@
 //! What is computed in the kernel instead of recording calls: `count`, `hist(duration)`, `hist(arg1)`.
 
-use super::{Argument, CopiedAt, Format, Located, Source};
+use super::{Argument, CopiedAt, Format, Located, ValueOrigin};
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Aggregate {
         if argument.format == Format::Text {
             return Err(Located::new(5, "a histogram needs a number, not a string"));
         }
-        if argument.place == CopiedAt::Return && argument.source != Source::Returned {
+        if argument.place == CopiedAt::Return && argument.source != ValueOrigin::Returned {
             let what = "a histogram can use arguments at entry, retval or duration";
             return Err(Located::new(5, what));
         }
@@ -73,7 +73,7 @@ impl Aggregate {
             Aggregate::Count => false,
             Aggregate::Histogram(Measure::Duration) => true,
             Aggregate::Histogram(Measure::Argument(place)) => {
-                (arguments.get(*place)).is_some_and(|it| it.source == Source::Returned)
+                (arguments.get(*place)).is_some_and(|it| it.source == ValueOrigin::Returned)
             }
         }
     }

@@ -12,7 +12,7 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
     pub name: String,
-    pub source: Source,
+    pub source: ValueOrigin,
     /// The value is a pointer; what is so many bytes behind it is read.
     pub pointed: Option<u16>,
     pub format: Format,
@@ -22,7 +22,7 @@ pub struct Argument {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ValueOrigin {
     /// The function's argument of that number, from 0.
     Argument(u8),
     Returned,
@@ -113,17 +113,17 @@ impl Argument {
             Format::Unsigned(64)
         };
         let mut when = match source {
-            Source::Returned => CopiedAt::Return,
-            Source::Argument(_) | Source::Field(_) => CopiedAt::Entry,
+            ValueOrigin::Returned => CopiedAt::Return,
+            ValueOrigin::Argument(_) | ValueOrigin::Field(_) => CopiedAt::Entry,
         };
         if walk.take("@") {
             let place = walk.place();
             when = match walk.next() {
                 Some(Token::Word("return")) => CopiedAt::Return,
-                Some(Token::Word("entry")) if source != Source::Returned => CopiedAt::Entry,
+                Some(Token::Word("entry")) if source != ValueOrigin::Returned => CopiedAt::Entry,
                 _ => return Err(Located::new(place, "expected 'return' or 'entry'")),
             };
-            if when == CopiedAt::Return && matches!(source, Source::Argument(_)) && !pointed {
+            if when == CopiedAt::Return && matches!(source, ValueOrigin::Argument(_)) && !pointed {
                 return Err(Located::new(
                     place,
                     "arguments are not available at the return, but what they point to is: write *argN",
@@ -143,15 +143,15 @@ impl Argument {
 }
 
 /// What the word at a place means: `arg0` … `arg11`, `retval`, or a field.
-fn source(word: &str, place: usize) -> Result<Source, Located> {
+fn source(word: &str, place: usize) -> Result<ValueOrigin, Located> {
     if word == "retval" {
-        return Ok(Source::Returned);
+        return Ok(ValueOrigin::Returned);
     }
     let number = (word.strip_prefix("arg"))
         .filter(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()));
     match number {
         Some(number) => match number.parse() {
-            Ok(number @ 0..=11) => Ok(Source::Argument(number)),
+            Ok(number @ 0..=11) => Ok(ValueOrigin::Argument(number)),
             _ => Err(Located::new(
                 place,
                 format!("{word}: arguments are arg0 to arg11"),
@@ -165,7 +165,7 @@ fn source(word: &str, place: usize) -> Result<Source, Located> {
                     format!("'{word}' is not the name of a field"),
                 ));
             }
-            Ok(Source::Field(field.to_owned()))
+            Ok(ValueOrigin::Field(field.to_owned()))
         }
     }
 }

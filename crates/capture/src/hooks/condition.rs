@@ -4,7 +4,7 @@
 //! without loops of its own can evaluate.
 
 use super::{
-    Argument, CopiedAt, Format, Located, Source,
+    Argument, CopiedAt, Format, Located, ValueOrigin,
     lex::{Token, Walk},
 };
 
@@ -330,7 +330,7 @@ impl Reading<'_, '_> {
             return Ok(found);
         }
         let written = Argument::parse(word, word).map_err(|error| Located { place, ..error })?;
-        if matches!(written.source, Source::Field(_)) {
+        if matches!(written.source, ValueOrigin::Field(_)) {
             let names: Vec<&str> = self.arguments.iter().map(|a| a.name.as_str()).collect();
             let among = match names.is_empty() {
                 true => ", which is empty".to_owned(),

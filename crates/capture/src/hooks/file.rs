@@ -2,7 +2,7 @@
 
 use super::{
     Aggregate, Argument, Condition, CopiedAt, Error, Hook, Hooks, Located, MOST_ARGUMENTS,
-    MOST_BYTES, MOST_HOOKS, Measure, Probe, ProbeKind, Source, Target,
+    MOST_BYTES, MOST_HOOKS, Measure, Probe, ProbeKind, Target, ValueOrigin,
 };
 use event::{Category, Kind, Layer};
 use std::ops::Range;
@@ -70,16 +70,15 @@ pub fn parse(text: &str) -> Result<Hooks, Error> {
 fn fits(argument: &Argument, probes: &[Probe]) -> Result<(), Located> {
     let points = |probe: &Probe| matches!(probe.target, Target::Tracepoint { .. });
     match &argument.source {
-        Source::Field(field) if !probes.iter().all(points) => {
+        ValueOrigin::Field(field) if !probes.iter().all(points) => {
             let what = format!(
                 "'{field}' is not a function argument (arg0 … arg11, retval); only tracepoints have named fields"
             );
             Err(Located::new(0, what))
         }
-        Source::Argument(_) | Source::Returned if probes.iter().any(points) => Err(Located::new(
-            0,
-            "a tracepoint has no argN: use a field name",
-        )),
+        ValueOrigin::Argument(_) | ValueOrigin::Returned if probes.iter().any(points) => Err(
+            Located::new(0, "a tracepoint has no argN: use a field name"),
+        ),
         _ => Ok(()),
     }
 }
@@ -175,7 +174,8 @@ impl<'a> Reading<'a> {
                 "a hook cannot mix return probes with others, because they read different values";
             return Err(self.wrong("probe", what));
         }
-        let early = (hook.arguments.iter()).find(|argument| argument.source != Source::Returned);
+        let early =
+            (hook.arguments.iter()).find(|argument| argument.source != ValueOrigin::Returned);
         if let Some(argument) = early
             && only_return
         {

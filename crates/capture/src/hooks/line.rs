@@ -52,7 +52,7 @@ fn split(text: &str) -> (&str, Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hooks::{Aggregate, Measure, Source};
+    use crate::hooks::{Aggregate, Measure, ValueOrigin};
 
     #[test]
     fn a_probe_and_what_to_do_with_it() {
@@ -73,7 +73,7 @@ mod tests {
         let hook = parse("kprobe:nvidia:nv_open = hist(*arg0+16:u32)").expect("a hook");
         assert_eq!(hook.arguments[0].pointed, Some(16));
         let hook = parse("uprobe:libcuda.so:cuCtxSynchronize=hist(retval)").expect("a hook");
-        assert_eq!(hook.arguments[0].source, Source::Returned);
+        assert_eq!(hook.arguments[0].source, ValueOrigin::Returned);
         assert!(hook.time);
         assert!(parse("kprobe:nv*=time").expect("a hook").time);
     }

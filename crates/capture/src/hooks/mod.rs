@@ -16,7 +16,7 @@ mod probe;
 mod tests;
 
 pub use aggregate::{Aggregate, Measure};
-pub use argument::{Argument, CopiedAt, Format, Source};
+pub use argument::{Argument, CopiedAt, Format, ValueOrigin};
 pub use condition::{Compare, Condition, MOST_TERMS, Term};
 pub use error::{Error, Located};
 pub use line::LineError;
@@ -94,8 +94,8 @@ impl Hook {
             .filter_map(|term| self.arguments.get(term.argument));
         arguments
             .filter_map(|argument| match argument.source {
-                Source::Argument(word) => Some(usize::from(word)),
-                Source::Returned | Source::Field(_) => None,
+                ValueOrigin::Argument(word) => Some(usize::from(word)),
+                ValueOrigin::Returned | ValueOrigin::Field(_) => None,
             })
             .any(|word| word == number)
     }

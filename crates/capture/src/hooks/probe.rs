@@ -87,14 +87,6 @@ impl ProbeKind {
             ProbeKind::Uretprobe | ProbeKind::Kretprobe | ProbeKind::Fexit
         )
     }
-
-    /// A function of the kernel.
-    pub fn is_kernel_function(self) -> bool {
-        matches!(
-            self,
-            ProbeKind::Kprobe | ProbeKind::Kretprobe | ProbeKind::Fentry | ProbeKind::Fexit
-        )
-    }
 }
 
 /// Globs are compared with every symbol: no longer ones.

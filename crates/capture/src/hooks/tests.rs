@@ -45,35 +45,35 @@ when  = "size > 4096"
         [
             (
                 "size",
-                &Source::Argument(1),
+                &ValueOrigin::Argument(1),
                 None,
                 Format::Unsigned(64),
                 CopiedAt::Entry
             ),
             (
                 "name",
-                &Source::Argument(2),
+                &ValueOrigin::Argument(2),
                 None,
                 Format::Text,
                 CopiedAt::Entry
             ),
             (
                 "dev",
-                &Source::Argument(0),
+                &ValueOrigin::Argument(0),
                 Some(16),
                 Format::Unsigned(32),
                 CopiedAt::Entry
             ),
             (
                 "out",
-                &Source::Argument(3),
+                &ValueOrigin::Argument(3),
                 Some(8),
                 Format::Signed(32),
                 CopiedAt::Return
             ),
             (
                 "result",
-                &Source::Returned,
+                &ValueOrigin::Returned,
                 None,
                 Format::Signed(32),
                 CopiedAt::Return

@@ -105,17 +105,17 @@ fn other(user: User) -> OtherUser {
 }
 
 /// What the system knows of a user.
-struct Entry {
+struct Account {
     name: CString,
     gid: u32,
     home: CString,
 }
 
-fn entry(uid: u32) -> Option<Entry> {
+fn entry(uid: u32) -> Option<Account> {
     // SAFETY: nobody else asks at the same time; what is found is copied before anybody can ask again.
     unsafe {
         let found = libc::getpwuid(uid).as_ref()?;
-        Some(Entry {
+        Some(Account {
             name: CStr::from_ptr(found.pw_name).to_owned(),
             gid: found.pw_gid,
             home: CStr::from_ptr(found.pw_dir).to_owned(),

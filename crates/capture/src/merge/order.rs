@@ -9,7 +9,7 @@ const MOST_KEPT: usize = 1 << 20;
 
 /// One source's records that wait, and how far it is.
 #[derive(Debug)]
-struct Source {
+struct Backlog {
     name: Name,
     entries: WaitingEntries,
     /// It says how far it is; others are taken to be a window behind the clock.
@@ -48,8 +48,8 @@ impl WaitingEntries {
 
 /// The sources, side by side.
 #[derive(Debug)]
-pub(super) struct Order {
-    sources: Vec<Source>,
+pub(super) struct Backlogs {
+    sources: Vec<Backlog>,
     /// Each source that has records, by the time of its first, but for the one whose turn it is.
     next: Reorder<usize>,
     /// The source of the last entry, if its next one comes before all others'.
@@ -59,9 +59,9 @@ pub(super) struct Order {
     kept: usize,
 }
 
-impl Default for Order {
+impl Default for Backlogs {
     fn default() -> Self {
-        Order {
+        Backlogs {
             sources: Vec::new(),
             next: Reorder::new(usize::MAX),
             turn: None,
@@ -71,9 +71,9 @@ impl Default for Order {
     }
 }
 
-impl Order {
+impl Backlogs {
     pub fn add(&mut self, name: Name) {
-        self.sources.push(Source {
+        self.sources.push(Backlog {
             name,
             entries: WaitingEntries::default(),
             told: None,

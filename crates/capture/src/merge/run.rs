@@ -1,7 +1,7 @@
 //! The merging thread: takes what the inlets hand in and writes it on in order.
 
 use super::ids::Ids;
-use super::order::Order;
+use super::order::Backlogs;
 use super::{Entry, Message};
 use crate::clock::monotonic;
 use crate::{Sink, SinkError};
@@ -30,7 +30,7 @@ pub struct Merged<S> {
 pub(super) struct Run<S> {
     merged: Merged<S>,
     window: u64,
-    order: Order,
+    order: Backlogs,
     /// The source of the calls that GPU work names as its cause.
     calls: Option<usize>,
     /// Who has begun, by source: a merge inside of this one speaks for several.
@@ -51,7 +51,7 @@ impl<S: Sink> Run<S> {
                 failure: None,
             },
             window: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX),
-            order: Order::default(),
+            order: Backlogs::default(),
             calls: None,
             begun: Vec::new(),
             ids: None,

@@ -3,8 +3,8 @@
 use super::{Sampler, available};
 use crate::notes::counted;
 use crate::source::{
-    About, Auto, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, RunOptions,
-    Running, Source, SourceError, Unavailable,
+    About, Auto, Finding, Joining, Observations, Obstacle, OtherTools, Outcome, Outlet, Part,
+    RunOptions, Running, Source, SourceError, Unavailable,
 };
 use std::path::Path;
 
@@ -86,9 +86,12 @@ impl Running for Sampling {
             ),
         };
         Some(Outcome {
-            details,
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                details,
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

@@ -94,7 +94,7 @@ impl Ahead {
 }
 
 /// A process's file of rings.
-struct Source {
+struct ProcessRings {
     number: usize,
     arena: Arena,
     /// By their place in the directory.
@@ -123,7 +123,7 @@ struct Drainer<'a> {
     ahead: &'a Ahead,
     namespaces: &'a Namespaces,
     counters: &'a CounterPage,
-    sources: Vec<Source>,
+    sources: Vec<ProcessRings>,
     /// Of all sources so far.
     opened: usize,
     /// Rings so far.
@@ -267,7 +267,7 @@ impl Drainer<'_> {
                     self.refused.remove(&path);
                     // At once: it may be gone when its first call is seen.
                     (self.namespaces).thread(arena.namespace, arena.pid, arena.pid);
-                    self.sources.push(Source {
+                    self.sources.push(ProcessRings {
                         number: self.opened,
                         arena,
                         rings: Vec::new(),
@@ -381,7 +381,7 @@ impl Drainer<'_> {
         moved
     }
 
-    fn pass_on_text(&self, source: &mut Source) {
+    fn pass_on_text(&self, source: &mut ProcessRings) {
         while let Some((pid, lines)) = source.arena.text(&mut source.read) {
             let (owner, namespace) = (source.arena.pid, source.arena.namespace);
             let (owner, _) = self.namespaces.thread(namespace, owner, owner);
@@ -395,9 +395,9 @@ impl Drainer<'_> {
     }
 
     /// `over`: nobody writes to its rings any more, or nobody reads them after this.
-    fn drain(&mut self, source: &mut Source, over: bool) -> Moved {
+    fn drain(&mut self, source: &mut ProcessRings, over: bool) -> Moved {
         let mut moved = Moved::Little;
-        let Source { arena, rings, .. } = source;
+        let ProcessRings { arena, rings, .. } = source;
         rings.resize_with(arena.taken() as usize, || ArenaEntry::Nothing);
         for (index, found) in rings.iter_mut().enumerate() {
             let index = index as u32;
@@ -521,7 +521,7 @@ impl Moved {
     }
 }
 
-impl Source {
+impl ProcessRings {
     /// No process has it any more.
     fn is_over(&mut self) -> bool {
         if self.asked.elapsed() < ASK {

@@ -11,7 +11,7 @@ use super::origin::Traced;
 use super::process::Processes;
 use super::report::PreloadReport;
 use super::shedding::Shedding;
-use super::untraced::Watch;
+use super::untraced::UntracedWatch;
 use crate::call::item::Batch;
 use crate::call::{Assembler, Filter, Limits};
 use crate::clock::monotonic;
@@ -195,7 +195,7 @@ impl Session {
             folder: self.folder,
             stop,
             drainer,
-            untraced: Watch::start(self.library.into_inner(), session),
+            untraced: UntracedWatch::start(self.library.into_inner(), session),
             assembler,
         })
     }
@@ -206,7 +206,7 @@ pub struct Recording<S> {
     folder: Folder,
     stop: Arc<AtomicBool>,
     drainer: JoinHandle<Duration>,
-    untraced: Watch,
+    untraced: UntracedWatch,
     assembler: JoinHandle<(S, PreloadReport)>,
 }
 

@@ -8,8 +8,8 @@ use crate::{
     launch::sanitizer,
     notes::counted,
     source::{
-        About, Auto, Finding, Joining, Library, OtherTools, Outcome, Outlet, Part, Provides,
-        RunOptions, Running, Source, SourceError, Unavailable, words,
+        About, Auto, Finding, Joining, Library, Observations, OtherTools, Outcome, Outlet, Part,
+        Provides, RunOptions, Running, Source, SourceError, Unavailable, words,
     },
 };
 use std::{env, ffi::OsString, fmt::Write as _, path::PathBuf, time::Duration};
@@ -89,7 +89,7 @@ impl Source for Preload {
             intact: (run.probes.as_ref())
                 .and_then(|probes| probes.host.as_ref())
                 .map_or_else(Vec::new, HostPart::functions),
-            operators: joining.plan.has(|about| about.name == "torch"),
+            operators: joining.plan.has(|about| about.provides.operators),
             shapes: run.shapes,
             near: run.near.clone(),
             ring_slots: None,
@@ -231,17 +231,20 @@ impl Running for Injected {
             notes.insert(0, self.nothing.words());
         }
         Some(Outcome {
-            notes,
-            details,
-            libraries: words::hooks(&report.libraries),
-            processes: report.processes.iter().map(Process::named).collect(),
-            clocks: vec![report.clock],
-            overhead: report.overhead,
-            tracer_cpu: report.tracer_cpu,
-            not_sampled: report.not_sampled,
-            shed: report.shed.map(|report| report.in_words()),
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes,
+                details,
+                libraries: words::hooks(&report.libraries),
+                processes: report.processes.iter().map(Process::named).collect(),
+                clocks: vec![report.clock],
+                overhead: report.overhead,
+                tracer_cpu: report.tracer_cpu,
+                not_sampled: report.not_sampled,
+                shed: report.shed.map(|report| report.in_words()),
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

@@ -23,12 +23,12 @@ static UNTRACED: Topic = Topic {
     many: "{} processes use CUDA but were not traced",
 };
 
-pub struct Watch {
+pub struct UntracedWatch {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Notes>>,
 }
 
-impl Watch {
+impl UntracedWatch {
     /// Watches what this process starts; `library` is what traced processes have loaded, `session` the
     /// folder they write to. Where no thread can be had, nothing is found.
     pub fn start(library: Option<PathBuf>, session: PathBuf) -> Self {
@@ -49,7 +49,7 @@ impl Watch {
                 found.notes
             })
             .ok();
-        Watch { stop, thread }
+        UntracedWatch { stop, thread }
     }
 
     /// What there is to say of those that were found.

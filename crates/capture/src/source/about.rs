@@ -54,6 +54,8 @@ pub struct Provides {
     pub gpu_times: bool,
     /// When the host waited for the GPU (`--waits`).
     pub waits: bool,
+    /// PyTorch's operators, as the library in the program sees them.
+    pub operators: bool,
 }
 
 impl Provides {
@@ -62,6 +64,7 @@ impl Provides {
         requests: false,
         gpu_times: false,
         waits: false,
+        operators: false,
     };
 }
 

@@ -1,4 +1,5 @@
-//! A source: whatever produces events. One folder of this crate for each, and one line in [`registry`].
+//! A source: whatever produces events. One folder of this crate for each, its `mod` line in lib.rs, and one line in
+//! [`registry`].
 //!
 //! A [`Source`] says what it is and whether it works here; [`Source::start`] makes it a [`Running`] one, which
 //! prepares the command, attaches to it and tells at the end what it has seen ([`Outcome`]). Which of them a run
@@ -19,7 +20,7 @@ pub mod words;
 pub use about::{About, Auto, Finding, Library, Obstacle, OtherTools, Part, Provides, Unavailable};
 pub use error::{RunError, SourceError};
 pub use options::{Carried, Methods, RunOptions, Softgpu, Subject};
-pub use outcome::{Outcome, Results, Together};
+pub use outcome::{Observations, Outcome, Results, Together};
 pub use outlet::Outlet;
 pub use plan::{Plan, PlanError};
 pub use registry::{Registry, SOURCES};

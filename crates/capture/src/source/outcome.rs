@@ -5,9 +5,9 @@ use crate::{SinkError, trace_file::TraceFile};
 use event::{Aggregate, ClockError, Hooks, Overhead, ProcessName, Shed};
 use std::{any::Any, time::Duration};
 
-/// What a source has to say at the end.
-pub struct Outcome {
-    pub outlet: Outlet,
+/// What was seen and what it took, by one source or by all together.
+#[derive(Default)]
+pub struct Observations {
     /// Things a user should know.
     pub notes: Vec<String>,
     /// Lines for the curious (`-v`).
@@ -30,26 +30,52 @@ pub struct Outcome {
     /// Records that could not be kept, and why not.
     pub unwritten: u64,
     pub failure: Option<SinkError>,
+}
+
+impl Observations {
+    fn add(&mut self, other: Observations) {
+        self.notes.extend(other.notes);
+        self.details.push_str(&other.details);
+        self.libraries.extend(other.libraries);
+        (other.processes.into_iter()).for_each(|process| self.name(process));
+        self.clocks.extend(other.clocks);
+        self.aggregates.extend(other.aggregates);
+        self.not_sampled += other.not_sampled;
+        self.shed = self.shed.take().or(other.shed);
+        self.overhead = self.overhead.take().or(other.overhead);
+        self.tracer_cpu += other.tracer_cpu;
+        self.unwritten += other.unwritten;
+        self.failure = self.failure.take().or(other.failure);
+    }
+
+    /// What a process is called; it may have become another program since, and one source knows more than another.
+    pub fn name(&mut self, process: ProcessName) {
+        let known = self.processes.iter_mut().find(|it| it.pid == process.pid);
+        match known {
+            None if !process.name.is_empty() => self.processes.push(process),
+            Some(known) if !process.command.is_empty() => {
+                let parent = process.parent.or(known.parent);
+                *known = ProcessName { parent, ..process };
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a source has to say at the end.
+pub struct Outcome {
+    pub outlet: Outlet,
+    pub observed: Observations,
     /// What only this source finds.
     pub results: Option<Box<dyn Results>>,
 }
 
 impl Outcome {
+    /// Nothing but what is in the outlet.
     pub fn new(outlet: Outlet) -> Self {
         Outcome {
             outlet,
-            notes: Vec::new(),
-            details: String::new(),
-            libraries: Vec::new(),
-            processes: Vec::new(),
-            clocks: Vec::new(),
-            aggregates: Vec::new(),
-            not_sampled: 0,
-            shed: None,
-            overhead: None,
-            tracer_cpu: Duration::ZERO,
-            unwritten: 0,
-            failure: None,
+            observed: Observations::default(),
             results: None,
         }
     }
@@ -64,18 +90,7 @@ pub trait Results: Any + Send {
 /// What all sources together have to say.
 #[derive(Default)]
 pub struct Together {
-    pub notes: Vec<String>,
-    pub details: String,
-    pub libraries: Vec<(String, Hooks)>,
-    pub processes: Vec<ProcessName>,
-    pub clocks: Vec<ClockError>,
-    pub aggregates: Vec<Aggregate>,
-    pub not_sampled: u64,
-    pub shed: Option<Shed>,
-    pub overhead: Option<Overhead>,
-    pub tracer_cpu: Duration,
-    pub unwritten: u64,
-    pub failure: Option<SinkError>,
+    pub observed: Observations,
     results: Vec<Box<dyn Results>>,
 }
 
@@ -86,36 +101,10 @@ impl Together {
         let mut outlets = Vec::new();
         for one in outcomes {
             outlets.push(one.outlet);
-            all.notes.extend(one.notes);
-            all.details.push_str(&one.details);
-            all.libraries.extend(one.libraries);
-            one.processes
-                .into_iter()
-                .for_each(|process| all.name(process));
-            all.clocks.extend(one.clocks);
-            all.aggregates.extend(one.aggregates);
-            all.not_sampled += one.not_sampled;
-            all.shed = all.shed.or(one.shed);
-            all.overhead = all.overhead.or(one.overhead);
-            all.tracer_cpu += one.tracer_cpu;
-            all.unwritten += one.unwritten;
-            all.failure = all.failure.or(one.failure);
+            all.observed.add(one.observed);
             all.results.extend(one.results);
         }
         (outlets, all)
-    }
-
-    /// What a process is called; it may have become another program since, and one source knows more than another.
-    pub fn name(&mut self, process: ProcessName) {
-        let known = self.processes.iter_mut().find(|it| it.pid == process.pid);
-        match known {
-            None if !process.name.is_empty() => self.processes.push(process),
-            Some(known) if !process.command.is_empty() => {
-                let parent = process.parent.or(known.parent);
-                *known = ProcessName { parent, ..process };
-            }
-            _ => {}
-        }
     }
 
     /// Lets each source's results see the whole trace.

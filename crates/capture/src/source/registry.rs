@@ -1,21 +1,20 @@
 //! The sources there are, a line each, in the order in which they start.
 
 use super::{About, SourceRef};
-use crate::{cupti, ebpf, fecs, gpu_probe, nvml, preload, syscall, torch, uvm};
 
 /// Everything that cutrace can watch by.
 pub static SOURCES: Registry = Registry(&[
-    &preload::PRELOAD,
-    &syscall::SYSCALL,
-    &ebpf::EBPF,
-    &cupti::CUPTI,
-    &cupti::EVENTS,
-    &torch::TORCH,
-    &ebpf::kernel::KERNEL,
-    &uvm::UVM,
-    &nvml::NVML,
-    &fecs::FECS,
-    &gpu_probe::PROBES,
+    &crate::preload::PRELOAD,
+    &crate::syscall::SYSCALL,
+    &crate::ebpf::EBPF,
+    &crate::cupti::CUPTI,
+    &crate::cupti::EVENTS,
+    &crate::torch::TORCH,
+    &crate::ebpf::kernel::KERNEL,
+    &crate::uvm::UVM,
+    &crate::nvml::NVML,
+    &crate::fecs::FECS,
+    &crate::gpu_probe::PROBES,
 ]);
 
 /// Sources in the order in which they start.

@@ -85,8 +85,8 @@ pub fn record(run: &RunOptions, plan: &Plan, mut file: TraceFile) -> Result<Ran,
     let exit = exit?;
     let (outlets, mut said) = Together::of(outcomes);
     let (mut file, joined) = joint.finish(outlets)?;
-    said.unwritten += joined.unwritten;
-    said.failure = said.failure.or(joined.failure);
+    said.observed.unwritten += joined.unwritten;
+    said.observed.failure = said.observed.failure.or(joined.failure);
     said.complete(&mut file);
     name_command(run, process.load(Ordering::Relaxed), &mut said);
     Ok(Ran {
@@ -181,11 +181,11 @@ fn name_command(run: &RunOptions, pid: u32, said: &mut Together) {
             })
         }
     };
-    let is_known = |pid| said.processes.iter().any(|known| known.pid == pid);
+    let is_known = |pid| said.observed.processes.iter().any(|known| known.pid == pid);
     if let Some(named) = named.filter(|named| !is_known(named.pid)) {
-        said.name(named);
+        said.observed.name(named);
     }
-    said.processes.sort_by_key(|known| known.pid);
+    said.observed.processes.sort_by_key(|known| known.pid);
 }
 
 /// Threads hand each other records by the megabyte. Giving that memory back to the kernel and asking for it again, page by

@@ -14,11 +14,11 @@ use crate::ptrace::{self, Resume};
 pub struct Injection {
     regs: ptrace::Registers,
     mask: u64,
-    step: Step,
+    step: InjectionStage,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum InjectionStage {
     Room,
     Filter { room: u64 },
     GiveBack { worked: bool },
@@ -41,7 +41,7 @@ impl Injection {
         let injection = Injection {
             regs,
             mask,
-            step: Step::Room,
+            step: InjectionStage::Room,
         };
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -59,15 +59,15 @@ impl Injection {
     pub fn returned(&mut self, tid: libc::pid_t, result: i64) -> Option<Result<(), Unseen>> {
         let failed = (-4095..0).contains(&result);
         let next = match self.step {
-            Step::Room if failed => None,
-            Step::Room => {
+            InjectionStage::Room if failed => None,
+            InjectionStage::Room => {
                 let room = result as u64;
                 let begun = self.filter(tid, room);
                 begun.or_else(|| self.give_back(tid, room, false))
             }
             // More than zero is a thread that has filters of its own.
-            Step::Filter { room } => self.give_back(tid, room, result == 0),
-            Step::GiveBack { .. } => None,
+            InjectionStage::Filter { room } => self.give_back(tid, room, result == 0),
+            InjectionStage::GiveBack { .. } => None,
         };
         if next.is_some() {
             ptrace::resume(tid, Resume::ToSyscall, 0);
@@ -76,7 +76,7 @@ impl Injection {
         ptrace::set_registers(tid, &self.regs);
         let _ = ptrace::set_signal_mask(tid, self.mask);
         Some(match self.step {
-            Step::GiveBack { worked: true } => Ok(()),
+            InjectionStage::GiveBack { worked: true } => Ok(()),
             _ => Err(Unseen::Refused),
         })
     }
@@ -92,14 +92,14 @@ impl Injection {
             bytes.extend(op.k.to_le_bytes());
         }
         ptrace::write_memory(tid, room, &bytes)?;
-        self.step = Step::Filter { room };
+        self.step = InjectionStage::Filter { room };
         let mode = u64::from(libc::SECCOMP_SET_MODE_FILTER);
         let flags = libc::SECCOMP_FILTER_FLAG_TSYNC;
         self.call(tid, libc::SYS_seccomp, [mode, flags, room, 0, 0, 0])
     }
 
     fn give_back(&mut self, tid: libc::pid_t, room: u64, worked: bool) -> Option<()> {
-        self.step = Step::GiveBack { worked };
+        self.step = InjectionStage::GiveBack { worked };
         self.call(tid, libc::SYS_munmap, [room, ROOM, 0, 0, 0, 0])
     }
 

@@ -6,8 +6,8 @@ use crate::{
     ebpf::EBPF,
     launch::Preparation,
     source::{
-        About, Auto, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, Provides,
-        RunOptions, Running, Source, SourceError, Unavailable,
+        About, Auto, Finding, Joining, Observations, Obstacle, OtherTools, Outcome, Outlet, Part,
+        Provides, RunOptions, Running, Source, SourceError, Unavailable,
     },
 };
 use event::Selection;
@@ -164,12 +164,15 @@ impl Running for Tracing {
             );
         }
         Some(Outcome {
-            notes,
-            details,
-            processes: report.processes,
-            tracer_cpu: report.tracer_cpu,
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes,
+                details,
+                processes: report.processes,
+                tracer_cpu: report.tracer_cpu,
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

@@ -6,7 +6,7 @@ use crate::{
     Sink,
     preload::PRELOAD,
     source::{
-        About, Auto, Joining, OtherTools, Outcome, Outlet, RunOptions, Running, Source,
+        About, Auto, Joining, OtherTools, Outcome, Outlet, Provides, RunOptions, Running, Source,
         SourceError, SourceRef, Unavailable,
     },
 };
@@ -23,6 +23,10 @@ static ABOUT: About = About {
     shows: "PyTorch's operators, autograd's nodes and `record_function` ranges, with the calls and kernels inside each",
     document: Some("docs/OPERATORS.md"),
     needs: "PyTorch 2.1 to 2.15",
+    provides: Provides {
+        operators: true,
+        ..Provides::NOTHING
+    },
     other_tools: Some(OtherTools {
         words: &["torch.profiler", "pytorch", "kineto", "operators"],
         method: "preload,cupti,torch",

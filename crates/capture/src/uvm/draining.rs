@@ -29,7 +29,7 @@ pub enum Drained {
     Ended { pid: u32 },
 }
 
-enum Order {
+enum QueueChange {
     Add {
         pid: u32,
         queue: Arc<Queue>,
@@ -41,7 +41,7 @@ enum Order {
 }
 
 pub struct Draining {
-    orders: Option<Sender<Order>>,
+    orders: Option<Sender<QueueChange>>,
     pub drained: Receiver<Drained>,
     waiting: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
@@ -74,15 +74,15 @@ impl Draining {
     }
 
     pub fn add(&self, pid: u32, queue: Arc<Queue>) {
-        self.order(Order::Add { pid, queue });
+        self.order(QueueChange::Add { pid, queue });
     }
 
     /// [`Drained::Ended`] follows its last entries.
     pub fn remove(&self, pid: u32) {
-        self.order(Order::Remove { pid });
+        self.order(QueueChange::Remove { pid });
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: QueueChange) {
         if let (Some(orders), Some(thread)) = (&self.orders, &self.thread) {
             let _ = orders.send(order);
             thread.thread().unpark();
@@ -113,12 +113,12 @@ struct Drain {
 
 impl Drain {
     /// Until nobody gives orders any more.
-    fn run(mut self, orders: &Receiver<Order>) {
+    fn run(mut self, orders: &Receiver<QueueChange>) {
         loop {
             loop {
                 match orders.try_recv() {
-                    Ok(Order::Add { pid, queue }) => self.queues.push((pid, queue)),
-                    Ok(Order::Remove { pid }) => self.remove(pid),
+                    Ok(QueueChange::Add { pid, queue }) => self.queues.push((pid, queue)),
+                    Ok(QueueChange::Remove { pid }) => self.remove(pid),
                     Err(std::sync::mpsc::TryRecvError::Empty) => break,
                     Err(std::sync::mpsc::TryRecvError::Disconnected) => return,
                 }

@@ -25,7 +25,7 @@ pub const KINDS: u64 = 0x7ffe;
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct UvmEntry {
     /// When it happened, or the driver asked for it; 0 if the entry does not say.
     pub start: u64,
     /// When the driver saw that it was done: perhaps long after it was.
@@ -120,7 +120,7 @@ pub enum What {
 }
 
 /// What an entry says; None if its kind is not known or it is too short.
-pub fn decode(layout: Layout, bytes: &[u8]) -> Option<Entry> {
+pub fn decode(layout: Layout, bytes: &[u8]) -> Option<UvmEntry> {
     let bytes = bytes.get(..layout.bytes())?;
     let fields = Fields { layout, bytes };
     let (start, what) = fields.what()?;
@@ -128,7 +128,7 @@ pub fn decode(layout: Layout, bytes: &[u8]) -> Option<Entry> {
         What::Migration { .. } => (fields.long(32, 40), fields.time_on_gpu()),
         _ => (None, None),
     };
-    Some(Entry {
+    Some(UvmEntry {
         start,
         end,
         on_gpu,
@@ -322,7 +322,7 @@ mod tests {
             address: 0x7f00_0000_0000,
             bytes: 65_536,
         };
-        let expected = Entry {
+        let expected = UvmEntry {
             start: 1000,
             end: Some(1500),
             on_gpu: Some((70_000, 70_100)),

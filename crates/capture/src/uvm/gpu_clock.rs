@@ -6,7 +6,7 @@
 //! clocks differ by, and what it took to begin at the fastest. Copies are shown earlier than they were
 //! by that fastest time, some microseconds, and never before they were asked for.
 
-use super::entry::Entry;
+use super::entry::UvmEntry;
 use super::words::copier;
 use event::{ClockMap, ClockPair, ClockRules};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub struct GpuClocks {
 }
 
 impl GpuClocks {
-    pub fn learn(&mut self, entry: &Entry) {
+    pub fn learn(&mut self, entry: &UvmEntry) {
         let (Some((begin, _)), Some(gpu)) = (entry.on_gpu, copier(&entry.what)) else {
             return;
         };
@@ -32,7 +32,7 @@ impl GpuClocks {
     }
 
     /// The entry with the copy's own times, on the driver's clock.
-    pub fn placed(&self, mut entry: Entry) -> Entry {
+    pub fn placed(&self, mut entry: UvmEntry) -> UvmEntry {
         let map = copier(&entry.what).and_then(|gpu| self.maps.get(&gpu));
         if let (Some((begin, end)), Some(map)) = (entry.on_gpu, map)
             && let Some(start) = map.to_host(begin)
@@ -49,8 +49,8 @@ mod tests {
     use super::super::entry::What;
     use super::*;
 
-    fn migration(asked: u64, on_gpu: Option<(u64, u64)>) -> Entry {
-        Entry {
+    fn migration(asked: u64, on_gpu: Option<(u64, u64)>) -> UvmEntry {
+        UvmEntry {
             start: asked,
             end: Some(asked + 50_000),
             on_gpu,

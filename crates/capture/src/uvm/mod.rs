@@ -15,7 +15,7 @@ mod tree;
 mod watch;
 mod words;
 
-pub use entry::{Entry, Layout, What, decode};
+pub use entry::{Layout, UvmEntry, What, decode};
 pub use source::UVM;
-pub use watch::{UvmReport, Watch, available};
+pub use watch::{UvmReport, UvmWatch, available};
 pub use words::{Processors, event};

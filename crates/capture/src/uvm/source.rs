@@ -1,10 +1,10 @@
 //! Managed memory, as a source: the driver's events of the processes below this one.
 
-use super::{Watch, available};
+use super::{UvmWatch, available};
 use crate::notes::counted;
 use crate::source::{
-    About, Auto, Finding, Joining, Obstacle, Outcome, Outlet, Part, RunOptions, Running, Source,
-    SourceError, Unavailable,
+    About, Auto, Finding, Joining, Observations, Obstacle, Outcome, Outlet, Part, RunOptions,
+    Running, Source, SourceError, Unavailable,
 };
 
 pub struct Uvm;
@@ -48,14 +48,14 @@ impl Source for Uvm {
         run: &RunOptions,
         joining: Joining<'_>,
     ) -> Result<Box<dyn Running>, SourceError> {
-        let watch = Watch::start(joining.outlet, joining.deadline.clone())?;
+        let watch = UvmWatch::start(joining.outlet, joining.deadline.clone())?;
         // Whatever a command starts is below this process.
         watch.follow(run.pid().unwrap_or_else(std::process::id));
         Ok(Box::new(Watching(watch)))
     }
 }
 
-struct Watching(Watch<Outlet>);
+struct Watching(UvmWatch<Outlet>);
 
 impl Running for Watching {
     fn finish(self: Box<Self>) -> Option<Outcome> {
@@ -78,11 +78,14 @@ impl Running for Watching {
             report.lost
         );
         Some(Outcome {
-            notes,
-            details,
-            clocks: report.clock.into_iter().collect(),
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes,
+                details,
+                clocks: report.clock.into_iter().collect(),
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

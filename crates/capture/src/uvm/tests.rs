@@ -1,6 +1,6 @@
 //! What a real driver wrote (fixtures/uvm), decoded: the program moved a known number of bytes.
 
-use super::entry::{Entry, Layout, What, decode};
+use super::entry::{Layout, UvmEntry, What, decode};
 use super::gpu_clock::GpuClocks;
 use super::words::{Processors, event};
 use event::Extent;
@@ -12,7 +12,7 @@ use std::io::Read;
 /// tests/gpu/uvm.cu with 16 MiB: every byte moves to the GPU twice and back twice.
 const MOVED: u64 = 2 * (16 << 20);
 
-fn recorded() -> Vec<Entry> {
+fn recorded() -> Vec<UvmEntry> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../fixtures/uvm/h200-580.159.04.bin.gz"

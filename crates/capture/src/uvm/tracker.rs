@@ -23,7 +23,7 @@ const MOST_PROCESSORS: usize = 512;
 
 /// Where a driver puts the layout's number into a tracker's request: branches differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Request {
+enum TrackerRequest {
     /// 565 and later: a call of its own.
     V2,
     /// Until 545, and later for the first layout.
@@ -94,7 +94,10 @@ impl Tracker {
         let mut refused = None;
         // A queue is memory that stays where it is: there may not be so much.
         for entries in queue::smaller(entries) {
-            for (request, layout) in [(Request::V2, Layout::Second), (Request::V1, Layout::First)] {
+            for (request, layout) in [
+                (TrackerRequest::V2, Layout::Second),
+                (TrackerRequest::V1, Layout::First),
+            ] {
                 let tools = File::options().read(true).write(true).open(TOOLS)?;
                 let tracker = Tracker {
                     tools,
@@ -112,7 +115,7 @@ impl Tracker {
         Err(io::Error::other(why))
     }
 
-    fn start(&self, request: Request) -> Result<(), Refused> {
+    fn start(&self, request: TrackerRequest) -> Result<(), Refused> {
         let mut params = InitParams {
             queue: self.queue.address(),
             entries: self.queue.entries.into(),
@@ -122,8 +125,8 @@ impl Tracker {
             ..InitParams::default()
         };
         let command = match request {
-            Request::V2 => INIT_EVENT_TRACKER_V2,
-            Request::V1 => INIT_EVENT_TRACKER,
+            TrackerRequest::V2 => INIT_EVENT_TRACKER_V2,
+            TrackerRequest::V1 => INIT_EVENT_TRACKER,
         };
         let tools = self.tools.as_raw_fd();
         // SAFETY: the struct is as long as any branch's, and the memory it names lives as long as

@@ -2,7 +2,7 @@
 //! of what the driver tells of it.
 
 use super::draining::{Drained, Draining};
-use super::entry::{Entry, decode};
+use super::entry::{UvmEntry, decode};
 use super::gpu_clock::GpuClocks;
 use super::queue;
 use super::raw_clock::RawClock;
@@ -32,7 +32,7 @@ const PATIENCE: u32 = 100;
 const HELD: u64 = 100_000_000;
 
 /// Watches the managed memory of a command's processes.
-pub struct Watch<S> {
+pub struct UvmWatch<S> {
     stop: Arc<AtomicBool>,
     pid: mpsc::Sender<u32>,
     thread: JoinHandle<(S, UvmReport)>,
@@ -69,7 +69,7 @@ pub fn available() -> Result<(), NoTools> {
         .map_err(NoTools)
 }
 
-impl<S: Sink> Watch<S> {
+impl<S: Sink> UvmWatch<S> {
     pub fn start(sink: S, deadline: Deadline) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (pid, pids) = mpsc::channel();
@@ -81,7 +81,7 @@ impl<S: Sink> Watch<S> {
                 crate::launch::block_signals();
                 Watching::new(OrderedWriter::new(sink, deadline), &pids, draining).run(&stopped)
             })?;
-        Ok(Watch { stop, pid, thread })
+        Ok(UvmWatch { stop, pid, thread })
     }
 
     /// The command's first process.
@@ -266,7 +266,7 @@ impl<'a, S: Sink> Watching<'a, S> {
             return;
         };
         let layout = followed.tracker.queue.layout;
-        let mut entries: Vec<Entry> = Vec::with_capacity(count);
+        let mut entries: Vec<UvmEntry> = Vec::with_capacity(count);
         for bytes in bytes.chunks(layout.bytes()) {
             match decode(layout, bytes) {
                 Some(entry) => entries.push(entry),

@@ -1,7 +1,7 @@
 //! An entry of the queue as an event of the trace: names for its numbers, its time on the trace's
 //! clock, processors by the driver's table.
 
-use super::entry::{Entry, What};
+use super::entry::{UvmEntry, What};
 use event::{Arg, Category, Direction, Event, Extent, Kind, Layer, Value};
 
 /// Who the driver's processor numbers are: the CPU first, then GPUs.
@@ -86,7 +86,7 @@ pub fn copier(what: &What) -> Option<u16> {
 }
 
 /// Everything about an entry but its id, its process and its time on the trace's clock.
-pub fn event(entry: &Entry, processors: &Processors) -> Event {
+pub fn event(entry: &UvmEntry, processors: &Processors) -> Event {
     let mut about = About {
         processors,
         device: None,
@@ -353,7 +353,7 @@ mod tests {
             address: 0x1000,
             bytes: 4096,
         };
-        let entry = Entry {
+        let entry = UvmEntry {
             start: 5,
             end: Some(9),
             on_gpu: None,

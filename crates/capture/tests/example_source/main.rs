@@ -1,7 +1,7 @@
-//! Adding a source is one folder and one line: `load/` is the folder, the line is in [`SOURCES`]. It is recorded for
-//! real, alone and beside another.
+//! Adding a source is one folder and two lines: `load/` is the folder, its `mod` is below, its value in [`SOURCES`]. It
+//! is recorded for real, alone and beside another.
 
-mod load;
+mod load; // the first line
 
 use capture::{
     ebpf::ProcessFilter,
@@ -16,7 +16,7 @@ use std::path::Path;
 
 static SOURCES: Registry = Registry(&[
     &syscall::SYSCALL,
-    &load::LOAD, // the line
+    &load::LOAD, // the second line
 ]);
 
 /// A command that takes a while, watched by these.
@@ -46,7 +46,11 @@ fn recorded(run: &RunOptions, trace: &Path) -> (Vec<String>, Vec<u64>) {
     assert_eq!(ran.exit, Exit::Code(3));
     let most = ran.said.results::<Most>().expect("the source's own result");
     let note = format!("the load was {} at most", most.0);
-    assert!(ran.said.notes.contains(&note), "{:?}", ran.said.notes);
+    assert!(
+        ran.said.observed.notes.contains(&note),
+        "{:?}",
+        ran.said.observed.notes
+    );
     let finished = ran.file.finish(|_| {});
     assert!(finished.failure.is_none(), "{:?}", finished.failure);
     let mut reader = trace::open(trace).expect("a trace");

@@ -1,7 +1,7 @@
 //! `cutrace gpu`: programs inside kernels.
 
 use super::{
-    Record,
+    RecordOptions,
     gpu_object::{BudgetLine, ObjectLine},
     shared::{NamesLine, RecordingLine},
     usage,
@@ -97,7 +97,7 @@ fn block(text: &str) -> Result<Size, String> {
 
 /// The command, and how it is run.
 pub struct Run {
-    pub record: Record,
+    pub record: RecordOptions,
     /// Where the contents of maps are written.
     pub pin: Option<PathBuf>,
     /// Threads to size per-thread maps for; 0 is as many as fit.
@@ -191,7 +191,10 @@ enum Verb {
     /// Show a kernel's memory accesses by source line: bytes, coalescing, hot addresses
     #[command(arg_required_else_help = true)]
     Mem {
-        /// Count one request in N, chosen at random: 1/16. Quicker; the table shows how far off the numbers may be
+        /// Record only one in N: 1/100. Quicker and less exact
+        ///
+        /// One request for memory in N is counted, chosen at random. The numbers are scaled up, and the table shows how
+        /// far off they may be.
         #[arg(long, value_name = "1/N", value_parser = super::record::sample)]
         sample: Option<u32>,
         #[command(flatten)]

@@ -95,7 +95,7 @@ impl Part {
     }
 }
 
-pub struct Report {
+pub struct ReportOptions {
     pub part: Part,
     pub traces: Vec<PathBuf>,
     pub json: bool,
@@ -225,12 +225,12 @@ pub struct ReplayLine {
     window: Window,
     #[command(flatten)]
     filter: FilterLine,
-    /// Only this process
-    #[arg(long)]
-    pid: Option<u32>,
-    /// Only this thread
-    #[arg(long)]
-    tid: Option<u32>,
+    /// Only the process of this number
+    #[arg(long, value_name = "PID", alias = "pid")]
+    process: Option<u32>,
+    /// Only the thread of this number
+    #[arg(long, value_name = "TID", alias = "tid")]
+    thread: Option<u32>,
     /// Show every call, also runs of the same query
     #[arg(long)]
     full: bool,
@@ -300,7 +300,7 @@ fn not_a_trace(word: &Path, part: Option<Part>) {
 }
 
 impl ReportLine {
-    pub fn options(self) -> Report {
+    pub fn options(self) -> ReportOptions {
         let mut words = self.words;
         // In either order; a file that is called like a part is one behind its part.
         let of = |word: &PathBuf| Part::named(word.to_str()?);
@@ -309,7 +309,7 @@ impl ReportLine {
         if let Some(wrong) = words.iter().find(|word| !word.exists()) {
             not_a_trace(wrong, part);
         }
-        Report {
+        ReportOptions {
             part: part.unwrap_or(Part::Summary),
             traces: words,
             json: self.json.json,
@@ -336,8 +336,8 @@ impl ReplayLine {
             traces: self.traces.traces,
             window: self.window.checked(),
             filter: self.filter.filter,
-            pid: self.pid,
-            tid: self.tid,
+            pid: self.process,
+            tid: self.thread,
             full: self.full,
             look: self.look,
         }

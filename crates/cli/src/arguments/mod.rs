@@ -23,15 +23,15 @@ pub use help::definitions;
 pub use ioctl::Ioctl;
 pub use lake::{Engine, FleetReport, Lake, Query};
 pub use live::Snap;
-pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, Report, Timeline, View};
+pub use look::{Cat, Color, Demo, Diff, Look, Part, Replay, ReportOptions, Timeline, View};
 pub use pages::{Example, GROUPS, PAGES, Page};
 pub use probes::{Hooks, Probes};
-pub use record::Record;
+pub use record::RecordOptions;
 pub use screen::{Serve, Top};
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
-use shared::AllLine;
+use shared::IntoLine;
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
@@ -41,7 +41,7 @@ use std::{
 pub enum Command {
     /// Nothing: what there is to ask for.
     Welcome,
-    Record(Box<Record>),
+    Record(Box<RecordOptions>),
     Top(Box<Top>),
     Serve(Box<Serve>),
     Demo(Demo),
@@ -49,7 +49,7 @@ pub enum Command {
     Export(Export),
     Snap(Snap),
     Cat(Cat),
-    Report(Report),
+    Report(ReportOptions),
     Timeline(Timeline),
     Replay(Replay),
     View(View),
@@ -200,19 +200,19 @@ enum Verb {
     #[command(arg_required_else_help = true)]
     Completions {
         /// The shell to complete in
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        #[arg(required_unless_present = "into", conflicts_with = "into")]
         shell: Option<Shell>,
         #[command(flatten)]
-        all: AllLine,
+        into: IntoLine,
     },
     /// Print manual pages, or open one in a terminal
     #[command(name = "man")]
     Manual {
         /// The verb: record, 'gpu run'; by default cutrace itself
-        #[arg(value_name = "VERB", conflicts_with = "all")]
+        #[arg(value_name = "VERB", conflicts_with = "into")]
         verb: Vec<String>,
         #[command(flatten)]
-        all: AllLine,
+        into: IntoLine,
     },
 }
 
@@ -299,12 +299,12 @@ pub fn parse() -> Command {
         Verb::Hooks(line) => Command::Hooks(line.options()),
         Verb::Doctor => Command::Doctor,
         Verb::Gpu(line) => Command::Gpu(Box::new(line.options())),
-        Verb::Completions { shell, all } => Command::Completions(match (all.all, shell) {
+        Verb::Completions { shell, into } => Command::Completions(match (into.into, shell) {
             (Some(folder), _) => Completions::Write { folder },
             (None, Some(shell)) => Completions::Print(shell),
             (None, None) => usage("which shell? cutrace completions bash"),
         }),
-        Verb::Manual { verb, all } => Command::Manual(match all.all {
+        Verb::Manual { verb, into } => Command::Manual(match into.into {
             Some(folder) => Manual::Write { folder },
             None => Manual::Print { verb },
         }),

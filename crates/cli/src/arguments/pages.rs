@@ -436,7 +436,7 @@ pub const PAGES: &[Page] = &[
                 "cutrace completions bash > ~/.local/share/bash-completion/completions/cutrace",
                 "for bash",
             ),
-            Example("cutrace completions --all completions", "for all shells, a file each"),
+            Example("cutrace completions --into completions", "for all shells, a file each"),
         ],
         exit: ExitStatus::Plain,
         see: &["man"],
@@ -446,7 +446,7 @@ pub const PAGES: &[Page] = &[
         examples: &[
             Example("cutrace man record", "read a page, where output is a terminal"),
             Example("cutrace man gpu run > cutrace-gpu-run.1", "write a page"),
-            Example("cutrace man --all man/man1", "write all pages"),
+            Example("cutrace man --into man/man1", "write all pages"),
         ],
         exit: ExitStatus::Plain,
         see: &["completions"],

@@ -19,7 +19,7 @@ use std::{
 
 /// A run to record: what its sources need to know, and what becomes of the trace.
 #[derive(Default)]
-pub struct Record {
+pub struct RecordOptions {
     pub run: RunOptions,
     /// Who the command runs as; None is who we are, or who called sudo.
     pub run_as: Option<u32>,
@@ -43,7 +43,7 @@ pub struct Record {
     pub flight: Option<FlightOptions>,
 }
 
-impl Record {
+impl RecordOptions {
     /// Whether a summary is printed.
     pub fn is_summed_up(&self) -> bool {
         !self.no_summary && !self.quiet
@@ -137,9 +137,10 @@ pub(super) struct CallsLine {
     /// Leave out calls shorter than this: 500ns, 10us, 1.5ms, 1s
     #[arg(long, value_name = "TIME", value_parser = times::with_unit)]
     min_duration: Option<Duration>,
-    /// Record one in N calls of each function, and count the rest: 1/100
+    /// Record only one in N: 1/100. Quicker and less exact
     ///
-    /// Allocations, contexts, modules and the names of launched kernels are always recorded.
+    /// One call in N of each function is recorded, and the rest are counted. Allocations, contexts, modules and the
+    /// names of launched kernels are always recorded.
     #[arg(long, value_name = "1/N", value_parser = sample)]
     sample: Option<u32>,
     /// Also record when threads wait for the GPU, and for which stream or event (needs CUPTI)
@@ -190,14 +191,14 @@ struct SizeLine {
 }
 
 impl RecordLine {
-    pub fn options(self) -> Record {
+    pub fn options(self) -> RecordOptions {
         let mut run = self.subject.run();
         let may_miss_libraries = self.calls.allow_missing_lib;
         self.calls.choose(&mut run);
         let flight = self.live.choose(&mut run);
         run.driver_groups = (self.hooks.kernel)
             .map(|groups| groups.into_iter().filter(|g| !g.is_empty()).collect());
-        Record {
+        RecordOptions {
             max_size: self.size.max_size,
             strict: self.size.strict,
             may_miss_libraries,

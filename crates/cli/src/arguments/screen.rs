@@ -2,7 +2,7 @@
 
 use super::{
     Look,
-    record::{CallsLine, Record, SubjectLine, sample},
+    record::{CallsLine, RecordOptions, SubjectLine, sample},
     shared::RunAsLine,
     times,
 };
@@ -13,7 +13,7 @@ use std::{
 };
 
 pub struct Top {
-    pub record: Record,
+    pub record: RecordOptions,
     pub look: Look,
     pub interval: Duration,
     /// How much of the past can be saved.
@@ -25,7 +25,7 @@ pub struct Top {
 }
 
 pub struct Serve {
-    pub record: Record,
+    pub record: RecordOptions,
     pub metrics: Option<SocketAddr>,
     /// Kernels, functions and ranges that have a label of their own.
     pub most_names: usize,
@@ -107,16 +107,16 @@ struct ServedLine {
 }
 
 impl WatchedLine {
-    fn record(self) -> Record {
+    fn record(self) -> RecordOptions {
         let mut run = self.subject.run();
         let may_miss_libraries = self.calls.allow_missing_lib;
         self.calls.choose(&mut run);
         run.simulate = self.run_as.device.sim;
-        Record {
+        RecordOptions {
             run,
             run_as: self.run_as.run_as,
             may_miss_libraries,
-            ..Record::default()
+            ..RecordOptions::default()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Options of several verbs, each defined here and nowhere else.
 
-use super::{Format, record::Record, usage};
+use super::{Format, record::RecordOptions, usage};
 use capture::source::RunOptions;
 use std::{
     ffi::CString,
@@ -107,16 +107,16 @@ pub struct NamesLine {
 
 /// A file for each, instead of one on standard output.
 #[derive(clap::Args)]
-pub struct AllLine {
-    /// Write all of them to this folder, a file each
-    #[arg(long, value_name = "DIR")]
-    pub all: Option<PathBuf>,
+pub struct IntoLine {
+    /// Write all of them into this folder, a file each
+    #[arg(long, value_name = "DIR", alias = "all")]
+    pub into: Option<PathBuf>,
 }
 
 impl RecordingLine {
     /// A recording of this run.
-    pub fn of(self, run: RunOptions) -> Record {
-        Record {
+    pub fn of(self, run: RunOptions) -> RecordOptions {
+        RecordOptions {
             run: RunOptions {
                 simulate: self.run_as.device.sim,
                 verbose: self.printing.verbose,
@@ -127,7 +127,7 @@ impl RecordingLine {
             redact: self.trace.redact,
             no_summary: self.printing.no_summary,
             quiet: self.printing.quiet,
-            ..Record::default()
+            ..RecordOptions::default()
         }
     }
 }

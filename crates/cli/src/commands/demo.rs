@@ -8,7 +8,7 @@ use super::{
     style::style,
 };
 use crate::{
-    arguments::{Demo, Look, Record},
+    arguments::{Demo, Look, RecordOptions},
     embedded,
 };
 use anyhow::{Context, Result, bail};
@@ -59,7 +59,7 @@ pub fn run(options: Demo) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn options_of(folder: &Path, gpu: bool) -> Result<Record> {
+fn options_of(folder: &Path, gpu: bool) -> Result<RecordOptions> {
     let run = RunOptions {
         subject: Subject::Command {
             program: embedded::demo_program()?.into_os_string(),
@@ -70,10 +70,10 @@ fn options_of(folder: &Path, gpu: bool) -> Result<Record> {
         simulate: !gpu,
         ..RunOptions::default()
     };
-    Ok(Record {
+    Ok(RecordOptions {
         run,
         output: Some(folder.join("trace.jsonl")),
-        ..Record::default()
+        ..RecordOptions::default()
     })
 }
 

@@ -62,7 +62,7 @@ pub fn run(options: FleetReport) -> Result<ExitCode> {
 }
 
 /// A fleet's report, and what it was made of.
-pub struct Found {
+pub struct ComparedRuns {
     pub fleet: Fleet,
     new: RunTimes,
     base: Option<RunTimes>,
@@ -70,7 +70,7 @@ pub struct Found {
 }
 
 /// Asks DuckDB about two runs of a lake: those named, or the newest and the one before it.
-pub fn found(folder: &Path, base: Option<&str>, new: Option<&str>) -> Result<Found> {
+pub fn found(folder: &Path, base: Option<&str>, new: Option<&str>) -> Result<ComparedRuns> {
     let engine = DuckDb::find()?;
     let lake = Lake::open(folder)?;
     let mut entries = lake.entries()?;
@@ -91,7 +91,7 @@ pub fn found(folder: &Path, base: Option<&str>, new: Option<&str>) -> Result<Fou
         run
     };
     let (base, new) = (base.as_deref().map(of), of(&new));
-    Ok(Found {
+    Ok(ComparedRuns {
         fleet: fleet(&new, base.as_ref(), &hosts, &gpus),
         new,
         base,

@@ -5,7 +5,7 @@ use super::{
     style::stderr_style,
 };
 use crate::{
-    arguments::Record,
+    arguments::RecordOptions,
     embedded,
     say::{self, say},
 };
@@ -19,7 +19,7 @@ use capture::{
 };
 use std::process::ExitCode;
 
-pub fn run(mut options: Record) -> Result<ExitCode> {
+pub fn run(mut options: RecordOptions) -> Result<ExitCode> {
     let recorded = match record(&mut options) {
         Err(why) if is_no_place(&why) && by_itself(&options) => {
             say!(
@@ -44,7 +44,7 @@ pub fn run(mut options: Record) -> Result<ExitCode> {
 }
 
 /// How cutrace ends: as the program, unless the trace had to be whole and is not.
-fn strict(options: &Record, recorded: &Recorded) -> Exit {
+fn strict(options: &RecordOptions, recorded: &Recorded) -> Exit {
     if !options.strict || recorded.lost == 0 || recorded.exit != Exit::Code(0) {
         return recorded.exit;
     }
@@ -53,7 +53,7 @@ fn strict(options: &Record, recorded: &Recorded) -> Exit {
 }
 
 /// Nobody asked for a certain way to trace, which would be missed.
-fn by_itself(options: &Record) -> bool {
+fn by_itself(options: &RecordOptions) -> bool {
     matches!(options.run.methods, Methods::Auto | Methods::All) && options.run.is_command()
 }
 
@@ -77,7 +77,7 @@ fn is_no_place(error: &anyhow::Error) -> bool {
 }
 
 /// The command as it is, with its own end.
-fn untraced(options: &mut Record) -> Result<ExitCode> {
+fn untraced(options: &mut RecordOptions) -> Result<ExitCode> {
     options.run.user = user::of_command(options.run_as)?;
     add_softgpu(options)?;
     source::untraced(&options.run).map_err(of_run)?.pass_on()

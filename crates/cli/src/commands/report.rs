@@ -4,7 +4,7 @@ use super::{
     input::{Input, Progress, or_newest},
     style::style,
 };
-use crate::arguments::{Part, Report};
+use crate::arguments::{Part, ReportOptions};
 use analyse::{Analysis, Brief, SymbolId, TopSweep};
 use anyhow::Result;
 use event::{Category, Extent, Kind, Layer, Name};
@@ -21,7 +21,7 @@ use trace::{Parts, SpanLine, Spans, SpansRead};
 /// How many findings a summary ends with.
 const FINDINGS: usize = 3;
 
-pub fn run(options: Report) -> Result<ExitCode> {
+pub fn run(options: ReportOptions) -> Result<ExitCode> {
     let report = of_traces(options.part, options.traces)?;
     let mut out = io::stdout().lock();
     if options.json {

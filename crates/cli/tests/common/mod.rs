@@ -12,11 +12,14 @@ use std::{
 
 /// The parts of `report`.
 #[allow(dead_code)] // Not every test file needs it.
-pub const PARTS: [&str; 12] = [
+pub const PARTS: [&str; 15] = [
     "summary",
     "top",
     "calls",
     "categories",
+    "operators",
+    "modules",
+    "steps",
     "idle",
     "memory",
     "transfers",
@@ -26,6 +29,10 @@ pub const PARTS: [&str; 12] = [
     "findings",
     "coverage",
 ];
+
+/// Those that say something of a framework's program: snapshots of other traces leave them out.
+#[allow(dead_code)] // Not every test file needs it.
+pub const PARTS_OF_FRAMEWORKS: [&str; 3] = ["operators", "modules", "steps"];
 
 /// What makes softgpu the same on every machine.
 pub const SAME_GPU: [(&str, &str); 2] =

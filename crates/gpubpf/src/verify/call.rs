@@ -40,7 +40,7 @@ impl Walk<'_> {
         let key = call.key;
         self.facts
             .note_call(at, call)
-            .map_err(|why| (Reason::BadFormat, why.to_owned()))?;
+            .map_err(|why| (Reason::BadFormat, why.to_string()))?;
         let result = self.result(helper, map, key);
         state.clobber();
         state.set(0, result);

@@ -4,6 +4,17 @@ use std::collections::BTreeMap;
 
 use super::text::MOST_CHOICES;
 
+/// Why what two paths say of a call cannot be joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CallConflict {
+    #[error("this call gets formats with different numbers of values")]
+    ValueCounts,
+    #[error("this call gets a string on one path and a number on another")]
+    TextAndNumber,
+    #[error("this call gets too many different strings")]
+    TooManyTexts,
+}
+
 /// Facts of a whole program, by an instruction's position.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
@@ -154,7 +165,7 @@ impl Facts {
     }
 
     /// Joins what another path says about a call; or says why that cannot be.
-    pub fn note_call(&mut self, at: usize, call: HelperCall) -> Result<(), &'static str> {
+    pub fn note_call(&mut self, at: usize, call: HelperCall) -> Result<(), CallConflict> {
         let Some(known) = self.calls.get_mut(&at) else {
             self.calls.insert(at, call);
             return Ok(());
@@ -171,13 +182,13 @@ impl Facts {
             }
         }
         if known.arguments != call.arguments {
-            return Err("this call gets formats with different numbers of values");
+            return Err(CallConflict::ValueCounts);
         }
         for (known, found) in known.texts.iter_mut().zip(call.texts) {
             match (known, found) {
                 (Some(known), Some(found)) => known.join(found)?,
                 (None, None) => {}
-                _ => return Err("this call gets a string on one path and a number on another"),
+                _ => return Err(CallConflict::TextAndNumber),
             }
         }
         Ok(())
@@ -195,7 +206,7 @@ impl Memory {
 }
 
 impl Texts {
-    fn join(&mut self, other: Texts) -> Result<(), &'static str> {
+    fn join(&mut self, other: Texts) -> Result<(), CallConflict> {
         // Where texts are told apart, their first bytes are looked at, as many as all have.
         let bytes = self.memory.bytes.min(other.memory.bytes);
         self.memory.meet(&other.memory);
@@ -205,7 +216,7 @@ impl Texts {
             match self.choices.iter_mut().find(|(known, _)| *known == number) {
                 Some((_, known_end)) => *known_end &= has_end,
                 None if is_full => {
-                    return Err("this call gets too many different strings");
+                    return Err(CallConflict::TooManyTexts);
                 }
                 None => self.choices.push((number, has_end)),
             }

@@ -36,11 +36,6 @@ pub fn helper(number: u32) -> String {
     format!("__cutrace_helper_{number}")
 }
 
-/// Whether there is such a helper.
-pub fn has_helper(number: u32) -> bool {
-    functions().contains_key(helper(number).as_str())
-}
-
 /// The functions that `text` calls, and what these call, each before its first use, with the
 /// variables that all share. `maps` is how many descriptors there are.
 pub fn runtime(text: &str, maps: usize) -> String {
@@ -112,6 +107,10 @@ mod tests {
         1, 2, 3, 5, 6, 7, 8, 14, 25, 130, 177, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510,
         511, 600, 601, 602,
     ];
+
+    fn has_helper(number: u32) -> bool {
+        functions().contains_key(helper(number).as_str())
+    }
 
     #[test]
     fn every_helper_is_there_with_what_it_needs() {

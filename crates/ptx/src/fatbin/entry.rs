@@ -10,7 +10,6 @@ use super::{FatbinError, truncated};
 const FIELDS: usize = 64;
 
 mod flag {
-    pub const DEBUG: u64 = 0x2;
     pub const LZ4: u64 = 0x2000;
     pub const ZSTD: u64 = 0x8000;
     /// Set on LTO-IR, with a key at offset 48 of the header.
@@ -129,11 +128,6 @@ impl<'a> Entry<'a> {
 
     pub fn flags(&self) -> u64 {
         u64_at(self.header, 40)
-    }
-
-    /// Compiled with `-G`.
-    pub fn is_debug(&self) -> bool {
-        self.flags() & flag::DEBUG != 0
     }
 
     pub fn compression(&self) -> Compression {

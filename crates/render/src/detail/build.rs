@@ -17,6 +17,11 @@ const LONGEST: usize = 16;
 /// Of all names together.
 const MOST_LONGEST: usize = 100_000;
 
+/// Why there is no detail on demand: too much of a trace reaches from one segment into others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many of its calls are long or lack their beginning")]
+pub struct TooMuchOpen;
+
 /// Watches a pass over a trace.
 pub struct Builder {
     placer: Placer,
@@ -31,7 +36,7 @@ pub struct Builder {
     longest: HashMap<u32, Vec<Span>, ahash::RandomState>,
     longest_count: usize,
     end: u64,
-    hopeless: Option<&'static str>,
+    hopeless: Option<TooMuchOpen>,
 }
 
 impl Builder {
@@ -101,7 +106,7 @@ impl Builder {
 
     fn reach(&mut self, reaching: Reaching) {
         if self.reaching.len() >= MOST_REACHING {
-            self.hopeless = Some("too many of its calls are long or lack their beginning");
+            self.hopeless = Some(TooMuchOpen);
             return;
         }
         self.reaching.push(reaching);
@@ -144,7 +149,7 @@ impl Builder {
     }
 
     /// No more records; `end` is when the trace ended, if it says so. Or why there can be no detail.
-    pub fn finish(mut self, end: Option<u64>) -> Result<Detail, &'static str> {
+    pub fn finish(mut self, end: Option<u64>) -> Result<Detail, TooMuchOpen> {
         let origin = self.placer.origin;
         if let Some(end) = end {
             self.end = self.end.max(end.saturating_sub(origin));

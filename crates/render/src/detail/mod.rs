@@ -22,7 +22,7 @@ mod tests;
 mod texts;
 
 pub use answer::{MOST_READ, Query};
-pub use build::Builder;
+pub use build::{Builder, TooMuchOpen};
 pub use event_json::{Around, EventFacts, Relative, event_json};
 pub use json::value as number;
 pub use place::Placed;

@@ -5,13 +5,13 @@ use super::{
     message::LARGEST_BODY,
     plan::{IntLayout, Layout, Plan},
 };
-use crate::Parts;
+use crate::{Parts, error::BatchDamage};
 use arrow_ipc::{BodyCompressionMethod, CompressionType, RecordBatch};
 use event::Name;
 use std::{collections::HashMap, io::Read, sync::Arc};
 
 pub type Dictionaries = HashMap<i64, Texts>;
-type Decoded<T> = Result<T, &'static str>;
+type Decoded<T> = Result<T, BatchDamage>;
 
 /// A decoded column.
 pub enum Values {
@@ -103,8 +103,8 @@ impl Spare {
         let zstd = self.zstd.as_mut().ok_or("nothing to unpack with")?;
         match zstd.decompress_to_buffer(packed, unpacked) {
             Ok(length) if length == size && unpacked.len() == size => Ok(()),
-            Ok(_) => Err("a column that unpacks to another length"),
-            Err(_) => Err("a column that cannot be unpacked"),
+            Ok(_) => Err(BatchDamage("a column that unpacks to another length")),
+            Err(_) => Err(BatchDamage("a column that cannot be unpacked")),
         }
     }
 }
@@ -236,14 +236,14 @@ pub fn decode_dictionary(batch: RecordBatch<'_>, body: &[u8], large: bool) -> De
         return Ok(Vec::new());
     };
     if offsets.len() > MOST_NAMES {
-        return Err("a dictionary with too many names");
+        return Err(BatchDamage("a dictionary with too many names"));
     }
     let names = offsets
         .windows(2)
         .map(|ends| text.get(ends[0]..ends[1]).map(Name::from));
     names
         .collect::<Option<_>>()
-        .ok_or("a name that begins inside a character")
+        .ok_or(BatchDamage("a name that begins inside a character"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,15 +283,15 @@ impl<'a> Input<'a> {
         let packed = match batch.compression() {
             None => Packed::Not,
             Some(how) if how.method() != BodyCompressionMethod::BUFFER => {
-                return Err("compressed in an unknown way");
+                return Err(BatchDamage("compressed in an unknown way"));
             }
             Some(how) if how.codec() == CompressionType::LZ4_FRAME => Packed::Lz4,
             Some(how) if how.codec() == CompressionType::ZSTD => Packed::Zstd,
-            Some(_) => return Err("compressed in an unknown way"),
+            Some(_) => return Err(BatchDamage("compressed in an unknown way")),
         };
         let rows = batch.length();
         if !(0..=MOST_ROWS).contains(&rows) {
-            return Err("a batch with an impossible number of rows");
+            return Err(BatchDamage("a batch with an impossible number of rows"));
         }
         let nodes = batch
             .nodes()
@@ -328,7 +328,9 @@ impl<'a> Input<'a> {
             .ok_or("a column is missing")?;
         self.next_node += 1;
         if length != self.rows as i64 || !(0..=length).contains(&nulls) {
-            return Err("a column whose length differs from its batch's");
+            return Err(BatchDamage(
+                "a column whose length differs from its batch's",
+            ));
         }
         Ok(nulls as usize)
     }
@@ -336,7 +338,7 @@ impl<'a> Input<'a> {
     fn skip(&mut self, buffers: usize) -> Decoded<()> {
         self.next_buffer += buffers;
         if self.next_buffer > self.buffers.len() {
-            Err("a column is missing")
+            Err(BatchDamage("a column is missing"))
         } else {
             Ok(())
         }
@@ -377,7 +379,7 @@ impl<'a> Input<'a> {
         let size = u64::try_from(size).map_err(|_| "a column of an impossible length")?;
         if size > self.allowance || size > (packed.len() as u64).saturating_mul(self.packed.most())
         {
-            return Err("a column of an impossible length");
+            return Err(BatchDamage("a column of an impossible length"));
         }
         self.allowance -= size;
         unpacked.reserve(size as usize);
@@ -387,8 +389,8 @@ impl<'a> Input<'a> {
         let mut decoder = lz4_flex::frame::FrameDecoder::new(packed).take(size + 1);
         match decoder.read_to_end(unpacked) {
             Ok(_) if unpacked.len() as u64 == size => Ok(()),
-            Ok(_) => Err("a column that unpacks to the wrong length"),
-            Err(_) => Err("a column that cannot be unpacked"),
+            Ok(_) => Err(BatchDamage("a column that unpacks to the wrong length")),
+            Err(_) => Err(BatchDamage("a column that cannot be unpacked")),
         }
     }
 
@@ -398,7 +400,7 @@ impl<'a> Input<'a> {
             return Ok(None);
         }
         if bits.len() < self.rows.div_ceil(8) {
-            return Err("a column that does not say which rows it has");
+            return Err(BatchDamage("a column that does not say which rows it has"));
         }
         Ok(Some(bits))
     }
@@ -444,7 +446,7 @@ impl<'a> Input<'a> {
                 offsets: offsets.into_iter().map(|end| end as usize).collect(),
             })
         } else {
-            Err("strings that extend beyond their column")
+            Err(BatchDamage("strings that extend beyond their column"))
         }
     }
 }

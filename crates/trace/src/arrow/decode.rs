@@ -11,6 +11,7 @@ use super::{
 use crate::{
     FilePosition, Parts,
     batch::{At, Batch, Form, Half, NoteKind, Origin},
+    error::BatchDamage,
     fields::{Class, Fields, Word},
     pipeline::Decode,
     shape::{Problem, Shaper},
@@ -55,8 +56,8 @@ impl Decoder {
         }
     }
 
-    fn decode(&mut self) -> Result<(), &'static str> {
-        let no_sense = "a message with an invalid header";
+    fn decode(&mut self) -> Result<(), BatchDamage> {
+        let no_sense = BatchDamage("a message with an invalid header");
         let message = arrow_ipc::root_as_message(&self.unit.header).map_err(|_| no_sense)?;
         let header = message.header_as_record_batch().ok_or(no_sense)?;
         self.dictionaries.follow(&self.unit.dictionaries);
@@ -145,7 +146,7 @@ impl Decode for Decoder {
         if !self.begun {
             self.begun = true;
             self.lines.clear();
-            if let Err(problem) = self.decode() {
+            if let Err(BatchDamage(problem)) = self.decode() {
                 self.lines.clear();
                 let place = FilePosition::Byte(self.unit.offset);
                 let what = nothing_behind(problem);

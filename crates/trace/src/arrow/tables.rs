@@ -176,8 +176,7 @@ impl Tables {
             &|_, _| true,
             &self.dictionaries,
             &mut self.rows,
-        )
-        .map_err(RowsError::Buffers)?;
+        )?;
         let rows = self.count()?;
         let columns = (Column::ALL.iter())
             .map(|&column| {

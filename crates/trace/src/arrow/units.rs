@@ -6,7 +6,7 @@ use super::{
     message::{Messages, Next},
     plan::Plan,
 };
-use crate::{FilePosition, Result, pipeline::Cut};
+use crate::{FilePosition, Result, error::BatchDamage, pipeline::Cut};
 use arrow_ipc::MessageHeader;
 use std::{borrow::Cow, io::Read, sync::Arc};
 
@@ -49,13 +49,13 @@ impl<R: Read> Units<R> {
     }
 
     /// The message that was just read, if it is a dictionary: false if it has rows.
-    fn take_dictionary(&mut self) -> std::result::Result<bool, &'static str> {
-        let no_sense = "a message with an invalid header";
+    fn take_dictionary(&mut self) -> std::result::Result<bool, BatchDamage> {
+        let no_sense = BatchDamage("a message with an invalid header");
         let message = arrow_ipc::root_as_message(self.messages.header()).map_err(|_| no_sense)?;
         match message.header_type() {
             MessageHeader::RecordBatch => return Ok(false),
             MessageHeader::DictionaryBatch => {}
-            _ => return Err("a message of an unknown kind"),
+            _ => return Err(BatchDamage("a message of an unknown kind")),
         }
         let header = message.header_as_dictionary_batch().ok_or(no_sense)?;
         let id = header.id();
@@ -99,7 +99,7 @@ impl<R: Read + Send + 'static> Cut for Units<R> {
                             warning: None,
                         }));
                     }
-                    Err(what) => what,
+                    Err(BatchDamage(what)) => what,
                 },
                 Next::End => {
                     if self.messages.next()?.1 != Next::NoMore {

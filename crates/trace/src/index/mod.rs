@@ -16,7 +16,7 @@ mod scan;
 pub use codec::{Bytes, Damaged, varint, zigzag};
 pub use file::Identity;
 pub use ranges::Ranges;
-pub use scan::{Scan, Stretch};
+pub use scan::{NoIndex, Scan, Stretch};
 
 use dictionaries::Dictionary;
 

@@ -7,6 +7,19 @@ use crate::{Error, Parts, Reader, Result, Warnings, source};
 use event::{Extent, Layer, Meta, Record, Summary};
 use std::{fs::File, path::Path};
 
+/// Why a trace can have no index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoIndex {
+    #[error("it is too long")]
+    TooLong,
+    #[error("its batches are too large")]
+    LargeBatches,
+    #[error("it cannot be read again")]
+    Unreadable,
+    #[error("it has become shorter")]
+    Shorter,
+}
+
 /// A trace that is read from its beginning to its end, segment by segment.
 pub struct Scan {
     reader: Reader,
@@ -18,7 +31,7 @@ pub struct Scan {
     /// Where the last records' batch, or line, begins.
     unit: Option<u64>,
     /// Why there will be no index.
-    hopeless: Option<&'static str>,
+    hopeless: Option<NoIndex>,
     segment_records: u32,
 }
 
@@ -94,7 +107,7 @@ impl Scan {
         if begins {
             self.close_segment();
             if self.index.segments.len() >= MOST_SEGMENTS {
-                self.hopeless = Some("it is too long");
+                self.hopeless = Some(NoIndex::TooLong);
                 self.index.segments.clear();
             }
             self.index.segments.push(Segment {
@@ -107,7 +120,7 @@ impl Scan {
         if let Some(segment) = self.index.segments.last_mut() {
             note(segment, &mut self.ids, &mut self.gpu_correlations, records);
             if segment.records > MOST_RECORDS {
-                self.hopeless = Some("its batches are too large");
+                self.hopeless = Some(NoIndex::LargeBatches);
             }
         }
         Ok(Some(Stretch { records, begins }))
@@ -129,13 +142,13 @@ impl Scan {
     }
 
     /// The index, or why there can be none.
-    pub fn finish(mut self, attachment: Vec<u8>) -> std::result::Result<Index, &'static str> {
+    pub fn finish(mut self, attachment: Vec<u8>) -> std::result::Result<Index, NoIndex> {
         self.close_segment();
         if let Some(why) = self.hopeless {
             return Err(why);
         }
         // A trace that is still being written has grown meanwhile: what was read is in it.
-        let unreadable = |_| "it cannot be read again";
+        let unreadable = |_| NoIndex::Unreadable;
         if !self.index.dictionaries.is_empty() {
             self.index.dictionaries = dictionaries::find(&self.file)
                 .map_err(unreadable)?
@@ -145,7 +158,7 @@ impl Scan {
         self.index.end = self.index.identity.size;
         let last = self.index.segments.last().map_or(0, |last| last.offset);
         if last.max(self.index.head) > self.index.end {
-            return Err("it has become shorter");
+            return Err(NoIndex::Shorter);
         }
         self.index.attachment = attachment;
         Ok(self.index)

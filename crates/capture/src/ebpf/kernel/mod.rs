@@ -19,4 +19,4 @@ pub use attach::Means;
 pub use shape::{Shape, ShapeError};
 pub use source::KERNEL;
 pub use tries::{Tries, TryError, first_line};
-pub use watch::{KernelReport, Options, UnknownGroup, Watch, Watching, driver_hooks};
+pub use watch::{KernelReport, KernelWatch, Options, UnknownGroup, Watching, driver_hooks};

@@ -3,13 +3,12 @@
 use crate::ebpf::layout::{
     AGGREGATE_COUNT, AGGREGATE_HISTOGRAM, BODIES, COMPARE_EQUAL, COMPARE_GREATER,
     COMPARE_GREATER_OR_EQUAL, COMPARE_LESS, COMPARE_LESS_OR_EQUAL, COMPARE_MASK, COMPARE_UNEQUAL,
-    Condition as Compiled, MEASURE_BODY, MEASURE_DURATION, MEASURE_RESULT, MEASURE_WORD,
+    Condition as Compiled, CopyStep, MEASURE_BODY, MEASURE_DURATION, MEASURE_RESULT, MEASURE_WORD,
     MOST_CONDITIONS, MOST_STEPS, SPEC_AT_RETURN, SPEC_EVERYWHERE, SPEC_INSTANT, SPEC_STACK,
-    STEP_MEMORY, STEP_POINT_TEXT, STEP_TEXT, STEP_TEXT_BEHIND, Spec, Step, VARYING_MOST,
-    VARYING_ROOM,
+    STEP_MEMORY, STEP_POINT_TEXT, STEP_TEXT, STEP_TEXT_BEHIND, Spec, VARYING_MOST, VARYING_ROOM,
 };
 use crate::hooks::{
-    Aggregate, Argument, Compare, Condition, CopiedAt, Format, Hook, Measure, Source,
+    Aggregate, Argument, Compare, Condition, CopiedAt, Format, Hook, Measure, ValueOrigin,
 };
 use crate::kernel::Tracepoint;
 use event::{Arg, Name, Value};
@@ -85,7 +84,7 @@ impl Shape {
     pub fn of_function(hook: &Hook, only_return: bool) -> Result<Self, ShapeError> {
         let most = (hook.arguments.iter())
             .filter_map(|argument| match argument.source {
-                Source::Argument(number) => Some(usize::from(number) + 1),
+                ValueOrigin::Argument(number) => Some(usize::from(number) + 1),
                 _ => None,
             })
             .max();
@@ -93,8 +92,8 @@ impl Shape {
         let mut draft = Draft::new(words.unwrap_or(12));
         for argument in &hook.arguments {
             let word = match argument.source {
-                Source::Argument(number) => number,
-                Source::Returned if only_return => 0,
+                ValueOrigin::Argument(number) => number,
+                ValueOrigin::Returned if only_return => 0,
                 // A number that is returned comes in the record's head.
                 _ => {
                     draft.piece(argument, From::Result);
@@ -131,7 +130,7 @@ impl Shape {
     pub fn of_tracepoint(hook: &Hook, point: &Tracepoint) -> Result<Self, ShapeError> {
         let mut draft = Draft::new(3);
         for argument in &hook.arguments {
-            let Source::Field(name) = &argument.source else {
+            let ValueOrigin::Field(name) = &argument.source else {
                 // Conditions count arguments: none may be missing before theirs.
                 if hook.condition.is_some() {
                     return Err(ShapeError::NotThere(argument.name.clone()));
@@ -142,10 +141,10 @@ impl Shape {
                 let names: Vec<&str> = point.own_fields().map(|f| f.name.as_str()).collect();
                 return Err(ShapeError::NoField(name.clone(), names.join(", ")));
             };
-            let step = Step {
+            let step = CopyStep {
                 offset: field.offset,
                 length: field.size,
-                ..Step::default()
+                ..CopyStep::default()
             };
             let op = match (argument.format, field.is_varying_text(), field.is_text()) {
                 (Format::Text, true, _) => STEP_POINT_TEXT,
@@ -154,7 +153,7 @@ impl Shape {
                 _ if [1, 2, 4, 8].contains(&field.size) => STEP_MEMORY,
                 _ => return Err(ShapeError::OddField(name.clone(), field.size)),
             };
-            let step = Step { op, ..step };
+            let step = CopyStep { op, ..step };
             // The field's own width counts, not what the file says about it.
             let bits = (field.size * 8) as u8;
             let argument = Argument {
@@ -257,7 +256,7 @@ struct Draft {
 }
 
 struct Half {
-    steps: Vec<Step>,
+    steps: Vec<CopyStep>,
     used: usize,
 }
 
@@ -286,8 +285,8 @@ impl Draft {
             format: argument.format,
             from,
             word: match argument.source {
-                Source::Argument(word) => Some(word),
-                Source::Returned | Source::Field(_) => None,
+                ValueOrigin::Argument(word) => Some(word),
+                ValueOrigin::Returned | ValueOrigin::Field(_) => None,
             },
             hidden: argument.hidden,
         });
@@ -304,17 +303,17 @@ impl Draft {
                 return Ok(());
             }
         };
-        let step = Step {
+        let step = CopyStep {
             op,
             word,
             offset: argument.pointed.unwrap_or(0),
             length: argument.format.size().into(),
-            ..Step::default()
+            ..CopyStep::default()
         };
         self.step(argument, step, at_return)
     }
 
-    fn step(&mut self, argument: &Argument, step: Step, late: bool) -> Result<(), ShapeError> {
+    fn step(&mut self, argument: &Argument, step: CopyStep, late: bool) -> Result<(), ShapeError> {
         let half = if late {
             &mut self.exit
         } else {
@@ -323,7 +322,7 @@ impl Draft {
         let varies = step.op != STEP_MEMORY;
         let at = half.used.next_multiple_of(8);
         half.used = at + if varies { VARYING_ROOM } else { 8 };
-        half.steps.push(Step {
+        half.steps.push(CopyStep {
             at: at as u16,
             ..step
         });

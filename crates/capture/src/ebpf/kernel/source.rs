@@ -1,14 +1,14 @@
 //! The driver's own functions, tracepoints, and what hooks ask for: as a source.
 
-use super::{Options, Watch, Watching, driver_hooks};
+use super::{KernelWatch, Options, Watching, driver_hooks};
 use crate::{
     doctor,
     ebpf::{self, EBPF},
     hooks::Hook,
     kernel::{Btf, Tracefs},
     source::{
-        About, Finding, Joining, Obstacle, OtherTools, Outcome, Outlet, Part, RunOptions, Running,
-        Source, SourceError, SourceRef, Unavailable, words,
+        About, Finding, Joining, Observations, Obstacle, OtherTools, Outcome, Outlet, Part,
+        RunOptions, Running, Source, SourceError, SourceRef, Unavailable, words,
     },
     syscall::SYSCALL,
 };
@@ -104,7 +104,7 @@ impl Source for Kernel {
         let named = |groups: &Vec<String>| groups.iter().any(|group| group == "os");
         let off_processor =
             off_processor && (!run.is_everyone() || run.driver_groups.as_ref().is_some_and(named));
-        let watch = Watch::attach(&Options {
+        let watch = KernelWatch::attach(&Options {
             off_processor,
             everyone: run.is_everyone(),
             whose: run.whose,
@@ -235,12 +235,15 @@ impl Running for Hooked {
             total: report.hooks.total,
         };
         Some(Outcome {
-            notes,
-            details,
-            libraries: vec![("kernel".to_owned(), hooks)],
-            aggregates: report.aggregates,
-            unwritten: report.unwritten,
-            failure: report.failure,
+            observed: Observations {
+                notes,
+                details,
+                libraries: vec![("kernel".to_owned(), hooks)],
+                aggregates: report.aggregates,
+                unwritten: report.unwritten,
+                failure: report.failure,
+                ..Observations::default()
+            },
             ..Outcome::new(outlet)
         })
     }

@@ -72,7 +72,7 @@ pub struct Options {
 }
 
 /// Everything is attached; nothing is recorded of processes that are not followed yet.
-pub struct Watch {
+pub struct KernelWatch {
     maps: Arc<Maps>,
     attachments: Attachments,
     _processes: Object,
@@ -103,7 +103,7 @@ pub struct Watching<S> {
     thread: JoinHandle<(S, KernelReport)>,
 }
 
-impl Watch {
+impl KernelWatch {
     /// Attaches everything; fails if nothing can be, or something that is required cannot.
     pub fn attach(options: &Options) -> Result<Self, EbpfError> {
         let attached = Self::attached(options);
@@ -144,7 +144,7 @@ impl Watch {
             true => watch_switches(&maps, &mut attachments),
             false => None,
         };
-        Ok(Watch {
+        Ok(KernelWatch {
             stacks: options.hooks.iter().any(|hook| hook.stack),
             maps: Arc::new(maps),
             deadline: options.deadline.clone(),
@@ -399,7 +399,7 @@ impl<S: Sink> Reading<S> {
         }
     }
 
-    fn finish(mut self, watch: Watch, read: Result<(), EbpfError>) -> (S, KernelReport) {
+    fn finish(mut self, watch: KernelWatch, read: Result<(), EbpfError>) -> (S, KernelReport) {
         let mut notes = watch.attachments.notes.clone();
         if let Err(error) = read {
             notes.say(format!("the kernel's records could not be read: {error}"));

@@ -6,6 +6,8 @@ mod operand;
 #[cfg(test)]
 mod tests;
 
+pub use operand::Unreadable;
+
 use super::layout::{MOST_OPERANDS, Operand, Site};
 use crate::notes::counted;
 use memmap2::Mmap;
@@ -40,14 +42,33 @@ pub struct Marker {
 pub struct Argument {
     pub text: String,
     /// Or why it cannot be read.
-    pub operand: Result<Operand, &'static str>,
+    pub operand: Result<Operand, Unreadable>,
+}
+
+/// Why a note is no marker that can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoMarker {
+    #[error("its marker notes (.note.stapsdt) cannot be read")]
+    Notes,
+    #[error("it has more markers than can be hooked")]
+    TooMany,
+    #[error("a note is longer than its section")]
+    Long,
+    #[error("its note cannot be read")]
+    Damaged,
+    #[error("there is no code at its address")]
+    NoCode,
+    #[error("there is no NOP at its address")]
+    NoNop,
+    #[error("its counter is not in the file")]
+    NoCounter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// `provider:name`, as far as it could be read.
     pub marker: String,
-    pub why: &'static str,
+    pub why: NoMarker,
 }
 
 impl Marker {

@@ -1,7 +1,7 @@
 //! Notes of markers in an ELF file: `.note.stapsdt`. Each tells three addresses, then provider, name
 //! and arguments as texts.
 
-use super::{Argument, MOST_MARKERS, Marker, Markers, Refused, operand};
+use super::{Argument, MOST_MARKERS, Marker, Markers, NoMarker, Refused, Unreadable, operand};
 use crate::ebpf::layout::MOST_OPERANDS;
 use object::elf::{EM_X86_64, FileHeader64, PF_W, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable};
@@ -78,17 +78,14 @@ impl<'a> Elf<'a> {
             return found;
         };
         let Ok(Some(mut notes)) = section.notes(LE, self.bytes) else {
-            found.refuse(
-                "?".into(),
-                "its marker notes (.note.stapsdt) cannot be read",
-            );
+            found.refuse("?".into(), NoMarker::Notes);
             return found;
         };
         loop {
             match notes.next() {
                 Ok(Some(note)) if note.name() == OWNER && note.n_type(LE) == KIND => {
                     if found.markers.len() >= MOST_MARKERS {
-                        found.refuse("?".into(), "it has more markers than can be hooked");
+                        found.refuse("?".into(), NoMarker::TooMany);
                         return found;
                     }
                     self.take(note.desc(), &mut found);
@@ -96,7 +93,7 @@ impl<'a> Elf<'a> {
                 Ok(Some(_)) => {}
                 Ok(None) => return found,
                 Err(_) => {
-                    found.refuse("?".into(), "a note is longer than its section");
+                    found.refuse("?".into(), NoMarker::Long);
                     return found;
                 }
             }
@@ -105,7 +102,7 @@ impl<'a> Elf<'a> {
 
     fn take(&self, description: &[u8], found: &mut Markers) {
         let Some(said) = NoteFields::of(description) else {
-            return found.refuse("?".into(), "its note cannot be read");
+            return found.refuse("?".into(), NoMarker::Damaged);
         };
         match self.marker(&said) {
             Ok(marker) => found.markers.push(marker),
@@ -113,29 +110,27 @@ impl<'a> Elf<'a> {
         }
     }
 
-    fn marker(&self, said: &NoteFields<'_>) -> Result<Marker, &'static str> {
+    fn marker(&self, said: &NoteFields<'_>) -> Result<Marker, NoMarker> {
         // The file may have been moved after it was linked; the notes were not.
         let moved = match self.base {
             Some(base) if said.base != 0 => base.wrapping_sub(said.base),
             _ => 0,
         };
         let location = said.location.wrapping_add(moved);
-        let offset = self
-            .offset(location, PF_X, 1)
-            .ok_or("there is no code at its address")?;
+        let offset = self.offset(location, PF_X, 1).ok_or(NoMarker::NoCode)?;
         // A breakpoint in the midst of an instruction would take the program down.
         let code = usize::try_from(offset)
             .ok()
             .and_then(|at| self.bytes.get(at..));
         if !code.is_some_and(is_nop) {
-            return Err("there is no NOP at its address");
+            return Err(NoMarker::NoNop);
         }
         let semaphore = match said.semaphore {
             0 => None,
             address => {
                 let offset = self.offset(address.wrapping_add(moved), PF_W, 2);
                 let even = offset.filter(|offset| offset % 2 == 0);
-                Some(even.ok_or("its counter is not in the file")?)
+                Some(even.ok_or(NoMarker::NoCounter)?)
             }
         };
         let texts = said.arguments.split_ascii_whitespace();
@@ -164,12 +159,12 @@ impl<'a> Elf<'a> {
     }
 
     /// How far behind a place a variable is.
-    fn behind(&self, location: u64, name: &str) -> Result<i64, &'static str> {
+    fn behind(&self, location: u64, name: &str) -> Result<i64, Unreadable> {
         let symbols = self.symbols.get_or_init(|| self.symbols());
         match symbols.get(name.as_bytes()) {
             Some(Some(address)) => Ok(address.wrapping_sub(location) as i64),
-            Some(None) => Err("at a symbol that the file defines more than once"),
-            None => Err("at a symbol that the file does not define"),
+            Some(None) => Err(Unreadable::Ambiguous),
+            None => Err(Unreadable::Undefined),
         }
     }
 
@@ -199,7 +194,7 @@ impl<'a> Elf<'a> {
 }
 
 impl Markers {
-    fn refuse(&mut self, marker: String, why: &'static str) {
+    fn refuse(&mut self, marker: String, why: NoMarker) {
         if self.refused.len() < MOST_REFUSED {
             self.refused.push(Refused { marker, why });
         }

@@ -5,8 +5,24 @@ use crate::ebpf::layout::{
     OPERAND_CONSTANT, OPERAND_MEMORY, OPERAND_REGISTER, Operand, REGISTER_NONE,
 };
 
-const UNKNOWN: &str = "not understood";
-const WIDE: &str = "not an integer of 1, 2, 4 or 8 bytes";
+/// Why an argument cannot be read: what its text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("not understood")]
+    Unknown,
+    #[error("not an integer of 1, 2, 4 or 8 bytes")]
+    Wide,
+    #[error("the address of something")]
+    Address,
+    #[error("in a vector register")]
+    Vector,
+    #[error("at an address by name")]
+    Named,
+    #[error("at a symbol that the file defines more than once")]
+    Ambiguous,
+    #[error("at a symbol that the file does not define")]
+    Undefined,
+}
 
 /// The instruction pointer, as the kernel keeps registers (in words).
 const INSTRUCTION: u8 = 16;
@@ -32,8 +48,8 @@ struct Register {
 /// Where one argument is. `symbol` tells how far behind the marker a variable is.
 pub fn parse(
     text: &str,
-    symbol: impl FnOnce(&str) -> Result<i64, &'static str>,
-) -> Result<Operand, &'static str> {
+    symbol: impl FnOnce(&str) -> Result<i64, Unreadable>,
+) -> Result<Operand, Unreadable> {
     let (size, is_signed, place) = match text.split_once('@') {
         Some((size, place)) => {
             let is_signed = size.starts_with('-');
@@ -42,7 +58,7 @@ pub fn parse(
                 "2" => 2,
                 "4" => 4,
                 "8" => 8,
-                _ => return Err(WIDE),
+                _ => return Err(Unreadable::Wide),
             };
             (size, is_signed, place)
         }
@@ -58,15 +74,15 @@ pub fn parse(
     if let Some(number) = place.strip_prefix('$') {
         return Ok(Operand {
             kind: OPERAND_CONSTANT,
-            value: number_of(number).ok_or("the address of something")? as u64,
+            value: number_of(number).ok_or(Unreadable::Address)? as u64,
             ..operand
         });
     }
     if !place.ends_with(')') {
-        let named = place.strip_prefix('%').ok_or(UNKNOWN)?;
+        let named = place.strip_prefix('%').ok_or(Unreadable::Unknown)?;
         let register = register(named).ok_or(match named.contains("mm") {
-            true => "in a vector register",
-            false => UNKNOWN,
+            true => Unreadable::Vector,
+            false => Unreadable::Unknown,
         })?;
         return Ok(Operand {
             kind: OPERAND_REGISTER,
@@ -76,8 +92,8 @@ pub fn parse(
             ..operand
         });
     }
-    let (before, inside) = place.split_once('(').ok_or(UNKNOWN)?;
-    let inside = inside.strip_suffix(')').ok_or(UNKNOWN)?;
+    let (before, inside) = place.split_once('(').ok_or(Unreadable::Unknown)?;
+    let inside = inside.strip_suffix(')').ok_or(Unreadable::Unknown)?;
     let operand = Operand {
         kind: OPERAND_MEMORY,
         ..operand
@@ -91,7 +107,7 @@ pub fn parse(
     }
     let displacement = match before {
         "" => 0,
-        before => number_of(before).ok_or("at an address by name")?,
+        before => number_of(before).ok_or(Unreadable::Named)?,
     };
     let mut parts = inside.split(',');
     let (base, index) = (parts.next(), parts.next());
@@ -100,12 +116,12 @@ pub fn parse(
         Some("2") => 1,
         Some("4") => 2,
         Some("8") => 3,
-        Some(_) => return Err(UNKNOWN),
+        Some(_) => return Err(Unreadable::Unknown),
     };
     let base = pointer(base.unwrap_or_default())?;
     let index = pointer(index.unwrap_or_default())?;
     if parts.next().is_some() || (base, index) == (REGISTER_NONE, REGISTER_NONE) {
-        return Err(UNKNOWN);
+        return Err(Unreadable::Unknown);
     }
     Ok(Operand {
         base,
@@ -119,32 +135,35 @@ pub fn parse(
 /// `counter`, `counter+8`, `8+counter`: how far behind the marker.
 fn behind_marker(
     text: &str,
-    symbol: impl FnOnce(&str) -> Result<i64, &'static str>,
-) -> Result<i64, &'static str> {
+    symbol: impl FnOnce(&str) -> Result<i64, Unreadable>,
+) -> Result<i64, Unreadable> {
     let sign = text.char_indices().skip(1).find(|(_, c)| "+-".contains(*c));
     let (first, second) = match sign {
         Some((at, _)) => text.split_at(at),
         None => (text, "0"),
     };
     let (name, more) = match number_of(first) {
-        Some(more) => (second.strip_prefix('+').ok_or(UNKNOWN)?, more),
-        None => (first, number_of(second).ok_or(UNKNOWN)?),
+        Some(more) => (second.strip_prefix('+').ok_or(Unreadable::Unknown)?, more),
+        None => (first, number_of(second).ok_or(Unreadable::Unknown)?),
     };
     if name.is_empty() || name.contains(['@', ':', '%']) {
-        return Err("at an address by name");
+        return Err(Unreadable::Named);
     }
-    symbol(name)?.checked_add(more).ok_or(UNKNOWN)
+    symbol(name)?.checked_add(more).ok_or(Unreadable::Unknown)
 }
 
 /// A register in brackets: it holds an address.
-fn pointer(text: &str) -> Result<u8, &'static str> {
+fn pointer(text: &str) -> Result<u8, Unreadable> {
     if text.is_empty() {
         return Ok(REGISTER_NONE);
     }
-    let register = text.strip_prefix('%').and_then(register).ok_or(UNKNOWN)?;
+    let register = text
+        .strip_prefix('%')
+        .and_then(register)
+        .ok_or(Unreadable::Unknown)?;
     match register.bytes {
         8 => Ok(register.place),
-        _ => Err(UNKNOWN),
+        _ => Err(Unreadable::Unknown),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Notes as compilers write them, and as nobody should.
 
-use super::{Markers, notes::read, operand::parse};
+use super::{Markers, NoMarker, Unreadable, notes::read, operand::parse};
 use crate::ebpf::layout::{
     OPERAND_CONSTANT, OPERAND_MEMORY, OPERAND_REGISTER, Operand, REGISTER_NONE,
 };
@@ -135,9 +135,9 @@ fn what_would_take_a_program_down_is_refused() {
         let found = marker_of(addresses, texts, BASE);
         assert_eq!(found.markers, []);
         let refused = &found.refused[0];
-        (refused.marker.clone(), refused.why)
+        (refused.marker.clone(), refused.why.to_string())
     };
-    let named = |why| ("a:b".to_owned(), why);
+    let named = |why: &str| ("a:b".to_owned(), why.to_owned());
     let ab = b"a\0b\0\0";
     let nothing = named("there is no code at its address");
     for place in [0, HERE - 1, HERE + 0x100, DATA as u64 + AHEAD, u64::MAX] {
@@ -150,7 +150,7 @@ fn what_would_take_a_program_down_is_refused() {
     for counter in [1, HERE, data + 1, data + 0xff, data + 0x100, u64::MAX] {
         assert_eq!(refused([HERE, BASE, counter], ab), lost, "{counter:#x}");
     }
-    let unread = ("?".to_owned(), "its note cannot be read");
+    let unread = ("?".to_owned(), "its note cannot be read".to_owned());
     let long = [&[b'a'; 300][..], b"\0b\0\0"].concat();
     for texts in [
         &b""[..],
@@ -190,7 +190,7 @@ fn hostile_files_are_read_to_their_end() {
     long[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
     let found = read(&file(&[&*good, &*long, &*good].concat(), BASE));
     assert_eq!(found.markers.len(), 1);
-    assert_eq!(found.refused[0].why, "a note is longer than its section");
+    assert_eq!(found.refused[0].why, NoMarker::Long);
     // Others' notes in between, and far too many.
     let mut other = good.clone();
     other[12] = b'S';
@@ -210,10 +210,10 @@ fn hostile_files_are_read_to_their_end() {
     assert_eq!(read(&own).refused, []);
 }
 
-fn parsed(text: &str) -> Result<Operand, &'static str> {
+fn parsed(text: &str) -> Result<Operand, Unreadable> {
     parse(text, |name| match name {
         "counter" => Ok(-0x1000),
-        _ => Err("nowhere"),
+        _ => Err(Unreadable::Undefined),
     })
 }
 
@@ -297,12 +297,13 @@ fn what_is_no_argument_is_said_not_guessed() {
         ("16@(%rax)", "not an integer of 1, 2, 4 or 8 bytes"),
         ("8@%xmm1", "in a vector register"),
         ("8@$counter", "the address of something"),
-        ("4@other(%rip)", "nowhere"),
+        ("4@other(%rip)", "at a symbol that the file does not define"),
         ("4@counter(%rax)", "at an address by name"),
         ("4@x@tpoff(%rip)", "at an address by name"),
         ("4@%fs:16", "not understood"),
     ] {
-        assert_eq!(parsed(text), Err(why), "{text}");
+        let found = parsed(text).map_err(|why| why.to_string());
+        assert_eq!(found, Err(why.to_owned()), "{text}");
     }
     for text in [
         "",

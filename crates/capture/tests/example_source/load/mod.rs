@@ -5,8 +5,8 @@ use capture::{
     Deadline, Sink, SinkError,
     clock::monotonic,
     source::{
-        About, Finding, Joining, Obstacle, Outcome, Outlet, Part, Results, RunOptions, Running,
-        Source, SourceError, Unavailable,
+        About, Finding, Joining, Observations, Obstacle, Outcome, Outlet, Part, Results,
+        RunOptions, Running, Source, SourceError, Unavailable,
     },
 };
 use event::{Arg, Backend, Category, Event, Kind, Layer, Record};
@@ -100,10 +100,13 @@ impl Running for Watching {
         let sampling = self.thread.join();
         let sampling = sampling.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Some(Outcome {
-            notes: vec![format!("the load was {} at most", sampling.most)],
-            details: format!("cutrace: {} samples of the load\n", sampling.samples),
-            unwritten: sampling.unwritten,
-            failure: sampling.failure,
+            observed: Observations {
+                notes: vec![format!("the load was {} at most", sampling.most)],
+                details: format!("cutrace: {} samples of the load\n", sampling.samples),
+                unwritten: sampling.unwritten,
+                failure: sampling.failure,
+                ..Observations::default()
+            },
             results: Some(Box::new(Most(sampling.most))),
             ..Outcome::new(sampling.outlet)
         })

@@ -9,14 +9,14 @@ pub use recent::{Recent, Saved};
 pub use whose::Whose;
 
 use super::recording::{self, Watched};
-use crate::arguments::Record;
+use crate::arguments::RecordOptions;
 use analyse::live::{Live, Notable};
 use anyhow::Result;
 use capture::{
     clock::monotonic,
     trace_file::{MakeShow, Show},
 };
-use event::{Meta, Record as Written};
+use event::{Meta, Record};
 use std::{
     io,
     sync::{
@@ -45,7 +45,7 @@ pub struct State {
 
 /// Sees records after the totals have taken them in.
 pub trait Listener: Send {
-    fn hear(&mut self, record: &Written, notable: Notable, live: &Live);
+    fn hear(&mut self, record: &Record, notable: Notable, live: &Live);
 }
 
 impl Watch {
@@ -82,7 +82,7 @@ impl Watch {
     }
 
     /// Watches the run to its end.
-    pub fn run(self: &Arc<Self>, options: &mut Record) -> Result<Watched> {
+    pub fn run(self: &Arc<Self>, options: &mut RecordOptions) -> Result<Watched> {
         // Who is watched is known before the first record.
         self.state().meta = Meta {
             command: options.run.words(),
@@ -105,7 +105,7 @@ impl Watch {
 struct Feed(Arc<Watch>);
 
 impl Show for Feed {
-    fn record(&mut self, record: &Written) -> io::Result<()> {
+    fn record(&mut self, record: &Record) -> io::Result<()> {
         let now = monotonic();
         let mut state = self.0.state();
         let state = &mut *state;

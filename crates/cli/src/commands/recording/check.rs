@@ -1,6 +1,6 @@
 //! What is wrong with a run is said before its program starts, with the nearest right word.
 
-use crate::{arguments::Record, embedded::library_folders};
+use crate::{arguments::RecordOptions, embedded::library_folders};
 use anyhow::{Result, bail};
 use capture::{
     library,
@@ -13,7 +13,7 @@ use event::{Category, Layer};
 use names::misspelt;
 use std::path::Path;
 
-pub fn options(options: &Record) -> Result<()> {
+pub fn options(options: &RecordOptions) -> Result<()> {
     contradictions(options)?;
     let run = &options.run;
     for (option, spec) in [("-e ", &run.filter), ("--stack=", &run.stacks)] {
@@ -30,7 +30,7 @@ pub fn options(options: &Record) -> Result<()> {
     Ok(())
 }
 
-fn contradictions(options: &Record) -> Result<()> {
+fn contradictions(options: &RecordOptions) -> Result<()> {
     let run = &options.run;
     if run.simulate && run.pid().is_some() {
         bail!("--sim and -p: softgpu serves programs from their start; type: cutrace --sim CMD");
@@ -78,7 +78,7 @@ fn contradictions(options: &Record) -> Result<()> {
 }
 
 /// What is kept of a run, and where it goes.
-fn live(options: &Record) -> Result<()> {
+fn live(options: &RecordOptions) -> Result<()> {
     let to_stream = |it: &Path| destination::is_stream(it);
     if options.flight.is_some() && options.output.as_deref().is_some_and(to_stream) {
         bail!(
@@ -94,7 +94,7 @@ fn live(options: &Record) -> Result<()> {
 }
 
 /// Each item of a selection must mean something, and the whole of it, too.
-fn selection(options: &Record, option: &str, spec: &str) -> Result<()> {
+fn selection(options: &RecordOptions, option: &str, spec: &str) -> Result<()> {
     // Names of other libraries' functions are nowhere listed.
     let run = &options.run;
     if !run.libraries.is_empty() {

@@ -7,7 +7,7 @@ pub mod words;
 
 use super::{hooks, style::stderr_style};
 use crate::{
-    arguments::Record,
+    arguments::RecordOptions,
     embedded,
     say::{self, say},
 };
@@ -23,7 +23,7 @@ use capture::{
     source::{self, Plan, Ran, RunError, SOURCES},
     trace_file::{self, MakeShow, Onlooker, TraceFile, destination, latest},
 };
-use event::{Meta, Record as Written, Summary};
+use event::{Meta, Record, Summary};
 use progress::Progress;
 use render::RunSummary;
 use std::{
@@ -75,13 +75,13 @@ impl Onlooker for Summing {
         *self = Summing::Records(Box::new(Analysis::new(meta)));
     }
 
-    fn see(&mut self, record: &Written) {
+    fn see(&mut self, record: &Record) {
         if let Summing::Records(analysis) = self {
             analysis.add(record);
         }
     }
 
-    fn see_whole(&mut self, record: &mut Written) {
+    fn see_whole(&mut self, record: &mut Record) {
         if let Summing::Records(analysis) = self {
             analysis.add_whole(record);
         }
@@ -107,9 +107,9 @@ pub fn of_run(error: RunError) -> anyhow::Error {
 }
 
 /// Prints details and summary of a run that was recorded.
-pub fn say(options: &Record, recorded: &Recorded) {
+pub fn say(options: &RecordOptions, recorded: &Recorded) {
     if options.run.verbose {
-        say::text(&recorded.said.details);
+        say::text(&recorded.said.observed.details);
     }
     if options.is_summed_up() {
         let text = words::nothing(options, &recorded.summary).unwrap_or_else(|| {
@@ -123,7 +123,7 @@ pub fn say(options: &Record, recorded: &Recorded) {
 }
 
 /// What the sources need besides what was typed: files that were named are read, libraries are unpacked.
-fn completed(options: &mut Record) -> Result<Plan> {
+fn completed(options: &mut RecordOptions) -> Result<Plan> {
     options.run.near = options.folder().map(Path::to_owned);
     options.run.hooks = hooks(options)?;
     let plan = Plan::of(&options.run, SOURCES)?;
@@ -142,7 +142,7 @@ fn completed(options: &mut Record) -> Result<Plan> {
     Ok(plan)
 }
 
-pub fn add_softgpu(options: &mut Record) -> Result<()> {
+pub fn add_softgpu(options: &mut RecordOptions) -> Result<()> {
     if options.run.simulate {
         options.run.softgpu = Some(embedded::softgpu()?);
     }
@@ -150,7 +150,7 @@ pub fn add_softgpu(options: &mut Record) -> Result<()> {
 }
 
 /// The hooks of files and lines. A wrong one is an error before anything starts.
-fn hooks(options: &Record) -> Result<Vec<Hook>> {
+fn hooks(options: &RecordOptions) -> Result<Vec<Hook>> {
     if let Some(groups) = &options.run.driver_groups {
         driver_hooks(groups).map_err(|why| anyhow::anyhow!("--kernel: {why}"))?;
     }
@@ -170,7 +170,7 @@ fn hooks(options: &Record) -> Result<Vec<Hook>> {
 }
 
 /// The trace, before anything is in it.
-fn trace(options: &Record) -> Result<TraceFile> {
+fn trace(options: &RecordOptions) -> Result<TraceFile> {
     // Asked first: standard output may be another once the trace has it.
     let show = live::show(options.output.as_deref(), options.run.probes.is_some());
     let meta = trace_file::head(&options.run, version::VERSION, monotonic());
@@ -201,7 +201,7 @@ fn trace(options: &Record) -> Result<TraceFile> {
 }
 
 /// Runs the command and writes its trace.
-pub fn record(options: &mut Record) -> Result<Recorded> {
+pub fn record(options: &mut RecordOptions) -> Result<Recorded> {
     check::options(options)?;
     // Rings, BPF objects and their maps: more files than some shells allow. The command gets its own limit back.
     capture::files::raise_limit();
@@ -234,20 +234,20 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
             return Err(of_run(error));
         }
     };
-    let unwritten = said.unwritten;
+    let unwritten = said.observed.unwritten;
     let mut finished = file.finish(|summary| {
         summary.end_ns = summary.end_ns.max(ended);
         summary.exit = Some(status(exit));
-        summary.clocks = said.clocks.clone();
-        summary.overhead = said.overhead.clone();
+        summary.clocks = said.observed.clocks.clone();
+        summary.overhead = said.observed.overhead.clone();
         summary.watched = watched;
-        summary.shed = said.shed.clone();
-        summary.processes = said.processes.clone();
+        summary.shed = said.observed.shed.clone();
+        summary.processes = said.observed.processes.clone();
         summary.left_out = words::left_out(run);
-        summary.aggregates = said.aggregates.clone();
+        summary.aggregates = said.observed.aggregates.clone();
         summary.sampled = (run.sample > 1).then_some(event::Sampled {
             one_of: run.sample,
-            not_recorded: said.not_sampled,
+            not_recorded: said.observed.not_sampled,
         });
         // A source that had nowhere to write.
         summary.lost = summary.lost.saturating_add(unwritten);
@@ -255,7 +255,7 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
     drop(progress);
     let summing = finished.reader::<Summing>().unwrap_or_default();
     let report = summing.finish(&finished.meta, &finished.summary);
-    let failure = finished.failure.or(said.failure.take());
+    let failure = finished.failure.or(said.observed.failure.take());
     if let Some(failure) = failure.filter(|failure| !nobody_reads(&path, failure)) {
         let mut missing = finished.missing;
         missing.events = missing.events.saturating_add(unwritten);
@@ -274,23 +274,23 @@ pub fn record(options: &mut Record) -> Result<Recorded> {
             say!("cutrace: {note}");
         }
     }
-    said.notes.extend(finished.notes);
+    said.observed.notes.extend(finished.notes);
     let snapshots = finished.snapshots;
     let (path, packed) = (finished.path, finished.packed);
     let after = Duration::from_nanos(monotonic().saturating_sub(ended));
     if after >= WORTH_SAYING {
-        said.notes.push(format!(
+        said.observed.notes.push(format!(
             "writing the trace took {:.1} s after the program had ended",
             after.as_secs_f64()
         ));
     }
-    said.notes.extend(plan.left_out);
+    said.observed.notes.extend(plan.left_out);
     Ok(Recorded {
         exit,
         lost: finished.lost,
         summary: RunSummary {
             trace: words::trace(&path, packed, snapshots.as_deref()),
-            ..words::summary(run, &said, report, (exit, elapsed))
+            ..words::summary(run, &said.observed, report, (exit, elapsed))
         },
         is_written: snapshots.is_none_or(|snapshots| !snapshots.is_empty()),
         said,
@@ -307,7 +307,11 @@ pub struct Watched {
 }
 
 /// Runs the command, or attaches, and shows what happens. The command's process id goes to `process`.
-pub fn watch(options: &mut Record, show: MakeShow, process: Arc<AtomicU32>) -> Result<Watched> {
+pub fn watch(
+    options: &mut RecordOptions,
+    show: MakeShow,
+    process: Arc<AtomicU32>,
+) -> Result<Watched> {
     check::options(options)?;
     capture::files::raise_limit();
     let plan = completed(options)?;
@@ -323,9 +327,9 @@ pub fn watch(options: &mut Record, show: MakeShow, process: Arc<AtomicU32>) -> R
         exit, file, said, ..
     } = source::record(run, &plan, file).map_err(of_run)?;
     let finished = file.finish(|summary| {
-        summary.lost = summary.lost.saturating_add(said.unwritten);
+        summary.lost = summary.lost.saturating_add(said.observed.unwritten);
     });
-    let mut notes = said.notes;
+    let mut notes = said.observed.notes;
     notes.extend(plan.left_out);
     Ok(Watched {
         exit,

@@ -1,11 +1,11 @@
 //! What is said about a run: its summary, what was missed and why.
 
-use crate::arguments::Record;
+use crate::arguments::RecordOptions;
 use capture::{
     launch::Exit,
     live::Snapshot,
     preload::Filter,
-    source::{RunOptions, Together, words::NO_CALL},
+    source::{Observations, RunOptions, words::NO_CALL},
     trace_file::{self, destination},
 };
 use render::RunSummary;
@@ -15,7 +15,7 @@ const ON_SOFTGPU: &str =
     "the device was softgpu, which runs on the CPU: times are not those of a GPU";
 pub fn summary(
     run: &RunOptions,
-    watched: &Together,
+    watched: &Observations,
     said: analyse::Report,
     (exit, elapsed): (Exit, Duration),
 ) -> RunSummary {
@@ -112,7 +112,7 @@ pub fn trace(path: &Path, packed: Option<u64>, snapshots: Option<&[Snapshot]>) -
 }
 
 /// Instead of a summary full of zeros: that nothing was recorded, and why.
-pub fn nothing(options: &Record, run: &RunSummary) -> Option<String> {
+pub fn nothing(options: &RecordOptions, run: &RunSummary) -> Option<String> {
     let summary = run.report.summary.as_ref()?;
     // Samples of the GPUs say nothing of the program.
     // Lines on a terminal are counted by the analysis alone.
@@ -148,7 +148,12 @@ pub fn nothing(options: &Record, run: &RunSummary) -> Option<String> {
 }
 
 /// What to type next, where there is something to see.
-pub fn next(options: &Record, run: &RunSummary, trace: &Path, unicode: bool) -> Option<String> {
+pub fn next(
+    options: &RecordOptions,
+    run: &RunSummary,
+    trace: &Path,
+    unicode: bool,
+) -> Option<String> {
     if destination::is_stream(trace) || run.report.overview.events == 0 {
         return None;
     }

@@ -64,7 +64,7 @@ pub fn readers() -> usize {
 }
 
 /// A trace with its index, and what is known besides.
-pub struct Found {
+pub struct LoadedTrace {
     pub indexed: Indexed,
     pub meta: Meta,
     /// None if its index was there, and in a trace that lacks it.
@@ -80,7 +80,7 @@ pub const PLACED: Parts = Parts {
 };
 
 /// The index of a trace, if there is one that fits.
-pub fn load(path: &Path) -> Option<Found> {
+pub fn load(path: &Path) -> Option<LoadedTrace> {
     if trace::is_recording(path) {
         return None;
     }
@@ -92,7 +92,7 @@ pub fn load(path: &Path) -> Option<Found> {
     let detail = Detail::from_bytes(&index.attachment, index.segments().len()).ok()?;
     let meta = trace::open_with(path, Parts::NONE).ok()?.meta().clone();
     let report = std::mem::take(&mut index.report);
-    Some(Found {
+    Some(LoadedTrace {
         indexed: Indexed::new(file, index, detail),
         meta,
         summary: None,
@@ -101,7 +101,7 @@ pub fn load(path: &Path) -> Option<Found> {
 }
 
 /// Reads a trace for its index. None, with words about it, if there can be none: then there is no detail.
-pub fn make(path: &Path, board: &Board) -> Result<Option<Found>> {
+pub fn make(path: &Path, board: &Board) -> Result<Option<LoadedTrace>> {
     if trace::is_recording(path) {
         say!(
             "cutrace: {} is Parquet, which has no index: the page shows what it holds itself",
@@ -130,7 +130,8 @@ pub fn make(path: &Path, board: &Board) -> Result<Option<Found>> {
     }
     let (meta, summary) = (scan.meta().clone(), scan.summary().cloned());
     let end = summary.as_ref().map(|summary| summary.end_ns);
-    let made = builder.finish(end).and_then(|detail| {
+    let made = builder.finish(end).map_err(anyhow::Error::from);
+    let made = made.and_then(|detail| {
         let index = scan.finish(detail.to_bytes())?;
         Ok((index, detail))
     });
@@ -139,7 +140,7 @@ pub fn make(path: &Path, board: &Board) -> Result<Option<Found>> {
             save(path, &index);
             let file =
                 File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-            Ok(Some(Found {
+            Ok(Some(LoadedTrace {
                 indexed: Indexed::new(file, index, detail),
                 meta,
                 summary,
