@@ -1,0 +1,50 @@
+//! What stands for `remote` without the feature object-stores: an address is an error that says what to type.
+
+use crate::{Added, Address, Checked, Compacted, Entry, Error, Expired, Lake, Result};
+use analyse::Report;
+use std::path::{Path, PathBuf};
+
+/// Bytes that were moved, and of how many.
+pub type Moved = Box<dyn FnMut(u64, u64)>;
+
+/// There is none.
+pub enum Remote {}
+
+impl Remote {
+    pub fn identity(address: &Address) -> Result<String> {
+        Err(Error::NoObjectStores(address.url()))
+    }
+
+    pub fn open(address: &Address, _cache: &Path, _moved: Moved) -> Result<Self> {
+        Err(Error::NoObjectStores(address.url()))
+    }
+
+    pub fn listing(&self) -> Result<Lake> {
+        match *self {}
+    }
+
+    pub fn bring(&self) -> Result<PathBuf> {
+        match *self {}
+    }
+
+    pub fn add_with(
+        &self,
+        _path: &Path,
+        _report: &mut dyn FnMut(&Path) -> Option<Report>,
+        _tick: &mut dyn FnMut(u64),
+    ) -> Result<Added> {
+        match *self {}
+    }
+
+    pub fn compact(&self, _at_once: bool) -> Result<Compacted> {
+        match *self {}
+    }
+
+    pub fn expire(&self, _which: &Expired) -> Result<Vec<Entry>> {
+        match *self {}
+    }
+
+    pub fn check(&self, _rows: bool) -> Result<Checked> {
+        match *self {}
+    }
+}
