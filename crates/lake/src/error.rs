@@ -88,7 +88,7 @@ pub enum BrokenFile {
     NotWhole(trace::Error),
     #[error(transparent)]
     Unreadable(trace::Error),
-    #[error("it cannot be brought here: {0}")]
+    #[error("it cannot be fetched: {0}")]
     Unfetched(Box<Error>),
     #[error("{read} rows could be read of {total}")]
     Rows { read: u64, total: u64 },

@@ -1,15 +1,22 @@
 //! A lake in an object store: added to, added to twice, after crashes, compacted, expired, checked, and with hostile names in it. The
-//! stores are memory and a folder; tests/lake/objects has a real S3 server.
+//! stores are memory; tests/lake/objects has a real S3 server.
 #![cfg(feature = "object-stores")]
 
+use futures_util::{StreamExt, TryStreamExt, stream::BoxStream};
 use lake::{Added, Address, Error, Expired, Lake, Remote, Sizes};
 use object_store::{
-    ObjectStore, ObjectStoreExt, local::LocalFileSystem, memory::InMemory, path::Path as Key,
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, memory::InMemory,
+    path::Path as Key,
 };
 use std::{
+    fmt::{self, Display},
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 const PREFIX: &str = "team/lake";
@@ -81,6 +88,108 @@ impl Machine {
     }
 }
 
+/// A store that a process loses after so many changes, as if it were killed.
+#[derive(Debug)]
+struct Dying {
+    inner: Arc<dyn ObjectStore>,
+    state: Arc<Life>,
+}
+
+#[derive(Debug)]
+struct Life {
+    left: AtomicUsize,
+    changes: Mutex<Vec<String>>,
+}
+
+impl Dying {
+    fn after(changes: usize, inner: &Arc<dyn ObjectStore>) -> Arc<Self> {
+        Arc::new(Dying {
+            inner: inner.clone(),
+            state: Arc::new(Life {
+                left: AtomicUsize::new(changes),
+                changes: Mutex::default(),
+            }),
+        })
+    }
+}
+
+impl Life {
+    fn change(&self, key: &Key) -> object_store::Result<()> {
+        let left = self.left.load(Ordering::Relaxed);
+        let Some(fewer) = left.checked_sub(1) else {
+            return Err(object_store::Error::Generic {
+                store: "dying",
+                source: "killed".into(),
+            });
+        };
+        self.left.store(fewer, Ordering::Relaxed);
+        self.changes.lock().expect("a list").push(key.to_string());
+        Ok(())
+    }
+}
+
+impl Display for Dying {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "dying {}", self.inner)
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Dying {
+    async fn put_opts(
+        &self,
+        key: &Key,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        self.state.change(key)?;
+        self.inner.put_opts(key, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        key: &Key,
+        options: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        self.state.change(key)?;
+        self.inner.put_multipart_opts(key, options).await
+    }
+
+    async fn get_opts(&self, key: &Key, options: GetOptions) -> object_store::Result<GetResult> {
+        self.inner.get_opts(key, options).await
+    }
+
+    fn delete_stream(
+        &self,
+        keys: BoxStream<'static, object_store::Result<Key>>,
+    ) -> BoxStream<'static, object_store::Result<Key>> {
+        let state = self.state.clone();
+        let keys = keys.and_then(move |key| {
+            let changed = state.change(&key);
+            async move { changed.map(|()| key) }
+        });
+        self.inner.delete_stream(keys.boxed())
+    }
+
+    fn list(&self, prefix: Option<&Key>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Key>) -> object_store::Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(
+        &self,
+        from: &Key,
+        to: &Key,
+        options: CopyOptions,
+    ) -> object_store::Result<()> {
+        self.state.change(to)?;
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
 fn run<F: Future>(what: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.expect("a runtime").block_on(what)
@@ -134,33 +243,80 @@ fn a_part_of_a_lake_is_fetched_alone() {
 }
 
 #[test]
-fn a_crash_before_the_entry_leaves_objects_that_nobody_reads() {
-    // A folder as the store, whose list cannot be written: files are uploaded, and the entry is not.
+fn an_entry_comes_after_its_files() {
+    let store = memory();
+    let dying = Dying::after(usize::MAX, &store);
+    let watched: Arc<dyn ObjectStore> = dying.clone();
+    let entry = Machine::new(&watched).add(&fixture()).entry().clone();
+    let changes = dying.state.changes.lock().expect("a list").clone();
+    let files = entry.files.len() + entry.tables.len();
+    assert_eq!(changes.len(), files + 1, "{changes:?}");
+    assert!(changes[files].contains("/_manifest/"), "{changes:?}");
+}
+
+#[test]
+fn a_writer_killed_at_any_point_leaves_a_whole_lake() {
+    let store = memory();
+    let healthy = Machine::new(&store);
+    let mut killed = 0;
+    loop {
+        let dying: Arc<dyn ObjectStore> = Dying::after(killed, &store);
+        let writer = Machine::new(&dying);
+        let added = (writer.remote("")).add_with(&fixture(), &mut |_| None, &mut |_| {});
+        if added.is_ok() {
+            break;
+        }
+        let bring = healthy.remote("").bring();
+        assert!(matches!(bring, Err(Error::NotALake(_))), "{bring:?}");
+        killed += 1;
+    }
+    // Each file, and the entry.
+    assert_eq!(killed, 4);
+    let (traces, rows, broken, unlisted) = healthy.state();
+    assert!(traces == 1 && rows > 100 && broken.is_empty());
+    assert_eq!(unlisted, 1 + 2 + 3);
+    // They are young: their writer may be about to list them.
+    let done = healthy.remote("").compact(true).expect("compacted");
+    assert_eq!((done.removed, healthy.state().3), (0, 6));
+}
+
+#[test]
+fn a_compaction_and_an_expiry_killed_at_any_point_leave_a_whole_lake() {
     let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join(PREFIX);
-    fs::create_dir_all(&root).expect("made");
-    fs::write(root.join("_manifest"), "in the way").expect("written");
-    let store = LocalFileSystem::new_with_prefix(folder.path()).expect("a store");
-    let store: Arc<dyn ObjectStore> = Arc::new(store);
-    let here = Machine::new(&store);
-    let refused = (here.remote("")).add_with(&fixture(), &mut |_| None, &mut |_| {});
-    assert!(matches!(refused, Err(Error::Store { .. })), "{refused:?}");
-    let count = || {
-        let all = run(futures_util::TryStreamExt::try_collect::<Vec<_>>(
-            store.list(None),
-        ));
-        all.expect("listed").len()
-    };
-    // All files, without the entry, and what is in the way of it.
-    assert_eq!(count(), 3 + 1);
-    fs::remove_file(root.join("_manifest")).expect("removed");
-    let entry = here.add(&fixture()).entry().clone();
-    let (traces, rows, broken, unlisted) = here.state();
-    assert_eq!((traces, rows, broken), (1, entry.rows, Vec::new()));
-    assert_eq!(unlisted, 3);
-    // They are young: somebody may be about to list them.
-    let done = here.remote("").compact(true).expect("compacted");
-    assert_eq!((done.removed, here.state().3), (0, 3));
+    let traces = [60, 120, 180].map(|seconds| another(folder.path(), seconds));
+    for killed in 0..60 {
+        let store = memory();
+        let healthy = Machine::new(&store);
+        let mut rows = 0;
+        for trace in &traces {
+            rows += healthy.add(trace).entry().rows;
+        }
+        let one = rows / 3;
+        let dying: Arc<dyn ObjectStore> = Dying::after(killed, &store);
+        let writer = Machine::new(&dying);
+        let compacted = writer.remote("").compact(true);
+        let (traces, found, broken, _) = healthy.state();
+        assert_eq!((traces, found, broken), (3, rows, Vec::new()), "{killed}");
+        let entries = (healthy.remote("").listing().expect("listed")).entries();
+        let which = Expired {
+            before_ns: Some(entries.expect("read")[0].end_ns + 1),
+            runs: None,
+        };
+        let expired = writer.remote("").expire(&which);
+        let (traces, found, broken, _) = healthy.state();
+        let gone = 3 - traces as u64;
+        assert!(gone <= 1 && broken.is_empty(), "{killed}: {broken:?}");
+        assert_eq!(found, rows - gone * one, "{killed}");
+        // What was begun can be ended.
+        healthy.remote("").compact(true).expect("compacted");
+        healthy.remote("").expire(&which).expect("expired");
+        assert_eq!(healthy.state().1, rows - one, "{killed}");
+        if compacted.is_ok() && expired.is_ok() {
+            assert!(killed > 10, "{killed}");
+            return;
+        }
+    }
+    panic!("it never ends");
 }
 
 #[test]
@@ -192,7 +348,6 @@ fn small_files_become_one_and_old_recordings_go() {
         rows += here.add(&another(folder.path(), seconds)).entry().rows;
     }
     let there = Machine::new(&store);
-    let before = there.remote("").bring().expect("here");
     let done = there.remote("").compact(false).expect("compacted");
     assert_eq!((done.files_before, done.files_after), (3, 1));
     assert_eq!(here.state(), (3, rows, Vec::new(), 0));
@@ -214,22 +369,14 @@ fn small_files_become_one_and_old_recordings_go() {
     let left = rows - gone[0].rows;
     assert_eq!(there.state(), (2, left, Vec::new(), 0));
     let lake = Lake::open(there.remote("").bring().expect("here")).expect("a lake");
-    assert!(
-        lake::check(&lake, true)
-            .expect("checked")
-            .unlisted
-            .is_empty()
-    );
-    assert!(before.join(&gone[0].files[0]).extension().is_some());
+    assert!(lake::check(&lake, true).expect("checked").is_whole());
     let all = Expired {
         before_ns: None,
         runs: Some("exp*".into()),
     };
     assert_eq!(here.remote("").expire(&all).expect("removed").len(), 2);
     assert!(matches!(there.remote("").bring(), Err(Error::NotALake(_))));
-    let left = run(futures_util::TryStreamExt::try_collect::<Vec<_>>(
-        store.list(None),
-    ));
+    let left = run(store.list(None).try_collect::<Vec<_>>());
     // What compactions had replaced goes with them.
     assert_eq!(left.expect("listed").len(), 0);
 }
@@ -287,6 +434,7 @@ fn names_in_the_list_do_not_lead_out_of_the_cache() {
         let mut bad = good.clone();
         bad["tables"]["runs"] = file.into();
         refused(&here, &name, &bad, file);
+        here.put(&name, good.to_string().as_bytes());
         let compaction = serde_json::json!({ "entries": [good], "replaced": [file], "at_ns": 1 });
         refused(&here, "_manifest/compact-1.json", &compaction, file);
         here.remove("_manifest/compact-1.json");

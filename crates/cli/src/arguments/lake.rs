@@ -207,7 +207,7 @@ impl QueryLine {
         let mut sql = self.sql;
         // `cutrace query TRACE` and `cutrace query --views LAKE`: a file or folder is no SQL.
         let is_place = |text: &str| Path::new(text).exists() || is_address(text);
-        if let Some(path) = sql.take_if(|sql| is_place(sql)) {
+        if let Some(path) = sql.take_if(|sql| is_place(sql.as_str())) {
             over.insert(0, path.into());
         }
         let engine = match self.spark {

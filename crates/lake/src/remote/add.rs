@@ -59,14 +59,13 @@ impl Remote {
         let text = serde_json::to_vec(&entry).map_err(io::Error::from);
         let text = text.map_err(Error::write(self.objects.name(&entry_file(&entry.name))))?;
         let mut done = 0;
-        let list = || -> Result<bool> {
+        let mut list = || -> Result<bool> {
             for (from, to) in written.all_files().zip(entry.all_files()) {
                 let from = staging.root().join(from);
                 self.objects.upload(&from, to, &mut done, written.bytes)?;
             }
             self.objects.create(&entry_file(&entry.name), &text)
         };
-        let mut list = list;
         match list() {
             Ok(true) => Ok(Added::New(entry)),
             Ok(false) => match self.entry(&entry.name)? {

@@ -29,14 +29,14 @@ pub struct Cache {
 impl Cache {
     pub fn open(folder: &Path) -> Result<Self> {
         let lake = Lake::at(folder);
-        make_folder(folder, folder)?;
+        make_folder(folder, &lake.unfinished())?;
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
         let known = in_use.get(folder).cloned();
         let is_known = known.is_some();
         let lock = match known {
             Some(lock) => lock,
             None => {
-                let path = folder.join("lock");
+                let path = lake.unfinished().join("cache.lock");
                 let file = File::create(&path).map_err(Error::write(&path))?;
                 // Where there are no locks, nothing is removed from a cache.
                 let _ = file.lock_shared();

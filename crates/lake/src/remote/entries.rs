@@ -164,7 +164,7 @@ fn looked_through(objects: &Objects, file: &Path, text: &[u8]) -> Result<Vec<Ent
             && Path::new(name).components().count() == 1
             && !name.starts_with(COMPACTION)
             && !name.contains(|sign: char| sign.is_control() || sign == '/');
-        if !is_name || !names.insert(name) || !is_compaction(file) && own != Some(name) {
+        if !is_name || !names.insert(name) || !is_compaction(file) && own != Some(name.as_str()) {
             return Err(bad(format!("its recording is called {name:?}")));
         }
     }

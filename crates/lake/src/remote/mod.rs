@@ -95,7 +95,11 @@ impl Remote {
     pub fn bring(&self) -> Result<PathBuf> {
         let (listed, _) = self.bring_entries(&|listed| self.named(listed))?;
         self.cache.forget_unlisted(&listed)?;
-        Ok(self.cache.lake.root().join(&self.address.within))
+        let root = self.cache.lake.root();
+        Ok(match self.address.within.as_os_str().is_empty() {
+            true => root.to_owned(),
+            false => root.join(&self.address.within),
+        })
     }
 
     /// The recordings that the address names.
@@ -153,10 +157,10 @@ impl Remote {
         let tables = Path::new(TABLES);
         let plain = |file: &Path| {
             let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-            match folder.strip_prefix(tables) {
-                Ok(rest) => rest.components().skip(1).collect(),
-                Err(_) => folder,
+            if let Ok(rest) = folder.strip_prefix(tables) {
+                return rest.components().skip(1).collect();
             }
+            folder
         };
         let folders: BTreeSet<PathBuf> = files.iter().map(|file| plain(file)).collect();
         let found = match folders.len() {

@@ -153,7 +153,10 @@ impl Objects {
                 let key = self.key(file)?;
                 match self.runtime.block_on(self.store.head(&key)) {
                     Ok(_) => Ok(false),
-                    Err(_) => self.overwrite(file, bytes).map(|()| true),
+                    Err(object_store::Error::NotFound { .. }) => {
+                        self.overwrite(file, bytes).map(|()| true)
+                    }
+                    Err(why) => Err(failed("read", &self.name(file))(why.into())),
                 }
             }
             Err(why) => Err(failed("write", &self.name(file))(why.into())),
@@ -190,7 +193,7 @@ impl Objects {
         let removals = futures_util::stream::iter(keys).map(|(file, key)| async move {
             // S3 does not say whether there was one.
             match self.store.delete(&key).await {
-                Ok(()) => Ok(1),
+                Ok(()) => Ok(1_usize),
                 Err(object_store::Error::NotFound { .. }) => Ok(0),
                 Err(why) => Err(failed("remove", &self.name(file))(why.into())),
             }

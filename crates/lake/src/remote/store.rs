@@ -74,6 +74,9 @@ fn parsed(address: &Address) -> Result<(ObjectStoreScheme, String)> {
     if parsed.scheme().starts_with("http") {
         return Err(unknown(address));
     }
+    if parsed.host_str().is_none_or(str::is_empty) {
+        return Err(wrong("it names no bucket".to_owned()));
+    }
     let (scheme, path) = ObjectStoreScheme::parse(&parsed).map_err(|_| unknown(address))?;
     Ok((scheme, path.to_string()))
 }
