@@ -64,8 +64,9 @@ pub fn compare(listed: &Listed, there: Vec<PathBuf>, look: &mut Look<'_>) -> Che
     // Rows that the files of events should have: recordings that share files, together.
     let mut wanted: BTreeMap<&[PathBuf], u64> = BTreeMap::new();
     for entry in &entries {
-        checked.rows += entry.rows;
-        *wanted.entry(entry.files.as_slice()).or_default() += entry.rows;
+        checked.rows = checked.rows.saturating_add(entry.rows);
+        let rows = wanted.entry(entry.files.as_slice()).or_default();
+        *rows = rows.saturating_add(entry.rows);
     }
     for (files, wanted) in wanted {
         let mut found = Some(0);

@@ -154,7 +154,7 @@ fn put_together(
 pub fn later_than_all(lake: &Lake) -> Result<i64> {
     let listed = lake.listed()?;
     let latest = listed.compactions.values().map(|one| one.at_ns).max();
-    Ok(now().max(latest.unwrap_or(0) + 1))
+    Ok(now().max(latest.unwrap_or(0).saturating_add(1)))
 }
 
 /// Writes the files and puts them in their places.

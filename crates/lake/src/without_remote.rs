@@ -50,3 +50,17 @@ impl Remote {
         match self.0 {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_an_error_that_says_what_to_type() {
+        let address = Address::of(Path::new("s3://bucket/lake/run=a")).expect("an address");
+        let said = Remote::identity(&address).expect_err("there is none");
+        let said = said.to_string();
+        assert!(said.starts_with("s3://bucket/lake/run=a: this cutrace was built without"));
+        assert!(said.ends_with("--features object-stores"), "{said}");
+    }
+}

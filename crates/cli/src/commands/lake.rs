@@ -82,7 +82,7 @@ fn list(place: &Path) -> Result<ExitCode> {
     let plain = render::Style::default();
     let mut text = String::new();
     for entry in lake.entries()? {
-        let took = u64::try_from(entry.end_ns - entry.start_ns).unwrap_or(0);
+        let took = u64::try_from(entry.end_ns.saturating_sub(entry.start_ns)).unwrap_or(0);
         let _ = writeln!(
             text,
             "{}  run {}  host {}  rank {}  {}  {} events, {} lost  {}",
@@ -170,7 +170,8 @@ fn expire(place: &Path, days: Option<u32>, runs: Option<String>) -> Result<ExitC
         Place::Folder(folder) => lake::expire(&Lake::open(folder)?, &which)?,
         Place::Store(remote) => remote.expire(&which)?,
     };
-    let bytes = removed.iter().map(|entry| entry.bytes).sum();
+    let bytes = removed.iter().map(|entry| entry.bytes);
+    let bytes = bytes.fold(0, u64::saturating_add);
     say!(
         "cutrace: removed {} traces, {}",
         removed.len(),

@@ -60,7 +60,7 @@ impl Remote {
     }
 
     /// On compacting and expiring, among the processes of this machine.
-    pub fn held(&self) -> Result<Held> {
+    pub(super) fn held(&self) -> Result<Held> {
         let held = Held::try_now(&self.cache.lake, "compact")?;
         held.ok_or_else(|| Error::Busy(self.address.lake.clone().into()))
     }
@@ -95,7 +95,7 @@ impl Remote {
     }
 
     /// Uploads the files that a compaction made here.
-    pub fn upload_compaction(&self, compaction: &Compaction) -> Result<()> {
+    pub(super) fn upload_compaction(&self, compaction: &Compaction) -> Result<()> {
         let Some(first) = compaction.entries.first() else {
             return Ok(());
         };
@@ -110,7 +110,7 @@ impl Remote {
 
     /// The list, if these recordings are as they were when work on them began. Otherwise another compaction or expiry was
     /// faster: the new files go again.
-    pub fn unchanged(&self, compaction: &Compaction, entries: &[Entry]) -> Result<List> {
+    pub(super) fn unchanged(&self, compaction: &Compaction, entries: &[Entry]) -> Result<List> {
         let list = self.list()?;
         let is_same = |entry: &Entry| list.listed.entries.get(&entry.name) == Some(entry);
         if entries.iter().all(is_same) {
@@ -122,7 +122,7 @@ impl Remote {
     }
 
     /// Removes files that compactions replaced long enough ago; how many.
-    pub fn remove_replaced(&self, at_once: bool) -> Result<usize> {
+    pub(super) fn remove_replaced(&self, at_once: bool) -> Result<usize> {
         let List { listed, objects } = self.list()?;
         let (mut removed, now) = (0, now());
         let superseded = listed.superseded.iter();
@@ -170,7 +170,7 @@ impl Remote {
     }
 
     /// One of the list's files, as text.
-    pub fn json(&self, file: &Path, what: &impl Serialize) -> Result<Vec<u8>> {
+    pub(super) fn json(&self, file: &Path, what: &impl Serialize) -> Result<Vec<u8>> {
         let text = serde_json::to_vec(what).map_err(io::Error::from);
         text.map_err(Error::write(self.objects.name(file)))
     }

@@ -33,7 +33,7 @@ pub struct List {
 
 impl Remote {
     /// Brings the list here.
-    pub fn list(&self) -> Result<List> {
+    pub(super) fn list(&self) -> Result<List> {
         let mut attempt = 1;
         loop {
             match self.list_once() {
@@ -100,7 +100,7 @@ impl Remote {
     }
 
     /// A recording's entry, if it is in the lake.
-    pub fn entry(&self, name: &str) -> Result<Option<Entry>> {
+    pub(super) fn entry(&self, name: &str) -> Result<Option<Entry>> {
         let file = entry_file(name);
         if let Some(text) = self.objects.contents(&file, MOST_BYTES)? {
             return looked_through(&self.objects, &file, &text).map(|mut entries| entries.pop());

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Entry, Expired, Result, compact::rewrite, manifest::Compaction};
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     path::{Path, PathBuf},
 };
 
@@ -19,7 +19,7 @@ impl Remote {
         self.remove_replaced(false)?;
         let List { listed, objects } = self.list()?;
         let entries = listed.entries.values();
-        let gone: HashMap<&String, &Entry> = entries
+        let gone: BTreeMap<&String, &Entry> = entries
             .filter(|entry| which.has(entry))
             .map(|entry| (&entry.name, entry))
             .collect();
@@ -27,6 +27,20 @@ impl Remote {
         let mut files: Vec<PathBuf> = Vec::new();
         let mut unlisted: Vec<PathBuf> = Vec::new();
         for (path, compaction) in &listed.compactions {
+            let is_current = |entry: &Entry| listed.entries.get(&entry.name) == Some(entry);
+            if !compaction.entries.iter().any(is_current) {
+                // Another machine's, at the same time: a later one stands for all of it.
+                unlisted.push(within(&self.cache.lake, path));
+                files.extend(
+                    compaction
+                        .entries
+                        .iter()
+                        .flat_map(Entry::all_files)
+                        .cloned(),
+                );
+                files.extend(compaction.replaced.iter().cloned());
+                continue;
+            }
             let goes = |entry: &&Entry| names.contains(&entry.name);
             let going = compaction.entries.iter().filter(goes).count();
             if going == compaction.entries.len() {

@@ -93,7 +93,7 @@ impl Remote {
 
     /// Fetches what is named, and returns where it is now: a path that every command reads.
     pub fn bring(&self) -> Result<PathBuf> {
-        let (listed, _) = self.bring_entries(&|listed| self.named(listed))?;
+        let listed = self.bring_named()?;
         self.cache.forget_unlisted(&listed)?;
         let root = self.cache.lake.root();
         Ok(match self.address.within.as_os_str().is_empty() {
@@ -120,19 +120,15 @@ impl Remote {
         Ok(entries)
     }
 
-    /// Fetches the files of these recordings; the list is what it was when all of them were there.
-    fn bring_entries(
-        &self,
-        which: &dyn Fn(&Listed) -> Result<Vec<Entry>>,
-    ) -> Result<(Listed, Vec<Entry>)> {
+    /// Fetches the files of the recordings that the address names. The list is what it was when all of them were there.
+    fn bring_named(&self) -> Result<Listed> {
         let mut attempt = 1;
         loop {
             let listed = self.list()?.listed;
-            let entries = which(&listed)?;
-            match self.bring_files(&entries) {
+            match self.bring_files(&self.named(&listed)?) {
                 Err(Error::ObjectGone(..)) if attempt < ATTEMPTS => attempt += 1,
                 Err(error) => return Err(error),
-                Ok(()) => return Ok((listed, entries)),
+                Ok(()) => return Ok(listed),
             }
         }
     }
@@ -155,7 +151,7 @@ impl Remote {
     /// What is there of these files: from a listing of everything, or of their folders if these are few.
     fn sizes(&self, files: &BTreeSet<&PathBuf>) -> Result<HashMap<PathBuf, Found>> {
         let tables = Path::new(TABLES);
-        let plain = |file: &Path| {
+        let plain = |file: &Path| -> PathBuf {
             let folder = file.parent().unwrap_or(Path::new("")).to_owned();
             if let Ok(rest) = folder.strip_prefix(tables) {
                 return rest.components().skip(1).collect();

@@ -179,9 +179,9 @@ fn refuse_addresses<'a>(values: impl Iterator<Item = &'a Value>) -> Result<()> {
     for value in values {
         match value {
             Value::Array(values) => refuse_addresses(values.iter())?,
-            Value::String(text) if lake::Address::is_one(Path::new(text)) => bail!(
-                "{text}: cutrace mcp reads files of this machine only; name a file or folder"
-            ),
+            Value::String(text) if lake::Address::is_one(Path::new(text)) => {
+                bail!("{text}: cutrace mcp reads files of this machine only; name a file or folder")
+            }
             _ => {}
         }
     }
