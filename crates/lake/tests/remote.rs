@@ -214,7 +214,7 @@ fn what_one_machine_adds_another_reads() {
     assert_eq!(here.add(&fixture()), Added::Known(entry.clone()));
     assert_eq!(there.add(&fixture()), Added::Known(entry.clone()));
     let listed = there.remote("").listing().expect("listed");
-    assert_eq!(listed.entries().expect("read"), [entry.clone()]);
+    assert_eq!(listed.entries().expect("read"), vec![entry.clone()]);
     let lake = Lake::open(there.remote("").bring().expect("here")).expect("a lake");
     let checked = lake::check(&lake, true).expect("checked");
     assert!(checked.is_whole() && checked.rows == entry.rows && checked.rows > 100);

@@ -168,11 +168,13 @@ fn looked_through(objects: &Objects, file: &Path, text: &[u8]) -> Result<Vec<Ent
             return Err(bad(format!("its recording is called {name:?}")));
         }
     }
-    let files = entries.iter().flat_map(Entry::all_files).chain(&replaced);
-    match files.into_iter().find(|file| !is_data(file)) {
-        Some(file) => Err(bad(format!("it lists {file:?}"))),
-        None => Ok(entries),
+    let listed = entries.iter().flat_map(Entry::all_files);
+    for file in listed.chain(&replaced) {
+        if !is_data(file) {
+            return Err(bad(format!("it lists {file:?}")));
+        }
     }
+    Ok(entries)
 }
 
 fn parsed<T: DeserializeOwned>(url: impl Fn() -> String, text: &[u8]) -> Result<T> {
