@@ -141,6 +141,19 @@ pub fn cache_folder(kind: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// A folder of the user's cache for the files of one lake in an object store. Those of lakes that were not looked at for long are
+/// removed.
+pub fn lake_cache(identity: &str) -> Result<PathBuf> {
+    let folder = private_cache()
+        .context("neither XDG_CACHE_HOME nor HOME names a folder to keep the lake's files in")?
+        .join(format!("lake-{:016x}", fingerprint(identity.as_bytes())));
+    make(&folder, PRIVATE)?;
+    let now = SystemTime::now();
+    mark_used(&folder, now);
+    forget_others(&folder, now);
+    Ok(folder)
+}
+
 /// A file for one run, which removes it. The command can read it, whoever it runs as.
 pub fn scratch(name: &str) -> Result<PathBuf> {
     let folder = unpacked("scratch", &[])?;

@@ -1,6 +1,6 @@
 //! Whether a lake is whole: what the manifest lists is there and can be read, and what is there is listed.
 
-use crate::{Lake, Result, error::BrokenFile, layout::TABLES};
+use crate::{Entry, Lake, Result, error::BrokenFile, layout::TABLES, manifest::Listed};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs,
@@ -34,20 +34,44 @@ impl Checked {
 
 /// Compares the list with what is there. `rows`: reads every row, which finds damage inside of files, too.
 pub fn check(lake: &Lake, rows: bool) -> Result<Checked> {
-    let mut checked = Checked::default();
     let listed = lake.listed()?;
-    let entries: Vec<_> = listed.entries.into_values().collect();
+    let mut there = Vec::new();
+    for folder in [PathBuf::new(), PathBuf::from(TABLES)] {
+        for file in partition_files(&lake.root().join(&folder), folder.as_os_str().is_empty()) {
+            there.push(file.strip_prefix(lake.root()).unwrap_or(&file).to_owned());
+        }
+    }
+    Ok(compare(&listed, there, &mut |file| {
+        rows_of(&lake.root().join(file), rows)
+    }))
+}
+
+/// What was found of a file.
+pub struct Looked {
+    /// None if nobody looked into it.
+    pub rows: Option<u64>,
+    pub bytes: u64,
+}
+
+/// How a file that is listed is looked at.
+pub type Look<'a> = dyn FnMut(&Path) -> std::result::Result<Looked, BrokenFile> + 'a;
+
+/// Compares a list with the files that are there; both by names relative to the lake.
+pub fn compare(listed: &Listed, there: Vec<PathBuf>, look: &mut Look<'_>) -> Checked {
+    let mut checked = Checked::default();
+    let entries: Vec<&Entry> = listed.entries.values().collect();
     checked.traces = entries.len();
     // Rows that the files of events should have: recordings that share files, together.
     let mut wanted: BTreeMap<&[PathBuf], u64> = BTreeMap::new();
     for entry in &entries {
-        checked.rows += entry.rows;
-        *wanted.entry(entry.files.as_slice()).or_default() += entry.rows;
+        checked.rows = checked.rows.saturating_add(entry.rows);
+        let rows = wanted.entry(entry.files.as_slice()).or_default();
+        *rows = rows.saturating_add(entry.rows);
     }
     for (files, wanted) in wanted {
         let mut found = Some(0);
         for file in files {
-            let whole = checked.file(lake, file, rows);
+            let whole = checked.file(file, look);
             found = found.zip(whole).map(|(sum, rows)| sum + rows);
         }
         if let Some(found) = found.filter(|found| *found != wanted) {
@@ -62,43 +86,39 @@ pub fn check(lake: &Lake, rows: bool) -> Result<Checked> {
         .flat_map(|entry| entry.tables.values())
         .collect();
     for file in tables {
-        checked.file(lake, file, rows);
+        checked.file(file, look);
     }
     let known: HashSet<&PathBuf> = (entries.iter())
-        .flat_map(|entry| entry.files.iter().chain(entry.tables.values()))
+        .flat_map(|entry| entry.all_files())
         .collect();
     let replaced: HashSet<&PathBuf> = (listed.compactions.values())
         .flat_map(|compaction| &compaction.replaced)
         .collect();
-    for folder in [PathBuf::new(), PathBuf::from(TABLES)] {
-        for file in partition_files(&lake.root().join(&folder), folder.as_os_str().is_empty()) {
-            let relative = file.strip_prefix(lake.root()).unwrap_or(&file).to_owned();
-            if known.contains(&relative) {
-                continue;
-            }
-            if replaced.contains(&relative) {
-                checked.replaced += 1;
-            } else if is_ours(&file) {
-                checked.unlisted.push(relative);
-            } else {
-                checked.foreign.push(relative);
-            }
+    for file in there {
+        if known.contains(&file) {
+            continue;
+        }
+        if replaced.contains(&file) {
+            checked.replaced += 1;
+        } else if is_ours(&file) {
+            checked.unlisted.push(file);
+        } else {
+            checked.foreign.push(file);
         }
     }
     checked.unlisted.sort();
     checked.foreign.sort();
-    Ok(checked)
+    checked
 }
 
 impl Checked {
-    /// The rows of a file that is whole.
-    fn file(&mut self, lake: &Lake, file: &Path, every_row: bool) -> Option<u64> {
-        let path = lake.root().join(file);
+    /// The rows of a file that is whole, if they were counted.
+    fn file(&mut self, file: &Path, look: &mut Look<'_>) -> Option<u64> {
         self.files += 1;
-        match rows_of(&path, every_row) {
-            Ok((rows, bytes)) => {
-                self.bytes += bytes;
-                Some(rows)
+        match look(file) {
+            Ok(looked) => {
+                self.bytes += looked.bytes;
+                looked.rows
             }
             Err(why) => {
                 self.broken.push(format!("{}: {why}", file.display()));
@@ -109,7 +129,7 @@ impl Checked {
 }
 
 /// Its rows and bytes, if it can be read.
-fn rows_of(path: &Path, every_row: bool) -> std::result::Result<(u64, u64), BrokenFile> {
+pub fn rows_of(path: &Path, every_row: bool) -> std::result::Result<Looked, BrokenFile> {
     let bytes = fs::metadata(path)?.len();
     let mut rows = ParquetRows::open(path, 65_536).map_err(BrokenFile::NotWhole)?;
     let total = rows.total();
@@ -122,11 +142,14 @@ fn rows_of(path: &Path, every_row: bool) -> std::result::Result<(u64, u64), Brok
             return Err(BrokenFile::Rows { read: count, total });
         }
     }
-    Ok((total, bytes))
+    Ok(Looked {
+        rows: Some(total),
+        bytes,
+    })
 }
 
 /// Whether a file has a name that `lake add` or `lake compact` gives.
-fn is_ours(path: &Path) -> bool {
+pub fn is_ours(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let stem = name.and_then(|name| name.strip_suffix(".parquet"));
     stem.is_some_and(|stem| {
@@ -136,7 +159,7 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// Everything in the folders of runs.
-fn partition_files(root: &Path, at_root: bool) -> Vec<PathBuf> {
+pub fn partition_files(root: &Path, at_root: bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> = vec![root.into()];
     while let Some(folder) = folders.pop() {

@@ -22,7 +22,7 @@ use trace::ParquetRows;
 /// Files that are put together at once.
 const MOST_FILES: usize = 64;
 /// For how long readers may go on with files that were replaced.
-const GRACE_NS: i64 = 60 * 60 * 1_000_000_000;
+pub const GRACE_NS: i64 = 60 * 60 * 1_000_000_000;
 
 /// What a compaction did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,21 +43,12 @@ pub fn compact(lake: &Lake, at_once: bool) -> Result<Compacted> {
         removed: remove_replaced(lake, at_once)?,
         ..Compacted::default()
     };
-    let listed = lake.listed()?;
-    let mut partitions: BTreeMap<PathBuf, Vec<Entry>> = BTreeMap::new();
-    for entry in listed.entries.into_values() {
-        let folder = entry.files.first().and_then(|file| file.parent());
-        if let Some(folder) = folder.map(Path::to_owned) {
-            partitions.entry(folder).or_default().push(entry);
-        }
-    }
-    for (partition, entries) in partitions {
-        for entries in together(lake, entries) {
-            let (before, after, rows) = put_together(lake, &partition, &entries, &HashSet::new())?;
-            done.files_before += before;
-            done.files_after += after;
-            done.rows += rows;
-        }
+    let size = |file: &Path| fs::metadata(lake.root().join(file)).map_or(0, |found| found.len());
+    for (partition, entries) in worth_it(lake.listed()?.entries, lake.sizes.file_bytes, &size) {
+        let (before, after, rows) = put_together(lake, &partition, &entries, &HashSet::new())?;
+        done.files_before += before;
+        done.files_after += after;
+        done.rows += rows;
     }
     if at_once {
         done.removed += remove_replaced(lake, true)?;
@@ -65,11 +56,30 @@ pub fn compact(lake: &Lake, at_once: bool) -> Result<Compacted> {
     Ok(done)
 }
 
+/// Groups of recordings that are worth putting together, each with its folder.
+pub fn worth_it(
+    entries: BTreeMap<String, Entry>,
+    file_bytes: u64,
+    size: &dyn Fn(&Path) -> u64,
+) -> Vec<(PathBuf, Vec<Entry>)> {
+    let mut partitions: BTreeMap<PathBuf, Vec<Entry>> = BTreeMap::new();
+    for entry in entries.into_values() {
+        let folder = entry.files.first().and_then(|file| file.parent());
+        if let Some(folder) = folder.map(Path::to_owned) {
+            partitions.entry(folder).or_default().push(entry);
+        }
+    }
+    let groups = partitions.into_iter().flat_map(|(folder, entries)| {
+        let groups = together(entries, file_bytes, size);
+        groups.into_iter().map(move |group| (folder.clone(), group))
+    });
+    groups.collect()
+}
+
 /// Recordings whose files are small, in groups worth putting together.
-fn together(lake: &Lake, entries: Vec<Entry>) -> Vec<Vec<Entry>> {
+fn together(entries: Vec<Entry>, file_bytes: u64, size: &dyn Fn(&Path) -> u64) -> Vec<Vec<Entry>> {
     // Files with at least so many bytes are left as they are.
-    let large = lake.sizes.file_bytes / 2;
-    let size = |file: &PathBuf| fs::metadata(lake.root().join(file)).map_or(0, |found| found.len());
+    let large = file_bytes / 2;
     let mut groups: Vec<(BTreeSet<PathBuf>, u64, Vec<Entry>)> = Vec::new();
     // Recordings that share a file stay together.
     let mut by_file: BTreeMap<PathBuf, usize> = BTreeMap::new();
@@ -94,13 +104,13 @@ fn together(lake: &Lake, entries: Vec<Entry>) -> Vec<Vec<Entry>> {
             .iter()
             .flat_map(|entry| entry.files.clone())
             .collect();
-        let bytes: u64 = files.iter().map(size).sum();
+        let bytes: u64 = files.iter().map(|file| size(file)).sum();
         if bytes >= large && bytes / files.len() as u64 >= large {
             continue;
         }
         match groups.last_mut() {
             Some((known, total, entries))
-                if known.len() + files.len() <= MOST_FILES && *total < lake.sizes.file_bytes =>
+                if known.len() + files.len() <= MOST_FILES && *total < file_bytes =>
             {
                 known.extend(files);
                 *total += bytes;
@@ -114,7 +124,7 @@ fn together(lake: &Lake, entries: Vec<Entry>) -> Vec<Vec<Entry>> {
 }
 
 /// Files before and after, and rows.
-type Counts = (usize, usize, u64);
+pub type Counts = (usize, usize, u64);
 
 /// Makes the files of these recordings new ones, but for the recordings to leave out, and lists them in a new compaction.
 fn put_together(
@@ -141,10 +151,10 @@ fn put_together(
 }
 
 /// A compaction's time: later than those there are, whatever this machine's clock says.
-fn later_than_all(lake: &Lake) -> Result<i64> {
+pub fn later_than_all(lake: &Lake) -> Result<i64> {
     let listed = lake.listed()?;
     let latest = listed.compactions.values().map(|one| one.at_ns).max();
-    Ok(now().max(latest.unwrap_or(0) + 1))
+    Ok(now().max(latest.unwrap_or(0).saturating_add(1)))
 }
 
 /// Writes the files and puts them in their places.
@@ -166,16 +176,17 @@ pub fn rewrite(
     let mut out = FileWriter::new(&work.folder, &file_name, schema, None, lake.sizes);
     merge(&old, without, &mut out)?;
     let mut files = Vec::new();
+    let mut bytes = 0;
     for file in &out.files {
         let to = partition.join(file.file_name().unwrap_or_default());
-        into_place(lake, file, &to)?;
+        bytes += into_place(lake, file, &to)?;
         files.push(to);
     }
     let mut tables = BTreeMap::new();
     for table in Table::ALL {
         let to = table_path(table, partition, &file_name);
         if let Some(file) = table_together(lake, entries, table, &work.folder, without)? {
-            into_place(lake, &file, &to)?;
+            bytes += into_place(lake, &file, &to)?;
             tables.insert(table, to);
         }
     }
@@ -204,6 +215,7 @@ pub fn rewrite(
             .collect(),
         replaced,
         at_ns,
+        bytes: Some(bytes),
     };
     Ok((compaction, counts))
 }

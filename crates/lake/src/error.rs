@@ -42,6 +42,27 @@ pub enum Error {
     FileGone(PathBuf),
     #[error("cannot start {path}: {source}")]
     Start { path: PathBuf, source: io::Error },
+    #[error(
+        "{0}: this cutrace was built without object stores; build one that has them: \
+         cargo install --locked --path crates/cli --features object-stores"
+    )]
+    NoObjectStores(String),
+    #[error(
+        "{0}: not the address of a lake: {1}; expected s3://BUCKET/FOLDER, gs://, az:// or file:///FOLDER"
+    )]
+    NotAnAddress(String, String),
+    #[error("cannot {verb} {url}: {source}")]
+    Store {
+        verb: &'static str,
+        url: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("{url}: not a lake's entry: {why}; remove it if cutrace did not write it")]
+    BadEntry { url: String, why: String },
+    #[error("{0} belongs to the lake and is not there; see what is wrong: cutrace lake check {1}")]
+    ObjectGone(String, String),
+    #[error("{0}: the lake has no such recording; see which there are: cutrace lake list {1}")]
+    NoSuchPart(String, String),
     #[error("there is no named query {name}; there are {all}")]
     NoNamedQuery { name: String, all: String },
 }
@@ -67,6 +88,8 @@ pub enum BrokenFile {
     NotWhole(trace::Error),
     #[error(transparent)]
     Unreadable(trace::Error),
+    #[error("it cannot be fetched: {0}")]
+    Unfetched(Box<Error>),
     #[error("{read} rows could be read of {total}")]
     Rows { read: u64, total: u64 },
 }

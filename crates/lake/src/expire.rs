@@ -22,7 +22,7 @@ pub struct Expired {
 }
 
 impl Expired {
-    fn has(&self, entry: &Entry) -> bool {
+    pub(crate) fn has(&self, entry: &Entry) -> bool {
         (self.before_ns).is_none_or(|before| entry.end_ns < before)
             && (self.runs.as_ref())
                 .is_none_or(|runs| event::matches_glob(runs.as_bytes(), entry.run.as_bytes()))

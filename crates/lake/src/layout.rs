@@ -77,6 +77,18 @@ pub struct Entry {
     pub summary: Box<Summary>,
 }
 
+impl Entry {
+    /// Whether it is in this folder of the lake: all are in the empty one.
+    pub(crate) fn is_within(&self, folder: &Path) -> bool {
+        folder.as_os_str().is_empty() || self.files.iter().any(|file| file.starts_with(folder))
+    }
+
+    /// Its files, of events and of side tables.
+    pub(crate) fn all_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.iter().chain(self.tables.values())
+    }
+}
+
 impl Lake {
     /// A folder that is a lake, or will be one with the first trace.
     pub fn at(root: impl Into<PathBuf>) -> Self {
@@ -136,6 +148,15 @@ impl Lake {
     /// The recordings of a lake, or of a folder within one (`LAKE/run=R`), each by the path by which every command
     /// reads it; None if the folder is not in a lake.
     pub fn recordings(folder: &Path) -> Option<Result<Vec<PathBuf>>> {
+        let part = Lake::part(folder)?;
+        Some(part.map(|(lake, entries)| {
+            let names = entries.iter().map(|entry| &entry.name);
+            names.map(|name| lake.entry_path(name)).collect()
+        }))
+    }
+
+    /// A lake and its recordings, or those of a folder within it; None if the folder is not in a lake.
+    pub fn part(folder: &Path) -> Option<Result<(Self, Vec<Entry>)>> {
         let root = folder
             .ancestors()
             .take(4)
@@ -153,17 +174,10 @@ impl Lake {
             return None;
         }
         let lake = Lake::at(root);
-        let entries = match lake.entries() {
-            Ok(entries) => entries,
-            Err(error) => return Some(Err(error)),
-        };
-        let in_it = |entry: &&Entry| entry.files.iter().any(|file| file.starts_with(within));
-        let paths = entries
-            .iter()
-            .filter(|entry| within.as_os_str().is_empty() || in_it(entry));
-        Some(Ok(paths
-            .map(|entry| lake.entry_path(&entry.name))
-            .collect()))
+        Some(lake.entries().map(|mut entries| {
+            entries.retain(|entry| entry.is_within(within));
+            (lake, entries)
+        }))
     }
 
     fn each_once<'a>(&self, files: impl Iterator<Item = &'a PathBuf>) -> Vec<PathBuf> {

@@ -14,7 +14,7 @@ use std::{
     time::SystemTime,
 };
 
-const COMPACTION: &str = "compact-";
+pub const COMPACTION: &str = "compact-";
 
 /// A compaction's file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct Compaction {
     pub replaced: Vec<PathBuf>,
     /// When it took effect, in nanoseconds since 1970.
     pub at_ns: i64,
+    /// Of its files; older versions did not write it.
+    #[serde(default)]
+    pub bytes: Option<u64>,
 }
 
 impl Compaction {
@@ -102,7 +105,7 @@ impl Lake {
         Ok(listed)
     }
 
-    fn listed_files(&self, compactions: bool) -> Result<Vec<PathBuf>> {
+    pub(crate) fn listed_files(&self, compactions: bool) -> Result<Vec<PathBuf>> {
         let folder = self.manifest();
         let mut files = Vec::new();
         for found in fs::read_dir(&folder).map_err(Error::read(&folder))? {

@@ -2,8 +2,11 @@
 
 use super::{look::Look, shared::JsonLine, usage};
 use clap::{Args, Subcommand};
-use lake::SparkFormat;
-use std::{ffi::OsString, path::PathBuf};
+use lake::{Address, SparkFormat};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 /// What to do with a lake.
 pub enum Lake {
@@ -75,8 +78,8 @@ pub enum LakeLine {
     /// Add traces to a lake; one that is in it already is left as it is
     #[command(arg_required_else_help = true)]
     Add {
-        /// The lake's folder
-        #[arg(value_name = "DIR")]
+        /// The lake's folder, or its address: s3://BUCKET/FOLDER
+        #[arg(value_name = "LAKE")]
         lake: PathBuf,
         /// Traces, or folders of a run's ranks
         #[arg(value_name = "TRACE", required = true)]
@@ -85,15 +88,15 @@ pub enum LakeLine {
     /// List the traces of a lake
     #[command(arg_required_else_help = true)]
     List {
-        /// The lake's folder
-        #[arg(value_name = "DIR")]
+        /// The lake's folder, or its address: s3://BUCKET/FOLDER
+        #[arg(value_name = "LAKE")]
         lake: PathBuf,
     },
     /// Check that every file of a lake is there and whole
     #[command(arg_required_else_help = true)]
     Check {
-        /// The lake's folder
-        #[arg(value_name = "DIR")]
+        /// The lake's folder, or its address: s3://BUCKET/FOLDER
+        #[arg(value_name = "LAKE")]
         lake: PathBuf,
         /// Also read every row: finds damage inside of files
         #[arg(long)]
@@ -102,8 +105,8 @@ pub enum LakeLine {
     /// Put small files of one run, host and rank together
     #[command(arg_required_else_help = true)]
     Compact {
-        /// The lake's folder
-        #[arg(value_name = "DIR")]
+        /// The lake's folder, or its address: s3://BUCKET/FOLDER
+        #[arg(value_name = "LAKE")]
         lake: PathBuf,
         /// Remove the old files at once; by default they stay for an hour, for queries that are running
         #[arg(long)]
@@ -112,8 +115,8 @@ pub enum LakeLine {
     /// Remove traces that ended long ago, or those of some runs
     #[command(arg_required_else_help = true)]
     Expire {
-        /// The lake's folder
-        #[arg(value_name = "DIR")]
+        /// The lake's folder, or its address: s3://BUCKET/FOLDER
+        #[arg(value_name = "LAKE")]
         lake: PathBuf,
         /// Remove what ended more than this many days ago
         #[arg(long, value_name = "DAYS", required_unless_present = "runs")]
@@ -131,8 +134,8 @@ pub enum LakeLine {
 
 #[derive(Args)]
 pub struct FleetReportLine {
-    /// The lake's folder
-    #[arg(value_name = "DIR")]
+    /// The lake's folder, or its address: s3://BUCKET/FOLDER
+    #[arg(value_name = "LAKE")]
     lake: PathBuf,
     /// The run to compare with; by default the one before the new run
     #[arg(long, value_name = "RUN")]
@@ -203,7 +206,8 @@ impl QueryLine {
         let mut over = self.over;
         let mut sql = self.sql;
         // `cutrace query TRACE` and `cutrace query --views LAKE`: a file or folder is no SQL.
-        if let Some(path) = sql.take_if(|sql| PathBuf::from(&*sql).exists()) {
+        let is_place = |text: &str| Path::new(text).exists() || is_address(text);
+        if let Some(path) = sql.take_if(|sql| is_place(sql.as_str())) {
             over.insert(0, path.into());
         }
         let engine = match self.spark {
@@ -233,4 +237,9 @@ impl QueryLine {
             list: self.list,
         }
     }
+}
+
+/// Whether this is the address of a lake: SQL has blanks in it.
+fn is_address(text: &str) -> bool {
+    !text.contains(char::is_whitespace) && Address::is_one(Path::new(text))
 }

@@ -238,6 +238,7 @@ pub const PAGES: &[Page] = &[
             Example("cutrace query 'select name, count(*) from kernels group by name' a.arrows", "SQL of your own"),
             Example("cutrace query --print=csv @idle-by-host /data/lake", "of all traces in a lake"),
             Example("cutrace query --spark spark://head:7077 @top /data/lake", "the same on a Spark cluster"),
+            Example("cutrace query @top s3://bucket/lake/run=exp7", "of one run in an object store"),
             Example("cutrace query --named", "the named queries"),
             Example("cutrace query", "DuckDB's prompt, with the views"),
         ],
@@ -264,6 +265,7 @@ pub const PAGES: &[Page] = &[
         examples: &[
             Example("cutrace lake add /data/lake a.arrows b.jsonl", "two traces"),
             Example("cutrace lake add /data/lake traces/run_exp7", "the traces of a run's ranks"),
+            Example("cutrace lake add s3://bucket/lake traces/run_exp7", "into an object store"),
         ],
         exit: ExitStatus::Special("The exit status is 0, or 2 if a trace could not be added; the others were."),
         see: &["query", "lake check"],

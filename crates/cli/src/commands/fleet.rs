@@ -1,6 +1,6 @@
 //! `cutrace lake report`: regressions, bad hosts and idle GPUs of a lake's runs.
 
-use super::style::style;
+use super::{stores, style::style};
 use crate::{arguments::FleetReport, say::say};
 use analyse::{
     diff::{Conditions, Outcome},
@@ -72,7 +72,7 @@ pub struct ComparedRuns {
 /// Asks DuckDB about two runs of a lake: those named, or the newest and the one before it.
 pub fn found(folder: &Path, base: Option<&str>, new: Option<&str>) -> Result<ComparedRuns> {
     let engine = DuckDb::find()?;
-    let lake = Lake::open(folder)?;
+    let lake = Lake::open(stores::brought(folder.to_owned())?)?;
     let mut entries = lake.entries()?;
     let (base, new) = chosen(&entries, base, new)?;
     // The engine need not open what nobody asks for.

@@ -1,10 +1,11 @@
 //! Traces as the commands that look at them read them: one or several, or the newest here.
 
+use super::stores;
 use crate::say::{self, say};
 use anyhow::{Context, Result, bail};
 use capture::trace_file::{destination::FOLDER, latest::LATEST};
 use event::{Meta, Record, Summary};
-use render::Output;
+use render::{Output, units};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -192,12 +193,7 @@ impl Progress {
             return;
         }
         self.next = self.records + Self::STEP;
-        let now = Instant::now();
-        let is_time = match self.shown {
-            None => now - self.began >= Self::FIRST,
-            Some(last) => now - last >= Self::EVERY,
-        };
-        if is_time {
+        if self.is_time() {
             let millions = self.records as f64 / 1e6;
             let share = share().map_or(String::new(), |share| {
                 format!(" {:.0} %,", 100.0 * share.min(1.0))
@@ -205,8 +201,28 @@ impl Progress {
             self.draw(&format!(
                 "cutrace: reading:{share} {millions:.1} million records"
             ));
+        }
+    }
+
+    /// So many bytes of so many went from or to an object store.
+    pub fn moved(&mut self, bytes: u64, of: u64) {
+        if self.terminal && self.is_time() {
+            let (bytes, of) = (units::bytes(bytes), units::bytes(of));
+            self.draw(&format!("cutrace: object store: {bytes} of {of}"));
+        }
+    }
+
+    /// Whether a line is due.
+    fn is_time(&mut self) -> bool {
+        let now = Instant::now();
+        let is_time = match self.shown {
+            None => now - self.began >= Self::FIRST,
+            Some(last) => now - last >= Self::EVERY,
+        };
+        if is_time {
             self.shown = Some(now);
         }
+        is_time
     }
 
     /// What is done when all is read, if that took long.
@@ -221,7 +237,7 @@ impl Progress {
         self.is_drawn = true;
     }
 
-    fn clear(&mut self) {
+    pub fn clear(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
             say::painted("\r\x1b[K");
         }
@@ -249,6 +265,7 @@ pub fn or_newest(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
     }
     let mut named = Vec::new();
     for path in paths {
+        let path = stores::brought(path)?;
         match path.is_dir() {
             true => named.extend(traces_of_folder(&path)?),
             false => named.push(path),

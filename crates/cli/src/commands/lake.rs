@@ -3,6 +3,7 @@
 use super::{
     input::{self, Progress},
     report,
+    stores::Place,
 };
 use crate::{arguments::Lake as Options, say::say};
 use anyhow::{Result, bail};
@@ -28,16 +29,20 @@ pub fn run(options: Options) -> Result<ExitCode> {
     }
 }
 
-fn add(folder: &Path, traces: Vec<PathBuf>) -> Result<ExitCode> {
-    let lake = Lake::at(folder);
+fn add(place: &Path, traces: Vec<PathBuf>) -> Result<ExitCode> {
+    let lake = Place::of(place)?;
     let traces = input::or_newest(traces)?;
     let mut failed = 0;
     for trace in &traces {
         let mut progress = Progress::new(false);
         let mut found = |trace: &Path| report::found_in(trace);
-        let added = lake::add_with(&lake, trace, &mut found, &mut |rows| {
-            progress.add(rows as usize, || None);
-        });
+        let mut tick = |rows| progress.add(rows as usize, || None);
+        let added = match &lake {
+            Place::Folder(folder) => {
+                lake::add_with(&Lake::at(folder), trace, &mut found, &mut tick)
+            }
+            Place::Store(remote) => remote.add_with(trace, &mut found, &mut tick),
+        };
         drop(progress);
         match added {
             Ok(Added::New(entry)) => say!(
@@ -69,11 +74,15 @@ fn add(folder: &Path, traces: Vec<PathBuf>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(folder: &Path) -> Result<ExitCode> {
+fn list(place: &Path) -> Result<ExitCode> {
+    let lake = match Place::of(place)? {
+        Place::Folder(folder) => Lake::open(folder)?,
+        Place::Store(remote) => remote.listing()?,
+    };
     let plain = render::Style::default();
     let mut text = String::new();
-    for entry in Lake::open(folder)?.entries()? {
-        let took = u64::try_from(entry.end_ns - entry.start_ns).unwrap_or(0);
+    for entry in lake.entries()? {
+        let took = u64::try_from(entry.end_ns.saturating_sub(entry.start_ns)).unwrap_or(0);
         let _ = writeln!(
             text,
             "{}  run {}  host {}  rank {}  {}  {} events, {} lost  {}",
@@ -90,8 +99,17 @@ fn list(folder: &Path) -> Result<ExitCode> {
     super::print(text.as_bytes())
 }
 
-fn check(folder: &Path, rows: bool) -> Result<ExitCode> {
-    let checked = lake::check(&Lake::open(folder)?, rows)?;
+fn check(place: &Path, rows: bool) -> Result<ExitCode> {
+    let (checked, removal) = match Place::of(place)? {
+        Place::Folder(folder) => (
+            lake::check(&Lake::open(folder)?, rows)?,
+            "adding its trace again replaces it",
+        ),
+        Place::Store(remote) => (
+            remote.check(rows)?,
+            "lake compact removes it when it is a day old",
+        ),
+    };
     let mut text = format!(
         "{} traces in {} files, {} rows, {}\n",
         checked.traces,
@@ -103,11 +121,7 @@ fn check(folder: &Path, rows: bool) -> Result<ExitCode> {
         let _ = writeln!(text, "broken: {broken}");
     }
     for file in &checked.unlisted {
-        let _ = writeln!(
-            text,
-            "not listed: {} (adding its trace again replaces it)",
-            file.display()
-        );
+        let _ = writeln!(text, "not listed: {} ({removal})", file.display());
     }
     for file in &checked.foreign {
         let _ = writeln!(
@@ -130,8 +144,11 @@ fn check(folder: &Path, rows: bool) -> Result<ExitCode> {
     }
 }
 
-fn compact(folder: &Path, now: bool) -> Result<ExitCode> {
-    let done = lake::compact(&Lake::open(folder)?, now)?;
+fn compact(place: &Path, now: bool) -> Result<ExitCode> {
+    let done = match Place::of(place)? {
+        Place::Folder(folder) => lake::compact(&Lake::open(folder)?, now)?,
+        Place::Store(remote) => remote.compact(now)?,
+    };
     say!(
         "cutrace: {} files became {} ({} rows); {} old files removed",
         done.files_before,
@@ -142,15 +159,19 @@ fn compact(folder: &Path, now: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn expire(folder: &Path, days: Option<u32>, runs: Option<String>) -> Result<ExitCode> {
+fn expire(place: &Path, days: Option<u32>, runs: Option<String>) -> Result<ExitCode> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let now = i64::try_from(now.as_nanos())?;
     let which = Expired {
         before_ns: days.map(|days| now.saturating_sub(DAY * i64::from(days))),
         runs,
     };
-    let removed = lake::expire(&Lake::open(folder)?, &which)?;
-    let bytes = removed.iter().map(|entry| entry.bytes).sum();
+    let removed = match Place::of(place)? {
+        Place::Folder(folder) => lake::expire(&Lake::open(folder)?, &which)?,
+        Place::Store(remote) => remote.expire(&which)?,
+    };
+    let bytes = removed.iter().map(|entry| entry.bytes);
+    let bytes = bytes.fold(0, u64::saturating_add);
     say!(
         "cutrace: removed {} traces, {}",
         removed.len(),

@@ -25,6 +25,7 @@ mod report;
 mod serve;
 mod snap;
 mod softgpu;
+mod stores;
 mod style;
 mod timeline;
 mod top;

@@ -1,6 +1,9 @@
 //! `cutrace query`: SQL over traces and lakes, by DuckDB or on a Spark cluster.
 
-use super::input::{self, Progress};
+use super::{
+    input::{self, Progress},
+    stores,
+};
 use crate::{
     arguments::{Engine, Query},
     say::say,
@@ -30,6 +33,9 @@ pub fn run(options: Query) -> Result<ExitCode> {
         None => Vec::new(),
     };
     if options.views {
+        if dialect == Dialect::Spark {
+            stores::refuse_for_spark(&options.over)?;
+        }
         let (lake, entries) = asked(options.over, None)?;
         return super::print(lake::views(&lake, &entries, dialect).as_bytes());
     }
@@ -47,6 +53,7 @@ pub fn run(options: Query) -> Result<ExitCode> {
             format,
             settings,
         } => {
+            stores::refuse_for_spark(&options.over)?;
             let engine = Spark::find(&master)?;
             let (lake, entries) = asked(options.over, None)?;
             lake::files_are_there(&lake, &entries)?;
@@ -62,11 +69,13 @@ pub fn run(options: Query) -> Result<ExitCode> {
 
 /// The lake, or the traces as a lake: `cache`, or one beside the first trace.
 pub fn asked(over: Vec<PathBuf>, cache: Option<&Path>) -> Result<(Lake, Vec<Entry>)> {
+    let over = over.into_iter().map(stores::brought);
+    let over = over.collect::<Result<Vec<_>>>()?;
     if let [folder] = over.as_slice()
-        && Lake::is_one(folder)
+        && folder.is_dir()
+        && let Some(part) = Lake::part(folder)
     {
-        let lake = Lake::open(folder)?;
-        let entries = lake.entries()?;
+        let (lake, entries) = part?;
         if entries.is_empty() {
             bail!("{}: the lake has no traces", folder.display());
         }

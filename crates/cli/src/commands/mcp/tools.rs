@@ -174,6 +174,20 @@ fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T> {
     serde_json::from_value(Value::Object(arguments)).context("wrong arguments")
 }
 
+/// The server uses no network: an assistant does not decide which hosts are asked.
+fn refuse_addresses<'a>(values: impl Iterator<Item = &'a Value>) -> Result<()> {
+    for value in values {
+        match value {
+            Value::Array(values) => refuse_addresses(values.iter())?,
+            Value::String(text) if lake::Address::is_one(Path::new(text)) => {
+                bail!("{text}: cutrace mcp reads files of this machine only; name a file or folder")
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 impl Workspace {
     pub fn new() -> Self {
         let name = format!("cutrace-mcp-{}", std::process::id());
@@ -189,6 +203,7 @@ impl Workspace {
             width: 140,
             ..Style::default()
         };
+        refuse_addresses(arguments.values())?;
         match name {
             "list_traces" => {
                 let asked: ListTraces = read(arguments)?;
