@@ -16,7 +16,7 @@ use super::filter::Filter;
 use super::for_cupti::ForCupti;
 use super::item::{Batch, Step, Within};
 use super::loaded::Objects;
-use super::order::{Order, NextStep};
+use super::order::{NextStep, Order};
 use super::origin::Origin;
 use super::signature::Signature;
 use super::stacks::Stacks;
