@@ -116,6 +116,7 @@ fn categories(section: &mut Section<'_>, report: &Report) {
         .left("Category")
         .right("Calls")
         .right("Total")
+        .right("Self")
         .right("Average")
         .right("Of wall")
         .left("");
@@ -125,6 +126,7 @@ fn categories(section: &mut Section<'_>, report: &Report) {
             row.category.as_str().into(),
             count(row.time.calls).into(),
             section.time(row.time.total_ns).into(),
+            section.time(row.time.self_ns).into(),
             section.time(row.average_ns).into(),
             share(row.busy_ns, report.overview.wall_ns).into(),
             Cell::painted(mark, Paint::Alarm),
@@ -176,11 +178,16 @@ fn phases(section: &mut Section<'_>, report: &Report) {
     }
     section.table(&table);
     if let Some(steady) = found.loops.first() {
-        let launches = (steady.launches_per_iteration * 10.0).round() / 10.0;
+        let tenths = |launches: f64| (launches * 10.0).round() / 10.0;
+        let launches = tenths(steady.launches_per_iteration);
+        // Other threads launch as well: a backward pass has one of its own.
+        let of_all = (report.working.as_ref()).and_then(|working| working.step.as_ref());
+        let is_all = of_all.is_none_or(|step| tenths(step.launches) == launches);
         section.line(&format!(
-            "Loop: {} iterations of {launches} launch{}, p50 {}, p99 {} each, starting with {}",
+            "Loop: {} iterations of {launches} launch{}{}, p50 {}, p99 {} each, starting with {}",
             count(steady.iterations),
             if launches == 1.0 { "" } else { "es" },
+            if is_all || steady.on_gpu { "" } else { " on its thread" },
             section.time(steady.p50_ns),
             section.time(steady.p99_ns),
             section.style.kernel(&steady.mark),
