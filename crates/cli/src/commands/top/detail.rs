@@ -6,7 +6,10 @@ use event::{Arg, Layer, Value};
 use ratatui::text::Line;
 use render::{printable, units};
 
-pub fn lines(canvas: &Canvas<'_>, found: &Detail) -> Vec<Line<'static>> {
+/// Fewer bars than this say too little, however small the screen.
+const FEWEST_BARS: usize = 4;
+
+pub fn lines(canvas: &Canvas<'_>, found: &Detail, room: usize) -> Vec<Line<'static>> {
     let row = &found.row;
     let time = |ns| units::time(ns, canvas.style);
     let what = match found.layer {
@@ -30,7 +33,9 @@ pub fn lines(canvas: &Canvas<'_>, found: &Detail) -> Vec<Line<'static>> {
         )));
     }
     lines.push(Line::default());
-    for (from, to, count) in octaves(&row.durations) {
+    let last = last_call(canvas, found);
+    let most = room.saturating_sub(lines.len() + last.len());
+    for (from, to, count) in fitting(octaves(&row.durations), most.max(FEWEST_BARS)) {
         let widest = row.durations.count().max(1);
         let bar = canvas.bar(
             count as f64 / widest as f64,
@@ -44,23 +49,51 @@ pub fn lines(canvas: &Canvas<'_>, found: &Detail) -> Vec<Line<'static>> {
             units::count(count)
         )));
     }
-    if let Some(last) = &row.last {
-        lines.push(Line::default());
-        let result = last.result.as_deref().unwrap_or("");
-        let thread = match last.tid {
-            0 => String::new(),
-            tid => format!(" thread {tid}"),
-        };
-        lines.push(canvas.line(&format!(
+    lines.extend(last);
+    lines
+}
+
+/// What one of the last calls was given, and what it gave back.
+fn last_call(canvas: &Canvas<'_>, found: &Detail) -> Vec<Line<'static>> {
+    let Some(last) = &found.row.last else {
+        return Vec::new();
+    };
+    let result = last.result.as_deref().unwrap_or("");
+    let thread = match last.tid {
+        0 => String::new(),
+        tid => format!(" thread {tid}"),
+    };
+    let mut lines = vec![
+        Line::default(),
+        canvas.line(&format!(
             "A recent one: {}{thread} of process {}  {result}",
-            time(last.duration_ns),
+            units::time(last.duration_ns, canvas.style),
             last.pid
-        )));
-        for arg in last.args.iter().chain(&last.outputs) {
-            lines.push(canvas.line(&format!("  {}", printable(&in_words(arg)))));
-        }
+        )),
+    ];
+    for arg in last.args.iter().chain(&last.outputs) {
+        lines.push(canvas.line(&format!("  {}", printable(&in_words(arg)))));
     }
     lines
+}
+
+/// The same in at most so many bars: at both ends the rarest become one.
+fn fitting(mut bars: Vec<(u64, u64, u64)>, most: usize) -> Vec<(u64, u64, u64)> {
+    while bars.len() > most.max(2) {
+        let end = bars.len() - 1;
+        let at_the_front = bars[0].2 + bars[1].2;
+        let at_the_end = bars[end - 1].2 + bars[end].2;
+        if at_the_front < at_the_end {
+            let (from, _, count) = bars.remove(0);
+            bars[0].0 = from;
+            bars[0].2 += count;
+        } else {
+            let (_, to, count) = bars.remove(end);
+            bars[end - 1].1 = to;
+            bars[end - 1].2 += count;
+        }
+    }
+    bars
 }
 
 /// Durations by powers of two, from the shortest to the longest.
@@ -106,5 +139,27 @@ fn value(value_of: &Value, levels: usize) -> String {
                 .collect();
             format!("{{{}}}", all.join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fitting;
+
+    #[test]
+    fn rare_durations_at_both_ends_share_a_bar() {
+        let bars = vec![
+            (1, 2, 3),
+            (2, 4, 1),
+            (4, 8, 500),
+            (8, 16, 700),
+            (16, 32, 2),
+            (32, 64, 1),
+        ];
+        assert_eq!(fitting(bars.clone(), 6), bars);
+        assert_eq!(
+            fitting(bars, 4),
+            [(1, 4, 4), (4, 8, 500), (8, 16, 700), (16, 64, 3)]
+        );
     }
 }

@@ -40,7 +40,7 @@ impl Canvas<'_> {
         let room = self.height.saturating_sub(lines.len() + 1);
         let mut body = match (&picture.detail, keys.shows_help) {
             (_, true) => self.help(),
-            (Some(found), _) => detail::lines(self, found),
+            (Some(found), _) => detail::lines(self, found, room),
             _ => self.list(picture, keys, room),
         };
         body.truncate(room);
