@@ -183,7 +183,7 @@ fn fitted(texts: &[String], width: usize, ellipsis: &str) -> Vec<String> {
         .collect();
     // Ends first, more and more of them; then from where the names begin to differ.
     let mut tail = 4;
-    while tail + columns(ellipsis) < width {
+    while tail < width.saturating_sub(columns(ellipsis)) {
         let groups = alike(&shown);
         if groups.is_empty() {
             return shown;
@@ -191,7 +191,7 @@ fn fitted(texts: &[String], width: usize, ellipsis: &str) -> Vec<String> {
         for place in groups.into_iter().flatten() {
             shown[place] = cut_middle(&texts[place], width, tail, ellipsis);
         }
-        tail += (width / 6).max(1);
+        tail = tail.saturating_add((width / 6).max(1));
     }
     for group in alike(&shown) {
         let same = common_beginning(group.iter().map(|&place| texts[place].as_str()));

@@ -57,6 +57,13 @@ fn real_kernels_stay_different() {
     }
 }
 
+/// Nothing in them differs but what a short name leaves out, and there is room without end.
+#[test]
+fn names_without_a_difference_get_numbers() {
+    let cells = names::distinct(&["~:<", "~:<<"], usize::MAX, "…");
+    assert_eq!(cells.iter().collect::<HashSet<_>>().len(), 2, "{cells:?}");
+}
+
 /// Rows of a table are by short names: real kernels of different work must not share one.
 #[test]
 fn short_names_keep_work_apart() {
@@ -139,5 +146,7 @@ proptest! {
             prop_assert!(cell.chars().count() <= width, "{} at {}", cell, width);
             prop_assert_eq!(*seen.entry(cell).or_insert(name), name);
         }
+        // Where there is room for everything.
+        prop_assert_eq!(names::distinct(&list, usize::MAX, "…").len(), list.len());
     }
 }
