@@ -45,7 +45,7 @@ pub trait Sink: Send + 'static {
         self.write(&mut record)
     }
     /// A span during which nothing else was recorded, as the record of its end: as if its beginning had been written, too,
-    /// just before.
+    /// just before. If that fails, both count as missing.
     fn write_whole(&mut self, record: &mut Record) -> Result<(), SinkError> {
         record.in_two(|record| self.write(record))
     }

@@ -1,4 +1,4 @@
-//! The list of a lake in a store, kept in the cache as it is there. What it says comes from whoever may write to the bucket: no name
+//! The list of a lake in a store, kept in the cache as it is there. Everyone who may write to the bucket may have written it: no name
 //! in it leads out of the cache.
 
 use super::{
