@@ -53,7 +53,7 @@ pub(super) fn lines(section: &mut Section<'_>, report: &Report, working: &Workin
     }
     if working.pauses > 0 {
         section.line(&format!(
-            "Pauses between steps, counted above only in the p99: {}, {} in total, longest {}",
+            "Pauses between steps (in the p99 only): {}, {} in total, longest {}",
             count(working.pauses),
             section.time(working.pauses_ns),
             section.time(working.longest_pause_ns),
