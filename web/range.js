@@ -112,6 +112,7 @@ const range = (() => {
         el('button', { onclick: () => view.show(stretch.from, stretch.to) }, 'Zoom to this'),
         el('button', { onclick: () => view.selectRange(null) }, 'Clear'),
       ),
+      categories.length > 0 && (report.stretchFlame ??= stretchFlame.create(report)).show(stretch),
     ];
   }
 

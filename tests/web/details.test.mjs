@@ -163,6 +163,36 @@ test('the flame graph has bytes, and GPU time by stack', async () => {
   await page.context().close();
 });
 
+test('the flame graph of a stretch: of everything it is that of the page, of a part less', async () => {
+  const page = await open(PAGE);
+  const tips = (where) => page.locator(`${where} .flame-node`).evaluateAll((boxes) => boxes.map((box) => box.title).sort());
+  const inPanel = page.locator('#timeline-detail .stretch-flame');
+  const choose = async (where, name) => page.locator(where).getByRole('button', { name, exact: true }).click();
+  await page.locator('#timeline-canvas').focus();
+  await page.keyboard.press('r');
+  await inPanel.locator('.flame-node').first().waitFor();
+  for (const side of ['Host time', 'GPU time', 'Bytes allocated', 'Bytes copied']) {
+    await choose('#flame-tools', side);
+    await choose('#timeline-detail .stretch-flame', side);
+    // Both as wide: what is too narrow is in neither.
+    await page.evaluate(() => (document.getElementById('flame-body').style.width = `${document.querySelector('.stretch-flame .flame').clientWidth + 2}px`));
+    await settled(page);
+    const whole = await tips('#flame-body');
+    assert.ok(whole.length > 2, side);
+    assert.deepEqual(await tips('#timeline-detail'), whole, side);
+  }
+  for (let step = 0; step < 4; step++) await page.keyboard.press('w');
+  await page.locator('#sum-up').click();
+  await inPanel.locator('.flame-node').first().waitFor();
+  const [part, all] = [await tips('#timeline-detail'), await tips('#flame-body')];
+  const total = (list) => list.find((tip) => tip.startsWith('All host threads'));
+  assert.ok(total(part) && total(part) !== total(all));
+  await inPanel.locator('.flame-node').nth(1).click();
+  assert.ok(await page.locator('#timeline-detail').isVisible());
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
 test('a link to the stretch is copied', async () => {
   const page = await open(PAGE, { permissions: ['clipboard-read', 'clipboard-write'] });
   await page.keyboard.press('w');
