@@ -129,7 +129,7 @@ const drawing = (() => {
     context.fillStyle = colors.soft;
     context.font = FONT;
     context.textAlign = 'left';
-    context.fillText(clipped(context, format.visible(item.lane.label), scale.GUTTER - (scale.GUTTER < 120 ? 12 : 34)), scale.GUTTER < 120 ? 8 : 22, y + 3 + rowHeight / 2);
+    context.fillText(clipped(context, format.visible(item.lane.label), scale.GUTTER - (scale.GUTTER < 120 ? 12 : 34), 5), scale.GUTTER < 120 ? 8 : 22, y + 3 + rowHeight / 2);
     context.fillStyle = colors.line;
     context.fillRect(0, y + item.height - 1, scene.width, 0.5);
   }
