@@ -80,6 +80,7 @@ test('a kernel tells how it was launched', async () => {
   assert.match(text, /occupancy 25\.0 %: 2 blocks per SM, limited by registers/);
   assert.match(text, /SMs used at most 128 of 132: one block each/);
   assert.match(text, /operator attention/, 'the range around its call');
+  assert.match(text, /Its call was inside .*attention/);
   assert.match(text, /queue delay [\d.]+ µs from the call to the start/);
   assert.match(text, /Belongs to cudaLaunchKernel, 5\.20 µs on thread 4242 main, began/);
   // The second token's is in the loop's first step.
