@@ -28,18 +28,17 @@ const scale = (() => {
     return gutter + (time - scene.view.from) * of(scene);
   }
 
-  // As much of a text as there is room for. `end`: its last letters stay, which tell streams from each other.
-  function clipped(context, text, room, end = 0) {
+  // As much of a text as there is room for.
+  function clipped(context, text, room) {
     if (context.measureText(text).width <= room) return text;
-    const rest = end > 0 ? text.slice(-end) : '';
     let low = 0;
-    let high = text.length - rest.length;
+    let high = text.length;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if (context.measureText(`${text.slice(0, middle)}…${rest}`).width <= room) low = middle;
+      if (context.measureText(`${text.slice(0, middle)}…`).width <= room) low = middle;
       else high = middle - 1;
     }
-    return low > 0 ? `${text.slice(0, low)}…${rest}` : '';
+    return low > 0 ? `${text.slice(0, low)}…` : '';
   }
 
   return {
